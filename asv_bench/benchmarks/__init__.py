@@ -1,0 +1,1 @@
+"""Benchmarks of sublinear, for airspeed velocity (asv)."""

@@ -1,0 +1,77 @@
+"""Time, feature values read and memory of whole fits, ours beside scikit-learn's."""
+
+import numpy as np
+
+from .problems import make_dense, make_sparse
+from .solvers import (
+    NAMES,
+    linear_svc,
+    loosest_setting,
+    optimum,
+    pegasos,
+    sdca,
+    sgd,
+    timed_fit,
+    values_read,
+)
+
+ALPHA = 1e-3
+PROBLEMS = {
+    "sparse": lambda: make_sparse(5000, 20_000, entries_per_row=40),
+    "dense": lambda: make_dense(5000, 60),
+}
+
+
+class ToSuboptimality:
+    """A fit at the loosest setting that brings the relative primal suboptimality below 1e-3."""
+
+    params = [list(NAMES), list(PROBLEMS)]
+    param_names = ["solver", "problem"]
+    timeout = 120
+
+    def setup_cache(self):
+        """Find P* and every solver's setting once."""
+        found = {}
+        for problem, make in PROBLEMS.items():
+            X, y = make()
+            lower_bound, _ = optimum(X, y, ALPHA, tol=1e-5)
+            for name in NAMES:
+                setting = loosest_setting(name, X, y, ALPHA, lower_bound, seeds=(0,), patience=2.0)
+                found[name, problem] = None if setting is None else setting.make(0)
+        return found
+
+    def setup(self, found, solver, problem):
+        self.model = found[solver, problem]
+        if self.model is None:
+            raise NotImplementedError(f"{solver} does not get there")
+        self.X, self.y = PROBLEMS[problem]()
+
+    def time_fit(self, found, solver, problem):
+        timed_fit(self.model, self.X, self.y)
+
+    def track_values_read(self, found, solver, problem):
+        timed_fit(self.model, self.X, self.y)
+        return values_read(self.model, self.X)
+
+    track_values_read.unit = "feature values"
+
+
+class Memory:
+    """Peak memory of a process that makes a sparse float32 problem and fits ten passes of it."""
+
+    models = {
+        "SDCAClassifier": lambda n_rows: sdca(ALPHA, seed=0, max_iter=10),
+        "PegasosClassifier": lambda n_rows: pegasos(ALPHA, seed=0, max_iter=10),
+        "LinearSVC": lambda n_rows: linear_svc(n_rows, ALPHA, seed=0, max_iter=10),
+        "SGDClassifier": lambda n_rows: sgd(ALPHA, seed=0, max_iter=10, average=False),
+    }
+    params = list(models)
+    param_names = ["solver"]
+
+    def setup(self, solver):
+        X, self.y = make_sparse(50_000, 200_000, entries_per_row=40)
+        self.X = X.astype(np.float32)
+        self.model = self.models[solver](X.shape[0])
+
+    def peakmem_fit(self, solver):
+        timed_fit(self.model, self.X, self.y)

@@ -1,0 +1,167 @@
+"""The solvers that are compared, how to set each, and how to judge what it returns.
+
+All minimise the same objective: P(w) = alpha / 2 |w|^2 + mean hinge loss, without an intercept.
+A solver is compared at its *loosest sufficient setting*: the largest tolerance or the fewest passes
+with which it reaches a relative suboptimality (P(w) - P*) / P* of a given target.
+"""
+
+import time
+import warnings
+from dataclasses import dataclass
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.linear_model import SGDClassifier
+from sklearn.svm import LinearSVC
+
+from sublinear import PegasosClassifier, SDCAClassifier
+
+TOLERANCES = (1.0, 0.5, 0.3, 0.2, 0.1, 0.05, 0.03, 0.02, 0.01, 5e-3, 2e-3, 1e-3)
+FEW_PASSES = (1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 15, 20, 30)
+MANY_PASSES = (1, 2, 5, 10, 20, 50, 100)
+NEVER = 1e-14
+
+
+def sdca(alpha, seed, tol=NEVER, max_iter=1000):
+    return SDCAClassifier(
+        loss="hinge",
+        alpha=alpha,
+        fit_intercept=False,
+        n_jobs=1,
+        random_state=seed,
+        tol=tol,
+        max_iter=max_iter,
+    )
+
+
+def pegasos(alpha, seed, max_iter, average="tail"):
+    return PegasosClassifier(
+        loss="hinge",
+        alpha=alpha,
+        fit_intercept=False,
+        n_jobs=1,
+        random_state=seed,
+        tol=NEVER,
+        max_iter=max_iter,
+        average=average,
+    )
+
+
+def linear_svc(n_rows, alpha, seed, tol=NEVER, max_iter=1000):
+    return LinearSVC(
+        loss="hinge",
+        C=1.0 / (alpha * n_rows),
+        fit_intercept=False,
+        random_state=seed,
+        tol=tol,
+        max_iter=max_iter,
+    )
+
+
+def sgd(alpha, seed, max_iter, average):
+    return SGDClassifier(
+        loss="hinge",
+        alpha=alpha,
+        fit_intercept=False,
+        random_state=seed,
+        tol=None,
+        max_iter=max_iter,
+        average=average,
+    )
+
+
+def settings(name, n_rows, alpha):
+    """Return lists of (description, function of a seed), each ordered from loose to strict."""
+
+    def family(make, parameter, values, **fixed):
+        return [
+            (
+                ", ".join(f"{key}={value}" for key, value in {parameter: v, **fixed}.items()),
+                lambda seed, v=v: make(alpha=alpha, seed=seed, **{parameter: v}, **fixed),
+            )
+            for v in values
+        ]
+
+    def svc(**options):
+        return linear_svc(n_rows, **options)
+
+    if name == "SDCAClassifier":
+        return [family(sdca, "tol", TOLERANCES), family(sdca, "max_iter", FEW_PASSES)]
+    if name == "LinearSVC":
+        return [family(svc, "tol", TOLERANCES), family(svc, "max_iter", FEW_PASSES)]
+    if name == "PegasosClassifier":
+        return [family(pegasos, "max_iter", MANY_PASSES, average=a) for a in ("tail", "last")]
+    if name == "SGDClassifier":
+        return [family(sgd, "max_iter", MANY_PASSES, average=a) for a in (True, False)]
+    raise ValueError(f"unknown solver {name!r}; known: {', '.join(NAMES)}")
+
+
+NAMES = ("SDCAClassifier", "PegasosClassifier", "LinearSVC", "SGDClassifier")
+
+
+def timed_fit(model, X, y):
+    """Fit `model` and return the seconds of the whole call."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        start = time.perf_counter()
+        model.fit(X, y)
+        return time.perf_counter() - start
+
+
+def objective(model, X, y, alpha):
+    """Return P(w) of a fitted linear classifier without intercept, for labels -1 and 1."""
+    weights = model.coef_.ravel()
+    losses = np.maximum(0.0, 1.0 - y * (X @ weights))
+    return 0.5 * alpha * float(weights @ weights) + float(losses.mean())
+
+
+def optimum(X, y, alpha, tol=1e-6):
+    """Return certified bounds (lower, upper) of P*, at most `tol` apart relative to the upper."""
+    model = sdca(alpha, seed=0, tol=tol, max_iter=100_000).fit(X, y)
+    if model.result_.status != "converged":
+        raise RuntimeError(f"no optimum to compare with: {model.result_}")
+    return model.result_.dual, objective(model, X, y, alpha)
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A solver at one setting. `make` takes a seed; `seconds` are medians over the seeds tried."""
+
+    description: str
+    make: object
+    seconds: float
+    suboptimality: float
+
+
+def loosest_setting(name, X, y, alpha, lower_bound, target=1e-3, seeds=(0, 1, 2), patience=30.0):
+    """Return the fastest of the loosest settings of solver `name` that reach `target`, or None.
+
+    The suboptimality is measured from `lower_bound`, so it is never flattered, and must be reached
+    with every seed. A family of settings is left once a fit took more than `patience` seconds.
+    """
+    found = []
+    for family in settings(name, X.shape[0], alpha):
+        for description, make in family:
+            models = [make(seed) for seed in seeds]
+            seconds = []
+            worst = 0.0
+            for model in models:
+                seconds.append(timed_fit(model, X, y))
+                reached = objective(model, X, y, alpha)
+                worst = max(worst, (reached - lower_bound) / lower_bound)
+                if worst > target:
+                    break
+            if worst <= target:
+                found.append(Setting(description, make, float(np.median(seconds)), worst))
+                break
+            if max(seconds) > patience:
+                break
+    return min(found, key=lambda setting: setting.seconds, default=None)
+
+
+def values_read(model, X):
+    """Return the feature values that a fit read; for peers, passes times stored values."""
+    result = getattr(model, "result_", None)
+    if result is not None:
+        return result.accesses
+    return int(np.max(model.n_iter_)) * (X.nnz if hasattr(X, "nnz") else X.size)

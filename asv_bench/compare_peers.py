@@ -1,0 +1,92 @@
+"""Time whole fits of sublinear against scikit-learn's, to the same suboptimality.
+
+    python asv_bench/compare_peers.py FOLDER [--sets covtype news20] [--json compare_peers.json]
+
+For each data set (all rows, no intercept, one thread, L2-regularised hinge loss):
+
+1. a long SDCA fit brackets the optimum P* between its dual and its primal value;
+2. for every solver the loosest setting is sought with which (P(w) - P*) / P* <= 1e-3 for all seeds;
+3. those fits are timed in turns, and their medians and ratios are printed as a markdown table.
+"""
+
+import argparse
+
+from benchmarks.solvers import NAMES, loosest_setting, optimum, timed_fit
+from figures import add_common_arguments, interleaved_medians, problems, report
+from threadpoolctl import threadpool_limits
+
+BASELINE = "LinearSVC"
+HEADER = ["set", "solver", "setting", "suboptimality", "seconds", f"{BASELINE} / this"]
+
+
+def compare(problem, target, seeds, repetitions):
+    """Return the figures of one data set, a JSON-ready dict."""
+    X, y, alpha = problem.X, problem.y, problem.alpha
+    lower, upper = optimum(X, y, alpha, tol=target * 1e-3)
+    settings = {
+        name: loosest_setting(name, X, y, alpha, lower, target=target, seeds=seeds)
+        for name in NAMES
+    }
+    tasks = {
+        name: lambda repetition, make=setting.make: timed_fit(
+            make(seeds[repetition % len(seeds)]), X, y
+        )
+        for name, setting in settings.items()
+        if setting is not None
+    }
+    medians = interleaved_medians(tasks, repetitions)
+    return {
+        "set": problem.name,
+        "alpha": alpha,
+        "rows": X.shape[0],
+        "columns": X.shape[1],
+        "entries": int(X.nnz),
+        "optimum": {"lower": lower, "upper": upper},
+        "solvers": {
+            name: _figures(setting, medians.get(name), medians.get(BASELINE))
+            for name, setting in settings.items()
+        },
+    }
+
+
+def _figures(setting, seconds, baseline):
+    if setting is None:
+        return None
+    return {
+        "setting": setting.description,
+        "suboptimality": setting.suboptimality,
+        "seconds": seconds,
+        "ratio": None if baseline is None else baseline / seconds,
+    }
+
+
+def rows(figures):
+    """Yield the table's rows for one data set; a solver that never arrives gets dashes."""
+    title = f"{figures['set']}, alpha {figures['alpha']:g}"
+    for name, found in figures["solvers"].items():
+        if found is None:
+            yield [title, name, "never reached", "-", "-", "-"]
+            continue
+        ratio = "-" if found["ratio"] is None else f"{found['ratio']:.2f}"
+        numbers = [f"{found['suboptimality']:.1e}", f"{found['seconds']:.3f}", ratio]
+        yield [title, name, found["setting"], *numbers]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    add_common_arguments(parser, "compare_peers.json")
+    parser.add_argument("--target", type=float, default=1e-3, help="relative suboptimality")
+    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--repetitions", type=int, default=9)
+    options = parser.parse_args()
+    with threadpool_limits(1):
+        figures = [
+            compare(problem, options.target, range(options.seeds), options.repetitions)
+            for problem in problems(options.data, options.sets)
+        ]
+    table = [row for one in figures for row in rows(one)]
+    report(HEADER, table, options.json, {"target": options.target, "sets": figures})
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,156 @@
+"""Measure what a fit costs beside time to accuracy.
+
+    python asv_bench/measure_costs.py FOLDER [--sets covtype news20] [--json measure_costs.json]
+
+- peak memory of a fit above its input, in float64 vectors of length n + d (Linux only);
+- a pass of row dots in random order, against scipy's `X @ w`;
+- the time from a Ctrl-C to the end of the fit, and whether the estimator is usable then;
+- the time of `import sublinear`, against that of `import sklearn.linear_model`.
+"""
+
+import argparse
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+from figures import add_common_arguments, interleaved_medians, problems, report, seconds_of
+from threadpoolctl import threadpool_limits
+
+from sublinear._core.matrix import Matrix
+
+CHILD = Path(__file__).with_name("one_fit.py")
+SOLVERS = ("SDCAClassifier", "PegasosClassifier", "LinearSVC")
+HEADER = ["what", "set", "figure", "compared with", "ratio"]
+ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
+
+
+def save_arrays(problem, folder):
+    """Save as .npy files: a child reads them without a peak of its own."""
+    X = problem.X
+    arrays = {"data": X.data, "indices": X.indices, "indptr": X.indptr, "y": problem.y}
+    for name, array in arrays.items():
+        np.save(folder / f"{name}.npy", array)
+    (folder / "about.json").write_text(json.dumps({"shape": X.shape, "alpha": problem.alpha}))
+
+
+def child(*arguments, **options):
+    """Start one_fit.py in a fresh process with one thread."""
+    command = [sys.executable, str(CHILD), *map(str, arguments)]
+    environment = {**os.environ, **ONE_THREAD}
+    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment, **options)
+
+
+def answer(process):
+    """Return the JSON that a child printed last."""
+    output, _ = process.communicate()
+    if process.returncode:
+        raise RuntimeError(f"{process.args} failed with code {process.returncode}")
+    return json.loads(output.splitlines()[-1])
+
+
+def memory(problem, folder):
+    """Return {solver: bytes above the input at the fit's peak}."""
+    return {name: answer(child("memory", name, folder))["bytes"] for name in SOLVERS}
+
+
+def interrupt(folder, solver, delays=(0.3, 0.7, 1.3)):
+    """Return the longest time from signal to the end of the fit, over signals after `delays`."""
+    latencies = []
+    for delay in delays:
+        process = child("endless", solver, folder)
+        if process.stdout.readline().strip() != "fitting":
+            raise RuntimeError("the child did not start")
+        time.sleep(delay)
+        sent = time.time()
+        process.send_signal(signal.SIGINT)
+        ended = answer(process)
+        if not ended["usable"] or ended["status"] != "interrupted":
+            raise RuntimeError(f"not usable after Ctrl-C: {ended}")
+        latencies.append(ended["time"] - sent)
+    return max(latencies)
+
+
+def random_pass(problem, repetitions):
+    """Return median seconds of row dots in random order and of scipy's product."""
+    X = problem.X
+    rng = np.random.default_rng(0)
+    matrix, order = Matrix(X), rng.permutation(X.shape[0])
+    weights = rng.standard_normal(X.shape[1])
+    tasks = {
+        "ours": lambda _: seconds_of(lambda: matrix.row_dots(weights, order)),
+        "scipy": lambda _: seconds_of(lambda: X @ weights),
+    }
+    interleaved_medians(tasks, 2)
+    return interleaved_medians(tasks, repetitions)
+
+
+def import_seconds(repetitions):
+    """Return median seconds of importing each module in fresh processes, in turns."""
+    program = "import time; s = time.perf_counter(); import {}; print(time.perf_counter() - s)"
+
+    def run(module):
+        with tempfile.TemporaryDirectory() as folder:
+            output = subprocess.check_output(
+                [sys.executable, "-c", program.format(module)], cwd=folder, text=True
+            )
+        return float(output)
+
+    modules = ("sublinear", "sklearn.linear_model")
+    return interleaved_medians({m: lambda _, m=m: run(m) for m in modules}, repetitions)
+
+
+def measure(problem, repetitions):
+    """Return the figures of one data set, a JSON-ready dict."""
+    with tempfile.TemporaryDirectory() as folder:
+        save_arrays(problem, Path(folder))
+        return {
+            "set": problem.name,
+            "n_plus_d": int(sum(problem.X.shape)),
+            "memory": memory(problem, folder),
+            "interrupt": {name: interrupt(folder, name) for name in SOLVERS if name != "LinearSVC"},
+            "random_pass": random_pass(problem, repetitions),
+        }
+
+
+def rows(figures):
+    """Yield the table's rows for one data set."""
+    title, vectors = figures["set"], 8.0 * figures["n_plus_d"]
+    for name, size in figures["memory"].items():
+        text = f"{size / 2**20:.1f} MiB"
+        yield [f"peak memory of {name}", title, text, "8 (n + d) bytes", f"{size / vectors:.2f}"]
+    for name, seconds in figures["interrupt"].items():
+        yield [f"Ctrl-C in {name}", title, f"{seconds * 1e3:.0f} ms", "", ""]
+    ours, scipy = figures["random_pass"]["ours"], figures["random_pass"]["scipy"]
+    against = f"X @ w, {scipy * 1e3:.2f} ms"
+    yield ["random-order row dots", title, f"{ours * 1e3:.2f} ms", against, f"{ours / scipy:.2f}"]
+
+
+def import_row(seconds):
+    ours, theirs = seconds["sublinear"], seconds["sklearn.linear_model"]
+    against = f"sklearn.linear_model, {theirs:.3f} s"
+    return ["import sublinear", "", f"{ours:.3f} s", against, f"{ours / theirs:.2f}"]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    add_common_arguments(parser, "measure_costs.json")
+    parser.add_argument("--repetitions", type=int, default=11)
+    options = parser.parse_args()
+    with threadpool_limits(1):
+        figures = [
+            measure(problem, options.repetitions)
+            for problem in problems(options.data, options.sets)
+        ]
+    imports = import_seconds(options.repetitions)
+    table = [row for one in figures for row in rows(one)] + [import_row(imports)]
+    report(HEADER, table, options.json, {"sets": figures, "import": imports})
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,50 @@
+"""Certified linear and kernel models on data that is wide, sparse or dear to read."""
+
+import importlib.machinery as _machinery
+import importlib.util as _util
+import sys as _sys
+from pathlib import Path as _Path
+
+
+def _step_aside_for_the_installed_package():
+    """Take the submodules from the installed package when this folder has not been built.
+
+    Python started in a clone's root finds the source folder first, but the compiled modules are in
+    the installed package. The build writes ``_version``, so a source folder does not have it.
+    """
+    if _util.find_spec("._version", __name__) is not None:
+        return
+    root = _Path(__file__).resolve().parent.parent
+    elsewhere = [entry for entry in _sys.path if _Path(entry).resolve() != root]
+    installed = _machinery.PathFinder.find_spec(__name__, elsewhere)
+    if installed is None or installed.submodule_search_locations is None:
+        raise ImportError(
+            f"{root} holds the source of sublinear, not yet built, and no installed copy was "
+            "found; build and install it with: python -m pip install ."
+        )
+    __path__[:] = installed.submodule_search_locations
+
+
+_step_aside_for_the_installed_package()
+
+from sublinear._core.parallel import openmp_enabled
+from sublinear._drive import Snapshot
+from sublinear._model_file import load_model, save_model
+from sublinear._result import Result, TraceRow
+from sublinear._show_versions import show_versions
+from sublinear._version import __version__
+from sublinear.linear import PegasosClassifier, SDCAClassifier, SDCARegressor
+
+__all__ = [
+    "PegasosClassifier",
+    "Result",
+    "SDCAClassifier",
+    "SDCARegressor",
+    "Snapshot",
+    "TraceRow",
+    "__version__",
+    "load_model",
+    "openmp_enabled",
+    "save_model",
+    "show_versions",
+]

@@ -1,0 +1,127 @@
+"""Who watches a fit: the user's callback, scikit-learn's callbacks, the progress display.
+
+scikit-learn's callback API came with 1.9 and is experimental; without it the two names imported
+below do nothing.
+"""
+
+import sys
+import threading
+
+from sublinear._drive import Snapshot
+
+try:
+    from sklearn.callback import CallbackSupportMixin, with_callbacks
+except ImportError:
+
+    class CallbackSupportMixin:
+        """Stands in for scikit-learn's mixin before 1.9."""
+
+    def with_callbacks(method):
+        """Stand in for scikit-learn's decorator before 1.9."""
+        return method
+
+
+class Observers:
+    """Passes every certificate of a fit on, one caller at a time, and tells whether to stop.
+
+    Parameters
+    ----------
+    estimator : estimator
+        Its `callback` and, where scikit-learn has them, its registered callbacks are called.
+    X, y, metadata
+        What scikit-learn's callbacks may ask for.
+    n_problems : int
+        One-vs-rest problems.
+    attributes : callable
+        attributes(class_index, model) -> dict of fitted attributes, or None when they are not yet
+        complete; scikit-learn's callbacks may want an estimator made of them.
+    """
+
+    def __init__(self, estimator, X, y, metadata, n_problems, attributes):
+        self.estimator, self.attributes = estimator, attributes
+        self.data = {"X": X, "y": y, "metadata": metadata}
+        self.constant = estimator.intercept_scaling if estimator.fit_intercept else 0.0
+        self.lock = threading.Lock()
+        self.context = self.problems = None
+        if getattr(estimator, "_skl_callbacks", None) or hasattr(estimator, "_parent_callback_ctx"):
+            self._open_contexts(n_problems)
+
+    def _open_contexts(self, n_problems):
+        self.context = self.estimator._init_callback_context(
+            max_subtasks=n_problems, sequential_subtasks=False
+        )
+        self.context.call_on_fit_task_begin(estimator=self.estimator, **self.data)
+        self.problems = [
+            self.context.subcontext(task_name="problem", task_id=k, max_subtasks=None)
+            for k in range(n_problems)
+        ]
+        for problem in self.problems:
+            problem.call_on_fit_task_begin(estimator=self.estimator, **self.data)
+
+    def of_problem(self, class_index):
+        """Return the function that `drive` calls at every certificate of one problem."""
+
+        def observe(row, model):
+            with self.lock:
+                stop = self._call_own(class_index, row, model)
+                return self._call_sklearn(class_index, model) or stop
+
+        return observe
+
+    def _call_own(self, class_index, row, model):
+        if self.estimator.callback is None:
+            return False
+        snapshot = Snapshot(
+            *row, class_index=class_index, _model=model.copy(), _constant=self.constant
+        )
+        return bool(self.estimator.callback(snapshot))
+
+    def _call_sklearn(self, class_index, model):
+        if self.problems is None:
+            return False
+        certificate = self.problems[class_index].subcontext(task_name="certificate")
+        certificate.call_on_fit_task_begin(estimator=self.estimator, **self.data)
+        return certificate.call_on_fit_task_end(
+            estimator=self.estimator,
+            **self.data,
+            reconstruction_attributes=lambda: self.attributes(class_index, model),
+        )
+
+    def close(self):
+        """Tell scikit-learn's callbacks that the fit is over."""
+        if self.context is not None:
+            for context in [*self.problems, self.context]:
+                context.call_on_fit_task_end(estimator=self.estimator, **self.data)
+
+
+class Progress:
+    """Shows epochs, feature values read and the gap on stderr: tqdm where it is installed."""
+
+    def __init__(self, name, limits):
+        self.name, self.limits = name, limits
+        self.shown = 0
+        try:
+            from tqdm.auto import tqdm
+        except ImportError:
+            self.bar = None
+        else:
+            self.bar = tqdm(desc=name, unit=" epochs", file=sys.stderr)
+            self.bar.set_postfix_str(f"gap unknown, target {limits.tol:.1g}")
+
+    def tick(self, solver):
+        """Show how far the solver is."""
+        if self.bar is not None:
+            self.bar.update(solver.n_epochs - self.bar.n)
+
+    def certificate(self, row):
+        """Show a certificate."""
+        text = f"gap {row.gap / max(abs(row.primal), 1e-300):.2e}, target {self.limits.tol:.1g}"
+        if self.bar is not None:
+            self.bar.set_postfix_str(text)
+        else:
+            print(f"{self.name}: epoch {row.n_iter}, {text}", file=sys.stderr)
+
+    def close(self):
+        """Leave the last state on the screen."""
+        if self.bar is not None:
+            self.bar.close()

@@ -1,0 +1,302 @@
+"""Every linear classifier on one objective: alpha/2 |w|^2 + mean hinge loss, no intercept.
+
+Solvers of this package are watched by a callback during a single fit. scikit-learn's peers cannot
+be watched, so their curves come from refits with a growing number of passes, each timed whole.
+"""
+
+import math
+import time
+import warnings
+from dataclasses import dataclass, replace
+
+import numpy as np
+from scipy import sparse
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.linear_model import SGDClassifier
+from sklearn.model_selection import train_test_split
+from sklearn.svm import LinearSVC
+
+from sublinear.linear import PegasosClassifier, SDCAClassifier
+
+__all__ = ["Comparison", "Limits", "Point", "Problem", "Run", "compare", "make_problem"]
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Training and test rows of two classes, labelled -1 and +1, and the objective's alpha."""
+
+    X: np.ndarray | sparse.csr_array
+    y: np.ndarray
+    X_test: np.ndarray | sparse.csr_array
+    y_test: np.ndarray
+    alpha: float
+    classes: str  # what -1 and +1 stand for
+
+    @property
+    def n_entries(self):
+        return self.X.nnz if sparse.issparse(self.X) else self.X.size
+
+    def objective(self, coef):
+        losses = np.maximum(0.0, 1.0 - self.y * (self.X @ coef))
+        return 0.5 * self.alpha * float(coef @ coef) + float(losses.mean())
+
+    def test_error(self, coef):
+        predicted = np.where(self.X_test @ coef > 0, 1, -1)
+        return float(np.mean(predicted != self.y_test))
+
+
+@dataclass(frozen=True)
+class Limits:
+    """When a solver stops: at a gap of tol * objective, or at the first limit it meets."""
+
+    tol: float
+    max_iter: int
+    max_seconds: float
+
+
+@dataclass(frozen=True)
+class Point:
+    """One model on the way: ``dual`` is None for solvers that have no dual value."""
+
+    passes: float
+    accesses: int
+    seconds: float
+    objective: float
+    dual: float | None
+    test_error: float
+    gap: float = math.nan
+
+
+@dataclass(frozen=True)
+class Run:
+    """One solver's curve, of which the last point is its result."""
+
+    solver: str
+    library: str
+    parameters: dict
+    curve: tuple[Point, ...]
+    accesses_counted: bool  # False: passes times stored entries
+    certificate_accesses: int = 0
+
+    @property
+    def last(self):
+        return self.curve[-1]
+
+    @property
+    def certified(self):
+        return self.last.dual is not None
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """All runs on one problem, and the best dual value that any of them reached."""
+
+    problem: Problem
+    limits: Limits
+    seed: int
+    best_dual: float
+    runs: tuple[Run, ...]
+
+
+def make_problem(X, y, *, alpha, intercept=False, test_size=0.25, seed=0):
+    """Split the rows; several classes become the most frequent one against the rest.
+
+    An intercept is the weight of a constant column, penalised as the others, for every solver.
+    """
+    y, classes = _two_classes(y)
+    X = _for_all_solvers(X, intercept)
+    parts = train_test_split(X, y, test_size=test_size, random_state=seed, stratify=y)
+    X_train, X_test, y_train, y_test = parts
+    return Problem(X_train, y_train, X_test, y_test, alpha, classes)
+
+
+def compare(problem, limits, *, seed, progress):
+    """Train every solver in turn; ``progress(solver)`` returns the display of one run."""
+    # Peers are judged by a dual value ten times closer to the optimum than tol asks for.
+    sharp = replace(limits, tol=limits.tol / 10)
+    with progress("reference dual value") as show:
+        reference = _watched_run(SDCAClassifier, problem, sharp, seed, show)
+    best_dual = _best_dual([reference])
+    runs = []
+    for kind in (SDCAClassifier, PegasosClassifier):
+        with progress(kind.__name__) as show:
+            runs.append(_watched_run(kind, problem, limits, seed, show))
+    best_dual = _best_dual([reference, *runs])
+    for make in (_linear_svc, _sgd_classifier):
+        with progress(make(problem, 1, seed).__class__.__name__) as show:
+            runs.append(_refitted_run(make, problem, limits, best_dual, seed, show))
+    runs = tuple(_with_gaps(run, best_dual) for run in runs)
+    return Comparison(problem, limits, seed, best_dual, runs)
+
+
+def _two_classes(y):
+    """Return labels -1 and +1, and what they stand for."""
+    if y is None:
+        raise ValueError("the data has no labels to compare classifiers on")
+    if y.dtype.kind == "f":
+        raise ValueError("the labels are not whole numbers or names: compare trains classifiers")
+    labels, codes, counts = np.unique(y, return_inverse=True, return_counts=True)
+    if labels.size < 2:
+        raise ValueError(f"the data has one class only ({labels[0]})")
+    positive = labels.size - 1 if labels.size == 2 else int(np.argmax(counts))
+    others = f"class {labels[0]}" if labels.size == 2 else f"the other {labels.size - 1} classes"
+    if min(counts[positive], y.size - counts[positive]) < 2:
+        raise ValueError("each class needs two rows at least, one to train on and one to test")
+    return np.where(codes == positive, 1, -1), f"class {labels[positive]} against {others}"
+
+
+def _for_all_solvers(X, intercept):
+    """Return X as all solvers take it: LIBLINEAR knows 32-bit indices only."""
+    if sparse.issparse(X):
+        X = sparse.csr_array(X)
+        X.sum_duplicates()
+        if intercept:
+            X = sparse.hstack([X, np.ones((X.shape[0], 1))], format="csr")
+        if X.nnz < 2**31:
+            X.indices, X.indptr = X.indices.astype(np.int32), X.indptr.astype(np.int32)
+        return X if X.dtype.kind == "f" else X.astype(np.float64)
+    X = np.asarray(X, dtype=None if X.dtype.kind == "f" else np.float64)
+    return np.column_stack([X, np.ones(X.shape[0], X.dtype)]) if intercept else X
+
+
+class _Stopwatch:
+    """Time since creation without the time spent watching."""
+
+    def __init__(self):
+        self._start = time.perf_counter()
+
+    def seconds(self):
+        return time.perf_counter() - self._start
+
+    def restart_from(self, seconds):
+        self._start = time.perf_counter() - seconds
+
+
+def _watched_run(kind, problem, limits, seed, show):
+    """Fit a solver of this package once, noting a point at each of its certificates."""
+    curve = []
+
+    def watch(snapshot):
+        seconds = stopwatch.seconds()
+        curve.append(_watched_point(problem, snapshot, seconds, snapshot.coef))
+        show(curve[-1], _gap(curve[-1], None))
+        stopwatch.restart_from(seconds)
+        return seconds > limits.max_seconds
+
+    parameters = {"loss": "hinge", "alpha": problem.alpha, "fit_intercept": False}
+    parameters |= {"tol": limits.tol, "max_iter": limits.max_iter, "random_state": seed}
+    estimator = kind(**parameters, n_jobs=1, callback=watch)
+    stopwatch = _Stopwatch()
+    _fit_quietly(estimator, problem)
+    seconds, result = stopwatch.seconds(), estimator.result_
+    if curve and curve[-1].accesses == result.accesses:
+        curve.pop()
+    curve.append(_watched_point(problem, result, seconds, estimator.coef_[0]))
+    return Run(
+        solver=kind.__name__,
+        library="sublinear",
+        parameters=parameters,
+        curve=tuple(curve),
+        accesses_counted=True,
+        certificate_accesses=result.certificate_accesses,
+    )
+
+
+def _watched_point(problem, state, seconds, coef):
+    return Point(
+        passes=state.n_iter,
+        accesses=state.accesses,
+        seconds=seconds,
+        objective=problem.objective(coef),
+        dual=state.dual if math.isfinite(state.dual) else None,
+        test_error=problem.test_error(coef),
+    )
+
+
+def _refitted_run(make, problem, limits, best_dual, seed, show):
+    """Fit a peer again and again with more passes, until it is as good as ``tol`` asks."""
+    curve, spent = [], 0.0
+    for length in _growing_lengths(limits.max_iter):
+        estimator = make(problem, length, seed)
+        stopwatch = _Stopwatch()
+        _fit_quietly(estimator, problem)
+        seconds = stopwatch.seconds()
+        curve.append(_refitted_point(problem, estimator, seconds))
+        gap = _gap(curve[-1], best_dual)
+        show(curve[-1], gap)
+        spent += seconds
+        converged = gap <= limits.tol * curve[-1].objective or estimator.n_iter_ < length
+        if converged or spent + 1.5 * seconds > limits.max_seconds:
+            break
+    return Run(
+        solver=type(estimator).__name__,
+        library="scikit-learn",
+        parameters=estimator.get_params(),
+        curve=tuple(curve),
+        accesses_counted=False,
+    )
+
+
+def _refitted_point(problem, estimator, seconds):
+    coef, passes = estimator.coef_[0], int(estimator.n_iter_)
+    return Point(
+        passes=passes,
+        accesses=passes * problem.n_entries,
+        seconds=seconds,
+        objective=problem.objective(coef),
+        dual=None,
+        test_error=problem.test_error(coef),
+    )
+
+
+def _growing_lengths(limit):
+    """Yield 1, 2, 3, 4, 6, 9, 13, ... and last ``limit``: refits cost 3.5 times the last one."""
+    length = 1
+    while length < limit:
+        yield length
+        length = max(length + 1, round(1.41 * length))
+    yield limit
+
+
+def _linear_svc(problem, max_iter, seed):
+    return LinearSVC(
+        loss="hinge",
+        C=1.0 / (problem.alpha * problem.y.size),
+        fit_intercept=False,
+        max_iter=max_iter,
+        tol=1e-12,  # max_iter alone decides when it stops
+        random_state=seed,
+    )
+
+
+def _sgd_classifier(problem, max_iter, seed):
+    return SGDClassifier(
+        loss="hinge",
+        alpha=problem.alpha,
+        fit_intercept=False,
+        max_iter=max_iter,
+        tol=None,
+        random_state=seed,
+    )
+
+
+def _fit_quietly(estimator, problem):
+    with warnings.catch_warnings():
+        # The table says which gap each solver reached.
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        estimator.fit(problem.X, problem.y)
+
+
+def _best_dual(runs):
+    return max(point.dual for run in runs for point in run.curve if point.dual is not None)
+
+
+def _gap(point, best_dual):
+    """Return the objective minus the point's own dual value or, without one, the best of all."""
+    lower = best_dual if point.dual is None else point.dual
+    return math.nan if lower is None else max(point.objective - lower, 0.0)
+
+
+def _with_gaps(run, best_dual):
+    curve = tuple(replace(point, gap=_gap(point, best_dual)) for point in run.curve)
+    return replace(run, curve=curve)

@@ -1,0 +1,249 @@
+"""Line: one row or one column of a matrix, and every loop over its stored entries.
+
+This is the only file that knows value type x index type x storage. A primitive branches on the
+storage once per line and calls a loop over typed pointers, so solvers are compiled once and no
+call is made per entry. Sums are gathered in float64 whatever the values' type, in an order that
+depends on the stored entries alone: float32 and float64 storage of the same values, with int32 or
+int64 indices, give the same bits.
+
+Lines may carry a constant entry, as if the matrix had one more column (row) of equal values: it is
+never stored, and its weight is the last one of ``w``.
+"""
+from libc.stdint cimport int32_t, int64_t
+
+from sublinear._core.portable cimport (
+    dense_add32, dense_add64, dense_dot32, dense_dot64, prefetch
+)
+
+ctypedef fused real_t:
+    float
+    double
+
+ctypedef fused index_t:
+    int32_t
+    int64_t
+
+cdef enum Storage:
+    DENSE_FLOAT32
+    DENSE_FLOAT64
+    SPARSE_FLOAT32_INT32
+    SPARSE_FLOAT32_INT64
+    SPARSE_FLOAT64_INT32
+    SPARSE_FLOAT64_INT64
+
+cdef struct Line:
+    Storage storage
+    Py_ssize_t size        # stored entries
+    Py_ssize_t stride      # distance of a dense line's entries, in entries
+    const char* values
+    const char* indices
+    double constant        # the constant entry; 0 when there is none
+    Py_ssize_t length      # its place: the number of the other columns
+
+# The lines of a matrix. Offsets of sparse lines have the type of the indices.
+cdef struct Lines:
+    Storage storage
+    Py_ssize_t count
+    Py_ssize_t length
+    Py_ssize_t line_stride  # distance of dense lines, in entries
+    Py_ssize_t stride
+    const char* values
+    const char* indices
+    const char* offsets
+    double constant
+
+
+cdef inline bint is_dense(Storage storage) noexcept nogil:
+    return storage <= DENSE_FLOAT64
+
+
+cdef inline Py_ssize_t value_bytes(Storage storage) noexcept nogil:
+    if storage == DENSE_FLOAT32 or storage == SPARSE_FLOAT32_INT32 \
+            or storage == SPARSE_FLOAT32_INT64:
+        return 4
+    return 8
+
+
+cdef inline bint has_int32(Storage storage) noexcept nogil:
+    return storage == SPARSE_FLOAT32_INT32 or storage == SPARSE_FLOAT64_INT32
+
+
+cdef inline Py_ssize_t line_start(const Lines* lines, Py_ssize_t i) noexcept nogil:
+    """Position of line i's first entry among the stored values."""
+    if is_dense(lines.storage):
+        return i * lines.line_stride
+    if has_int32(lines.storage):
+        return (<const int32_t*> lines.offsets)[i]
+    return (<const int64_t*> lines.offsets)[i]
+
+
+cdef inline Py_ssize_t line_size(const Lines* lines, Py_ssize_t i) noexcept nogil:
+    if is_dense(lines.storage):
+        return lines.length
+    return line_start(lines, i + 1) - line_start(lines, i)
+
+
+cdef inline Line line_at(const Lines* lines, Py_ssize_t i) noexcept nogil:
+    cdef Line line
+    cdef Py_ssize_t start = line_start(lines, i)
+    line.storage = lines.storage
+    line.size = line_size(lines, i)
+    line.stride = lines.stride
+    line.values = lines.values + start * value_bytes(lines.storage)
+    line.indices = lines.indices + start * (4 if has_int32(lines.storage) else 8)
+    line.constant = lines.constant
+    line.length = lines.length
+    return line
+
+
+# How many cache lines of each array are asked for: the processor follows longer runs by itself.
+cdef enum:
+    PREFETCHED = 8
+    CACHE_LINE = 64
+
+
+cdef inline void prefetch_span(const char* start, Py_ssize_t n_bytes) noexcept nogil:
+    cdef Py_ssize_t k = 0, last = min(n_bytes, PREFETCHED * CACHE_LINE) - 1
+    while k < last:
+        prefetch(start + k)
+        k += CACHE_LINE
+    if last >= 0:
+        prefetch(start + last)
+
+
+cdef inline void prefetch_line(const Lines* lines, Py_ssize_t i) noexcept nogil:
+    """Ask for line i's entries a few draws before they are read."""
+    cdef Line line = line_at(lines, i)
+    if line.stride == 1 or not is_dense(line.storage):
+        prefetch_span(line.values, line.size * value_bytes(line.storage))
+    if not is_dense(line.storage):
+        prefetch_span(line.indices, line.size * (4 if has_int32(line.storage) else 8))
+
+
+cdef inline void prefetch_offset(const Lines* lines, Py_ssize_t i) noexcept nogil:
+    """Ask for what prefetch_line will need to find line i."""
+    if not is_dense(lines.storage):
+        prefetch(lines.offsets + i * (4 if has_int32(lines.storage) else 8))
+
+
+# Loops over typed pointers. Four partial sums hide the latency of the additions.
+
+cdef inline double sparse_dot(
+    const real_t* values, const index_t* indices, Py_ssize_t size, const double* w
+) noexcept nogil:
+    cdef double a = 0, b = 0, c = 0, d = 0
+    cdef Py_ssize_t k = 0
+    while k + 4 <= size:
+        a += values[k] * w[indices[k]]
+        b += values[k + 1] * w[indices[k + 1]]
+        c += values[k + 2] * w[indices[k + 2]]
+        d += values[k + 3] * w[indices[k + 3]]
+        k += 4
+    while k < size:
+        a += values[k] * w[indices[k]]
+        k += 1
+    return (a + b) + (c + d)
+
+
+cdef inline void sparse_add(
+    const real_t* values, const index_t* indices, Py_ssize_t size, double factor, double* w
+) noexcept nogil:
+    cdef Py_ssize_t k
+    for k in range(size):
+        w[indices[k]] += factor * values[k]
+
+
+cdef inline double strided_dot(
+    const real_t* values, Py_ssize_t stride, Py_ssize_t size, const double* w
+) noexcept nogil:
+    cdef double a = 0, b = 0
+    cdef Py_ssize_t k = 0
+    while k + 2 <= size:
+        a += values[k * stride] * w[k]
+        b += values[(k + 1) * stride] * w[k + 1]
+        k += 2
+    if k < size:
+        a += values[k * stride] * w[k]
+    return a + b
+
+
+cdef inline void strided_add(
+    const real_t* values, Py_ssize_t stride, Py_ssize_t size, double factor, double* w
+) noexcept nogil:
+    cdef Py_ssize_t k
+    for k in range(size):
+        w[k] += factor * values[k * stride]
+
+
+cdef inline double sum_of_squares(
+    const real_t* values, Py_ssize_t stride, Py_ssize_t size
+) noexcept nogil:
+    cdef double total = 0, value
+    cdef Py_ssize_t k
+    for k in range(size):
+        value = values[k * stride]
+        total += value * value
+    return total
+
+
+# The primitives.
+
+cdef inline double dot(const Line* x, const double* w) noexcept nogil:
+    """<x, w>"""
+    cdef double total
+    if x.storage == SPARSE_FLOAT64_INT32:
+        total = sparse_dot(<const double*> x.values, <const int32_t*> x.indices, x.size, w)
+    elif x.storage == SPARSE_FLOAT32_INT32:
+        total = sparse_dot(<const float*> x.values, <const int32_t*> x.indices, x.size, w)
+    elif x.storage == SPARSE_FLOAT64_INT64:
+        total = sparse_dot(<const double*> x.values, <const int64_t*> x.indices, x.size, w)
+    elif x.storage == SPARSE_FLOAT32_INT64:
+        total = sparse_dot(<const float*> x.values, <const int64_t*> x.indices, x.size, w)
+    elif x.storage == DENSE_FLOAT64:
+        if x.stride == 1:
+            total = dense_dot64(<const double*> x.values, w, x.size)
+        else:
+            total = strided_dot(<const double*> x.values, x.stride, x.size, w)
+    else:
+        if x.stride == 1:
+            total = dense_dot32(<const float*> x.values, w, x.size)
+        else:
+            total = strided_dot(<const float*> x.values, x.stride, x.size, w)
+    if x.constant != 0:
+        total += x.constant * w[x.length]
+    return total
+
+
+cdef inline void add(const Line* x, double factor, double* w) noexcept nogil:
+    """w += factor * x"""
+    if x.storage == SPARSE_FLOAT64_INT32:
+        sparse_add(<const double*> x.values, <const int32_t*> x.indices, x.size, factor, w)
+    elif x.storage == SPARSE_FLOAT32_INT32:
+        sparse_add(<const float*> x.values, <const int32_t*> x.indices, x.size, factor, w)
+    elif x.storage == SPARSE_FLOAT64_INT64:
+        sparse_add(<const double*> x.values, <const int64_t*> x.indices, x.size, factor, w)
+    elif x.storage == SPARSE_FLOAT32_INT64:
+        sparse_add(<const float*> x.values, <const int64_t*> x.indices, x.size, factor, w)
+    elif x.storage == DENSE_FLOAT64:
+        if x.stride == 1:
+            dense_add64(<const double*> x.values, factor, w, x.size)
+        else:
+            strided_add(<const double*> x.values, x.stride, x.size, factor, w)
+    else:
+        if x.stride == 1:
+            dense_add32(<const float*> x.values, factor, w, x.size)
+        else:
+            strided_add(<const float*> x.values, x.stride, x.size, factor, w)
+    if x.constant != 0:
+        w[x.length] += factor * x.constant
+
+
+cdef inline double squared_norm(const Line* x) noexcept nogil:
+    """|x|^2"""
+    cdef Py_ssize_t stride = x.stride if is_dense(x.storage) else 1
+    cdef double total
+    if value_bytes(x.storage) == 4:
+        total = sum_of_squares(<const float*> x.values, stride, x.size)
+    else:
+        total = sum_of_squares(<const double*> x.values, stride, x.size)
+    return total + x.constant * x.constant

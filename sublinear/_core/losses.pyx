@@ -1,0 +1,331 @@
+"""Losses, each told by five functions of one example.
+
+With prediction z = <w, x>, target y (+1 or -1 for the losses of a margin m = y z) and dual a:
+
+value        l(z)
+derivative   a sub-gradient l'(z)
+conjugate    l*(-a) = sup_z (-a z - l(z)), for a in its domain
+nearest_dual the point nearest to a where l*(-a) is finite
+dual_step    the a' that maximises -l*(-a') - z (a' - a) - q (a' - a)^2 / 2, q > 0
+
+The last one is the step of dual coordinate ascent: q = |x|^2 weight / (alpha * total weight), and at
+the optimum a = -l'(z), w = sum weight_i a_i x_i / (alpha * total weight).
+A loss is added by writing its class and its line in a registry; tests take it from there.
+"""
+from libc.math cimport exp, fabs, log, log1p
+
+import numpy as np
+
+
+cdef inline double clip(double value, double low, double high) noexcept nogil:
+    return low if value < low else (high if value > high else value)
+
+
+cdef class Loss:
+    """Base of the losses; the methods below apply one of them to arrays, for tests and plots."""
+
+    cdef double value(self, double prediction, double target) noexcept nogil:
+        return 0
+
+    cdef double derivative(self, double prediction, double target) noexcept nogil:
+        return 0
+
+    cdef double conjugate(self, double dual, double target) noexcept nogil:
+        return 0
+
+    cdef double nearest_dual(self, double dual, double target) noexcept nogil:
+        return dual
+
+    cdef double dual_step(
+        self, double dual, double prediction, double target, double curvature
+    ) noexcept nogil:
+        return dual
+
+    def values(self, predictions, targets):
+        """Return l(z) for arrays of predictions and targets of one shape."""
+        return np.array([
+            self.value(z, y) for z, y in zip(predictions, targets, strict=True)
+        ])
+
+    def derivatives(self, predictions, targets):
+        """Return l'(z) for arrays of predictions and targets of one shape."""
+        return np.array([
+            self.derivative(z, y) for z, y in zip(predictions, targets, strict=True)
+        ])
+
+    def conjugates(self, duals, targets):
+        """Return l*(-a) for arrays of duals and targets of one shape."""
+        return np.array([self.conjugate(a, y) for a, y in zip(duals, targets, strict=True)])
+
+    def nearest_duals(self, duals, targets):
+        """Return the feasible dual nearest to a, for arrays of duals and targets of one shape."""
+        return np.array([self.nearest_dual(a, y) for a, y in zip(duals, targets, strict=True)])
+
+    def dual_steps(self, duals, predictions, targets, curvatures):
+        """Return the dual coordinate step's result for arrays of one shape."""
+        return np.array([
+            self.dual_step(a, z, y, q)
+            for a, z, y, q in zip(duals, predictions, targets, curvatures, strict=True)
+        ])
+
+
+cdef class Hinge(Loss):
+    """max(0, 1 - m); the dual b = y a lies in [0, 1] and l*(-a) = -b."""
+
+    cdef double value(self, double prediction, double target) noexcept nogil:
+        cdef double margin = target * prediction
+        return 1 - margin if margin < 1 else 0
+
+    cdef double derivative(self, double prediction, double target) noexcept nogil:
+        return -target if target * prediction < 1 else 0
+
+    cdef double conjugate(self, double dual, double target) noexcept nogil:
+        return -target * dual
+
+    cdef double nearest_dual(self, double dual, double target) noexcept nogil:
+        return target * clip(target * dual, 0, 1)
+
+    cdef double dual_step(
+        self, double dual, double prediction, double target, double curvature
+    ) noexcept nogil:
+        return target * clip(
+            target * dual + (1 - target * prediction) / curvature, 0, 1)
+
+
+cdef class SquaredHinge(Loss):
+    """max(0, 1 - m)^2; b = y a is not negative and l*(-a) = -b + b^2 / 4."""
+
+    cdef double value(self, double prediction, double target) noexcept nogil:
+        cdef double slack = 1 - target * prediction
+        return slack * slack if slack > 0 else 0
+
+    cdef double derivative(self, double prediction, double target) noexcept nogil:
+        cdef double slack = 1 - target * prediction
+        return -2 * target * slack if slack > 0 else 0
+
+    cdef double conjugate(self, double dual, double target) noexcept nogil:
+        return dual * dual / 4 - target * dual
+
+    cdef double nearest_dual(self, double dual, double target) noexcept nogil:
+        return dual if target * dual > 0 else 0
+
+    cdef double dual_step(
+        self, double dual, double prediction, double target, double curvature
+    ) noexcept nogil:
+        cdef double b = target * dual
+        b += (1 - target * prediction - b / 2) / (curvature + 0.5)
+        return target * b if b > 0 else 0
+
+
+cdef class SmoothedHinge(Loss):
+    """The hinge with its kink rounded off over [1 - smoothing, 1].
+
+    b = y a lies in [0, 1] and l*(-a) = -b + smoothing b^2 / 2.
+    """
+    cdef readonly double smoothing
+
+    def __init__(self, double smoothing=1.0):
+        self.smoothing = smoothing
+
+    cdef double value(self, double prediction, double target) noexcept nogil:
+        cdef double slack = 1 - target * prediction
+        if slack <= 0:
+            return 0
+        if slack >= self.smoothing:
+            return slack - self.smoothing / 2
+        return slack * slack / (2 * self.smoothing)
+
+    cdef double derivative(self, double prediction, double target) noexcept nogil:
+        return -target * clip((1 - target * prediction) / self.smoothing, 0, 1)
+
+    cdef double conjugate(self, double dual, double target) noexcept nogil:
+        return self.smoothing * dual * dual / 2 - target * dual
+
+    cdef double nearest_dual(self, double dual, double target) noexcept nogil:
+        return target * clip(target * dual, 0, 1)
+
+    cdef double dual_step(
+        self, double dual, double prediction, double target, double curvature
+    ) noexcept nogil:
+        cdef double b = target * dual
+        b += (1 - target * prediction - self.smoothing * b) / (curvature + self.smoothing)
+        return target * clip(b, 0, 1)
+
+
+cdef inline double entropy_term(double b) noexcept nogil:
+    return b * log(b) if b > 0 else 0
+
+
+cdef class Logistic(Loss):
+    """log(1 + exp(-m)); b = y a lies in [0, 1] and l*(-a) = b log b + (1 - b) log(1 - b)."""
+
+    cdef double value(self, double prediction, double target) noexcept nogil:
+        cdef double margin = target * prediction
+        return log1p(exp(-margin)) if margin > 0 else log1p(exp(margin)) - margin
+
+    cdef double derivative(self, double prediction, double target) noexcept nogil:
+        cdef double margin = target * prediction
+        cdef double small
+        if margin > 0:
+            small = exp(-margin)
+            return -target * small / (1 + small)
+        return -target / (1 + exp(margin))
+
+    cdef double conjugate(self, double dual, double target) noexcept nogil:
+        cdef double b = clip(target * dual, 0, 1)
+        return entropy_term(b) + entropy_term(1 - b)
+
+    cdef double nearest_dual(self, double dual, double target) noexcept nogil:
+        return target * clip(target * dual, 0, 1)
+
+    cdef double dual_step(
+        self, double dual, double prediction, double target, double curvature
+    ) noexcept nogil:
+        """Newton's method, safeguarded by bisection, on the logit u of b = 1 / (1 + exp(-u)).
+
+        The optimum solves u + margin + curvature (b(u) - b) = 0, which increases in u.
+        """
+        cdef double b = clip(target * dual, 0, 1)
+        cdef double margin = target * prediction
+        cdef double low = -margin - curvature * (1 - b), high = -margin + curvature * b
+        cdef double u, new, slope, residual, step
+        cdef int k
+        # start at the current b unless it lies outside the bracket
+        u = clip(log(b / (1 - b)) if 0 < b < 1 else -margin, low, high)
+        new = b
+        for k in range(100):
+            new = 1 / (1 + exp(-u)) if u > -700 else 0
+            residual = u + margin + curvature * (new - b)
+            slope = 1 + curvature * new * (1 - new)
+            if residual > 0:
+                high = u
+            else:
+                low = u
+            step = residual / slope
+            if fabs(step) <= 1e-15 * (1 + fabs(u)):
+                break
+            u -= step
+            if not low <= u <= high:
+                u = (low + high) / 2
+        return target * clip(new, 0, 1)
+
+
+cdef class Squared(Loss):
+    """(z - y)^2 / 2; l*(-a) = a^2 / 2 - a y."""
+
+    cdef double value(self, double prediction, double target) noexcept nogil:
+        return (prediction - target) * (prediction - target) / 2
+
+    cdef double derivative(self, double prediction, double target) noexcept nogil:
+        return prediction - target
+
+    cdef double conjugate(self, double dual, double target) noexcept nogil:
+        return dual * dual / 2 - dual * target
+
+    cdef double dual_step(
+        self, double dual, double prediction, double target, double curvature
+    ) noexcept nogil:
+        return dual + (target - prediction - dual) / (1 + curvature)
+
+
+cdef class Absolute(Loss):
+    """|z - y|; a lies in [-1, 1] and l*(-a) = -a y."""
+
+    cdef double value(self, double prediction, double target) noexcept nogil:
+        return fabs(prediction - target)
+
+    cdef double derivative(self, double prediction, double target) noexcept nogil:
+        return 1 if prediction > target else (-1 if prediction < target else 0)
+
+    cdef double conjugate(self, double dual, double target) noexcept nogil:
+        return -dual * target
+
+    cdef double nearest_dual(self, double dual, double target) noexcept nogil:
+        return clip(dual, -1, 1)
+
+    cdef double dual_step(
+        self, double dual, double prediction, double target, double curvature
+    ) noexcept nogil:
+        return clip(dual + (target - prediction) / curvature, -1, 1)
+
+
+cdef class EpsilonInsensitive(Loss):
+    """max(0, |z - y| - epsilon); a lies in [-1, 1] and l*(-a) = -a y + epsilon |a|."""
+    cdef readonly double epsilon
+
+    def __init__(self, double epsilon=0.1):
+        self.epsilon = epsilon
+
+    cdef double value(self, double prediction, double target) noexcept nogil:
+        cdef double excess = fabs(prediction - target) - self.epsilon
+        return excess if excess > 0 else 0
+
+    cdef double derivative(self, double prediction, double target) noexcept nogil:
+        cdef double residual = prediction - target
+        return 1 if residual > self.epsilon else (-1 if residual < -self.epsilon else 0)
+
+    cdef double conjugate(self, double dual, double target) noexcept nogil:
+        return self.epsilon * fabs(dual) - dual * target
+
+    cdef double nearest_dual(self, double dual, double target) noexcept nogil:
+        return clip(dual, -1, 1)
+
+    cdef double dual_step(
+        self, double dual, double prediction, double target, double curvature
+    ) noexcept nogil:
+        cdef double residual = target - prediction + curvature * dual
+        if residual > self.epsilon:
+            residual -= self.epsilon
+        elif residual < -self.epsilon:
+            residual += self.epsilon
+        else:
+            return 0
+        return clip(residual / curvature, -1, 1)
+
+
+cdef class Huber(Loss):
+    """Quadratic for |z - y| <= epsilon, linear beyond: the smoothed absolute error.
+
+    r^2 / 2 inside and epsilon (|r| - epsilon / 2) outside; a lies in [-epsilon, epsilon] and
+    l*(-a) = a^2 / 2 - a y.
+    """
+    cdef readonly double epsilon
+
+    def __init__(self, double epsilon=1.35):
+        self.epsilon = epsilon
+
+    cdef double value(self, double prediction, double target) noexcept nogil:
+        cdef double size = fabs(prediction - target)
+        if size <= self.epsilon:
+            return size * size / 2
+        return self.epsilon * (size - self.epsilon / 2)
+
+    cdef double derivative(self, double prediction, double target) noexcept nogil:
+        return clip(prediction - target, -self.epsilon, self.epsilon)
+
+    cdef double conjugate(self, double dual, double target) noexcept nogil:
+        return dual * dual / 2 - dual * target
+
+    cdef double nearest_dual(self, double dual, double target) noexcept nogil:
+        return clip(dual, -self.epsilon, self.epsilon)
+
+    cdef double dual_step(
+        self, double dual, double prediction, double target, double curvature
+    ) noexcept nogil:
+        return clip(
+            dual + (target - prediction - dual) / (1 + curvature), -self.epsilon, self.epsilon)
+
+
+# name -> (class, names of its constructor's arguments, which are estimator parameters)
+MARGIN_LOSSES = {
+    "hinge": (Hinge, ()),
+    "squared_hinge": (SquaredHinge, ()),
+    "smoothed_hinge": (SmoothedHinge, ("smoothing",)),
+    "logistic": (Logistic, ()),
+}
+REGRESSION_LOSSES = {
+    "squared": (Squared, ()),
+    "absolute": (Absolute, ()),
+    "epsilon_insensitive": (EpsilonInsensitive, ("epsilon",)),
+    "huber": (Huber, ("epsilon",)),
+}

@@ -1,0 +1,11 @@
+from sublinear._core.line cimport Lines
+
+
+cdef class Matrix:
+    cdef Lines rows
+    cdef readonly Py_ssize_t n_rows, n_columns, n_stored
+    cdef readonly double constant
+    cdef readonly object dtype
+    cdef readonly object arrays      # what the rows point into
+    cdef object _transposed
+    cdef Py_ssize_t checked_row(self, Py_ssize_t i) except -1

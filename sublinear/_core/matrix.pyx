@@ -1,0 +1,247 @@
+"""Matrix: owns (a reference to) the arrays of X and lends its rows as Lines.
+
+What is usable as it is gets used as it is: CSR and dense data in either order or with any stride,
+float32 or float64, int32 or int64 indices, read-only or memory-mapped. Foreign byte order, unaligned
+buffers and other types are converted, CSR rows with unsorted or repeated columns are brought into
+canonical form; both cost one copy.
+"""
+from libc.stdint cimport int32_t, int64_t
+cimport numpy as cnp
+
+import numpy as np
+import scipy.sparse as sp
+
+from sublinear._core.line cimport (
+    CACHE_LINE, DENSE_FLOAT32, DENSE_FLOAT64, SPARSE_FLOAT32_INT32, SPARSE_FLOAT32_INT64,
+    SPARSE_FLOAT64_INT32, SPARSE_FLOAT64_INT64, Line, Storage, add, dot, index_t, line_at,
+    line_size, prefetch_line, prefetch_offset, squared_norm,
+)
+
+cnp.import_array()
+
+cdef enum:
+    AHEAD = 6        # rows prefetched before their turn
+
+
+VALUE_TYPES = (np.dtype(np.float32), np.dtype(np.float64))
+INDEX_TYPES = (np.dtype(np.int32), np.dtype(np.int64))
+
+
+def usable(array, dtypes):
+    """Return the array itself if compiled code can read it, else a converted copy."""
+    array = np.asarray(array)
+    if array.dtype not in dtypes:
+        native = array.dtype.newbyteorder("=")
+        array = array.astype(native if native in dtypes else dtypes[1])
+    if not array.flags.aligned:
+        array = array.copy()
+    return array
+
+
+cdef int check_rows(
+    const index_t[::1] offsets, const index_t[::1] indices, Py_ssize_t n_columns
+) noexcept nogil:
+    """0: canonical; 1: unsorted or repeated columns; 2: not a CSR matrix."""
+    cdef Py_ssize_t i, k
+    cdef index_t previous
+    cdef int verdict = 0
+    if offsets[0] != 0 or offsets[offsets.shape[0] - 1] > indices.shape[0]:
+        return 2
+    for i in range(offsets.shape[0] - 1):
+        if offsets[i + 1] < offsets[i] or offsets[i + 1] > indices.shape[0]:
+            return 2
+        previous = -1
+        for k in range(offsets[i], offsets[i + 1]):
+            if indices[k] < 0 or indices[k] >= n_columns:
+                return 2
+            if indices[k] <= previous:
+                verdict = 1
+            previous = indices[k]
+    return verdict
+
+
+def csr_verdict(offsets, indices, n_columns):
+    """Call check_rows for the indices' type."""
+    if indices.dtype == np.int32:
+        return check_rows[int32_t](offsets, indices, n_columns)
+    return check_rows[int64_t](offsets, indices, n_columns)
+
+
+cdef class Matrix:
+    """A matrix whose rows compiled code can walk through.
+
+    Parameters
+    ----------
+    X : ndarray or CSR matrix or array of shape (n_rows, n_columns)
+        Finite numbers.
+    constant : float, default=0.0
+        Value of one more column, the same in every row and never stored; 0 for none.
+
+    Attributes
+    ----------
+    n_stored : int
+        Stored entries: n_rows * n_columns if dense.
+    dtype : numpy.dtype
+        float32 or float64.
+    """
+
+    def __init__(self, X, double constant=0.0):
+        self.constant = constant
+        self.rows.constant = constant
+        if sp.issparse(X):
+            self._use_csr(X)
+        else:
+            self._use_dense(X)
+        self.n_rows, self.n_columns = X.shape
+        self.rows.count = self.n_rows
+        self.rows.length = self.n_columns
+
+    def _use_dense(self, X):
+        X = usable(X, VALUE_TYPES)
+        if X.ndim != 2:
+            raise ValueError(f"X must be two-dimensional, got {X.ndim} dimensions")
+        if any(stride % X.itemsize for stride in X.strides):
+            X = np.ascontiguousarray(X)
+        self.arrays = (X,)
+        self.dtype = X.dtype
+        self.n_stored = X.size
+        self.rows.storage = DENSE_FLOAT32 if X.dtype == np.float32 else DENSE_FLOAT64
+        self.rows.line_stride = X.strides[0] // X.itemsize
+        self.rows.stride = X.strides[1] // X.itemsize
+        self.rows.values = <const char*> cnp.PyArray_DATA(X)
+
+    def _use_csr(self, X):
+        if X.format != "csr":
+            raise TypeError(f"sparse X must be CSR, got {X.format}: convert it with X.tocsr()")
+        data, indices, offsets = self._canonical(X)
+        self.arrays = (data, indices, offsets)
+        self.dtype = data.dtype
+        self.n_stored = offsets[X.shape[0]]
+        cdef bint narrow = indices.dtype == np.int32
+        if data.dtype == np.float32:
+            self.rows.storage = SPARSE_FLOAT32_INT32 if narrow else SPARSE_FLOAT32_INT64
+        else:
+            self.rows.storage = SPARSE_FLOAT64_INT32 if narrow else SPARSE_FLOAT64_INT64
+        self.rows.values = <const char*> cnp.PyArray_DATA(data)
+        self.rows.indices = <const char*> cnp.PyArray_DATA(indices)
+        self.rows.offsets = <const char*> cnp.PyArray_DATA(offsets)
+
+    def _canonical(self, X):
+        """Return data, indices and offsets of X, of one index type and in canonical form."""
+        data = np.ascontiguousarray(usable(X.data, VALUE_TYPES))
+        indices = np.ascontiguousarray(usable(X.indices, INDEX_TYPES))
+        offsets = np.ascontiguousarray(usable(X.indptr, INDEX_TYPES))
+        if indices.dtype != offsets.dtype:
+            indices, offsets = indices.astype(np.int64), offsets.astype(np.int64)
+        if offsets.shape != (X.shape[0] + 1,) or data.size < indices.size:
+            verdict = 2
+        else:
+            verdict = csr_verdict(offsets, indices, X.shape[1])
+        if verdict == 2:
+            raise ValueError(
+                "X is not a valid CSR matrix: its row pointers or column indices are out of range; "
+                "X.check_format() tells more")
+        if verdict == 1:
+            clean = sp.csr_array((data.copy(), indices.copy(), offsets.copy()), shape=X.shape)
+            clean.sum_duplicates()
+            data, indices, offsets = clean.data, clean.indices, clean.indptr
+            if indices.dtype != offsets.dtype:
+                indices, offsets = indices.astype(np.int64), offsets.astype(np.int64)
+        return data, indices, offsets
+
+    cdef Py_ssize_t checked_row(self, Py_ssize_t i) except -1:
+        if not 0 <= i < self.n_rows:
+            raise IndexError(f"row {i} is out of range for {self.n_rows} rows")
+        return i
+
+    @property
+    def n_weights(self):
+        """Length of a weight vector: n_columns, one more with a constant column."""
+        return self.n_columns + (self.constant != 0)
+
+    def transposed(self, twin=None):
+        """Return the matrix whose rows are the columns of this one, without its constant column.
+
+        Dense data is shared. Sparse data needs a twin in column order: one copy, made at the first
+        call and kept.
+
+        Parameters
+        ----------
+        twin : CSC matrix or array, default=None
+            The same X in column order, if the caller has it already.
+        """
+        if self._transposed is None:
+            if len(self.arrays) == 1:
+                self._transposed = Matrix(self.arrays[0].T)
+            else:
+                if twin is None:
+                    twin = sp.csr_array(self.arrays, shape=(self.n_rows, self.n_columns)).tocsc()
+                if twin.format != "csc" or twin.shape != (self.n_rows, self.n_columns):
+                    raise ValueError("twin must be X as a CSC matrix")
+                self._transposed = Matrix(
+                    sp.csr_array((twin.data, twin.indices, twin.indptr), shape=twin.shape[::-1]))
+        return self._transposed
+
+    def _check_order(self, order):
+        order = np.ascontiguousarray(order, dtype=np.int64)
+        if order.size and not (0 <= order.min() and order.max() < self.n_rows):
+            raise IndexError("order holds a row that the matrix does not have")
+        return order
+
+    def row_dots(self, const double[::1] w, order):
+        """Return <row i, w> for every i of order, in that order, lines prefetched (float64).
+
+        Parameters
+        ----------
+        w : ndarray of shape (n_weights,), float64
+        order : array of int
+        """
+        cdef const int64_t[::1] sequence = self._check_order(order)
+        cdef Py_ssize_t k, n = sequence.shape[0]
+        cdef Line x
+        if w.shape[0] != self.n_weights:
+            raise ValueError(f"w must have {self.n_weights} entries, got {w.shape[0]}")
+        result = np.empty(n)
+        cdef double[::1] products = result
+        with nogil:
+            for k in range(n):
+                if k + 2 * AHEAD < n:
+                    prefetch_offset(&self.rows, sequence[k + 2 * AHEAD])
+                if k + AHEAD < n:
+                    prefetch_line(&self.rows, sequence[k + AHEAD])
+                x = line_at(&self.rows, sequence[k])
+                products[k] = dot(&x, &w[0])
+        return result
+
+    def add_rows(self, const double[::1] factors, order, double[::1] w):
+        """Add factors[k] * row order[k] to w, in place, for every k.
+
+        Parameters
+        ----------
+        factors : ndarray of shape (len(order),), float64
+        order : array of int
+        w : ndarray of shape (n_weights,), float64
+        """
+        cdef const int64_t[::1] sequence = self._check_order(order)
+        cdef Py_ssize_t k, n = sequence.shape[0]
+        cdef Line x
+        if w.shape[0] != self.n_weights or factors.shape[0] != n:
+            raise ValueError("factors must have the length of order, w that of a weight vector")
+        with nogil:
+            for k in range(n):
+                if k + AHEAD < n:
+                    prefetch_line(&self.rows, sequence[k + AHEAD])
+                x = line_at(&self.rows, sequence[k])
+                add(&x, factors[k], &w[0])
+
+    def squared_norms(self):
+        """Return |row i|^2 for every row, the constant entry included (float64)."""
+        result = np.empty(self.n_rows)
+        cdef double[::1] norms = result
+        cdef Py_ssize_t i
+        cdef Line x
+        with nogil:
+            for i in range(self.n_rows):
+                x = line_at(&self.rows, i)
+                norms[i] = squared_norm(&x)
+        return result

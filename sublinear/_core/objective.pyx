@@ -1,0 +1,184 @@
+"""Objective: alpha / 2 |w|^2 + weighted mean loss, its dual, and the gap between them.
+
+    P(w) = alpha / 2 |w|^2 + (1 / W) sum_i s_i l(<w, x_i>, y_i),        W = sum_i s_i
+    D(a) = - alpha / 2 |w(a)|^2 - (1 / W) sum_i s_i l*(-a_i, y_i),     w(a) = sum_i s_i a_i x_i / (alpha W)
+
+A certificate takes one pass over the data. It uses
+
+    D(a) = alpha / 2 |w|^2 - (1 / W) sum_i s_i (l*(-a_i, y_i) + a_i <w, x_i>) - alpha / 2 |w - w(a)|^2,
+
+which holds for every w. Where w is w(a) but for a rounding error, the last term is the square of
+that error and is left out.
+
+Sums are gathered in blocks of rows of fixed size, added in order: the result does not depend on the
+number of threads.
+"""
+from cpython.exc cimport PyErr_CheckSignals
+from cython.parallel cimport prange
+from libc.math cimport sqrt
+
+import numpy as np
+
+from sublinear._core.line cimport Line, add, dot, line_at
+
+cdef enum:
+    BLOCK = 512                  # rows
+    ENTRIES_PER_CALL = 1 << 22   # between two looks at pending signals
+
+
+cdef class Objective:
+    """A regularised loss over the rows of a matrix.
+
+    Parameters
+    ----------
+    matrix : Matrix
+    targets : ndarray of shape (n_rows,), float64
+    loss : Loss
+    alpha : float
+        Strength of the penalty alpha / 2 |w|^2.
+    weights : ndarray of shape (n_rows,), float64, default=None
+        Sample weights s_i, not negative; None means 1 each.
+    n_threads : int, default=1
+
+    Attributes
+    ----------
+    accesses : int
+        Feature values read by the methods below so far.
+    """
+
+    def __cinit__(
+        self, Matrix matrix, targets, Loss loss, double alpha, weights=None, int n_threads=1
+    ):
+        cdef const double[::1] view = targets
+        if view.shape[0] != matrix.n_rows:
+            raise ValueError(f"{matrix.n_rows} rows, but {view.shape[0]} targets")
+        self.matrix = matrix
+        self.loss = loss
+        self.alpha = alpha
+        self.n_threads = n_threads
+        self.targets_array = targets
+        self.targets = &view[0]
+        self.total_weight = matrix.n_rows
+        if weights is not None:
+            view = weights
+            if view.shape[0] != matrix.n_rows:
+                raise ValueError(f"{matrix.n_rows} rows, but {view.shape[0]} weights")
+            self.weights_array = weights
+            self.weights = &view[0]
+            self.total_weight = np.sum(weights)
+
+    cdef BlockSums block_sums(
+        self, Py_ssize_t start, Py_ssize_t stop, const double* v, const double* w,
+        const double* duals, Py_ssize_t dual_stride
+    ) noexcept nogil:
+        """Sums over the rows [start, stop); without duals, of the loss alone."""
+        cdef BlockSums sums
+        cdef Line x
+        cdef double z, y, s, a
+        cdef Py_ssize_t i
+        sums.loss = sums.conjugate = 0
+        for i in range(start, stop):
+            x = line_at(&self.matrix.rows, i)
+            y = self.targets[i]
+            s = self.weight(i)
+            z = dot(&x, v)
+            sums.loss += s * self.loss.value(z, y)
+            if duals != NULL:
+                if w != v:
+                    z = dot(&x, w)
+                a = duals[i * dual_stride]
+                sums.conjugate += s * (self.loss.conjugate(a, y) + a * z)
+        return sums
+
+    def _sums(self, const double[::1] v, const double[::1] w, const double[:] duals):
+        """Return the sums of the losses at v and, with duals, of their conjugates at (w, duals)."""
+        cdef Py_ssize_t n = self.matrix.n_rows, n_blocks = (n + BLOCK - 1) // BLOCK
+        cdef Py_ssize_t first, last, block, stride = 0, step
+        cdef const double* dual = NULL
+        cdef const double* at_w = NULL
+        if v.shape[0] != self.matrix.n_weights:
+            raise ValueError(f"weights must have {self.matrix.n_weights} entries")
+        if duals is not None:
+            if duals.shape[0] != n or w.shape[0] != v.shape[0]:
+                raise ValueError(f"duals must have {n} entries, weights {v.shape[0]}")
+            dual = &duals[0]
+            stride = duals.strides[0] // sizeof(double)
+            at_w = &w[0]
+        partial = np.empty((n_blocks, 2))
+        cdef double[:, ::1] sums = partial
+        cdef BlockSums* result = <BlockSums*> &sums[0, 0]
+        step = max(1, ENTRIES_PER_CALL // max(1, BLOCK * self.matrix.n_stored // max(n, 1)))
+        for first in range(0, n_blocks, step):
+            last = min(n_blocks, first + step)
+            for block in prange(
+                first, last, nogil=True, schedule="dynamic", num_threads=self.n_threads
+            ):
+                result[block] = self.block_sums(
+                    block * BLOCK, min(n, (block + 1) * BLOCK), &v[0], at_w, dual, stride)
+            PyErr_CheckSignals()
+        self.accesses += self.matrix.n_stored
+        return np.add.reduce(partial, axis=0)
+
+    def primal(self, const double[::1] w):
+        """Return P(w).
+
+        Parameters
+        ----------
+        w : ndarray of shape (n_weights,), float64
+        """
+        return self.alpha / 2 * np.dot(w, w) + self._sums(w, None, None)[0] / self.total_weight
+
+    def certificate(self, const double[::1] w, const double[:] duals, const double[::1] model=None):
+        """Return the primal value of a model and the dual value of feasible duals.
+
+        Parameters
+        ----------
+        w : ndarray of shape (n_weights,), float64
+            w(duals), up to rounding.
+        duals : ndarray of shape (n_rows,), float64, any stride
+        model : ndarray of shape (n_weights,), float64, default=None
+            The weights whose primal value is wanted; None means w.
+
+        Returns
+        -------
+        primal, dual : float
+        """
+        if model is None:
+            model = w
+        loss, conjugate = self._sums(model, w, duals)
+        primal = self.alpha / 2 * np.dot(model, model) + loss / self.total_weight
+        dual = self.alpha / 2 * np.dot(w, w) - conjugate / self.total_weight
+        return primal, min(primal, dual)   # rounding must not make the gap negative
+
+    def weights_of_dual(self, const double[:] duals):
+        """Return w(a) = sum_i s_i a_i x_i / (alpha W) as a new array (float64)."""
+        result = np.zeros(self.matrix.n_weights)
+        cdef double[::1] w = result
+        cdef Py_ssize_t i, n = self.matrix.n_rows
+        cdef double scale = 1 / (self.alpha * self.total_weight)
+        cdef Line x
+        if duals.shape[0] != n:
+            raise ValueError(f"{n} rows, but {duals.shape[0]} duals")
+        with nogil:
+            for i in range(n):
+                if duals[i] != 0 and self.weight(i) != 0:
+                    x = line_at(&self.matrix.rows, i)
+                    add(&x, scale * self.weight(i) * duals[i], &w[0])
+        self.accesses += self.matrix.n_stored
+        return result
+
+    def make_feasible(self, double[::1] duals):
+        """Move every dual to the nearest point of its loss's domain, in place."""
+        cdef Py_ssize_t i
+        if duals.shape[0] != self.matrix.n_rows:
+            raise ValueError(f"{self.matrix.n_rows} rows, but {duals.shape[0]} duals")
+        for i in range(duals.shape[0]):
+            duals[i] = self.loss.nearest_dual(duals[i], self.targets[i])
+
+    def radius(self):
+        """Return a bound on the norm of the optimum: sqrt(mean loss at 0 / alpha)."""
+        cdef double total = 0
+        cdef Py_ssize_t i
+        for i in range(self.matrix.n_rows):
+            total += self.weight(i) * self.loss.value(0, self.targets[i])
+        return sqrt(total / (self.total_weight * self.alpha))

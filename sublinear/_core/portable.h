@@ -1,0 +1,104 @@
+/* What differs between compilers and processors, in one place: prefetching and long dense lines.
+
+   The dense loops keep sixteen partial sums in fixed lanes and, since the build forbids fused
+   multiply-adds, every vector width gives the same bits. Where the compiler can, the widest
+   version that the processor knows is chosen when the module is loaded. */
+#ifndef SUBLINEAR_PORTABLE_H
+#define SUBLINEAR_PORTABLE_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#ifdef _OPENMP
+#include <omp.h>
+#define SUBLINEAR_OPENMP 1
+#else
+#define SUBLINEAR_OPENMP 0
+static inline int omp_get_max_threads(void) { return 1; }
+#endif
+
+#if defined(__GNUC__)
+#define sublinear_prefetch(address) __builtin_prefetch(address)
+#define SUBLINEAR_INLINE static inline __attribute__((always_inline))
+#define SUBLINEAR_VECTORS 1
+#else
+#define sublinear_prefetch(address) ((void)(address))
+#define SUBLINEAR_INLINE static inline
+#define SUBLINEAR_VECTORS 0
+#endif
+
+#if defined(__x86_64__) && defined(__GLIBC__) && defined(__GNUC__) && \
+    (!defined(__clang__) || __clang_major__ >= 14)
+#define SUBLINEAR_WIDEST __attribute__((target_clones("avx512f", "avx2", "default")))
+#else
+#define SUBLINEAR_WIDEST
+#endif
+
+enum { SUBLINEAR_LANES = 8 };
+
+#if SUBLINEAR_VECTORS
+typedef double sublinear_lanes __attribute__((vector_size(64)));
+typedef float sublinear_lanes32 __attribute__((vector_size(32)));
+
+#define SUBLINEAR_LOAD_double(target, source) memcpy(&(target), (source), sizeof(target))
+#define SUBLINEAR_LOAD_float(target, source)                  \
+    do {                                                      \
+        sublinear_lanes32 narrow_;                            \
+        memcpy(&narrow_, (source), sizeof(narrow_));          \
+        (target) = __builtin_convertvector(narrow_, sublinear_lanes); \
+    } while (0)
+
+#define SUBLINEAR_DENSE_DOT(name, real)                                                     \
+    SUBLINEAR_WIDEST static double name(const real *x, const double *w, ptrdiff_t size)     \
+    {                                                                                       \
+        sublinear_lanes even = {0}, odd = {0}, a, b;                                        \
+        double total = 0.0;                                                                 \
+        ptrdiff_t k = 0;                                                                    \
+        for (; k + 2 * SUBLINEAR_LANES <= size; k += 2 * SUBLINEAR_LANES) {                 \
+            SUBLINEAR_LOAD_##real(a, x + k);                                                \
+            SUBLINEAR_LOAD_double(b, w + k);                                                \
+            even += a * b;                                                                  \
+            SUBLINEAR_LOAD_##real(a, x + k + SUBLINEAR_LANES);                              \
+            SUBLINEAR_LOAD_double(b, w + k + SUBLINEAR_LANES);                              \
+            odd += a * b;                                                                   \
+        }                                                                                   \
+        even += odd;                                                                        \
+        for (; k < size; k++)                                                               \
+            total += (double)x[k] * w[k];                                                   \
+        for (k = 0; k < SUBLINEAR_LANES; k++)                                               \
+            total += even[k];                                                               \
+        return total;                                                                       \
+    }
+#else
+#define SUBLINEAR_DENSE_DOT(name, real)                                                     \
+    static double name(const real *x, const double *w, ptrdiff_t size)                      \
+    {                                                                                       \
+        double lanes[2 * SUBLINEAR_LANES] = {0}, total = 0.0;                               \
+        ptrdiff_t k = 0, lane;                                                              \
+        for (; k + 2 * SUBLINEAR_LANES <= size; k += 2 * SUBLINEAR_LANES)                   \
+            for (lane = 0; lane < 2 * SUBLINEAR_LANES; lane++)                              \
+                lanes[lane] += (double)x[k + lane] * w[k + lane];                           \
+        for (; k < size; k++)                                                               \
+            total += (double)x[k] * w[k];                                                   \
+        for (lane = 0; lane < SUBLINEAR_LANES; lane++)                                      \
+            total += lanes[lane] + lanes[lane + SUBLINEAR_LANES];                           \
+        return total;                                                                       \
+    }
+#endif
+
+/* w += factor * x */
+#define SUBLINEAR_DENSE_ADD(name, real)                                                     \
+    SUBLINEAR_WIDEST static void name(const real *restrict x, double factor,                \
+                                      double *restrict w, ptrdiff_t size)                   \
+    {                                                                                       \
+        for (ptrdiff_t k = 0; k < size; k++)                                                \
+            w[k] += factor * (double)x[k];                                                  \
+    }
+
+SUBLINEAR_DENSE_DOT(sublinear_dot32, float)
+SUBLINEAR_DENSE_DOT(sublinear_dot64, double)
+SUBLINEAR_DENSE_ADD(sublinear_add32, float)
+SUBLINEAR_DENSE_ADD(sublinear_add64, double)
+
+#endif

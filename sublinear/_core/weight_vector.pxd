@@ -1,0 +1,78 @@
+"""WeightVector: w = scale * v, so that shrinking w costs nothing; |w|^2; a lazy average.
+
+The average of the iterates w_1, .., w_T is kept without touching more than a step touches: with
+S = sum of the scales so far, a change of v by c x adds S c x to `correction`, and
+sum_t w_t = S v - correction.
+"""
+from libc.math cimport fabs, sqrt
+
+from sublinear._core.line cimport Line, add, dot, squared_norm
+
+cdef struct ScaledVector:
+    double* values          # v
+    Py_ssize_t size
+    double scale
+    bint keeps_norm
+    double squared_norm     # |w|^2, where it is kept
+    double drift            # bound on what rounding did to it
+    double* correction      # of the average; NULL when none is kept
+    double sum_of_scales
+    Py_ssize_t n_averaged
+
+
+cdef void fold_scale(ScaledVector* w) noexcept nogil
+cdef void clear(ScaledVector* w) noexcept nogil
+cdef void refresh_norm(ScaledVector* w) noexcept nogil
+
+
+cdef inline double weight_dot(const ScaledVector* w, const Line* x) noexcept nogil:
+    """<w, x>"""
+    return w.scale * dot(x, w.values)
+
+
+cdef inline double add_line(ScaledVector* w, const Line* x, double factor) noexcept nogil:
+    """w += factor * x; returns the coefficient of x in the change of v."""
+    cdef double change = factor / w.scale
+    cdef double cross, square
+    if w.keeps_norm:
+        cross = 2 * factor * weight_dot(w, x)
+        square = factor * factor * squared_norm(x)
+        w.drift += 4e-16 * (w.squared_norm + fabs(cross) + square)
+        w.squared_norm += cross + square
+    add(x, change, w.values)
+    if w.correction != NULL and w.sum_of_scales != 0:
+        add(x, change * w.sum_of_scales, w.correction)
+    if w.drift > 1e-11 * w.squared_norm:
+        refresh_norm(w)
+    return change
+
+
+cdef inline void shrink(ScaledVector* w, double factor) noexcept nogil:
+    """w *= factor, factor >= 0"""
+    if factor == 0:
+        clear(w)
+        return
+    w.scale *= factor
+    w.squared_norm *= factor * factor
+    w.drift *= factor * factor
+
+
+cdef inline bint needs_folding(const ScaledVector* w) noexcept nogil:
+    """True when the scale comes near the limits of float64: call fold_scale then."""
+    return not 1e-100 < w.scale < 1e100
+
+
+cdef inline void project(ScaledVector* w, double radius) noexcept nogil:
+    """w <- the nearest point with |w| <= radius; needs the norm"""
+    if w.squared_norm > radius * radius:
+        shrink(w, radius / sqrt(w.squared_norm))
+
+
+cdef inline void count_in_average(ScaledVector* w) noexcept nogil:
+    w.sum_of_scales += w.scale
+    w.n_averaged += 1
+
+
+cdef class WeightVector:
+    cdef ScaledVector vector
+    cdef object values, correction

@@ -1,0 +1,131 @@
+"""The weight vector of sub-gradient methods."""
+import numpy as np
+
+from sublinear._core.line cimport line_at
+from sublinear._core.matrix cimport Matrix
+
+
+cdef void refresh_norm(ScaledVector* w) noexcept nogil:
+    cdef double total = 0
+    cdef Py_ssize_t j
+    for j in range(w.size):
+        total += w.values[j] * w.values[j]
+    w.squared_norm = total * w.scale * w.scale
+    w.drift = 0
+
+
+cdef void fold_scale(ScaledVector* w) noexcept nogil:
+    """v <- w, scale <- 1"""
+    cdef Py_ssize_t j
+    for j in range(w.size):
+        w.values[j] *= w.scale
+    w.sum_of_scales /= w.scale
+    w.scale = 1
+    refresh_norm(w)
+
+
+cdef void clear(ScaledVector* w) noexcept nogil:
+    """w <- 0, the average kept"""
+    cdef Py_ssize_t j
+    for j in range(w.size):
+        if w.correction != NULL:
+            w.correction[j] -= w.values[j] * w.sum_of_scales
+        w.values[j] = 0
+    w.scale = 1
+    w.squared_norm = 0
+    w.drift = 0
+
+
+cdef class WeightVector:
+    """w = scale * v with its squared norm, projection, and an average of its past values.
+
+    Parameters
+    ----------
+    size : int
+        Number of entries, that of the constant entry included.
+    averaged : bool, default=False
+        Keep what the average of the iterates needs: a second vector.
+    keeps_norm : bool, default=True
+        Keep |w|^2 up to date, which projection needs.
+    """
+
+    def __cinit__(self, Py_ssize_t size, bint averaged=False, bint keeps_norm=True):
+        self.values = np.zeros(size)
+        cdef double[::1] values = self.values
+        self.vector.values = &values[0] if size else NULL
+        self.vector.size = size
+        self.vector.scale = 1
+        self.vector.keeps_norm = keeps_norm
+        self.correction = None
+        if averaged:
+            self.correction = np.zeros(size)
+            values = self.correction
+            self.vector.correction = &values[0] if size else NULL
+
+    @property
+    def squared_norm(self):
+        """|w|^2, kept up to date by every operation if keeps_norm."""
+        return self.vector.squared_norm
+
+    @property
+    def n_averaged(self):
+        """How many iterates the average holds."""
+        return self.vector.n_averaged
+
+    def to_array(self):
+        """Return w as a new array (float64)."""
+        return self.vector.scale * self.values
+
+    def set(self, w):
+        """w <- the given array, the average started anew."""
+        self.values[:] = w
+        self.vector.scale = 1
+        refresh_norm(&self.vector)
+        self.set_average(0, 0)
+
+    def sum_of_iterates(self):
+        """Return the sum of the iterates counted so far (float64)."""
+        return self.vector.sum_of_scales * self.values - self.correction
+
+    def average(self):
+        """Return the mean of the iterates counted so far, or w if there is none."""
+        if self.vector.n_averaged == 0:
+            return self.to_array()
+        return self.sum_of_iterates() / self.vector.n_averaged
+
+    def set_average(self, sum_of_iterates, Py_ssize_t n_averaged):
+        """Let the average be that of n_averaged iterates with the given sum."""
+        if self.correction is not None:
+            self.correction[:] = -np.asarray(sum_of_iterates)
+        self.vector.sum_of_scales = 0
+        self.vector.n_averaged = n_averaged
+
+    def count_in_average(self):
+        """Let the average include the present w."""
+        count_in_average(&self.vector)
+
+    def add_row(self, Matrix matrix, Py_ssize_t i, double factor):
+        """w += factor * row i of the matrix."""
+        cdef Line x = line_at(&matrix.rows, matrix.checked_row(i))
+        add_line(&self.vector, &x, factor)
+
+    def dot_row(self, Matrix matrix, Py_ssize_t i):
+        """Return <w, row i of the matrix>."""
+        cdef Line x = line_at(&matrix.rows, matrix.checked_row(i))
+        return weight_dot(&self.vector, &x)
+
+    def shrink(self, double factor):
+        """w *= factor, factor >= 0."""
+        if not factor >= 0:
+            raise ValueError(f"factor must not be negative, got {factor}")
+        shrink(&self.vector, factor)
+        if needs_folding(&self.vector):
+            fold_scale(&self.vector)
+
+    def project(self, double radius):
+        """w <- the nearest point of the ball of that radius around 0."""
+        if not self.vector.keeps_norm:
+            raise ValueError("projection needs keeps_norm=True")
+        project(&self.vector, radius)
+        if needs_folding(&self.vector):
+            fold_scale(&self.vector)

@@ -1,0 +1,62 @@
+"""Output files: checked before the work, written beside their place, then renamed into it."""
+
+import contextlib
+import os
+import secrets
+import shutil
+from pathlib import Path
+
+__all__ = ["check_writable", "replacing"]
+
+
+def check_writable(path):
+    """Raise OSError, with the reason, unless a file could be written at ``path`` now."""
+    target = _resolved(path)
+    if target.is_dir():
+        raise IsADirectoryError(f"cannot write {path}: it is a directory")
+    if target.exists() and not target.is_file():
+        raise OSError(f"cannot write {path}: it is not a regular file")
+    if target.exists() and not os.access(target, os.W_OK):
+        raise PermissionError(f"cannot write {path}: permission denied")
+    beside = _beside(target)
+    try:
+        beside.touch(exist_ok=False)
+        beside.unlink()
+    except OSError as error:
+        raise OSError(f"cannot write {path}: {_reason(error, target)}") from error
+
+
+@contextlib.contextmanager
+def replacing(path):
+    """Lend a new binary file that takes the place of ``path`` when the block succeeds.
+
+    When the block fails, the new file is removed and whatever was at ``path`` stays as it was.
+    """
+    target = _resolved(path)
+    beside = _beside(target)
+    try:
+        with open(beside, "xb") as stream:
+            yield stream
+            stream.flush()
+            os.fsync(stream.fileno())
+        if target.exists():
+            shutil.copymode(target, beside)
+        os.replace(beside, target)
+    except BaseException:
+        beside.unlink(missing_ok=True)
+        raise
+
+
+def _resolved(path):
+    """Follow symbolic links, so that a link keeps pointing at the file that is replaced."""
+    return Path(os.path.realpath(path))
+
+
+def _beside(target):
+    return target.with_name(f".{target.name}.{secrets.token_hex(4)}")
+
+
+def _reason(error, target):
+    if not target.parent.is_dir():
+        return f"there is no folder {target.parent}"
+    return (error.strerror or str(error)).lower()

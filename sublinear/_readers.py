@@ -1,0 +1,442 @@
+"""One reader per data file format, and the search for the line a parser stumbled over."""
+
+import bz2
+import csv
+import functools
+import gzip
+import itertools
+import lzma
+import math
+import os
+import warnings
+import zipfile
+import zlib
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from scipy import sparse
+from sklearn.datasets import load_svmlight_file
+
+__all__ = ["FORMATS", "Dataset", "read"]
+
+FORMATS = ("svmlight", "csv", "npz", "npy")
+
+_OPENERS = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
+_DECOMPRESSION_ERRORS = (EOFError, OSError, zlib.error, lzma.LZMAError)
+_LARGEST_INDEX = 2**31 - 2  # the svmlight parser holds an index in a C int
+
+
+class Dataset(NamedTuple):
+    """Rows, labels (None where the file has none) and the first index of svmlight text."""
+
+    X: np.ndarray | sparse.csr_array
+    y: np.ndarray | None
+    index_base: int | None = None
+
+
+def read(path, *, format=None, labels=None, label_column="last", header=None, index_base=None):
+    """Read one data file; `sublinear.datasets.load` documents the parameters."""
+    path = Path(path)
+    format = _format_of(path) if format is None else format
+    if format not in FORMATS:
+        raise ValueError(f"unknown format {format!r}; known: {', '.join(FORMATS)}")
+    _check_readable(path)
+    if format == "svmlight":
+        _refuse_labels(path, labels, format)
+        data = _read_svmlight(path, index_base)
+    elif format == "csv":
+        _refuse_labels(path, labels, format)
+        data = _read_csv(path, label_column, header)
+    else:
+        reader = _read_npz if format == "npz" else _read_npy
+        data = reader(path, labels)
+    return _checked(path, data)
+
+
+def _format_of(path):
+    """Return the format that a file's name announces; LIBSVM's sets have no ending of their own."""
+    suffixes = [suffix.lower() for suffix in path.suffixes]
+    if suffixes and suffixes[-1] in _OPENERS:
+        suffixes.pop()
+    ending = suffixes[-1][1:] if suffixes else ""
+    return ending if ending in ("csv", "npz", "npy") else "svmlight"
+
+
+def _check_readable(path):
+    if not path.exists():
+        raise FileNotFoundError(f"{path}: no such file")
+    if not path.is_file():
+        raise OSError(f"{path}: not a regular file")
+    try:
+        with open(path, "rb") as stream:
+            empty = not stream.read(1)
+    except OSError as error:
+        raise OSError(f"{path}: {(error.strerror or str(error)).lower()}") from error
+    if empty:
+        raise ValueError(f"{path}: the file is empty")
+
+
+def _refuse_labels(path, labels, format):
+    if labels is not None:
+        raise ValueError(f"{path}: {format} text holds its own labels; drop the file {labels}")
+
+
+def _checked(path, data):
+    if data.X.shape[0] == 0:
+        raise ValueError(f"{path}: the file holds no rows")
+    if data.X.shape[1] == 0:
+        raise ValueError(f"{path}: the file holds no feature columns")
+    if data.y is None:
+        return data
+    if data.y.shape[0] != data.X.shape[0]:
+        raise ValueError(f"{path}: {data.X.shape[0]} rows but {data.y.shape[0]} labels")
+    return data._replace(y=_whole_numbers_as_integers(data.y))
+
+
+def _whole_numbers_as_integers(y):
+    """Turn labels 1.0 and -1.0 into 1 and -1, so that predictions print as the file has them."""
+    if y.dtype.kind == "f" and np.all(np.abs(y) < 2**53) and np.all(y == np.floor(y)):
+        return y.astype(np.int64)
+    return y
+
+
+# Text formats: the parser runs first; only when it fails are the lines looked at one by one.
+
+
+def _decompressed(reader):
+    """Turn the errors of a damaged compressed file into one that names the file."""
+
+    @functools.wraps(reader)
+    def guarded(path, *options):
+        try:
+            return reader(path, *options)
+        except _DECOMPRESSION_ERRORS as error:
+            raise ValueError(f"{path}: damaged or not what its name says ({error})") from error
+
+    return guarded
+
+
+def _open(path, mode="rb", **options):
+    return _OPENERS.get(path.suffix.lower(), open)(path, mode, **options)
+
+
+def _is_finite_number(text):
+    try:
+        return "_" not in text and math.isfinite(float(text))
+    except ValueError:
+        return False
+
+
+def _shown(text, limit=40):
+    """Return ``text`` quoted, and cut where it is long."""
+    return repr(text if len(text) <= limit else text[:limit] + "...")
+
+
+@_decompressed
+def _read_svmlight(path, index_base):
+    try:
+        with _open(path) as stream:
+            # Zero-based for the parser: no index is moved before the whole file is known.
+            X, y = load_svmlight_file(stream, zero_based=True)
+    except (ValueError, OverflowError) as error:
+        fault = _svmlight_fault(path, index_base) or str(error)
+        raise ValueError(f"{path}{fault}") from error
+    lowest = X.indices.min() if X.nnz else 1
+    base = min(int(lowest), 1) if index_base is None else index_base
+    if lowest < base or not (np.isfinite(X.data).all() and np.isfinite(y).all()):
+        raise ValueError(f"{path}{_svmlight_fault(path, base)}")
+    index = np.int32 if X.nnz < 2**31 else np.int64
+    parts = (X.data, (X.indices - base).astype(index), X.indptr.astype(index))
+    X = sparse.csr_array(parts, shape=(X.shape[0], max(X.shape[1] - base, 0)))
+    return Dataset(X, y, base)
+
+
+def _svmlight_fault(path, index_base):
+    """Return ', line 3: what is wrong' for the first line that is not svmlight text."""
+    with _open(path) as stream:
+        for number, line in enumerate(stream, start=1):
+            fault = _svmlight_line_fault(line.decode("utf-8", "replace"), index_base or 0)
+            if fault:
+                return f", line {number}: {fault}"
+    return ""
+
+
+def _svmlight_line_fault(line, index_base):
+    label, *entries = line.partition("#")[0].split() or ["0"]
+    if not _is_finite_number(label):
+        hint = " (read as svmlight text; for CSV say so with the format)" if "," in label else ""
+        return f"label {_shown(label)} is not a finite number{hint}"
+    previous = index_base - 1
+    for entry in entries[1:] if entries and entries[0].startswith("qid:") else entries:
+        index, _, value = entry.partition(":")
+        if not (index.isdecimal() and _is_finite_number(value)):
+            return f"{_shown(entry)} is not index:value with a finite value"
+        if int(index) > _LARGEST_INDEX:
+            return f"index {_shown(index)} is too large"
+        if int(index) < index_base:
+            return "index 0, but the indices were said to start at 1 (index base)"
+        if int(index) <= previous:
+            return f"index {index} after {previous}: indices must ascend without repeats"
+        previous = int(index)
+    return None
+
+
+@_decompressed
+def _read_csv(path, label_column, header):
+    first, start = _first_row(path)
+    named = _is_header(first, label_column) if header is None else header
+    column = _label_index(path, first, label_column, named)
+    names = {}
+    X = _parse_csv(path, column, start if named else start - 1, len(first), names)
+    y = None
+    if column is not None:
+        codes = X[:, column].astype(np.int64)
+        X, y = np.delete(X, column, axis=1), _labels_from(names)[codes]
+        if header is None and not named and _only_first_is_text(names, codes):
+            X, y = X[1:], _labels_from(list(names)[1:])[codes[1:] - 1]
+    return Dataset(X, y)
+
+
+def _first_row(path):
+    """Return the fields of the first line that is not blank, and that line's number."""
+    try:
+        with _open_csv(path) as stream:
+            reader = csv.reader(stream)
+            fields = next((row for row in reader if row), None)
+            number = reader.line_num
+    except csv.Error as error:
+        raise ValueError(f"{path}, line 1: {error}") from error
+    if fields is None:
+        raise ValueError(f"{path}: the file holds no rows")
+    return fields, number
+
+
+def _open_csv(path):
+    return _open(path, "rt", encoding="utf-8-sig", errors="surrogateescape", newline="")
+
+
+def _is_header(fields, label_column):
+    """Return whether some feature of the first row is not a number."""
+    if isinstance(label_column, str) and label_column not in ("first", "last"):
+        return True
+    position = {"first": 0, "last": -1}.get(label_column, label_column)
+    features = list(fields)
+    if position is not None and -len(fields) <= position < len(fields):
+        del features[position]
+    return any(not _is_number(field) for field in features)
+
+
+def _is_number(text):
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _label_index(path, first, label_column, named):
+    if label_column is None:
+        return None
+    position = {"first": 0, "last": -1}.get(label_column, label_column)
+    if isinstance(position, str):
+        columns = [field.strip() for field in first] if named else []
+        if columns.count(position) != 1:
+            found = "more than one column" if position in columns else "no column"
+            raise ValueError(f"{path}: {found} named {position!r} in the header")
+        return columns.index(position)
+    if not -len(first) <= position < len(first):
+        raise ValueError(f"{path}: label column {position}, but there are {len(first)} columns")
+    return position % len(first)
+
+
+def _parse_csv(path, column, skipped_lines, n_columns, names):
+    """Parse numbers with NumPy; labels become codes, and ``names`` maps each label to its code."""
+    encode = {} if column is None else {column: lambda text: _code(names, text.strip())}
+    try:
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "loadtxt: input contained no data")
+            X = np.loadtxt(
+                os.fspath(path.absolute()),
+                delimiter=",",
+                comments=None,
+                quotechar='"',
+                skiprows=skipped_lines,
+                converters=encode,
+                encoding="utf-8-sig",
+                ndmin=2,
+            )
+    except ValueError as error:
+        fault = _csv_fault(path, column, skipped_lines, n_columns) or f": {error}"
+        raise ValueError(f"{path}{fault}") from error
+    if X.size == 0:
+        raise ValueError(f"{path}: the file holds no rows")
+    if X.shape[1] != n_columns or not np.isfinite(X).all() or "" in names:
+        raise ValueError(f"{path}{_csv_fault(path, column, skipped_lines, n_columns)}")
+    return X
+
+
+def _code(names, label):
+    return names.setdefault(label, len(names))
+
+
+def _labels_from(names):
+    """Return distinct labels as numbers where all are numbers, else as text."""
+    names = list(names)
+    if all(_is_finite_number(name) for name in names):
+        return np.array([float(name) for name in names])
+    return np.array(names)
+
+
+def _only_first_is_text(names, codes):
+    """Return whether the first row looks like a header whose other names are numbers."""
+    text = [name for name in names if not _is_finite_number(name)]
+    return len(names) > 1 and text == [next(iter(names))] and not np.any(codes[1:] == 0)
+
+
+def _csv_fault(path, column, skipped_lines, n_columns):
+    """Return ', line 3: what is wrong' for the first row that is not as the first one."""
+    with _open_csv(path) as stream:
+        reader = csv.reader(itertools.islice(stream, skipped_lines, None))
+        try:
+            for fields in reader:
+                fault = _csv_row_fault(fields, column, n_columns)
+                if fault:
+                    return f", line {skipped_lines + reader.line_num}: {fault}"
+        except csv.Error as error:
+            return f", line {skipped_lines + reader.line_num}: {error}"
+    return ""
+
+
+def _csv_row_fault(fields, column, n_columns):
+    if not fields:
+        return None
+    if any("\udc80" <= character <= "\udcff" for field in fields for character in field):
+        return "the text is not UTF-8"
+    if len(fields) != n_columns:
+        return f"expected {n_columns} columns, found {len(fields)}"
+    for number, field in enumerate(fields, start=1):
+        if number - 1 == column:
+            if not field.strip():
+                return f"column {number}, the label, is empty"
+        elif not _is_finite_number(field):
+            return f"column {number}: {_shown(field)} is not a finite number"
+    return None
+
+
+# NumPy formats: pickled objects are never loaded.
+
+
+def _read_npy(path, labels):
+    X = _load_array(path, mmap_mode="r")
+    if X.ndim != 2:
+        raise ValueError(f"{path}: {X.ndim}-dimensional; the rows must form a 2-d array")
+    _check_numeric(path, "X", X)
+    return Dataset(X, _read_labels(labels))
+
+
+def _read_npz(path, labels):
+    arrays = _load_arrays(path)
+    if "X" in arrays:
+        X = arrays["X"]
+        if X.ndim != 2:
+            raise ValueError(f"{path}: X is {X.ndim}-dimensional; it must be 2-d")
+        _check_numeric(path, "X", X)
+    else:
+        X = _sparse_from(path, arrays)
+    if labels is None and "y" in arrays:
+        return Dataset(X, _as_labels(path, arrays["y"]))
+    return Dataset(X, _read_labels(labels))
+
+
+def _read_labels(labels):
+    if labels is None:
+        return None
+    labels = Path(labels)
+    _check_readable(labels)
+    return _as_labels(labels, _load_array(labels))
+
+
+def _as_labels(path, y):
+    y = np.asarray(y)
+    if y.ndim == 2 and 1 in y.shape:
+        y = y.ravel()
+    if y.ndim != 1:
+        raise ValueError(f"{path}: labels must form a 1-d array, not one of shape {y.shape}")
+    if y.dtype.kind == "S":
+        y = np.char.decode(y, "utf-8")
+    if y.dtype.kind not in "biufU":
+        raise ValueError(f"{path}: labels must be numbers or strings, not {y.dtype}")
+    if y.dtype.kind == "f" and not np.isfinite(y).all():
+        raise ValueError(f"{path}: label {int(np.argmin(np.isfinite(y)))} is not finite")
+    return y
+
+
+def _check_numeric(path, name, array):
+    if array.dtype.kind not in "biuf":
+        raise ValueError(f"{path}: {name} must hold real numbers, not {array.dtype}")
+
+
+def _load_array(path, mmap_mode=None):
+    array = _load_numpy(path, mmap_mode)
+    if not isinstance(array, np.ndarray):
+        array.close()
+        raise ValueError(f"{path}: an archive of arrays (.npz) where one array (.npy) was expected")
+    return array
+
+
+def _load_arrays(path):
+    archive = _load_numpy(path)
+    if isinstance(archive, np.ndarray):
+        raise ValueError(f"{path}: one array (.npy) where an archive of arrays (.npz) was expected")
+    with archive:
+        names = [name for name in archive.files if name in _NPZ_NAMES]
+        return {name: _load_member(path, archive, name) for name in names}
+
+
+_NPZ_NAMES = ("X", "y", "format", "shape", "data", "indices", "indptr")
+
+
+def _load_numpy(path, mmap_mode=None):
+    try:
+        return np.load(path, mmap_mode=mmap_mode, allow_pickle=False)
+    except (ValueError, EOFError, OSError, zipfile.BadZipFile) as error:
+        raise ValueError(f"{path}: {_numpy_fault(error)}") from error
+
+
+def _load_member(path, archive, name):
+    try:
+        return archive[name]
+    except (ValueError, EOFError, OSError, zipfile.BadZipFile, zlib.error) as error:
+        raise ValueError(f"{path}, array {name!r}: {_numpy_fault(error)}") from error
+
+
+def _numpy_fault(error):
+    if "allow_pickle" in str(error) or "Python objects" in str(error):
+        return "not an array file, or one that holds pickled objects, which are never loaded"
+    return f"damaged or not an array file ({error})"
+
+
+def _sparse_from(path, arrays):
+    missing = [name for name in ("data", "indices", "indptr", "shape") if name not in arrays]
+    if missing:
+        raise ValueError(
+            f"{path}: neither an array X nor a CSR matrix (no array {', '.join(missing)}); "
+            "save the rows with scipy.sparse.save_npz, or with numpy.savez as X and y"
+        )
+    format = str(np.asarray(arrays.get("format", "csr")).astype("U"))
+    build = {"csr": sparse.csr_array, "csc": sparse.csc_array}.get(format)
+    if build is None:
+        raise ValueError(f"{path}: sparse format {format!r}; save the matrix in CSR format")
+    for name in ("indices", "indptr", "shape"):
+        if arrays[name].dtype.kind not in "iu" or arrays[name].ndim != 1:
+            raise ValueError(f"{path}: {name} must be a 1-d array of whole numbers")
+    _check_numeric(path, "data", arrays["data"])
+    try:
+        parts = tuple(arrays[name] for name in ("data", "indices", "indptr"))
+        X = build(parts, shape=tuple(arrays["shape"].tolist()))
+        # Out-of-range indices of a stranger's file must not reach compiled code.
+        X.check_format(full_check=True)
+    except (ValueError, TypeError) as error:
+        raise ValueError(f"{path}: not a valid sparse matrix ({error})") from error
+    return X.tocsr()

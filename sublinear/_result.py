@@ -1,0 +1,101 @@
+"""What a fit reports."""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+
+class TraceRow(NamedTuple):
+    """One certificate on the way.
+
+    Attributes
+    ----------
+    n_iter : int
+        Epochs completed.
+    accesses : int
+        Feature values the solver had read.
+    seconds : float
+        Wall clock since the solver started, certificates included.
+    primal, dual, gap : float
+    """
+
+    n_iter: int
+    accesses: int
+    seconds: float
+    primal: float
+    dual: float
+    gap: float
+
+
+@dataclass(frozen=True)
+class Result:
+    """How a fit ended, with the certificate of the model it returned.
+
+    Attributes
+    ----------
+    primal : float
+        The objective at the returned model; NaN if the fit was cut short before it was known.
+    dual : float
+        A lower bound on the optimal objective; -inf if unknown.
+    gap : float
+        primal - dual: the returned model is at most this far from optimal; inf if unknown.
+    status : {"converged", "max_iter", "max_accesses", "stopped", "interrupted", "partial_fit"}
+        "stopped": by a callback; "interrupted": by Ctrl-C or by an error in a callback.
+    n_iter : int
+        Epochs completed.
+    accesses : int
+        Feature values read by the solver.
+    certificate_accesses : int
+        Feature values read to compute certificates, counted apart.
+    seconds : float
+        Wall clock of the solver and its certificates.
+    trace : tuple of TraceRow
+        One row per certificate; ``pandas.DataFrame(result.trace)`` makes a table of it.
+    parts : tuple of Result
+        One-vs-rest: the result of every class, whose sums are reported above. Empty otherwise.
+    """
+
+    primal: float
+    dual: float
+    gap: float
+    status: str
+    n_iter: int
+    accesses: int
+    certificate_accesses: int
+    seconds: float
+    trace: tuple[TraceRow, ...] = ()
+    parts: tuple["Result", ...] = ()
+
+    @property
+    def relative_gap(self):
+        """gap / |primal|, what `tol` is compared with."""
+        return relative_gap(self.primal, self.gap)
+
+    def __repr__(self):
+        return (
+            f"Result(status={self.status!r}, primal={self.primal:.6g}, gap={self.gap:.3g}, "
+            f"n_iter={self.n_iter}, accesses={self.accesses:.4g}, seconds={self.seconds:.3g})"
+        )
+
+
+def relative_gap(primal, gap):
+    """Return gap / max(|primal|, 1e-300)."""
+    return gap / max(abs(primal), 1e-300)
+
+
+# from the best end of a fit to the worst
+STATUSES = ("converged", "partial_fit", "stopped", "max_accesses", "max_iter", "interrupted")
+
+
+def combine(parts, seconds):
+    """Return the Result of independent problems: sums, the longest run and the worst status."""
+    return Result(
+        primal=sum(part.primal for part in parts),
+        dual=sum(part.dual for part in parts),
+        gap=sum(part.gap for part in parts),
+        status=max((part.status for part in parts), key=STATUSES.index),
+        n_iter=max(part.n_iter for part in parts),
+        accesses=sum(part.accesses for part in parts),
+        certificate_accesses=sum(part.certificate_accesses for part in parts),
+        seconds=seconds,
+        parts=tuple(parts),
+    )

@@ -1,0 +1,28 @@
+"""Report what this installation is made of."""
+
+import platform
+import sys
+from importlib.metadata import PackageNotFoundError, version
+
+from joblib import effective_n_jobs
+
+from sublinear._core.parallel import max_threads, openmp_enabled
+from sublinear._version import __version__
+
+PACKAGES = ("numpy", "scipy", "scikit-learn", "joblib", "tqdm", "matplotlib")
+
+
+def show_versions():
+    """Print the versions of sublinear, Python and what they use, OpenMP and thread counts."""
+    rows = {"sublinear": __version__, "python": sys.version.split()[0]}
+    rows["platform"] = platform.platform()
+    for package in PACKAGES:
+        try:
+            rows[package] = version(package)
+        except PackageNotFoundError:
+            rows[package] = "not installed"
+    rows["OpenMP"] = "yes" if openmp_enabled() else "no"
+    rows["OpenMP threads"] = max_threads()
+    rows["usable processors"] = effective_n_jobs(-1)
+    width = max(map(len, rows))
+    print("\n".join(f"{name:>{width}}: {value}" for name, value in rows.items()))

@@ -1,0 +1,141 @@
+"""From what users pass to what solvers read: parameters, data, labels, weights, seeds."""
+
+import math
+import numbers
+
+import numpy as np
+from sklearn.utils import check_random_state
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_consistent_length, validate_data
+
+
+def check_number(name, value, *, low, high=math.inf, integer=False, open_low=False):
+    """Raise ValueError unless value is a number in [low, high], or (low, high] with open_low.
+
+    Infinite values are refused.
+    """
+    kind = numbers.Integral if integer else numbers.Real
+    inside = (
+        isinstance(value, kind)
+        and not isinstance(value, (bool, np.bool_))
+        and (low < value if open_low else low <= value)
+        and value <= high
+        and math.isfinite(value)
+    )
+    if not inside:
+        noun = "an integer" if integer else "a number"
+        bound = f"{'above' if open_low else 'of at least'} {low}"
+        limit = f" and at most {high}" if math.isfinite(high) else ""
+        raise ValueError(f"{name} must be {noun} {bound}{limit}, got {value!r}")
+
+
+def check_choice(name, value, choices):
+    """Raise ValueError unless value is one of the choices."""
+    if not isinstance(value, str) or value not in choices:
+        known = ", ".join(repr(choice) for choice in choices)
+        raise ValueError(f"{name} must be one of {known}; got {value!r}")
+
+
+def check_training_data(estimator, X, y, *, y_numeric=False, reset=True):
+    """Return X and y as arrays that solvers can read, X float32 or float64, CSR if sparse."""
+    return validate_data(
+        estimator,
+        X,
+        y,
+        reset=reset,
+        accept_sparse="csr",
+        accept_large_sparse=True,
+        dtype=[np.float64, np.float32],
+        y_numeric=y_numeric,
+    )
+
+
+def check_sample_weight(sample_weight, X):
+    """Return the weights as float64 of shape (n_rows,), or None if they are all 1."""
+    if sample_weight is None:
+        return None
+    weights = np.ascontiguousarray(sample_weight, dtype=np.float64)
+    if weights.ndim == 0:
+        weights = np.full(X.shape[0], float(weights))
+    if weights.ndim != 1:
+        raise ValueError(f"sample_weight must be one-dimensional, got shape {weights.shape}")
+    check_consistent_length(weights, X)
+    if not np.isfinite(weights).all():
+        raise ValueError("sample_weight must not contain NaN or infinity")
+    if (weights < 0).any():
+        raise ValueError("sample_weight must not be negative")
+    if not weights.any():
+        raise ValueError("sample_weight is zero for every example: there is nothing to fit")
+    return None if (weights == 1).all() else weights
+
+
+def find_classes(y):
+    """Return the sorted labels of y; ValueError if they are no classes or there is only one."""
+    classes = _two_numbers(y)
+    if classes is None:
+        check_classification_targets(y)
+        classes = np.unique(y)
+    if len(classes) < 2:
+        raise ValueError(
+            "y holds only one class; a classifier needs examples of at least two classes, "
+            f"got {classes.tolist()}"
+        )
+    return classes
+
+
+def _two_numbers(y):
+    """The labels if they are two numbers, found without sorting; else None."""
+    if y.dtype.kind not in "iu" and not (y.dtype.kind == "f" and (y[:1] == np.rint(y[:1])).all()):
+        return None
+    low, high = y.min(), y.max()
+    if low == high or high != np.rint(high) or not ((y == low) | (y == high)).all():
+        return None
+    return np.array([low, high], dtype=y.dtype)
+
+
+def margin_targets(y, label):
+    """Return +1.0 where y is the label and -1.0 elsewhere (float64)."""
+    targets = np.full(y.shape, -1.0)
+    targets[y == label] = 1.0
+    return targets
+
+
+def combine_weights(class_weight, classes, y, weights):
+    """Return sample weights times class weights (float64), None if all are 1.
+
+    "balanced" gives every class the same total weight.
+    """
+    if class_weight is None:
+        return weights
+    weights = np.ones(y.shape[0]) if weights is None else weights.copy()
+    if isinstance(class_weight, str):
+        check_choice("class_weight", class_weight, ("balanced",))
+        total = weights.sum()
+        factors = {}
+        for label in classes:
+            mass = weights[y == label].sum()
+            factors[label] = total / (len(classes) * mass) if mass > 0 else 1.0
+    else:
+        factors = dict(class_weight)
+        unknown = [label for label in factors if label not in classes]
+        if unknown:
+            raise ValueError(f"class_weight names classes that y does not have: {unknown}")
+    for label, factor in factors.items():
+        check_number(f"class_weight[{label!r}]", factor, low=0)
+        weights[y == label] *= factor
+    if not weights.any():
+        raise ValueError("class_weight leaves no example with a positive weight")
+    return weights
+
+
+def seed_sequence(random_state):
+    """Return a numpy.random.SeedSequence from None, an int, a RandomState or a Generator."""
+    if isinstance(random_state, np.random.Generator):
+        return np.random.SeedSequence(random_state.integers(2**32, size=4).tolist())
+    if random_state is None:
+        return np.random.SeedSequence()
+    if isinstance(random_state, numbers.Integral):
+        check_random_state(random_state)  # its error for what is no seed
+        return np.random.SeedSequence(int(random_state))
+    words = check_random_state(random_state).randint(2**31, size=4)
+    return np.random.SeedSequence(words.tolist())

@@ -1,0 +1,462 @@
+"""The command line: ``sublinear compare | fit | predict``.
+
+Every command checks its output paths before it works, writes a file beside its place and renames
+it. Errors are one line on standard error and exit status 2; Ctrl-C ends with status 1.
+"""
+
+import argparse
+import contextlib
+import importlib.util
+import json
+import math
+import os
+import sys
+import warnings
+from pathlib import Path
+
+import numpy as np
+
+from sublinear import _readers
+from sublinear._files import check_writable, replacing
+from sublinear._model_file import read_model, write_model
+from sublinear.datasets import make_sparse_classification
+from sublinear.linear import PegasosClassifier, SDCAClassifier, SDCARegressor
+
+__all__ = ["main"]
+
+# Whole-number labels with more distinct values than this may be meant as numbers.
+_MANY_CLASSES = 100
+
+
+def main(argv=None):
+    """Run the command line and return its exit status.
+
+    Parameters
+    ----------
+    argv : list of str, optional
+        The arguments; by default those of the process.
+
+    Returns
+    -------
+    status : int
+        0 for success, 1 after Ctrl-C, 2 for an error.
+    """
+    options = _parser().parse_args(argv)
+    try:
+        with warnings.catch_warnings():
+            warnings.showwarning = _show_warning
+            options.run(options)
+            sys.stdout.flush()
+    except KeyboardInterrupt:
+        return _complain("interrupted", status=1)
+    except BrokenPipeError:
+        # The reader of our output has seen enough; nothing more may be flushed to it.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except MemoryError as error:
+        return _complain(f"error: not enough memory ({error})")
+    except (OSError, ValueError, ImportError) as error:
+        return _complain(f"error: {error}")
+    return 0
+
+
+def _complain(message, status=2):
+    print(f"sublinear: {_one_line(message)}", file=sys.stderr)
+    return status
+
+
+def _one_line(message):
+    return " ".join(str(message).split())
+
+
+def _show_warning(message, category, filename, lineno, file=None, line=None):
+    print(f"sublinear: warning: {_one_line(message)}", file=sys.stderr)
+
+
+# Arguments
+
+
+class _Parser(argparse.ArgumentParser):
+    """A parser whose errors are one line, as all others."""
+
+    def error(self, message):
+        self.exit(2, f"sublinear: error: {_one_line(message)} (see {self.prog} --help)\n")
+
+
+def _parser():
+    parser = _Parser(
+        prog="sublinear",
+        description="Certified linear models: compare solvers, train a model, apply a model.",
+        allow_abbrev=False,
+    )
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    _add_compare(commands)
+    _add_fit(commands)
+    _add_predict(commands)
+    return parser
+
+
+def _add_compare(commands):
+    parser = commands.add_parser(
+        "compare",
+        help="train every linear classifier beside scikit-learn's and tabulate",
+        description="Train every linear classifier beside scikit-learn's LinearSVC and "
+        "SGDClassifier on one objective; print a table, write compare.json and compare.png. "
+        "Without DATA the rows are generated.",
+        allow_abbrev=False,
+    )
+    parser.add_argument("data", nargs="?", metavar="DATA", help="data file")
+    _add_data_options(parser)
+    _add_training_options(parser)
+    parser.add_argument(
+        "--max-seconds",
+        type=_positive,
+        default=60.0,
+        metavar="S",
+        help="time for each solver, all its refits together (%(default)s)",
+    )
+    parser.add_argument(
+        "--test-size",
+        type=_fraction,
+        default=0.25,
+        metavar="F",
+        help="fraction of the rows to test on (%(default)s)",
+    )
+    parser.add_argument(
+        "--intercept", action="store_true", help="append a constant column for every solver"
+    )
+    parser.add_argument("--seed", type=_seed, default=0, help="random seed (%(default)s)")
+    parser.add_argument(
+        "-o",
+        "--output",
+        default=".",
+        metavar="FOLDER",
+        help="where compare.json and compare.png go (the current folder)",
+    )
+    parser.add_argument("--quiet", action="store_true", help="no progress display")
+    parser.set_defaults(run=_compare)
+
+
+def _add_fit(commands):
+    parser = commands.add_parser(
+        "fit",
+        help="train a model and save it",
+        description="Train a linear model and save it as arrays that are safe to load.",
+        allow_abbrev=False,
+    )
+    parser.add_argument("data", metavar="DATA", help="data file")
+    parser.add_argument(
+        "-o", "--output", required=True, metavar="MODEL", help="model file to write"
+    )
+    _add_data_options(parser)
+    parser.add_argument(
+        "--task",
+        choices=("auto", "classification", "regression"),
+        default="auto",
+        help="auto: regression if some label is not a whole number",
+    )
+    parser.add_argument("--solver", choices=("sdca", "pegasos"), default="sdca")
+    parser.add_argument("--loss", help="hinge for classification, squared for regression, ...")
+    _add_training_options(parser)
+    parser.add_argument("--max-accesses", type=_count, metavar="N", help="feature values to read")
+    parser.add_argument("--no-intercept", action="store_true")
+    parser.add_argument("--seed", type=_seed, help="random seed (a fresh one each time)")
+    parser.add_argument("--jobs", type=int, metavar="N", help="threads; -1 for all")
+    parser.add_argument("--quiet", action="store_true", help="no progress, no result")
+    parser.set_defaults(run=_fit)
+
+
+def _add_predict(commands):
+    parser = commands.add_parser(
+        "predict",
+        help="apply a saved model",
+        description="Print one prediction a line. Where DATA has labels, the error rate or R2 "
+        "goes to standard error.",
+        allow_abbrev=False,
+    )
+    parser.add_argument("model", metavar="MODEL", help="model file that fit wrote")
+    parser.add_argument("data", metavar="DATA", help="data file")
+    parser.add_argument("-o", "--output", metavar="FILE", help="write the predictions to FILE")
+    _add_data_options(parser)
+    parser.set_defaults(run=_predict)
+
+
+def _add_data_options(parser):
+    group = parser.add_argument_group(
+        "data file",
+        "NAME.csv, NAME.npz (CSR matrix or X, with y), NAME.npy with --labels; any other name is "
+        "LIBSVM / svmlight text. Text may end in .gz, .bz2 or .xz.",
+    )
+    group.add_argument("--format", choices=_readers.FORMATS, help="where the name does not tell")
+    group.add_argument("--labels", metavar="FILE.npy", help="labels of a .npy or .npz file")
+    group.add_argument(
+        "--label-column",
+        default="last",
+        metavar="COLUMN",
+        help="of a CSV file: last (default), first, none, a number from 0, or a header's name",
+    )
+    group.add_argument(
+        "--header",
+        action=argparse.BooleanOptionalAction,
+        help="whether a CSV file starts with column names (default: found out)",
+    )
+    group.add_argument(
+        "--index-base",
+        type=int,
+        choices=(0, 1),
+        help="first index of svmlight text (default: 0 if the file uses index 0, else 1)",
+    )
+
+
+def _add_training_options(parser):
+    parser.add_argument(
+        "--alpha", type=_positive, default=1e-4, help="regularisation (%(default)s)"
+    )
+    parser.add_argument(
+        "--tol", type=_positive, default=1e-3, help="relative gap to stop at (%(default)s)"
+    )
+    parser.add_argument(
+        "--max-iter", type=_count, default=1000, metavar="N", help="passes (%(default)s)"
+    )
+
+
+def _number(text, convert, accept, wanted):
+    try:
+        value = convert(text)
+    except ValueError:
+        value = None
+    if value is None or not accept(value):
+        raise argparse.ArgumentTypeError(f"{text!r} is not {wanted}")
+    return value
+
+
+def _positive(text):
+    return _number(text, float, lambda value: 0 < value < float("inf"), "a positive number")
+
+
+def _fraction(text):
+    return _number(text, float, lambda value: 0 < value < 1, "a number between 0 and 1")
+
+
+def _count(text):
+    return _number(text, int, lambda value: value > 0, "a positive whole number")
+
+
+def _seed(text):
+    return _number(text, int, lambda value: 0 <= value < 2**32, "a whole number from 0 to 2^32 - 1")
+
+
+# Commands
+
+
+def _compare(options):
+    _require_demo()
+    paths = [Path(options.output, name) for name in ("compare.json", "compare.png")]
+    for path in paths:
+        check_writable(path)
+    # Imported here: matplotlib comes with an extra and takes its time.
+    from sublinear import _compare, _compare_report
+
+    X, y = _compare_data(options)
+    problem = _compare.make_problem(
+        X,
+        y,
+        alpha=options.alpha,
+        intercept=options.intercept,
+        test_size=options.test_size,
+        seed=options.seed,
+    )
+    limits = _compare.Limits(options.tol, options.max_iter, options.max_seconds)
+    comparison = _compare.compare(
+        problem, limits, seed=options.seed, progress=_progress_display(options.quiet)
+    )
+    print(_compare_report.table(comparison))
+    with replacing(paths[0]) as stream:
+        document = json.dumps(_compare_report.as_json(comparison), indent=1, allow_nan=False)
+        stream.write(document.encode() + b"\n")
+    with replacing(paths[1]) as stream:
+        _compare_report.draw(comparison).savefig(stream, format="png", dpi=120)
+    print(f"\nwrote {paths[0]} and {paths[1]}")
+
+
+def _require_demo():
+    missing = [name for name in ("matplotlib", "tqdm") if importlib.util.find_spec(name) is None]
+    if missing:
+        raise ImportError(
+            f"compare needs {' and '.join(missing)}: "
+            'python -m pip install "sublinear[demo]" (or ".[demo]" in the source folder)'
+        )
+
+
+def _compare_data(options):
+    if options.data is None:
+        return make_sparse_classification(random_state=options.seed)
+    data = _read(options)
+    return data.X, data.y
+
+
+def _progress_display(quiet):
+    """Return a context manager: one line for each solver, kept up to date while it runs."""
+    from tqdm import tqdm
+
+    @contextlib.contextmanager
+    def display(solver):
+        layout = "{desc:<20} {n:>6.0f} passes  {elapsed}{postfix}"
+        with tqdm(desc=solver, bar_format=layout, disable=quiet, mininterval=0) as bar:
+
+            def show(point, gap):
+                bar.n = point.passes
+                bar.set_postfix_str(f"gap {gap:.1e}  test error {100 * point.test_error:.2f} %")
+
+            yield show
+
+    return display
+
+
+def _fit(options):
+    check_writable(options.output)
+    data = _read(options)
+    if data.y is None:
+        raise ValueError(f"{options.data}: no labels to learn from; give --labels FILE.npy")
+    estimator = _estimator(options, data.y)
+    notes = {} if data.index_base is None else {"index_base": data.index_base}
+    try:
+        estimator.fit(data.X, data.y)
+    except KeyboardInterrupt:
+        _keep_interrupted(estimator, options.output, notes)
+        raise
+    write_model(estimator, options.output, notes)
+    if not options.quiet:
+        print(_result_lines(estimator))
+        print(f"wrote {options.output}")
+
+
+def _estimator(options, y):
+    regression = _is_regression(options, y)
+    if regression and options.solver == "pegasos":
+        raise ValueError("pegasos trains classifiers; for regression use --solver sdca")
+    kind = SDCARegressor if regression else SDCAClassifier
+    if options.solver == "pegasos":
+        kind = PegasosClassifier
+    loss = {} if options.loss is None else {"loss": options.loss}
+    return kind(
+        **loss,
+        alpha=options.alpha,
+        fit_intercept=not options.no_intercept,
+        tol=options.tol,
+        max_iter=options.max_iter,
+        max_accesses=options.max_accesses,
+        n_jobs=options.jobs,
+        random_state=options.seed,
+        verbose=0 if options.quiet else 1,
+    )
+
+
+def _is_regression(options, y):
+    if options.task != "auto":
+        return options.task == "regression"
+    if y.dtype.kind == "i" and (n_labels := np.unique(y).size) > _MANY_CLASSES:
+        raise ValueError(
+            f"{options.data}: {n_labels} distinct whole-number labels; "
+            "say --task classification or --task regression"
+        )
+    return y.dtype.kind == "f"
+
+
+def _keep_interrupted(estimator, output, notes):
+    """Save what an interrupted fit reached, but never over a model that was finished."""
+    if hasattr(estimator, "coef_"):
+        path = f"{output}.interrupted"
+        write_model(estimator, path, notes)
+        print(f"{_result_lines(estimator)}\nwrote {path}", file=sys.stderr)
+
+
+def _result_lines(estimator):
+    result = estimator.result_
+    name = type(estimator).__name__
+    if hasattr(estimator, "classes_"):
+        name += f", {len(estimator.classes_)} classes"
+    certificate = "no certificate yet"
+    if math.isfinite(result.gap):
+        certificate = (
+            f"objective {result.primal:.6g}, certified gap {result.gap:.2g} "
+            f"({result.relative_gap:.2g} of the objective)"
+        )
+    return (
+        f"{name}, {estimator.loss} loss, {estimator.n_features_in_} features: {result.status}\n"
+        f"{certificate}, {result.n_iter} passes, {result.accesses:,} feature values read, "
+        f"{result.seconds:.3g} s"
+    )
+
+
+def _predict(options):
+    if options.output is not None:
+        check_writable(options.output)
+    estimator, notes = read_model(options.model)
+    if options.index_base is None:
+        options.index_base = _index_base(notes)
+    data = _read(options)
+    X = _as_wide_as_model(data, estimator.n_features_in_, options.data)
+    predicted = estimator.predict(X)
+    text = "".join(f"{label}\n" for label in predicted.tolist())
+    if options.output is None:
+        sys.stdout.write(text)
+    else:
+        with replacing(options.output) as stream:
+            stream.write(text.encode())
+    if data.y is not None:
+        print(_score(estimator, predicted, data.y), file=sys.stderr)
+
+
+def _index_base(notes):
+    base = notes.get("index_base")
+    return base if base in (0, 1) else None
+
+
+def _as_wide_as_model(data, n_features, path):
+    """Append empty columns to svmlight rows, which do not say how many columns there are."""
+    columns = data.X.shape[1]
+    if columns == n_features:
+        return data.X
+    if data.index_base is None or columns > n_features:
+        raise ValueError(f"{path} has {columns} features, the model {n_features}")
+    data.X.resize(data.X.shape[0], n_features)
+    return data.X
+
+
+def _score(estimator, predicted, y):
+    if not hasattr(estimator, "classes_"):
+        return _coefficient_of_determination(predicted, y)
+    if predicted.dtype.kind in "OU":
+        y = y.astype(str)
+    elif y.dtype.kind == "U":
+        return "none of the labels is one of the model's classes"
+    if not np.isin(y, estimator.classes_).any():
+        return "none of the labels is one of the model's classes"
+    wrong = int(np.count_nonzero(predicted != y))
+    return f"error rate {wrong / y.size:.4f} ({wrong} of {y.size})"
+
+
+def _coefficient_of_determination(predicted, y):
+    if y.dtype.kind == "U":
+        return "the labels are not numbers"
+    spread = float(np.sum((y - y.mean()) ** 2))
+    if spread == 0:
+        return "R2 is undefined: all labels are equal"
+    return f"R2 {1 - float(np.sum((y - predicted) ** 2)) / spread:.4f}"
+
+
+def _read(options):
+    column = options.label_column
+    if column == "none":
+        column = None
+    elif column.lstrip("-").isdecimal():
+        column = int(column)
+    return _readers.read(
+        options.data,
+        format=options.format,
+        labels=options.labels,
+        label_column=column,
+        header=options.header,
+        index_base=options.index_base,
+    )

@@ -1,0 +1,206 @@
+"""Generated data, and loaders for the usual file formats."""
+
+import numbers
+
+import numpy as np
+from scipy import sparse
+
+from sublinear import _readers
+
+__all__ = ["load", "make_sparse_classification"]
+
+
+def load(path, *, format=None, labels=None, label_column="last", header=None, index_base=None):
+    """Load rows and labels from one file.
+
+    ====================== ====================================================================
+    name ends with         read as
+    ====================== ====================================================================
+    ``.csv``               comma-separated numbers, with or without a header line
+    ``.npz``               a CSR (or CSC) matrix as `scipy.sparse.save_npz` writes it, or the
+                           arrays ``data``, ``indices``, ``indptr``, ``shape``, or a dense
+                           array ``X``; labels from the array ``y`` if there is one
+    ``.npy``               a dense 2-d array, memory-mapped; labels from ``labels``
+    anything else          LIBSVM / svmlight text: ``label index:value index:value ...``
+    ====================== ====================================================================
+
+    Text may be compressed: ``.gz``, ``.bz2`` or ``.xz`` after the name. Pickled objects are
+    never loaded.
+
+    Parameters
+    ----------
+    path : str or path-like
+        The file.
+    format : {"svmlight", "csv", "npz", "npy"}, optional
+        The format, where the name does not tell it.
+    labels : str or path-like, optional
+        A ``.npy`` file of labels, one for each row of a ``.npz`` or ``.npy`` file.
+    label_column : {"last", "first"}, int, str or None, default="last"
+        Where a CSV file has its labels: a position (counted from 0, negative from the end), a
+        name in its header, or None for a file without labels. Labels may be numbers or text.
+    header : bool, optional
+        Whether a CSV file starts with a line of column names. By default it does if a feature
+        in its first line is not a number.
+    index_base : {0, 1}, optional
+        The index of the first feature in svmlight text. By default 0 if the file uses index 0
+        anywhere, else 1, as in LIBSVM.
+
+    Returns
+    -------
+    X : csr_array or ndarray of shape (n_samples, n_features)
+        The rows; float64 from text, otherwise the dtype of the file.
+    y : ndarray of shape (n_samples,) or None
+        The labels: integers if all are whole numbers, else floats or strings; None if the file
+        has none.
+
+    Raises
+    ------
+    OSError
+        If the file is missing or cannot be read.
+    ValueError
+        If the file is empty or malformed. For text the message names the line.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> from sublinear.datasets import load
+    >>> with TemporaryDirectory() as folder:
+    ...     path = Path(folder, "two.svm")
+    ...     _ = path.write_text("+1 1:0.5 3:2\\n-1 2:1\\n")
+    ...     X, y = load(path)
+    >>> X.shape
+    (2, 3)
+    >>> y.tolist()
+    [1, -1]
+    """
+    data = _readers.read(
+        path,
+        format=format,
+        labels=labels,
+        label_column=label_column,
+        header=header,
+        index_base=index_base,
+    )
+    return data.X, data.y
+
+
+def make_sparse_classification(
+    n_samples=20_000,
+    n_features=20_000,
+    *,
+    row_entries=60,
+    exponent=1.0,
+    noise=0.03,
+    random_state=None,
+    return_coef=False,
+):
+    """Generate two classes of sparse rows that look like tf-idf vectors of short texts.
+
+    Each row draws columns ("words") with probabilities that fall as a power of the column's
+    rank, so a few columns are in most rows and most columns are in few. A stored value is
+    1 + log count times the logarithm of the column's inverse frequency; rows have unit length.
+    A planted vector splits the rows into halves, up to labels flipped at random.
+
+    Parameters
+    ----------
+    n_samples : int, default=20_000
+        Number of rows.
+    n_features : int, default=20_000
+        Number of columns.
+    row_entries : float, default=60
+        Mean number of stored entries in a row; less than ``n_features``.
+    exponent : float, default=1.0
+        The column of rank r is drawn with probability proportional to r ** -exponent;
+        1.0 is Zipf's law, 0.0 draws all columns alike.
+    noise : float, default=0.03
+        Fraction of labels flipped, between 0 and 0.5.
+    random_state : None, int, RandomState or Generator, default=None
+        Seed or source of the random draws.
+    return_coef : bool, default=False
+        Whether to return the planted vector too.
+
+    Returns
+    -------
+    X : csr_array of shape (n_samples, n_features), float64
+        The rows, with sorted indices.
+    y : ndarray of shape (n_samples,), int64
+        Labels, -1 or +1.
+    coef : ndarray of shape (n_features,), float64
+        The planted vector; only with ``return_coef=True``.
+
+    Examples
+    --------
+    >>> from sublinear.datasets import make_sparse_classification
+    >>> X, y = make_sparse_classification(100, 50, row_entries=8, random_state=0)
+    >>> X.shape, y.shape
+    ((100, 50), (100,))
+    """
+    _check_shape(n_samples, n_features, row_entries)
+    if not 0 <= noise <= 0.5:
+        raise ValueError(f"noise must lie between 0 and 0.5, got {noise}")
+    rng = _generator(random_state)
+    # Shuffled, since the rank of a column of real data does not show in its number.
+    probabilities = rng.permutation(np.arange(1, n_features + 1, dtype=np.float64) ** -exponent)
+    probabilities /= probabilities.sum()
+    X = _weigh(_draw_counts(rng, n_samples, probabilities, row_entries))
+    # Scaled by frequency: a separator that lives in columns seen once could not be learnt.
+    coef = rng.standard_normal(n_features) * np.sqrt(probabilities)
+    margins = X @ coef
+    y = np.where(margins > np.median(margins), 1, -1)
+    y[rng.random(n_samples) < noise] *= -1
+    return (X, y, coef) if return_coef else (X, y)
+
+
+def _check_shape(n_samples, n_features, row_entries):
+    for name, value in (("n_samples", n_samples), ("n_features", n_features)):
+        if not isinstance(value, numbers.Integral) or value < 2:
+            raise ValueError(f"{name} must be a whole number of at least 2, got {value!r}")
+    if not 0 < row_entries < n_features:
+        raise ValueError(f"row_entries must lie between 0 and n_features, got {row_entries}")
+
+
+def _generator(random_state):
+    if isinstance(random_state, np.random.RandomState):
+        return np.random.default_rng(random_state.randint(2**32, size=4, dtype=np.uint32))
+    return np.random.default_rng(random_state)
+
+
+def _draw_counts(rng, n_samples, probabilities, row_entries):
+    """Draw each row's columns with replacement; a stored value counts the draws of a column."""
+    mean_draws = _draws_for(row_entries, probabilities)
+    lengths = np.maximum(rng.poisson(mean_draws, n_samples), 1)
+    cumulative = np.cumsum(probabilities)
+    columns = np.searchsorted(cumulative[:-1], rng.random(lengths.sum()), side="right")
+    indptr = np.concatenate([[0], np.cumsum(lengths)])
+    index = np.int32 if columns.size < 2**31 else np.int64
+    parts = (np.ones(columns.size), columns.astype(index), indptr.astype(index))
+    counts = sparse.csr_array(parts, shape=(n_samples, probabilities.size))
+    counts.sum_duplicates()
+    return counts
+
+
+def _draws_for(row_entries, probabilities):
+    """Return how many draws hit ``row_entries`` distinct columns on average (bisection)."""
+    log_missed = np.log1p(-probabilities)
+    low, high = 0.0, 1.0
+    while -np.expm1(high * log_missed).sum() < row_entries:
+        low, high = high, 2 * high
+    for _ in range(40):
+        middle = (low + high) / 2
+        if -np.expm1(middle * log_missed).sum() < row_entries:
+            low = middle
+        else:
+            high = middle
+    return high
+
+
+def _weigh(counts):
+    """Turn counts into tf-idf values, in place, and scale the rows to unit length."""
+    holding = np.bincount(counts.indices, minlength=counts.shape[1])
+    inverse_frequency = np.log1p(counts.shape[0] / np.maximum(holding, 1))
+    counts.data = (1 + np.log(counts.data)) * inverse_frequency[counts.indices]
+    # No row is empty, so reduceat's segments are the rows.
+    norms = np.sqrt(np.add.reduceat(counts.data**2, counts.indptr[:-1]))
+    counts.data /= np.repeat(norms, np.diff(counts.indptr))
+    return counts

@@ -1,0 +1,381 @@
+"""The command line as its users meet it."""
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from scipy import sparse
+from sklearn.datasets import dump_svmlight_file
+
+import sublinear
+from sublinear import cli, load_model
+from sublinear.datasets import make_sparse_classification
+
+FIT = ["--alpha", "0.01", "--seed", "0", "--quiet"]
+
+
+@pytest.fixture(scope="module")
+def rows():
+    return make_sparse_classification(200, 60, row_entries=8, random_state=0)
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def train(folder, rows):
+    """The name of a training file."""
+    dump_svmlight_file(*rows, "train.svm", zero_based=False)
+    return "train.svm"
+
+
+@pytest.fixture
+def run(capsys):
+    """Return a function that runs a command and returns its status, output and error text."""
+
+    def run(*arguments):
+        try:
+            status = cli.main([str(argument) for argument in arguments])
+        except SystemExit as stop:
+            status = stop.code
+        return status, *capsys.readouterr()
+
+    return run
+
+
+@pytest.fixture
+def fails(run):
+    """Return a function that runs a command and checks that it ends with one line of error."""
+
+    def fails(*arguments):
+        status, out, err = run(*arguments)
+        assert status == 2
+        assert out == ""
+        assert err.startswith("sublinear: error: ")
+        assert err.count("\n") == 1
+        return err
+
+    return fails
+
+
+class TestFitAndPredict:
+    def test_labels_one_a_line(self, run, train, rows):
+        assert run("fit", train, "-o", "model", *FIT) == (0, "", "")
+        status, out, err = run("predict", "model", train)
+        assert status == 0
+        predicted = np.array(out.split(), dtype=int)
+        wrong = np.count_nonzero(predicted != rows[1])
+        assert err == f"error rate {wrong / 200:.4f} ({wrong} of 200)\n"
+        assert wrong < 60
+
+    def test_result_is_printed(self, run, train):
+        status, out, _ = run("fit", train, "-o", "model", "--alpha", "0.01", "--seed", "0")
+        assert status == 0
+        for word in ("converged", "certified gap", "passes", "feature values read", "wrote model"):
+            assert word in out
+
+    def test_same_as_in_python(self, run, train):
+        run("fit", train, "-o", "model", *FIT)
+        X, y = sublinear.datasets.load(train)
+        model = sublinear.SDCAClassifier(alpha=0.01, random_state=0).fit(X, y)
+        np.testing.assert_array_equal(load_model("model").coef_, model.coef_)
+
+    def test_options_reach_the_estimator(self, run, train):
+        options = ["--solver", "pegasos", "--loss", "logistic", "--tol", "0.5", "--max-iter", "7"]
+        options += ["--max-accesses", "100000", "--no-intercept", "--jobs", "1"]
+        status, _, _ = run("fit", train, "-o", "model", *FIT, *options)
+        assert status == 0
+        model = load_model("model")
+        assert isinstance(model, sublinear.PegasosClassifier)
+        found = model.get_params()
+        expected = {"loss": "logistic", "tol": 0.5, "max_iter": 7, "max_accesses": 100_000}
+        expected |= {"fit_intercept": False, "n_jobs": 1, "alpha": 0.01, "random_state": 0}
+        assert {name: found[name] for name in expected} == expected
+
+    def test_limit_before_tol_warns_in_one_line(self, run, train):
+        options = ["--tol", "1e-12", "--max-iter", "1"]
+        status, _, err = run("fit", train, "-o", "model", *FIT, *options)
+        assert status == 0
+        assert err.startswith("sublinear: warning: ")
+        assert err.count("\n") == 1
+
+    def test_predictions_into_a_file(self, run, train):
+        run("fit", train, "-o", "model", *FIT)
+        _, expected, _ = run("predict", "model", train)
+        status, out, err = run("predict", "model", train, "-o", "labels.txt")
+        assert (status, out) == (0, "")
+        assert "error rate" in err
+        with open("labels.txt") as stream:
+            assert stream.read() == expected
+
+    def test_regression(self, run, folder):
+        X = np.random.default_rng(0).standard_normal((100, 3))
+        np.savez("data.npz", X=X, y=X @ [1.0, 2, 3])
+        status, _, _ = run("fit", "data.npz", "-o", "model", "--alpha", "1e-4", "--quiet")
+        assert status == 0
+        assert isinstance(load_model("model"), sublinear.SDCARegressor)
+        status, out, err = run("predict", "model", "data.npz")
+        assert status == 0
+        np.testing.assert_allclose(np.array(out.split(), float), X @ [1.0, 2, 3], atol=0.2)
+        assert float(err.removeprefix("R2 ")) > 0.99
+
+    def test_text_labels_from_csv(self, run, folder):
+        lines = [
+            f"{number},{-number},{'größer' if number > 0 else 'else'}" for number in (-2, -1, 1, 2)
+        ]
+        (folder / "a.csv").write_text("x,z,size\n" + "\n".join(lines), encoding="utf-8")
+        assert run("fit", "a.csv", "-o", "model", *FIT)[0] == 0
+        assert run("predict", "model", "a.csv") == (
+            0,
+            "else\nelse\ngrößer\ngrößer\n",
+            "error rate 0.0000 (0 of 4)\n",
+        )
+
+    def test_rows_without_labels(self, run, folder):
+        (folder / "a.csv").write_text("1,0,3\n2,1,5\n-1,0,3\n-2,1,5\n")
+        assert run("fit", "a.csv", "-o", "model", *FIT)[0] == 0
+        (folder / "b.csv").write_text("1,0\n-2,1\n")
+        status, out, err = run("predict", "model", "b.csv", "--label-column", "none")
+        assert (status, err) == (0, "")
+        assert set(out.split()) <= {"3", "5"}
+
+    def test_label_column_by_number_and_name(self, run, folder):
+        (folder / "a.csv").write_text("x,kind,z\n1,a,2\n-1,b,-2\n")
+        for column in ("1", "-2", "kind"):
+            status, _, _ = run("fit", "a.csv", "-o", "model", *FIT, "--label-column", column)
+            assert status == 0
+            assert load_model("model").classes_.tolist() == ["a", "b"]
+
+    @pytest.mark.parametrize("kind", ["svm.gz", "svm.bz2", "svm.xz", "csr.npz", "parts.npz", "npy"])
+    def test_every_format(self, run, folder, rows, kind):
+        X, y = rows
+        name, options = f"a.{kind}", []
+        if kind.startswith("svm"):
+            dump_svmlight_file(X, y, "a.svm", zero_based=False)
+            opener = sublinear._readers._OPENERS[f".{kind.split('.')[1]}"]
+            with opener(name, "wb") as stream:
+                stream.write((folder / "a.svm").read_bytes())
+        elif kind == "parts.npz":
+            parts = {part: getattr(X, part) for part in ("data", "indices", "indptr", "shape")}
+            np.savez(name, **parts, y=y)
+        else:
+            sparse.save_npz(name, X) if kind == "csr.npz" else np.save(name, X.toarray())
+            np.save("y.npy", y)
+            options = ["--labels", "y.npy"]
+        assert run("fit", name, "-o", "model", *FIT, *options) == (0, "", "")
+        status, out, err = run("predict", "model", name, *options)
+        assert status == 0
+        assert len(out.split()) == 200
+        assert err.startswith("error rate 0.")
+
+    def test_fewer_features_than_the_model_are_padded(self, run, train, folder):
+        run("fit", train, "-o", "model", *FIT)
+        (folder / "short.svm").write_text("1 2:1\n-1 1:1\n")
+        status, out, _ = run("predict", "model", "short.svm")
+        assert status == 0
+        assert len(out.split()) == 2
+
+    def test_index_base_of_the_training_file_counts(self, run, folder):
+        (folder / "zero.svm").write_text("1 0:1\n-1 1:1\n")
+        run("fit", "zero.svm", "-o", "model", *FIT, "--no-intercept")
+        (folder / "test.svm").write_text("-1 1:1\n")
+        assert run("predict", "model", "test.svm")[1] == "-1\n"
+
+    def test_labels_of_other_classes_give_no_error_rate(self, run, train, folder):
+        run("fit", train, "-o", "model", *FIT)
+        (folder / "test.svm").write_text("7 1:1\n")
+        _, _, err = run("predict", "model", "test.svm")
+        assert err == "none of the labels is one of the model's classes\n"
+
+
+class TestErrors:
+    @pytest.mark.parametrize("target", ["missing/model", ".", "train.svm/model"])
+    def test_output_is_checked_before_the_data_is_read(self, fails, train, target, monkeypatch):
+        monkeypatch.setattr(cli, "_read", lambda options: pytest.fail("read first"))
+        assert f"cannot write {target}" in fails("fit", train, "-o", target)
+        assert f"cannot write {target}" in fails("predict", train, train, "-o", target)
+
+    @pytest.mark.parametrize("target", ["missing", "train.svm"])
+    def test_comparison_checks_its_folder_first(self, fails, train, target, monkeypatch):
+        monkeypatch.setattr(cli, "_compare_data", lambda options: pytest.fail("read first"))
+        assert "cannot write" in fails("compare", train, "-o", target)
+
+    def test_malformed_line(self, fails, folder):
+        (folder / "bad.svm").write_text("1 1:1\n-1 2:x\n")
+        assert "bad.svm, line 2: '2:x'" in fails("fit", "bad.svm", "-o", "model")
+        assert not (folder / "model").exists()
+
+    @pytest.mark.parametrize("command", [["fit", "no", "-o", "m"], ["compare", "no"]])
+    def test_no_such_file(self, fails, folder, command):
+        assert "no: no such file" in fails(*command)
+        assert list(folder.iterdir()) == []
+
+    def test_no_labels(self, fails, folder):
+        np.save("X.npy", np.eye(3))
+        assert "--labels" in fails("fit", "X.npy", "-o", "model")
+
+    def test_one_class(self, fails, folder):
+        (folder / "a.svm").write_text("1 1:1\n1 2:1\n")
+        assert "class" in fails("fit", "a.svm", "-o", "model")
+        assert "class" in fails("compare", "a.svm")
+
+    def test_infinite_values_in_an_array(self, fails, folder):
+        np.savez("a.npz", X=np.array([[np.inf], [1.0]]), y=[0, 1])
+        assert "infinity" in fails("fit", "a.npz", "-o", "model")
+
+    def test_unknown_loss(self, fails, train):
+        assert "loss" in fails("fit", train, "-o", "model", "--loss", "cubic")
+
+    def test_pegasos_does_not_regress(self, fails, train):
+        options = ["--solver", "pegasos", "--task", "regression"]
+        assert "pegasos" in fails("fit", train, "-o", "model", *options)
+
+    def test_many_whole_numbers_ask_for_the_task(self, run, fails, folder):
+        np.savez("a.npz", X=np.eye(200), y=np.arange(200))
+        assert "--task" in fails("fit", "a.npz", "-o", "model")
+        options = ["--task", "regression", "--quiet"]
+        assert run("fit", "a.npz", "-o", "model", *options)[0] == 0
+        assert isinstance(load_model("model"), sublinear.SDCARegressor)
+
+    @pytest.mark.parametrize(
+        "option",
+        [["--alpha", "0"], ["--alpha", "x"], ["--max-iter", "0"], ["--seed", "-1"], ["--no-such"]],
+    )
+    def test_options(self, fails, train, option):
+        assert "fit --help" in fails("fit", train, "-o", "model", *option)
+
+    def test_no_command(self, fails):
+        assert "COMMAND" in fails()
+
+    def test_more_features_than_the_model(self, run, fails, train, folder):
+        run("fit", train, "-o", "model", *FIT)
+        (folder / "wide.svm").write_text("1 999:1\n")
+        assert "999 features, the model 60" in fails("predict", "model", "wide.svm")
+        (folder / "a.csv").write_text("1,2,1\n")
+        assert "2 features, the model 60" in fails("predict", "model", "a.csv")
+
+    def test_not_a_model(self, fails, train):
+        assert "not a sublinear model" in fails("predict", train, train)
+
+    def test_missing_extra(self, fails, folder, monkeypatch):
+        monkeypatch.setattr(cli.importlib.util, "find_spec", lambda name: None)
+        assert 'pip install "sublinear[demo]"' in fails("compare")
+
+
+class TestInterrupt:
+    def test_model_reached_is_kept_beside(self, run, train, folder, monkeypatch):
+        run("fit", train, "-o", "model", *FIT)
+        finished = (folder / "model").read_bytes()
+        fit = sublinear.SDCAClassifier.fit
+
+        def interrupted(self, X, y):
+            fit(self, X, y)
+            raise KeyboardInterrupt
+
+        monkeypatch.setattr(sublinear.SDCAClassifier, "fit", interrupted)
+        status, _, err = run("fit", train, "-o", "model", *FIT)
+        assert status == 1
+        assert err.endswith("wrote model.interrupted\nsublinear: interrupted\n")
+        assert (folder / "model").read_bytes() == finished
+        load_model("model.interrupted")
+
+    def test_nothing_is_left_when_nothing_was_reached(self, run, train, folder, monkeypatch):
+        def interrupted(self, X, y):
+            raise KeyboardInterrupt
+
+        monkeypatch.setattr(sublinear.SDCAClassifier, "fit", interrupted)
+        before = sorted(folder.iterdir())
+        assert run("fit", train, "-o", "model", *FIT)[::2] == (1, "sublinear: interrupted\n")
+        assert sorted(folder.iterdir()) == before
+
+
+class TestCompare:
+    SOLVERS = ["SDCAClassifier", "PegasosClassifier", "LinearSVC", "SGDClassifier"]
+    OPTIONS = ["--alpha", "0.01", "--tol", "0.01", "--max-iter", "50"]
+
+    @pytest.fixture
+    def document(self, run, train, folder):
+        status, out, err = run("compare", train, *self.OPTIONS)
+        assert status == 0
+        assert "nan" not in out
+        for solver in self.SOLVERS:
+            assert solver in out
+            assert solver in err  # the progress display
+        assert "Weak duality" in out
+        assert "upper bound" in out
+        assert (folder / "compare.png").read_bytes().startswith(b"\x89PNG")
+        assert sorted(path.name for path in folder.iterdir()) == [
+            "compare.json",
+            "compare.png",
+            "train.svm",
+        ]
+        return json.loads((folder / "compare.json").read_text())
+
+    def test_figures_agree_with_each_other(self, document):
+        assert [run["solver"] for run in document["runs"]] == self.SOLVERS
+        best = document["best_dual"]
+        for run in document["runs"]:
+            assert run["curve"][-1]["objective"] == run["objective"]
+            for point in run["curve"]:
+                assert point["gap"] >= 0
+                assert 0 <= point["test_error"] <= 1
+                assert point["objective"] >= best * (1 - 1e-12)
+                if point["dual"] is not None:
+                    assert point["dual"] <= best
+            if run["library"] == "scikit-learn":
+                entries = document["data"]["stored_entries"]
+                assert run["gap"] == pytest.approx(run["objective"] - best)
+                assert run["accesses"] == run["passes"] * entries
+
+    def test_exact_solvers_agree_on_the_optimum(self, document):
+        by_solver = {run["solver"]: run for run in document["runs"]}
+        sdca, liblinear = by_solver["SDCAClassifier"], by_solver["LinearSVC"]
+        assert sdca["objective"] == pytest.approx(liblinear["objective"], rel=0.02)
+        assert sdca["gap"] <= 0.01 * sdca["objective"]
+        assert liblinear["gap"] <= 0.01 * liblinear["objective"]
+
+    def test_dense_rows_with_intercept_of_several_classes(self, run, folder):
+        rng = np.random.default_rng(0)
+        X = rng.standard_normal((150, 3)).astype(np.float32)
+        np.savez("a.npz", X=X, y=np.argmax(X, axis=1))
+        status, out, err = run("compare", "a.npz", *self.OPTIONS, "--intercept", "--quiet")
+        assert status == 0
+        assert err == ""
+        assert "against the other 2 classes" in out
+        assert json.loads((folder / "compare.json").read_text())["data"]["n_features"] == 4
+
+    @pytest.mark.parametrize(
+        "y, words",
+        [(np.arange(4) / 3, "whole numbers"), (None, "no labels"), ([0, 0, 0, 1], "two rows")],
+    )
+    def test_labels_it_cannot_use(self, fails, folder, y, words):
+        np.savez("a.npz", X=np.eye(4), **({} if y is None else {"y": y}))
+        assert words in fails("compare", "a.npz")
+
+
+class TestProcess:
+    def test_module_and_reader_that_leaves_early(self, train, folder):
+        command = [sys.executable, "-m", "sublinear"]
+        subprocess.run([*command, "fit", train, "-o", "model", *FIT], check=True)
+        text = (folder / train).read_text() * 100
+        (folder / "long.svm").write_text(text)
+        with subprocess.Popen(
+            [*command, "predict", "model", "long.svm"],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        ) as process:
+            process.stdout.readline()
+            process.stdout.close()
+            assert process.stderr.read() == b""
+            assert process.wait() == 0
+
+    def test_help_and_version_of_every_command(self, run):
+        for arguments in (["--help"], ["compare", "-h"], ["fit", "-h"], ["predict", "-h"]):
+            status, out, _ = run(*arguments)
+            assert status == 0
+            assert "usage: sublinear" in out

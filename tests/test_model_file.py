@@ -1,0 +1,286 @@
+"""Models survive the file, and nothing but a model does."""
+
+import io
+import json
+import warnings
+import zipfile
+
+import numpy as np
+import pytest
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.svm import LinearSVC
+
+from sublinear import PegasosClassifier, SDCAClassifier, SDCARegressor, load_model, save_model
+
+LABELS = {
+    "integers": [-1, 1],
+    "floats": [0.5, 2.5],
+    "booleans": [False, True],
+    "text": ["no", "yes"],
+    "unicode": ["日本", "ähre \U0001f33e"],
+    "three": ["a", "b", "c c"],
+}
+
+
+def fitted(kind=SDCAClassifier, labels=(-1, 1), **options):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((60, 4))
+    codes = np.argmax(X[:, : len(labels)], axis=1)
+    y = X[:, 0] if kind is SDCARegressor else np.array(labels)[codes]
+    if options.pop("objects", False):
+        y = y.astype(object)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        return kind(alpha=0.01, max_iter=5, **{"random_state": 0, **options}).fit(X, y), X
+
+
+def rewrite(path, *, arrays=None, header=None, drop=(), save=np.savez):
+    """Change arrays or header entries of a model file."""
+    with np.load(path) as archive:
+        found = {name: archive[name] for name in archive.files if name not in drop}
+    if header is not None:
+        entries = json.loads(found["header"].tobytes()) | header
+        found["header"] = np.frombuffer(json.dumps(entries).encode(), np.uint8)
+    with open(path, "wb") as stream:
+        save(stream, **(found | (arrays or {})))
+
+
+@pytest.fixture
+def path(tmp_path):
+    """The file of a fitted model of two classes and four features."""
+    save_model(fitted()[0], tmp_path / "model")
+    return tmp_path / "model"
+
+
+class TestRoundTrip:
+    @pytest.mark.parametrize("kind", [SDCAClassifier, SDCARegressor, PegasosClassifier])
+    @pytest.mark.parametrize("fit_intercept", [True, False])
+    def test_same_model(self, tmp_path, kind, fit_intercept):
+        model, X = fitted(kind, fit_intercept=fit_intercept)
+        save_model(model, tmp_path / "model")
+        loaded = load_model(tmp_path / "model")
+        assert type(loaded) is kind
+        assert loaded.get_params() == model.get_params()
+        np.testing.assert_array_equal(loaded.predict(X), model.predict(X))
+        for name in ("coef_", "intercept_"):
+            found, expected = getattr(loaded, name), getattr(model, name)
+            np.testing.assert_array_equal(found, expected)
+            assert np.asarray(found).dtype == np.asarray(expected).dtype
+            assert np.shape(found) == np.shape(expected)
+        assert loaded.n_features_in_ == 4
+        assert loaded.n_iter_ == model.n_iter_
+
+    @pytest.mark.parametrize("labels", LABELS.values(), ids=LABELS.keys())
+    def test_labels(self, tmp_path, labels):
+        model, X = fitted(labels=labels)
+        save_model(model, tmp_path / "model")
+        loaded = load_model(tmp_path / "model")
+        assert loaded.classes_.dtype == model.classes_.dtype
+        assert loaded.classes_.tolist() == labels
+        assert loaded.predict(X).tolist() == model.predict(X).tolist()
+        np.testing.assert_array_equal(loaded.decision_function(X), model.decision_function(X))
+
+    def test_strings_in_an_object_array(self, tmp_path):
+        model, X = fitted(labels=["no", "yes"], objects=True)
+        save_model(model, tmp_path / "model")
+        loaded = load_model(tmp_path / "model")
+        assert loaded.classes_.dtype == object
+        assert loaded.predict(X).tolist() == model.predict(X).tolist()
+
+    def test_result_without_the_trace(self, tmp_path):
+        model, _ = fitted()
+        save_model(model, tmp_path / "model")
+        found, expected = load_model(tmp_path / "model").result_, model.result_
+        for name in ("primal", "dual", "gap", "status", "n_iter", "accesses", "seconds"):
+            assert getattr(found, name) == getattr(expected, name)
+        assert found.trace == ()
+
+    def test_parameters_that_are_not_plain(self, tmp_path):
+        model, _ = fitted(
+            class_weight={-1: 2.0, 1: np.float64(1)},
+            random_state=np.random.RandomState(0),
+            callback=lambda snapshot: False,
+            tol=np.float64(0.1),
+        )
+        save_model(model, tmp_path / "model")
+        loaded = load_model(tmp_path / "model")
+        assert loaded.class_weight == {-1: 2.0, 1: 1.0}
+        assert loaded.random_state is None
+        assert loaded.callback is None
+        assert loaded.tol == 0.1
+
+    def test_loaded_model_fits_again(self, path):
+        model, X = fitted()
+        loaded = load_model(path)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            loaded.fit(X, model.predict(X))
+        assert loaded.result_.trace != ()
+
+    def test_saved_twice_is_the_same_file(self, path, tmp_path):
+        save_model(load_model(path), tmp_path / "again")
+        with np.load(path) as first, np.load(tmp_path / "again") as second:
+            assert all(np.array_equal(first[name], second[name]) for name in first.files)
+
+
+class TestSave:
+    def test_not_fitted(self, tmp_path):
+        with pytest.raises(ValueError, match="not fitted"):
+            save_model(SDCAClassifier(), tmp_path / "model")
+
+    def test_another_estimator(self, tmp_path):
+        with pytest.raises(TypeError, match="cannot save a LinearSVC"):
+            save_model(LinearSVC(), tmp_path / "model")
+
+    def test_labels_that_need_pickling(self, tmp_path):
+        model, _ = fitted()
+        model.classes_ = np.array([("a",), 1], dtype=object)
+        with pytest.raises(TypeError, match="numbers or strings"):
+            save_model(model, tmp_path / "model")
+        assert list(tmp_path.iterdir()) == []
+
+    def test_no_folder_or_a_folder_in_the_way(self, tmp_path):
+        model, _ = fitted()
+        for target in (tmp_path / "missing" / "model", tmp_path):
+            with pytest.raises(OSError):
+                save_model(model, target)
+        assert list(tmp_path.iterdir()) == []
+
+    def test_failure_leaves_the_old_file(self, path, monkeypatch):
+        before = path.read_bytes()
+
+        def fail(stream, **arrays):
+            stream.write(b"half")
+            raise OSError("no space left")
+
+        monkeypatch.setattr(np, "savez", fail)
+        with pytest.raises(OSError, match="no space left"):
+            save_model(fitted()[0], path)
+        assert path.read_bytes() == before
+        assert list(path.parent.iterdir()) == [path]
+
+    def test_link_keeps_pointing_at_the_file(self, path):
+        link = path.with_name("link")
+        link.symlink_to(path)
+        save_model(fitted(PegasosClassifier)[0], link)
+        assert link.is_symlink()
+        assert isinstance(load_model(path), PegasosClassifier)
+
+    def test_nothing_is_pickled(self, path):
+        with zipfile.ZipFile(path) as archive:
+            for name in archive.namelist():
+                np.load(io.BytesIO(archive.read(name)), allow_pickle=False)
+
+
+class TestNotAModel:
+    @pytest.mark.parametrize("content", [b"", b"1 1:2\n", b"PK\x03\x04 not really", b"\x80\x04."])
+    def test_other_content(self, tmp_path, content):
+        (tmp_path / "model").write_bytes(content)
+        with pytest.raises(ValueError, match="model: not a sublinear model file"):
+            load_model(tmp_path / "model")
+
+    def test_missing_or_folder(self, tmp_path):
+        with pytest.raises(FileNotFoundError, match="no such file"):
+            load_model(tmp_path / "model")
+        with pytest.raises(OSError, match="directory"):
+            load_model(tmp_path)
+
+    def test_other_arrays(self, tmp_path):
+        np.savez(tmp_path / "model.npz", X=np.eye(2), y=np.ones(2))
+        with pytest.raises(ValueError, match=r"model\.npz: not a sublinear model file"):
+            load_model(tmp_path / "model.npz")
+
+    def test_truncated_anywhere(self, path):
+        whole = path.read_bytes()
+        for length in range(0, len(whole), 97):
+            path.write_bytes(whole[:length])
+            with pytest.raises(ValueError, match=r"model: (not a|damaged)"):
+                load_model(path)
+
+    def test_any_byte_changed_in_the_arrays(self, path):
+        whole = path.read_bytes()
+        for place in range(0, len(whole), 31):
+            content = bytearray(whole)
+            content[place] ^= 0xFF
+            path.write_bytes(content)
+            try:
+                model = load_model(path)
+            except ValueError as error:
+                assert str(error).startswith(str(path))
+            else:
+                # zip keeps some fields twice and ignores others
+                np.testing.assert_array_equal(model.coef_, fitted()[0].coef_)
+
+    def test_compressed_archive(self, path):
+        rewrite(path, save=np.savez_compressed)
+        with pytest.raises(ValueError, match="compressed"):
+            load_model(path)
+
+    def test_pickled_objects_are_refused(self, path):
+        objects = np.array(["no", "yes"], dtype=object)
+        rewrite(path, arrays={"classes": objects})
+        with pytest.raises(ValueError, match=r"damaged model file.*allow_pickle"):
+            load_model(path)
+
+    @pytest.mark.parametrize(
+        "header, words",
+        [
+            ({"format": "another"}, "not a sublinear model"),
+            ({"version": 2}, "newer.*upgrade"),
+            ({"version": "1"}, "no version"),
+            ({"class": "SVC"}, "unknown class 'SVC'"),
+            ({"class": ["SDCAClassifier"]}, "unknown class"),
+            ({"parameters": None}, "no parameters"),
+            ({"parameters": {"kernel": "rbf"}}, "unknown parameter 'kernel'"),
+            ({"parameters": {"alpha": [1]}}, "parameter 'alpha'"),
+            ({"parameters": {"class_weight": [1]}}, "damaged"),
+            ({"n_features_in": 5}, "coef has shape"),
+            ({"n_features_in": "4"}, "no n_features_in"),
+            ({"n_iter": -1}, "no n_iter"),
+            ({"result": {}}, "figures of a result"),
+            ({"class": "SDCARegressor"}, "not the arrays of a regressor"),
+        ],
+    )
+    def test_header(self, path, header, words):
+        rewrite(path, header=header)
+        with pytest.raises(ValueError, match=words):
+            load_model(path)
+
+    @pytest.mark.parametrize("header", [b"", b"{", b"\xff\xfe", b"[]", b"[" * 100_000])
+    def test_header_is_not_the_json_expected(self, path, header):
+        rewrite(path, arrays={"header": np.frombuffer(header, np.uint8)})
+        with pytest.raises(ValueError, match=r"model: (damaged|not a)"):
+            load_model(path)
+
+    @pytest.mark.parametrize(
+        "arrays, words",
+        [
+            ({"coef": np.ones((1, 5))}, "coef has shape"),
+            ({"coef": np.ones(4)}, "coef has shape"),
+            ({"coef": np.array([[1, 2, 3, np.nan]])}, "coef is not finite"),
+            ({"coef": np.ones((1, 4), dtype=int)}, "coef must be float"),
+            ({"intercept": np.ones(3)}, "intercept has shape"),
+            ({"intercept": np.array([np.inf])}, "intercept is not finite"),
+            ({"classes": np.array([1, -1])}, "ascending"),
+            ({"classes": np.array([1])}, "two or more"),
+            ({"classes": np.array([1, 2, 3])}, "intercept has shape"),
+            ({"classes": np.array([[1, 2]])}, "no class labels"),
+            ({"feature_names": np.array(["a"])}, "feature_names"),
+        ],
+    )
+    def test_arrays(self, path, arrays, words):
+        rewrite(path, arrays=arrays)
+        with pytest.raises(ValueError, match=words):
+            load_model(path)
+
+    def test_no_classes(self, path):
+        rewrite(path, drop=["classes"])
+        with pytest.raises(ValueError, match="no class labels"):
+            load_model(path)
+
+    def test_result_entries(self, path):
+        with np.load(path) as archive:
+            result = json.loads(archive["header"].tobytes())["result"]
+        rewrite(path, header={"result": result | {"gap": "small"}})
+        with pytest.raises(ValueError, match="gap of the result"):
+            load_model(path)
