@@ -1,5 +1,7 @@
 """Sphinx configuration."""
 
+import re
+
 import sublinear
 
 project = "sublinear"
@@ -47,3 +49,14 @@ PAGES_WITHOUT_SECTIONS = (
 )
 html_sidebars = {page: [] for page in PAGES_WITHOUT_SECTIONS}
 html_show_sourcelink = False
+
+
+def keep_bars(app, what, name, thing, options, lines):
+    """Escape the bars of norms: docstrings write |w|, which reStructuredText would look up."""
+    literal_or_bar = re.compile(r"(``.*?``)|\|")
+    lines[:] = [literal_or_bar.sub(lambda found: found[1] or r"\|", line) for line in lines]
+
+
+def setup(app):
+    """Register what this site adds to Sphinx."""
+    app.connect("autodoc-process-docstring", keep_bars, priority=900)  # after numpydoc

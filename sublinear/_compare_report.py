@@ -53,31 +53,42 @@ def _aligned(row, widths):
 
 
 def _headline(comparison):
-    problem = comparison.problem
+    problem, limits = comparison.problem, comparison.limits
+    scale = "" if problem.scale == "none" else f", {problem.scale} scaled"
+    constant = ", a constant one included" if problem.intercept else ""
     return (
         f"{problem.classes}: {problem.X.shape[0]:,} training rows, {problem.X_test.shape[0]:,} "
-        f"test rows, {problem.X.shape[1]:,} features, {problem.n_entries:,} stored entries\n"
-        f"objective: alpha/2 |w|^2 + mean hinge loss, alpha = {problem.alpha:g}; "
-        f"each solver stops at a gap of {comparison.limits.tol:g} times the objective, "
-        f"after {comparison.limits.max_iter} passes or {comparison.limits.max_seconds:g} s"
+        f"test rows,\n{problem.X.shape[1]:,} features{constant}, {problem.n_entries:,} stored "
+        f"entries{scale}\n"
+        f"objective: alpha/2 |w|^2 + mean hinge loss, no intercept, alpha = {problem.alpha:g}\n"
+        f"a solver stops at a gap of {limits.tol:g} times the objective, after {limits.max_iter} "
+        f"passes or {limits.max_seconds:g} s"
     )
 
 
 def _notes(comparison):
-    certificates = ", ".join(
+    certificates = " and ".join(
         f"{run.certificate_accesses:,} by {run.solver}"
         for run in comparison.runs
         if run.accesses_counted
     )
-    return (
+    notes = [
         f"* no dual value of its own: its objective minus {comparison.best_dual:.6f}, the best",
         "  dual value that a certified solver reached in this run. Weak duality puts every dual",
         "  value below the optimum, so the distance to the optimum is no larger than this.",
         "+ passes times stored entries; for LinearSVC an upper bound, as shrinking skips rows.",
-        f"Values read by certificates are counted apart: {certificates}.",
-        "Seconds are those of one whole fit; for scikit-learn's solvers, the last of several fits",
-        "with a growing max_iter, its passes.",
-    )
+        "Values that certificates read are counted apart:",
+        f"  {certificates}.",
+        "Seconds are those of one whole fit in one thread, the fastest of three if it is short.",
+        "A scikit-learn solver is fitted again with a growing max_iter; its row is the last fit.",
+    ]
+    first = comparison.runs[0].last
+    if first.gap > comparison.limits.tol * first.objective:
+        notes.append(
+            f"{comparison.runs[0].solver} did not reach tol: try --scale columns (or rows), more "
+            "passes, or a larger alpha."
+        )
+    return notes
 
 
 def as_json(comparison):
@@ -94,6 +105,8 @@ def as_json(comparison):
         "seed": comparison.seed,
         "data": {
             "classes": problem.classes,
+            "scale": problem.scale,
+            "intercept": problem.intercept,
             "n_train": problem.X.shape[0],
             "n_test": problem.X_test.shape[0],
             "n_features": problem.X.shape[1],
@@ -102,7 +115,7 @@ def as_json(comparison):
         "best_dual": comparison.best_dual,
         "versions": _versions(),
         "runs": [_run_as_json(run) for run in comparison.runs],
-        "notes": list(_notes(comparison)),
+        "notes": _notes(comparison),
     }
 
 

@@ -4,8 +4,10 @@ A solver is an object that holds its state and has
 
     advance(limit)      go on until an epoch ends or `accesses` would exceed `limit`
     n_epochs, accesses  what it did so far; `work` counts examples as well as feature values
-    model()             the weights it would return now
-    certificate(model)  their primal value and a dual value
+    estimated_gap       a relative gap that nothing proves, inf if there is none
+    certify(rounded)    the model it would return now, its primal value and a dual value;
+                        rounded(w) is w in the type in which it will be stored
+    model()             what certify would return, or near it, at no cost
 
 Everything here happens between two calls of `advance`. When certificates are computed depends on the
 solver's work alone, never on the clock, so a fit is reproducible; the clock only sets how often
@@ -21,7 +23,8 @@ import numpy as np
 from sublinear._result import Result, TraceRow, relative_gap
 
 SLICE_SECONDS = 0.03
-CERTIFICATE_GROWTH = 1.25  # the next certificate comes after this many times the work so far
+CERTIFICATE_GROWTH = 1.5  # the next certificate comes after this many times the work so far
+HOPEFUL = 3.0  # or sooner, when the solver's estimate is within this factor of tol
 LEAST_WORK = 2**17  # between two certificates: a certificate costs a few Python calls
 
 
@@ -118,8 +121,9 @@ class _Run:
         self.solver, self.limits, self.observe, self.dtype = solver, limits, observe, dtype
         self.started = time.perf_counter()
         self.trace = []
-        self.status = None
-        self.next_certificate = 0
+        self.status = self.certified = None
+        self.dual = -math.inf  # the best so far: every dual value is a bound
+        self.last_work = self.least_work = 0
 
     def slices(self):
         """Advance the solver; yield after every slice, until there is a status."""
@@ -134,11 +138,7 @@ class _Run:
                 self.stop_at("max_accesses")
             elif solver.n_epochs >= limits.max_epochs:
                 self.stop_at("max_iter")
-            elif (
-                limits.certify
-                and solver.n_epochs > epochs
-                and solver.work >= self.next_certificate
-            ):
+            elif solver.n_epochs > epochs and self.certificate_is_due():
                 self.certify()
             if not moved or seconds < SLICE_SECONDS / 2:
                 size *= 2
@@ -146,24 +146,27 @@ class _Run:
                 size = max(1, size // 2)
             yield
 
+    def certificate_is_due(self):
+        """Tell whether to certify at the end of this epoch."""
+        if not self.limits.certify or self.solver.work < self.least_work:
+            return False
+        hopeful = self.solver.estimated_gap <= HOPEFUL * self.limits.tol
+        return hopeful or self.solver.work >= CERTIFICATE_GROWTH * self.last_work
+
     def certify(self):
         """Add a row to the trace; set the status if the fit is done."""
-        model = self.model()
-        primal, dual = self.solver.certificate(model)
-        row = TraceRow(
-            self.solver.n_epochs,
-            self.solver.accesses,
-            time.perf_counter() - self.started,
-            primal,
-            dual,
-            primal - dual,
-        )
+        solver = self.solver
+        self.certified, primal, dual = solver.certify(self.rounded)
+        self.dual = max(self.dual, dual)
+        gap = max(0.0, primal - self.dual)
+        seconds = time.perf_counter() - self.started
+        row = TraceRow(solver.n_epochs, solver.accesses, seconds, primal, self.dual, gap)
         self.trace.append(row)
-        work = self.solver.work
-        self.next_certificate = max(CERTIFICATE_GROWTH * work, work + LEAST_WORK)
-        if relative_gap(primal, row.gap) <= self.limits.tol:
+        self.last_work = solver.work
+        self.least_work = solver.work + LEAST_WORK
+        if relative_gap(primal, gap) <= self.limits.tol:
             self.status = "converged"
-        if self.observe(row, model) and self.status is None:
+        if self.observe(row, self.certified) and self.status is None:
             self.status = "stopped"
 
     def stop_at(self, limit):
@@ -175,19 +178,25 @@ class _Run:
         if self.status is None:
             self.status = limit
 
-    def model(self):
-        """The solver's model as it will be stored."""
-        model = self.solver.model()
+    def rounded(self, model):
+        """The model as it will be stored, in float64."""
         return model if self.dtype == np.float64 else model.astype(self.dtype).astype(np.float64)
 
+    def is_certified(self):
+        """Tell whether the last certificate is that of the present state."""
+        return bool(self.trace) and self.last_work == self.solver.work
+
+    def model(self):
+        """The certified model, or the present one if the run was cut short."""
+        return self.certified if self.is_certified() else self.rounded(self.solver.model())
+
     def result(self):
-        """The Result, certified unless the run was interrupted."""
-        last = self.trace[-1] if self.trace else None
-        known = last is not None and last.accesses == self.solver.accesses
+        """The Result, certified unless the run was cut short."""
+        last = self.trace[-1] if self.is_certified() else None
         return Result(
-            primal=last.primal if known else math.nan,
-            dual=last.dual if known else -math.inf,
-            gap=last.gap if known else math.inf,
+            primal=last.primal if last else math.nan,
+            dual=self.dual,
+            gap=last.gap if last else math.inf,
             status=self.status,
             n_iter=self.solver.n_epochs,
             accesses=self.solver.accesses,

@@ -200,7 +200,7 @@ def _checked_header(header):
             f"model format {version} is newer than this version of sublinear reads ({VERSION}); "
             "upgrade sublinear"
         )
-    if header.get("class") not in _CLASSES:
+    if not isinstance(header.get("class"), str) or header["class"] not in _CLASSES:
         raise _ModelFileError(f"unknown class {header.get('class')!r}")
     for name, kind in (("parameters", dict), ("result", dict), ("notes", dict)):
         if not isinstance(header.get(name), kind):

@@ -41,6 +41,8 @@ def read(path, *, format=None, labels=None, label_column="last", header=None, in
     format = _format_of(path) if format is None else format
     if format not in FORMATS:
         raise ValueError(f"unknown format {format!r}; known: {', '.join(FORMATS)}")
+    if index_base not in (None, 0, 1):
+        raise ValueError(f"index_base must be 0, 1 or None, got {index_base!r}")
     _check_readable(path)
     if format == "svmlight":
         _refuse_labels(path, labels, format)
@@ -165,7 +167,9 @@ def _svmlight_fault(path, index_base):
 def _svmlight_line_fault(line, index_base):
     label, *entries = line.partition("#")[0].split() or ["0"]
     if not _is_finite_number(label):
-        hint = " (read as svmlight text; for CSV say so with the format)" if "," in label else ""
+        hint = (
+            " (read as svmlight text; if this is CSV, give the format csv)" if "," in label else ""
+        )
         return f"label {_shown(label)} is not a finite number{hint}"
     previous = index_base - 1
     for entry in entries[1:] if entries and entries[0].startswith("qid:") else entries:

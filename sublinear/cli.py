@@ -24,8 +24,9 @@ from sublinear.linear import PegasosClassifier, SDCAClassifier, SDCARegressor
 
 __all__ = ["main"]
 
-# Whole-number labels with more distinct values than this may be meant as numbers.
-_MANY_CLASSES = 100
+# More distinct labels than both of these, and they may not be classes at all.
+_MANY_LABELS = 100
+_LARGE_SHARE = 0.05
 
 
 def main(argv=None):
@@ -121,6 +122,12 @@ def _add_compare(commands):
         default=0.25,
         metavar="F",
         help="fraction of the rows to test on (%(default)s)",
+    )
+    parser.add_argument(
+        "--scale",
+        choices=("none", "rows", "columns"),
+        default="none",
+        help="make rows unit vectors, or divide columns by their largest absolute value",
     )
     parser.add_argument(
         "--intercept", action="store_true", help="append a constant column for every solver"
@@ -262,6 +269,7 @@ def _compare(options):
         X,
         y,
         alpha=options.alpha,
+        scale=options.scale,
         intercept=options.intercept,
         test_size=options.test_size,
         seed=options.seed,
@@ -292,6 +300,8 @@ def _compare_data(options):
     if options.data is None:
         return make_sparse_classification(random_state=options.seed)
     data = _read(options)
+    if data.y is not None:
+        _check_few_labels(options, data.y, "compare trains classifiers; are these classes?")
     return data.X, data.y
 
 
@@ -304,9 +314,9 @@ def _progress_display(quiet):
         layout = "{desc:<20} {n:>6.0f} passes  {elapsed}{postfix}"
         with tqdm(desc=solver, bar_format=layout, disable=quiet, mininterval=0) as bar:
 
-            def show(point, gap):
-                bar.n = point.passes
-                bar.set_postfix_str(f"gap {gap:.1e}  test error {100 * point.test_error:.2f} %")
+            def show(passes, gap):
+                bar.n = passes
+                bar.set_postfix_str(f"gap {gap:.1e}")
 
             yield show
 
@@ -355,12 +365,16 @@ def _estimator(options, y):
 def _is_regression(options, y):
     if options.task != "auto":
         return options.task == "regression"
-    if y.dtype.kind == "i" and (n_labels := np.unique(y).size) > _MANY_CLASSES:
-        raise ValueError(
-            f"{options.data}: {n_labels} distinct whole-number labels; "
-            "say --task classification or --task regression"
-        )
+    _check_few_labels(options, y, "say --task classification or --task regression")
     return y.dtype.kind == "f"
+
+
+def _check_few_labels(options, y, advice):
+    if y.dtype.kind == "f":
+        return
+    n_labels = np.unique(y).size
+    if n_labels > max(_MANY_LABELS, _LARGE_SHARE * y.size):
+        raise ValueError(f"{options.data}: {n_labels} distinct labels; {advice}")
 
 
 def _keep_interrupted(estimator, output, notes):
@@ -401,6 +415,7 @@ def _predict(options):
     text = "".join(f"{label}\n" for label in predicted.tolist())
     if options.output is None:
         sys.stdout.write(text)
+        sys.stdout.flush()
     else:
         with replacing(options.output) as stream:
             stream.write(text.encode())

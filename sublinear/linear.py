@@ -28,6 +28,7 @@ from sublinear._core.losses import MARGIN_LOSSES, REGRESSION_LOSSES
 from sublinear._core.matrix import Matrix
 from sublinear._core.objective import Objective
 from sublinear._core.order import SAMPLINGS
+from sublinear._core.packed import packing_pays
 from sublinear._core.random import RandomBits
 from sublinear._drive import Limits, drive
 from sublinear._result import combine
@@ -138,12 +139,12 @@ class _LinearModel(CallbackSupportMixin, BaseEstimator):
             check_number("max_accesses", self.max_accesses, low=1, integer=True)
         if self.callback is not None and not callable(self.callback):
             raise ValueError(f"callback must be callable or None, got {self.callback!r}")
-        for name in self._losses[self.loss][1]:
+        for name in self._losses[self.loss].parameters:
             check_number(name, getattr(self, name), low=0, open_low=name != "epsilon")
 
     def _make_loss(self):
-        loss, names = self._losses[self.loss]
-        return loss(*(getattr(self, name) for name in names))
+        entry = self._losses[self.loss]
+        return entry.loss(*(getattr(self, name) for name in entry.parameters))
 
     def _limits(self):
         return Limits(self.tol, self.max_iter, self.max_accesses or np.inf)
@@ -335,7 +336,7 @@ class _LinearClassifier(ClassifierMixin, _LinearModel):
         if probabilities.ndim == 1:
             return np.column_stack([1 - probabilities, probabilities])
         total = probabilities.sum(axis=1, keepdims=True)
-        return np.where(total > 0, probabilities / np.where(total > 0, total, 1), 1 / total.size)
+        return np.where(total > 0, probabilities / np.where(total > 0, total, 1), 1 / probabilities.shape[1])
 
 
 def _metadata(sample_weight):
@@ -347,7 +348,13 @@ class _DualModel(_LinearModel):
     """Estimators whose solver keeps one dual variable per example."""
 
     def _make_solver(self, objective, random, k):
-        return SDCA(objective, random, self._starting_duals(objective, k))
+        pack = packing_pays(objective.matrix) if self.pack == "auto" else self.pack
+        return SDCA(objective, random, self._starting_duals(objective, k), pack)
+
+    def _check_parameters(self):
+        super()._check_parameters()
+        if self.pack != "auto" and not isinstance(self.pack, (bool, np.bool_)):
+            raise ValueError(f'pack must be True, False or "auto", got {self.pack!r}')
 
     def _starting_duals(self, objective, k):
         """The duals of the last fit, if they can serve as a start."""
@@ -377,6 +384,11 @@ class SDCAClassifier(_DualModel, _LinearClassifier):
         With m = y (<w, x> + intercept), y = +1 or -1: max(0, 1 - m); its square; the hinge rounded
         off over [1 - smoothing, 1]; log(1 + exp(-m)).
     %(common)s
+    pack : bool or "auto", default="auto"
+        Work on a copy of sparse rows in which all that a step reads lies together: 8 bytes per
+        stored entry and about 50 per row, and several times faster where the data exceeds the
+        cache. "auto": for sparse data that is not memory-mapped, if the copy takes less than half
+        of the free memory. False: no copy.
     smoothing : float, default=1.0
         Width of the rounding of loss="smoothed_hinge".
     class_weight : dict, "balanced" or None, default=None
@@ -428,6 +440,7 @@ class SDCAClassifier(_DualModel, _LinearClassifier):
         tol=1e-3,
         max_iter=1000,
         max_accesses=None,
+        pack="auto",
         n_jobs=None,
         random_state=None,
         warm_start=False,
@@ -443,6 +456,7 @@ class SDCAClassifier(_DualModel, _LinearClassifier):
         self.tol = tol
         self.max_iter = max_iter
         self.max_accesses = max_accesses
+        self.pack = pack
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.warm_start = warm_start
@@ -492,6 +506,11 @@ class SDCARegressor(RegressorMixin, _DualModel):
         With r = <w, x> + intercept - y: r^2 / 2; |r|; max(0, |r| - epsilon); r^2 / 2 up to
         |r| = epsilon and epsilon (|r| - epsilon / 2) beyond.
     %(common)s
+    pack : bool or "auto", default="auto"
+        Work on a copy of sparse rows in which all that a step reads lies together: 8 bytes per
+        stored entry and about 50 per row, and several times faster where the data exceeds the
+        cache. "auto": for sparse data that is not memory-mapped, if the copy takes less than half
+        of the free memory. False: no copy.
     epsilon : float, default=0.1
         Width of the insensitive or quadratic zone, in the units of y.
 
@@ -534,6 +553,7 @@ class SDCARegressor(RegressorMixin, _DualModel):
         tol=1e-3,
         max_iter=1000,
         max_accesses=None,
+        pack="auto",
         n_jobs=None,
         random_state=None,
         warm_start=False,
@@ -548,6 +568,7 @@ class SDCARegressor(RegressorMixin, _DualModel):
         self.tol = tol
         self.max_iter = max_iter
         self.max_accesses = max_accesses
+        self.pack = pack
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.warm_start = warm_start
@@ -618,8 +639,8 @@ class PegasosClassifier(_LinearClassifier):
 
     Parameters
     ----------
-    loss : {"hinge", "squared_hinge", "smoothed_hinge", "logistic"}, default="hinge"
-        As in SDCAClassifier.
+    loss : {"hinge", "smoothed_hinge", "logistic"}, default="hinge"
+        As in SDCAClassifier; those with bounded derivatives, which its step sizes need.
     %(common)s
     smoothing : float, default=1.0
         Width of the rounding of loss="smoothed_hinge".
@@ -667,6 +688,8 @@ class PegasosClassifier(_LinearClassifier):
     >>> model.result_.status
     'converged'
     """
+
+    _losses = {name: entry for name, entry in MARGIN_LOSSES.items() if entry.lipschitz}
 
     def __init__(
         self,

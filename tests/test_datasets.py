@@ -163,6 +163,10 @@ class TestSvmlight:
         with pytest.raises(ValueError, match="line 2: index 0"):
             load(path, index_base=1)
 
+    def test_index_base_is_zero_or_one(self, write):
+        with pytest.raises(ValueError, match="index_base must be 0, 1 or None, got 2"):
+            load(write("a", "1 1:1\n"), index_base=2)
+
     def test_long_tokens_are_cut(self, write):
         with pytest.raises(ValueError) as caught:
             load(write("a", "1 " + "x" * 10_000))

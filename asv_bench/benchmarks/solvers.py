@@ -19,10 +19,10 @@ from sublinear import PegasosClassifier, SDCAClassifier
 TOLERANCES = (1.0, 0.5, 0.3, 0.2, 0.1, 0.05, 0.03, 0.02, 0.01, 5e-3, 2e-3, 1e-3)
 FEW_PASSES = (1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 15, 20, 30)
 MANY_PASSES = (1, 2, 5, 10, 20, 50, 100)
-NEVER = 1e-14
+NEVER = 1e-14  # a tolerance of LinearSVC, which does not take 0
 
 
-def sdca(alpha, seed, tol=NEVER, max_iter=1000):
+def sdca(alpha, seed, tol=0.0, max_iter=1000):
     return SDCAClassifier(
         loss="hinge",
         alpha=alpha,
@@ -41,7 +41,7 @@ def pegasos(alpha, seed, max_iter, average="tail"):
         fit_intercept=False,
         n_jobs=1,
         random_state=seed,
-        tol=NEVER,
+        tol=0.0,
         max_iter=max_iter,
         average=average,
     )

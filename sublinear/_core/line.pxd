@@ -9,7 +9,7 @@ int64 indices, give the same bits.
 Lines may carry a constant entry, as if the matrix had one more column (row) of equal values: it is
 never stored, and its weight is the last one of ``w``.
 """
-from libc.stdint cimport int32_t, int64_t
+from libc.stdint cimport int32_t, int64_t, uint32_t
 
 from sublinear._core.portable cimport (
     dense_add32, dense_add64, dense_dot32, dense_dot64, prefetch
@@ -30,6 +30,10 @@ cdef enum Storage:
     SPARSE_FLOAT32_INT64
     SPARSE_FLOAT64_INT32
     SPARSE_FLOAT64_INT64
+    PACKED                   # records of sublinear._core.packed; their lines are sparse
+
+cdef enum:
+    RECORD_HEADER = 24       # bytes before a record's float32 values, which its int32 indices follow
 
 cdef struct Line:
     Storage storage
@@ -40,7 +44,8 @@ cdef struct Line:
     double constant        # the constant entry; 0 when there is none
     Py_ssize_t length      # its place: the number of the other columns
 
-# The lines of a matrix. Offsets of sparse lines have the type of the indices.
+# The lines of a matrix. Offsets of sparse lines have the type of the indices; those of packed lines
+# are int64 and count bytes.
 cdef struct Lines:
     Storage storage
     Py_ssize_t count
@@ -78,28 +83,41 @@ cdef inline Py_ssize_t line_start(const Lines* lines, Py_ssize_t i) noexcept nog
 
 
 cdef inline Py_ssize_t line_size(const Lines* lines, Py_ssize_t i) noexcept nogil:
+    cdef Py_ssize_t size
     if is_dense(lines.storage):
         return lines.length
-    return line_start(lines, i + 1) - line_start(lines, i)
+    size = line_start(lines, i + 1) - line_start(lines, i)
+    return (size - RECORD_HEADER) // 8 if lines.storage == PACKED else size
 
 
 cdef inline Line line_at(const Lines* lines, Py_ssize_t i) noexcept nogil:
     cdef Line line
     cdef Py_ssize_t start = line_start(lines, i)
-    line.storage = lines.storage
     line.size = line_size(lines, i)
     line.stride = lines.stride
-    line.values = lines.values + start * value_bytes(lines.storage)
-    line.indices = lines.indices + start * (4 if has_int32(lines.storage) else 8)
     line.constant = lines.constant
     line.length = lines.length
+    if lines.storage == PACKED:
+        line.storage = SPARSE_FLOAT32_INT32
+        line.values = lines.values + start + RECORD_HEADER
+        line.indices = line.values + 4 * line.size
+    else:
+        line.storage = lines.storage
+        line.values = lines.values + start * value_bytes(lines.storage)
+        line.indices = lines.indices + start * (4 if has_int32(lines.storage) else 8)
     return line
 
 
-# How many cache lines of each array are asked for: the processor follows longer runs by itself.
+# Prefetching. Lines in random order come from memory, not from the cache: what a line needs is asked
+# for some draws ahead. Its offset comes first, then its entries, then, where w does not fit into
+# the cache, its weights.
 cdef enum:
-    PREFETCHED = 8
-    CACHE_LINE = 64
+    OFFSET_AHEAD = 12
+    LINE_AHEAD = 6
+    WEIGHTS_AHEAD = 2
+    CACHE_LINE = 64           # bytes
+    PREFETCHED = 16           # cache lines of each array: the processor follows longer runs itself
+    CACHED_WEIGHTS = 1 << 16
 
 
 cdef inline void prefetch_span(const char* start, Py_ssize_t n_bytes) noexcept nogil:
@@ -112,18 +130,44 @@ cdef inline void prefetch_span(const char* start, Py_ssize_t n_bytes) noexcept n
 
 
 cdef inline void prefetch_line(const Lines* lines, Py_ssize_t i) noexcept nogil:
-    """Ask for line i's entries a few draws before they are read."""
     cdef Line line = line_at(lines, i)
+    if lines.storage == PACKED:
+        prefetch_span(line.values - RECORD_HEADER, RECORD_HEADER + 8 * line.size)
+        return
     if line.stride == 1 or not is_dense(line.storage):
         prefetch_span(line.values, line.size * value_bytes(line.storage))
     if not is_dense(line.storage):
         prefetch_span(line.indices, line.size * (4 if has_int32(line.storage) else 8))
 
 
-cdef inline void prefetch_offset(const Lines* lines, Py_ssize_t i) noexcept nogil:
-    """Ask for what prefetch_line will need to find line i."""
-    if not is_dense(lines.storage):
-        prefetch(lines.offsets + i * (4 if has_int32(lines.storage) else 8))
+cdef inline void prefetch_weights(const Line* x, const double* w) noexcept nogil:
+    cdef Py_ssize_t k
+    if is_dense(x.storage):
+        return
+    if has_int32(x.storage):
+        for k in range(x.size):
+            prefetch(w + (<const int32_t*> x.indices)[k])
+    else:
+        for k in range(x.size):
+            prefetch(w + (<const int64_t*> x.indices)[k])
+
+
+cdef inline void prefetch_ahead(
+    const Lines* lines, const uint32_t* draws, Py_ssize_t position, Py_ssize_t ready,
+    const double* w
+) noexcept nogil:
+    """Ask for what the draws after `position`, up to `ready`, will read."""
+    cdef Line line
+    if is_dense(lines.storage):
+        if position + LINE_AHEAD < ready:
+            prefetch_line(lines, draws[position + LINE_AHEAD])
+    elif position + OFFSET_AHEAD < ready:
+        prefetch(lines.offsets
+                 + draws[position + OFFSET_AHEAD] * (4 if has_int32(lines.storage) else 8))
+        prefetch_line(lines, draws[position + LINE_AHEAD])
+        if lines.length > CACHED_WEIGHTS:
+            line = line_at(lines, draws[position + WEIGHTS_AHEAD])
+            prefetch_weights(&line, w)
 
 
 # Loops over typed pointers. Four partial sums hide the latency of the additions.

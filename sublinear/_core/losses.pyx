@@ -14,6 +14,8 @@ A loss is added by writing its class and its line in a registry; tests take it f
 """
 from libc.math cimport exp, fabs, log, log1p
 
+from typing import NamedTuple
+
 import numpy as np
 
 
@@ -316,16 +318,23 @@ cdef class Huber(Loss):
             dual + (target - prediction - dual) / (1 + curvature), -self.epsilon, self.epsilon)
 
 
-# name -> (class, names of its constructor's arguments, which are estimator parameters)
+class Entry(NamedTuple):
+    """A registered loss: its class, its arguments (estimator parameters), bounded derivatives."""
+
+    loss: type
+    parameters: tuple
+    lipschitz: bool
+
+
 MARGIN_LOSSES = {
-    "hinge": (Hinge, ()),
-    "squared_hinge": (SquaredHinge, ()),
-    "smoothed_hinge": (SmoothedHinge, ("smoothing",)),
-    "logistic": (Logistic, ()),
+    "hinge": Entry(Hinge, (), True),
+    "squared_hinge": Entry(SquaredHinge, (), False),
+    "smoothed_hinge": Entry(SmoothedHinge, ("smoothing",), True),
+    "logistic": Entry(Logistic, (), True),
 }
 REGRESSION_LOSSES = {
-    "squared": (Squared, ()),
-    "absolute": (Absolute, ()),
-    "epsilon_insensitive": (EpsilonInsensitive, ("epsilon",)),
-    "huber": (Huber, ("epsilon",)),
+    "squared": Entry(Squared, (), False),
+    "absolute": Entry(Absolute, (), True),
+    "epsilon_insensitive": Entry(EpsilonInsensitive, ("epsilon",), True),
+    "huber": Entry(Huber, ("epsilon",), True),
 }

@@ -5,23 +5,19 @@ float32 or float64, int32 or int64 indices, read-only or memory-mapped. Foreign 
 buffers and other types are converted, CSR rows with unsorted or repeated columns are brought into
 canonical form; both cost one copy.
 """
-from libc.stdint cimport int32_t, int64_t
+from libc.stdint cimport int32_t, int64_t, uint32_t
 cimport numpy as cnp
 
 import numpy as np
 import scipy.sparse as sp
 
 from sublinear._core.line cimport (
-    CACHE_LINE, DENSE_FLOAT32, DENSE_FLOAT64, SPARSE_FLOAT32_INT32, SPARSE_FLOAT32_INT64,
-    SPARSE_FLOAT64_INT32, SPARSE_FLOAT64_INT64, Line, Storage, add, dot, index_t, line_at,
-    line_size, prefetch_line, prefetch_offset, squared_norm,
+    DENSE_FLOAT32, DENSE_FLOAT64, SPARSE_FLOAT32_INT32, SPARSE_FLOAT32_INT64,
+    SPARSE_FLOAT64_INT32, SPARSE_FLOAT64_INT64, Line, add, dot, index_t, line_at, prefetch_ahead,
+    squared_norm,
 )
 
 cnp.import_array()
-
-cdef enum:
-    AHEAD = 6        # rows prefetched before their turn
-
 
 VALUE_TYPES = (np.dtype(np.float32), np.dtype(np.float64))
 INDEX_TYPES = (np.dtype(np.int32), np.dtype(np.int64))
@@ -183,10 +179,10 @@ cdef class Matrix:
         return self._transposed
 
     def _check_order(self, order):
-        order = np.ascontiguousarray(order, dtype=np.int64)
+        order = np.asarray(order)
         if order.size and not (0 <= order.min() and order.max() < self.n_rows):
             raise IndexError("order holds a row that the matrix does not have")
-        return order
+        return np.ascontiguousarray(order, dtype=np.uint32)
 
     def row_dots(self, const double[::1] w, order):
         """Return <row i, w> for every i of order, in that order, lines prefetched (float64).
@@ -196,7 +192,7 @@ cdef class Matrix:
         w : ndarray of shape (n_weights,), float64
         order : array of int
         """
-        cdef const int64_t[::1] sequence = self._check_order(order)
+        cdef const uint32_t[::1] sequence = self._check_order(order)
         cdef Py_ssize_t k, n = sequence.shape[0]
         cdef Line x
         if w.shape[0] != self.n_weights:
@@ -205,10 +201,7 @@ cdef class Matrix:
         cdef double[::1] products = result
         with nogil:
             for k in range(n):
-                if k + 2 * AHEAD < n:
-                    prefetch_offset(&self.rows, sequence[k + 2 * AHEAD])
-                if k + AHEAD < n:
-                    prefetch_line(&self.rows, sequence[k + AHEAD])
+                prefetch_ahead(&self.rows, &sequence[0], k, n, &w[0])
                 x = line_at(&self.rows, sequence[k])
                 products[k] = dot(&x, &w[0])
         return result
@@ -222,15 +215,14 @@ cdef class Matrix:
         order : array of int
         w : ndarray of shape (n_weights,), float64
         """
-        cdef const int64_t[::1] sequence = self._check_order(order)
+        cdef const uint32_t[::1] sequence = self._check_order(order)
         cdef Py_ssize_t k, n = sequence.shape[0]
         cdef Line x
         if w.shape[0] != self.n_weights or factors.shape[0] != n:
             raise ValueError("factors must have the length of order, w that of a weight vector")
         with nogil:
             for k in range(n):
-                if k + AHEAD < n:
-                    prefetch_line(&self.rows, sequence[k + AHEAD])
+                prefetch_ahead(&self.rows, &sequence[0], k, n, &w[0])
                 x = line_at(&self.rows, sequence[k])
                 add(&x, factors[k], &w[0])
 

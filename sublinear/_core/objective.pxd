@@ -3,9 +3,20 @@ from sublinear._core.losses cimport Loss
 from sublinear._core.matrix cimport Matrix
 
 
+cdef enum:
+    MAX_CANDIDATES = 2
+
 cdef struct BlockSums:
-    double loss          # sum of weight_i l(<x_i, v>)
-    double conjugate     # sum of weight_i (l*(-a_i) + a_i <x_i, w>)
+    double loss[MAX_CANDIDATES]    # sum of weight_i l(<x_i, v>) for every candidate v
+    double conjugate               # sum of weight_i (l*(-a_i) + a_i <x_i, w>)
+    double mass                    # sum of weight_i |a_i|
+
+cdef struct Point:
+    const double* candidate[MAX_CANDIDATES]
+    int n_candidates
+    const double* w                # w(a), where there are duals
+    const double* duals            # NULL: none
+    Py_ssize_t dual_stride
 
 
 cdef class Objective:
@@ -23,5 +34,4 @@ cdef class Objective:
         return 1.0 if self.weights == NULL else self.weights[i]
 
     cdef BlockSums block_sums(
-        self, Py_ssize_t start, Py_ssize_t stop, const double* v, const double* w,
-        const double* duals, Py_ssize_t dual_stride) noexcept nogil
+        self, Py_ssize_t start, Py_ssize_t stop, const Point* at) noexcept nogil

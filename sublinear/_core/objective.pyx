@@ -7,23 +7,29 @@ A certificate takes one pass over the data. It uses
 
     D(a) = alpha / 2 |w|^2 - (1 / W) sum_i s_i (l*(-a_i, y_i) + a_i <w, x_i>) - alpha / 2 |w - w(a)|^2,
 
-which holds for every w. Where w is w(a) but for a rounding error, the last term is the square of
-that error and is left out.
+which holds for every w. Where w is w(a) but for the rounding of float64, the last term is the square
+of that error and is left out; where solvers use values rounded to float32, a bound on it stays.
 
 Sums are gathered in blocks of rows of fixed size, added in order: the result does not depend on the
 number of threads.
 """
 from cpython.exc cimport PyErr_CheckSignals
 from cython.parallel cimport prange
-from libc.math cimport sqrt
+from libc.math cimport fabs, sqrt
 
 import numpy as np
 
-from sublinear._core.line cimport Line, add, dot, line_at
+from sublinear._core.line cimport CACHED_WEIGHTS, Line, add, dot, line_at, prefetch_weights
+from sublinear._core.portable cimport dense_dot64
 
 cdef enum:
     BLOCK = 512                  # rows
     ENTRIES_PER_CALL = 1 << 22   # between two looks at pending signals
+
+
+def squared_length(const double[::1] w):
+    """Return |w|^2, without the threads that a BLAS would start."""
+    return dense_dot64(&w[0], &w[0], w.shape[0]) if w.shape[0] else 0.0
 
 
 cdef class Objective:
@@ -68,87 +74,107 @@ cdef class Objective:
             self.total_weight = np.sum(weights)
 
     cdef BlockSums block_sums(
-        self, Py_ssize_t start, Py_ssize_t stop, const double* v, const double* w,
-        const double* duals, Py_ssize_t dual_stride
+        self, Py_ssize_t start, Py_ssize_t stop, const Point* at
     ) noexcept nogil:
-        """Sums over the rows [start, stop); without duals, of the loss alone."""
+        """Sums over the rows [start, stop)."""
         cdef BlockSums sums
         cdef Line x
-        cdef double z, y, s, a
+        cdef double z = 0, y, s, a
         cdef Py_ssize_t i
-        sums.loss = sums.conjugate = 0
+        cdef int c
+        sums.conjugate = sums.mass = 0
+        for c in range(MAX_CANDIDATES):
+            sums.loss[c] = 0
         for i in range(start, stop):
+            if self.matrix.rows.length > CACHED_WEIGHTS and i + 1 < stop:
+                x = line_at(&self.matrix.rows, i + 1)
+                prefetch_weights(&x, at.candidate[0])
             x = line_at(&self.matrix.rows, i)
             y = self.targets[i]
             s = self.weight(i)
-            z = dot(&x, v)
-            sums.loss += s * self.loss.value(z, y)
-            if duals != NULL:
-                if w != v:
-                    z = dot(&x, w)
-                a = duals[i * dual_stride]
+            for c in range(at.n_candidates - 1, -1, -1):
+                z = dot(&x, at.candidate[c])
+                sums.loss[c] += s * self.loss.value(z, y)
+            if at.duals != NULL:
+                if at.w != at.candidate[0]:
+                    z = dot(&x, at.w)
+                a = at.duals[i * at.dual_stride]
                 sums.conjugate += s * (self.loss.conjugate(a, y) + a * z)
+                sums.mass += s * fabs(a)
         return sums
 
-    def _sums(self, const double[::1] v, const double[::1] w, const double[:] duals):
-        """Return the sums of the losses at v and, with duals, of their conjugates at (w, duals)."""
+    def _sums(self, candidates, const double[::1] w=None, const double[:] duals=None):
+        """Return the BlockSums over all rows as an array."""
         cdef Py_ssize_t n = self.matrix.n_rows, n_blocks = (n + BLOCK - 1) // BLOCK
-        cdef Py_ssize_t first, last, block, stride = 0, step
-        cdef const double* dual = NULL
-        cdef const double* at_w = NULL
-        if v.shape[0] != self.matrix.n_weights:
-            raise ValueError(f"weights must have {self.matrix.n_weights} entries")
+        cdef Py_ssize_t first, last, block, step
+        cdef const double[::1] vector
+        cdef Point at
+        at.n_candidates = 0
+        for candidate in candidates:
+            vector = candidate
+            if vector.shape[0] != self.matrix.n_weights:
+                raise ValueError(f"weights must have {self.matrix.n_weights} entries")
+            at.candidate[at.n_candidates] = &vector[0]
+            at.n_candidates += 1
+        at.w = at.duals = NULL
         if duals is not None:
-            if duals.shape[0] != n or w.shape[0] != v.shape[0]:
-                raise ValueError(f"duals must have {n} entries, weights {v.shape[0]}")
-            dual = &duals[0]
-            stride = duals.strides[0] // sizeof(double)
-            at_w = &w[0]
-        partial = np.empty((n_blocks, 2))
+            if duals.shape[0] != n or w.shape[0] != self.matrix.n_weights:
+                raise ValueError(
+                    f"duals must have {n} entries, weights {self.matrix.n_weights}")
+            at.w = &w[0]
+            at.duals = &duals[0]
+            at.dual_stride = duals.strides[0] // <Py_ssize_t> sizeof(double)
+        partial = np.empty((n_blocks, sizeof(BlockSums) // sizeof(double)))
         cdef double[:, ::1] sums = partial
         cdef BlockSums* result = <BlockSums*> &sums[0, 0]
-        step = max(1, ENTRIES_PER_CALL // max(1, BLOCK * self.matrix.n_stored // max(n, 1)))
+        step = max(1, ENTRIES_PER_CALL // max(1, BLOCK * (self.matrix.n_stored // max(n, 1))))
         for first in range(0, n_blocks, step):
             last = min(n_blocks, first + step)
             for block in prange(
                 first, last, nogil=True, schedule="dynamic", num_threads=self.n_threads
             ):
-                result[block] = self.block_sums(
-                    block * BLOCK, min(n, (block + 1) * BLOCK), &v[0], at_w, dual, stride)
+                result[block] = self.block_sums(block * BLOCK, min(n, (block + 1) * BLOCK), &at)
             PyErr_CheckSignals()
         self.accesses += self.matrix.n_stored
         return np.add.reduce(partial, axis=0)
 
-    def primal(self, const double[::1] w):
+    def primal(self, w):
         """Return P(w).
 
         Parameters
         ----------
         w : ndarray of shape (n_weights,), float64
         """
-        return self.alpha / 2 * np.dot(w, w) + self._sums(w, None, None)[0] / self.total_weight
+        return self.alpha / 2 * squared_length(w) + self._sums([w])[0] / self.total_weight
 
-    def certificate(self, const double[::1] w, const double[:] duals, const double[::1] model=None):
-        """Return the primal value of a model and the dual value of feasible duals.
+    def certificate(self, w, duals, candidates=None, double rounding=0):
+        """Return the primal values of candidate models and the dual value of feasible duals.
 
         Parameters
         ----------
         w : ndarray of shape (n_weights,), float64
             w(duals), up to rounding.
         duals : ndarray of shape (n_rows,), float64, any stride
-        model : ndarray of shape (n_weights,), float64, default=None
-            The weights whose primal value is wanted; None means w.
+        candidates : list of one or two ndarrays like w, default=None
+            The weights whose primal values are wanted; None means [w].
+        rounding : float, default=0
+            If w is a sum over rounded rows: a bound on the length of a row's rounding error.
 
         Returns
         -------
-        primal, dual : float
+        primals : list of float
+        dual : float
         """
-        if model is None:
-            model = w
-        loss, conjugate = self._sums(model, w, duals)
-        primal = self.alpha / 2 * np.dot(model, model) + loss / self.total_weight
-        dual = self.alpha / 2 * np.dot(w, w) - conjugate / self.total_weight
-        return primal, min(primal, dual)   # rounding must not make the gap negative
+        candidates = [w] if candidates is None else candidates
+        sums = self._sums(candidates, w, duals)
+        primals = [
+            self.alpha / 2 * squared_length(v) + loss / self.total_weight
+            for v, loss in zip(candidates, sums[:MAX_CANDIDATES])
+        ]
+        conjugate, mass = sums[MAX_CANDIDATES:] / self.total_weight
+        error = rounding * mass / self.alpha
+        dual = self.alpha / 2 * (squared_length(w) - error * error) - conjugate
+        return primals, min(dual, *primals)    # rounding must not make the gap negative
 
     def weights_of_dual(self, const double[:] duals):
         """Return w(a) = sum_i s_i a_i x_i / (alpha W) as a new array (float64)."""

@@ -19,12 +19,15 @@ static inline int omp_get_max_threads(void) { return 1; }
 #endif
 
 #if defined(__GNUC__)
-#define sublinear_prefetch(address) __builtin_prefetch(address)
-#define SUBLINEAR_INLINE static inline __attribute__((always_inline))
+/* The empty asm keeps compilers from dropping functions that do nothing but prefetch. */
+#define sublinear_prefetch(address)    \
+    do {                               \
+        __builtin_prefetch(address);   \
+        __asm__ volatile("");          \
+    } while (0)
 #define SUBLINEAR_VECTORS 1
 #else
 #define sublinear_prefetch(address) ((void)(address))
-#define SUBLINEAR_INLINE static inline
 #define SUBLINEAR_VECTORS 0
 #endif
 

@@ -21,7 +21,7 @@ from libc.stdint cimport uint32_t
 import numpy as np
 
 from sublinear._core.line cimport (
-    Line, Lines, line_at, line_size, prefetch_line, prefetch_offset,
+    LINE_AHEAD, OFFSET_AHEAD, Line, Lines, line_at, line_size, prefetch_ahead,
 )
 from sublinear._core.losses cimport Loss
 from sublinear._core.objective cimport Objective
@@ -32,9 +32,6 @@ from sublinear._core.weight_vector cimport (
     ScaledVector, WeightVector, add_line, count_in_average, fold_scale, needs_folding, project,
     shrink, weight_dot,
 )
-
-cdef enum:
-    AHEAD = 6        # rows prefetched before their turn
 
 AVERAGES = ("last", "mean", "tail")
 
@@ -95,6 +92,8 @@ cdef class Pegasos:
         self.windows = []
         self.next_window = 1
 
+    estimated_gap = float("inf")
+
     @property
     def work(self):
         """Feature values read, and one for every example looked at."""
@@ -130,7 +129,7 @@ cdef class Pegasos:
         cdef Draws* draws = &self.order.draws
         cdef Py_ssize_t size
         while True:
-            make_ready(draws, min(draws.count, draws.position + self.batch_size + 2 * AHEAD))
+            make_ready(draws, min(draws.count, draws.position + self.batch_size + OFFSET_AHEAD))
             size = min(self.batch_size, draws.count - draws.position)
             if self.accesses + self._entries(draws, size) > limit:
                 return
@@ -161,7 +160,7 @@ cdef class Pegasos:
         cdef Py_ssize_t i, k
         cdef Line x
         for k in range(size):
-            self._prefetch(draws, draws.position + k, rows)
+            self._look_ahead(draws, draws.position + k, rows)
             i = batch[k]
             x = line_at(rows, i)
             self.derivative[k] = ratio * self.objective.weight(i) * self.loss.derivative(
@@ -184,15 +183,16 @@ cdef class Pegasos:
         if self.averages:
             count_in_average(w)
 
-    cdef inline void _prefetch(
+    cdef inline void _look_ahead(
         self, Draws* draws, Py_ssize_t position, Lines* rows
     ) noexcept nogil:
-        cdef Py_ssize_t later = position + 2 * AHEAD
+        """Ask for what the draws after `position` will read."""
+        cdef Py_ssize_t later = position + LINE_AHEAD
+        prefetch_ahead(
+            rows, draws.items, position, draws.ready, self.weight_vector.vector.values)
         if later < draws.ready:
-            prefetch_offset(rows, draws.items[later])
             prefetch(&self.objective.targets[draws.items[later]])
             prefetch(&self.coefficient[draws.items[later]])
-            prefetch_line(rows, draws.items[later - AHEAD])
 
     def model(self):
         """Return the weights chosen by `average` as a new array (float64)."""
@@ -215,7 +215,21 @@ cdef class Pegasos:
         objective.make_feasible(duals)
         return duals
 
-    def certificate(self, model):
-        """Return the primal value of `model` and the dual value of `duals()` (see Objective)."""
+    def certify(self, rounded):
+        """Return the model with its certificate: that of `duals()`.
+
+        Parameters
+        ----------
+        rounded : callable
+            Gives the model as it will be stored.
+
+        Returns
+        -------
+        model : ndarray of shape (n_weights,), float64
+        primal, dual : float
+        """
+        model = rounded(self.model())
         duals = self.duals()
-        return self.objective.certificate(self.objective.weights_of_dual(duals), duals, model)
+        primals, dual = self.objective.certificate(
+            self.objective.weights_of_dual(duals), duals, [model])
+        return model, primals[0], dual
