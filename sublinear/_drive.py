@@ -23,8 +23,10 @@ import numpy as np
 from sublinear._result import Result, TraceRow, relative_gap
 
 SLICE_SECONDS = 0.03
-CERTIFICATE_GROWTH = 1.5  # the next certificate comes after this many times the work so far
-HOPEFUL = 3.0  # or sooner, when the solver's estimate is within this factor of tol
+# The next certificate comes when the solver's estimate of the gap, corrected by what it was off at the
+# last one, is within tol; at the latest after so many times the work so far. Without an estimate:
+GROWTH, BLIND_GROWTH = 3.0, 1.5
+FIRST_CORRECTION = 1 / 3  # estimates gather terms over an epoch, in which the gap shrinks
 LEAST_WORK = 2**17  # between two certificates: a certificate costs a few Python calls
 
 
@@ -124,6 +126,7 @@ class _Run:
         self.status = self.certified = None
         self.dual = -math.inf  # the best so far: every dual value is a bound
         self.last_work = self.least_work = 0
+        self.correction = FIRST_CORRECTION
 
     def slices(self):
         """Advance the solver; yield after every slice, until there is a status."""
@@ -148,10 +151,13 @@ class _Run:
 
     def certificate_is_due(self):
         """Tell whether to certify at the end of this epoch."""
-        if not self.limits.certify or self.solver.work < self.least_work:
+        estimate, work = self.solver.estimated_gap, self.solver.work
+        if self.last_work == 0:  # the first epoch: a measure of the work
+            self.last_work = work
+        if not self.limits.certify or work < self.least_work:
             return False
-        hopeful = self.solver.estimated_gap <= HOPEFUL * self.limits.tol
-        return hopeful or self.solver.work >= CERTIFICATE_GROWTH * self.last_work
+        growth = BLIND_GROWTH if estimate == math.inf else GROWTH
+        return estimate * self.correction <= self.limits.tol or work >= growth * self.last_work
 
     def certify(self):
         """Add a row to the trace; set the status if the fit is done."""
@@ -164,7 +170,10 @@ class _Run:
         self.trace.append(row)
         self.last_work = solver.work
         self.least_work = solver.work + LEAST_WORK
-        if relative_gap(primal, gap) <= self.limits.tol:
+        relative = relative_gap(primal, gap)
+        if 0 < solver.estimated_gap < math.inf:
+            self.correction = relative / solver.estimated_gap
+        if relative <= self.limits.tol:
             self.status = "converged"
         if self.observe(row, self.certified) and self.status is None:
             self.status = "stopped"

@@ -1,5 +1,6 @@
 """What a fit reports."""
 
+import math
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -81,6 +82,9 @@ def relative_gap(primal, gap):
     """Return gap / max(|primal|, 1e-300)."""
     return gap / max(abs(primal), 1e-300)
 
+
+# a problem that an interrupt kept from starting
+NOT_BEGUN = Result(math.nan, -math.inf, math.inf, "interrupted", 0, 0, 0, 0.0)
 
 # from the best end of a fit to the worst
 STATUSES = ("converged", "partial_fit", "stopped", "max_accesses", "max_iter", "interrupted")

@@ -31,7 +31,7 @@ from sublinear._core.order import SAMPLINGS
 from sublinear._core.packed import packing_pays
 from sublinear._core.random import RandomBits
 from sublinear._drive import Limits, drive
-from sublinear._result import combine
+from sublinear._result import NOT_BEGUN, Result, combine
 from sublinear._solvers.pegasos import AVERAGES, Pegasos
 from sublinear._solvers.sdca import SDCA
 from sublinear._validation import (
@@ -86,39 +86,45 @@ def _with_common_parameters(cls):
 class _Outcome:
     """What became of one binary or regression problem."""
 
-    solver: object
     model: np.ndarray
-    result: object
-    error: BaseException | None
+    result: Result
+    error: BaseException | None = None
+    kept: object = None  # of the solver, for the next start
 
 
 def _solve_all(problems, n_threads):
-    """Call every problem with one stop event, in threads; return their outcomes, in order.
+    """Call every problem with one stop event, in threads.
 
     Ctrl-C, or an error in one of them, makes the others stop at once with what they have.
+
+    Returns
+    -------
+    outcomes : list of _Outcome
+    error : BaseException or None
+        The first of them, or what interrupted the wait for them.
     """
     stop = threading.Event()
+    errors = []
 
     def guarded(problem):
         outcome = problem(stop)
         if outcome.error is not None:
+            errors.append(outcome.error)
             stop.set()
         return outcome
 
     if n_threads == 1 or len(problems) == 1:
-        return [guarded(problem) for problem in problems]
-    with ThreadPoolExecutor(n_threads) as pool:
-        futures = [pool.submit(guarded, problem) for problem in problems]
-        error = None
-        try:
-            wait(futures, return_when=FIRST_EXCEPTION)
-        except KeyboardInterrupt as interrupt:
-            stop.set()
-            error = interrupt
-        outcomes = [future.result() for future in futures]
-    if error is not None:
-        outcomes[0].error = error
-    return outcomes
+        outcomes = [guarded(problem) for problem in problems]
+    else:
+        with ThreadPoolExecutor(n_threads) as pool:
+            futures = [pool.submit(guarded, problem) for problem in problems]
+            try:
+                wait(futures, return_when=FIRST_EXCEPTION)
+            except KeyboardInterrupt as interrupt:
+                errors.insert(0, interrupt)
+                stop.set()
+            outcomes = [future.result() for future in futures]
+    return outcomes, errors[0] if errors else None
 
 
 class _LinearModel(CallbackSupportMixin, BaseEstimator):
@@ -164,6 +170,8 @@ class _LinearModel(CallbackSupportMixin, BaseEstimator):
         seeds = self._seeds(len(targets))
 
         def problem(k, stop):
+            if stop.is_set():
+                return _Outcome(np.zeros(matrix.n_weights), NOT_BEGUN)
             objective = Objective(
                 matrix,
                 targets[k](),
@@ -174,28 +182,24 @@ class _LinearModel(CallbackSupportMixin, BaseEstimator):
             )
             solver = self._make_solver(objective, RandomBits(seeds[k]), k)
             progress = Progress(self._problem_name(k), limits) if self.verbose else None
-            outcome = _Outcome(
+            model, result, error = drive(
                 solver,
-                *drive(
-                    solver,
-                    limits,
-                    observe=_with_progress(observers.of_problem(k), progress),
-                    tick=progress and progress.tick,
-                    stop=stop,
-                    dtype=matrix.dtype,
-                ),
+                limits,
+                observe=_with_progress(observers.of_problem(k), progress),
+                tick=progress and progress.tick,
+                stop=stop,
+                dtype=matrix.dtype,
             )
             if progress:
                 progress.close()
-            return outcome
+            return _Outcome(model, result, error, self._keep(solver))
 
         problems = [lambda stop, k=k: problem(k, stop) for k in range(len(targets))]
-        outcomes = _solve_all(problems, min(n_jobs, len(targets)))
+        outcomes, error = _solve_all(problems, min(n_jobs, len(targets)))
         self._store(outcomes, matrix, time.perf_counter() - started)
         observers.close()
-        for outcome in outcomes:
-            if outcome.error is not None:
-                raise outcome.error
+        if error is not None:
+            raise error
         self._warn_if_limited(limits)
         return self
 
@@ -336,7 +340,9 @@ class _LinearClassifier(ClassifierMixin, _LinearModel):
         if probabilities.ndim == 1:
             return np.column_stack([1 - probabilities, probabilities])
         total = probabilities.sum(axis=1, keepdims=True)
-        return np.where(total > 0, probabilities / np.where(total > 0, total, 1), 1 / probabilities.shape[1])
+        return np.where(
+            total > 0, probabilities / np.where(total > 0, total, 1), 1 / probabilities.shape[1]
+        )
 
 
 def _metadata(sample_weight):
@@ -368,7 +374,14 @@ class _DualModel(_LinearModel):
 
     def _store(self, outcomes, matrix, seconds):
         super()._store(outcomes, matrix, seconds)
-        self.dual_coef_ = np.stack([outcome.solver.release_duals() for outcome in outcomes])
+        duals = [
+            np.zeros(matrix.n_rows) if outcome.kept is None else outcome.kept
+            for outcome in outcomes
+        ]
+        self.dual_coef_ = duals[0][np.newaxis] if len(duals) == 1 else np.stack(duals)
+
+    def _keep(self, solver):
+        return solver.release_duals()
 
 
 @_with_common_parameters
@@ -603,9 +616,7 @@ class SDCARegressor(RegressorMixin, _DualModel):
         X, y = check_training_data(self, X, y, y_numeric=True)
         targets = np.ascontiguousarray(y, dtype=np.float64)
         weights = check_sample_weight(sample_weight, X)
-        return self._run(
-            X, y, [lambda: targets], weights, self._limits(), _metadata(sample_weight)
-        )
+        return self._run(X, y, [lambda: targets], weights, self._limits(), _metadata(sample_weight))
 
     def _store(self, outcomes, matrix, seconds):
         super()._store(outcomes, matrix, seconds)
@@ -755,13 +766,16 @@ class PegasosClassifier(_LinearClassifier):
             projection=self.projection,
             average=self.average,
         )
-        if self._states is not None and k < len(self._states):
+        if self._states is not None and self._states[k] is not None:
             solver.resume(self._states[k])
         return solver
 
     def _store(self, outcomes, matrix, seconds):
         super()._store(outcomes, matrix, seconds)
-        self._states = [outcome.solver.state() for outcome in outcomes]
+        self._states = [outcome.kept for outcome in outcomes]
+
+    def _keep(self, solver):
+        return solver.state()
 
     @with_callbacks
     def fit(self, X, y, sample_weight=None):
