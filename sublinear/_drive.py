@@ -9,8 +9,8 @@ A solver is an object that holds its state and has
                         rounded(w) is w in the type in which it will be stored
     model()             what certify would return, or near it, at no cost
 
-Everything here happens between two calls of `advance`. When certificates are computed depends on the
-solver's work alone, never on the clock, so a fit is reproducible; the clock only sets how often
+Everything here happens between two calls of `advance`. When certificates are computed depends on
+the solver's work alone, never on the clock, so a fit is reproducible; the clock only sets how often
 Python looks for Ctrl-C.
 """
 
@@ -23,8 +23,9 @@ import numpy as np
 from sublinear._result import Result, TraceRow, relative_gap
 
 SLICE_SECONDS = 0.03
-# The next certificate comes when the solver's estimate of the gap, corrected by what it was off at the
-# last one, is within tol; at the latest after so many times the work so far. Without an estimate:
+# The next certificate comes when the solver's estimate of the gap, corrected by what it was off at
+# the last one, is within tol; at the latest after GROWTH times the work so far, after BLIND_GROWTH
+# times where there is no estimate.
 GROWTH, BLIND_GROWTH = 3.0, 1.5
 FIRST_CORRECTION = 1 / 3  # estimates gather terms over an epoch, in which the gap shrinks
 LEAST_WORK = 2**17  # between two certificates: a certificate costs a few Python calls
@@ -32,7 +33,7 @@ LEAST_WORK = 2**17  # between two certificates: a certificate costs a few Python
 
 @dataclass(frozen=True)
 class Limits:
-    """When to stop: a relative gap, epochs, feature values read. `certify`: compute certificates."""
+    """When to stop: a relative gap, epochs, feature values read; whether to certify."""
 
     tol: float
     max_epochs: float = math.inf

@@ -405,7 +405,7 @@ class SDCAClassifier(_DualModel, _LinearClassifier):
     smoothing : float, default=1.0
         Width of the rounding of loss="smoothed_hinge".
     class_weight : dict, "balanced" or None, default=None
-        Factors on the weights of the examples by class. "balanced" gives every class the same total.
+        Factors on the weights of the examples by class; "balanced" gives all the same total.
 
     Attributes
     ----------
@@ -666,7 +666,7 @@ class PegasosClassifier(_LinearClassifier):
         Which iterates the model is the mean of: those since step 2^k, the largest power of two that
         is at most half the number of steps; all of them; the last one alone.
     class_weight : dict, "balanced" or None, default=None
-        Factors on the weights of the examples by class. "balanced" gives every class the same total.
+        Factors on the weights of the examples by class; "balanced" gives all the same total.
 
     Attributes
     ----------

@@ -3,7 +3,6 @@
 import timeit
 
 import numpy as np
-
 from sublinear._core.matrix import Matrix
 
 from .problems import make_dense, make_sparse

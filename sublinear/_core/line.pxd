@@ -33,7 +33,7 @@ cdef enum Storage:
     PACKED                   # records of sublinear._core.packed; their lines are sparse
 
 cdef enum:
-    RECORD_HEADER = 24       # bytes before a record's float32 values, which its int32 indices follow
+    RECORD_HEADER = 24       # bytes before a record's float32 values and then int32 indices
 
 cdef struct Line:
     Storage storage
@@ -108,9 +108,9 @@ cdef inline Line line_at(const Lines* lines, Py_ssize_t i) noexcept nogil:
     return line
 
 
-# Prefetching. Lines in random order come from memory, not from the cache: what a line needs is asked
-# for some draws ahead. Its offset comes first, then its entries, then, where w does not fit into
-# the cache, its weights.
+# Prefetching. Lines in random order come from memory, not from the cache: what a line needs is
+# asked for some draws ahead. Its offset comes first, then its entries, then, where w does not fit
+# into the cache, its weights.
 cdef enum:
     OFFSET_AHEAD = 12
     LINE_AHEAD = 6

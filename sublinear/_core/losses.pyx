@@ -1,6 +1,6 @@
 """Losses, each told by five functions of one example.
 
-With prediction z = <w, x>, target y (+1 or -1 for the losses of a margin m = y z) and dual a:
+With prediction z = <w, x>, target y (+1 or -1 for losses of a margin m = y z) and dual a:
 
 value        l(z)
 derivative   a sub-gradient l'(z)
@@ -8,8 +8,8 @@ conjugate    l*(-a) = sup_z (-a z - l(z)), for a in its domain
 nearest_dual the point nearest to a where l*(-a) is finite
 dual_step    the a' that maximises -l*(-a') - z (a' - a) - q (a' - a)^2 / 2, q > 0
 
-The last one is the step of dual coordinate ascent: q = |x|^2 weight / (alpha * total weight), and at
-the optimum a = -l'(z), w = sum weight_i a_i x_i / (alpha * total weight).
+The last one is the step of dual coordinate ascent, with q = |x|^2 weight / (alpha * total weight).
+At the optimum a = -l'(z) and w = sum weight_i a_i x_i / (alpha * total weight).
 A loss is added by writing its class and its line in a registry; tests take it from there.
 """
 from libc.math cimport exp, fabs, log, log1p
@@ -191,11 +191,11 @@ cdef class Logistic(Loss):
         cdef double margin = target * prediction
         cdef double low = -margin - curvature * (1 - b), high = -margin + curvature * b
         cdef double u, new, slope, residual, step
-        cdef int k
+        cdef int _
         # start at the current b unless it lies outside the bracket
         u = clip(log(b / (1 - b)) if 0 < b < 1 else -margin, low, high)
         new = b
-        for k in range(100):
+        for _ in range(100):
             new = 1 / (1 + exp(-u)) if u > -700 else 0
             residual = u + margin + curvature * (new - b)
             slope = 1 + curvature * new * (1 - new)

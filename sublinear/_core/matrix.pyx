@@ -1,9 +1,9 @@
 """Matrix: owns (a reference to) the arrays of X and lends its rows as Lines.
 
 What is usable as it is gets used as it is: CSR and dense data in either order or with any stride,
-float32 or float64, int32 or int64 indices, read-only or memory-mapped. Foreign byte order, unaligned
-buffers and other types are converted, CSR rows with unsorted or repeated columns are brought into
-canonical form; both cost one copy.
+float32 or float64, int32 or int64 indices, read-only or memory-mapped. Foreign byte order,
+unaligned buffers and other types are converted, CSR rows with unsorted or repeated columns are
+brought into canonical form; both cost one copy.
 """
 from libc.stdint cimport int32_t, int64_t, uint32_t
 cimport numpy as cnp

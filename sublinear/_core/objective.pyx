@@ -1,14 +1,17 @@
 """Objective: alpha / 2 |w|^2 + weighted mean loss, its dual, and the gap between them.
 
-    P(w) = alpha / 2 |w|^2 + (1 / W) sum_i s_i l(<w, x_i>, y_i),        W = sum_i s_i
-    D(a) = - alpha / 2 |w(a)|^2 - (1 / W) sum_i s_i l*(-a_i, y_i),     w(a) = sum_i s_i a_i x_i / (alpha W)
+    P(w) = alpha / 2 |w|^2 + (1 / W) sum_i s_i l(<w, x_i>, y_i),      W = sum_i s_i
+    D(a) = - alpha / 2 |w(a)|^2 - (1 / W) sum_i s_i l*(-a_i, y_i),
+    w(a) = sum_i s_i a_i x_i / (alpha W)
 
 A certificate takes one pass over the data. It uses
 
-    D(a) = alpha / 2 |w|^2 - (1 / W) sum_i s_i (l*(-a_i, y_i) + a_i <w, x_i>) - alpha / 2 |w - w(a)|^2,
+    D(a) = alpha / 2 |w|^2 - (1 / W) sum_i s_i (l*(-a_i, y_i) + a_i <w, x_i>)
+           - alpha / 2 |w - w(a)|^2,
 
-which holds for every w. Where w is w(a) but for the rounding of float64, the last term is the square
-of that error and is left out; where solvers use values rounded to float32, a bound on it stays.
+which holds for every w. Where w is w(a) but for the rounding of float64, the last term is the
+square of that error and is left out; where solvers use values rounded to float32, a bound on it
+stays.
 
 Sums are gathered in blocks of rows of fixed size, added in order: the result does not depend on the
 number of threads.

@@ -13,8 +13,8 @@ import os
 import numpy as np
 
 from sublinear._core.line cimport (
-    PACKED, RECORD_HEADER, SPARSE_FLOAT32_INT32, SPARSE_FLOAT32_INT64, SPARSE_FLOAT64_INT32,
-    SPARSE_FLOAT64_INT64, Line, Lines, index_t, line_at, line_size, real_t,
+    PACKED, RECORD_HEADER, SPARSE_FLOAT32_INT32, SPARSE_FLOAT64_INT32, SPARSE_FLOAT64_INT64, Line,
+    Lines, index_t, line_at, line_size, real_t,
 )
 from sublinear._core.matrix cimport Matrix
 
