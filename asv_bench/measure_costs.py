@@ -24,7 +24,7 @@ from sublinear._core.matrix import Matrix
 from threadpoolctl import threadpool_limits
 
 CHILD = Path(__file__).with_name("one_fit.py")
-SOLVERS = ("SDCAClassifier", "PegasosClassifier", "LinearSVC")
+OURS = ("SDCAClassifier", "SDCAClassifier, pack=False", "PegasosClassifier")
 HEADER = ["what", "set", "figure", "compared with", "ratio"]
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
 
@@ -55,7 +55,7 @@ def answer(process):
 
 def memory(problem, folder):
     """Return {solver: bytes above the input at the fit's peak}."""
-    return {name: answer(child("memory", name, folder))["bytes"] for name in SOLVERS}
+    return {name: answer(child("memory", name, folder))["bytes"] for name in (*OURS, "LinearSVC")}
 
 
 def interrupt(folder, solver, delays=(0.3, 0.7, 1.3)):
@@ -114,7 +114,7 @@ def measure(problem, repetitions):
             "set": problem.name,
             "n_plus_d": int(sum(problem.X.shape)),
             "memory": memory(problem, folder),
-            "interrupt": {name: interrupt(folder, name) for name in SOLVERS if name != "LinearSVC"},
+            "interrupt": {name: interrupt(folder, name) for name in OURS},
             "random_pass": random_pass(problem, repetitions),
         }
 

@@ -17,6 +17,8 @@ import scipy.sparse as sp
 from benchmarks.problems import make_sparse
 from benchmarks.solvers import linear_svc, pegasos, sdca, timed_fit
 
+PACK = {"SDCAClassifier": "auto", "SDCAClassifier, pack=False": False}
+
 
 def load(folder):
     """Return X, y and alpha as measure_costs.py saved them."""
@@ -30,8 +32,9 @@ def load(folder):
 def make(name, n_rows, alpha, max_iter):
     if name == "LinearSVC":
         return linear_svc(n_rows, alpha, seed=0, max_iter=max_iter)
-    solver = {"SDCAClassifier": sdca, "PegasosClassifier": pegasos}[name]
-    return solver(alpha, seed=0, max_iter=max_iter)
+    if name == "PegasosClassifier":
+        return pegasos(alpha, seed=0, max_iter=max_iter)
+    return sdca(alpha, seed=0, max_iter=max_iter, pack=PACK[name])
 
 
 def resident(field):

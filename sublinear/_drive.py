@@ -7,6 +7,7 @@ A solver is an object that holds its state and has
     estimated_gap       a relative gap that nothing proves, inf if there is none
     certify(rounded)    the model it would return now, its primal value and a dual value;
                         rounded(w) is w in the type in which it will be stored
+    keeps_best          whether the model with the least primal value is wanted, not the last one
     model()             what certify would return, or near it, at no cost
 
 Everything here happens between two calls of `advance`. When certificates are computed depends on
@@ -124,8 +125,9 @@ class _Run:
         self.solver, self.limits, self.observe, self.dtype = solver, limits, observe, dtype
         self.started = time.perf_counter()
         self.trace = []
-        self.status = self.certified = None
-        self.dual = -math.inf  # the best so far: every dual value is a bound
+        self.status = self.best = None
+        # the best so far: every dual value is a bound, every model may be returned
+        self.primal, self.dual = math.inf, -math.inf
         self.last_work = self.least_work = 0
         self.correction = FIRST_CORRECTION
 
@@ -163,20 +165,22 @@ class _Run:
     def certify(self):
         """Add a row to the trace; set the status if the fit is done."""
         solver = self.solver
-        self.certified, primal, dual = solver.certify(self.rounded)
+        model, primal, dual = solver.certify(self.rounded)
         self.dual = max(self.dual, dual)
-        gap = max(0.0, primal - self.dual)
+        if primal <= self.primal or not solver.keeps_best:
+            self.primal, self.best = primal, model.copy()
+        gap = max(0.0, self.primal - self.dual)
+        relative = relative_gap(self.primal, gap)
         seconds = time.perf_counter() - self.started
-        row = TraceRow(solver.n_epochs, solver.accesses, seconds, primal, self.dual, gap)
+        row = TraceRow(solver.n_epochs, solver.accesses, seconds, self.primal, self.dual, gap)
         self.trace.append(row)
         self.last_work = solver.work
         self.least_work = solver.work + LEAST_WORK
-        relative = relative_gap(primal, gap)
         if 0 < solver.estimated_gap < math.inf:
             self.correction = relative / solver.estimated_gap
         if relative <= self.limits.tol:
             self.status = "converged"
-        if self.observe(row, self.certified) and self.status is None:
+        if self.observe(row, self.best) and self.status is None:
             self.status = "stopped"
 
     def stop_at(self, limit):
@@ -192,21 +196,17 @@ class _Run:
         """The model as it will be stored, in float64."""
         return model if self.dtype == np.float64 else model.astype(self.dtype).astype(np.float64)
 
-    def is_certified(self):
-        """Tell whether the last certificate is that of the present state."""
-        return bool(self.trace) and self.last_work == self.solver.work
-
     def model(self):
-        """The certified model, or the present one if the run was cut short."""
-        return self.certified if self.is_certified() else self.rounded(self.solver.model())
+        """The certified model, or the present one if there is none."""
+        return self.rounded(self.solver.model()) if self.best is None else self.best
 
     def result(self):
-        """The Result, certified unless the run was cut short."""
-        last = self.trace[-1] if self.is_certified() else None
+        """The Result with the certificate of `model()`."""
+        known = self.best is not None
         return Result(
-            primal=last.primal if last else math.nan,
+            primal=self.primal if known else math.nan,
             dual=self.dual,
-            gap=last.gap if last else math.inf,
+            gap=max(0.0, self.primal - self.dual),
             status=self.status,
             n_iter=self.solver.n_epochs,
             accesses=self.solver.accesses,

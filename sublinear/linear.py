@@ -413,8 +413,9 @@ class SDCAClassifier(_DualModel, _LinearClassifier):
         Of the dtype of X.
     intercept_ : ndarray of shape (1,) or (n_classes,)
     dual_coef_ : ndarray of shape (1, n_samples) or (n_classes, n_samples), float64
-        w = sum_i sample_weight_i dual_coef_i x_i / (alpha sum(sample_weight)); examples with a
-        dual other than 0 are the support vectors.
+        The dual variables behind the certificate. Examples whose dual is not 0 are the support
+        vectors of w = sum_i sample_weight_i dual_coef_i x_i / (alpha sum(sample_weight)), which
+        `coef_` equals or improves on.
     classes_ : ndarray of shape (n_classes,)
     n_iter_ : int
         Epochs.
@@ -533,7 +534,7 @@ class SDCARegressor(RegressorMixin, _DualModel):
         Of the dtype of X.
     intercept_ : float
     dual_coef_ : ndarray of shape (n_samples,), float64
-        w = sum_i sample_weight_i dual_coef_i x_i / (alpha sum(sample_weight)).
+        The dual variables behind the certificate, as in SDCAClassifier.
     n_iter_ : int
         Epochs.
     n_features_in_ : int

@@ -22,7 +22,7 @@ MANY_PASSES = (1, 2, 5, 10, 20, 50, 100)
 NEVER = 1e-14  # a tolerance of LinearSVC, which does not take 0
 
 
-def sdca(alpha, seed, tol=0.0, max_iter=1000):
+def sdca(alpha, seed, tol=0.0, max_iter=1000, pack="auto"):
     return SDCAClassifier(
         loss="hinge",
         alpha=alpha,
@@ -31,6 +31,7 @@ def sdca(alpha, seed, tol=0.0, max_iter=1000):
         random_state=seed,
         tol=tol,
         max_iter=max_iter,
+        pack=pack,
     )
 
 

@@ -93,6 +93,7 @@ cdef class Pegasos:
         self.next_window = 1
 
     estimated_gap = float("inf")
+    keeps_best = False
 
     @property
     def work(self):

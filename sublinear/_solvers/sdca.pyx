@@ -43,6 +43,7 @@ cdef enum:
     LEVEL_BITS = 3        # of a byte of `sleep`: the level; the rest counts the passes to sleep
     SAMPLED = 8           # one example in so many enters the estimate of the gap
     MEANS_PER_PASS = 256  # the mean is kept where it can take so many w into account
+    WARM_UP = 16          # it leaves out those of the first of so many parts of the pass
 
 # A row without entries does not move w: any tiny curvature gives it its best dual at once.
 cdef double LEAST_CURVATURE = 1e-300
@@ -74,6 +75,7 @@ cdef class SDCA:
     accesses : int
         Feature values read.
     """
+    keeps_best = True
     cdef readonly Objective objective
     cdef readonly object w
     cdef readonly Py_ssize_t n_epochs, accesses
@@ -90,7 +92,7 @@ cdef class SDCA:
     cdef Py_ssize_t n_visited
     # the mean of w over the pass, taken every `mean_interval` examples; 0: not kept
     cdef double[::1] mean_sum
-    cdef Py_ssize_t mean_interval, mean_count
+    cdef Py_ssize_t mean_interval, mean_start, mean_count
     # sums over the sampled examples of the pass, and the results of the last one
     cdef double sampled_gap, sampled_loss
     cdef double pass_gap, pass_loss
@@ -186,7 +188,7 @@ cdef class SDCA:
         cdef Example* example
         cdef Line x
         if draws.position == 0:
-            self._forget_mean()
+            self._restart_mean(draws)
         while draws.position < draws.count:
             self._look_ahead(draws)
             i = draws.items[draws.position]
@@ -210,7 +212,8 @@ cdef class SDCA:
             self.accesses += x.size
             self.n_visited += 1
             draws.position += 1
-            if self.mean_interval > 0 and draws.position % self.mean_interval == 0:
+            if self.mean_interval > 0 and draws.position % self.mean_interval == 0 \
+                    and draws.position >= self.mean_start:
                 self._count_in_mean()
         self._end_pass(draws)
 
@@ -239,8 +242,9 @@ cdef class SDCA:
         self.sleep[i] = <uint8_t> (
             min(level + 1, LONGEST_SLEEP) | (((1 << level) - 1) << LEVEL_BITS))
 
-    cdef void _forget_mean(self) noexcept nogil:
+    cdef void _restart_mean(self, Draws* draws) noexcept nogil:
         cdef Py_ssize_t j
+        self.mean_start = draws.count // WARM_UP
         self.mean_count = 0
         if self.mean_interval > 0:
             for j in range(self.mean_sum.shape[0]):

@@ -1,0 +1,342 @@
+"""Matrix and Line: every storage against NumPy, what is used as it is, what is refused."""
+
+import itertools
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from sublinear._core.matrix import Matrix
+from sublinear._core.objective import Objective
+from sublinear._core.losses import Squared
+
+VALUE_TYPES = (np.float32, np.float64)
+INDEX_TYPES = (np.int32, np.int64)
+
+
+def example(n_rows=23, n_columns=37, density=0.4, seed=0):
+    """A float32-representable array with an empty row, a full row and rows of many lengths."""
+    random = np.random.default_rng(seed)
+    X = random.normal(size=(n_rows, n_columns)).astype(np.float32).astype(np.float64)
+    X[random.random(X.shape) > density * 2 * np.linspace(0, 1, n_rows)[:, np.newaxis]] = 0
+    X[-1] = np.arange(1, n_columns + 1)
+    return X
+
+
+def csr(X, values=np.float64, indices=np.int32):
+    X = sparse.csr_array(X.astype(values))
+    X.indices, X.indptr = X.indices.astype(indices), X.indptr.astype(indices)
+    return X
+
+
+def unaligned(array):
+    """Return a copy at an odd address."""
+    buffer = np.empty(array.nbytes + 1, dtype=np.uint8)[1:]
+    copy = buffer.view(array.dtype).reshape(array.shape)
+    copy[...] = array
+    assert not copy.flags.aligned
+    return copy
+
+
+def every_other(X):
+    wide = np.zeros((2 * X.shape[0], 3 * X.shape[1]), dtype=X.dtype)
+    wide[::2, ::3] = X
+    return wide[::2, ::3]
+
+
+def field(X):
+    records = np.zeros(X.shape, dtype=[("before", X.dtype), ("value", X.dtype)])
+    records["value"] = X
+    return records["value"]
+
+
+DENSE = {
+    "C": np.ascontiguousarray,
+    "Fortran": np.asfortranarray,
+    "negative strides": lambda X: np.ascontiguousarray(X[::-1, ::-1])[::-1, ::-1],
+    "every other": every_other,
+    "transposed twice": lambda X: every_other(X.T).T,
+    "field of records": field,
+}
+STORAGES = {
+    f"{name} {values.__name__}": lambda X, make=make, values=values: make(X.astype(values))
+    for (name, make), values in itertools.product(DENSE.items(), VALUE_TYPES)
+} | {
+    f"CSR {values.__name__} {indices.__name__}": lambda X, v=values, i=indices: csr(X, v, i)
+    for values, indices in itertools.product(VALUE_TYPES, INDEX_TYPES)
+}
+
+
+@pytest.fixture(params=STORAGES.values(), ids=STORAGES.keys())
+def store(request):
+    return request.param
+
+
+def bare(X):
+    return X.toarray() if sparse.issparse(X) else np.asarray(X)
+
+
+def check_against_numpy(matrix, X, constant=0.0):
+    """Compare dots, additions and norms of all rows with NumPy's, in a random order."""
+    random = np.random.default_rng(1)
+    X = np.column_stack([X, np.full(len(X), constant)]) if constant else X
+    w = random.normal(size=X.shape[1])
+    order = random.integers(max(1, len(X)), size=3 * len(X))
+    factors = random.normal(size=len(order))
+
+    assert matrix.n_weights == X.shape[1]
+    np.testing.assert_allclose(matrix.row_dots(w, order), (X @ w)[order], rtol=1e-13, atol=1e-13)
+    np.testing.assert_allclose(matrix.squared_norms(), (X**2).sum(axis=1), rtol=1e-13)
+    changed = w.copy()
+    matrix.add_rows(factors, order, changed)
+    np.testing.assert_allclose(changed, w + factors @ X[order], rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("constant", [0.0, 2.5])
+@pytest.mark.parametrize("n_columns", [1, 7, 16, 37, 130])
+def test_primitives(store, n_columns, constant):
+    X = example(n_columns=n_columns)
+    matrix = Matrix(store(X), constant)
+    assert (matrix.n_rows, matrix.n_columns, matrix.constant) == (*X.shape, constant)
+    check_against_numpy(matrix, X, constant)
+
+
+def test_wide_rows_prefetch_their_weights(store):
+    """Beyond 2^16 columns weights are prefetched too."""
+    X = np.zeros((40, 70_000), dtype=np.float32)
+    X[np.arange(40), np.arange(40) * 1700] = np.arange(1, 41)
+    check_against_numpy(Matrix(store(X)), X.astype(np.float64))
+
+
+@pytest.mark.parametrize("shape", [(0, 5), (5, 0), (0, 0), (1, 1)])
+@pytest.mark.parametrize("constant", [0.0, 1.0])
+def test_edge_shapes(store, shape, constant):
+    X = np.ones(shape)
+    matrix = Matrix(store(X), constant)
+    assert matrix.n_stored == X.size
+    assert matrix.transposed().n_rows == shape[1]
+    check_against_numpy(matrix, X, constant)
+
+
+def test_usable_input_is_not_copied(store):
+    X = store(example())
+    matrix = Matrix(X)
+    arrays = (X.data, X.indices, X.indptr) if sparse.issparse(X) else (X,)
+    for own, given in zip(matrix.arrays, arrays, strict=True):
+        assert np.shares_memory(own, given)
+    assert matrix.dtype == X.dtype
+    assert matrix.n_stored == (X.nnz if sparse.issparse(X) else X.size)
+
+
+def test_dense_and_sparse_agree(store):
+    X = example()
+    w = np.random.default_rng(2).normal(size=X.shape[1])
+    order = np.arange(len(X))
+    expected = Matrix(X).row_dots(w, order)
+    np.testing.assert_allclose(
+        Matrix(store(X)).row_dots(w, order), expected, rtol=1e-13, atol=1e-13
+    )
+
+
+def test_csr_types_give_the_same_bits():
+    X = example()
+    w = np.random.default_rng(3).normal(size=X.shape[1] + 1)
+    order = np.random.default_rng(4).integers(len(X), size=100)
+    results = []
+    for values, indices in itertools.product(VALUE_TYPES, INDEX_TYPES):
+        matrix = Matrix(csr(X, values, indices), constant=1.5)
+        changed = w.copy()
+        matrix.add_rows(np.linspace(-1, 1, 100), order, changed)
+        results.append((matrix.row_dots(w, order), matrix.squared_norms(), changed))
+    for result in results[1:]:
+        for one, other in zip(results[0], result, strict=True):
+            np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.parametrize("layout", ["C", "Fortran", "every other"])
+def test_dense_types_give_the_same_bits(layout):
+    X = example(n_columns=133)
+    w = np.random.default_rng(3).normal(size=133)
+    order = np.arange(len(X))
+    one, other = (Matrix(DENSE[layout](X.astype(values))) for values in VALUE_TYPES)
+    np.testing.assert_array_equal(one.row_dots(w, order), other.row_dots(w, order))
+    np.testing.assert_array_equal(one.squared_norms(), other.squared_norms())
+
+
+def arrays_of(X):
+    return (X,) if isinstance(X, np.ndarray) else (X.data, X.indices, X.indptr)
+
+
+def with_arrays(X, change):
+    """Apply a change to the arrays of X, dense or CSR."""
+    if isinstance(X, np.ndarray):
+        return change(X)
+    X.data, X.indices, X.indptr = (change(array) for array in arrays_of(X))
+    return X
+
+
+def read_only(array):
+    array.flags.writeable = False
+    return array
+
+
+def test_read_only_input(store):
+    X = example()
+    stored = with_arrays(store(X), read_only)
+    matrix = Matrix(stored)
+    check_against_numpy(matrix, X)
+    assert all(map(np.shares_memory, matrix.arrays, arrays_of(stored)))
+
+
+@pytest.mark.parametrize("values", VALUE_TYPES)
+@pytest.mark.parametrize("kind", ["dense", "sparse"])
+def test_memory_mapped_input(kind, values, tmp_path):
+    X = example()
+
+    def mapped(array, count=itertools.count()):
+        path = tmp_path / f"{next(count)}.npy"
+        np.save(path, array)
+        return np.load(path, mmap_mode="r")
+
+    stored = with_arrays(X.astype(values) if kind == "dense" else csr(X, values), mapped)
+    matrix = Matrix(stored)
+    assert all(map(np.shares_memory, matrix.arrays, arrays_of(stored)))
+    check_against_numpy(matrix, X)
+
+
+@pytest.mark.parametrize("values", VALUE_TYPES)
+@pytest.mark.parametrize("kind", ["dense", "sparse"])
+@pytest.mark.parametrize("change", [unaligned, lambda a: a.astype(a.dtype.newbyteorder(">"))])
+def test_input_that_is_converted(kind, values, change):
+    X = example()
+    matrix = Matrix(with_arrays(X.astype(values) if kind == "dense" else csr(X, values), change))
+    assert matrix.dtype == values
+    check_against_numpy(matrix, X)
+
+
+@pytest.mark.parametrize("dtype", [bool, np.int8, np.uint16, np.int64, np.float16, np.longdouble])
+@pytest.mark.parametrize("make", [np.asarray, sparse.csr_array, sparse.csr_matrix])
+def test_other_types_become_float64(make, dtype):
+    X = (example() > 0).astype(dtype)
+    matrix = Matrix(make(X) if dtype != np.float16 else make(X.astype(np.int64)).astype(np.int16))
+    assert matrix.dtype == np.float64
+    check_against_numpy(matrix, X.astype(np.float64))
+
+
+def test_lists_are_matrices():
+    check_against_numpy(Matrix([[1, 2], [3, 4]]), np.array([[1.0, 2.0], [3.0, 4.0]]))
+
+
+def test_broadcast_rows():
+    X = np.broadcast_to(np.arange(5.0), (7, 5))
+    check_against_numpy(Matrix(X), np.array(X))
+
+
+@pytest.mark.parametrize("values", VALUE_TYPES)
+@pytest.mark.parametrize("indices", INDEX_TYPES)
+def test_unsorted_and_repeated_columns(values, indices):
+    data = np.array([3, 1, 2, 5, 7], dtype=values)
+    columns, offsets = np.array([2, 0, 2, 1, 1], indices), np.array([0, 3, 3, 5], indices)
+    X = sparse.csr_array((data, columns, offsets), shape=(3, 4))
+    matrix = Matrix(X)
+    assert matrix.n_stored == 3
+    check_against_numpy(matrix, np.array([[1.0, 0, 5, 0], [0, 0, 0, 0], [0, 12, 0, 0]]))
+    assert (X.data.tolist(), X.indices.tolist()) == ([3, 1, 2, 5, 7], [2, 0, 2, 1, 1])
+
+
+def test_stored_zeros_are_kept():
+    X = sparse.csr_array((np.array([0.0, 2.0]), [0, 1], [0, 2]), shape=(1, 2))
+    assert Matrix(X).n_stored == 2
+
+
+@pytest.mark.parametrize("types", [(np.int32, np.int64), (np.int64, np.int32)])
+def test_indices_and_offsets_of_two_types(types):
+    X = example()
+    stored = csr(X)
+    stored.indices, stored.indptr = stored.indices.astype(types[0]), stored.indptr.astype(types[1])
+    check_against_numpy(Matrix(stored), X)
+
+
+def spoiled(name, position, value):
+    X = csr(example())
+    getattr(X, name)[position] = value
+    return X
+
+
+@pytest.mark.parametrize(
+    "X",
+    [
+        spoiled("indices", 3, 37),
+        spoiled("indices", 0, -1),
+        spoiled("indptr", 2, 10**6),
+        spoiled("indptr", 5, 0),
+        spoiled("indptr", 0, 1),
+        spoiled("indptr", 1, -1),
+        spoiled("indptr", -1, 10**6),
+    ],
+    ids=["column", "negative column", "offset", "decreasing", "start", "negative", "end"],
+)
+def test_invalid_csr_is_refused(X):
+    with pytest.raises(ValueError, match="not a valid CSR matrix"):
+        Matrix(X)
+
+
+def test_short_csr_arrays_are_refused():
+    for name in ("data", "indices", "indptr"):
+        X = csr(example())
+        setattr(X, name, getattr(X, name)[:-1])
+        with pytest.raises(ValueError, match="not a valid CSR matrix"):
+            Matrix(X)
+
+
+def test_other_shapes_and_formats_are_refused():
+    with pytest.raises(ValueError, match="two-dimensional"):
+        Matrix(np.ones(3))
+    with pytest.raises(ValueError, match="two-dimensional"):
+        Matrix(np.ones((3, 2, 2)))
+    with pytest.raises(TypeError, match="tocsr"):
+        Matrix(sparse.csc_array(np.eye(3)))
+
+
+def test_transposed(store):
+    X = example()
+    matrix = Matrix(store(X), constant=2.0)
+    transposed = matrix.transposed()
+    assert transposed.n_rows, transposed.n_columns == X.shape[::-1]
+    check_against_numpy(transposed, X.T)
+    assert matrix.transposed() is transposed
+    if len(matrix.arrays) == 1:
+        assert np.shares_memory(transposed.arrays[0], matrix.arrays[0])
+
+
+def test_transposed_uses_the_given_twin():
+    X = csr(example())
+    twin = X.tocsc()
+    transposed = Matrix(X).transposed(twin)
+    assert np.shares_memory(transposed.arrays[0], twin.data)
+    check_against_numpy(transposed, X.toarray().T)
+    for wrong in (X, X.T.tocsc()):
+        with pytest.raises(ValueError, match="twin"):
+            Matrix(X).transposed(wrong)
+
+
+def test_wrong_arguments():
+    matrix = Matrix(example())
+    w = np.zeros(37)
+    for order in ([23], [-1], [0, 100]):
+        with pytest.raises(IndexError):
+            matrix.row_dots(w, order)
+    with pytest.raises(ValueError, match="37"):
+        matrix.row_dots(np.zeros(38), [0])
+    with pytest.raises(ValueError, match="factors"):
+        matrix.add_rows(np.zeros(2), [0], w)
+
+
+def test_nothing_is_written_to_the_input(store):
+    X = store(example())
+    before = bare(X).copy()
+    matrix = Matrix(X, constant=1.0)
+    objective = Objective(matrix, np.zeros(len(before)), Squared(), 0.1)
+    objective.primal(np.ones(38))
+    matrix.transposed()
+    np.testing.assert_array_equal(bare(X), before)
