@@ -34,6 +34,7 @@ from sublinear._result import Result, TraceRow
 from sublinear._show_versions import show_versions
 from sublinear._version import __version__
 from sublinear.linear import PegasosClassifier, SDCAClassifier, SDCARegressor
+from sublinear.theory import batch_speedup, spectral_norm_squared
 
 __all__ = [
     "PegasosClassifier",
@@ -43,8 +44,10 @@ __all__ = [
     "Snapshot",
     "TraceRow",
     "__version__",
+    "batch_speedup",
     "load_model",
     "openmp_enabled",
     "save_model",
     "show_versions",
+    "spectral_norm_squared",
 ]

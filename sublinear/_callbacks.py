@@ -32,15 +32,17 @@ class Observers:
         What scikit-learn's callbacks may ask for.
     n_problems : int
         One-vs-rest problems.
+    constant : float
+        Value of the constant column, 0 without.
     attributes : callable
-        attributes(class_index, model) -> dict of fitted attributes, or None when they are not yet
+        attributes(class_index, model, constant) -> dict of fitted attributes, or None when they are not yet
         complete; scikit-learn's callbacks may want an estimator made of them.
     """
 
-    def __init__(self, estimator, X, y, metadata, n_problems, attributes):
+    def __init__(self, estimator, X, y, metadata, n_problems, constant, attributes):
         self.estimator, self.attributes = estimator, attributes
         self.data = {"X": X, "y": y, "metadata": metadata}
-        self.constant = estimator.intercept_scaling if estimator.fit_intercept else 0.0
+        self.constant = constant
         self.lock = threading.Lock()
         self.context = self.problems = None
         if getattr(estimator, "_skl_callbacks", None) or hasattr(estimator, "_parent_callback_ctx"):
@@ -84,7 +86,7 @@ class Observers:
         return certificate.call_on_fit_task_end(
             estimator=self.estimator,
             **self.data,
-            reconstruction_attributes=lambda: self.attributes(class_index, model),
+            reconstruction_attributes=lambda: self.attributes(class_index, model, self.constant),
         )
 
     def close(self):

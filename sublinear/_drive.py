@@ -7,6 +7,7 @@ A solver is an object that holds its state and has
     estimated_gap       a relative gap that nothing proves, inf if there is none
     certify(rounded)    the model it would return now, its primal value and a dual value;
                         rounded(w) is w in the type in which it will be stored
+    diverged            whether there is no hope
     keeps_best          whether the model with the least primal value is wanted, not the last one
     model()             what certify would return, or near it, at no cost
 
@@ -140,7 +141,9 @@ class _Run:
             solver.advance(int(min(before + size, limits.max_accesses, 2**62)))
             seconds = time.perf_counter() - began
             moved = solver.accesses > before or solver.n_epochs > epochs
-            if not moved and before + size >= limits.max_accesses:
+            if solver.diverged:
+                self.status = "diverged"
+            elif not moved and before + size >= limits.max_accesses:
                 self.stop_at("max_accesses")
             elif solver.n_epochs >= limits.max_epochs:
                 self.stop_at("max_iter")
@@ -151,6 +154,8 @@ class _Run:
             elif seconds > 2 * SLICE_SECONDS:
                 size = max(1, size // 2)
             yield
+        if self.status == "diverged":
+            self.fall_back()
 
     def certificate_is_due(self):
         """Tell whether to certify at the end of this epoch."""
@@ -180,8 +185,19 @@ class _Run:
             self.correction = relative / solver.estimated_gap
         if relative <= self.limits.tol:
             self.status = "converged"
+        if solver.diverged:
+            self.status = "diverged"
         if self.observe(row, self.best) and self.status is None:
             self.status = "stopped"
+
+    def fall_back(self):
+        """The solver diverged: keep zero weights if no certified model is better."""
+        objective = self.solver.objective
+        zeros = np.zeros(objective.matrix.n_weights)
+        primal = objective.primal(zeros)
+        self.dual = max(self.dual, objective.dual_of_zeros())
+        if self.best is None or not self.primal <= primal:
+            self.primal, self.best = primal, zeros
 
     def stop_at(self, limit):
         """A limit is reached: certify what there is."""

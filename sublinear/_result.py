@@ -39,8 +39,10 @@ class Result:
         A lower bound on the optimal objective; -inf if unknown.
     gap : float
         primal - dual: the returned model is at most this far from optimal; inf if unknown.
-    status : {"converged", "max_iter", "max_accesses", "stopped", "interrupted", "partial_fit"}
-        "stopped": by a callback; "interrupted": by Ctrl-C or by an error in a callback.
+    status : str
+        "converged"; "max_iter" or "max_accesses", the limit reached; "stopped" by a callback;
+        "interrupted" by Ctrl-C or by an error in a callback; "diverged", the best model kept;
+        "partial_fit", not certified.
     n_iter : int
         Epochs completed.
     accesses : int
@@ -87,7 +89,15 @@ def relative_gap(primal, gap):
 NOT_BEGUN = Result(math.nan, -math.inf, math.inf, "interrupted", 0, 0, 0, 0.0)
 
 # from the best end of a fit to the worst
-STATUSES = ("converged", "partial_fit", "stopped", "max_accesses", "max_iter", "interrupted")
+STATUSES = (
+    "converged",
+    "partial_fit",
+    "stopped",
+    "max_accesses",
+    "max_iter",
+    "diverged",
+    "interrupted",
+)
 
 
 def combine(parts, seconds):

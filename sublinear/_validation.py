@@ -29,6 +29,14 @@ def check_number(name, value, *, low, high=math.inf, integer=False, open_low=Fal
         raise ValueError(f"{name} must be {noun} {bound}{limit}, got {value!r}")
 
 
+def check_batch_size(batch_size, n_rows):
+    """Raise ValueError unless batch_size is "all" or at most n_rows."""
+    if batch_size != "all" and batch_size > n_rows:
+        raise ValueError(
+            f'batch_size={batch_size} exceeds the {n_rows} examples; use "all" for all'
+        )
+
+
 def check_choice(name, value, choices):
     """Raise ValueError unless value is one of the choices."""
     if not isinstance(value, str) or value not in choices:

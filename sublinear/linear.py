@@ -32,9 +32,12 @@ from sublinear._core.packed import packing_pays
 from sublinear._core.random import RandomBits
 from sublinear._drive import Limits, drive
 from sublinear._result import NOT_BEGUN, Result, combine
+from sublinear._solvers.minibatch_sdca import AVERAGES as DUAL_AVERAGES
+from sublinear._solvers.minibatch_sdca import RULES, MiniBatchSDCA
 from sublinear._solvers.pegasos import AVERAGES, Pegasos
 from sublinear._solvers.sdca import SDCA
 from sublinear._validation import (
+    check_batch_size,
     check_choice,
     check_number,
     check_sample_weight,
@@ -44,6 +47,9 @@ from sublinear._validation import (
     margin_targets,
     seed_sequence,
 )
+from sublinear.theory import safe_beta, spectral_norm_of
+
+SIGMA_MARGIN = 1.01  # power iteration approaches sigma^2 from below
 
 _COMMON_PARAMETERS = """\
 alpha : float, default=1e-4
@@ -152,6 +158,13 @@ class _LinearModel(CallbackSupportMixin, BaseEstimator):
         entry = self._losses[self.loss]
         return entry.loss(*(getattr(self, name) for name in entry.parameters))
 
+    def _penalizes_intercept(self):
+        return True
+
+    def _constant(self, X):
+        """The value of the constant column."""
+        return self.intercept_scaling if self.fit_intercept else 0.0
+
     def _limits(self):
         return Limits(self.tol, self.max_iter, self.max_accesses or np.inf)
 
@@ -164,9 +177,11 @@ class _LinearModel(CallbackSupportMixin, BaseEstimator):
             Each returns the targets of a problem: they are made when their turn comes.
         """
         started = time.perf_counter()
-        matrix = Matrix(X, constant=self.intercept_scaling if self.fit_intercept else 0.0)
+        matrix = Matrix(X, constant=self._constant(X))
         n_jobs = effective_n_jobs(self.n_jobs)
-        observers = Observers(self, X, y, metadata, len(targets), self._attributes_of_one)
+        observers = Observers(
+            self, X, y, metadata, len(targets), matrix.constant, self._attributes_of_one
+        )
         seeds = self._seeds(len(targets))
 
         def problem(k, stop):
@@ -179,6 +194,7 @@ class _LinearModel(CallbackSupportMixin, BaseEstimator):
                 self.alpha,
                 weights,
                 n_jobs if len(targets) == 1 else 1,
+                not self._penalizes_intercept(),
             )
             solver = self._make_solver(objective, RandomBits(seeds[k]), k)
             progress = Progress(self._problem_name(k), limits) if self.verbose else None
@@ -212,20 +228,20 @@ class _LinearModel(CallbackSupportMixin, BaseEstimator):
     def _store(self, outcomes, matrix, seconds):
         """Set the fitted attributes."""
         models = [outcome.model for outcome in outcomes]
-        self.coef_, self.intercept_ = self._coefficients(models, matrix.dtype)
+        self.coef_, self.intercept_ = self._coefficients(models, matrix.constant, matrix.dtype)
         results = [outcome.result for outcome in outcomes]
         self.result_ = results[0] if len(results) == 1 else combine(results, seconds)
         self.n_iter_ = self.result_.n_iter
 
-    def _coefficients(self, models, dtype):
+    def _coefficients(self, models, constant, dtype):
         """Split models into coef (n_problems, n_features) and intercept (n_problems,)."""
         stacked = models[0][np.newaxis] if len(models) == 1 else np.stack(models)
         stacked = stacked.astype(dtype, copy=False)
         if not self.fit_intercept:
             return stacked, np.zeros(len(models), dtype=dtype)
-        return stacked[:, :-1], stacked[:, -1] * dtype.type(self.intercept_scaling)
+        return stacked[:, :-1], stacked[:, -1] * dtype.type(constant)
 
-    def _attributes_of_one(self, class_index, model):
+    def _attributes_of_one(self, class_index, model, constant):
         """Fitted attributes of a model on its way, None where one problem is not the whole."""
         return None
 
@@ -286,10 +302,10 @@ class _LinearClassifier(ClassifierMixin, _LinearModel):
         name = super()._problem_name(k)
         return name if len(self.classes_) == 2 else f"{name}, class {self.classes_[k]}"
 
-    def _attributes_of_one(self, class_index, model):
+    def _attributes_of_one(self, class_index, model, constant):
         if len(self.classes_) > 2:
             return None
-        coef, intercept = self._coefficients([model], model.dtype)
+        coef, intercept = self._coefficients([model], constant, model.dtype)
         return {"coef_": coef, "intercept_": intercept, "classes_": self.classes_}
 
     def decision_function(self, X):
@@ -354,13 +370,55 @@ class _DualModel(_LinearModel):
     """Estimators whose solver keeps one dual variable per example."""
 
     def _make_solver(self, objective, random, k):
-        pack = packing_pays(objective.matrix) if self.pack == "auto" else self.pack
-        return SDCA(objective, random, self._starting_duals(objective, k), pack)
+        duals = self._starting_duals(objective, k)
+        if self.batch_size == 1:
+            pack = packing_pays(objective.matrix) if self.pack == "auto" else self.pack
+            return SDCA(objective, random, duals, pack)
+        n_rows = objective.matrix.n_rows
+        check_batch_size(self.batch_size, n_rows)
+        return MiniBatchSDCA(
+            objective,
+            random,
+            batch_size=n_rows if self.batch_size == "all" else self.batch_size,
+            rule=self.batch_rule,
+            beta=self._safe_beta(objective.matrix),
+            gamma=self.gamma,
+            average=self.average,
+            duals=duals,
+        )
+
+    def _penalizes_intercept(self):
+        return self.penalize_intercept
+
+    def _constant(self, X):
+        if self.penalize_intercept or not self.fit_intercept:
+            return super()._constant(X)
+        # it only sets the pace of the intercept: that of the other columns together
+        return float(np.sqrt(Matrix(X).squared_norms().mean())) or 1.0
+
+    def _safe_beta(self, matrix):
+        n_rows = matrix.n_rows
+        batch_size = n_rows if self.batch_size == "all" else self.batch_size
+        if self.batch_rule == "naive":
+            return 1.0
+        sigma_squared = self.sigma_squared
+        if sigma_squared is None:
+            sigma_squared = min(1.0, SIGMA_MARGIN * spectral_norm_of(matrix))
+        return safe_beta(n_rows, batch_size, sigma_squared)
 
     def _check_parameters(self):
         super()._check_parameters()
         if self.pack != "auto" and not isinstance(self.pack, (bool, np.bool_)):
             raise ValueError(f'pack must be True, False or "auto", got {self.pack!r}')
+        if self.batch_size != "all":
+            check_number("batch_size", self.batch_size, low=1, integer=True)
+        if not self.penalize_intercept and self.fit_intercept and self.batch_size != 1:
+            raise ValueError("penalize_intercept=False needs batch_size=1")
+        check_choice("batch_rule", self.batch_rule, RULES)
+        check_choice("average", self.average, DUAL_AVERAGES)
+        check_number("gamma", self.gamma, low=0, high=1)
+        if self.sigma_squared is not None:
+            check_number("sigma_squared", self.sigma_squared, low=0, high=1, open_low=True)
 
     def _starting_duals(self, objective, k):
         """The duals of the last fit, if they can serve as a start."""
@@ -397,11 +455,28 @@ class SDCAClassifier(_DualModel, _LinearClassifier):
         With m = y (<w, x> + intercept), y = +1 or -1: max(0, 1 - m); its square; the hinge rounded
         off over [1 - smoothing, 1]; log(1 + exp(-m)).
     %(common)s
+    penalize_intercept : bool, default=True
+        False: the objective holds alpha / 2 |coef|^2 alone, and `intercept_scaling` has no effect.
+        Certificates then cost two passes, and more epochs may be needed.
     pack : bool or "auto", default="auto"
         Work on a copy of sparse rows in which all that a step reads lies together: 8 bytes per
         stored entry and about 50 per row, and several times faster where the data exceeds the
         cache. "auto": for sparse data that is not memory-mapped, if the copy takes less than half
-        of the free memory. False: no copy.
+        of the free memory. False: no copy. Batches do not use it.
+    batch_size : int or "all", default=1
+        Examples per iteration. More than 1 is for study, and for machines with many cores: see
+        `batch_speedup` for what it can save.
+    batch_rule : {"safe", "aggressive", "naive"}, default="safe"
+        How much shorter than single steps those of a batch are: by beta_b, which the spectral norm
+        of X yields; by what adapts to the batches seen; not at all, which may diverge.
+    gamma : float, default=0.95
+        How slowly batch_rule="aggressive" adapts, from 0 to 1.
+    sigma_squared : float, default=None
+        sigma^2 for beta_b, from 1 / n_samples to 1; None computes `spectral_norm_squared` of the
+        data, the constant feature included. The aggressive rule needs only a crude bound.
+    average : {"last", "tail", "decaying"}, default="last"
+        With batches: return the last iterate, the mean since at most half of the epochs (Theorem 2
+        of the paper), or the decaying mean of its experiments.
     smoothing : float, default=1.0
         Width of the rounding of loss="smoothed_hinge".
     class_weight : dict, "balanced" or None, default=None
@@ -429,7 +504,7 @@ class SDCAClassifier(_DualModel, _LinearClassifier):
     References
     ----------
     Takac, Bijral, Richtarik, Srebro, "Mini-batch primal and dual methods for SVMs", ICML 2013,
-    section 4 (batch size 1). Shalev-Shwartz, Zhang, "Stochastic dual coordinate ascent methods for
+    section 4. Shalev-Shwartz, Zhang, "Stochastic dual coordinate ascent methods for
     regularized loss minimization", JMLR 14, 2013.
 
     Examples
@@ -454,7 +529,13 @@ class SDCAClassifier(_DualModel, _LinearClassifier):
         tol=1e-3,
         max_iter=1000,
         max_accesses=None,
+        penalize_intercept=True,
         pack="auto",
+        batch_size=1,
+        batch_rule="safe",
+        gamma=0.95,
+        sigma_squared=None,
+        average="last",
         n_jobs=None,
         random_state=None,
         warm_start=False,
@@ -470,7 +551,13 @@ class SDCAClassifier(_DualModel, _LinearClassifier):
         self.tol = tol
         self.max_iter = max_iter
         self.max_accesses = max_accesses
+        self.penalize_intercept = penalize_intercept
         self.pack = pack
+        self.batch_size = batch_size
+        self.batch_rule = batch_rule
+        self.gamma = gamma
+        self.sigma_squared = sigma_squared
+        self.average = average
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.warm_start = warm_start
@@ -520,11 +607,28 @@ class SDCARegressor(RegressorMixin, _DualModel):
         With r = <w, x> + intercept - y: r^2 / 2; |r|; max(0, |r| - epsilon); r^2 / 2 up to
         |r| = epsilon and epsilon (|r| - epsilon / 2) beyond.
     %(common)s
+    penalize_intercept : bool, default=True
+        False: the objective holds alpha / 2 |coef|^2 alone, and `intercept_scaling` has no effect.
+        Certificates then cost two passes, and more epochs may be needed.
     pack : bool or "auto", default="auto"
         Work on a copy of sparse rows in which all that a step reads lies together: 8 bytes per
         stored entry and about 50 per row, and several times faster where the data exceeds the
         cache. "auto": for sparse data that is not memory-mapped, if the copy takes less than half
-        of the free memory. False: no copy.
+        of the free memory. False: no copy. Batches do not use it.
+    batch_size : int or "all", default=1
+        Examples per iteration. More than 1 is for study, and for machines with many cores: see
+        `batch_speedup` for what it can save.
+    batch_rule : {"safe", "aggressive", "naive"}, default="safe"
+        How much shorter than single steps those of a batch are: by beta_b, which the spectral norm
+        of X yields; by what adapts to the batches seen; not at all, which may diverge.
+    gamma : float, default=0.95
+        How slowly batch_rule="aggressive" adapts, from 0 to 1.
+    sigma_squared : float, default=None
+        sigma^2 for beta_b, from 1 / n_samples to 1; None computes `spectral_norm_squared` of the
+        data, the constant feature included. The aggressive rule needs only a crude bound.
+    average : {"last", "tail", "decaying"}, default="last"
+        With batches: return the last iterate, the mean since at most half of the epochs (Theorem 2
+        of the paper), or the decaying mean of its experiments.
     epsilon : float, default=0.1
         Width of the insensitive or quadratic zone, in the units of y.
 
@@ -567,7 +671,13 @@ class SDCARegressor(RegressorMixin, _DualModel):
         tol=1e-3,
         max_iter=1000,
         max_accesses=None,
+        penalize_intercept=True,
         pack="auto",
+        batch_size=1,
+        batch_rule="safe",
+        gamma=0.95,
+        sigma_squared=None,
+        average="last",
         n_jobs=None,
         random_state=None,
         warm_start=False,
@@ -582,7 +692,13 @@ class SDCARegressor(RegressorMixin, _DualModel):
         self.tol = tol
         self.max_iter = max_iter
         self.max_accesses = max_accesses
+        self.penalize_intercept = penalize_intercept
         self.pack = pack
+        self.batch_size = batch_size
+        self.batch_rule = batch_rule
+        self.gamma = gamma
+        self.sigma_squared = sigma_squared
+        self.average = average
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.warm_start = warm_start
@@ -624,8 +740,8 @@ class SDCARegressor(RegressorMixin, _DualModel):
         self.coef_, self.intercept_ = self.coef_[0], self.intercept_[0]
         self.dual_coef_ = self.dual_coef_[0]
 
-    def _attributes_of_one(self, class_index, model):
-        coef, intercept = self._coefficients([model], model.dtype)
+    def _attributes_of_one(self, class_index, model, constant):
+        coef, intercept = self._coefficients([model], constant, model.dtype)
         return {"coef_": coef[0], "intercept_": intercept[0]}
 
     def predict(self, X):
@@ -751,12 +867,6 @@ class PegasosClassifier(_LinearClassifier):
         if self.batch_size != "all":
             check_number("batch_size", self.batch_size, low=1, integer=True)
 
-    def _check_batch_size(self, n_rows):
-        if self.batch_size != "all" and self.batch_size > n_rows:
-            raise ValueError(
-                f'batch_size={self.batch_size} exceeds the {n_rows} examples; use "all" for all'
-            )
-
     def _make_solver(self, objective, random, k):
         n_rows = objective.matrix.n_rows
         solver = Pegasos(
@@ -804,7 +914,7 @@ class PegasosClassifier(_LinearClassifier):
         """
         self._check_parameters()
         X, y = check_training_data(self, X, y)
-        self._check_batch_size(X.shape[0])
+        check_batch_size(self.batch_size, X.shape[0])
         classes = find_classes(y)
         if not self._can_resume(classes, X.shape[1]):
             self._states = None
@@ -842,7 +952,7 @@ class PegasosClassifier(_LinearClassifier):
         self._check_parameters()
         first = getattr(self, "_states", None) is None
         X, y = check_training_data(self, X, y, reset=first)
-        self._check_batch_size(X.shape[0])
+        check_batch_size(self.batch_size, X.shape[0])
         self._set_stream_classes(y, classes, first)
         if first:
             self._states = None

@@ -15,7 +15,7 @@ LAYERS = (
     {"_solvers", "_result", "_validation", "_files", "_version"},
     {"_drive", "_readers", "_show_versions"},
     {"_callbacks", "datasets"},
-    {"linear", "kernel", "geometry", "games", "streaming"},
+    {"linear", "kernel", "geometry", "games", "streaming", "theory"},
     {"distributed", "_model_file"},
     {"__init__"},
     {"_compare", "_compare_report"},

@@ -103,8 +103,8 @@ def test_primitives(store, n_columns, constant):
 
 def test_wide_rows_prefetch_their_weights(store):
     """Beyond 2^16 columns weights are prefetched too."""
-    X = np.zeros((40, 70_000), dtype=np.float32)
-    X[np.arange(40), np.arange(40) * 1700] = np.arange(1, 41)
+    X = np.zeros((16, 70_000), dtype=np.float32)
+    X[np.arange(16), np.arange(16) * 4300] = np.arange(1, 17)
     check_against_numpy(Matrix(store(X)), X.astype(np.float64))
 
 
@@ -214,17 +214,13 @@ def test_input_that_is_converted(kind, values, change):
     check_against_numpy(matrix, X)
 
 
-@pytest.mark.parametrize("dtype", [bool, np.int8, np.uint16, np.int64, np.float16, np.longdouble])
+@pytest.mark.parametrize("dtype", [bool, np.int8, np.uint16, np.int64, np.longdouble])
 @pytest.mark.parametrize("make", [np.asarray, sparse.csr_array, sparse.csr_matrix])
 def test_other_types_become_float64(make, dtype):
     X = (example() > 0).astype(dtype)
-    matrix = Matrix(make(X) if dtype != np.float16 else make(X.astype(np.int64)).astype(np.int16))
+    matrix = Matrix(make(X))
     assert matrix.dtype == np.float64
     check_against_numpy(matrix, X.astype(np.float64))
-
-
-def test_lists_are_matrices():
-    check_against_numpy(Matrix([[1, 2], [3, 4]]), np.array([[1.0, 2.0], [3.0, 4.0]]))
 
 
 def test_broadcast_rows():
@@ -302,7 +298,7 @@ def test_transposed(store):
     X = example()
     matrix = Matrix(store(X), constant=2.0)
     transposed = matrix.transposed()
-    assert transposed.n_rows, transposed.n_columns == X.shape[::-1]
+    assert (transposed.n_rows, transposed.n_columns) == X.shape[::-1]
     check_against_numpy(transposed, X.T)
     assert matrix.transposed() is transposed
     if len(matrix.arrays) == 1:

@@ -282,6 +282,22 @@ cdef inline void add(const Line* x, double factor, double* w) noexcept nogil:
         w[x.length] += factor * x.constant
 
 
+cdef inline void zero_entries(const Line* x, double* w) noexcept nogil:
+    """w = 0 wherever x has an entry"""
+    cdef Py_ssize_t k
+    if is_dense(x.storage):
+        for k in range(x.size):
+            w[k] = 0
+    elif has_int32(x.storage):
+        for k in range(x.size):
+            w[(<const int32_t*> x.indices)[k]] = 0
+    else:
+        for k in range(x.size):
+            w[(<const int64_t*> x.indices)[k]] = 0
+    if x.constant != 0:
+        w[x.length] = 0
+
+
 cdef inline double squared_norm(const Line* x) noexcept nogil:
     """|x|^2"""
     cdef Py_ssize_t stride = x.stride if is_dense(x.storage) else 1

@@ -226,6 +226,28 @@ cdef class Matrix:
                 x = line_at(&self.rows, sequence[k])
                 add(&x, factors[k], &w[0])
 
+    def unit_gram_product(self, const double[::1] v):
+        """Return sum_i u_i <u_i, v> over the rows u_i = x_i / |x_i|, zero rows left out (float64).
+
+        Parameters
+        ----------
+        v : ndarray of shape (n_weights,), float64
+        """
+        if v.shape[0] != self.n_weights:
+            raise ValueError(f"v must have {self.n_weights} entries, got {v.shape[0]}")
+        result = np.zeros(self.n_weights)
+        cdef double[::1] total = result
+        cdef double square
+        cdef Py_ssize_t i
+        cdef Line x
+        with nogil:
+            for i in range(self.n_rows):
+                x = line_at(&self.rows, i)
+                square = squared_norm(&x)
+                if square > 0:
+                    add(&x, dot(&x, &v[0]) / square, &total[0])
+        return result
+
     def squared_norms(self):
         """Return |row i|^2 for every row, the constant entry included (float64)."""
         result = np.empty(self.n_rows)

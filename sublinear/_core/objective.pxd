@@ -25,10 +25,13 @@ cdef class Objective:
     cdef readonly double alpha
     cdef readonly double total_weight
     cdef readonly int n_threads
+    cdef readonly bint free_constant
     cdef readonly Py_ssize_t accesses
     cdef readonly object targets_array, weights_array
     cdef const double* targets
     cdef const double* weights          # NULL: all are 1
+
+    cdef double curvature(self, Py_ssize_t i, double squared_norm) noexcept nogil
 
     cdef inline double weight(self, Py_ssize_t i) noexcept nogil:
         return 1.0 if self.weights == NULL else self.weights[i]

@@ -13,6 +13,9 @@ which holds for every w. Where w is w(a) but for the rounding of float64, the la
 square of that error and is left out; where solvers use values rounded to float32, a bound on it
 stays.
 
+With `free_constant` the weight of the constant column is not penalised: |w|^2 leaves it out, and
+duals must be balanced, sum_i s_i a_i = 0.
+
 Sums are gathered in blocks of rows of fixed size, added in order: the result does not depend on the
 number of threads.
 """
@@ -22,17 +25,17 @@ from libc.math cimport fabs, sqrt
 
 import numpy as np
 
-from sublinear._core.line cimport CACHED_WEIGHTS, Line, add, dot, line_at, prefetch_weights
+from sublinear._core.line cimport (
+    CACHED_WEIGHTS, Line, add, dot, line_at, prefetch_weights, squared_norm,
+)
 from sublinear._core.portable cimport dense_dot64
+
+# A row without entries does not move w: any tiny curvature gives it its best dual at once.
+cdef double LEAST_CURVATURE = 1e-300
 
 cdef enum:
     BLOCK = 512                  # rows
     ENTRIES_PER_CALL = 1 << 22   # between two looks at pending signals
-
-
-def squared_length(const double[::1] w):
-    """Return |w|^2, without the threads that a BLAS would start."""
-    return dense_dot64(&w[0], &w[0], w.shape[0]) if w.shape[0] else 0.0
 
 
 cdef class Objective:
@@ -48,6 +51,8 @@ cdef class Objective:
     weights : ndarray of shape (n_rows,), float64, default=None
         Sample weights s_i, not negative; None means 1 each.
     n_threads : int, default=1
+    free_constant : bool, default=False
+        Leave the weight of the matrix's constant column, an unpenalised intercept, out of |w|^2.
 
     Attributes
     ----------
@@ -56,7 +61,8 @@ cdef class Objective:
     """
 
     def __cinit__(
-        self, Matrix matrix, targets, Loss loss, double alpha, weights=None, int n_threads=1
+        self, Matrix matrix, targets, Loss loss, double alpha, weights=None, int n_threads=1,
+        bint free_constant=False
     ):
         cdef const double[::1] view = targets
         if view.shape[0] != matrix.n_rows:
@@ -65,6 +71,7 @@ cdef class Objective:
         self.loss = loss
         self.alpha = alpha
         self.n_threads = n_threads
+        self.free_constant = free_constant and matrix.constant != 0
         self.targets_array = targets
         self.targets = &view[0]
         self.total_weight = matrix.n_rows
@@ -141,6 +148,11 @@ cdef class Objective:
         self.accesses += self.matrix.n_stored
         return np.add.reduce(partial, axis=0)
 
+    def penalty(self, const double[::1] w):
+        """Return alpha / 2 |w|^2, without the threads that a BLAS would start."""
+        cdef Py_ssize_t size = w.shape[0] - self.free_constant
+        return self.alpha / 2 * dense_dot64(&w[0], &w[0], size) if size else 0.0
+
     def primal(self, w):
         """Return P(w).
 
@@ -148,7 +160,7 @@ cdef class Objective:
         ----------
         w : ndarray of shape (n_weights,), float64
         """
-        return self.alpha / 2 * squared_length(w) + self._sums([w])[0] / self.total_weight
+        return self.penalty(w) + self._sums([w])[0] / self.total_weight
 
     def certificate(self, w, duals, candidates=None, double rounding=0):
         """Return the primal values of candidate models and the dual value of feasible duals.
@@ -171,12 +183,12 @@ cdef class Objective:
         candidates = [w] if candidates is None else candidates
         sums = self._sums(candidates, w, duals)
         primals = [
-            self.alpha / 2 * squared_length(v) + loss / self.total_weight
+            self.penalty(v) + loss / self.total_weight
             for v, loss in zip(candidates, sums[:MAX_CANDIDATES])
         ]
         conjugate, mass = sums[MAX_CANDIDATES:] / self.total_weight
         error = rounding * mass / self.alpha
-        dual = self.alpha / 2 * (squared_length(w) - error * error) - conjugate
+        dual = self.penalty(w) - self.alpha / 2 * error * error - conjugate
         return primals, min(dual, *primals)    # rounding must not make the gap negative
 
     def weights_of_dual(self, const double[:] duals):
@@ -196,6 +208,39 @@ cdef class Objective:
         self.accesses += self.matrix.n_stored
         return result
 
+    cdef double curvature(self, Py_ssize_t i, double squared_norm) noexcept nogil:
+        """Of the dual along coordinate i, divided by s_i / W: s_i |x_i|^2 / (alpha W)."""
+        return max(
+            LEAST_CURVATURE,
+            self.weight(i) * squared_norm / (self.alpha * self.total_weight))
+
+    def check_curvature(self, double largest):
+        """Raise ValueError if a dual step could not be computed."""
+        if not largest < 1e300:
+            raise ValueError(
+                "the squared norm of a row of X, divided by alpha * n_samples, overflows: "
+                "scale X down or raise alpha")
+
+    def curvatures(self):
+        """Return the curvature of the dual along every coordinate (float64)."""
+        result = np.empty(self.matrix.n_rows)
+        cdef double[::1] curvatures = result
+        cdef Py_ssize_t i
+        cdef Line x
+        for i in range(curvatures.shape[0]):
+            x = line_at(&self.matrix.rows, i)
+            curvatures[i] = self.curvature(i, squared_norm(&x))
+        self.check_curvature(result.max())
+        return result
+
+    def dual_of_zeros(self):
+        """Return D(0)."""
+        cdef double total = 0
+        cdef Py_ssize_t i
+        for i in range(self.matrix.n_rows):
+            total -= self.weight(i) * self.loss.conjugate(0, self.targets[i])
+        return total / self.total_weight
+
     def make_feasible(self, double[::1] duals):
         """Move every dual to the nearest point of its loss's domain, in place."""
         cdef Py_ssize_t i
@@ -203,6 +248,23 @@ cdef class Objective:
             raise ValueError(f"{self.matrix.n_rows} rows, but {duals.shape[0]} duals")
         for i in range(duals.shape[0]):
             duals[i] = self.loss.nearest_dual(duals[i], self.targets[i])
+
+    def balance(self, double[::1] duals):
+        """Make sum_i s_i a_i vanish, in place: shrink the duals of the sign that prevails.
+
+        A dual's domain holds the way from it to 0, so they stay feasible.
+        """
+        cdef double positive = 0, negative = 0, mass
+        cdef Py_ssize_t i
+        for i in range(duals.shape[0]):
+            mass = self.weight(i) * duals[i]
+            positive += max(mass, 0)
+            negative += max(-mass, 0)
+        for i in range(duals.shape[0]):
+            if duals[i] > 0 and positive > negative:
+                duals[i] *= negative / positive
+            elif duals[i] < 0 and negative > positive:
+                duals[i] *= positive / negative
 
     def radius(self):
         """Return a bound on the norm of the optimum: sqrt(mean loss at 0 / alpha)."""

@@ -94,6 +94,7 @@ cdef class Pegasos:
 
     estimated_gap = float("inf")
     keeps_best = False
+    diverged = False
 
     @property
     def work(self):

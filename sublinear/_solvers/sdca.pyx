@@ -19,14 +19,16 @@ Departures from the paper:
 - rows need no scaling: each step uses its own |x_i|^2;
 - an example whose dual did not move sleeps for 0, 1, 3, 7, 15, then 31 passes. It costs nothing
   meanwhile; certificates look at every example;
+- an intercept that is not penalised ties the duals: sum_i s_i a_i = 0. The method of multipliers
+  deals with that: w keeps a penalised constant column, and after each pass its part of the
+  predictions moves into `offset`, the multiplier, until nothing is left to move. Certificates
+  balance the duals first;
 - where w is short, its mean over the last pass is kept: its objective is often far below that of w,
   and the better of the two is the model.
 """
 from libc.stdint cimport uint8_t, uint32_t
 
 import numpy as np
-
-from sublinear._core.objective import squared_length
 
 from sublinear._core.line cimport (
     LINE_AHEAD, OFFSET_AHEAD, Line, Lines, add, dot, line_at, prefetch_ahead, squared_norm,
@@ -44,9 +46,6 @@ cdef enum:
     SAMPLED = 8           # one example in so many enters the estimate of the gap
     MEANS_PER_PASS = 256  # the mean is kept where it can take so many w into account
     WARM_UP = 16          # it leaves out those of the first of so many parts of the pass
-
-# A row without entries does not move w: any tiny curvature gives it its best dual at once.
-cdef double LEAST_CURVATURE = 1e-300
 
 cdef struct Example:
     double dual
@@ -76,6 +75,7 @@ cdef class SDCA:
         Feature values read.
     """
     keeps_best = True
+    diverged = False
     cdef readonly Objective objective
     cdef readonly object w
     cdef readonly Py_ssize_t n_epochs, accesses
@@ -87,6 +87,7 @@ cdef class SDCA:
     cdef Example* example
     cdef double* weights
     cdef double step_scale                 # 1 / (alpha W)
+    cdef double offset                     # the unpenalised intercept but for the part in w
     cdef double longest_row                # the largest |x_i|^2
     cdef uint8_t[::1] sleep                # of every example
     cdef Py_ssize_t n_visited
@@ -137,15 +138,11 @@ cdef class SDCA:
                 square = squared_norm(&x)
                 self.longest_row = max(self.longest_row, square)
                 example = self._example(i)
-                example.curvature = max(
-                    LEAST_CURVATURE, self.objective.weight(i) * square * self.step_scale)
+                example.curvature = self.objective.curvature(i, square)
                 largest = max(largest, example.curvature)
                 if start is not None:
                     example.dual = self.loss.nearest_dual(start[i], self.objective.targets[i])
-        if not largest < 1e300:
-            raise ValueError(
-                "the squared norm of a row of X, divided by alpha * n_samples, overflows: "
-                "scale X down or raise alpha")
+        self.objective.check_curvature(largest)
         if start is not None:
             self.w[:] = self.objective.weights_of_dual(self.duals())
 
@@ -173,7 +170,7 @@ cdef class SDCA:
     @property
     def estimated_gap(self):
         """The relative gap, estimated from a part of the last pass; a hint, no certificate."""
-        primal = self.pass_loss + self.objective.alpha / 2 * squared_length(self.w)
+        primal = self.pass_loss + self.objective.penalty(self.w)
         return self.pass_gap / max(primal, 1e-300)
 
     def advance(self, Py_ssize_t limit):
@@ -197,7 +194,7 @@ cdef class SDCA:
                 return
             example = self._example(i)
             target = self._target(example, i)
-            prediction = dot(&x, self.weights)
+            prediction = dot(&x, self.weights) + self.offset
             if draws.position % SAMPLED == 0:
                 self._sample(i, example.dual, prediction, target)
             dual = self.loss.dual_step(example.dual, prediction, target, example.curvature)
@@ -272,6 +269,8 @@ cdef class SDCA:
         draws.n = draws.count = count
         next_chunk(draws)
         self.n_epochs += 1
+        if self.objective.free_constant:
+            self.offset += self.rows.constant * self.weights[self.rows.length]
 
     def duals(self):
         """Return the duals as an array of its own."""
@@ -291,8 +290,14 @@ cdef class SDCA:
         return self.duals()
 
     def model(self):
-        """Return the weights w, not a copy."""
-        return self.w
+        """Return the weights."""
+        return self._with_offset(self.w) if self.objective.free_constant else self.w
+
+    def _with_offset(self, w):
+        """Return the weights whose constant column makes up for the offset."""
+        w = np.array(w)
+        w[self.rows.length] += self.offset / self.rows.constant
+        return w
 
     def certify(self, rounded):
         """Return the better of w and its mean over the last pass, with its certificate.
@@ -307,13 +312,25 @@ cdef class SDCA:
         model : ndarray of shape (n_weights,), float64
         primal, dual : float
         """
-        candidates = [rounded(self.w)]
+        models = [self.model()]
         if self.mean_count > 0:
-            candidates.append(rounded(np.asarray(self.mean_sum) / self.mean_count))
-        duals = self.duals() if self.packed is not None else self.examples["dual"]
+            mean = np.asarray(self.mean_sum) / self.mean_count
+            models.append(self._with_offset(mean) if self.objective.free_constant else mean)
+        models = [rounded(model) for model in models]
+        primals, dual = self._certificate(models)
+        best = int(np.argmin(primals))
+        return models[best], primals[best], dual
+
+    def _certificate(self, models):
+        objective = self.objective
+        if objective.free_constant:
+            duals = self.duals()
+            objective.balance(duals)
+            w = objective.weights_of_dual(duals)
+            w[self.rows.length] = 0
+            return objective.certificate(w, duals, models)
+        duals = self.examples["dual"] if self.packed is None else self.duals()
         rounding = 0.0
         if self.packed is not None and not self.packed.exact:
             rounding = 2.0**-24 * np.sqrt(self.longest_row)
-        primals, dual = self.objective.certificate(self.w, duals, candidates, rounding)
-        best = int(np.argmin(primals))
-        return candidates[best], primals[best], dual
+        return objective.certificate(self.w, duals, models, rounding)

@@ -1,0 +1,370 @@
+"""Mini-batched stochastic dual coordinate ascent: naive, safe and aggressive.
+
+Paper: Takac, Bijral, Richtarik, Srebro, "Mini-batch primal and dual methods for SVMs" (2013),
+section 4; the aggressive rule is Algorithm 2.
+
+Objective: that of sublinear._core.objective. One iteration looks at a batch B of b examples, all
+from the same w, as b machines would:
+
+    z_i = <w, x_i> for i in B
+    d_i = the dual step of example i with its curvature multiplied by beta     (equation 15)
+    a_i += d_i;  w += sum_{i in B} s_i d_i x_i / (alpha W)
+
+naive        beta = 1. The steps may add up to far too much, and w need not converge.
+safe         beta = beta_b = 1 + (b - 1)(n sigma^2 - 1) / (n - 1): the dual rises in expectation.
+aggressive   beta starts at beta_b. Tentative steps d with beta give
+             rho = |sum_B s_i d_i x_i|^2 / sum_B |s_i d_i x_i|^2, clipped to [1, beta_b], how much
+             they really interact. The steps are taken with rho, unless the dual would fall, and
+             beta <- beta^gamma rho^(1 - gamma).
+
+Cost per iteration: the stored entries of b rows, up to twice (naive, safe) or six times from the
+cache (aggressive).
+
+Departures from the paper: sigma^2 belongs to the rows scaled to length 1, whatever their lengths
+are, and each step uses its own |x_i|^2, so that no assumption |x_i| <= 1 is needed (Lemma 1 holds
+for those rows as it stands). Batches come from a permutation of the examples by default.
+
+Averages: "tail" is the averaged dual of Theorem 2; "decaying" that of the experiments,
+v <- 0.9 v + 0.1 w after every iteration. Both are kept on the duals, lazily, since w is linear in
+them: an iteration touches those of its batch only.
+"""
+from libc.math cimport isfinite, pow
+from libc.stdint cimport uint32_t
+from cython.parallel cimport prange
+
+import numpy as np
+
+from sublinear._core.line cimport (
+    Line, Lines, add, dot, line_at, line_size, squared_norm, zero_entries,
+)
+from sublinear._core.losses cimport Loss
+from sublinear._core.objective cimport Objective
+from sublinear._core.order cimport Draws, Order, make_ready, next_chunk
+from sublinear._core.random cimport RandomBits
+
+cdef enum Rule:
+    NAIVE
+    SAFE
+    AGGRESSIVE
+
+cdef enum Average:
+    LAST
+    TAIL
+    DECAYING
+
+RULES = {"naive": NAIVE, "safe": SAFE, "aggressive": AGGRESSIVE}
+AVERAGES = {"last": LAST, "tail": TAIL, "decaying": DECAYING}
+
+cdef double DECAY = 0.9
+cdef enum:
+    EPOCHS_OF_GRACE = 3    # before a dual no better than that of zeros counts as divergence
+
+
+cdef class MiniBatchSDCA:
+    """Dual coordinate ascent with several coordinates per iteration.
+
+    Parameters
+    ----------
+    objective : Objective
+    random : RandomBits
+    batch_size : int
+        From 1 to n_rows.
+    rule : {"naive", "safe", "aggressive"}
+    beta : float
+        beta_b; the naive rule does not use it.
+    gamma : float, default=0.95
+        How slowly the aggressive rule's beta follows rho.
+    average : {"last", "tail", "decaying"}, default="last"
+    sampling : {"shuffle", "fixed", "subsets"}, default="shuffle"
+    duals : ndarray of shape (n_rows,), float64, default=None
+        Where to start; clipped to the loss's domain. None means zeros.
+
+    Attributes
+    ----------
+    w : ndarray of shape (n_weights,), float64
+    n_steps, n_epochs, accesses : int
+        Iterations, epochs (of n examples) completed, feature values read.
+    n_refused : int
+        Iterations whose steps would have lowered the dual (aggressive rule).
+    beta : float
+        The present one.
+    """
+    keeps_best = True
+    estimated_gap = float("inf")
+    cdef readonly Objective objective
+    cdef readonly object w
+    cdef readonly Py_ssize_t n_steps, n_epochs, accesses, n_refused
+    cdef readonly double beta
+    cdef Loss loss
+    cdef Order order
+    cdef Py_ssize_t batch_size, n_seen
+    cdef Rule rule
+    cdef Average average
+    cdef double largest_beta, gamma, step_scale, dual_of_zeros, last_dual
+    cdef double* weights
+    cdef double* direction                 # sum of the batch's steps, zero between iterations
+    cdef object direction_array
+    cdef double[::1] dual, curvature
+    cdef double[::1] prediction, step      # of the batch
+    # averages: of dual i up to iteration `averaged_until[i]`
+    cdef double[::1] averaged, previous
+    cdef Py_ssize_t[::1] averaged_until
+    cdef Py_ssize_t window_start, previous_start, next_window
+
+    def __cinit__(
+        self, Objective objective, RandomBits random, *, Py_ssize_t batch_size, str rule,
+        double beta, double gamma=0.95, str average="last", str sampling="shuffle", duals=None
+    ):
+        cdef Py_ssize_t n = objective.matrix.n_rows
+        if not 1 <= batch_size <= n:
+            raise ValueError(f"batch_size must be from 1 to {n}, got {batch_size}")
+        self.objective = objective
+        self.loss = objective.loss
+        self.order = Order(n, sampling, random, batch_size)
+        self.batch_size = batch_size
+        self.rule = RULES[rule]
+        self.average = AVERAGES[average]
+        self.beta = self.largest_beta = 1 if self.rule == NAIVE else beta
+        self.gamma = gamma
+        self.step_scale = 1 / (objective.alpha * objective.total_weight)
+        self.prediction = np.empty(batch_size)
+        self.step = np.empty(batch_size)
+        self.direction_array = np.zeros(objective.matrix.n_weights)
+        self.curvature = objective.curvatures()
+        self.dual_of_zeros = objective.dual_of_zeros()
+        self._start(duals)
+
+    def _start(self, duals):
+        cdef double[::1] w, direction = self.direction_array
+        n = self.objective.matrix.n_rows
+        self.direction = &direction[0]
+        if duals is None:
+            self.dual = np.zeros(n)
+            self.w = np.zeros(self.objective.matrix.n_weights)
+        else:
+            self.dual = np.array(duals, dtype=np.float64)
+            self.objective.make_feasible(self.dual)
+            self.w = self.objective.weights_of_dual(self.dual)
+        w = self.w
+        self.weights = &w[0]
+        self.last_dual = self.dual_of_zeros
+        if self.average != LAST:
+            self.averaged = np.array(self.dual) if self.average == DECAYING else np.zeros(n)
+            self.averaged_until = np.full(n, self.n_steps, dtype=np.intp)
+            self.previous = np.zeros(n)
+            self.window_start = self.previous_start = self.n_steps
+            self.next_window = self.n_epochs + 1
+
+    @property
+    def work(self):
+        """Feature values read, and one for every example looked at."""
+        return self.accesses + self.n_epochs * self.objective.matrix.n_rows + self.n_seen
+
+    @property
+    def diverged(self):
+        """True once w is not finite, or the dual, after some epochs, no better than at the start.
+
+        Only the naive rule, or a beta that is too small, can bring that about.
+        """
+        if not np.isfinite(self.w).all():
+            return True
+        return self.n_epochs >= EPOCHS_OF_GRACE and not self.last_dual > self.dual_of_zeros
+
+    def advance(self, Py_ssize_t limit):
+        """Go on until the epoch ends or another batch would make `accesses` exceed `limit`."""
+        cdef Py_ssize_t epoch = self.n_epochs
+        with nogil:
+            self._run(limit)
+        if self.average == TAIL and self.n_epochs == self.next_window and self.n_epochs > epoch:
+            self._next_window()
+
+    cdef void _run(self, Py_ssize_t limit) noexcept nogil:
+        cdef Draws* draws = &self.order.draws
+        cdef Py_ssize_t size, k, entries
+        while True:
+            make_ready(draws, min(draws.count, draws.position + self.batch_size))
+            size = min(self.batch_size, draws.count - draws.position)
+            entries = 0
+            for k in range(draws.position, draws.position + size):
+                entries += line_size(&self.objective.matrix.rows, draws.items[k])
+            if self.accesses + entries > limit:
+                return
+            self._iterate(draws.items + draws.position, size)
+            self.accesses += entries
+            draws.position += size
+            if draws.position == draws.count:
+                next_chunk(draws)
+            self.n_seen += size
+            if self.n_seen >= self.objective.matrix.n_rows:
+                self.n_seen -= self.objective.matrix.n_rows
+                self.n_epochs += 1
+                return
+
+    cdef void _iterate(self, const uint32_t* batch, Py_ssize_t size) noexcept nogil:
+        cdef double interaction, rho
+        self._predict(batch, size)
+        self._propose(batch, size, self.beta)
+        if self.rule == AGGRESSIVE:
+            self._gather(batch, size)
+            interaction = self._interaction(batch, size)
+            self._clear(batch, size)
+            rho = min(max(interaction, 1), self.largest_beta)
+            self._propose(batch, size, rho)
+            self.beta = pow(self.beta, self.gamma) * pow(rho, 1 - self.gamma)
+            self._gather(batch, size)
+            if self._dual_increase(batch, size) >= 0:
+                self._take(batch, size)
+            else:
+                self.n_refused += 1
+            self._clear(batch, size)
+        else:
+            self._take(batch, size)
+        self.n_steps += 1
+
+    cdef void _predict(self, const uint32_t* batch, Py_ssize_t size) noexcept nogil:
+        """z_i = <w, x_i>, in parallel: this is what other machines would do."""
+        cdef Py_ssize_t k
+        for k in prange(size, schedule="static", num_threads=self.objective.n_threads):
+            self.prediction[k] = self._product(batch[k])
+
+    cdef inline double _product(self, Py_ssize_t i) noexcept nogil:
+        cdef Line x = line_at(&self.objective.matrix.rows, i)
+        return dot(&x, self.weights)
+
+    cdef void _propose(
+        self, const uint32_t* batch, Py_ssize_t size, double beta
+    ) noexcept nogil:
+        """step_k = the dual step of example i with curvature beta q_i"""
+        cdef Py_ssize_t i, k
+        for k in range(size):
+            i = batch[k]
+            self.step[k] = self.loss.dual_step(
+                self.dual[i], self.prediction[k], self.objective.targets[i],
+                beta * self.curvature[i]) - self.dual[i]
+
+    cdef inline double _factor(self, Py_ssize_t i, double step) noexcept nogil:
+        """What a step of dual i adds to w, in units of x_i."""
+        return self.step_scale * self.objective.weight(i) * step
+
+    cdef void _gather(self, const uint32_t* batch, Py_ssize_t size) noexcept nogil:
+        """direction = sum of what the steps would add to w"""
+        cdef Py_ssize_t k
+        cdef Line x
+        for k in range(size):
+            x = line_at(&self.objective.matrix.rows, batch[k])
+            add(&x, self._factor(batch[k], self.step[k]), self.direction)
+
+    cdef void _clear(self, const uint32_t* batch, Py_ssize_t size) noexcept nogil:
+        cdef Py_ssize_t k
+        cdef Line x
+        for k in range(size):
+            x = line_at(&self.objective.matrix.rows, batch[k])
+            zero_entries(&x, self.direction)
+
+    cdef double _squared_direction(self, const uint32_t* batch, Py_ssize_t size) noexcept nogil:
+        """|direction|^2, from the rows that make it up"""
+        cdef double total = 0
+        cdef Py_ssize_t k
+        cdef Line x
+        for k in range(size):
+            x = line_at(&self.objective.matrix.rows, batch[k])
+            total += self._factor(batch[k], self.step[k]) * dot(&x, self.direction)
+        return total
+
+    cdef double _interaction(self, const uint32_t* batch, Py_ssize_t size) noexcept nogil:
+        """|sum_i v_i|^2 / sum_i |v_i|^2 for what the steps would add to w"""
+        cdef double separate = 0, factor
+        cdef Py_ssize_t k
+        cdef Line x
+        for k in range(size):
+            x = line_at(&self.objective.matrix.rows, batch[k])
+            factor = self._factor(batch[k], self.step[k])
+            separate += factor * factor * squared_norm(&x)
+        return self._squared_direction(batch, size) / separate if separate > 0 else 1
+
+    cdef double _dual_increase(self, const uint32_t* batch, Py_ssize_t size) noexcept nogil:
+        """W (D(a + step) - D(a))"""
+        cdef double total = -0.5 / self.step_scale * self._squared_direction(batch, size)
+        cdef double a, y
+        cdef Py_ssize_t i, k
+        for k in range(size):
+            i = batch[k]
+            a = self.dual[i]
+            y = self.objective.targets[i]
+            total += self.objective.weight(i) * (
+                self.loss.conjugate(a, y) - self.loss.conjugate(a + self.step[k], y)
+                - self.prediction[k] * self.step[k])
+        return total
+
+    cdef void _take(self, const uint32_t* batch, Py_ssize_t size) noexcept nogil:
+        cdef Py_ssize_t i, k
+        cdef Line x
+        for k in range(size):
+            if self.step[k] == 0:
+                continue
+            i = batch[k]
+            if self.average != LAST:
+                self._bring_up_to_date(i)
+            self.dual[i] += self.step[k]
+            x = line_at(&self.objective.matrix.rows, i)
+            add(&x, self._factor(i, self.step[k]), self.weights)
+
+    cdef inline void _bring_up_to_date(self, Py_ssize_t i) noexcept nogil:
+        """Count the iterations over which dual i has not moved in its average."""
+        cdef Py_ssize_t count = self.n_steps - self.averaged_until[i]
+        if self.average == TAIL:
+            self.averaged[i] += count * self.dual[i]
+        else:
+            self.averaged[i] = self.dual[i] + pow(DECAY, count) * (self.averaged[i] - self.dual[i])
+        self.averaged_until[i] = self.n_steps
+
+    def _next_window(self):
+        """At epochs that are powers of two: the tail begins at the last but one of them."""
+        cdef Py_ssize_t i
+        for i in range(self.dual.shape[0]):
+            self._bring_up_to_date(i)
+            self.previous[i] = self.averaged[i]
+            self.averaged[i] = 0
+        self.previous_start, self.window_start = self.window_start, self.n_steps
+        self.next_window *= 2
+
+    def duals(self):
+        """Return the duals, averaged as chosen, as an array of its own."""
+        cdef Py_ssize_t i
+        if self.average == LAST or self.n_steps == self.previous_start:
+            return np.array(self.dual)
+        for i in range(self.dual.shape[0]):
+            self._bring_up_to_date(i)
+        if self.average == DECAYING:
+            return np.array(self.averaged)
+        total = np.asarray(self.previous) + np.asarray(self.averaged)
+        return total / (self.n_steps - self.previous_start)
+
+    def release_duals(self):
+        """Return the duals, not averaged: the next start. Zeros if they have diverged."""
+        duals = np.array(self.dual)
+        return duals if np.isfinite(duals).all() else np.zeros_like(duals)
+
+    def model(self):
+        """Return the weights w, not a copy."""
+        return self.w
+
+    def certify(self, rounded):
+        """Return the model, w of the duals averaged as chosen, with its certificate.
+
+        Parameters
+        ----------
+        rounded : callable
+            Gives the model as it will be stored.
+
+        Returns
+        -------
+        model : ndarray of shape (n_weights,), float64
+        primal, dual : float
+        """
+        duals = self.duals()
+        w = self.w if self.average == LAST else self.objective.weights_of_dual(duals)
+        model = rounded(w)
+        primals, self.last_dual = self.objective.certificate(w, duals, [model])
+        return model, primals[0], self.last_dual
+

@@ -1,0 +1,165 @@
+"""What the papers' theorems say, in numbers: how far batches can help, how many iterations suffice."""
+
+import math
+import warnings
+from dataclasses import dataclass
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.validation import check_array
+
+from sublinear._core.matrix import Matrix
+from sublinear._validation import check_number
+
+
+def spectral_norm_squared(X, *, tol=1e-4, max_iter=200):
+    """Return sigma^2, the squared spectral norm of X with unit rows, divided by their number.
+
+    It lies between 1 / n_samples, when all rows are orthogonal, and 1, when all lie on one line, and
+    tells how far the steps of a mini-batch get into each other's way.
+
+    Parameters
+    ----------
+    X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        Rows are scaled to length 1 for this purpose; those without entries are left out.
+    tol : float, default=1e-4
+        Power iteration stops when the value rises by less than tol times itself. It approaches
+        sigma^2 from below.
+    max_iter : int, default=200
+        Limit on passes over X; reaching it warns.
+
+    Returns
+    -------
+    sigma_squared : float
+
+    References
+    ----------
+    Takac, Bijral, Richtarik, Srebro, "Mini-batch primal and dual methods for SVMs", 2013,
+    equation 10.
+    """
+    check_number("tol", tol, low=0, open_low=True)
+    check_number("max_iter", max_iter, low=1, integer=True)
+    X = check_array(X, accept_sparse="csr", dtype=[np.float64, np.float32])
+    return spectral_norm_of(Matrix(X), tol, max_iter)
+
+
+def spectral_norm_of(matrix, tol=1e-4, max_iter=200):
+    """Return `spectral_norm_squared` of a Matrix, its constant column included."""
+    n = matrix.n_rows
+    vector = np.random.default_rng(0).standard_normal(matrix.n_weights)
+    value = 0.0
+    for _ in range(max_iter):
+        length = np.sqrt(vector @ vector)
+        if length == 0:
+            break
+        vector = matrix.unit_gram_product(vector / length)
+        before, value = value, np.sqrt(vector @ vector)
+        if value - before <= tol * value:
+            break
+    else:
+        warnings.warn(
+            f"power iteration stopped at max_iter={max_iter}, still rising by more than tol={tol:g}",
+            ConvergenceWarning,
+            stacklevel=3,
+        )
+    return float(min(max(value / n, 1 / n), 1.0))
+
+
+def safe_beta(n_samples, batch_size, sigma_squared):
+    """Return beta_b = 1 + (b - 1)(n sigma^2 - 1) / (n - 1), the factor of the safe steps.
+
+    Parameters
+    ----------
+    n_samples, batch_size : int
+    sigma_squared : float
+        See `spectral_norm_squared`; from 1 / n_samples to 1.
+
+    References
+    ----------
+    Takac et al. 2013, equation 11.
+    """
+    check_number("n_samples", n_samples, low=1, integer=True)
+    check_number("batch_size", batch_size, low=1, high=n_samples, integer=True)
+    check_number("sigma_squared", sigma_squared, low=1 / n_samples, high=1)
+    if n_samples == 1:
+        return 1.0
+    return 1 + (batch_size - 1) * (n_samples * sigma_squared - 1) / (n_samples - 1)
+
+
+def batch_speedup(X, batch_size):
+    """Return b / beta_b: how many times fewer iterations batches of b may take, at the most.
+
+    Parameters
+    ----------
+    X : {array-like, sparse matrix} of shape (n_samples, n_features)
+    batch_size : int
+
+    Returns
+    -------
+    speedup : float
+        From 1 to batch_size. It is nearly batch_size while that is below 1 / sigma^2, then levels
+        off.
+
+    References
+    ----------
+    Takac et al. 2013, sections 3 and 4.
+    """
+    return batch_size / safe_beta(X.shape[0], batch_size, spectral_norm_squared(X))
+
+
+@dataclass(frozen=True)
+class IterationCounts:
+    """Theorem 2 of Takac et al.: iterations after which the averaged dual has a gap below epsilon.
+
+    Attributes
+    ----------
+    warm_up : int
+        t_0: until the dual's suboptimality falls like 1 / t.
+    averaging_from : int
+        T_0: the average takes the duals of the iterations T_0, .., T - 1.
+    total : int
+        T.
+    """
+
+    warm_up: int
+    averaging_from: int
+    total: int
+
+
+def minibatch_sdca_iterations(n_samples, alpha, epsilon, *, batch_size=1, sigma_squared=1.0):
+    """Return how many iterations of safe mini-batched SDCA suffice for the hinge loss.
+
+    Parameters
+    ----------
+    n_samples : int
+    alpha : float
+        The lambda of the paper.
+    epsilon : float
+        Wanted bound on the expected duality gap of the averaged dual.
+    batch_size : int, default=1
+    sigma_squared : float, default=1.0
+        See `spectral_norm_squared`; the default is the worst case.
+
+    Returns
+    -------
+    counts : IterationCounts
+
+    Notes
+    -----
+    For rows with |x_i| <= 1, starting from zero duals:
+    t_0 >= (n / b) log(2 alpha n / beta), T_0 >= t_0 + (beta / b) (4 / (alpha epsilon) - 2 n / beta),
+    T >= T_0 + max(n / b, beta / (b alpha epsilon)), with beta = beta_b.
+
+    References
+    ----------
+    Takac, Bijral, Richtarik, Srebro, "Mini-batch primal and dual methods for SVMs", 2013,
+    Theorem 2.
+    """
+    check_number("alpha", alpha, low=0, open_low=True)
+    check_number("epsilon", epsilon, low=0, open_low=True)
+    beta = safe_beta(n_samples, batch_size, sigma_squared)
+    n, b = n_samples, batch_size
+    warm_up = max(0, math.ceil(n / b * math.log(2 * alpha * n / beta)))
+    averaging_from = warm_up + max(0, math.ceil(beta / b * (4 / (alpha * epsilon) - 2 * n / beta)))
+    total = averaging_from + math.ceil(max(math.ceil(n / b), beta / (b * alpha * epsilon)))
+    return IterationCounts(warm_up, averaging_from, total)

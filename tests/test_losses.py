@@ -1,0 +1,224 @@
+"""Every registered loss: derivative, conjugate and dual step held against their definitions."""
+
+import inspect
+
+import numpy as np
+import pytest
+from reference.losses import LOSSES as ORACLES
+from scipy.optimize import minimize_scalar
+
+from sublinear._core.losses import MARGIN_LOSSES, REGRESSION_LOSSES
+
+REGISTRY = MARGIN_LOSSES | REGRESSION_LOSSES
+PARAMETERS = {"smoothing": (0.5, 1.0, 2.0), "epsilon": (0.1, 1.35)}
+MARGINS = np.concatenate([np.linspace(-4, 4, 41), [-1.0, 0.0, 1.0]])
+
+
+def variants():
+    """Yield (name, arguments) of every loss with several values of its parameters."""
+    for name, entry in REGISTRY.items():
+        if not entry.parameters:
+            yield name, ()
+        for value in PARAMETERS.get("".join(entry.parameters), ()):
+            yield name, (value,)
+
+
+VARIANTS = list(variants())
+
+
+class Case:
+    """A loss, predictions and targets that suit it, and duals from inside its domain."""
+
+    def __init__(self, name, arguments):
+        self.loss = REGISTRY[name].loss(*arguments)
+        self.oracle = ORACLES[name](*arguments) if name in ORACLES else None
+        random = np.random.default_rng(0)
+        self.z = np.tile(MARGINS, 2)
+        if name in MARGIN_LOSSES:
+            self.y = np.repeat([1.0, -1.0], len(MARGINS))
+        else:
+            self.y = np.repeat([0.0, 0.7], len(MARGINS))
+        # a domain is convex and holds -l'(z) for every z
+        share = random.random(len(self.z))
+        self.a = -share * self.derivative(self.z) - (1 - share) * self.derivative(
+            random.permutation(self.z)
+        )
+
+    def derivative(self, z):
+        return self.loss.derivatives(z, self.y)
+
+    def dual_objective(self, new, a, z, y, q):
+        """-l*(-a') - z (a' - a) - q (a' - a)^2 / 2, for one example."""
+        return -self.loss.conjugates([new], [y])[0] - z * (new - a) - q * (new - a) ** 2 / 2
+
+    def nearest(self, a, y):
+        return self.loss.nearest_duals([a], [y])[0]
+
+
+@pytest.fixture(params=VARIANTS, ids=lambda v: "-".join(map(str, (v[0], *v[1]))))
+def case(request):
+    return Case(*request.param)
+
+
+def test_every_registered_loss_is_tested():
+    assert {name for name, _ in VARIANTS} == REGISTRY.keys()
+    for name, entry in REGISTRY.items():
+        assert set(entry.parameters) <= PARAMETERS.keys(), f"give PARAMETERS values for {name}"
+        signature = inspect.signature(entry.loss.__init__)
+        assert list(signature.parameters)[1 : 1 + len(entry.parameters)] in (
+            list(entry.parameters), ["args", "kwargs"][: len(entry.parameters)],
+        )  # fmt: skip
+
+
+def test_the_oracle_says_the_same(case):
+    if case.oracle is None:
+        pytest.skip("a loss without an oracle in tests/reference")
+    np.testing.assert_allclose(
+        case.loss.values(case.z, case.y), case.oracle.value(case.z, case.y), atol=1e-14
+    )
+    smooth = ~at_kink(case)
+    np.testing.assert_allclose(
+        case.derivative(case.z)[smooth], case.oracle.derivative(case.z, case.y)[smooth], atol=1e-14
+    )
+    np.testing.assert_allclose(
+        case.loss.conjugates(case.a, case.y), case.oracle.conjugate(case.a, case.y), atol=1e-14
+    )
+    for a, z, y in zip(case.a, case.z, case.y, strict=True):
+        for q in (0.1, 3.0):
+            (step,) = case.loss.dual_steps([a], [z], [y], [q])
+            assert step == pytest.approx(case.oracle.dual_step(a, z, y, q), abs=1e-12)
+
+
+def at_kink(case, h=1e-6):
+    """Where left and right differences of the loss differ: no derivative to compare with."""
+    left, middle, right = (case.loss.values(case.z + shift, case.y) for shift in (-h, 0, h))
+    return np.abs(right - 2 * middle + left) > 1e-3 * h
+
+
+def test_values_are_not_negative_and_convex(case):
+    values = case.loss.values(case.z, case.y)
+    assert (values >= 0).all()
+    h = 0.37
+    around = case.loss.values(case.z - h, case.y) + case.loss.values(case.z + h, case.y)
+    assert (around - 2 * values >= -1e-12).all()
+
+
+def test_derivative_by_finite_differences(case):
+    h = 1e-6
+    difference = (case.loss.values(case.z + h, case.y) - case.loss.values(case.z - h, case.y)) / (
+        2 * h
+    )
+    smooth = ~at_kink(case)
+    assert smooth.mean() > 0.9
+    np.testing.assert_allclose(case.derivative(case.z)[smooth], difference[smooth], atol=2e-6)
+
+
+def test_derivative_is_a_subgradient_at_kinks_too(case):
+    for shift in (-2.0, -1e-3, 1e-3, 2.0):
+        rise = case.loss.values(case.z + shift, case.y) - case.loss.values(case.z, case.y)
+        assert (rise >= case.derivative(case.z) * shift - 1e-12).all()
+
+
+def test_lipschitz_losses_have_bounded_derivatives():
+    for name, arguments in VARIANTS:
+        case = Case(name, arguments)
+        largest = np.abs(case.derivative(1e6 * case.z)).max()
+        assert (largest < 100) == REGISTRY[name].lipschitz
+
+
+def test_fenchel_young(case):
+    """l(z) + l*(-a) + a z is never negative, and zero for a = -l'(z)."""
+    excess = (
+        case.loss.values(case.z, case.y) + case.loss.conjugates(case.a, case.y) + case.a * case.z
+    )
+    assert (excess >= -1e-12).all()
+    a = -case.derivative(case.z)
+    equal = case.loss.values(case.z, case.y) + case.loss.conjugates(a, case.y) + a * case.z
+    np.testing.assert_allclose(equal, 0, atol=1e-12)
+
+
+def test_conjugate_is_the_supremum(case):
+    for a, y in zip(case.a[::5], case.y[::5], strict=True):
+        best = minimize_scalar(
+            lambda z, a=a, y=y: a * z + case.loss.values([z], [y])[0],
+            bounds=(-60, 60), method="bounded", options={"xatol": 1e-10, "maxiter": 2000},
+        )  # fmt: skip
+        assert case.loss.conjugates([a], [y])[0] == pytest.approx(-best.fun, abs=1e-7)
+
+
+def test_nearest_dual(case):
+    random = np.random.default_rng(1)
+    outside = random.normal(scale=5, size=len(case.y))
+    inside = case.loss.nearest_duals(outside, case.y)
+    np.testing.assert_array_equal(case.loss.nearest_duals(inside, case.y), inside)
+    np.testing.assert_allclose(case.loss.nearest_duals(case.a, case.y), case.a, atol=1e-15)
+    assert np.isfinite(case.loss.conjugates(inside, case.y)).all()
+    # no feasible dual is nearer
+    assert (np.abs(case.a - outside) >= np.abs(inside - outside) - 1e-12).all()
+
+
+@pytest.mark.parametrize("q", [1e-3, 0.05, 1.0, 20.0, 1e3])
+def test_dual_step_is_the_maximiser(case, q):
+    for a, z, y in list(zip(case.a, case.z, case.y, strict=True))[::3]:
+        (step,) = case.loss.dual_steps([a], [z], [y], [q])
+        assert case.nearest(step, y) == step
+        low, high = case.nearest(a - 1e3, y), case.nearest(a + 1e3, y)
+        best = minimize_scalar(
+            lambda new, a=a, z=z, y=y: -case.dual_objective(new, a, z, y, q),
+            bounds=(low, high), method="bounded", options={"xatol": 1e-10, "maxiter": 2000},
+        )  # fmt: skip
+        reached = case.dual_objective(step, a, z, y, q)
+        assert reached >= -best.fun - 1e-9 * (1 + abs(best.fun))
+        assert reached >= case.dual_objective(a, a, z, y, q) - 1e-12
+
+
+def test_dual_step_stays_at_its_own_optimum(case):
+    """At a = -l'(z) the dual has nothing to gain."""
+    a = -case.derivative(case.z)
+    for q in (1e-2, 1.0, 1e2):
+        steps = case.loss.dual_steps(a, case.z, case.y, np.full(len(a), q))
+        np.testing.assert_allclose(steps, a, atol=1e-12)
+
+
+@pytest.mark.parametrize("q", [5e-324, 1e-300, 1e-30, 1e30, 1e299])
+def test_extreme_curvature(case, q):
+    steps = case.loss.dual_steps(case.a, case.z, case.y, np.full(len(case.a), q))
+    assert np.isfinite(steps).all()
+    np.testing.assert_array_equal(case.loss.nearest_duals(steps, case.y), steps)
+    if q > 1:
+        np.testing.assert_allclose(steps, case.a, atol=1e-12)
+    else:  # the prediction hardly answers: a' = -l'(z) but for kinks
+        smooth = ~at_kink(case)
+        np.testing.assert_allclose(steps[smooth], -case.derivative(case.z)[smooth], atol=1e-12)
+
+
+@pytest.mark.parametrize("margin", [-1e300, -1e4, -800, -40, 40, 800, 1e4, 1e300])
+def test_logistic_at_extreme_margins(margin):
+    loss = MARGIN_LOSSES["logistic"].loss()
+    for y in (1.0, -1.0):
+        (value,), (derivative,) = (
+            loss.values([y * margin], [y]),
+            loss.derivatives([y * margin], [y]),
+        )
+        if margin < 0:
+            assert value == -margin
+            assert derivative == pytest.approx(-y)
+        else:
+            assert value == pytest.approx(np.exp(-margin), rel=1e-12)
+            assert derivative == pytest.approx(-y * np.exp(-margin), rel=1e-12)
+        for q in (1e-10, 1.0, 1e10):
+            for b in (0.0, 1e-17, 0.5, 1.0):
+                (step,) = loss.dual_steps([y * b], [y * margin], [y], [q])
+                assert 0 <= y * step <= 1
+
+
+@pytest.mark.parametrize("q", np.logspace(-8, 8, 9))
+@pytest.mark.parametrize("b", [0.0, 1e-12, 0.3, 1 - 1e-9, 1.0])
+def test_logistic_dual_step_is_stationary(q, b):
+    """log(b' / (1 - b')) + m + q (b' - b) = 0, also where b' is tiny."""
+    loss = MARGIN_LOSSES["logistic"].loss()
+    for margin in (-30.0, -3.0, 0.0, 0.5, 8.0, 30.0, 200.0):
+        (new,) = loss.dual_steps([b], [margin], [1.0], [q])
+        if 1e-300 < new < 1 - 1e-6:
+            residual = np.log(new) - np.log1p(-new) + margin + q * (new - b)
+            assert abs(residual) <= 1e-9 * (1 + abs(margin) + q)

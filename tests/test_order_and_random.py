@@ -1,0 +1,121 @@
+"""Orders: what each promises, and that draws depend on the seed alone."""
+
+import numpy as np
+import pytest
+from scipy.stats import chisquare
+
+from sublinear._core.order import SAMPLINGS, Order
+from sublinear._core.random import RandomBits
+
+
+def bits(seed=0):
+    return RandomBits(np.random.SeedSequence(seed))
+
+
+def epochs(order, n, count):
+    return [order.take(n).tolist() for _ in range(count)]
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 255, 256, 257, 1000])
+def test_shuffled_epochs_are_permutations(n):
+    order = Order(n, "shuffle", bits())
+    seen = epochs(order, n, 5)
+    assert all(sorted(epoch) == list(range(n)) for epoch in seen)
+    assert n < 4 or seen[0] != seen[1]
+
+
+@pytest.mark.parametrize("n", [1, 2, 300])
+def test_fixed_repeats_one_permutation(n):
+    seen = epochs(Order(n, "fixed", bits()), n, 4)
+    assert sorted(seen[0]) == list(range(n))
+    assert all(epoch == seen[0] for epoch in seen)
+
+
+def test_replacement_draws_repeat():
+    drawn = Order(50, "replacement", bits()).take(5000)
+    assert len(set(drawn[:50].tolist())) < 50
+    assert chisquare(np.bincount(drawn, minlength=50)).pvalue > 1e-3
+
+
+@pytest.mark.parametrize(("n", "size"), [(1, 1), (5, 5), (40, 7), (1000, 600)])
+def test_subsets_hold_an_example_once(n, size):
+    order = Order(n, "subsets", bits(), size)
+    for _ in range(50):
+        batch = order.take(size).tolist()
+        assert len(set(batch)) == size
+        assert 0 <= min(batch) <= max(batch) < n
+
+
+def test_subsets_are_uniform():
+    order = Order(20, "subsets", bits(3), 4)
+    batches = order.take(4 * 5000).reshape(-1, 4)
+    assert chisquare(np.bincount(batches.ravel(), minlength=20)).pvalue > 1e-3
+    pairs = np.zeros((20, 20))
+    for batch in batches:
+        pairs[np.ix_(batch, batch)] += 1
+    assert chisquare(pairs[np.triu_indices(20, 1)]).pvalue > 1e-3
+
+
+@pytest.mark.parametrize("position", [0, 3, 9])
+def test_every_example_comes_at_every_place(position):
+    order = Order(10, "shuffle", bits(4))
+    counts = np.bincount([order.take(10)[position] for _ in range(5000)], minlength=10)
+    assert chisquare(counts).pvalue > 1e-3
+
+
+@pytest.mark.parametrize("sampling", SAMPLINGS)
+def test_the_seed_decides(sampling):
+    one, same, other = (Order(100, sampling, bits(seed), 10).take(250) for seed in (7, 7, 8))
+    np.testing.assert_array_equal(one, same)
+    assert (one != other).any()
+
+
+@pytest.mark.parametrize("sampling", SAMPLINGS)
+def test_draws_do_not_depend_on_slices(sampling):
+    whole = Order(700, sampling, bits(), 300).take(3000)
+    sliced, cuts = Order(700, sampling, bits(), 300), np.random.default_rng(0)
+    parts = []
+    while sum(map(len, parts)) < 3000:
+        parts.append(sliced.take(min(int(cuts.integers(1, 90)), 3000 - sum(map(len, parts)))))
+    np.testing.assert_array_equal(np.concatenate(parts), whole)
+
+
+def test_two_streams_of_a_seed_sequence_differ():
+    one, other = (RandomBits(seed) for seed in np.random.SeedSequence(0).spawn(2))
+    assert (one.integers(1000, 20) != other.integers(1000, 20)).any()
+
+
+@pytest.mark.parametrize("n", [0, -1, 2**32])
+def test_sizes_that_no_order_has(n):
+    with pytest.raises(ValueError, match="number of examples"):
+        Order(n, "shuffle", bits())
+
+
+def test_unknown_sampling():
+    with pytest.raises(KeyError):
+        Order(3, "sorted", bits())
+
+
+def test_doubles_are_those_of_numpy():
+    expected = np.random.Generator(np.random.SFC64(np.random.SeedSequence(9))).random(100)
+    np.testing.assert_array_equal(bits(9).doubles(100), expected)
+
+
+@pytest.mark.parametrize("n", [1, 2, 6, 1000])
+def test_integers_are_uniform(n):
+    drawn = bits(n).integers(n, 200 * min(n, 500))
+    assert drawn.max() < n
+    if n > 1:
+        assert chisquare(np.bincount(drawn, minlength=n)).pvalue > 1e-3
+
+
+def test_integers_of_a_large_range_are_unbiased():
+    """For n = 3 * 2^30 a plain product would draw every third value twice as often."""
+    drawn = bits(1).integers(3 << 30, 60_000)
+    assert chisquare(np.bincount(drawn % 3, minlength=3)).pvalue > 1e-3
+    assert chisquare(np.bincount(drawn >> 30, minlength=3)).pvalue > 1e-3
+
+
+def test_no_integer_below_zero():
+    with pytest.raises(ValueError, match="at least 1"):
+        bits().integers(0, 3)

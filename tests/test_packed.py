@@ -1,0 +1,95 @@
+"""PackedRows: the copies, the flag `exact`, and when packing pays."""
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from sublinear._core.matrix import Matrix
+from sublinear._core.packed import PackedRows, free_memory, is_mapped, packing_pays
+
+HEADER = 24  # three float64: dual, curvature, target
+
+
+def example(values=np.float32, indices=np.int32, n_rows=40, n_columns=25):
+    random = np.random.default_rng(2)
+    X = random.normal(size=(n_rows, n_columns)).astype(np.float32)
+    X[random.random(X.shape) < 0.7] = 0
+    X[5] = 0
+    X = sparse.csr_array(X.astype(values))
+    X.indices, X.indptr = X.indices.astype(indices), X.indptr.astype(indices)
+    return X
+
+
+@pytest.mark.parametrize("values", [np.float32, np.float64])
+@pytest.mark.parametrize("indices", [np.int32, np.int64])
+def test_records_hold_the_rows(values, indices):
+    X = example(values, indices)
+    targets = np.arange(40.0)
+    packed = PackedRows(Matrix(X), targets)
+    memory = packed.buffer.view(np.uint8)
+    assert packed.exact
+    assert memory.size == packed.offsets[-1] == HEADER * 40 + 8 * X.nnz
+    for i in range(40):
+        record = memory[packed.offsets[i] : packed.offsets[i + 1]]
+        start, stop = X.indptr[i], X.indptr[i + 1]
+        entries = record[HEADER:]
+        np.testing.assert_array_equal(record[:HEADER].view(float), [0, 0, targets[i]])
+        np.testing.assert_array_equal(
+            entries[: len(entries) // 2].view(np.float32), X.data[start:stop]
+        )
+        np.testing.assert_array_equal(
+            entries[len(entries) // 2 :].view(np.int32), X.indices[start:stop]
+        )
+
+
+@pytest.mark.parametrize("value", [0.1, 1 + 2.0**-30, 1e-60])
+def test_rounded_values_are_told(value):
+    X = example(np.float64)
+    X.data[7] = value
+    assert not PackedRows(Matrix(X), np.ones(40)).exact
+
+
+def test_no_rows_and_no_entries():
+    for shape in ((0, 3), (3, 0), (3, 3)):
+        packed = PackedRows(Matrix(sparse.csr_array(shape)), np.ones(shape[0]))
+        assert packed.exact
+        assert packed.offsets[-1] == HEADER * shape[0]
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_dense_rows_are_not_packed(dtype):
+    assert not packing_pays(Matrix(np.ones((3, 3), dtype)))
+
+
+def test_sparse_rows_are_packed_where_memory_allows(monkeypatch):
+    matrix = Matrix(example())
+    assert packing_pays(matrix)
+    needed = 8 * matrix.n_stored + 32 * matrix.n_rows
+    for free, expected in ((2 * needed, False), (2 * needed + 1, True)):
+        monkeypatch.setattr("sublinear._core.packed.free_memory", lambda free=free: free)
+        assert packing_pays(matrix) is expected
+
+
+def test_memory_maps_are_not_packed(tmp_path):
+    X = example()
+    np.save(tmp_path / "data.npy", X.data)
+    X.data = np.load(tmp_path / "data.npy", mmap_mode="r")
+    assert not packing_pays(Matrix(X))
+
+
+def test_too_many_columns_for_int32():
+    X = sparse.csr_array((np.ones(1), np.array([2**31]), np.array([0, 1])), shape=(1, 2**31 + 1))
+    assert not packing_pays(Matrix(X))
+
+
+def test_is_mapped(tmp_path):
+    np.save(tmp_path / "array.npy", np.arange(10.0))
+    mapped = np.load(tmp_path / "array.npy", mmap_mode="r")
+    for view in (mapped, mapped[2:], np.asarray(mapped)[::2], mapped.reshape(2, 5).T):
+        assert is_mapped(view)
+    for other in (np.arange(3), np.array(mapped), mapped + 1, None):
+        assert not is_mapped(np.asarray(other))
+
+
+def test_free_memory_is_a_number_of_bytes():
+    assert free_memory() > 2**20

@@ -1,0 +1,360 @@
+"""The SDCA solver: step by step against its oracle, invariants, and known optima."""
+
+import numpy as np
+import pytest
+from reference import objective as values
+from reference.losses import LOSSES as ORACLES
+from reference.sdca import fisher_yates, sdca
+from scipy import sparse
+from scipy.optimize import minimize
+
+from sublinear._core.losses import MARGIN_LOSSES, REGRESSION_LOSSES
+from sublinear._core.matrix import Matrix
+from sublinear._core.objective import Objective
+from sublinear._core.random import RandomBits
+from sublinear._solvers.sdca import SDCA
+
+REGISTRY = MARGIN_LOSSES | REGRESSION_LOSSES
+SMOOTH = ("squared_hinge", "smoothed_hinge", "logistic", "squared", "huber")
+
+
+def bits(seed=0):
+    return RandomBits(np.random.SeedSequence(seed))
+
+
+class Problem:
+    """A small sparse problem; its values are float32-representable, every row has an entry."""
+
+    def __init__(self, name, n_rows=40, n_columns=6, alpha=0.02, weighted=False, seed=0):
+        random = np.random.default_rng(seed)
+        self.X = random.normal(size=(n_rows, n_columns)).astype(np.float32).astype(float)
+        self.X[random.random(self.X.shape) < 0.5] = 0
+        self.X[np.arange(n_rows), random.integers(n_columns, size=n_rows)] = 1.5
+        predictions = self.X @ random.normal(size=n_columns) + random.normal(size=n_rows)
+        self.y = np.sign(predictions) if name in MARGIN_LOSSES else predictions
+        self.weights = random.integers(1, 4, n_rows) / 2 if weighted else None
+        self.name, self.alpha, self.loss = name, alpha, ORACLES[name]()
+
+    def objective(self, make=sparse.csr_array, constant=0.0, n_threads=1):
+        loss, matrix = REGISTRY[self.name].loss(*self._parameters()), Matrix(make(self.X), constant)
+        return Objective(matrix, self.y, loss, self.alpha, self.weights, n_threads)
+
+    def _parameters(self):
+        # those that the oracles have by default
+        return {"smoothed_hinge": (1.0,), "epsilon_insensitive": (0.1,), "huber": (1.35,)}.get(
+            self.name, ()
+        )
+
+    def primal(self, w):
+        return values.primal(self.X, self.y, self.loss, self.alpha, w, self.weights)
+
+    def dual(self, duals):
+        return values.dual(self.X, self.y, self.loss, self.alpha, duals, self.weights)
+
+    def steps(self, seed=0, start=None):
+        random = bits(seed)
+        shuffled = fisher_yates(lambda n: int(random.integers(n, 1)[0]))
+        return sdca(self.X, self.y, self.loss, self.alpha, shuffled, self.weights, start)
+
+    def optimum(self):
+        """The least objective of a smooth loss, by scipy."""
+        scale = np.ones(len(self.y)) if self.weights is None else self.weights
+        scale = scale / scale.sum()
+
+        def gradient(w):
+            return self.alpha * w + self.X.T @ (scale * self.loss.derivative(self.X @ w, self.y))
+
+        start = np.zeros(self.X.shape[1])
+        options = {"gtol": 1e-12, "ftol": 0, "maxiter": 10_000, "maxcor": 50}
+        return minimize(self.primal, start, jac=gradient, method="L-BFGS-B", options=options)
+
+
+def csr_of(values, indices):
+    def make(X):
+        X = sparse.csr_array(X.astype(values))
+        X.indices, X.indptr = X.indices.astype(indices), X.indptr.astype(indices)
+        return X
+
+    return make
+
+
+def advance_to(solver, accesses):
+    """Let the solver read exactly so many feature values; a call ends at the end of a pass."""
+    for _ in range(100):
+        if solver.accesses == accesses:
+            return
+        solver.advance(accesses)
+    raise AssertionError(f"{solver.accesses} values read, not {accesses}")
+
+
+def run_passes(solver, count):
+    for _ in range(count):
+        solver.advance(2**60)
+    return solver
+
+
+def exactly(w):
+    return w
+
+
+@pytest.mark.parametrize("pack", [False, True])
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("name", ORACLES)
+def test_step_by_step(name, weighted, pack):
+    """The same examples in the same order, with their sleep, give the same w and duals."""
+    problem = Problem(name, weighted=weighted)
+    solver = SDCA(problem.objective(), bits(), None, pack)
+    sizes = (problem.X != 0).sum(axis=1)
+    accesses = visited = 0
+    for i, w, duals, passes in problem.steps():
+        if passes == 9:
+            break
+        accesses += sizes[i]
+        visited += 1
+        advance_to(solver, accesses)
+        np.testing.assert_allclose(solver.w, w, rtol=1e-9, atol=1e-11)
+        np.testing.assert_allclose(solver.duals(), duals, rtol=1e-9, atol=1e-11)
+        assert solver.work == accesses + visited
+    assert solver.n_epochs == 9
+
+
+def test_sleep_saves_visits():
+    """Far from the margin an example is looked at in passes 0, 1, 3, 7, 15, 31, 63 only."""
+    problem = Problem("hinge", n_rows=2)
+    problem.X[:] = 100 * np.eye(2, 6)
+    problem.y[:] = 1
+    duals = problem.loss.dual_step(0.0, 0.0, 1.0, 1e4 / (2 * problem.alpha))
+    solver = SDCA(problem.objective(), bits(), np.full(2, duals))
+    visits = np.diff([0] + [run_passes(solver, 1).accesses for _ in range(70)])
+    passes = np.flatnonzero(visits)
+    # the first visits may still correct the last bit of the dual
+    assert len(passes) <= 10
+    assert {1, 2, 4, 8, 16} <= set(np.diff(passes))
+
+
+@pytest.mark.parametrize("make", [np.asarray, np.asfortranarray, csr_of(np.float32, np.int64)])
+def test_other_storages_step_by_step(make):
+    problem = Problem("smoothed_hinge")
+    solver = SDCA(problem.objective(make), bits())
+    for _, w, duals, passes in problem.steps():
+        if passes == 4:
+            break
+        last = w, duals
+    run_passes(solver, 4)
+    np.testing.assert_allclose(solver.w, last[0], rtol=1e-11)
+    np.testing.assert_allclose(solver.duals(), last[1], rtol=1e-11, atol=1e-13)
+
+
+def test_constant_column():
+    problem, extended = Problem("logistic"), Problem("logistic")
+    extended.X = np.column_stack([extended.X, np.full(40, 2.0)])
+    for make in (np.asarray, sparse.csr_array):
+        solver = run_passes(SDCA(problem.objective(make, constant=2.0), bits()), 3)
+        explicit = run_passes(SDCA(extended.objective(make), bits()), 3)
+        np.testing.assert_allclose(solver.w, explicit.w, rtol=1e-11)
+        assert solver.accesses < explicit.accesses  # the constant is not read
+
+
+@pytest.mark.parametrize("name", ORACLES)
+def test_packed_and_all_csr_types_give_the_same_bits(name):
+    problem = Problem(name, n_rows=300, weighted=True)
+    runs = [
+        run_passes(SDCA(problem.objective(csr_of(values, indices), 1.0), bits(), None, pack), 7)
+        for values in (np.float32, np.float64)
+        for indices in (np.int32, np.int64)
+        for pack in (False, True)
+    ]
+    for run in runs[1:]:
+        np.testing.assert_array_equal(run.w, runs[0].w)
+        np.testing.assert_array_equal(run.duals(), runs[0].duals())
+        assert run.accesses == runs[0].accesses
+        assert run.estimated_gap == runs[0].estimated_gap
+
+
+@pytest.mark.parametrize("pack", [False, True])
+def test_slices_change_nothing(pack):
+    problem = Problem("hinge", n_rows=700, alpha=1e-3)
+    whole = SDCA(problem.objective(), bits(), None, pack)
+    sliced = SDCA(problem.objective(), bits(), None, pack)
+    run_passes(whole, 6)
+    random = np.random.default_rng(0)
+    limit = 0
+    while sliced.n_epochs < 6:
+        limit += int(random.integers(1, 400))
+        sliced.advance(limit)
+        assert sliced.accesses <= limit
+    np.testing.assert_array_equal(sliced.w, whole.w)
+    np.testing.assert_array_equal(sliced.duals(), whole.duals())
+    assert sliced.accesses == whole.accesses
+    assert sliced.estimated_gap == whole.estimated_gap
+    assert sliced.certify(exactly)[1:] == whole.certify(exactly)[1:]
+
+
+def test_the_limit_is_used_up_to_the_next_row():
+    problem = Problem("squared", n_rows=50)
+    sizes = (problem.X != 0).sum(axis=1)
+    for limit in range(0, int(sizes.sum()), 7):
+        solver = SDCA(problem.objective(), bits())
+        solver.advance(limit)
+        assert limit - sizes.max() < solver.accesses <= limit
+        before = solver.accesses
+        solver.advance(limit)
+        assert solver.accesses == before
+
+
+def test_the_first_pass_reads_every_value_once():
+    problem = Problem("hinge", n_rows=50)
+    solver = run_passes(SDCA(problem.objective(), bits()), 1)
+    assert solver.n_epochs == 1
+    assert solver.accesses == np.count_nonzero(problem.X)
+    assert solver.work == solver.accesses + 50
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("alpha", [1e-4, 0.02, 3.0])
+@pytest.mark.parametrize("name", ORACLES)
+def test_the_dual_never_falls_and_w_follows_it(name, alpha, weighted):
+    problem = Problem(name, n_rows=60, alpha=alpha, weighted=weighted)
+    objective = problem.objective()
+    solver = SDCA(objective, bits())
+    value = problem.dual(np.zeros(60))
+    for limit in range(5, 1500, 5):
+        solver.advance(limit)
+        duals = solver.duals()
+        np.testing.assert_array_equal(REGISTRY[name].loss().nearest_duals(duals, problem.y), duals)
+        w = objective.weights_of_dual(duals)
+        np.testing.assert_allclose(solver.w, w, rtol=1e-9, atol=1e-11 * (1 + np.abs(w).max()))
+        after = problem.dual(duals)
+        assert after >= value - 1e-10 * (1 + abs(value))
+        value = after
+
+
+@pytest.mark.parametrize("pack", [False, True])
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("name", SMOOTH)
+def test_smooth_losses_reach_the_optimum(name, weighted, pack):
+    problem = Problem(name, n_rows=60, weighted=weighted)
+    solver = run_passes(SDCA(problem.objective(), bits(), None, pack), 400)
+    best = problem.optimum()
+    model, primal, dual = solver.certify(exactly)
+    assert primal == pytest.approx(problem.primal(model), rel=1e-12)
+    assert abs(primal - best.fun) <= 1e-8 * best.fun
+    assert dual <= primal
+    assert primal - dual <= 1e-8 * primal
+    np.testing.assert_allclose(model, best.x, atol=1e-4)
+
+
+@pytest.mark.parametrize("name", sorted(ORACLES.keys() - set(SMOOTH)))
+def test_other_losses_close_the_gap(name):
+    """Weak duality certifies the optimum; both values are NumPy's."""
+    problem = Problem(name, n_rows=60)
+    solver = run_passes(SDCA(problem.objective(), bits()), 20_000)
+    primal, dual = problem.primal(solver.w), problem.dual(solver.duals())
+    assert -1e-12 <= primal - dual <= 1e-7 * primal
+
+
+def test_the_estimate_is_of_the_size_of_the_gap():
+    problem = Problem("hinge", n_rows=4000, alpha=1e-2)
+    solver = SDCA(problem.objective(), bits())
+    assert solver.estimated_gap == np.inf
+    for _ in range(6):
+        run_passes(solver, 1)
+        primal, dual = problem.primal(solver.w), problem.dual(solver.duals())
+        assert 0.1 < solver.estimated_gap / ((primal - dual) / primal) < 100
+
+
+def test_the_mean_of_the_pass_is_a_candidate():
+    """Where w is short, certify also looks at the mean of w over the pass, and takes the better."""
+    problem = Problem("hinge", n_rows=6000, n_columns=3, alpha=1e-4)
+    solver = SDCA(problem.objective(np.asarray), bits())
+    iterates = []
+    interval = 4  # as many additions to the mean as there are feature values read, over 4
+    for position, (_, w, _, passes) in enumerate(problem.steps(), start=1):
+        if passes == 1:
+            break
+        if position % interval == 0 and position >= 6000 // 16:
+            iterates.append(w)
+    run_passes(solver, 1)
+    candidates = []
+    model, primal, dual = solver.certify(lambda w: candidates.append(w) or w)
+    np.testing.assert_allclose(candidates[0], solver.w)
+    np.testing.assert_allclose(candidates[1], np.mean(iterates, axis=0), rtol=1e-9)
+    primals = [problem.primal(w) for w in candidates]
+    assert primal == pytest.approx(min(primals), rel=1e-12)
+    assert primals[1] < primals[0]
+    np.testing.assert_array_equal(model, candidates[1])
+    assert dual == pytest.approx(problem.dual(solver.duals()), rel=1e-9)
+
+
+def test_certificates_stand_when_packing_rounds():
+    """Values that float32 cannot hold: the dual value stays below the true optimum."""
+    problem = Problem("logistic", n_rows=200)
+    problem.X *= 1 + np.random.default_rng(1).normal(size=problem.X.shape) * 1e-6
+    best = problem.optimum().fun
+    solver = SDCA(problem.objective(), bits(), None, True)
+    for _ in range(60):
+        run_passes(solver, 5)
+        model, primal, dual = solver.certify(exactly)
+        assert primal == pytest.approx(problem.primal(model), rel=1e-13)
+        assert dual <= best + 1e-14
+        assert dual <= problem.dual(solver.duals()) + 1e-14
+    assert primal - dual < 1e-6 * primal
+
+
+@pytest.mark.parametrize("pack", [False, True])
+def test_start_from_given_duals(pack):
+    problem = Problem("hinge")
+    start = np.random.default_rng(2).normal(size=40)
+    objective = problem.objective()
+    solver = SDCA(objective, bits(), start, pack)
+    clipped = start.copy()
+    objective.make_feasible(clipped)
+    np.testing.assert_array_equal(solver.duals(), clipped)
+    np.testing.assert_array_equal(solver.w, objective.weights_of_dual(clipped))
+    for _, w, duals, passes in problem.steps(start=clipped):
+        if passes == 3:
+            break
+        last = w, duals
+    run_passes(solver, 3)
+    np.testing.assert_allclose(solver.w, last[0], rtol=1e-10)
+    np.testing.assert_allclose(solver.release_duals(), last[1], rtol=1e-10, atol=1e-13)
+
+
+@pytest.mark.parametrize("make", [np.asarray, sparse.csr_array])
+@pytest.mark.parametrize("name", ORACLES)
+def test_rows_without_entries_get_their_dual_at_once(name, make):
+    problem = Problem(name, n_rows=30)
+    problem.X[::2] = 0
+    solver = run_passes(SDCA(problem.objective(make), bits()), 1)
+    at_zero = -REGISTRY[name].loss().derivatives(np.zeros(30), problem.y)
+    if name != "absolute":
+        np.testing.assert_allclose(solver.duals()[::2], at_zero[::2], atol=1e-12)
+    problem.X[:] = 0
+    solver = run_passes(SDCA(problem.objective(make), bits()), 2)
+    assert not solver.w.any()
+    _, primal, dual = solver.certify(exactly)
+    assert primal == pytest.approx(problem.primal(solver.w))
+    assert dual == pytest.approx(primal, rel=1e-9)
+
+
+def test_one_example():
+    problem = Problem("hinge", n_rows=1, alpha=0.5)
+    solver = run_passes(SDCA(problem.objective(), bits()), 2)
+    assert solver.certify(exactly)[1] == pytest.approx(solver.certify(exactly)[2], rel=1e-12)
+
+
+def test_rows_of_weight_zero_do_not_matter():
+    problem, less = Problem("logistic"), Problem("logistic")
+    problem.weights = (np.arange(40) % 3 > 0).astype(float)
+    kept = problem.weights > 0
+    less.X, less.y = less.X[kept], less.y[kept]
+    one = run_passes(SDCA(problem.objective(), bits()), 100)
+    other = run_passes(SDCA(less.objective(), bits()), 100)
+    np.testing.assert_allclose(one.w, other.w, rtol=1e-7)
+
+
+def test_rows_too_long_for_float64():
+    problem = Problem("hinge")
+    problem.X[3, 0] = 1e160
+    with pytest.raises(ValueError, match="overflows: scale X down or raise alpha"):
+        SDCA(problem.objective(), bits())
