@@ -34,9 +34,11 @@ from sublinear._result import Result, TraceRow
 from sublinear._show_versions import show_versions
 from sublinear._version import __version__
 from sublinear.linear import PegasosClassifier, SDCAClassifier, SDCARegressor
+from sublinear.paths import Path, sdca_path
 from sublinear.theory import batch_speedup, spectral_norm_squared
 
 __all__ = [
+    "Path",
     "PegasosClassifier",
     "Result",
     "SDCAClassifier",
@@ -48,6 +50,7 @@ __all__ = [
     "load_model",
     "openmp_enabled",
     "save_model",
+    "sdca_path",
     "show_versions",
     "spectral_norm_squared",
 ]

@@ -28,20 +28,20 @@ class Observers:
     ----------
     estimator : estimator
         Its `callback` and, where scikit-learn has them, its registered callbacks are called.
-    X, y, metadata
-        What scikit-learn's callbacks may ask for.
+    training : Training
+        Its X, y and metadata are what scikit-learn's callbacks may ask for.
     n_problems : int
         One-vs-rest problems.
     constant : float
         Value of the constant column, 0 without.
     attributes : callable
-        attributes(class_index, model, constant) -> dict of fitted attributes, or None when they are not yet
-        complete; scikit-learn's callbacks may want an estimator made of them.
+        attributes(class_index, model, constant) -> dict of fitted attributes, or None when they are
+        not yet complete; scikit-learn's callbacks may want an estimator made of them.
     """
 
-    def __init__(self, estimator, X, y, metadata, n_problems, constant, attributes):
+    def __init__(self, estimator, training, n_problems, constant, attributes):
         self.estimator, self.attributes = estimator, attributes
-        self.data = {"X": X, "y": y, "metadata": metadata}
+        self.data = {"X": training.X, "y": training.y, "metadata": training.metadata}
         self.constant = constant
         self.lock = threading.Lock()
         self.context = self.problems = None

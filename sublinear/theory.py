@@ -1,4 +1,4 @@
-"""What the papers' theorems say, in numbers: how far batches can help, how many iterations suffice."""
+"""What the papers' theorems say, in numbers: how far batches help, how many iterations suffice."""
 
 import math
 import warnings
@@ -15,8 +15,8 @@ from sublinear._validation import check_number
 def spectral_norm_squared(X, *, tol=1e-4, max_iter=200):
     """Return sigma^2, the squared spectral norm of X with unit rows, divided by their number.
 
-    It lies between 1 / n_samples, when all rows are orthogonal, and 1, when all lie on one line, and
-    tells how far the steps of a mini-batch get into each other's way.
+    It lies between 1 / n_samples, when all rows are orthogonal, and 1, when all lie on one line,
+    and tells how far the steps of a mini-batch get into each other's way.
 
     Parameters
     ----------
@@ -58,7 +58,7 @@ def spectral_norm_of(matrix, tol=1e-4, max_iter=200):
             break
     else:
         warnings.warn(
-            f"power iteration stopped at max_iter={max_iter}, still rising by more than tol={tol:g}",
+            f"power iteration stopped at max_iter={max_iter}, still rising by over tol={tol:g}",
             ConvergenceWarning,
             stacklevel=3,
         )
@@ -147,8 +147,8 @@ def minibatch_sdca_iterations(n_samples, alpha, epsilon, *, batch_size=1, sigma_
     Notes
     -----
     For rows with |x_i| <= 1, starting from zero duals:
-    t_0 >= (n / b) log(2 alpha n / beta), T_0 >= t_0 + (beta / b) (4 / (alpha epsilon) - 2 n / beta),
-    T >= T_0 + max(n / b, beta / (b alpha epsilon)), with beta = beta_b.
+    t_0 >= (n / b) log(2 alpha n / beta), T_0 >= t_0 + (beta / b) (4 / (alpha epsilon) - 2 n / beta)
+    and T >= T_0 + max(n / b, beta / (b alpha epsilon)), with beta = beta_b.
 
     References
     ----------

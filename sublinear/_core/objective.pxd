@@ -22,7 +22,7 @@ cdef struct Point:
 cdef class Objective:
     cdef readonly Matrix matrix
     cdef readonly Loss loss
-    cdef readonly double alpha
+    cdef public double alpha
     cdef readonly double total_weight
     cdef readonly int n_threads
     cdef readonly bint free_constant
@@ -31,7 +31,7 @@ cdef class Objective:
     cdef const double* targets
     cdef const double* weights          # NULL: all are 1
 
-    cdef double curvature(self, Py_ssize_t i, double squared_norm) noexcept nogil
+    cdef double curvature(self, Py_ssize_t i, double square) noexcept nogil
 
     cdef inline double weight(self, Py_ssize_t i) noexcept nogil:
         return 1.0 if self.weights == NULL else self.weights[i]

@@ -208,11 +208,11 @@ cdef class Objective:
         self.accesses += self.matrix.n_stored
         return result
 
-    cdef double curvature(self, Py_ssize_t i, double squared_norm) noexcept nogil:
+    cdef double curvature(self, Py_ssize_t i, double square) noexcept nogil:
         """Of the dual along coordinate i, divided by s_i / W: s_i |x_i|^2 / (alpha W)."""
         return max(
             LEAST_CURVATURE,
-            self.weight(i) * squared_norm / (self.alpha * self.total_weight))
+            self.weight(i) * square / (self.alpha * self.total_weight))
 
     def check_curvature(self, double largest):
         """Raise ValueError if a dual step could not be computed."""

@@ -28,14 +28,14 @@ Averages: "tail" is the averaged dual of Theorem 2; "decaying" that of the exper
 v <- 0.9 v + 0.1 w after every iteration. Both are kept on the duals, lazily, since w is linear in
 them: an iteration touches those of its batch only.
 """
-from libc.math cimport isfinite, pow
+from libc.math cimport pow
 from libc.stdint cimport uint32_t
 from cython.parallel cimport prange
 
 import numpy as np
 
 from sublinear._core.line cimport (
-    Line, Lines, add, dot, line_at, line_size, squared_norm, zero_entries,
+    Line, add, dot, line_at, line_size, squared_norm, zero_entries,
 )
 from sublinear._core.losses cimport Loss
 from sublinear._core.objective cimport Objective
@@ -367,4 +367,3 @@ cdef class MiniBatchSDCA:
         model = rounded(w)
         primals, self.last_dual = self.objective.certificate(w, duals, [model])
         return model, primals[0], self.last_dual
-

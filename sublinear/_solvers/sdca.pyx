@@ -162,6 +162,28 @@ cdef class SDCA:
     cdef inline double _target(self, Example* example, Py_ssize_t i) noexcept nogil:
         return (<Record*> example).target if self.example == NULL else self.objective.targets[i]
 
+    def restart(self, double alpha):
+        """Go on from the present duals with another alpha; counts start at 0 again.
+
+        Every dual keeps its value: those at a bound stay there, and w, 1 / alpha in length, follows.
+        """
+        cdef double ratio = self.objective.alpha / alpha
+        cdef Py_ssize_t i
+        self.objective.alpha = alpha
+        self.step_scale *= ratio
+        self.w *= ratio
+        for i in range(self.rows.count):
+            self._example(i).curvature *= ratio
+        self.sleep[:] = 0
+        self.n_epochs = self.accesses = self.n_visited = 0
+        self.mean_count = 0
+        self.pass_gap = float("inf")
+        self.sampled_gap = self.sampled_loss = 0
+        for i in range(self.rows.count):
+            self.order.draws.items[i] = <uint32_t> i
+        self.order.draws.n = self.order.draws.count = self.rows.count
+        next_chunk(&self.order.draws)
+
     @property
     def work(self):
         """Feature values read, and one for every example looked at."""

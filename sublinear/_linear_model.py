@@ -1,0 +1,377 @@
+"""What linear models share: the fit of all problems, one-vs-rest, prediction, fitted attributes."""
+
+import threading
+import time
+import warnings
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from dataclasses import dataclass
+
+import numpy as np
+from joblib import effective_n_jobs
+from scipy.special import expit
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.extmath import safe_sparse_dot
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from sublinear._callbacks import CallbackSupportMixin, Observers, Progress
+from sublinear._core.losses import MARGIN_LOSSES
+from sublinear._core.matrix import Matrix
+from sublinear._core.objective import Objective
+from sublinear._core.random import RandomBits
+from sublinear._drive import Limits, drive
+from sublinear._result import NOT_BEGUN, Result, combine
+from sublinear._validation import (
+    check_choice,
+    check_number,
+    check_sample_weight,
+    combine_weights,
+    margin_targets,
+    seed_sequence,
+)
+
+_COMMON_PARAMETERS = """\
+alpha : float, default=1e-4
+        Strength of the penalty alpha / 2 |w|^2; the lambda of the papers.
+    fit_intercept : bool, default=True
+        Append a constant feature of value `intercept_scaling` to every row. Its weight is
+        penalised like the others: the objective holds
+        alpha / 2 (|coef|^2 + (intercept / intercept_scaling)^2).
+    intercept_scaling : float, default=1.0
+        Value of the constant feature; the larger, the less the intercept is penalised.
+    tol : float, default=1e-3
+        Stop when the duality gap is at most tol times the objective. 0: run to the limits.
+    max_iter : int, default=1000
+        Limit on epochs. An epoch looks at as many examples as there are.
+    max_accesses : int, default=None
+        Limit on feature values read by the solver of each binary problem, never exceeded. What
+        certificates read is counted apart.
+    n_jobs : int, default=None
+        Threads for one-vs-rest problems; with one problem, for its certificates. None means 1, -1
+        all processors. The result does not depend on it.
+    random_state : int, RandomState, Generator or None, default=None
+        Seeds the order of the examples.
+    warm_start : bool, default=False
+        Start the next fit from the end of this one, if the data has the same shape.
+    verbose : int, default=0
+        1: show progress and the gap on stderr.
+    callback : callable, default=None
+        Called with a Snapshot at every certificate; stops the fit by returning True.
+"""
+
+
+def with_common_parameters(cls):
+    """Fill the parameters that all estimators share into the docstring."""
+    if cls.__doc__:
+        cls.__doc__ = cls.__doc__.replace("%(common)s", _COMMON_PARAMETERS.rstrip())
+    return cls
+
+
+@dataclass
+class Outcome:
+    """What became of one binary or regression problem."""
+
+    model: np.ndarray
+    result: Result
+    error: BaseException | None = None
+    kept: object = None  # of the solver, for the next start
+
+
+def solve_all(problems, n_threads):
+    """Call every problem with one stop event, in threads.
+
+    Ctrl-C, or an error in one of them, makes the others stop at once with what they have.
+
+    Returns
+    -------
+    outcomes : list of Outcome
+    error : BaseException or None
+        The first of them, or what interrupted the wait for them.
+    """
+    stop = threading.Event()
+    errors = []
+
+    def guarded(problem):
+        outcome = problem(stop)
+        if outcome.error is not None:
+            errors.append(outcome.error)
+            stop.set()
+        return outcome
+
+    if n_threads == 1 or len(problems) == 1:
+        outcomes = [guarded(problem) for problem in problems]
+    else:
+        with ThreadPoolExecutor(n_threads) as pool:
+            futures = [pool.submit(guarded, problem) for problem in problems]
+            try:
+                wait(futures, return_when=FIRST_EXCEPTION)
+            except KeyboardInterrupt as interrupt:
+                errors.insert(0, interrupt)
+                stop.set()
+            outcomes = [future.result() for future in futures]
+    return outcomes, errors[0] if errors else None
+
+
+@dataclass
+class Training:
+    """The data of a fit, ready for solvers.
+
+    Attributes
+    ----------
+    X, y, metadata
+        What scikit-learn's callbacks may ask for.
+    matrix : Matrix
+    targets : list of callables
+        Each returns the targets of a problem: they are made when their turn comes.
+    weights : ndarray or None
+    solvers : dict or None
+        Solvers by problem, where fits with other values of alpha are to go on from them.
+    """
+
+    X: object
+    y: np.ndarray
+    metadata: dict | None
+    matrix: Matrix
+    targets: list
+    weights: np.ndarray | None
+    solvers: dict | None = None
+
+
+class LinearModel(CallbackSupportMixin, BaseEstimator):
+    """What the estimators share: parameters, the run over all problems, fitted attributes."""
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+    def _check_parameters(self):
+        check_choice("loss", self.loss, self._losses)
+        check_number("alpha", self.alpha, low=0, open_low=True)
+        check_number("intercept_scaling", self.intercept_scaling, low=0, open_low=True)
+        check_number("tol", self.tol, low=0)
+        check_number("max_iter", self.max_iter, low=1, integer=True)
+        if self.max_accesses is not None:
+            check_number("max_accesses", self.max_accesses, low=1, integer=True)
+        if self.callback is not None and not callable(self.callback):
+            raise ValueError(f"callback must be callable or None, got {self.callback!r}")
+        for name in self._losses[self.loss].parameters:
+            check_number(name, getattr(self, name), low=0, open_low=name != "epsilon")
+
+    def _make_loss(self):
+        entry = self._losses[self.loss]
+        return entry.loss(*(getattr(self, name) for name in entry.parameters))
+
+    def _penalizes_intercept(self):
+        return True
+
+    def _constant(self, X):
+        """The value of the constant column."""
+        return self.intercept_scaling if self.fit_intercept else 0.0
+
+    def _limits(self):
+        return Limits(self.tol, self.max_iter, self.max_accesses or np.inf)
+
+    def _training(self, X, y, targets, weights, sample_weight):
+        """Return the Training for checked data."""
+        metadata = None if sample_weight is None else {"sample_weight": sample_weight}
+        matrix = Matrix(X, constant=self._constant(X))
+        return Training(X, y, metadata, matrix, targets, weights)
+
+    def _solve(self, training, limits):
+        """Solve every problem; store the models; raise what interrupted them."""
+        started = time.perf_counter()
+        n_problems, constant = len(training.targets), training.matrix.constant
+        n_jobs = effective_n_jobs(self.n_jobs)
+        observers = Observers(self, training, n_problems, constant, self._attributes_of_one)
+        seeds = self._seeds(n_problems)
+
+        def problem(k, stop):
+            if stop.is_set():
+                return Outcome(np.zeros(training.matrix.n_weights), NOT_BEGUN)
+            solver = self._solver(training, k, RandomBits(seeds[k]), n_jobs)
+            progress = Progress(self._problem_name(k), limits) if self.verbose else None
+            model, result, error = drive(
+                solver,
+                limits,
+                observe=with_progress(observers.of_problem(k), progress),
+                tick=progress and progress.tick,
+                stop=stop,
+                dtype=training.matrix.dtype,
+            )
+            if progress:
+                progress.close()
+            return Outcome(
+                model, result, error, None if training.solvers is not None else self._keep(solver)
+            )
+
+        problems = [lambda stop, k=k: problem(k, stop) for k in range(n_problems)]
+        outcomes, error = solve_all(problems, min(n_jobs, n_problems))
+        self._store(outcomes, training, time.perf_counter() - started)
+        observers.close()
+        if error is not None:
+            raise error
+        self._warn_if_limited(limits)
+        return self
+
+    def _solver(self, training, k, random, n_jobs):
+        """Return the solver of problem k, a new one unless one is there to go on from."""
+        if training.solvers is not None and k in training.solvers:
+            training.solvers[k].restart(self.alpha)
+            return training.solvers[k]
+        objective = Objective(
+            training.matrix,
+            training.targets[k](),
+            self._make_loss(),
+            self.alpha,
+            training.weights,
+            n_jobs if len(training.targets) == 1 else 1,
+            not self._penalizes_intercept(),
+        )
+        solver = self._make_solver(objective, random, k)
+        if training.solvers is not None:
+            training.solvers[k] = solver
+        return solver
+
+    def _seeds(self, count):
+        return seed_sequence(self.random_state).spawn(count)
+
+    def _problem_name(self, k):
+        return type(self).__name__
+
+    def _store(self, outcomes, training, seconds):
+        """Set the fitted attributes."""
+        matrix = training.matrix
+        models = [outcome.model for outcome in outcomes]
+        self.coef_, self.intercept_ = self._coefficients(models, matrix.constant, matrix.dtype)
+        results = [outcome.result for outcome in outcomes]
+        self.result_ = results[0] if len(results) == 1 else combine(results, seconds)
+        self.n_iter_ = self.result_.n_iter
+
+    def _coefficients(self, models, constant, dtype):
+        """Split models into coef (n_problems, n_features) and intercept (n_problems,)."""
+        stacked = models[0][np.newaxis] if len(models) == 1 else np.stack(models)
+        stacked = stacked.astype(dtype, copy=False)
+        if not self.fit_intercept:
+            return stacked, np.zeros(len(models), dtype=dtype)
+        return stacked[:, :-1], stacked[:, -1] * dtype.type(constant)
+
+    def _attributes_of_one(self, class_index, model, constant):
+        """Fitted attributes of a model on its way, None where one problem is not the whole."""
+        return None
+
+    def _warn_if_limited(self, limits):
+        result = self.result_
+        if limits.tol == 0 or result.status not in ("max_iter", "max_accesses"):
+            return
+        warnings.warn(
+            f"{type(self).__name__} stopped at {result.status}={getattr(self, result.status)} "
+            f"with a relative duality gap of {result.relative_gap:.2e}, above "
+            f"tol={self.tol:g}. The objective is certified to be within {result.gap:.2e} of the "
+            f"optimum. Raise {result.status} or tol, scale the features, or raise alpha.",
+            ConvergenceWarning,
+            stacklevel=4,
+        )
+
+    def _scores(self, X):
+        """Return <x_i, coef> + intercept for every row and problem."""
+        check_is_fitted(self)
+        X = validate_data(
+            self,
+            X,
+            reset=False,
+            accept_sparse="csr",
+            accept_large_sparse=True,
+            dtype=[np.float64, np.float32],
+        )
+        return safe_sparse_dot(X, self.coef_.T, dense_output=True) + self.intercept_
+
+
+def with_progress(observe, progress):
+    """Let the progress display see what `observe` sees."""
+    if progress is None:
+        return observe
+
+    def both(row, model):
+        progress.certificate(row)
+        return observe(row, model)
+
+    return both
+
+
+class LinearClassifier(ClassifierMixin, LinearModel):
+    """One-vs-rest over binary problems with targets +1 and -1."""
+
+    _losses = MARGIN_LOSSES
+
+    def _class_training(self, X, y, sample_weight):
+        """Return the Training of a binary problem, or of one per class."""
+        weights = combine_weights(
+            self.class_weight, self.classes_, y, check_sample_weight(sample_weight, X)
+        )
+        positive = self.classes_[1:] if len(self.classes_) == 2 else self.classes_
+        targets = [lambda label=label: margin_targets(y, label) for label in positive]
+        return self._training(X, y, targets, weights, sample_weight)
+
+    def _problem_name(self, k):
+        name = super()._problem_name(k)
+        return name if len(self.classes_) == 2 else f"{name}, class {self.classes_[k]}"
+
+    def _attributes_of_one(self, class_index, model, constant):
+        if len(self.classes_) > 2:
+            return None
+        coef, intercept = self._coefficients([model], constant, model.dtype)
+        return {"coef_": coef, "intercept_": intercept, "classes_": self.classes_}
+
+    def decision_function(self, X):
+        """Return <x_i, coef> + intercept.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+
+        Returns
+        -------
+        scores : ndarray of shape (n_samples,) or (n_samples, n_classes)
+            Binary: positive means ``classes_[1]``. Else one column per class.
+        """
+        scores = self._scores(X)
+        return scores.ravel() if scores.shape[1] == 1 else scores
+
+    def predict(self, X):
+        """Return the label with the largest score.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+
+        Returns
+        -------
+        labels : ndarray of shape (n_samples,)
+        """
+        scores = self.decision_function(X)
+        chosen = (scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)
+        return self.classes_[chosen]
+
+    @available_if(lambda self: self.loss == "logistic")
+    def predict_proba(self, X):
+        """Return class probabilities; only with loss="logistic".
+
+        With more than two classes the one-vs-rest probabilities are divided by their sum.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+
+        Returns
+        -------
+        probabilities : ndarray of shape (n_samples, n_classes)
+        """
+        probabilities = expit(self.decision_function(X))
+        if probabilities.ndim == 1:
+            return np.column_stack([1 - probabilities, probabilities])
+        total = probabilities.sum(axis=1, keepdims=True)
+        return np.where(
+            total > 0, probabilities / np.where(total > 0, total, 1), 1 / probabilities.shape[1]
+        )

@@ -1,0 +1,375 @@
+"""The outer loop with a solver in plain Python: limits, schedule, trace, stopping, interrupts."""
+
+import itertools
+import math
+import threading
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from sublinear import _drive
+from sublinear._drive import LEAST_WORK, Limits, Snapshot, drive
+from sublinear._result import TraceRow, combine, relative_gap
+
+
+class FakeSolver:
+    """Its gap falls by half every epoch: primal 2 + 2^-k, dual 2 - 2^-k after epoch k.
+
+    An epoch reads `rows` rows of `row` values each. `estimate` times the true relative gap is the
+    estimate; `primals` replaces the primal values of the certificates.
+    """
+
+    diverged = False
+
+    def __init__(self, rows=10, row=20_000, estimate=math.inf, primals=(), keeps_best=True):
+        self.rows, self.row, self.estimate, self.keeps_best = rows, row, estimate, keeps_best
+        self.primals = list(primals)
+        self.accesses = self.n_visited = self.n_certificates = 0
+        self.limits = []
+        self.objective = SimpleNamespace(accesses=0)
+        self.w = np.array([1.0, 0.1])
+
+    @property
+    def n_epochs(self):
+        return self.n_visited // self.rows
+
+    @property
+    def work(self):
+        return self.accesses + self.n_visited
+
+    @property
+    def gap(self):
+        return 2 * 0.5**self.n_epochs
+
+    @property
+    def estimated_gap(self):
+        return self.estimate * self.gap / 2 if self.n_epochs else math.inf
+
+    def advance(self, limit):
+        self.limits.append(limit)
+        epoch = self.n_epochs
+        while self.n_epochs == epoch and self.accesses + self.row <= limit:
+            self.accesses += self.row
+            self.n_visited += 1
+            self.w = np.array([1.0, 0.1]) * (1 + self.n_visited)
+
+    def certify(self, rounded):
+        self.objective.accesses += self.rows * self.row
+        self.n_certificates += 1
+        primal = self.primals.pop(0) if self.primals else 2 + self.gap / 2
+        return rounded(self.w), primal, 2 - self.gap / 2
+
+    def model(self):
+        return self.w
+
+    def reset(self):
+        self.w, self.was_reset = np.zeros(2), True
+
+
+def run(solver, limits, **options):
+    model, result, error = drive(solver, limits, **options)
+    assert error is None
+    return model, result
+
+
+def without_seconds(trace):
+    return [row._replace(seconds=0) for row in trace]
+
+
+def test_it_stops_at_the_gap():
+    solver = FakeSolver()
+    model, result = run(solver, Limits(tol=1e-3))
+    assert result.status == "converged"
+    assert result.relative_gap <= 1e-3
+    assert result.gap == result.primal - result.dual
+    assert (result.n_iter, result.accesses) == (solver.n_epochs, solver.accesses)
+    assert result.certificate_accesses == solver.objective.accesses
+    last = result.trace[-1]
+    assert (last.primal, last.dual, last.gap) == (result.primal, result.dual, result.gap)
+    assert (last.n_iter, last.accesses) == (result.n_iter, result.accesses)
+    assert all(relative_gap(row.primal, row.gap) > 1e-3 for row in result.trace[:-1])
+    np.testing.assert_array_equal(model, solver.w)
+
+
+def test_the_trace_rises():
+    _, result = run(FakeSolver(), Limits(tol=1e-6))
+    trace = np.array(result.trace)
+    assert trace.shape[1] == len(TraceRow._fields)
+    for column in ("n_iter", "accesses", "seconds", "dual"):
+        assert (np.diff(trace[:, TraceRow._fields.index(column)]) >= 0).all()
+    assert result.seconds >= result.trace[-1].seconds >= 0
+
+
+@pytest.mark.parametrize("epochs", [1, 2, 7])
+def test_max_epochs(epochs):
+    _, result = run(FakeSolver(), Limits(tol=0, max_epochs=epochs))
+    assert (result.status, result.n_iter) == ("max_iter", epochs)
+    assert result.trace[-1].n_iter == epochs
+    assert result.gap == 2 * 0.5**epochs
+
+
+@pytest.mark.parametrize("budget", [1, 19_999, 20_000, 150_000, 200_000, 1_234_567])
+def test_the_budget_is_never_exceeded(budget):
+    solver = FakeSolver()
+    _, result = run(solver, Limits(tol=0, max_accesses=budget))
+    assert result.status == "max_accesses"
+    assert max(solver.limits) <= budget
+    assert result.accesses == budget - budget % 20_000    # up to the last row that fits
+    assert result.trace[-1].accesses == result.accesses
+    assert math.isfinite(result.primal)
+
+
+def test_convergence_wins_over_a_limit_at_the_same_place():
+    _, result = run(FakeSolver(), Limits(tol=0.13, max_epochs=3))
+    assert result.status == "converged"
+    assert result.n_iter == 3
+
+
+def test_a_row_longer_than_the_first_slice():
+    """Slices grow until a row fits."""
+    solver = FakeSolver(rows=2, row=50 * LEAST_WORK)
+    _, result = run(solver, Limits(tol=1e-2))
+    assert result.status == "converged"
+
+
+def test_rows_without_entries():
+    solver = FakeSolver(row=0)
+    _, result = run(solver, Limits(tol=0, max_epochs=50))
+    assert (result.status, result.n_iter, result.accesses) == ("max_iter", 50, 0)
+
+
+@pytest.mark.parametrize("rows", [10, 1000])
+@pytest.mark.parametrize("estimate", [math.inf, 1e6])
+def test_certificates_become_rare(estimate, rows):
+    """They come on a geometric schedule of the solver's work."""
+    solver = FakeSolver(rows=rows, row=2000, estimate=estimate)
+    _, result = run(solver, Limits(tol=0, max_epochs=500))
+    work = np.array([row.accesses for row in result.trace], dtype=float)
+    assert 3 <= solver.n_certificates == len(work) <= 30
+    assert (np.diff(work)[:-1] >= 0.9 * LEAST_WORK).all()
+    growth = work[1:-1] / work[:-2]
+    late = work[1:-1] > 20 * max(LEAST_WORK, rows * 2000)
+    assert (growth[late] < 4).all()
+    assert (growth[late] > 1.3).all()
+
+
+def test_an_estimate_brings_the_certificate_at_once():
+    """A solver that knows its gap is certified in the epoch after it reached tol."""
+    blind, knowing = FakeSolver(row=100_000), FakeSolver(row=100_000, estimate=1.0)
+    _, late = run(blind, Limits(tol=2**-30))
+    _, early = run(knowing, Limits(tol=2**-30))
+    assert early.status == late.status == "converged"
+    assert early.n_iter <= 31 < late.n_iter
+    assert knowing.n_certificates <= 8
+
+
+def test_an_estimate_that_is_far_off_is_corrected():
+    """Too low by 10^5 it would ask for a certificate in every epoch."""
+    solver = FakeSolver(row=100_000, estimate=1e-5)
+    _, result = run(solver, Limits(tol=2**-40))
+    assert result.status == "converged"
+    assert result.n_iter <= 45
+    assert solver.n_certificates <= 10
+
+
+def test_the_clock_decides_nothing(monkeypatch):
+    """Slow and fast machines get the same trace, only the size of the slices differs."""
+    traces, slices = [], []
+    for seconds in (1e-6, 0.01, 10.0):
+        clock = itertools.count()
+        monkeypatch.setattr(
+            _drive, "time", SimpleNamespace(perf_counter=lambda c=clock, s=seconds: next(c) * s)
+        )
+        solver = FakeSolver(rows=1000, row=5000)
+        _, result = run(solver, Limits(tol=1e-7, max_accesses=10**9))
+        traces.append(without_seconds(result.trace))
+        slices.append(len(solver.limits))
+    assert traces[0] == traces[1] == traces[2]
+    assert slices[0] < slices[2]
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_the_observer_stops_the_run(count):
+    seen = []
+
+    def observe(row, model):
+        seen.append((row, model))
+        return len(seen) == count
+
+    model, result = run(FakeSolver(), Limits(tol=0), observe=observe)
+    assert result.status == "stopped"
+    assert [row for row, _ in seen] == list(result.trace)
+    assert len(seen) == count
+    np.testing.assert_array_equal(seen[-1][1], model)
+    assert result.primal == seen[-1][0].primal
+
+
+def test_stopping_at_the_gap_is_convergence():
+    _, result = run(FakeSolver(), Limits(tol=1.0), observe=lambda row, model: True)
+    assert result.status == "converged"
+
+
+@pytest.mark.parametrize("kind", [ValueError, KeyboardInterrupt, SystemExit])
+def test_errors_of_the_observer_leave_a_result(kind):
+    def observe(row, model):
+        if row.n_iter >= 3:
+            raise kind("enough")
+
+    model, result, error = drive(FakeSolver(), Limits(tol=0), observe=observe)
+    assert isinstance(error, kind)
+    assert result.status == "interrupted"
+    assert result.trace
+    assert result.primal == min(row.primal for row in result.trace)
+    assert np.isfinite(model).all()
+
+
+@pytest.mark.parametrize("call", [1, 2, 5])
+def test_an_interrupt_between_slices(call):
+    """Ctrl-C before or after the first certificate: what there is comes back, with the error."""
+    calls = itertools.count(1)
+
+    def tick(solver):
+        if next(calls) == call:
+            raise KeyboardInterrupt
+
+    solver = FakeSolver()
+    model, result, error = drive(solver, Limits(tol=0), tick=tick)
+    assert isinstance(error, KeyboardInterrupt)
+    assert result.status == "interrupted"
+    assert result.accesses == solver.accesses > 0
+    if result.trace:
+        assert result.gap == pytest.approx(result.primal - result.dual)
+    else:
+        assert math.isnan(result.primal)
+        assert (result.dual, result.gap) == (-math.inf, math.inf)
+        np.testing.assert_array_equal(model, solver.model())
+
+
+def test_an_interrupt_inside_a_certificate():
+    solver = FakeSolver()
+    certify = solver.certify
+
+    def interrupted(rounded):
+        if solver.n_certificates == 2:
+            raise KeyboardInterrupt
+        return certify(rounded)
+
+    solver.certify = interrupted
+    _, result, error = drive(solver, Limits(tol=0))
+    assert isinstance(error, KeyboardInterrupt)
+    assert (result.status, len(result.trace)) == ("interrupted", 2)
+    assert result.primal == result.trace[-1].primal
+
+
+def test_the_stop_event():
+    stop = threading.Event()
+    stop.set()
+    solver = FakeSolver()
+    _, result = run(solver, Limits(tol=0), stop=stop)
+    assert result.status == "interrupted"
+    assert len(solver.limits) == 1
+
+
+def test_tick_sees_every_slice():
+    solver, seen = FakeSolver(), []
+    run(solver, Limits(tol=1e-3), tick=lambda s: seen.append(s.accesses))
+    assert len(seen) == len(solver.limits)
+    assert seen == sorted(seen)
+
+
+def test_without_certificates():
+    solver = FakeSolver()
+    model, result = run(solver, Limits(0, 1, certify=False))
+    assert (result.status, result.n_iter, result.trace) == ("partial_fit", 1, ())
+    assert math.isnan(result.primal)
+    assert solver.n_certificates == 0
+    np.testing.assert_array_equal(model, solver.w)
+
+
+@pytest.mark.parametrize("certify", [True, False])
+def test_the_model_is_rounded_to_the_type_it_is_stored_in(certify):
+    models = []
+    model, _ = run(
+        FakeSolver(), Limits(0, 3, certify=certify), dtype=np.float32,
+        observe=lambda row, model: models.append(model),
+    )  # fmt: skip
+    assert model.dtype == np.float64
+    for each in [model, *models]:
+        np.testing.assert_array_equal(each, each.astype(np.float32))
+    assert bool(models) == certify
+    assert model[1] != 0.1 * 31
+
+
+@pytest.mark.parametrize("keeps_best", [True, False])
+def test_the_best_model_or_the_last(keeps_best):
+    """Dual values are bounds whenever they were found; the best primal is kept if wanted."""
+    solver = FakeSolver(primals=[2.5, 2.1, 2.3, 2.2], keeps_best=keeps_best)
+    models = []
+    model, result = run(
+        solver, Limits(tol=1e-9), observe=lambda row, w: models.append(w) or len(models) == 4
+    )
+    primals = [row.primal for row in result.trace]
+    assert primals == ([2.5, 2.1, 2.1, 2.1] if keeps_best else [2.5, 2.1, 2.3, 2.2])
+    assert result.primal == primals[-1]
+    np.testing.assert_array_equal(model, models[1] if keeps_best else models[3])
+
+
+def test_the_certified_model_is_a_copy():
+    solver = FakeSolver()
+    model, _ = run(solver, Limits(tol=1.0))
+    before = model.copy()
+    solver.w *= 2
+    np.testing.assert_array_equal(model, before)
+
+
+def test_a_gap_is_never_negative():
+    _, result = run(FakeSolver(primals=[1.0]), Limits(tol=0, max_epochs=1))
+    assert result.gap == 0
+
+
+@pytest.mark.parametrize("epochs", [0, 4])
+def test_divergence_ends_the_run(epochs):
+    """With nothing certified before, zero weights are the model."""
+
+    class Diverging(FakeSolver):
+        diverged = property(lambda self: self.n_epochs > epochs)
+
+    solver = Diverging()
+    model, result = run(solver, Limits(tol=0, max_epochs=100))
+    assert result.status == "diverged"
+    assert math.isfinite(result.primal)
+    assert hasattr(solver, "was_reset") == (not model.any())
+
+
+@pytest.mark.parametrize("constant", [0.0, 2.0])
+def test_snapshot_splits_the_model(constant):
+    model = np.array([1.0, 2.0, 3.0])
+    row = TraceRow(4, 100, 0.5, 2.0, 1.0, 1.0)
+    snapshot = Snapshot(*row, class_index=1, _model=model, _constant=constant)
+    assert (snapshot.n_iter, snapshot.accesses, snapshot.gap, snapshot.class_index) == (4, 100, 1, 1)
+    assert snapshot.coef.tolist() == ([1, 2] if constant else [1, 2, 3])
+    assert snapshot.intercept == (6.0 if constant else 0.0)
+    snapshot.coef[:] = 0
+    assert model.all()
+
+
+def test_combined_results():
+    parts = [
+        run(FakeSolver(), limits)[1]
+        for limits in (Limits(1e-3), Limits(0, max_epochs=2), Limits(0, max_accesses=300_000))
+    ]
+    whole = combine(parts, seconds=3.0)
+    assert whole.status == "max_iter"
+    assert whole.n_iter == max(part.n_iter for part in parts)
+    for name in ("primal", "dual", "gap", "accesses", "certificate_accesses"):
+        assert getattr(whole, name) == sum(getattr(part, name) for part in parts)
+    assert whole.parts == tuple(parts)
+    assert (whole.seconds, whole.trace) == (3.0, ())
+
+
+def test_result_shows_itself():
+    _, result = run(FakeSolver(), Limits(tol=1e-3))
+    assert "status='converged'" in repr(result)
+    with pytest.raises(AttributeError):
+        result.gap = 0
