@@ -20,7 +20,9 @@ import numpy as np
 
 
 cdef inline double clip(double value, double low, double high) noexcept nogil:
-    return low if value < low else (high if value > high else value)
+    """In a form that compilers turn into a maximum and a minimum, without branches."""
+    value = value if value > low else low
+    return value if value < high else high
 
 
 cdef class Loss:

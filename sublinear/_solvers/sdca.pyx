@@ -93,7 +93,7 @@ cdef class SDCA:
     cdef Py_ssize_t n_visited
     # the mean of w over the pass, taken every `mean_interval` examples; 0: not kept
     cdef double[::1] mean_sum
-    cdef Py_ssize_t mean_interval, mean_start, mean_count
+    cdef Py_ssize_t mean_interval, next_mean, mean_count
     # sums over the sampled examples of the pass, and the results of the last one
     cdef double sampled_gap, sampled_loss
     cdef double pass_gap, pass_loss
@@ -165,7 +165,8 @@ cdef class SDCA:
     def restart(self, double alpha):
         """Go on from the present duals with another alpha; counts start at 0 again.
 
-        Every dual keeps its value: those at a bound stay there, and w, 1 / alpha in length, follows.
+        Every dual keeps its value: those at a bound stay there, and w, which is proportional to
+        1 / alpha, follows.
         """
         cdef double ratio = self.objective.alpha / alpha
         cdef Py_ssize_t i
@@ -231,8 +232,7 @@ cdef class SDCA:
             self.accesses += x.size
             self.n_visited += 1
             draws.position += 1
-            if self.mean_interval > 0 and draws.position % self.mean_interval == 0 \
-                    and draws.position >= self.mean_start:
+            if draws.position == self.next_mean:
                 self._count_in_mean()
         self._end_pass(draws)
 
@@ -263,7 +263,7 @@ cdef class SDCA:
 
     cdef void _restart_mean(self, Draws* draws) noexcept nogil:
         cdef Py_ssize_t j
-        self.mean_start = draws.count // WARM_UP
+        self.next_mean = draws.count // WARM_UP + 1 if self.mean_interval > 0 else 0
         self.mean_count = 0
         if self.mean_interval > 0:
             for j in range(self.mean_sum.shape[0]):
@@ -274,20 +274,21 @@ cdef class SDCA:
         for j in range(self.mean_sum.shape[0]):
             self.mean_sum[j] += self.weights[j]
         self.mean_count += 1
+        self.next_mean += self.mean_interval
 
     cdef void _end_pass(self, Draws* draws) noexcept nogil:
         """Estimate the gap; collect the examples that are awake in the next pass."""
         cdef double share = SAMPLED / self.objective.total_weight
         cdef Py_ssize_t i, count = 0
+        cdef int asleep
         self.pass_gap = share * self.sampled_gap
         self.pass_loss = share * self.sampled_loss
         self.sampled_gap = self.sampled_loss = 0
-        for i in range(self.rows.count):
-            if self.sleep[i] >> LEVEL_BITS:
-                self.sleep[i] -= 1 << LEVEL_BITS
-            else:
-                draws.items[count] = <uint32_t> i
-                count += 1
+        for i in range(self.rows.count):    # without branches: who sleeps is hard to foresee
+            asleep = self.sleep[i] >> LEVEL_BITS != 0
+            self.sleep[i] -= <uint8_t> (asleep << LEVEL_BITS)
+            draws.items[count] = <uint32_t> i
+            count += 1 - asleep
         draws.n = draws.count = count
         next_chunk(draws)
         self.n_epochs += 1
