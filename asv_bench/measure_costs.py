@@ -20,8 +20,9 @@ from pathlib import Path
 
 import numpy as np
 from figures import add_common_arguments, interleaved_medians, problems, report, seconds_of
-from sublinear._core.matrix import Matrix
 from threadpoolctl import threadpool_limits
+
+from sublinear._core.matrix import Matrix
 
 CHILD = Path(__file__).with_name("one_fit.py")
 OURS = ("SDCAClassifier", "SDCAClassifier, pack=False", "PegasosClassifier")

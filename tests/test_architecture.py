@@ -15,8 +15,9 @@ LAYERS = (
     {"_solvers", "_result", "_validation", "_files", "_version"},
     {"_drive", "_readers", "_show_versions"},
     {"_callbacks", "datasets"},
-    {"linear", "kernel", "geometry", "games", "streaming", "theory"},
-    {"distributed", "_model_file"},
+    {"_linear_model", "theory"},
+    {"linear", "kernel", "geometry", "games", "streaming"},
+    {"distributed", "paths", "_model_file"},
     {"__init__"},
     {"_compare", "_compare_report"},
     {"cli"},
@@ -73,9 +74,15 @@ def test_the_reader_finds_every_form_of_import(tmp_path):
         "    Line,\n    add,\n)\n    from sublinear._core import order  # late\nimport sublinear\n"
     )
     assert imported(source) == {
-        "math", "numpy", "scipy.sparse", "sublinear._readers", "sublinear.Result",
-        "sublinear._core.line", "sublinear._core.order", "sublinear",
-    }  # fmt: skip
+        "math",
+        "numpy",
+        "scipy.sparse",
+        "sublinear._readers",
+        "sublinear.Result",
+        "sublinear._core.line",
+        "sublinear._core.order",
+        "sublinear",
+    }
 
 
 def test_every_source_has_a_layer():

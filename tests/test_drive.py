@@ -27,7 +27,12 @@ class FakeSolver:
         self.primals = list(primals)
         self.accesses = self.n_visited = self.n_certificates = 0
         self.limits = []
-        self.objective = SimpleNamespace(accesses=0)
+        self.objective = SimpleNamespace(
+            accesses=0,
+            matrix=SimpleNamespace(n_weights=2),
+            primal=lambda w: 2.4,
+            dual_of_zeros=lambda: 0.0,
+        )
         self.w = np.array([1.0, 0.1])
 
     @property
@@ -62,9 +67,6 @@ class FakeSolver:
 
     def model(self):
         return self.w
-
-    def reset(self):
-        self.w, self.was_reset = np.zeros(2), True
 
 
 def run(solver, limits, **options):
@@ -115,7 +117,7 @@ def test_the_budget_is_never_exceeded(budget):
     _, result = run(solver, Limits(tol=0, max_accesses=budget))
     assert result.status == "max_accesses"
     assert max(solver.limits) <= budget
-    assert result.accesses == budget - budget % 20_000    # up to the last row that fits
+    assert result.accesses == budget - budget % 20_000  # up to the last row that fits
     assert result.trace[-1].accesses == result.accesses
     assert math.isfinite(result.primal)
 
@@ -291,9 +293,11 @@ def test_without_certificates():
 def test_the_model_is_rounded_to_the_type_it_is_stored_in(certify):
     models = []
     model, _ = run(
-        FakeSolver(), Limits(0, 3, certify=certify), dtype=np.float32,
+        FakeSolver(),
+        Limits(0, 3, certify=certify),
+        dtype=np.float32,
         observe=lambda row, model: models.append(model),
-    )  # fmt: skip
+    )
     assert model.dtype == np.float64
     for each in [model, *models]:
         np.testing.assert_array_equal(each, each.astype(np.float32))
@@ -328,18 +332,23 @@ def test_a_gap_is_never_negative():
     assert result.gap == 0
 
 
-@pytest.mark.parametrize("epochs", [0, 4])
+@pytest.mark.parametrize("epochs", [0, 1, 4])
 def test_divergence_ends_the_run(epochs):
-    """With nothing certified before, zero weights are the model."""
+    """Zero weights, of objective 2.4, are the model unless a certified one is better."""
 
     class Diverging(FakeSolver):
         diverged = property(lambda self: self.n_epochs > epochs)
 
-    solver = Diverging()
-    model, result = run(solver, Limits(tol=0, max_epochs=100))
-    assert result.status == "diverged"
-    assert math.isfinite(result.primal)
-    assert hasattr(solver, "was_reset") == (not model.any())
+        def certify(self, rounded):
+            model, primal, dual = super().certify(rounded)
+            return model, math.inf if self.diverged else primal, dual
+
+    model, result = run(Diverging(), Limits(tol=0, max_epochs=100))
+    assert (result.status, result.n_iter) == ("diverged", epochs + 1)
+    before = [row.primal for row in result.trace if row.n_iter <= epochs]
+    assert result.primal == min([2.4, *before])
+    assert model.any() == (result.primal < 2.4)
+    assert result.gap == result.primal - result.dual
 
 
 @pytest.mark.parametrize("constant", [0.0, 2.0])
@@ -347,7 +356,12 @@ def test_snapshot_splits_the_model(constant):
     model = np.array([1.0, 2.0, 3.0])
     row = TraceRow(4, 100, 0.5, 2.0, 1.0, 1.0)
     snapshot = Snapshot(*row, class_index=1, _model=model, _constant=constant)
-    assert (snapshot.n_iter, snapshot.accesses, snapshot.gap, snapshot.class_index) == (4, 100, 1, 1)
+    assert (snapshot.n_iter, snapshot.accesses, snapshot.gap, snapshot.class_index) == (
+        4,
+        100,
+        1,
+        1,
+    )
     assert snapshot.coef.tolist() == ([1, 2] if constant else [1, 2, 3])
     assert snapshot.intercept == (6.0 if constant else 0.0)
     snapshot.coef[:] = 0

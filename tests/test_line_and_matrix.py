@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from scipy import sparse
 
+from sublinear._core.losses import Squared
 from sublinear._core.matrix import Matrix
 from sublinear._core.objective import Objective
-from sublinear._core.losses import Squared
 
 VALUE_TYPES = (np.float32, np.float64)
 INDEX_TYPES = (np.int32, np.int64)
@@ -191,9 +191,9 @@ def test_read_only_input(store):
 @pytest.mark.parametrize("values", VALUE_TYPES)
 @pytest.mark.parametrize("kind", ["dense", "sparse"])
 def test_memory_mapped_input(kind, values, tmp_path):
-    X = example()
+    X, count = example(), itertools.count()
 
-    def mapped(array, count=itertools.count()):
+    def mapped(array):
         path = tmp_path / f"{next(count)}.npy"
         np.save(path, array)
         return np.load(path, mmap_mode="r")

@@ -1,11 +1,12 @@
 """Every registered loss: derivative, conjugate and dual step held against their definitions."""
 
-import inspect
+import itertools
 
 import numpy as np
 import pytest
 from reference.losses import LOSSES as ORACLES
-from scipy.optimize import minimize_scalar
+from scipy.optimize import brentq, minimize_scalar
+from scipy.special import expit
 
 from sublinear._core.losses import MARGIN_LOSSES, REGRESSION_LOSSES
 
@@ -17,10 +18,9 @@ MARGINS = np.concatenate([np.linspace(-4, 4, 41), [-1.0, 0.0, 1.0]])
 def variants():
     """Yield (name, arguments) of every loss with several values of its parameters."""
     for name, entry in REGISTRY.items():
-        if not entry.parameters:
-            yield name, ()
-        for value in PARAMETERS.get("".join(entry.parameters), ()):
-            yield name, (value,)
+        choices = (PARAMETERS.get(parameter, ()) for parameter in entry.parameters)
+        for arguments in itertools.product(*choices):
+            yield name, arguments
 
 
 VARIANTS = list(variants())
@@ -64,10 +64,6 @@ def test_every_registered_loss_is_tested():
     assert {name for name, _ in VARIANTS} == REGISTRY.keys()
     for name, entry in REGISTRY.items():
         assert set(entry.parameters) <= PARAMETERS.keys(), f"give PARAMETERS values for {name}"
-        signature = inspect.signature(entry.loss.__init__)
-        assert list(signature.parameters)[1 : 1 + len(entry.parameters)] in (
-            list(entry.parameters), ["args", "kwargs"][: len(entry.parameters)],
-        )  # fmt: skip
 
 
 def test_the_oracle_says_the_same(case):
@@ -141,8 +137,10 @@ def test_conjugate_is_the_supremum(case):
     for a, y in zip(case.a[::5], case.y[::5], strict=True):
         best = minimize_scalar(
             lambda z, a=a, y=y: a * z + case.loss.values([z], [y])[0],
-            bounds=(-60, 60), method="bounded", options={"xatol": 1e-10, "maxiter": 2000},
-        )  # fmt: skip
+            bounds=(-60, 60),
+            method="bounded",
+            options={"xatol": 1e-10, "maxiter": 2000},
+        )
         assert case.loss.conjugates([a], [y])[0] == pytest.approx(-best.fun, abs=1e-7)
 
 
@@ -165,8 +163,10 @@ def test_dual_step_is_the_maximiser(case, q):
         low, high = case.nearest(a - 1e3, y), case.nearest(a + 1e3, y)
         best = minimize_scalar(
             lambda new, a=a, z=z, y=y: -case.dual_objective(new, a, z, y, q),
-            bounds=(low, high), method="bounded", options={"xatol": 1e-10, "maxiter": 2000},
-        )  # fmt: skip
+            bounds=(low, high),
+            method="bounded",
+            options={"xatol": 1e-10, "maxiter": 2000},
+        )
         reached = case.dual_objective(step, a, z, y, q)
         assert reached >= -best.fun - 1e-9 * (1 + abs(best.fun))
         assert reached >= case.dual_objective(a, a, z, y, q) - 1e-12
@@ -212,13 +212,13 @@ def test_logistic_at_extreme_margins(margin):
                 assert 0 <= y * step <= 1
 
 
-@pytest.mark.parametrize("q", np.logspace(-8, 8, 9))
+@pytest.mark.parametrize("q", np.logspace(-6, 8, 15))
 @pytest.mark.parametrize("b", [0.0, 1e-12, 0.3, 1 - 1e-9, 1.0])
 def test_logistic_dual_step_is_stationary(q, b):
-    """log(b' / (1 - b')) + m + q (b' - b) = 0, also where b' is tiny."""
+    """With u = log(b' / (1 - b')): u + m + q (b' - b) = 0, also where b' is tiny."""
     loss = MARGIN_LOSSES["logistic"].loss()
-    for margin in (-30.0, -3.0, 0.0, 0.5, 8.0, 30.0, 200.0):
-        (new,) = loss.dual_steps([b], [margin], [1.0], [q])
-        if 1e-300 < new < 1 - 1e-6:
-            residual = np.log(new) - np.log1p(-new) + margin + q * (new - b)
-            assert abs(residual) <= 1e-9 * (1 + abs(margin) + q)
+    for m in (-200.0, -30.0, -8.0, -3.0, -0.5, 0.0, 0.5, 3.0, 8.0, 30.0, 200.0):
+        ends = -m - q * (1 - b) - 1e-9, -m + q * b + 1e-9
+        u = brentq(lambda u, m=m: u + m + q * (expit(u) - b), *ends, xtol=1e-14, maxiter=1000)
+        (new,) = loss.dual_steps([b], [m], [1.0], [q])
+        assert new == pytest.approx(expit(u), rel=1e-9, abs=1e-13)

@@ -84,9 +84,13 @@ def run_epochs(solver, count):
 
 def compare_steps(problem, n_steps, *, size, sampling, projection, average):
     solver = Pegasos(
-        problem.objective(), bits(), sampling=sampling, batch_size=size, projection=projection,
+        problem.objective(),
+        bits(),
+        sampling=sampling,
+        batch_size=size,
+        projection=projection,
         average=average,
-    )  # fmt: skip
+    )
     n = len(problem.y)
     drawn, shown = itertools.tee(batches(n, sampling, size))
     radius = problem.radius() if projection else np.inf
@@ -147,9 +151,13 @@ def test_slices_change_nothing(sampling, average):
 
     def make():
         return Pegasos(
-            problem.objective(), bits(), sampling=sampling, batch_size=7, average=average,
+            problem.objective(),
+            bits(),
+            sampling=sampling,
+            batch_size=7,
+            average=average,
             projection=True,
-        )  # fmt: skip
+        )
 
     whole, sliced = run_epochs(make(), 4), make()
     random, limit = np.random.default_rng(0), 0
@@ -203,11 +211,15 @@ def test_bound_of_theorem_1(projection, size):
     c = (np.sqrt(problem.alpha) + 1) ** 2 if projection else 4
     solvers = [
         Pegasos(
-            problem.objective(), bits(seed), sampling="replacement", batch_size=size,
-            projection=projection, average="mean",
+            problem.objective(),
+            bits(seed),
+            sampling="replacement",
+            batch_size=size,
+            projection=projection,
+            average="mean",
         )
         for seed in range(20)
-    ]  # fmt: skip
+    ]
     for _ in range(12):
         excess = [problem.primal(run_epochs(solver, 1).model()) - best for solver in solvers]
         T = solvers[0].n_steps
@@ -237,8 +249,10 @@ def test_whole_epochs_leave_feasible_duals(name, size, weighted, projection):
         np.testing.assert_array_equal(REGISTRY[name].loss().nearest_duals(duals, problem.y), duals)
         np.testing.assert_allclose(
             values.weights_of_dual(problem.X, problem.alpha, duals, problem.weights),
-            solver.weight_vector.to_array(), rtol=1e-9, atol=1e-12,
-        )  # fmt: skip
+            solver.weight_vector.to_array(),
+            rtol=1e-9,
+            atol=1e-12,
+        )
 
 
 @pytest.mark.parametrize("sampling", SAMPLINGS)
@@ -248,9 +262,13 @@ def test_certificates_are_bounds_at_any_time(sampling, average, projection):
     problem = Problem(n_rows=40, weighted=True)
     best = problem.optimum()
     solver = Pegasos(
-        problem.objective(), bits(), sampling=sampling, batch_size=3, average=average,
+        problem.objective(),
+        bits(),
+        sampling=sampling,
+        batch_size=3,
+        average=average,
         projection=projection,
-    )  # fmt: skip
+    )
     for limit in range(20, 3000, 61):
         solver.advance(limit)
         model, primal, dual = solver.certify(lambda w: w.astype(np.float32).astype(float))
@@ -269,9 +287,12 @@ def test_resume_continues(average, projection, epochs):
 
     def make(random):
         return Pegasos(
-            problem.objective(), random, sampling="replacement", average=average,
+            problem.objective(),
+            random,
+            sampling="replacement",
+            average=average,
             projection=projection,
-        )  # fmt: skip
+        )
 
     # after whole epochs of independent draws nothing drawn is left over
     random, same = bits(1), bits(2)

@@ -105,12 +105,11 @@ def test_step_by_step(name, weighted, pack):
     problem = Problem(name, weighted=weighted)
     solver = SDCA(problem.objective(), bits(), None, pack)
     sizes = (problem.X != 0).sum(axis=1)
-    accesses = visited = 0
-    for i, w, duals, passes in problem.steps():
+    accesses = 0
+    for visited, (i, w, duals, passes) in enumerate(problem.steps(), start=1):
         if passes == 9:
             break
         accesses += sizes[i]
-        visited += 1
         advance_to(solver, accesses)
         np.testing.assert_allclose(solver.w, w, rtol=1e-9, atol=1e-11)
         np.testing.assert_allclose(solver.duals(), duals, rtol=1e-9, atol=1e-11)

@@ -139,7 +139,7 @@ def test_average_of_a_strongly_shrinking_vector():
         vector.add_row(matrix, k % 5, 1.0)
         vector.count_in_average()
         iterates.append(vector.to_array())
-    np.testing.assert_allclose(vector.average(), np.mean(iterates, axis=0), rtol=1e-9)
+    np.testing.assert_allclose(vector.average(), np.mean(iterates, axis=0), atol=1e-9)
 
 
 def test_set_average_continues_a_sum():

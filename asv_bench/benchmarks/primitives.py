@@ -3,6 +3,7 @@
 import timeit
 
 import numpy as np
+
 from sublinear._core.matrix import Matrix
 
 from .problems import make_dense, make_sparse

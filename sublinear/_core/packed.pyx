@@ -5,6 +5,7 @@ order then waits for one place in memory instead of five. Costs 8 bytes per stor
 row. Values that float32 cannot hold are rounded; `exact` tells whether there were any, and
 certificates are computed from the matrix itself.
 """
+from cython.parallel cimport prange
 from libc.stdint cimport int32_t, int64_t
 cimport numpy as cnp
 
@@ -14,7 +15,7 @@ import numpy as np
 
 from sublinear._core.line cimport (
     PACKED, RECORD_HEADER, SPARSE_FLOAT32_INT32, SPARSE_FLOAT64_INT32, SPARSE_FLOAT64_INT64, Line,
-    Lines, index_t, line_at, line_size, real_t,
+    Lines, has_int32, index_t, line_at, real_t, value_bytes,
 )
 from sublinear._core.matrix cimport Matrix
 
@@ -51,22 +52,30 @@ cdef inline bint copy_line(const Line* x, float* values, int* indices) noexcept 
         <const float*> x.values, <const int64_t*> x.indices, x.size, values, indices)
 
 
-cdef bint copy_rows(
-    const Lines* rows, PackedRows packed, const double[::1] targets
-) noexcept nogil:
-    """Fill the records; tells whether no value was rounded."""
-    cdef bint exact = True
-    cdef Py_ssize_t i
-    cdef Line x, copy
-    cdef Record* record
-    for i in range(rows.count):
-        record = record_at(packed, i)
-        record.dual = record.curvature = 0
-        record.target = targets[i]
-        x = line_at(rows, i)
-        copy = line_at(&packed.rows, i)
-        exact &= copy_line(&x, <float*> copy.values, <int*> copy.indices)
-    return exact
+cdef Line part_of(const Line* x, Py_ssize_t low, Py_ssize_t high) noexcept nogil:
+    """The entries of a sparse line in the columns [low, high)."""
+    cdef Line part = x[0]
+    cdef Py_ssize_t start = lower_bound(x, low)
+    part.size = lower_bound(x, high) - start
+    part.values += start * value_bytes(x.storage)
+    part.indices += start * (4 if has_int32(x.storage) else 8)
+    return part
+
+
+cdef Py_ssize_t lower_bound(const Line* x, Py_ssize_t column) noexcept nogil:
+    """How many entries come before the column."""
+    cdef Py_ssize_t low = 0, high = x.size, middle, found
+    while low < high:
+        middle = (low + high) // 2
+        if has_int32(x.storage):
+            found = (<const int32_t*> x.indices)[middle]
+        else:
+            found = (<const int64_t*> x.indices)[middle]
+        if found < column:
+            low = middle + 1
+        else:
+            high = middle
+    return low
 
 
 def packing_pays(Matrix matrix):
@@ -107,6 +116,10 @@ cdef class PackedRows:
     matrix : Matrix
         Sparse, with fewer than 2**31 columns.
     targets : ndarray of shape (n_rows,), float64
+    columns : tuple of int, default=None
+        (low, high): leave out the columns not in [low, high), and the constant one unless low is
+        0. None means all.
+    n_threads : int, default=1
 
     Attributes
     ----------
@@ -114,14 +127,20 @@ cdef class PackedRows:
         True if no value was rounded.
     """
 
-    def __cinit__(self, Matrix matrix, const double[::1] targets):
-        cdef Py_ssize_t n = matrix.n_rows, i
-        cdef const Lines* rows = &matrix.rows
+    def __cinit__(self, Matrix matrix, const double[::1] targets, columns=None, int n_threads=1):
+        cdef Py_ssize_t n = matrix.n_rows, low = 0, high = matrix.n_columns, i, n_rounded = 0
+        cdef bint partial = columns is not None
+        cdef Line x
+        if partial:
+            low, high = columns
         self.offsets = np.empty(n + 1, dtype=np.int64)
         cdef int64_t[::1] offsets = self.offsets
         offsets[0] = 0
         for i in range(n):
-            offsets[i + 1] = offsets[i] + RECORD_HEADER + 8 * line_size(rows, i)
+            x = line_at(&matrix.rows, i)
+            if partial:
+                x = part_of(&x, low, high)
+            offsets[i + 1] = offsets[i] + RECORD_HEADER + 8 * x.size
         self.buffer = np.empty(offsets[n] // 8)
         self.records = <char*> cnp.PyArray_DATA(self.buffer)
         self.offset = <const long long*> &offsets[0]
@@ -131,5 +150,23 @@ cdef class PackedRows:
         self.rows.values = self.records
         self.rows.indices = NULL
         self.rows.offsets = <const char*> &offsets[0]
-        with nogil:
-            self.exact = copy_rows(rows, self, targets)
+        if low > 0:
+            self.rows.constant = 0
+        for i in prange(n, nogil=True, schedule="static", num_threads=n_threads):
+            n_rounded += not copy_row(&matrix.rows, i, low, high, self, targets[i])
+        self.exact = n_rounded == 0
+
+
+cdef bint copy_row(
+    const Lines* rows, Py_ssize_t i, Py_ssize_t low, Py_ssize_t high, PackedRows packed,
+    double target
+) noexcept nogil:
+    """Fill a record; tells whether no value was rounded."""
+    cdef Record* record = record_at(packed, i)
+    cdef Line x = line_at(rows, i)
+    cdef Line copy = line_at(&packed.rows, i)
+    record.dual = record.curvature = 0
+    record.target = target
+    if copy.size < x.size:
+        x = part_of(&x, low, high)
+    return copy_line(&x, <float*> copy.values, <int*> copy.indices)

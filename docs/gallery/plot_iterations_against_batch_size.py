@@ -1,0 +1,102 @@
+"""Iterations to a primal suboptimality of 1e-3 against the batch size, beside beta_b / b.
+
+Takac, Bijral, Richtarik, Srebro (2013), Figure 1. A method that does not get there within a data
+set's limit on epochs is marked by an open triangle at the limit: it needs more iterations than
+that. Larger batches of that method, which need more epochs still, are then left out.
+"""
+
+import time
+
+import matplotlib.pyplot as plt
+from common import COLORS, LABELS, MARKERS, METHODS, command_line, growing, problem, write
+
+TARGET = 1e-3
+LARGEST_BATCH = 2**14
+# an epoch is n examples, whatever the batch size
+LIMITS = {"covtype": 300, "news20": 800, "news20-uni": 2000}
+FIRST_LOOK = 1 / 100  # of an epoch
+
+
+def batch_sizes(n_rows):
+    """Powers of 4 up to 2^14 and the number of rows; that number if it comes first."""
+    sizes = [4**k for k in range(8) if 4**k <= min(n_rows, LARGEST_BATCH)]
+    return sizes if sizes[-1] * 4 <= n_rows or sizes[-1] == LARGEST_BATCH else [*sizes, n_rows]
+
+
+def iterations_needed(problem, method, batch_size, max_epochs):
+    """Return (iterations, whether they reached the target)."""
+    solver = problem.solver(method, batch_size)
+    limit = max(1, max_epochs * problem.n_rows // batch_size)
+    for steps in growing(max(1, FIRST_LOOK * problem.n_rows / batch_size)):
+        problem.advance(solver, batch_size, min(steps, limit))
+        primal = problem.objective.primal(problem.model(solver))
+        if primal - problem.reference.primal <= TARGET:
+            return solver.n_steps, True
+        if steps >= limit:
+            return solver.n_steps, False
+
+
+def measure(problem):
+    """Return {method: [(batch size, iterations, reached), ..]}."""
+    curves = {}
+    for method in METHODS:
+        curves[method] = []
+        for batch_size in batch_sizes(problem.n_rows):
+            started = time.perf_counter()
+            needed = iterations_needed(problem, method, batch_size, LIMITS[problem.name])
+            curves[method].append((batch_size, *needed))
+            seconds = time.perf_counter() - started
+            print(problem.name, method, batch_size, *needed, f"{seconds:.1f} s", flush=True)
+            if not needed[1]:
+                break
+    return curves
+
+
+def draw(axes, problem, curves):
+    for method, points in curves.items():
+        style = {"color": COLORS[method], "marker": MARKERS[method], "markersize": 5}
+        reached = [(b, count) for b, count, found in points if found]
+        axes.loglog(*zip(*reached, strict=True), label=LABELS[method], **style)
+        for b, count, found in points:
+            if not found:
+                line = [reached[-1], (b, count)] if reached else [(b, count)]
+                axes.loglog(*zip(*line, strict=True), ":", color=COLORS[method])
+                style = {"color": COLORS[method], "markerfacecolor": "white"}
+                axes.loglog(b, count, "^", markersize=9, zorder=3, **style)
+    sizes = batch_sizes(problem.n_rows)
+    right = axes.twinx()
+    ratios = [problem.beta(b) / b for b in sizes]
+    right.loglog(sizes, ratios, "--", color="0.45", linewidth=1.2)
+    right.set_ylabel(r"$\beta_b / b$  (dashed)", color="0.35")
+    right.tick_params(axis="y", colors="0.35")
+    right.set_ylim(min(ratios) / 2, 2)
+    axes.axvline(1 / problem.sigma_squared, color="0.8", linewidth=1, zorder=0)
+    axes.set_xscale("log", base=2)
+    axes.set_title(f"{problem.label}\n$\\lambda$ = {problem.alpha:g}", fontsize=10)
+    axes.set_xlabel("batch size $b$")
+    axes.grid(alpha=0.25)
+
+
+def main():
+    arguments = command_line(__doc__.splitlines()[0])
+    numbers = {"target": TARGET, "epoch_limits": LIMITS, "problems": {}}
+    figure, panels = plt.subplots(1, len(LIMITS), figsize=(15, 4.6), layout="constrained")
+    for axes, name in zip(panels, LIMITS, strict=True):
+        case = problem(name)
+        curves = measure(case)
+        draw(axes, case, curves)
+        ratios = {b: case.beta(b) / b for b in batch_sizes(case.n_rows)}
+        numbers["problems"][name] = {
+            **case.description(),
+            "beta_over_b": ratios,
+            "iterations": curves,
+        }
+    panels[0].set_ylabel(f"iterations to a primal suboptimality of {TARGET:g}")
+    panels[0].plot([], [], "^", color="0.4", markerfacecolor="white", label="more than this")
+    panels[0].plot([], [], color="0.8", label=r"$b = 1 / \sigma^2$")
+    panels[0].legend(fontsize=8)
+    write(figure, numbers, arguments.output, "iterations_against_batch_size")
+
+
+if __name__ == "__main__":
+    main()

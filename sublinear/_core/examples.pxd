@@ -1,0 +1,80 @@
+"""What dual coordinate ascent keeps of every example: dual, curvature, how long it sleeps."""
+from libc.stdint cimport uint8_t, uint32_t
+
+from sublinear._core.line cimport LINE_AHEAD, Lines
+from sublinear._core.losses cimport Loss
+from sublinear._core.objective cimport Objective
+from sublinear._core.packed cimport PackedRows, Record, record_at
+from sublinear._core.portable cimport prefetch
+
+cdef enum:
+    LEVEL_BITS = 3        # of a byte of `sleep`: the level; the rest counts the passes to sleep
+    LAST_LEVEL = 5        # 2^5 - 1 passes
+    SAMPLED = 8           # one example in so many enters the estimate of the gap
+
+cdef struct Example:
+    double dual
+    double curvature      # s_i |x_i|^2 / (alpha W)
+
+# Sums over the sampled examples of a pass.
+cdef struct Sample:
+    double gap
+    double loss
+
+
+cdef class Examples:
+    cdef readonly Objective objective
+    cdef readonly PackedRows packed        # None: rows are those of the matrix
+    cdef readonly double longest_row       # the largest |x_i|^2
+    cdef Lines* rows
+    cdef object array
+    cdef Example* example
+    cdef Loss loss
+    cdef uint8_t[::1] sleep
+
+    cdef inline Example* at(self, Py_ssize_t i) noexcept nogil:
+        if self.example == NULL:
+            return <Example*> record_at(self.packed, i)    # a Record begins like an Example
+        return &self.example[i]
+
+    cdef inline double target(self, const Example* example, Py_ssize_t i) noexcept nogil:
+        if self.example == NULL:
+            return (<const Record*> example).target
+        return self.objective.targets[i]
+
+    cdef inline void prefetch_state(
+        self, const uint32_t* draws, Py_ssize_t position, Py_ssize_t ready
+    ) noexcept nogil:
+        """Ask for what lies apart from the rows, LINE_AHEAD draws after `position`."""
+        if self.example != NULL and position + LINE_AHEAD < ready:
+            prefetch(&self.example[draws[position + LINE_AHEAD]])
+            prefetch(&self.objective.targets[draws[position + LINE_AHEAD]])
+
+    cdef inline void fall_asleep(self, uint8_t* sleep) noexcept nogil:
+        """The dual did not move: skip 2^level - 1 passes, one level more each time."""
+        cdef int level = sleep[0]
+        sleep[0] = <uint8_t> (min(level + 1, LAST_LEVEL) | (((1 << level) - 1) << LEVEL_BITS))
+
+    cdef inline void sample(
+        self, Sample* sums, Py_ssize_t i, double dual, double prediction, double target
+    ) noexcept nogil:
+        """Count an example's term of the gap, l(z) + l*(-a) + a z."""
+        cdef double weight = self.objective.weight(i)
+        cdef double loss = self.loss.value(prediction, target)
+        sums.loss += weight * loss
+        sums.gap += weight * (loss + self.loss.conjugate(dual, target) + dual * prediction)
+
+
+cdef Py_ssize_t collect_awake(
+    uint8_t* sleep, Py_ssize_t count, uint32_t* items, uint32_t first, uint32_t step) noexcept nogil
+
+
+# The mean of w over a pass, its beginning left out.
+cdef class PassMean:
+    cdef Py_ssize_t interval      # examples between two w that count; 0: no mean is kept
+    cdef Py_ssize_t next          # the position in the pass of the next one
+    cdef Py_ssize_t count
+    cdef double[::1] total
+
+    cdef void restart(self, Py_ssize_t pass_length) noexcept nogil
+    cdef void add(self, const double* w) noexcept nogil

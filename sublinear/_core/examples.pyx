@@ -1,0 +1,149 @@
+"""The state of dual coordinate ascent, apart from w."""
+import numpy as np
+
+from sublinear._core.line cimport Line, line_at, squared_norm
+
+cdef enum:
+    MEANS_PER_PASS = 256  # the mean of w is kept where it can take so many of them into account
+    WARM_UP = 16          # it leaves out those of the first of so many parts of the pass
+
+EXAMPLE = np.dtype([("dual", "f8"), ("curvature", "f8")])
+
+
+cdef class Examples:
+    """Duals, curvatures and sleep of the examples of an objective.
+
+    Parameters
+    ----------
+    objective : Objective
+    duals : ndarray of shape (n_rows,), float64, default=None
+        Where to start; moved into the loss's domain. None means zeros.
+    pack : bool, default=False
+        Keep them in a packed copy of the rows (see PackedRows), which must be sparse.
+    columns : tuple of int, default=None
+        Of a packed copy: the range of columns that it holds. None means all.
+    """
+
+    def __cinit__(self, Objective objective, duals=None, bint pack=False, columns=None):
+        cdef Example[::1] view
+        cdef Py_ssize_t n = objective.matrix.n_rows
+        self.objective = objective
+        self.loss = objective.loss
+        self.rows = &objective.matrix.rows
+        self.sleep = np.zeros(n, dtype=np.uint8)
+        if pack:
+            self.packed = PackedRows(
+                objective.matrix, objective.targets_array, columns, objective.n_threads)
+            self.rows = &self.packed.rows
+        else:
+            self.array = np.zeros(n, dtype=EXAMPLE)
+            view = self.array
+            self.example = &view[0]
+        self._start(duals)
+
+    def _start(self, duals):
+        cdef const double[:] start = duals
+        cdef Py_ssize_t i
+        cdef double square, largest = 0
+        cdef Line x
+        cdef Example* example
+        with nogil:
+            for i in range(self.rows.count):
+                x = line_at(&self.objective.matrix.rows, i)
+                square = squared_norm(&x)
+                self.longest_row = max(self.longest_row, square)
+                example = self.at(i)
+                example.curvature = self.objective.curvature(i, square)
+                largest = max(largest, example.curvature)
+                if start is not None:
+                    example.dual = self.loss.nearest_dual(start[i], self.objective.targets[i])
+        self.objective.check_curvature(largest)
+
+    def rescale(self, double ratio):
+        """Multiply the curvatures, wake everybody up."""
+        cdef Py_ssize_t i
+        for i in range(self.rows.count):
+            self.at(i).curvature *= ratio
+        self.sleep[:] = 0
+
+    def duals(self):
+        """Return the duals as an array of its own (float64)."""
+        if self.packed is None:
+            return self.array["dual"].copy()
+        result = np.empty(self.rows.count)
+        cdef double[::1] duals = result
+        cdef Py_ssize_t i
+        with nogil:
+            for i in range(duals.shape[0]):
+                duals[i] = self.at(i).dual
+        return result
+
+    def certificate(self, w, models):
+        """Return the primal values of the models and the dual value of the duals (see Objective).
+
+        Parameters
+        ----------
+        w : ndarray of shape (n_weights,), float64
+            w(duals), as the solver keeps it.
+        models : list of ndarrays like w
+        """
+        objective = self.objective
+        if objective.free_constant:
+            duals = self.duals()
+            objective.balance(duals)
+            balanced = objective.weights_of_dual(duals)
+            balanced[objective.matrix.n_columns] = 0
+            return objective.certificate(balanced, duals, models)
+        duals = self.array["dual"] if self.packed is None else self.duals()
+        rounding = 0.0
+        if self.packed is not None and not self.packed.exact:
+            rounding = 2.0**-24 * np.sqrt(self.longest_row)
+        return objective.certificate(w, duals, models, rounding)
+
+
+cdef Py_ssize_t collect_awake(
+    uint8_t* sleep, Py_ssize_t count, uint32_t* items, uint32_t first, uint32_t step
+) noexcept nogil:
+    """items <- first + k step for the k that are awake in the next pass; returns their number."""
+    cdef Py_ssize_t k, n_awake = 0
+    cdef int asleep
+    for k in range(count):    # without branches: who sleeps is hard to foresee
+        asleep = sleep[k] >> LEVEL_BITS != 0
+        sleep[k] -= <uint8_t> (asleep << LEVEL_BITS)
+        items[n_awake] = first + <uint32_t> k * step
+        n_awake += 1 - asleep
+    return n_awake
+
+
+cdef class PassMean:
+    """The mean of w over a pass, kept where its additions do not slow the pass down.
+
+    Parameters
+    ----------
+    matrix : Matrix
+    """
+
+    def __cinit__(self, matrix):
+        interval = max(1, 4 * matrix.n_weights * matrix.n_rows // max(1, matrix.n_stored))
+        if interval * MEANS_PER_PASS <= matrix.n_rows:
+            self.interval = interval
+            self.total = np.zeros(matrix.n_weights)
+
+    cdef void restart(self, Py_ssize_t pass_length) noexcept nogil:
+        cdef Py_ssize_t j
+        self.count = 0
+        self.next = pass_length // WARM_UP + 1 if self.interval > 0 else 0
+        if self.interval > 0:
+            for j in range(self.total.shape[0]):
+                self.total[j] = 0
+
+    cdef void add(self, const double* w) noexcept nogil:
+        cdef Py_ssize_t j
+        for j in range(self.total.shape[0]):
+            self.total[j] += w[j]
+        self.count += 1
+        self.next += self.interval
+
+    def models(self):
+        """Return the mean in a list, or an empty list."""
+        return [np.asarray(self.total) / self.count] if self.count > 0 else []
