@@ -110,7 +110,7 @@ def drive(solver, limits, *, observe=no_observer, tick=None, stop=None, dtype=np
         for _ in run.slices():
             if tick is not None:
                 tick(solver)
-            if stop is not None and stop.is_set():
+            if run.status is None and stop is not None and stop.is_set():
                 run.status = "interrupted"
                 break
     except BaseException as error:

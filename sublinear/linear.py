@@ -21,7 +21,7 @@ from sublinear._linear_model import LinearClassifier, LinearModel, with_common_p
 from sublinear._solvers.minibatch_sdca import AVERAGES as DUAL_AVERAGES
 from sublinear._solvers.minibatch_sdca import RULES, MiniBatchSDCA
 from sublinear._solvers.pegasos import AVERAGES, Pegasos
-from sublinear._solvers.sdca import SDCA
+from sublinear._solvers.sdca import SDCA, thread_schedule
 from sublinear._validation import (
     check_batch_size,
     check_choice,
@@ -42,8 +42,7 @@ class _DualModel(LinearModel):
     def _make_solver(self, objective, random, k):
         duals = self._starting_duals(objective, k)
         if self.batch_size == 1:
-            pack = packing_pays(objective.matrix) if self.pack == "auto" else self.pack
-            return SDCA(objective, random, duals, pack)
+            return self._make_sdca(objective, random, duals)
         n_rows = objective.matrix.n_rows
         check_batch_size(self.batch_size, n_rows)
         return MiniBatchSDCA(
@@ -56,6 +55,19 @@ class _DualModel(LinearModel):
             average=self.average,
             duals=duals,
         )
+
+    def _make_sdca(self, objective, random, duals):
+        matrix = objective.matrix
+        pack = packing_pays(matrix) if self.pack == "auto" else self.pack
+        solver = SDCA
+        if pack and objective.n_threads > 1 and not objective.free_constant:
+            solver = thread_schedule(matrix) or SDCA
+        try:
+            return solver(objective, random, duals, pack)
+        except OverflowError:
+            if self.pack != "auto":
+                raise
+            return SDCA(objective, random, duals, False)
 
     def _penalizes_intercept(self):
         return self.penalize_intercept

@@ -201,12 +201,3 @@ def test_shapes_are_checked():
         objective.weights_of_dual(np.zeros(9))
     with pytest.raises(ValueError, match="9 duals"):
         objective.make_feasible(np.zeros(9))
-
-
-@pytest.mark.parametrize("make", [np.asarray, sparse.csr_array])
-def test_no_columns(make):
-    """Without features the model has no weights, and the loss is that of prediction 0."""
-    objective = Objective(Matrix(make(np.ones((4, 0)))), np.ones(4), REGISTRY["hinge"].loss(), 1.0)
-    w = objective.weights_of_dual(np.ones(4))
-    assert w.shape == (0,)
-    assert objective.certificate(w, np.ones(4)) == ([1.0], 1.0)

@@ -49,8 +49,8 @@ def test_rounded_values_are_told(value):
     assert not PackedRows(Matrix(X), np.ones(40)).exact
 
 
-def test_no_rows_and_no_entries():
-    for shape in ((0, 3), (3, 0), (3, 3)):
+def test_no_entries():
+    for shape in ((1, 3), (3, 3)):
         packed = PackedRows(Matrix(sparse.csr_array(shape)), np.ones(shape[0]))
         assert packed.exact
         assert packed.offsets[-1] == HEADER * shape[0]
@@ -93,3 +93,25 @@ def test_is_mapped(tmp_path):
 
 def test_free_memory_is_a_number_of_bytes():
     assert free_memory() > 2**20
+
+
+def test_dense_rows_are_refused():
+    with pytest.raises(ValueError, match="sparse"):
+        PackedRows(Matrix(np.ones((3, 3))), np.ones(3))
+
+
+def test_values_beyond_float32_are_refused():
+    X = sparse.csr_array(np.array([[1.0, 1e39], [0.1, 0.0]]))
+    with pytest.raises(OverflowError, match="float32"):
+        PackedRows(Matrix(X), np.ones(2))
+
+
+@pytest.mark.parametrize("n_threads", [1, 2])
+def test_a_part_of_the_columns(n_threads):
+    X = sparse.random_array((40, 30), density=0.3, format="csr", rng=np.random.default_rng(0))
+    matrix = Matrix(X, 2.0)
+    whole = PackedRows(matrix, np.ones(40))
+    parts = [PackedRows(matrix, np.ones(40), columns, n_threads) for columns in ((0, 13), (13, 30))]
+    sizes = [(np.diff(rows.offsets) - HEADER) // 8 for rows in (whole, *parts)]
+    np.testing.assert_array_equal(sizes[0], sizes[1] + sizes[2])
+    np.testing.assert_array_equal(sizes[1], np.diff(X[:, :13].tocsr().indptr))

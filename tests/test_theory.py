@@ -1,4 +1,4 @@
-"""What the theorems say: sigma^2 against an SVD, beta_b, speedups, and Theorem 2 held to its word."""
+"""sigma^2 against an SVD, beta_b, speedups, and Theorem 2 held to its word."""
 
 import math
 

@@ -4,6 +4,7 @@ import argparse
 import importlib.util
 import json
 import os
+import re
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -84,15 +85,27 @@ class Problem:
         return safe_beta(self.n_rows, batch_size, self.sigma_squared)
 
     @cached_property
-    def reference(self):
-        """The Result of a long fit: the optimum lies between its dual and its primal value."""
+    def _reference_model(self):
         model = SDCAClassifier(
             alpha=self.alpha, fit_intercept=False, tol=1e-7, max_iter=3000, random_state=0
         )
-        return model.fit(self.X, self.y).result_
+        return model.fit(self.X, self.y)
 
-    def solver(self, method, batch_size, seed=0):
-        """Return a solver for the method, with the paper's sampling and averages."""
+    @property
+    def reference(self):
+        """The Result of a long fit: the optimum lies between its dual and its primal value."""
+        return self._reference_model.result_
+
+    @property
+    def reference_error(self):
+        """The test error of the optimum."""
+        return self.test_error(self._reference_model.coef_[0])
+
+    def solver(self, method, batch_size, seed=0, average="decaying"):
+        """Return a solver for the method, with the paper's sampling and averages.
+
+        `average` is that of dual coordinate ascent; Pegasos has the tail average of Theorem 1.
+        """
         random = RandomBits(np.random.SeedSequence(seed))
         if method == "pegasos":
             return Pegasos(
@@ -105,7 +118,7 @@ class Problem:
             rule=method,
             beta=self.beta(batch_size),
             sampling="subsets",
-            average="decaying",
+            average=average,
         )
 
     def model(self, solver):
@@ -180,13 +193,19 @@ def command_line(description):
     return arguments
 
 
+def _short_lists_on_one_line(text):
+    """Lay out lists of numbers and words, which json.dumps spreads over lines."""
+    flat = re.compile(r"\[\s*([^\[\]{}]*?)\s*\]")
+    return flat.sub(lambda found: f"[{' '.join(found[1].split())}]", text) + "\n"
+
+
 def write(figure, numbers, folder, stem, *, uses_data=True):
     """Write the figure and its numbers, beside and then renamed."""
     if uses_data and not os.environ.get("SUBLINEAR_DATA"):
         stem += "-generated"  # the figures in the docs show real data
     beside = folder / f"{stem}.part"
-    figure.savefig(beside, format="png", dpi=110, bbox_inches="tight", metadata={"Software": None})
+    figure.savefig(beside, format="png", dpi=90, bbox_inches="tight", metadata={"Software": None})
     os.replace(beside, folder / f"{stem}.png")
-    beside.write_text(json.dumps(numbers, indent=1) + "\n", encoding="utf-8")
+    beside.write_text(_short_lists_on_one_line(json.dumps(numbers, indent=1)), encoding="utf-8")
     os.replace(beside, folder / f"{stem}.json")
     print("wrote", folder / f"{stem}.png")

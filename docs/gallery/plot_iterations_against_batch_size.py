@@ -13,7 +13,7 @@ from common import COLORS, LABELS, MARKERS, METHODS, command_line, growing, prob
 TARGET = 1e-3
 LARGEST_BATCH = 2**14
 # an epoch is n examples, whatever the batch size
-LIMITS = {"covtype": 300, "news20": 800, "news20-uni": 2000}
+LIMITS = {"covtype": 130, "news20": 500, "news20-uni": 1000}
 FIRST_LOOK = 1 / 100  # of an epoch
 
 
@@ -23,10 +23,9 @@ def batch_sizes(n_rows):
     return sizes if sizes[-1] * 4 <= n_rows or sizes[-1] == LARGEST_BATCH else [*sizes, n_rows]
 
 
-def iterations_needed(problem, method, batch_size, max_epochs):
+def iterations_needed(problem, solver, batch_size):
     """Return (iterations, whether they reached the target)."""
-    solver = problem.solver(method, batch_size)
-    limit = max(1, max_epochs * problem.n_rows // batch_size)
+    limit = max(1, LIMITS[problem.name] * problem.n_rows // batch_size)
     for steps in growing(max(1, FIRST_LOOK * problem.n_rows / batch_size)):
         problem.advance(solver, batch_size, min(steps, limit))
         primal = problem.objective.primal(problem.model(solver))
@@ -43,13 +42,21 @@ def measure(problem):
         curves[method] = []
         for batch_size in batch_sizes(problem.n_rows):
             started = time.perf_counter()
-            needed = iterations_needed(problem, method, batch_size, LIMITS[problem.name])
+            needed = iterations_needed(problem, problem.solver(method, batch_size), batch_size)
             curves[method].append((batch_size, *needed))
             seconds = time.perf_counter() - started
             print(problem.name, method, batch_size, *needed, f"{seconds:.1f} s", flush=True)
             if not needed[1]:
                 break
     return curves
+
+
+def measure_averages(problem):
+    """Return {average: (iterations, reached)} of dual coordinate ascent one example at a time."""
+    return {
+        average: iterations_needed(problem, problem.solver("safe", 1, average=average), 1)
+        for average in ("last", "decaying", "tail")
+    }
 
 
 def draw(axes, problem, curves):
@@ -90,6 +97,7 @@ def main():
             **case.description(),
             "beta_over_b": ratios,
             "iterations": curves,
+            "iterations_of_averages_at_batch_size_1": measure_averages(case),
         }
     panels[0].set_ylabel(f"iterations to a primal suboptimality of {TARGET:g}")
     panels[0].plot([], [], "^", color="0.4", markerfacecolor="white", label="more than this")

@@ -7,6 +7,7 @@ cdef enum:
     MEANS_PER_PASS = 256  # the mean of w is kept where it can take so many of them into account
     WARM_UP = 16          # it leaves out those of the first of so many parts of the pass
 
+UNDERFLOW = 1e-40         # what a row's values below the range of float32 may add up to
 EXAMPLE = np.dtype([("dual", "f8"), ("curvature", "f8")])
 
 
@@ -66,6 +67,13 @@ cdef class Examples:
             self.at(i).curvature *= ratio
         self.sleep[:] = 0
 
+    def forget(self):
+        """Set all duals to zero, wake everybody up."""
+        cdef Py_ssize_t i
+        for i in range(self.rows.count):
+            self.at(i).dual = 0
+        self.sleep[:] = 0
+
     def duals(self):
         """Return the duals as an array of its own (float64)."""
         if self.packed is None:
@@ -97,7 +105,7 @@ cdef class Examples:
         duals = self.array["dual"] if self.packed is None else self.duals()
         rounding = 0.0
         if self.packed is not None and not self.packed.exact:
-            rounding = 2.0**-24 * np.sqrt(self.longest_row)
+            rounding = 2.0**-24 * np.sqrt(self.longest_row) + UNDERFLOW
         return objective.certificate(w, duals, models, rounding)
 
 

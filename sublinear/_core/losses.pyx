@@ -192,12 +192,12 @@ cdef class Logistic(Loss):
         cdef double b = clip(target * dual, 0, 1)
         cdef double margin = target * prediction
         cdef double low = -margin - curvature * (1 - b), high = -margin + curvature * b
-        cdef double u, new, slope, residual, step
+        cdef double u, new, slope, residual, step, before = 1e308
         cdef int _
         # start at the current b unless it lies outside the bracket
         u = clip(log(b / (1 - b)) if 0 < b < 1 else -margin, low, high)
         new = b
-        for _ in range(100):
+        for _ in range(200):
             new = 1 / (1 + exp(-u)) if u > -700 else 0
             residual = u + margin + curvature * (new - b)
             slope = 1 + curvature * new * (1 - new)
@@ -209,8 +209,9 @@ cdef class Logistic(Loss):
             if fabs(step) <= 1e-15 * (1 + fabs(u)):
                 break
             u -= step
-            if not low <= u <= high:
+            if not low < u < high or fabs(step) > before / 2:
                 u = (low + high) / 2
+            before = fabs(step)
         return target * clip(new, 0, 1)
 
 

@@ -69,7 +69,7 @@ cdef class Matrix:
     Parameters
     ----------
     X : ndarray or CSR matrix or array of shape (n_rows, n_columns)
-        Finite numbers.
+        Finite numbers; at least one row and one column.
     constant : float, default=0.0
         Value of one more column, the same in every row and never stored; 0 for none.
 
@@ -89,6 +89,8 @@ cdef class Matrix:
         else:
             self._use_dense(X)
         self.n_rows, self.n_columns = X.shape
+        if 0 in X.shape:
+            raise ValueError(f"X must have rows and columns, got shape {X.shape}")
         self.rows.count = self.n_rows
         self.rows.length = self.n_columns
 

@@ -21,6 +21,8 @@ cdef class Order:
     def __cinit__(self, Py_ssize_t n, str sampling, RandomBits random, Py_ssize_t batch_size=1):
         if not 1 <= n < 2**32 - 1:
             raise ValueError(f"the number of examples must lie in [1, 2**32 - 2], got {n}")
+        if not 1 <= batch_size <= n:
+            raise ValueError(f"batch_size must be from 1 to {n}, got {batch_size}")
         self.random = random
         self.items = np.arange(n, dtype=np.uint32)
         cdef uint32_t[::1] items = self.items

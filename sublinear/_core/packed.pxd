@@ -12,7 +12,7 @@ cdef class PackedRows:
     cdef Lines rows
     cdef char* records
     cdef const long long* offset
-    cdef readonly bint exact
+    cdef public bint exact
     cdef readonly object buffer, offsets
 
 

@@ -22,6 +22,7 @@ from sublinear._core.matrix cimport Matrix
 cnp.import_array()
 
 assert sizeof(Record) == RECORD_HEADER
+FLOAT32_MAX = np.finfo(np.float32).max
 
 
 cdef inline bint copy_entries(
@@ -125,12 +126,19 @@ cdef class PackedRows:
     ----------
     exact : bool
         True if no value was rounded.
+
+    Raises
+    ------
+    OverflowError
+        If a value is beyond the range of float32.
     """
 
     def __cinit__(self, Matrix matrix, const double[::1] targets, columns=None, int n_threads=1):
         cdef Py_ssize_t n = matrix.n_rows, low = 0, high = matrix.n_columns, i, n_rounded = 0
         cdef bint partial = columns is not None
         cdef Line x
+        if len(matrix.arrays) == 1 or matrix.n_columns >= 2**31:
+            raise ValueError("only sparse rows with fewer than 2**31 columns can be packed")
         if partial:
             low, high = columns
         self.offsets = np.empty(n + 1, dtype=np.int64)
@@ -155,6 +163,8 @@ cdef class PackedRows:
         for i in prange(n, nogil=True, schedule="static", num_threads=n_threads):
             n_rounded += not copy_row(&matrix.rows, i, low, high, self, targets[i])
         self.exact = n_rounded == 0
+        if not self.exact and max(matrix.arrays[0].max(), -matrix.arrays[0].min()) > FLOAT32_MAX:
+            raise OverflowError("X holds values beyond the range of float32, which packing needs")
 
 
 cdef bint copy_row(

@@ -1,4 +1,5 @@
-/* What differs between compilers and processors, in one place: prefetching and long dense lines.
+/* What differs between compilers and processors, in one place: prefetching, one thread waiting for
+   another, and long dense lines.
 
    The dense loops keep sixteen partial sums in fixed lanes and, since the build forbids fused
    multiply-adds, every vector width gives the same bits. Where the compiler can, the widest
@@ -16,6 +17,22 @@
 #else
 #define SUBLINEAR_OPENMP 0
 static inline int omp_get_max_threads(void) { return 1; }
+static inline int omp_get_num_threads(void) { return 1; }
+#endif
+
+#if defined(_WIN32)
+#include <windows.h>
+#define sublinear_yield() SwitchToThread()
+#else
+#include <sched.h>
+#define sublinear_yield() sched_yield()
+#endif
+
+#if defined(__x86_64__) || defined(_M_X64)
+#include <immintrin.h>
+#define sublinear_pause() _mm_pause()
+#else
+#define sublinear_pause() ((void)0)
 #endif
 
 #if defined(__GNUC__)
@@ -26,10 +43,35 @@ static inline int omp_get_max_threads(void) { return 1; }
         __asm__ volatile("");          \
     } while (0)
 #define SUBLINEAR_VECTORS 1
+#define sublinear_store(flag, value) __atomic_store_n(flag, value, __ATOMIC_RELEASE)
+#define sublinear_load(flag) __atomic_load_n(flag, __ATOMIC_ACQUIRE)
 #else
 #define sublinear_prefetch(address) ((void)(address))
 #define SUBLINEAR_VECTORS 0
+/* Microsoft's compiler orders volatile accesses like releases and acquires. */
+#define sublinear_store(flag, value) (*(volatile long long *)(flag) = (value))
+#define sublinear_load(flag) (*(const volatile long long *)(flag))
 #endif
+
+enum { SUBLINEAR_PATIENCE = 4000 };
+
+/* What was written before publish is seen after wait_for. */
+static inline void sublinear_publish(long long *flag, long long value)
+{
+    sublinear_store(flag, value);
+}
+
+static inline void sublinear_wait_for(const long long *flag, long long value)
+{
+    int spins = 0;
+    while (sublinear_load(flag) < value) {
+        sublinear_pause();
+        if (++spins > SUBLINEAR_PATIENCE) {
+            sublinear_yield();
+            spins = 0;
+        }
+    }
+}
 
 #if defined(__x86_64__) && defined(__GLIBC__) && defined(__GNUC__) && \
     (!defined(__clang__) || __clang_major__ >= 14)

@@ -22,6 +22,7 @@ cdef struct ScaledVector:
 
 cdef void fold_scale(ScaledVector* w) noexcept nogil
 cdef void clear(ScaledVector* w) noexcept nogil
+cdef void settle_average(ScaledVector* w) noexcept nogil
 cdef void refresh_norm(ScaledVector* w) noexcept nogil
 
 
@@ -71,6 +72,9 @@ cdef inline void project(ScaledVector* w, double radius) noexcept nogil:
 cdef inline void count_in_average(ScaledVector* w) noexcept nogil:
     w.sum_of_scales += w.scale
     w.n_averaged += 1
+    # S v and the correction cancel more and more when the scale falls fast
+    if w.correction != NULL and w.sum_of_scales > 1e3 * w.scale * w.n_averaged:
+        settle_average(w)
 
 
 cdef class WeightVector:

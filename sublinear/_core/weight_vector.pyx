@@ -24,12 +24,20 @@ cdef void fold_scale(ScaledVector* w) noexcept nogil:
     refresh_norm(w)
 
 
+cdef void settle_average(ScaledVector* w) noexcept nogil:
+    """Move all of the sum of iterates into the correction: S <- 0."""
+    cdef Py_ssize_t j
+    if w.correction != NULL:
+        for j in range(w.size):
+            w.correction[j] -= w.values[j] * w.sum_of_scales
+    w.sum_of_scales = 0
+
+
 cdef void clear(ScaledVector* w) noexcept nogil:
     """w <- 0, the average kept"""
     cdef Py_ssize_t j
+    settle_average(w)
     for j in range(w.size):
-        if w.correction != NULL:
-            w.correction[j] -= w.values[j] * w.sum_of_scales
         w.values[j] = 0
     w.scale = 1
     w.squared_norm = 0

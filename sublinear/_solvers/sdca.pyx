@@ -25,19 +25,55 @@ Departures from the paper:
   balance the duals first;
 - where w is short, its mean over the last pass is kept: its objective is often far below that of w,
   and the better of the two is the model.
+
+Two threads share the work in one of two ways, each a fixed schedule: which updates a step does not
+yet see depends on the data and the seed alone, and one thread that follows the schedule alone gets
+the same numbers.
+
+- Many short rows: RowHalves. Each thread has half of the examples and its own w, and works through
+  blocks of 16. It then applies what the other one did in the block before.
+- Long rows: ColumnHalves. Each thread has half of every row. Both go through the same examples,
+  a few rows ahead of the updates, and exchange their parts of the dot products.
+
+Should the dual hardly rise from one certificate to the next, because steps did not see each
+other, the schedule goes on without delays, from zeros if the dual has become worse than theirs.
 """
+from cython.parallel cimport parallel, threadid
+from libc.stdint cimport uint8_t
+from libc.string cimport memcpy
+
 import numpy as np
 
 from sublinear._core.examples cimport (
     SAMPLED, Example, Examples, PassMean, Sample, collect_awake,
 )
 from sublinear._core.line cimport (
-    OFFSET_AHEAD, Line, Lines, add, dot, line_at, prefetch_ahead,
+    OFFSET_AHEAD, Line, Lines, add, dot, line_at, line_size, prefetch_ahead, prefetch_line,
 )
 from sublinear._core.losses cimport Loss
 from sublinear._core.objective cimport Objective
 from sublinear._core.order cimport Draws, Order, make_ready, next_chunk
+from sublinear._core.packed cimport Record
+from sublinear._core.portable cimport omp_get_num_threads, publish, wait_for
 from sublinear._core.random cimport RandomBits
+
+cdef enum:
+    CHUNK = 4096          # rows between two looks at the budget, with two threads
+    BLOCK = 16            # rows of a half between two exchanges
+    LOGS = 4              # blocks whose updates are remembered
+    DELAY = 4             # rows between a dot product and its update, with halves of columns
+    PRODUCTS = 64         # dot products remembered
+    FLAG = 16             # long longs between two flags, so that they do not share cache lines
+
+cdef double LEAST_GAIN = 0.1    # of the dual between certificates, as a part of the gap
+
+# What pays, measured: rows too short or too few for the exchange stay on one thread.
+cdef enum:
+    MANY_ROWS = 100_000
+    SHORT_ROW = 64
+    LONG_ROW = 256
+    ENOUGH_ENTRIES = 2_000_000
+    ROWS_LOOKED_AT = 1000     # to find the middle of the columns
 
 
 cdef class SDCA:
@@ -76,13 +112,13 @@ cdef class SDCA:
     cdef Sample sample                     # of this pass
     cdef double pass_gap, pass_loss        # estimated in the last one
 
-    def __cinit__(
+    def __init__(
         self, Objective objective, RandomBits random, duals=None, bint pack=False
     ):
         self.objective = objective
         self.loss = objective.loss
         self.step_scale = 1 / (objective.alpha * objective.total_weight)
-        self.examples = Examples(objective, duals, pack)
+        self.examples = self._make_examples(duals, pack)
         if duals is None:
             self.w = np.zeros(objective.matrix.n_weights)
         else:
@@ -92,6 +128,9 @@ cdef class SDCA:
         self.order = Order(objective.matrix.n_rows, "shuffle", random)
         self.mean = PassMean(objective.matrix)
         self.pass_gap = float("inf")
+
+    def _make_examples(self, duals, pack):
+        return Examples(self.objective, duals, pack)
 
     def restart(self, double alpha):
         """Go on from the present duals with another alpha; counts start at 0 again.
@@ -103,10 +142,13 @@ cdef class SDCA:
         self.objective.alpha = alpha
         self.step_scale *= ratio
         self.w *= ratio
-        self.examples.rescale(ratio)
+        self._rescale(ratio)
         self._next_pass()
         self.n_epochs = self.accesses = self.n_visited = 0
         self.pass_gap = float("inf")
+
+    def _rescale(self, ratio):
+        self.examples.rescale(ratio)
 
     @property
     def work(self):
@@ -127,40 +169,53 @@ cdef class SDCA:
     cdef void _run(self, Py_ssize_t limit) noexcept nogil:
         cdef Draws* draws = &self.order.draws
         cdef Lines* rows = self.examples.rows
-        cdef double prediction, target, dual, change
         cdef Py_ssize_t i
-        cdef Example* example
         cdef Line x
         if draws.position == 0:
             self.mean.restart(draws.count)
         while draws.position < draws.count:
-            make_ready(draws, draws.position + OFFSET_AHEAD + 1)
-            prefetch_ahead(rows, draws.items, draws.position, draws.ready, self.weights)
-            self.examples.prefetch_state(draws.items, draws.position, draws.ready)
+            self._look_ahead(draws, self.weights)
             i = draws.items[draws.position]
             x = line_at(rows, i)
             if self.accesses + x.size > limit:
                 return
-            example = self.examples.at(i)
-            target = self.examples.target(example, i)
-            prediction = dot(&x, self.weights) + self.offset
-            if draws.position % SAMPLED == 0:
-                self.examples.sample(&self.sample, i, example.dual, prediction, target)
-            dual = self.loss.dual_step(example.dual, prediction, target, example.curvature)
-            change = dual - example.dual
-            if change != 0:
-                example.dual = dual
-                add(&x, self.step_scale * self.objective.weight(i) * change, self.weights)
-                if self.examples.sleep[i] != 0:
-                    self.examples.sleep[i] = 0
-            else:
-                self.examples.fall_asleep(&self.examples.sleep[i])
+            self._step(
+                i, &x, self.weights, &self.examples.sleep[i],
+                &self.sample if draws.position % SAMPLED == 0 else NULL)
             self.accesses += x.size
             self.n_visited += 1
             draws.position += 1
             if draws.position == self.mean.next:
                 self.mean.add(self.weights)
         self._end_pass()
+
+    cdef inline void _look_ahead(self, Draws* draws, const double* w) noexcept nogil:
+        """Make draws and ask for what they will read."""
+        make_ready(draws, draws.position + OFFSET_AHEAD + 1)
+        prefetch_ahead(self.examples.rows, draws.items, draws.position, draws.ready, w)
+        self.examples.prefetch_state(draws.items, draws.position, draws.ready)
+
+    cdef inline double _step(
+        self, Py_ssize_t i, const Line* x, double* w, uint8_t* sleep, Sample* sample
+    ) noexcept nogil:
+        """Maximise the dual over a_i, given w; returns what was added to w, in units of x."""
+        cdef Example* example = self.examples.at(i)
+        cdef double target = self.examples.target(example, i)
+        cdef double prediction = dot(x, w) + self.offset
+        cdef double dual, change
+        if sample != NULL:
+            self.examples.sample(sample, i, example.dual, prediction, target)
+        dual = self.loss.dual_step(example.dual, prediction, target, example.curvature)
+        change = dual - example.dual
+        if change == 0:
+            self.examples.fall_asleep(sleep)
+            return 0
+        example.dual = dual
+        if sleep[0] != 0:
+            sleep[0] = 0
+        change *= self.step_scale * self.objective.weight(i)
+        add(x, change, w)
+        return change
 
     cdef void _end_pass(self) noexcept nogil:
         cdef double share = SAMPLED / self.objective.total_weight
@@ -218,3 +273,362 @@ cdef class SDCA:
         primals, dual = self.examples.certificate(self.w, models)
         best = int(np.argmin(primals))
         return models[best], primals[best], dual
+
+
+def thread_schedule(matrix):
+    """Return the class whose two threads are faster than one on this matrix, else None."""
+    if matrix.n_stored < ENOUGH_ENTRIES:
+        return None
+    length = matrix.n_stored / matrix.n_rows
+    if length >= LONG_ROW:
+        return ColumnHalves
+    if length <= SHORT_ROW and matrix.n_rows >= MANY_ROWS:
+        return RowHalves
+    return None
+
+
+cdef class TwoThreads(SDCA):
+    """What the schedules for two threads have in common: chunks, and the watch over the dual."""
+    cdef long long[::1] flags
+    cdef long long n_exchanged           # blocks or rows of the chunks so far
+    cdef bint careful                    # no more delays
+    cdef double last_dual
+
+    def __init__(self, objective, random, duals=None, pack=True):
+        SDCA.__init__(self, objective, random, duals, pack)
+        self.flags = np.full(2 * FLAG, -1, dtype=np.longlong)
+        self.last_dual = -np.inf
+
+    cdef void _together(self, Py_ssize_t size) noexcept nogil:
+        """Let two threads run the next `size` blocks or rows; one alone if there are no two."""
+        cdef Py_ssize_t first = self.n_exchanged
+        cdef Py_ssize_t last = first + size
+        if self.careful:
+            self._alternate(first, last)
+        else:
+            with parallel(num_threads=2):
+                if omp_get_num_threads() == 2:
+                    self._run_half(threadid(), first, last)
+                elif threadid() == 0:
+                    self._alternate(first, last)
+        self.n_exchanged = last
+
+    cdef void _run_half(self, int half, Py_ssize_t first, Py_ssize_t last) noexcept nogil:
+        pass
+
+    cdef void _alternate(self, Py_ssize_t first, Py_ssize_t last) noexcept nogil:
+        pass
+
+    def certify(self, rounded):
+        model, primal, dual = SDCA.certify(self, rounded)
+        if not (self.careful or dual - self.last_dual >= LEAST_GAIN * (primal - dual)):
+            self.careful = True
+            self._drop_delays()
+            if not dual >= self.objective.dual_of_zeros():
+                self._forget()
+        self.last_dual = dual
+        return model, primal, dual
+
+    def _drop_delays(self):
+        pass
+
+    def _forget(self):
+        self.w[:] = 0
+        self.examples.forget()
+
+
+cdef struct Update:
+    Py_ssize_t i
+    double factor         # of row i, added to w
+
+cdef struct Half:
+    Draws draws
+    double* w
+    uint8_t* sleep        # of its examples
+    Py_ssize_t accesses, n_visited
+    Sample sample
+    Update update[LOGS][BLOCK]
+    Py_ssize_t n_updates[LOGS]
+
+
+cdef class RowHalves(TwoThreads):
+    """SDCA by two threads that have half of the examples each (see the top of the file).
+
+    Example i belongs to half i % 2.
+    """
+    cdef Half half[2]
+    cdef PassMean second_mean
+    cdef object second_w, bits            # what the halves point into
+    cdef Py_ssize_t widest                # entries of the longest row
+    cdef Py_ssize_t n_weights
+
+    def __init__(self, Objective objective, random, duals=None, pack=True):
+        cdef Py_ssize_t n = objective.matrix.n_rows, first = (n + 1) // 2, i
+        cdef double[::1] w
+        TwoThreads.__init__(self, objective, random, duals, pack)
+        self.n_weights = objective.matrix.n_weights
+        self.second_w = np.array(self.w)
+        w = self.second_w
+        self.bits = [RandomBits(seed) for seed in random.bit_generator.seed_seq.spawn(2)]
+        for h in range(2):
+            self._set_half(h, h * first)
+        self.half[0].w = self.weights
+        self.half[1].w = &w[0]
+        self.second_mean = PassMean(objective.matrix)
+        for i in range(n):
+            self.widest = max(self.widest, line_size(self.examples.rows, i))
+        self._next_pass()
+
+    def _set_half(self, int h, Py_ssize_t first):
+        cdef RandomBits bits = self.bits[h]
+        self.half[h].draws = self.order.draws
+        self.half[h].draws.items += first
+        self.half[h].draws.bits = bits.bits
+        self.half[h].sleep = &self.examples.sleep[0] + first
+
+    cdef void _run(self, Py_ssize_t limit) noexcept nogil:
+        cdef Py_ssize_t n_blocks
+        if self.half[0].draws.position == 0:
+            self.mean.restart(self.half[0].draws.count)
+            self.second_mean.restart(self.half[1].draws.count)
+        while True:
+            n_blocks = max(blocks_left(&self.half[0].draws), blocks_left(&self.half[1].draws))
+            if n_blocks == 0:
+                break
+            n_blocks = min(n_blocks, CHUNK // (2 * BLOCK))
+            if not self._fits(n_blocks, limit):
+                return
+            self._together(n_blocks)
+            self._count()
+        self._end_pass()
+
+    cdef bint _fits(self, Py_ssize_t n_blocks, Py_ssize_t limit) noexcept nogil:
+        """Tell whether the next blocks stay within the limit."""
+        cdef Py_ssize_t total = self.accesses, k
+        cdef Draws* draws
+        cdef int h
+        if limit - total >= 2 * n_blocks * BLOCK * self.widest:
+            return True
+        for h in range(2):
+            draws = &self.half[h].draws
+            make_ready(draws, draws.position + n_blocks * BLOCK)
+            for k in range(draws.position, min(draws.count, draws.position + n_blocks * BLOCK)):
+                total += line_size(self.examples.rows, draws.items[k])
+        return total <= limit
+
+    cdef void _count(self) noexcept nogil:
+        self.accesses = self.half[0].accesses + self.half[1].accesses
+        self.n_visited = self.half[0].n_visited + self.half[1].n_visited
+
+    cdef void _run_half(self, int h, Py_ssize_t first, Py_ssize_t last) noexcept nogil:
+        cdef Py_ssize_t b
+        for b in range(first, last):
+            self._block(h, b)
+            publish(&self.flags[h * FLAG], b)
+            if b > first:
+                wait_for(&self.flags[(1 - h) * FLAG], b - 1)
+                self._apply(h, b - 1)
+        wait_for(&self.flags[(1 - h) * FLAG], last - 1)
+        self._apply(h, last - 1)
+
+    cdef void _alternate(self, Py_ssize_t first, Py_ssize_t last) noexcept nogil:
+        cdef Py_ssize_t b
+        cdef int h
+        for b in range(first, last + 1):
+            if b < last:
+                for h in range(2):
+                    self._block(h, b)
+            if b > first:
+                for h in range(2):
+                    self._apply(h, b - 1)
+
+    cdef void _block(self, int h, Py_ssize_t b) noexcept nogil:
+        """Steps over the next examples of a half; its log of block b tells what they did."""
+        cdef Half* half = &self.half[h]
+        cdef Draws* draws = &half.draws
+        cdef Py_ssize_t stop = min(draws.count, draws.position + BLOCK), i, n_updates = 0
+        cdef double factor
+        cdef Line x
+        while draws.position < stop:
+            self._look_ahead(draws, half.w)
+            i = draws.items[draws.position]
+            x = line_at(self.examples.rows, i)
+            factor = self._step(
+                i, &x, half.w, &half.sleep[i // 2],
+                &half.sample if draws.position % SAMPLED == 0 else NULL)
+            if factor != 0:
+                half.update[b % LOGS][n_updates].i = i
+                half.update[b % LOGS][n_updates].factor = factor
+                n_updates += 1
+            half.accesses += x.size
+            half.n_visited += 1
+            draws.position += 1
+            if h == 0 and draws.position == self.mean.next:
+                self.mean.add(half.w)
+            if h == 1 and draws.position == self.second_mean.next:
+                self.second_mean.add(half.w)
+        half.n_updates[b % LOGS] = n_updates
+
+    cdef void _apply(self, int h, Py_ssize_t b) noexcept nogil:
+        """Bring what the other half did in block b into this half's w."""
+        cdef Half* other = &self.half[1 - h]
+        cdef Py_ssize_t k
+        cdef Update* update
+        cdef Line x
+        if self.careful:
+            return     # both have one w
+        for k in range(other.n_updates[b % LOGS]):
+            prefetch_line(self.examples.rows, other.update[b % LOGS][k].i)
+        for k in range(other.n_updates[b % LOGS]):
+            update = &other.update[b % LOGS][k]
+            x = line_at(self.examples.rows, update.i)
+            add(&x, update.factor, self.half[h].w)
+
+    def _drop_delays(self):
+        self.half[1].w = self.weights
+
+    def _rescale(self, ratio):
+        TwoThreads._rescale(self, ratio)
+        self.second_w[:] = self.w
+        for h in range(2):
+            self.half[h].accesses = self.half[h].n_visited = 0
+
+    cdef void _end_pass(self) noexcept nogil:
+        cdef Py_ssize_t j
+        cdef int h
+        for h in range(2):
+            self.sample.gap += self.half[h].sample.gap
+            self.sample.loss += self.half[h].sample.loss
+            self.half[h].sample.gap = self.half[h].sample.loss = 0
+        if self.mean.interval > 0:
+            self.mean.count += self.second_mean.count
+            for j in range(self.mean.total.shape[0]):
+                self.mean.total[j] += self.second_mean.total[j]
+        if not self.careful:    # the two differ by rounding
+            memcpy(self.half[1].w, self.half[0].w, self.n_weights * sizeof(double))
+        SDCA._end_pass(self)
+
+    cdef void _next_pass(self) noexcept nogil:
+        cdef Py_ssize_t n = self.examples.rows.count
+        cdef Draws* draws
+        cdef int h
+        self.sample.gap = self.sample.loss = 0
+        for h in range(2):
+            draws = &self.half[h].draws
+            draws.n = draws.count = collect_awake(
+                self.half[h].sleep, (n + 1 - h) // 2, draws.items, h, 2)
+            next_chunk(draws)
+
+
+cdef inline Py_ssize_t blocks_left(const Draws* draws) noexcept nogil:
+    return (draws.count - draws.position + BLOCK - 1) // BLOCK
+
+
+cdef class ColumnHalves(TwoThreads):
+    """SDCA by two threads that have half of the columns each (see the top of the file).
+
+    Both keep the duals, and compute the same ones.
+    """
+    cdef Examples other                  # of the columns from the middle on
+    cdef double product[2][PRODUCTS]
+
+    def _make_examples(self, duals, pack):
+        matrix = self.objective.matrix
+        middle = middle_column(matrix)
+        examples = Examples(self.objective, duals, True, (0, middle))
+        self.other = Examples(self.objective, duals, True, (middle, matrix.n_columns))
+        examples.packed.exact = examples.packed.exact and self.other.packed.exact
+        return examples
+
+    def __init__(self, objective, random, duals=None, pack=True):
+        TwoThreads.__init__(self, objective, random, duals, pack)
+        self.mean.interval = 0           # neither thread may read the other's part of w
+
+    cdef void _run(self, Py_ssize_t limit) noexcept nogil:
+        cdef Draws* draws = &self.order.draws
+        cdef Py_ssize_t size, entries, k
+        while draws.position < draws.count:
+            size = min(draws.count - draws.position, CHUNK)
+            make_ready(draws, min(draws.count, draws.position + size + OFFSET_AHEAD))
+            entries = 0
+            for k in range(draws.position, draws.position + size):
+                entries += line_size(self.examples.rows, draws.items[k])
+                entries += line_size(self.other.rows, draws.items[k])
+            if self.accesses + entries > limit:
+                return
+            self._together(size)
+            self.accesses += entries
+            self.n_visited += size
+            draws.position += size
+        self._end_pass()
+
+    cdef void _run_half(self, int h, Py_ssize_t first, Py_ssize_t last) noexcept nogil:
+        cdef Py_ssize_t k
+        for k in range(first, last + DELAY):
+            if k < last:
+                self._multiply(h, k, k - first)
+                publish(&self.flags[h * FLAG], k)
+            if k >= first + DELAY:
+                wait_for(&self.flags[(1 - h) * FLAG], k - DELAY)
+                self._update(h, k - DELAY, k - DELAY - first)
+
+    cdef void _alternate(self, Py_ssize_t first, Py_ssize_t last) noexcept nogil:
+        cdef Py_ssize_t delay = 0 if self.careful else DELAY, k
+        cdef int h
+        for k in range(first, last + delay):
+            for h in range(2):
+                if k < last:
+                    self._multiply(h, k, k - first)
+            for h in range(2):
+                if k >= first + delay:
+                    self._update(h, k - delay, k - delay - first)
+
+    cdef inline void _multiply(self, int h, Py_ssize_t k, Py_ssize_t ahead) noexcept nogil:
+        """A half's part of the dot product of the row `ahead` of the present position."""
+        cdef Draws* draws = &self.order.draws
+        cdef const Lines* rows = self.examples.rows if h == 0 else self.other.rows
+        cdef Line x
+        prefetch_ahead(rows, draws.items, draws.position + ahead, draws.ready, self.weights)
+        x = line_at(rows, draws.items[draws.position + ahead])
+        self.product[h][k % PRODUCTS] = dot(&x, self.weights)
+
+    cdef inline void _update(self, int h, Py_ssize_t k, Py_ssize_t ahead) noexcept nogil:
+        """The step of that row, from both parts of its product, on a half's columns."""
+        cdef Py_ssize_t position = self.order.draws.position + ahead
+        cdef Py_ssize_t i = self.order.draws.items[position]
+        cdef Example* example = self.examples.at(i) if h == 0 else self.other.at(i)
+        cdef double target = (<Record*> example).target
+        cdef double prediction = (
+            self.product[0][k % PRODUCTS] + self.product[1][k % PRODUCTS] + self.offset)
+        cdef double dual, change
+        cdef Line x
+        if h == 0 and position % SAMPLED == 0:
+            self.examples.sample(&self.sample, i, example.dual, prediction, target)
+        dual = self.loss.dual_step(example.dual, prediction, target, example.curvature)
+        change = dual - example.dual
+        if change != 0:
+            example.dual = dual
+            x = line_at(self.examples.rows if h == 0 else self.other.rows, i)
+            add(&x, self.step_scale * self.objective.weight(i) * change, self.weights)
+        if h == 0 and change == 0:
+            self.examples.fall_asleep(&self.examples.sleep[i])
+        elif h == 0:
+            self.examples.sleep[i] = 0
+
+    def _rescale(self, ratio):
+        TwoThreads._rescale(self, ratio)
+        self.other.rescale(ratio)
+
+    def _forget(self):
+        TwoThreads._forget(self)
+        self.other.forget()
+
+
+def middle_column(matrix):
+    """Return the column before which about half of the stored entries lie."""
+    offsets, indices = matrix.arrays[2], matrix.arrays[1]
+    step = 1 + matrix.n_rows // ROWS_LOOKED_AT
+    counts = np.zeros(matrix.n_columns, dtype=np.int64)
+    for i in range(0, matrix.n_rows, step):
+        counts[indices[offsets[i]:offsets[i + 1]]] += 1
+    return int(np.searchsorted(np.cumsum(counts), counts.sum() / 2))

@@ -67,11 +67,11 @@ def separable_bound(X, y, loss, alpha, a, delta, beta_b, weights=None):
 
 
 def averaged(history, average, epoch_ends=()):
-    """The average of duals a_0, a_1, .., a_T; `epoch_ends` holds the T' at which epochs ended.
+    """The average of duals a_0, a_1, .., a_T; `epoch_ends` holds the t at which epochs ended.
 
-    "tail": the mean of a_t for T_0 < t <= T (equation 21, both ends one later), T_0 the end of epoch
-    2^k, the largest power of two that is at most half of those completed. "decaying": from a_0 on,
-    0.9 of what it was and 0.1 of the new duals.
+    "tail": the mean of a_t for T_0 < t <= T (equation 21, both ends one later), T_0 the end of
+    epoch 2^k, the largest power of two that is at most half of those completed. "decaying": from
+    a_0 on, 0.9 of what it was and 0.1 of the new duals.
     """
     T = len(history) - 1
     if average == "last" or T == 0:

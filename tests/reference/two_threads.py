@@ -1,0 +1,62 @@
+"""The schedules of SDCA for two threads, one pass from zero duals, followed by hand."""
+
+import numpy as np
+
+
+def dense_rows(objective):
+    """The rows of the objective's matrix with their constant entry."""
+    matrix = objective.matrix
+    width = matrix.n_weights
+    rows = np.zeros((matrix.n_rows, width))
+    for i in range(matrix.n_rows):
+        matrix.add_rows(np.ones(1), np.array([i]), rows[i])
+    return rows
+
+
+def step(objective, rows, i, duals, prediction):
+    """Maximise the dual over a_i; return what to add to w, in units of row i."""
+    weights = objective.weights_array
+    weight = 1.0 if weights is None else weights[i]
+    scale = weight / (objective.alpha * objective.total_weight)
+    curvature = max(1e-300, scale * rows[i] @ rows[i])
+    target = objective.targets_array[i]
+    new = objective.loss.dual_steps([duals[i]], [prediction], [target], [curvature])[0]
+    change, duals[i] = new - duals[i], new
+    return scale * change
+
+
+def row_halves(objective, permutations, block):
+    """Each half works on its own w; after a block it learns of the other's previous block."""
+    rows = dense_rows(objective)
+    duals = np.zeros(len(rows))
+    w = [np.zeros(rows.shape[1]) for _ in range(2)]
+    n_blocks = max(-(-len(permutation) // block) for permutation in permutations)
+    logs = [[], []]
+    for b in range(n_blocks + 1):
+        for h in range(2):
+            log = []
+            for i in permutations[h][b * block : (b + 1) * block]:
+                factor = step(objective, rows, i, duals, rows[i] @ w[h])
+                w[h] += factor * rows[i]
+                log.append((i, factor))
+            logs[h].append(log)
+        if b > 0:
+            for h in range(2):
+                for i, factor in logs[1 - h][b - 1]:
+                    w[h] += factor * rows[i]
+    return w[0], duals
+
+
+def column_halves(objective, order, delay):
+    """A dot product sees the updates of all rows but for the last `delay` ones."""
+    rows = dense_rows(objective)
+    duals = np.zeros(len(rows))
+    w = np.zeros(rows.shape[1])
+    products = []
+    for k in range(len(order) + delay):
+        if k < len(order):
+            products.append(rows[order[k]] @ w)
+        if k >= delay:
+            i = order[k - delay]
+            w += step(objective, rows, i, duals, products[k - delay]) * rows[i]
+    return w, duals

@@ -1,0 +1,192 @@
+"""SDCA's schedules for two threads: fixed, whoever follows them, and as good as one thread's."""
+
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from reference.two_threads import column_halves, row_halves
+from scipy import sparse
+
+from sublinear import openmp_enabled
+from sublinear._core.losses import Hinge, Logistic, Squared
+from sublinear._core.matrix import Matrix
+from sublinear._core.objective import Objective
+from sublinear._core.order import Order
+from sublinear._core.random import RandomBits
+from sublinear._solvers.sdca import SDCA, ColumnHalves, RowHalves, middle_column, thread_schedule
+
+SCHEDULES = [RowHalves, ColumnHalves]
+UNLIMITED = 2**62
+
+
+def problem(n_rows=301, n_columns=40, loss=None, alpha=1e-2, weights=None, constant=1.0):
+    random = np.random.default_rng(1)
+    X = sparse.random_array((n_rows, n_columns), density=0.3, format="csr", rng=random)
+    X.data = X.data.astype(np.float32).astype(np.float64)
+    noise = 0.3 * random.normal(size=n_rows)
+    y = np.where(X @ random.normal(size=n_columns) + noise > 0, 1.0, -1.0)
+    return Objective(Matrix(X, constant), y, loss or Hinge(), alpha, weights, 2)
+
+
+def make(schedule, objective, seed=0, duals=None):
+    return schedule(objective, RandomBits(np.random.SeedSequence(seed)), duals, True)
+
+
+def unrounded(model):
+    return model
+
+
+@pytest.mark.parametrize("loss", [Hinge(), Logistic(), Squared()])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_row_halves_against_the_oracle(loss, weighted):
+    weights = np.random.default_rng(3).integers(0, 4, 301).astype(float) if weighted else None
+    objective = problem(loss=loss, weights=weights)
+    solver = make(RowHalves, objective)
+    seeds = np.random.SeedSequence(0).spawn(2)
+    orders = [
+        Order(151, "shuffle", RandomBits(seeds[0])),
+        Order(150, "shuffle", RandomBits(seeds[1])),
+    ]
+    solver.advance(UNLIMITED)
+    permutations = [2 * orders[h].take(151 - h).astype(int) + h for h in range(2)]
+    w, duals = row_halves(objective, permutations, block=16)
+    np.testing.assert_allclose(solver.duals(), duals, rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(solver.w, w, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("loss", [Hinge(), Logistic(), Squared()])
+def test_column_halves_against_the_oracle(loss):
+    objective = problem(loss=loss)
+    solver = make(ColumnHalves, objective)
+    order = Order(301, "shuffle", RandomBits(np.random.SeedSequence(0))).take(301)
+    solver.advance(UNLIMITED)
+    w, duals = column_halves(objective, order, delay=4)
+    np.testing.assert_allclose(solver.duals(), duals, rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(solver.w, w, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+def test_the_optimum_is_that_of_one_thread(schedule):
+    objective = problem(n_rows=2000)
+    values = []
+    for solver in (make(SDCA, objective), make(schedule, objective)):
+        for n_epochs in (100, 300, 1000):
+            while solver.n_epochs < n_epochs:
+                solver.advance(UNLIMITED)
+            _, primal, dual = solver.certify(unrounded)
+        assert 0 <= primal - dual < 1e-6 * primal
+        np.testing.assert_allclose(
+            solver.w, objective.weights_of_dual(solver.duals()), rtol=1e-9, atol=1e-11
+        )
+        values.append(primal)
+    np.testing.assert_allclose(values[0], values[1], rtol=1e-6)
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+def test_slices_and_repetition_change_nothing(schedule):
+    objective = problem(n_rows=9001, n_columns=30)
+    whole, sliced = make(schedule, objective), make(schedule, objective)
+    for _ in range(6):
+        whole.advance(UNLIMITED)
+    step = 0
+    while sliced.n_epochs < 6:
+        step += 20_000
+        sliced.advance(step)
+        assert sliced.accesses <= step
+    np.testing.assert_array_equal(whole.w, sliced.w)
+    np.testing.assert_array_equal(whole.duals(), sliced.duals())
+    assert whole.accesses == sliced.accesses
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+def test_a_budget_is_never_exceeded(schedule):
+    objective = problem(n_rows=9001, n_columns=30)
+    solver = make(schedule, objective)
+    limit = 81_234
+    for _ in range(3):
+        solver.advance(limit)
+    assert 0 < solver.accesses <= limit
+
+
+PRINT_WEIGHTS = """
+import numpy as np
+import test_two_threads as here
+for schedule in here.SCHEDULES:
+    solver = here.make(schedule, here.problem(n_rows=5000))
+    for _ in range(5):
+        solver.advance(here.UNLIMITED)
+    print(solver.w.tobytes().hex())
+"""
+
+
+@pytest.mark.skipif(not openmp_enabled(), reason="this build has no OpenMP to compare with")
+def test_one_thread_that_follows_the_schedule_gets_the_same_bits():
+    outputs = []
+    for limit in ("1", "2"):
+        environment = dict(
+            os.environ,
+            OMP_THREAD_LIMIT=limit,
+            PYTHONPATH=os.pathsep.join([os.path.dirname(__file__), *sys.path]),
+        )
+        outputs.append(
+            subprocess.run(
+                [sys.executable, "-c", PRINT_WEIGHTS],
+                env=environment,
+                capture_output=True,
+                check=True,
+                timeout=300,
+            ).stdout
+        )
+    assert outputs[0] == outputs[1]
+    assert len(outputs[0]) > 1000
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+def test_steps_that_do_not_see_each_other_are_noticed(schedule):
+    """With equal rows and strong steps delays make the dual fall; the schedule then drops them."""
+    X = np.ones((64, 4))
+    y = np.where(np.arange(64) % 3 == 0, -1.0, 1.0)
+    objective = Objective(Matrix(sparse.csr_array(X)), y, Squared(), 1e-2)
+    solver = make(schedule, objective)
+    for _ in range(40):
+        for _ in range(10):
+            solver.advance(UNLIMITED)
+        _, primal, dual = solver.certify(unrounded)
+    assert np.isfinite(solver.w).all()
+    assert 0 <= primal - dual < 1e-6 * primal
+
+
+def test_warm_start_and_restart():
+    objective = problem(n_rows=2000)
+    for schedule in SCHEDULES:
+        first = make(schedule, objective)
+        for _ in range(50):
+            first.advance(UNLIMITED)
+        again = make(schedule, objective, duals=first.duals())
+        np.testing.assert_allclose(again.w, first.w, rtol=1e-9, atol=1e-11)
+        first.restart(objective.alpha / 3)
+        np.testing.assert_allclose(
+            first.w, objective.weights_of_dual(first.duals()), rtol=1e-9, atol=1e-11
+        )
+        first.advance(UNLIMITED)
+        np.testing.assert_allclose(
+            first.w, objective.weights_of_dual(first.duals()), rtol=1e-9, atol=1e-11
+        )
+        objective.alpha = 1e-2
+
+
+def test_which_schedule_pays():
+    def stub(n_rows, n_stored):
+        return type("Stub", (), {"n_rows": n_rows, "n_stored": n_stored})()
+
+    assert thread_schedule(stub(500_000, 6_000_000)) is RowHalves
+    assert thread_schedule(stub(18_000, 8_000_000)) is ColumnHalves
+    assert thread_schedule(stub(18_000, 2_500_000)) is None
+    assert thread_schedule(stub(48_000, 670_000)) is None
+
+
+def test_middle_column():
+    X = sparse.csr_array(np.ones((10, 8)))
+    assert middle_column(Matrix(X)) in (3, 4)
