@@ -48,8 +48,10 @@ alpha : float, default=1e-4
         Limit on feature values read by the solver of each binary problem, never exceeded. What
         certificates read is counted apart.
     n_jobs : int, default=None
-        Threads for one-vs-rest problems; with one problem, for its certificates. None means 1, -1
-        all processors. The result does not depend on it.
+        Threads: over one-vs-rest problems, or inside a single one. None means 1, -1 all
+        processors. The result does not depend on them, but for one large sparse problem of an
+        SDCA estimator: there two threads share the steps, by a fixed schedule whose result is
+        another one than that of one thread, and the same for any number above 1.
     random_state : int, RandomState, Generator or None, default=None
         Seeds the order of the examples.
     warm_start : bool, default=False

@@ -57,7 +57,7 @@ AVERAGES = {"last": LAST, "tail": TAIL, "decaying": DECAYING}
 
 cdef double DECAY = 0.9
 cdef enum:
-    EPOCHS_OF_GRACE = 3    # before a dual no better than that of zeros counts as divergence
+    EPOCHS_OF_GRACE = 3    # before a dual no better than the first one counts as divergence
 
 
 cdef class MiniBatchSDCA:
@@ -100,7 +100,7 @@ cdef class MiniBatchSDCA:
     cdef Py_ssize_t batch_size, n_seen
     cdef Rule rule
     cdef Average average
-    cdef double largest_beta, gamma, step_scale, dual_of_zeros, last_dual
+    cdef double largest_beta, gamma, step_scale, first_dual, last_dual
     cdef double* weights
     cdef double* direction                 # sum of the batch's steps, zero between iterations
     cdef object direction_array
@@ -131,7 +131,6 @@ cdef class MiniBatchSDCA:
         self.step = np.empty(batch_size)
         self.direction_array = np.zeros(objective.matrix.n_weights)
         self.curvature = objective.curvatures()
-        self.dual_of_zeros = objective.dual_of_zeros()
         self._start(duals)
 
     def _start(self, duals):
@@ -141,13 +140,15 @@ cdef class MiniBatchSDCA:
         if duals is None:
             self.dual = np.zeros(n)
             self.w = np.zeros(self.objective.matrix.n_weights)
+            self.first_dual = self.objective.dual_of_zeros()
         else:
             self.dual = np.array(duals, dtype=np.float64)
             self.objective.make_feasible(self.dual)
             self.w = self.objective.weights_of_dual(self.dual)
+            self.first_dual = self.objective.certificate(self.w, self.dual)[1]
         w = self.w
         self.weights = &w[0]
-        self.last_dual = self.dual_of_zeros
+        self.last_dual = self.first_dual
         if self.average != LAST:
             self.averaged = np.array(self.dual) if self.average == DECAYING else np.zeros(n)
             self.averaged_until = np.full(n, self.n_steps, dtype=np.intp)
@@ -162,13 +163,13 @@ cdef class MiniBatchSDCA:
 
     @property
     def diverged(self):
-        """True once w is not finite, or the dual, after some epochs, no better than at the start.
+        """True once w is not finite, or the dual, after some epochs, no better than it began.
 
         Only the naive rule, or a beta that is too small, can bring that about.
         """
         if not np.isfinite(self.w).all():
             return True
-        return self.n_epochs >= EPOCHS_OF_GRACE and not self.last_dual > self.dual_of_zeros
+        return self.n_epochs >= EPOCHS_OF_GRACE and not self.last_dual > self.first_dual
 
     def advance(self, Py_ssize_t limit):
         """Go on until the epoch ends or another batch would make `accesses` exceed `limit`."""

@@ -58,6 +58,7 @@ from sublinear._core.portable cimport omp_get_num_threads, publish, wait_for
 from sublinear._core.random cimport RandomBits
 
 cdef enum:
+    PASS_COST = 100       # of the calls that a pass takes, in feature values
     CHUNK = 4096          # rows between two looks at the budget, with two threads
     BLOCK = 16            # rows of a half between two exchanges
     LOGS = 4              # blocks whose updates are remembered
@@ -152,8 +153,8 @@ cdef class SDCA:
 
     @property
     def work(self):
-        """Feature values read, and one for every example looked at."""
-        return self.accesses + self.n_visited
+        """Feature values read, one for every example looked at, and some for every pass."""
+        return self.accesses + self.n_visited + PASS_COST * self.n_epochs
 
     @property
     def estimated_gap(self):
