@@ -5,8 +5,9 @@ A solver is an object that holds its state and has
     advance(limit)      go on until an epoch ends or `accesses` would exceed `limit`
     n_epochs, accesses  what it did so far; `work` counts examples as well as feature values
     estimated_gap       a relative gap that nothing proves, inf if there is none
-    certify(rounded)    the model it would return now, its primal value and a dual value;
-                        rounded(w) is w in the type in which it will be stored
+    certify(rounded)    the model it would return now, an array it will not change again, its
+                        primal value and a dual value; rounded(w) is w in the type in which it
+                        will be stored
     diverged            whether there is no hope
     keeps_best          whether the model with the least primal value is wanted, not the last one
     model()             what certify would return, or near it, at no cost
@@ -173,7 +174,7 @@ class _Run:
         model, primal, dual = solver.certify(self.rounded)
         self.dual = max(self.dual, dual)
         if primal <= self.primal or not solver.keeps_best:
-            self.primal, self.best = primal, model.copy()
+            self.primal, self.best = primal, model
         gap = max(0.0, self.primal - self.dual)
         relative = relative_gap(self.primal, gap)
         seconds = time.perf_counter() - self.started

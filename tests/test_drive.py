@@ -319,14 +319,6 @@ def test_the_best_model_or_the_last(keeps_best):
     np.testing.assert_array_equal(model, models[1] if keeps_best else models[3])
 
 
-def test_the_certified_model_is_a_copy():
-    solver = FakeSolver()
-    model, _ = run(solver, Limits(tol=1.0))
-    before = model.copy()
-    solver.w *= 2
-    np.testing.assert_array_equal(model, before)
-
-
 def test_a_gap_is_never_negative():
     _, result = run(FakeSolver(primals=[1.0]), Limits(tol=0, max_epochs=1))
     assert result.gap == 0

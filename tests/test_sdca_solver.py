@@ -358,3 +358,18 @@ def test_rows_too_long_for_float64():
     problem.X[3, 0] = 1e160
     with pytest.raises(ValueError, match="overflows: scale X down or raise alpha"):
         SDCA(problem.objective(), bits())
+
+
+@pytest.mark.parametrize("pack", [False, True])
+def test_what_is_certified_and_released_is_the_callers(pack):
+    problem = Problem("hinge")
+    solver = SDCA(problem.objective(), bits(), None, pack)
+    solver.advance(2**62)
+    model, _, _ = solver.certify(lambda w: w)
+    before = model.copy()
+    solver.advance(2**62)
+    np.testing.assert_array_equal(model, before)
+    expected = solver.duals()
+    released = solver.release_duals()
+    np.testing.assert_array_equal(released, expected)
+    assert released.shape == (40,)

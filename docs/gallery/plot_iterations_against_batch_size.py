@@ -11,16 +11,14 @@ import matplotlib.pyplot as plt
 from common import COLORS, LABELS, MARKERS, METHODS, command_line, growing, problem, write
 
 TARGET = 1e-3
-LARGEST_BATCH = 2**14
 # an epoch is n examples, whatever the batch size
 LIMITS = {"covtype": 130, "news20": 500, "news20-uni": 1000}
 FIRST_LOOK = 1 / 100  # of an epoch
 
 
 def batch_sizes(n_rows):
-    """Powers of 4 up to 2^14 and the number of rows; that number if it comes first."""
-    sizes = [4**k for k in range(8) if 4**k <= min(n_rows, LARGEST_BATCH)]
-    return sizes if sizes[-1] * 4 <= n_rows or sizes[-1] == LARGEST_BATCH else [*sizes, n_rows]
+    """Powers of 4 up to 2^14, as far as there are rows."""
+    return [4**k for k in range(8) if 4**k <= n_rows]
 
 
 def iterations_needed(problem, solver, batch_size):

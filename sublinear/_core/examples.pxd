@@ -27,7 +27,7 @@ cdef class Examples:
     cdef readonly PackedRows packed        # None: rows are those of the matrix
     cdef readonly double longest_row       # the largest |x_i|^2
     cdef Lines* rows
-    cdef object array
+    cdef object buffer                     # of the Examples, where rows are not packed
     cdef Example* example
     cdef Loss loss
     cdef uint8_t[::1] sleep

@@ -8,7 +8,6 @@ cdef enum:
     WARM_UP = 16          # it leaves out those of the first of so many parts of the pass
 
 UNDERFLOW = 1e-40         # what a row's values below the range of float32 may add up to
-EXAMPLE = np.dtype([("dual", "f8"), ("curvature", "f8")])
 
 
 cdef class Examples:
@@ -26,7 +25,7 @@ cdef class Examples:
     """
 
     def __cinit__(self, Objective objective, duals=None, bint pack=False, columns=None):
-        cdef Example[::1] view
+        cdef double[:, ::1] view
         cdef Py_ssize_t n = objective.matrix.n_rows
         self.objective = objective
         self.loss = objective.loss
@@ -37,9 +36,9 @@ cdef class Examples:
                 objective.matrix, objective.targets_array, columns, objective.n_threads)
             self.rows = &self.packed.rows
         else:
-            self.array = np.zeros(n, dtype=EXAMPLE)
-            view = self.array
-            self.example = &view[0]
+            self.buffer = np.zeros((n, sizeof(Example) // sizeof(double)))
+            view = self.buffer
+            self.example = <Example*> &view[0, 0]
         self._start(duals)
 
     def _start(self, duals):
@@ -76,14 +75,27 @@ cdef class Examples:
 
     def duals(self):
         """Return the duals as an array of its own (float64)."""
-        if self.packed is None:
-            return self.array["dual"].copy()
         result = np.empty(self.rows.count)
         cdef double[::1] duals = result
         cdef Py_ssize_t i
         with nogil:
             for i in range(duals.shape[0]):
                 duals[i] = self.at(i).dual
+        return result
+
+    def release_duals(self):
+        """Return the duals, without more memory where rows are not packed; ends all other use."""
+        cdef Py_ssize_t i, n = self.rows.count
+        cdef double* duals
+        self.sleep = None
+        if self.packed is not None:
+            return self.duals()
+        duals = <double*> self.example     # dual i moves to a place that was read before
+        for i in range(n):
+            duals[i] = self.example[i].dual
+        self.example = NULL
+        result, self.buffer = self.buffer, None
+        result.resize(n, refcheck=False)
         return result
 
     def certificate(self, w, models):
@@ -102,7 +114,7 @@ cdef class Examples:
             balanced = objective.weights_of_dual(duals)
             balanced[objective.matrix.n_columns] = 0
             return objective.certificate(balanced, duals, models)
-        duals = self.array["dual"] if self.packed is None else self.duals()
+        duals = self.buffer[:, 0] if self.packed is None else self.duals()
         rounding = 0.0
         if self.packed is not None and not self.packed.exact:
             rounding = 2.0**-24 * np.sqrt(self.longest_row) + UNDERFLOW

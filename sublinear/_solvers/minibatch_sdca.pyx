@@ -366,5 +366,6 @@ cdef class MiniBatchSDCA:
         duals = self.duals()
         w = self.w if self.average == LAST else self.objective.weights_of_dual(duals)
         model = rounded(w)
+        model = model.copy() if model is self.w else model
         primals, self.last_dual = self.objective.certificate(w, duals, [model])
         return model, primals[0], self.last_dual

@@ -242,7 +242,7 @@ cdef class SDCA:
     def release_duals(self):
         """Return the duals and end the solver's life, so that both need less memory."""
         self.order = None
-        return self.duals()
+        return self.examples.release_duals()
 
     def model(self):
         """Return the weights."""
@@ -255,7 +255,7 @@ cdef class SDCA:
         return w
 
     def certify(self, rounded):
-        """Return the better of w and its mean over the last pass, with its certificate.
+        """Return a copy of the better of w and its mean over the last pass, and its certificate.
 
         Parameters
         ----------
@@ -273,7 +273,8 @@ cdef class SDCA:
         models = [rounded(model) for model in models]
         primals, dual = self.examples.certificate(self.w, models)
         best = int(np.argmin(primals))
-        return models[best], primals[best], dual
+        model = models[best]
+        return model.copy() if model is self.w else model, primals[best], dual
 
 
 def thread_schedule(matrix):
