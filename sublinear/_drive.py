@@ -107,17 +107,19 @@ def drive(solver, limits, *, observe=no_observer, tick=None, stop=None, dtype=np
         What interrupted the fit; to be raised once the caller has stored the model.
     """
     run = _Run(solver, limits, observe, dtype)
-    try:
-        for _ in run.slices():
-            if tick is not None:
-                tick(solver)
-            if run.status is None and stop is not None and stop.is_set():
-                run.status = "interrupted"
-                break
-    except BaseException as error:
-        run.status = "interrupted"
+    error = None
+    with np.errstate(over="ignore", invalid="ignore"):  # the caller looks at what comes out
+        try:
+            for _ in run.slices():
+                if tick is not None:
+                    tick(solver)
+                if run.status is None and stop is not None and stop.is_set():
+                    run.status = "interrupted"
+                    break
+        except BaseException as caught:
+            run.status = "interrupted"
+            error = caught
         return run.model(), run.result(), error
-    return run.model(), run.result(), None
 
 
 class _Run:
@@ -172,6 +174,7 @@ class _Run:
         """Add a row to the trace; set the status if the fit is done."""
         solver = self.solver
         model, primal, dual = solver.certify(self.rounded)
+        primal, dual = float(primal), float(dual)
         self.dual = max(self.dual, dual)
         if primal <= self.primal or not solver.keeps_best:
             self.primal, self.best = primal, model
@@ -195,8 +198,8 @@ class _Run:
         """The solver diverged: keep zero weights if no certified model is better."""
         objective = self.solver.objective
         zeros = np.zeros(objective.matrix.n_weights)
-        primal = objective.primal(zeros)
-        self.dual = max(self.dual, objective.dual_of_zeros())
+        primal = float(objective.primal(zeros))
+        self.dual = max(self.dual, float(objective.dual_of_zeros()))
         if self.best is None or not self.primal <= primal:
             self.primal, self.best = primal, zeros
 

@@ -1,5 +1,7 @@
 """What linear models share: the fit of all problems, one-vs-rest, prediction, fitted attributes."""
 
+import math
+import sys
 import threading
 import time
 import warnings
@@ -24,6 +26,7 @@ from sublinear._drive import Limits, drive
 from sublinear._result import NOT_BEGUN, Result, combine
 from sublinear._validation import (
     check_choice,
+    check_flag,
     check_number,
     check_sample_weight,
     combine_weights,
@@ -95,7 +98,11 @@ def solve_all(problems, n_threads):
     errors = []
 
     def guarded(problem):
-        outcome = problem(stop)
+        try:
+            outcome = problem(stop)
+        except BaseException:
+            stop.set()
+            raise
         if outcome.error is not None:
             errors.append(outcome.error)
             stop.set()
@@ -140,6 +147,20 @@ class Training:
     solvers: dict | None = None
 
 
+def check_finite(outcomes, constant, dtype):
+    """Raise ValueError if a model, its intercept or its certified objective is not finite."""
+    for outcome in outcomes:
+        with np.errstate(over="ignore", invalid="ignore"):
+            intercept = (outcome.model[-1:] * constant).astype(dtype)
+        known = outcome.result.status not in ("interrupted", "partial_fit")
+        finite = np.isfinite(outcome.model).all() and np.isfinite(intercept).all()
+        if not finite or (known and not np.isfinite(outcome.result.primal)):
+            raise ValueError(
+                "the fit left the range of floating-point numbers: scale X, y, sample_weight or "
+                "intercept_scaling down, or raise alpha"
+            )
+
+
 class LinearModel(CallbackSupportMixin, BaseEstimator):
     """What the estimators share: parameters, the run over all problems, fitted attributes."""
 
@@ -156,6 +177,16 @@ class LinearModel(CallbackSupportMixin, BaseEstimator):
         check_number("max_iter", self.max_iter, low=1, integer=True)
         if self.max_accesses is not None:
             check_number("max_accesses", self.max_accesses, low=1, integer=True)
+        for name in ("fit_intercept", "warm_start"):
+            check_flag(name, getattr(self, name))
+        check_number(
+            "verbose",
+            int(self.verbose) if self.verbose is True else self.verbose,
+            low=0,
+            integer=True,
+        )
+        if self.n_jobs is not None:
+            check_number("n_jobs", self.n_jobs, low=-math.inf, integer=True)
         if self.callback is not None and not callable(self.callback):
             raise ValueError(f"callback must be callable or None, got {self.callback!r}")
         for name in self._losses[self.loss].parameters:
@@ -192,7 +223,10 @@ class LinearModel(CallbackSupportMixin, BaseEstimator):
         def problem(k, stop):
             if stop.is_set():
                 return Outcome(np.zeros(training.matrix.n_weights), NOT_BEGUN)
-            solver = self._solver(training, k, RandomBits(seeds[k]), n_jobs)
+            try:
+                solver = self._solver(training, k, RandomBits(seeds[k]), n_jobs)
+            except KeyboardInterrupt as interrupt:
+                return Outcome(np.zeros(training.matrix.n_weights), NOT_BEGUN, interrupt)
             progress = Progress(self._problem_name(k), limits) if self.verbose else None
             model, result, error = drive(
                 solver,
@@ -210,6 +244,7 @@ class LinearModel(CallbackSupportMixin, BaseEstimator):
 
         problems = [lambda stop, k=k: problem(k, stop) for k in range(n_problems)]
         outcomes, error = solve_all(problems, min(n_jobs, n_problems))
+        check_finite(outcomes, constant, training.matrix.dtype)
         self._store(outcomes, training, time.perf_counter() - started)
         observers.close()
         if error is not None:
@@ -257,7 +292,8 @@ class LinearModel(CallbackSupportMixin, BaseEstimator):
         stacked = stacked.astype(dtype, copy=False)
         if not self.fit_intercept:
             return stacked, np.zeros(len(models), dtype=dtype)
-        return stacked[:, :-1], stacked[:, -1] * dtype.type(constant)
+        intercept = np.array([model[-1] * constant for model in models])
+        return stacked[:, :-1], intercept.astype(dtype)
 
     def _attributes_of_one(self, class_index, model, constant):
         """Fitted attributes of a model on its way, None where one problem is not the whole."""
@@ -265,6 +301,15 @@ class LinearModel(CallbackSupportMixin, BaseEstimator):
 
     def _warn_if_limited(self, limits):
         result = self.result_
+        if result.status == "diverged":
+            warnings.warn(
+                f"{type(self).__name__} diverged: batches of {self.batch_size} with "
+                f'batch_rule="{self.batch_rule}" take steps that are too long. The best model seen '
+                f"was kept, with a relative duality gap of {result.relative_gap:.2e}. Use smaller "
+                'batches, batch_rule="safe", or a larger sigma_squared.',
+                ConvergenceWarning,
+                stacklevel=caller_level(),
+            )
         if limits.tol == 0 or result.status not in ("max_iter", "max_accesses"):
             return
         warnings.warn(
@@ -273,7 +318,7 @@ class LinearModel(CallbackSupportMixin, BaseEstimator):
             f"tol={self.tol:g}. The objective is certified to be within {result.gap:.2e} of the "
             f"optimum. Raise {result.status} or tol, scale the features, or raise alpha.",
             ConvergenceWarning,
-            stacklevel=4,
+            stacklevel=caller_level(),
         )
 
     def _scores(self, X):
@@ -288,6 +333,16 @@ class LinearModel(CallbackSupportMixin, BaseEstimator):
             dtype=[np.float64, np.float32],
         )
         return safe_sparse_dot(X, self.coef_.T, dense_output=True) + self.intercept_
+
+
+def caller_level():
+    """Return the stacklevel at which warnings point to the caller of `fit`."""
+    frame, level = sys._getframe(1), 1
+    while frame is not None and frame.f_globals.get("__name__", "").startswith(
+        ("sublinear.", "sklearn.")
+    ):
+        frame, level = frame.f_back, level + 1
+    return level
 
 
 def with_progress(observe, progress):

@@ -37,6 +37,12 @@ def check_batch_size(batch_size, n_rows):
         )
 
 
+def check_flag(name, value, choices="True or False"):
+    """Raise ValueError unless value is a bool."""
+    if not isinstance(value, (bool, np.bool_)):
+        raise ValueError(f"{name} must be {choices}, got {value!r}")
+
+
 def check_choice(name, value, choices):
     """Raise ValueError unless value is one of the choices."""
     if not isinstance(value, str) or value not in choices:
@@ -62,9 +68,13 @@ def check_sample_weight(sample_weight, X):
     """Return the weights as float64 of shape (n_rows,), or None if they are all 1."""
     if sample_weight is None:
         return None
-    weights = np.ascontiguousarray(sample_weight, dtype=np.float64)
+    weights = np.asarray(sample_weight)
+    if weights.dtype.kind == "c":
+        raise ValueError("sample_weight must be real, got complex numbers")
+    weights = weights.astype(np.float64, copy=False)
     if weights.ndim == 0:
         weights = np.full(X.shape[0], float(weights))
+    weights = np.ascontiguousarray(weights)
     if weights.ndim != 1:
         raise ValueError(f"sample_weight must be one-dimensional, got shape {weights.shape}")
     check_consistent_length(weights, X)
@@ -74,6 +84,8 @@ def check_sample_weight(sample_weight, X):
         raise ValueError("sample_weight must not be negative")
     if not weights.any():
         raise ValueError("sample_weight is zero for every example: there is nothing to fit")
+    if not np.isfinite(weights.sum()):
+        raise ValueError("the sum of sample_weight overflows: scale the weights down")
     return None if (weights == 1).all() else weights
 
 
@@ -123,6 +135,8 @@ def combine_weights(class_weight, classes, y, weights):
         for label in classes:
             mass = weights[y == label].sum()
             factors[label] = total / (len(classes) * mass) if mass > 0 else 1.0
+    elif not isinstance(class_weight, dict):
+        raise ValueError(f'class_weight must be a dict, "balanced" or None, got {class_weight!r}')
     else:
         factors = dict(class_weight)
         unknown = [label for label in factors if label not in classes]

@@ -25,6 +25,7 @@ from sublinear._solvers.sdca import SDCA, thread_schedule
 from sublinear._validation import (
     check_batch_size,
     check_choice,
+    check_flag,
     check_number,
     check_sample_weight,
     check_training_data,
@@ -33,7 +34,8 @@ from sublinear._validation import (
 )
 from sublinear.theory import safe_beta, spectral_norm_of
 
-SIGMA_MARGIN = 1.01  # power iteration approaches sigma^2 from below
+SIGMA_MARGIN = 1.02  # power iteration approaches sigma^2 from below
+ROUNDED_TOL = 1e-6  # what values rounded to float32 can surely reach
 
 
 class _DualModel(LinearModel):
@@ -57,17 +59,21 @@ class _DualModel(LinearModel):
         )
 
     def _make_sdca(self, objective, random, duals):
-        matrix = objective.matrix
-        pack = packing_pays(matrix) if self.pack == "auto" else self.pack
+        pack = packing_pays(objective.matrix) if self.pack == "auto" else self.pack
+        if not pack:
+            return SDCA(objective, random, duals)
         solver = SDCA
-        if pack and objective.n_threads > 1 and not objective.free_constant:
-            solver = thread_schedule(matrix) or SDCA
+        if objective.n_threads > 1 and not objective.free_constant:
+            solver = thread_schedule(objective.matrix) or SDCA
         try:
-            return solver(objective, random, duals, pack)
+            packed = solver(objective, random, duals, True)
         except OverflowError:
-            if self.pack != "auto":
-                raise
-            return SDCA(objective, random, duals, False)
+            if self.pack == "auto":
+                return SDCA(objective, random, duals)
+            raise
+        if self.pack == "auto" and self.tol < ROUNDED_TOL and not packed.exact:
+            return SDCA(objective, random, duals)
+        return packed
 
     def _penalizes_intercept(self):
         return self.penalize_intercept
@@ -90,8 +96,9 @@ class _DualModel(LinearModel):
 
     def _check_parameters(self):
         super()._check_parameters()
-        if self.pack != "auto" and not isinstance(self.pack, (bool, np.bool_)):
-            raise ValueError(f'pack must be True, False or "auto", got {self.pack!r}')
+        check_flag("penalize_intercept", self.penalize_intercept)
+        if self.pack != "auto":
+            check_flag("pack", self.pack, 'True, False or "auto"')
         if self.batch_size != "all":
             check_number("batch_size", self.batch_size, low=1, integer=True)
         if not self.penalize_intercept and self.fit_intercept and self.batch_size != 1:
@@ -151,8 +158,10 @@ class SDCAClassifier(_DualModel, LinearClassifier):
     pack : bool or "auto", default="auto"
         Work on a copy of sparse rows in which all that a step reads lies together: 8 bytes per
         stored entry and about 50 per row, and several times faster where the data exceeds the
-        cache. "auto": for sparse data that is not memory-mapped, if the copy takes less than half
-        of the free memory. False: no copy. Batches do not use it.
+        cache. Values are rounded to float32, certificates are not. "auto": for sparse data larger
+        than the cache that is not memory-mapped, if the copy takes less than half of the free
+        memory, and, where values would be rounded, tol is at least 1e-6. False: no copy. Batches
+        do not use it.
     batch_size : int or "all", default=1
         Examples per iteration. More than 1 is for study, and for machines with many cores: see
         `batch_speedup` for what it can save.
@@ -306,8 +315,10 @@ class SDCARegressor(RegressorMixin, _DualModel):
     pack : bool or "auto", default="auto"
         Work on a copy of sparse rows in which all that a step reads lies together: 8 bytes per
         stored entry and about 50 per row, and several times faster where the data exceeds the
-        cache. "auto": for sparse data that is not memory-mapped, if the copy takes less than half
-        of the free memory. False: no copy. Batches do not use it.
+        cache. Values are rounded to float32, certificates are not. "auto": for sparse data larger
+        than the cache that is not memory-mapped, if the copy takes less than half of the free
+        memory, and, where values would be rounded, tol is at least 1e-6. False: no copy. Batches
+        do not use it.
     batch_size : int or "all", default=1
         Examples per iteration. More than 1 is for study, and for machines with many cores: see
         `batch_speedup` for what it can save.
@@ -560,6 +571,7 @@ class PegasosClassifier(LinearClassifier):
     def _check_parameters(self):
         super()._check_parameters()
         check_choice("sampling", self.sampling, SAMPLINGS)
+        check_flag("projection", self.projection)
         check_choice("average", self.average, AVERAGES)
         if self.batch_size != "all":
             check_number("batch_size", self.batch_size, low=1, integer=True)
@@ -570,17 +582,21 @@ class PegasosClassifier(LinearClassifier):
             objective,
             random,
             sampling=self.sampling,
-            batch_size=n_rows if self.batch_size == "all" else self.batch_size,
+            # the last block of a stream may be shorter than a batch
+            batch_size=n_rows if self.batch_size == "all" else min(self.batch_size, n_rows),
             projection=self.projection,
             average=self.average,
         )
         if self._states is not None and self._states[k] is not None:
+            if not solver.can_resume(self._states[k]):
+                raise ValueError("fit_intercept must not change between calls of partial_fit")
             solver.resume(self._states[k])
         return solver
 
     def _store(self, outcomes, training, seconds):
         super()._store(outcomes, training, seconds)
         self._states = [outcome.kept for outcome in outcomes]
+        self._fitted_intercept = self.fit_intercept
 
     def _keep(self, solver):
         return solver.state()
@@ -625,6 +641,7 @@ class PegasosClassifier(LinearClassifier):
             and getattr(self, "_states", None) is not None
             and np.array_equal(classes, self.classes_)
             and self.coef_.shape[1] == n_features
+            and self._fitted_intercept == self.fit_intercept
         )
 
     @with_callbacks
@@ -649,7 +666,6 @@ class PegasosClassifier(LinearClassifier):
         self._check_parameters()
         first = getattr(self, "_states", None) is None
         X, y = check_training_data(self, X, y, reset=first)
-        check_batch_size(self.batch_size, X.shape[0])
         self._set_stream_classes(y, classes, first)
         if first:
             self._states = None

@@ -58,34 +58,40 @@ def measure_averages(problem):
 
 
 def draw(axes, problem, curves):
-    for method, points in curves.items():
+    for k, (method, points) in enumerate(curves.items()):
         style = {"color": COLORS[method], "marker": MARKERS[method], "markersize": 5}
+        if method == "naive":  # crosses on top of what they coincide with
+            style |= {"markersize": 9, "zorder": 3}
         reached = [(b, count) for b, count, found in points if found]
         axes.loglog(*zip(*reached, strict=True), label=LABELS[method], **style)
         for b, count, found in points:
             if not found:
-                line = [reached[-1], (b, count)] if reached else [(b, count)]
-                axes.loglog(*zip(*line, strict=True), ":", color=COLORS[method])
                 style = {"color": COLORS[method], "markerfacecolor": "white"}
-                axes.loglog(b, count, "^", markersize=9, zorder=3, **style)
-    sizes = batch_sizes(problem.n_rows)
-    right = axes.twinx()
-    ratios = [problem.beta(b) / b for b in sizes]
-    right.loglog(sizes, ratios, "--", color="0.45", linewidth=1.2)
-    right.set_ylabel(r"$\beta_b / b$  (dashed)", color="0.35")
-    right.tick_params(axis="y", colors="0.35")
-    right.set_ylim(min(ratios) / 2, 2)
+                beside = b * 1.15 ** (k - 1)  # limits of several methods coincide
+                axes.loglog(beside, count, "^", markersize=8, zorder=3, **style)
     axes.axvline(1 / problem.sigma_squared, color="0.8", linewidth=1, zorder=0)
     axes.set_xscale("log", base=2)
     axes.set_title(f"{problem.label}\n$\\lambda$ = {problem.alpha:g}", fontsize=10)
     axes.set_xlabel("batch size $b$")
     axes.grid(alpha=0.25)
+    draw_ratio(axes, problem, curves["safe"][0][1])
+
+
+def draw_ratio(axes, problem, iterations_of_one):
+    """Draw beta_b / b on an axis of the same decades, 1 beside SDCA's iterations for b = 1."""
+    right = axes.twinx()
+    sizes = batch_sizes(problem.n_rows)
+    ratios = [problem.beta(b) / b for b in sizes]
+    right.semilogy(sizes, ratios, "--", color="0.45", linewidth=1.2)
+    right.set_ylabel(r"$\beta_b / b$  (dashed)", color="0.35")
+    right.tick_params(axis="y", colors="0.35")
+    right.set_ylim(*(limit / iterations_of_one for limit in axes.get_ylim()))
 
 
 def main():
     arguments = command_line(__doc__.splitlines()[0])
     numbers = {"target": TARGET, "epoch_limits": LIMITS, "problems": {}}
-    figure, panels = plt.subplots(1, len(LIMITS), figsize=(15, 4.6), layout="constrained")
+    figure, panels = plt.subplots(1, len(LIMITS), figsize=(15, 5), layout="constrained")
     for axes, name in zip(panels, LIMITS, strict=True):
         case = problem(name)
         curves = measure(case)
@@ -98,9 +104,10 @@ def main():
             "iterations_of_averages_at_batch_size_1": measure_averages(case),
         }
     panels[0].set_ylabel(f"iterations to a primal suboptimality of {TARGET:g}")
-    panels[0].plot([], [], "^", color="0.4", markerfacecolor="white", label="more than this")
+    panels[0].plot([], [], "^", color="0.4", markerfacecolor="white", label="not reached")
     panels[0].plot([], [], color="0.8", label=r"$b = 1 / \sigma^2$")
-    panels[0].legend(fontsize=8)
+    handles, labels = panels[0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=len(labels))
     write(figure, numbers, arguments.output, "iterations_against_batch_size")
 
 

@@ -25,7 +25,6 @@ cdef struct Sample:
 cdef class Examples:
     cdef readonly Objective objective
     cdef readonly PackedRows packed        # None: rows are those of the matrix
-    cdef readonly double longest_row       # the largest |x_i|^2
     cdef Lines* rows
     cdef object buffer                     # of the Examples, where rows are not packed
     cdef Example* example

@@ -1,13 +1,16 @@
 """The state of dual coordinate ascent, apart from w."""
+from cpython.exc cimport PyErr_CheckSignals
+
 import numpy as np
 
 from sublinear._core.line cimport Line, line_at, squared_norm
 
 cdef enum:
+    ROWS_PER_CALL = 1 << 16      # between two looks at pending signals
     MEANS_PER_PASS = 256  # the mean of w is kept where it can take so many of them into account
     WARM_UP = 16          # it leaves out those of the first of so many parts of the pass
 
-UNDERFLOW = 1e-40         # what a row's values below the range of float32 may add up to
+FLOAT32_ROUNDING = 2.0**-24
 
 
 cdef class Examples:
@@ -43,20 +46,19 @@ cdef class Examples:
 
     def _start(self, duals):
         cdef const double[:] start = duals
-        cdef Py_ssize_t i
-        cdef double square, largest = 0
+        cdef Py_ssize_t first, i
+        cdef double largest = 0
         cdef Line x
         cdef Example* example
-        with nogil:
-            for i in range(self.rows.count):
+        for first in range(0, self.rows.count, ROWS_PER_CALL):
+            for i in range(first, min(self.rows.count, first + ROWS_PER_CALL)):
                 x = line_at(&self.objective.matrix.rows, i)
-                square = squared_norm(&x)
-                self.longest_row = max(self.longest_row, square)
                 example = self.at(i)
-                example.curvature = self.objective.curvature(i, square)
+                example.curvature = self.objective.curvature(i, squared_norm(&x))
                 largest = max(largest, example.curvature)
                 if start is not None:
                     example.dual = self.loss.nearest_dual(start[i], self.objective.targets[i])
+            PyErr_CheckSignals()
         self.objective.check_curvature(largest)
 
     def rescale(self, double ratio):
@@ -115,9 +117,7 @@ cdef class Examples:
             balanced[objective.matrix.n_columns] = 0
             return objective.certificate(balanced, duals, models)
         duals = self.buffer[:, 0] if self.packed is None else self.duals()
-        rounding = 0.0
-        if self.packed is not None and not self.packed.exact:
-            rounding = 2.0**-24 * np.sqrt(self.longest_row) + UNDERFLOW
+        rounding = 0.0 if self.packed is None or self.packed.exact else FLOAT32_ROUNDING
         return objective.certificate(w, duals, models, rounding)
 
 

@@ -92,7 +92,7 @@ cdef class Objective:
         cdef double z = 0, y, s, a
         cdef Py_ssize_t i
         cdef int c
-        sums.conjugate = sums.mass = 0
+        sums.conjugate = sums.reach = 0
         for c in range(MAX_CANDIDATES):
             sums.loss[c] = 0
         for i in range(start, stop):
@@ -110,15 +110,20 @@ cdef class Objective:
                     z = dot(&x, at.w)
                 a = at.duals[i * at.dual_stride]
                 sums.conjugate += s * (self.loss.conjugate(a, y) + a * z)
-                sums.mass += s * fabs(a)
+                if at.wants_reach:
+                    sums.reach += s * fabs(a) * sqrt(squared_norm(&x))
         return sums
 
-    def _sums(self, candidates, const double[::1] w=None, const double[:] duals=None):
+    def _sums(
+        self, candidates, const double[::1] w=None, const double[:] duals=None,
+        bint wants_reach=False
+    ):
         """Return the BlockSums over all rows as an array."""
         cdef Py_ssize_t n = self.matrix.n_rows, n_blocks = (n + BLOCK - 1) // BLOCK
         cdef Py_ssize_t first, last, block, step
         cdef const double[::1] vector
         cdef Point at
+        at.wants_reach = wants_reach
         at.n_candidates = 0
         for candidate in candidates:
             vector = candidate
@@ -173,7 +178,7 @@ cdef class Objective:
         candidates : list of one or two ndarrays like w, default=None
             The weights whose primal values are wanted; None means [w].
         rounding : float, default=0
-            If w is a sum over rounded rows: a bound on the length of a row's rounding error.
+            If w is a sum over rounded rows: a bound on their relative rounding errors.
 
         Returns
         -------
@@ -181,13 +186,13 @@ cdef class Objective:
         dual : float
         """
         candidates = [w] if candidates is None else candidates
-        sums = self._sums(candidates, w, duals)
+        sums = self._sums(candidates, w, duals, rounding > 0)
         primals = [
             self.penalty(v) + loss / self.total_weight
             for v, loss in zip(candidates, sums[:MAX_CANDIDATES])
         ]
-        conjugate, mass = sums[MAX_CANDIDATES:] / self.total_weight
-        error = rounding * mass / self.alpha
+        conjugate, reach = sums[MAX_CANDIDATES:] / self.total_weight
+        error = rounding * reach / self.alpha
         dual = self.penalty(w) - self.alpha / 2 * error * error - conjugate
         return primals, min(dual, *primals)    # rounding must not make the gap negative
 

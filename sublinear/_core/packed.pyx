@@ -5,7 +5,9 @@ order then waits for one place in memory instead of five. Costs 8 bytes per stor
 row. Values that float32 cannot hold are rounded; `exact` tells whether there were any, and
 certificates are computed from the matrix itself.
 """
+from cpython.exc cimport PyErr_CheckSignals
 from cython.parallel cimport prange
+from libc.math cimport fabs
 from libc.stdint cimport int32_t, int64_t
 cimport numpy as cnp
 
@@ -22,24 +24,38 @@ from sublinear._core.matrix cimport Matrix
 cnp.import_array()
 
 assert sizeof(Record) == RECORD_HEADER
-FLOAT32_MAX = np.finfo(np.float32).max
+
+cdef enum:
+    ROWS_PER_CALL = 1 << 16      # between two looks at pending signals
 
 
-cdef inline bint copy_entries(
+# What becomes of values in float32: LOST ones are beyond its range, or below it.
+cdef enum:
+    EXACT
+    ROUNDED
+    LOST
+
+cdef double RELATIVE_ROUNDING = 2.0**-24
+
+
+cdef inline int copy_entries(
     const real_t* values, const index_t* indices, Py_ssize_t size, float* to_values,
     int* to_indices
 ) noexcept nogil:
-    """Copy a line's entries; tells whether no value was rounded."""
+    """Copy a line's entries; tells what became of the values."""
     cdef Py_ssize_t k
-    cdef bint exact = True
+    cdef int fate = EXACT
+    cdef double error
     for k in range(size):
         to_values[k] = <float> values[k]
-        exact &= to_values[k] == values[k]
         to_indices[k] = <int> indices[k]
-    return exact
+        error = fabs(to_values[k] - values[k])
+        if not error == 0:
+            fate = max(fate, ROUNDED if error <= RELATIVE_ROUNDING * fabs(values[k]) else LOST)
+    return fate
 
 
-cdef inline bint copy_line(const Line* x, float* values, int* indices) noexcept nogil:
+cdef inline int copy_line(const Line* x, float* values, int* indices) noexcept nogil:
     if x.storage == SPARSE_FLOAT64_INT32:
         return copy_entries(
             <const double*> x.values, <const int32_t*> x.indices, x.size, values, indices)
@@ -130,11 +146,13 @@ cdef class PackedRows:
     Raises
     ------
     OverflowError
-        If a value is beyond the range of float32.
+        If a value is beyond or below the range of float32.
     """
 
     def __cinit__(self, Matrix matrix, const double[::1] targets, columns=None, int n_threads=1):
-        cdef Py_ssize_t n = matrix.n_rows, low = 0, high = matrix.n_columns, i, n_rounded = 0
+        cdef Py_ssize_t n = matrix.n_rows, low = 0, high = matrix.n_columns, i
+        cdef Py_ssize_t first, last, n_rounded = 0, n_lost = 0
+        cdef int fate
         cdef bint partial = columns is not None
         cdef Line x
         if len(matrix.arrays) == 1 or matrix.n_columns >= 2**31:
@@ -160,18 +178,25 @@ cdef class PackedRows:
         self.rows.offsets = <const char*> &offsets[0]
         if low > 0:
             self.rows.constant = 0
-        for i in prange(n, nogil=True, schedule="static", num_threads=n_threads):
-            n_rounded += not copy_row(&matrix.rows, i, low, high, self, targets[i])
+        for first in range(0, n, ROWS_PER_CALL):
+            last = min(n, first + ROWS_PER_CALL)
+            for i in prange(
+                first, last, nogil=True, schedule="static", num_threads=n_threads
+            ):
+                fate = copy_row(&matrix.rows, i, low, high, self, targets[i])
+                n_rounded += fate != EXACT
+                n_lost += fate == LOST
+            PyErr_CheckSignals()
         self.exact = n_rounded == 0
-        if not self.exact and max(matrix.arrays[0].max(), -matrix.arrays[0].min()) > FLOAT32_MAX:
+        if n_lost > 0:
             raise OverflowError("X holds values beyond the range of float32, which packing needs")
 
 
-cdef bint copy_row(
+cdef int copy_row(
     const Lines* rows, Py_ssize_t i, Py_ssize_t low, Py_ssize_t high, PackedRows packed,
     double target
 ) noexcept nogil:
-    """Fill a record; tells whether no value was rounded."""
+    """Fill a record; tells what became of its values."""
     cdef Record* record = record_at(packed, i)
     cdef Line x = line_at(rows, i)
     cdef Line copy = line_at(&packed.rows, i)

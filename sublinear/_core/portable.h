@@ -10,6 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
+#include <time.h>
 
 #ifdef _OPENMP
 #include <omp.h>
@@ -52,6 +53,21 @@ static inline int omp_get_num_threads(void) { return 1; }
 #define sublinear_store(flag, value) (*(volatile long long *)(flag) = (value))
 #define sublinear_load(flag) (*(const volatile long long *)(flag))
 #endif
+
+/* Seconds of a clock that does not go back. */
+static inline double sublinear_clock(void)
+{
+#if defined(_WIN32)
+    LARGE_INTEGER ticks, frequency;
+    QueryPerformanceCounter(&ticks);
+    QueryPerformanceFrequency(&frequency);
+    return (double)ticks.QuadPart / (double)frequency.QuadPart;
+#else
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+#endif
+}
 
 enum { SUBLINEAR_PATIENCE = 4000 };
 

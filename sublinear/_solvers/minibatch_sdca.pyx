@@ -99,6 +99,7 @@ cdef class MiniBatchSDCA:
     cdef Order order
     cdef Py_ssize_t batch_size, n_seen
     cdef Rule rule
+    cdef bint warm
     cdef Average average
     cdef double largest_beta, gamma, step_scale, first_dual, last_dual
     cdef double* weights
@@ -137,6 +138,7 @@ cdef class MiniBatchSDCA:
         cdef double[::1] w, direction = self.direction_array
         n = self.objective.matrix.n_rows
         self.direction = &direction[0]
+        self.warm = duals is not None
         if duals is None:
             self.dual = np.zeros(n)
             self.w = np.zeros(self.objective.matrix.n_weights)
@@ -169,7 +171,11 @@ cdef class MiniBatchSDCA:
         """
         if not np.isfinite(self.w).all():
             return True
-        return self.n_epochs >= EPOCHS_OF_GRACE and not self.last_dual > self.first_dual
+        if self.n_epochs < EPOCHS_OF_GRACE:
+            return False
+        if self.warm:    # perhaps at the optimum, where the dual rises no more
+            return not self.last_dual >= self.first_dual - 1e-9 * abs(self.first_dual)
+        return not self.last_dual > self.first_dual
 
     def advance(self, Py_ssize_t limit):
         """Go on until the epoch ends or another batch would make `accesses` exceed `limit`."""

@@ -104,15 +104,34 @@ cdef class Pegasos:
     def state(self):
         """Return what `resume` needs to go on, perhaps over other examples."""
         w = self.weight_vector
-        total = w.sum_of_iterates() if self.averages else None
-        return w.to_array(), total, w.n_averaged, self.n_steps, self.windows, self.next_window
+        return {
+            "average": self.average,
+            "w": w.to_array(),
+            "coefficients": self.coefficients * w.vector.scale,
+            "sum_of_iterates": w.sum_of_iterates() if self.averages else None,
+            "n_averaged": w.n_averaged,
+            "n_steps": self.n_steps,
+            "windows": self.windows,
+            "next_window": self.next_window,
+        }
+
+    def can_resume(self, state):
+        """Tell whether a `state()` has as many weights as this solver."""
+        return state["w"].shape[0] == self.objective.matrix.n_weights
 
     def resume(self, state):
-        """Go on from the `state()` of a solver with the same `average`."""
-        w, total, n_averaged, self.n_steps, self.windows, self.next_window = state
-        self.weight_vector.set(w)
-        if self.averages:
-            self.weight_vector.set_average(total, n_averaged)
+        """Go on from the `state()` of a solver that `can_resume`.
+
+        The coefficients of the rows are taken over if there are as many rows as then: should they
+        be other rows, certificates suffer, but hold. Another `average` begins anew.
+        """
+        self.weight_vector.set(state["w"])
+        self.n_steps = state["n_steps"]
+        if self.averages and state["average"] == self.average:
+            self.weight_vector.set_average(state["sum_of_iterates"], state["n_averaged"])
+            self.windows, self.next_window = state["windows"], state["next_window"]
+        if state["coefficients"].shape[0] == self.coefficient.shape[0]:
+            self.coefficients[:] = state["coefficients"]
 
     def advance(self, Py_ssize_t limit):
         """Go on until the epoch ends or another step would make `accesses` exceed `limit`."""

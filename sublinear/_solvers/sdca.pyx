@@ -54,12 +54,15 @@ from sublinear._core.losses cimport Loss
 from sublinear._core.objective cimport Objective
 from sublinear._core.order cimport Draws, Order, make_ready, next_chunk
 from sublinear._core.packed cimport Record
-from sublinear._core.portable cimport omp_get_num_threads, publish, wait_for
+from sublinear._core.portable cimport clock, omp_get_num_threads, publish, wait_for
 from sublinear._core.random cimport RandomBits
 
 cdef enum:
     PASS_COST = 100       # of the calls that a pass takes, in feature values
-    CHUNK = 4096          # rows between two looks at the budget, with two threads
+    CHUNK_ENTRIES = 1 << 18   # between two looks at the budget, with two threads; in rows
+    LEAST_CHUNK = 256
+    LARGEST_CHUNK = 4096
+    COMPARE_EVERY = 128   # chunks, how two threads and one do
     BLOCK = 16            # rows of a half between two exchanges
     LOGS = 4              # blocks whose updates are remembered
     DELAY = 4             # rows between a dot product and its update, with halves of columns
@@ -150,6 +153,11 @@ cdef class SDCA:
 
     def _rescale(self, ratio):
         self.examples.rescale(ratio)
+
+    @property
+    def exact(self):
+        """True unless the rows are a rounded copy."""
+        return self.examples.packed is None or self.examples.packed.exact
 
     @property
     def work(self):
@@ -291,29 +299,44 @@ def thread_schedule(matrix):
 
 cdef class TwoThreads(SDCA):
     """What the schedules for two threads have in common: chunks, and the watch over the dual."""
+    cdef Py_ssize_t chunk                # rows
     cdef long long[::1] flags
     cdef long long n_exchanged           # blocks or rows of the chunks so far
+    cdef Py_ssize_t n_chunks
+    cdef double pace[2]                  # seconds for a block or row: by one thread, by two
     cdef bint careful                    # no more delays
     cdef double last_dual
 
     def __init__(self, objective, random, duals=None, pack=True):
         SDCA.__init__(self, objective, random, duals, pack)
+        matrix = self.objective.matrix
+        rows = CHUNK_ENTRIES * matrix.n_rows // max(1, matrix.n_stored)
+        self.chunk = min(max(rows, LEAST_CHUNK), LARGEST_CHUNK)
         self.flags = np.full(2 * FLAG, -1, dtype=np.longlong)
         self.last_dual = -np.inf
 
-    cdef void _together(self, Py_ssize_t size) noexcept nogil:
-        """Let two threads run the next `size` blocks or rows; one alone if there are no two."""
+    cdef void _run_chunk(self, Py_ssize_t size) noexcept nogil:
+        """Run the next `size` blocks or rows: by two threads unless one is faster.
+
+        Where the second processor is busy with something else, two threads wait for each other.
+        Both ways give the same numbers, so the clock may decide.
+        """
         cdef Py_ssize_t first = self.n_exchanged
-        cdef Py_ssize_t last = first + size
-        if self.careful:
-            self._alternate(first, last)
+        cdef int way = self.pace[1] <= self.pace[0]
+        cdef double started = clock()
+        if self.n_chunks % COMPARE_EVERY == 1:
+            way = 1 - way
+        if way == 0 or self.careful:
+            self._alternate(first, first + size)
         else:
             with parallel(num_threads=2):
                 if omp_get_num_threads() == 2:
-                    self._run_half(threadid(), first, last)
+                    self._run_half(threadid(), first, first + size)
                 elif threadid() == 0:
-                    self._alternate(first, last)
-        self.n_exchanged = last
+                    self._alternate(first, first + size)
+        self.pace[way] = (clock() - started) / size
+        self.n_chunks += 1
+        self.n_exchanged += size
 
     cdef void _run_half(self, int half, Py_ssize_t first, Py_ssize_t last) noexcept nogil:
         pass
@@ -397,10 +420,10 @@ cdef class RowHalves(TwoThreads):
             n_blocks = max(blocks_left(&self.half[0].draws), blocks_left(&self.half[1].draws))
             if n_blocks == 0:
                 break
-            n_blocks = min(n_blocks, CHUNK // (2 * BLOCK))
+            n_blocks = min(n_blocks, self.chunk // (2 * BLOCK))
             if not self._fits(n_blocks, limit):
                 return
-            self._together(n_blocks)
+            self._run_chunk(n_blocks)
             self._count()
         self._end_pass()
 
@@ -550,7 +573,7 @@ cdef class ColumnHalves(TwoThreads):
         cdef Draws* draws = &self.order.draws
         cdef Py_ssize_t size, entries, k
         while draws.position < draws.count:
-            size = min(draws.count - draws.position, CHUNK)
+            size = min(draws.count - draws.position, self.chunk)
             make_ready(draws, min(draws.count, draws.position + size + OFFSET_AHEAD))
             entries = 0
             for k in range(draws.position, draws.position + size):
@@ -558,7 +581,7 @@ cdef class ColumnHalves(TwoThreads):
                 entries += line_size(self.other.rows, draws.items[k])
             if self.accesses + entries > limit:
                 return
-            self._together(size)
+            self._run_chunk(size)
             self.accesses += entries
             self.n_visited += size
             draws.position += size

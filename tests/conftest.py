@@ -1,0 +1,67 @@
+"""Small data sets that several test modules share, and the folder of the real ones."""
+
+import importlib.util
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+
+def as_float32(X):
+    """X scaled so that the longest row has norm 1, in float64, all values exact in float32."""
+    X = X / np.linalg.norm(X, axis=1).max()
+    X = X.astype(np.float32).astype(np.float64)
+    X.flags.writeable = False
+    return X
+
+
+def rows(n, d, density, seed):
+    random = np.random.default_rng(seed)
+    return as_float32(random.normal(size=(n, d)) * (random.random((n, d)) < density)), random
+
+
+@pytest.fixture(scope="session")
+def binary():
+    """X (200, 12), half of it zero, and labels 0 and 1 that no hyperplane separates."""
+    X, random = rows(200, 12, 0.5, 0)
+    y = (X @ random.normal(size=12) + 0.3 * random.normal(size=200) > 0).astype(int)
+    return X, y
+
+
+@pytest.fixture(scope="session")
+def multiclass():
+    """X (240, 10) and the labels 0, 1, 2."""
+    X, random = rows(240, 10, 0.6, 1)
+    scores = X @ random.normal(size=(10, 3)) + 0.2 * random.normal(size=(240, 3))
+    return X, scores.argmax(axis=1)
+
+
+@pytest.fixture(scope="session")
+def regression():
+    """X (200, 8) and targets with noise."""
+    X, random = rows(200, 8, 0.7, 2)
+    return X, X @ random.normal(size=8) + 0.1 * random.normal(size=200) + 0.5
+
+
+@pytest.fixture(scope="session")
+def sparse_problem():
+    """A larger CSR matrix (20 000, 500) and its labels: a fit of it takes a while."""
+    random = np.random.default_rng(3)
+    X = sparse.random_array((20_000, 500), density=0.02, rng=random, format="csr")
+    y = (X @ random.normal(size=500) + random.normal(size=20_000) > 0).astype(int)
+    return X, y
+
+
+@pytest.fixture(scope="session")
+def load():
+    """The function that loads a real data set by its name; skips where there are none."""
+    beside = Path(__file__).resolve().parents[2] / "shared" / "data"
+    folder = Path(os.environ.get("SUBLINEAR_DATA", beside))
+    if not (folder / "load.py").is_file():
+        pytest.skip("no real data: SUBLINEAR_DATA does not name a folder with load.py")
+    spec = importlib.util.spec_from_file_location("sublinear_test_data", folder / "load.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module.load

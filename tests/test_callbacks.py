@@ -1,0 +1,415 @@
+"""Who watches a fit: the callback, scikit-learn's callbacks, the progress display."""
+
+import builtins
+import re
+import sys
+import threading
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from sublinear import PegasosClassifier, SDCAClassifier, SDCARegressor, Snapshot, TraceRow
+
+try:
+    import sklearn.callback  # noqa: F401
+except ImportError:
+    HAS_CALLBACKS = False
+else:
+    HAS_CALLBACKS = True
+
+KINDS = [(SDCAClassifier, "binary"), (PegasosClassifier, "binary"), (SDCARegressor, "regression")]
+
+pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+
+
+@pytest.fixture(params=KINDS, ids=lambda kind: kind[0].__name__)
+def case(request):
+    """An estimator whose fit computes several certificates, X and y."""
+    estimator, data = request.param
+    X, y = request.getfixturevalue(data)
+    return estimator(alpha=1e-6, tol=1e-9, max_iter=1000, random_state=0), X, y
+
+
+def test_a_snapshot_for_every_row_of_the_trace(case):
+    model, X, y = case
+    snapshots = []
+    model.set_params(callback=snapshots.append).fit(X, y)
+    assert len(snapshots) == len(model.result_.trace) >= 3
+    for snapshot, row in zip(snapshots, model.result_.trace, strict=True):
+        assert isinstance(snapshot, Snapshot)
+        for name in TraceRow._fields:
+            assert getattr(snapshot, name) == getattr(row, name)
+        assert snapshot.class_index == 0
+        assert snapshot.coef.shape == (X.shape[1],)
+        assert isinstance(snapshot.intercept, float)
+    last = snapshots[-1]
+    np.testing.assert_array_equal(last.coef, model.coef_.ravel())
+    assert last.intercept == np.ravel(model.intercept_)[0]
+
+
+def test_a_snapshot_is_a_copy(case):
+    model, X, y = case
+    untouched = model.fit(X, y).coef_.copy()
+
+    def scribble(snapshot):
+        snapshot.coef[:] = np.nan
+        np.asarray(snapshot._model)[:] = np.nan
+
+    np.testing.assert_array_equal(model.set_params(callback=scribble).fit(X, y).coef_, untouched)
+
+
+def test_the_snapshot_is_the_model_of_that_moment(case):
+    model, X, y = case
+    snapshots = []
+    model.set_params(callback=snapshots.append).fit(X, y)
+    early = snapshots[1]
+    model.set_params(callback=None, max_iter=early.n_iter).fit(X, y)
+    np.testing.assert_array_equal(model.coef_.ravel(), early.coef)
+    assert model.result_.primal == early.primal
+
+
+@pytest.mark.parametrize("intercept", [True, False])
+def test_snapshots_of_float32_models(binary, intercept):
+    X, y = binary
+    snapshots = []
+    model = SDCAClassifier(
+        alpha=1e-4,
+        fit_intercept=intercept,
+        intercept_scaling=2.0,
+        callback=snapshots.append,
+        random_state=0,
+    ).fit(X.astype(np.float32), y)
+    np.testing.assert_array_equal(snapshots[-1].coef, model.coef_[0])
+    assert snapshots[-1].intercept == model.intercept_[0]
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_a_callback_stops_the_fit(case, count):
+    model, X, y = case
+    snapshots = []
+
+    def stop(snapshot):
+        snapshots.append(snapshot)
+        return len(snapshots) == count
+
+    model.set_params(callback=stop).fit(X, y)
+    assert len(snapshots) == count
+    assert model.result_.status == "stopped"
+    assert model.result_.n_iter == model.n_iter_ == snapshots[-1].n_iter
+    assert model.result_.gap == snapshots[-1].gap
+    np.testing.assert_array_equal(model.coef_.ravel(), snapshots[-1].coef)
+
+
+def test_only_true_stops(case):
+    model, X, y = case
+    for answer in (None, False, 0):
+        model.set_params(callback=lambda snapshot, answer=answer: answer).fit(X, y)
+        assert model.result_.status == "max_iter"
+    model.set_params(callback=lambda snapshot: np.True_).fit(X, y)
+    assert model.result_.status == "stopped"
+
+
+def test_stopping_does_not_warn(binary, recwarn):
+    SDCAClassifier(alpha=1e-6, callback=lambda snapshot: True).fit(*binary)
+    assert not recwarn.list
+
+
+@pytest.mark.parametrize("kind", [RuntimeError, KeyboardInterrupt, SystemExit, GeneratorExit])
+def test_an_error_in_a_callback_leaves_a_fitted_estimator(case, kind):
+    model, X, y = case
+    snapshots = []
+
+    def fail(snapshot):
+        snapshots.append(snapshot)
+        if len(snapshots) == 2:
+            raise kind("from the callback")
+
+    with pytest.raises(kind, match="from the callback"):
+        model.set_params(callback=fail).fit(X, y)
+    assert model.result_.status == "interrupted"
+    np.testing.assert_array_equal(model.coef_.ravel(), snapshots[-1].coef)
+    assert model.predict(X).shape == (len(X),)
+    assert model.n_iter_ == snapshots[-1].n_iter
+    model.set_params(callback=None).fit(X, y)
+    assert model.result_.status == "max_iter"
+
+
+@pytest.mark.parametrize("n_jobs", [1, 2])
+def test_classes_are_told_apart(multiclass, n_jobs):
+    X, y = multiclass
+    snapshots = []
+    inside = threading.Lock()
+
+    def record(snapshot):
+        assert inside.acquire(blocking=False), "two calls at the same time"
+        snapshots.append(snapshot)
+        inside.release()
+
+    model = SDCAClassifier(alpha=1e-4, callback=record, random_state=0, n_jobs=n_jobs).fit(X, y)
+    assert {snapshot.class_index for snapshot in snapshots} == {0, 1, 2}
+    for k, part in enumerate(model.result_.parts):
+        mine = [snapshot for snapshot in snapshots if snapshot.class_index == k]
+        assert [s.n_iter for s in mine] == [row.n_iter for row in part.trace]
+        np.testing.assert_array_equal(mine[-1].coef, model.coef_[k])
+
+
+@pytest.mark.parametrize("n_jobs", [1, 2])
+def test_an_error_in_one_class_leaves_a_fitted_estimator(multiclass, n_jobs):
+    X, y = multiclass
+
+    def fail(snapshot):
+        if snapshot.class_index == 1:
+            raise RuntimeError("in class 1")
+
+    model = SDCAClassifier(alpha=1e-4, callback=fail, random_state=0, n_jobs=n_jobs)
+    with pytest.raises(RuntimeError, match="in class 1"):
+        model.fit(X, y)
+    assert model.result_.status == "interrupted"
+    assert model.coef_.shape == (3, X.shape[1]) and np.isfinite(model.coef_).all()
+    assert model.dual_coef_.shape == (3, len(y))
+    assert set(model.predict(X)) <= {0, 1, 2}
+
+
+@pytest.mark.parametrize("n_jobs", [1, 2])
+def test_a_callback_stops_one_class_alone(multiclass, n_jobs):
+    X, y = multiclass
+    model = SDCAClassifier(
+        alpha=1e-4, callback=lambda s: s.class_index == 1, random_state=0, n_jobs=n_jobs
+    ).fit(X, y)
+    assert [part.status for part in model.result_.parts] == ["converged", "stopped", "converged"]
+    assert model.result_.status == "stopped"
+
+
+def test_partial_fit_needs_no_certificates(binary):
+    calls = []
+    model = PegasosClassifier(alpha=0.1, callback=calls.append)
+    model.partial_fit(*binary, classes=[0, 1])
+    assert calls == [] and model.result_.certificate_accesses == 0
+
+
+def test_a_callback_does_not_change_the_fit(case):
+    model, X, y = case
+    plain = model.fit(X, y).coef_.copy()
+    watched = model.set_params(callback=lambda snapshot: None).fit(X, y)
+    np.testing.assert_array_equal(watched.coef_, plain)
+
+
+# ---------------------------------------------------------------- progress
+
+
+def hide(monkeypatch, hidden):
+    """Make `import hidden` fail."""
+    real = builtins.__import__
+
+    def fake(name, *arguments, **options):
+        if name.split(".")[0] == hidden:
+            raise ImportError(name)
+        return real(name, *arguments, **options)
+
+    for name in [name for name in sys.modules if name.split(".")[0] == hidden]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setattr(builtins, "__import__", fake)
+
+
+def test_progress_without_tqdm(case, monkeypatch, capfd):
+    model, X, y = case
+    hide(monkeypatch, "tqdm")
+    model.set_params(verbose=1).fit(X, y)
+    output = capfd.readouterr()
+    assert output.out == ""
+    lines = output.err.strip().splitlines()
+    assert len(lines) == len(model.result_.trace)
+    for line, row in zip(lines, model.result_.trace, strict=True):
+        assert type(model).__name__ in line
+        assert f"{row.n_iter}" in line
+        assert re.search(r"gap \d\.\d\de[+-]\d\d", line)
+
+
+def test_progress_without_tqdm_names_the_classes(multiclass, monkeypatch, capfd):
+    X, y = multiclass
+    hide(monkeypatch, "tqdm")
+    SDCAClassifier(alpha=1e-4, verbose=1, n_jobs=2).fit(X, np.array(["red", "green", "blue"])[y])
+    shown = capfd.readouterr().err
+    for name in ("red", "green", "blue"):
+        assert name in shown
+
+
+def test_progress_with_tqdm(case, capfd):
+    pytest.importorskip("tqdm")
+    model, X, y = case
+    model.set_params(verbose=1).fit(X, y)
+    output = capfd.readouterr()
+    assert output.out == ""
+    assert type(model).__name__ in output.err
+    assert "gap" in output.err and "epochs" in output.err
+    assert f"{model.n_iter_} epochs" in output.err
+
+
+def test_silence(case, capfd):
+    model, X, y = case
+    model.set_params(verbose=0).fit(X, y)
+    output = capfd.readouterr()
+    assert output.out == output.err == ""
+
+
+def test_progress_survives_an_error(binary, capfd):
+    def fail(snapshot):
+        raise RuntimeError("from the callback")
+
+    with pytest.raises(RuntimeError, match="from the callback"):
+        SDCAClassifier(verbose=1, callback=fail).fit(*binary)
+
+
+# ---------------------------------------------------------------- scikit-learn's callbacks
+
+
+needs_callbacks = pytest.mark.skipif(
+    not HAS_CALLBACKS, reason="scikit-learn has callbacks from 1.9 on"
+)
+
+
+class Recorder:
+    """Follows scikit-learn's protocol; `stop_at`: certificates until it asks to stop."""
+
+    def __init__(self, stop_at=None, fail=None):
+        self.calls, self.scores, self.stop_at, self.fail = [], [], stop_at, fail
+
+    def setup(self, estimator, context):
+        self.calls.append(("setup", context.task_name))
+
+    def on_fit_task_begin(self, estimator, context, *, X=None, y=None):
+        self.calls.append(("begin", context.task_name))
+        assert X is not None and y is not None
+
+    def on_fit_task_end(self, estimator, context, *, X=None, y=None, fitted_estimator=None):
+        self.calls.append(("end", context.task_name))
+        if context.task_name == "certificate":
+            if fitted_estimator is not None:
+                self.scores.append(fitted_estimator.score(X, y))
+            if self.fail:
+                raise self.fail
+        return self.stop_at is not None and self.count("certificate") >= self.stop_at
+
+    def teardown(self, estimator, context):
+        self.calls.append(("teardown", context.task_name))
+
+    def count(self, task, hook="end"):
+        return self.calls.count((hook, task))
+
+
+class Propagated(Recorder):
+    max_propagation_depth = None
+
+
+@needs_callbacks
+def test_hooks_are_called_in_order(case):
+    model, X, y = case
+    recorder = Recorder()
+    assert model.set_callbacks(recorder).fit(X, y) is model
+    calls = recorder.calls
+    assert calls[0] == ("setup", "fit") and calls[-1] == ("teardown", "fit")
+    assert calls[1] == ("begin", "fit") and calls[-2] == ("end", "fit")
+    assert recorder.count("certificate") == len(model.result_.trace)
+    for task in {name for _, name in calls}:
+        assert recorder.count(task, "begin") == recorder.count(task, "end")
+    assert len(recorder.scores) == len(model.result_.trace)
+    assert recorder.scores[-1] == model.score(X, y)
+
+
+@needs_callbacks
+def test_a_hook_stops_the_fit(case):
+    model, X, y = case
+    recorder = Recorder(stop_at=2)
+    model.set_callbacks(recorder).fit(X, y)
+    assert model.result_.status == "stopped"
+    assert len(model.result_.trace) == 2
+    assert recorder.calls[-1] == ("teardown", "fit")
+
+
+@needs_callbacks
+def test_an_error_in_a_hook_leaves_a_fitted_estimator(case):
+    model, X, y = case
+    recorder = Recorder(fail=RuntimeError("from the hook"))
+    with pytest.raises(RuntimeError, match="from the hook"):
+        model.set_callbacks(recorder).fit(X, y)
+    assert model.result_.status == "interrupted"
+    assert model.predict(X).shape == (len(X),)
+    assert recorder.calls[-1] == ("teardown", "fit")
+
+
+@needs_callbacks
+@pytest.mark.parametrize("n_jobs", [1, 2])
+def test_hooks_with_several_classes(multiclass, n_jobs):
+    X, y = multiclass
+    recorder = Recorder()
+    model = SDCAClassifier(alpha=1e-4, n_jobs=n_jobs, random_state=0).set_callbacks(recorder)
+    model.fit(sparse.csr_array(X), y)
+    total = sum(len(part.trace) for part in model.result_.parts)
+    assert recorder.count("certificate") == total
+    for task in {name for _, name in recorder.calls}:
+        assert recorder.count(task, "begin") == recorder.count(task, "end")
+
+
+@needs_callbacks
+def test_both_kinds_of_callbacks(case):
+    model, X, y = case
+    recorder, snapshots = Recorder(), []
+    model.set_params(callback=snapshots.append).set_callbacks(recorder).fit(X, y)
+    assert len(snapshots) == recorder.count("certificate") == len(model.result_.trace)
+
+
+@needs_callbacks
+def test_partial_fit_with_callbacks(binary):
+    recorder = Recorder()
+    model = PegasosClassifier(alpha=0.1).set_callbacks(recorder)
+    for _ in range(2):
+        model.partial_fit(*binary, classes=[0, 1])
+    assert recorder.count("fit", "setup") == recorder.count("fit", "teardown") == 2
+
+
+@needs_callbacks
+def test_callbacks_may_be_taken_away(case):
+    model, X, y = case
+    recorder = Recorder()
+    model.set_callbacks(recorder).fit(X, y)
+    count = len(recorder.calls)
+    model.set_callbacks().fit(X, y)
+    assert len(recorder.calls) == count
+
+
+@needs_callbacks
+def test_a_bad_fit_still_tears_down(binary):
+    X, y = binary
+    recorder = Recorder()
+    with pytest.raises(ValueError, match="alpha"):
+        SDCAClassifier(alpha=-1).set_callbacks(recorder).fit(X, y)
+    assert recorder.count("fit", "setup") == recorder.count("fit", "teardown")
+    SDCAClassifier(alpha=0.1).set_callbacks(recorder).fit(X, y)
+    assert recorder.calls[-1] == ("teardown", "fit")
+
+
+@needs_callbacks
+def test_inside_a_meta_estimator_that_propagates(binary):
+    from sklearn.base import BaseEstimator
+    from sklearn.callback import CallbackSupportMixin, with_callbacks
+
+    class Twice(CallbackSupportMixin, BaseEstimator):
+        @with_callbacks
+        def fit(self, X, y):
+            context = self._init_callback_context(max_subtasks=2)
+            context.call_on_fit_task_begin(estimator=self, X=X, y=y)
+            for alpha in (0.1, 0.01):
+                model = SDCAClassifier(alpha=alpha)
+                inner = context.subcontext(task_name="one of two")
+                inner.call_on_fit_task_begin(estimator=self, X=X, y=y)
+                with inner.propagate_callback_context(sub_estimator=model):
+                    model.fit(X, y)
+                inner.call_on_fit_task_end(estimator=self, X=X, y=y)
+            context.call_on_fit_task_end(estimator=self, X=X, y=y)
+            return self
+
+    recorder = Propagated()
+    Twice().set_callbacks(recorder).fit(*binary)
+    assert recorder.count("certificate") >= 2
+    assert recorder.calls.count(("setup", "fit")) == 1

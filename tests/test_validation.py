@@ -1,0 +1,351 @@
+"""Bad input and the range of float64: a clear ValueError, never NaN, never a crash."""
+
+import re
+
+import numpy as np
+import pytest
+from scipy import sparse
+from sklearn import config_context
+
+from sublinear import PegasosClassifier, SDCAClassifier, SDCARegressor
+
+CLASSIFIERS = (SDCAClassifier, PegasosClassifier)
+ESTIMATORS = (*CLASSIFIERS, SDCARegressor)
+
+pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+
+# what an error about numbers that float64 or float32 cannot hold should speak of
+RANGE = "(?i)overflow|too large|too small|scale|float32|finite"
+
+X = np.random.default_rng(0).normal(size=(30, 4))
+Y = (X[:, 0] > 0).astype(int)
+
+
+def refused(model, match, X=X, y=Y, weights=None):
+    with pytest.raises(ValueError, match=match):
+        model.fit(X, y, sample_weight=weights)
+    assert not hasattr(model, "coef_")
+
+
+# ---------------------------------------------------------------- parameters
+
+
+BAD = {
+    "loss": ["nonsense", None, 1, ["hinge"], ""],
+    "alpha": [0, -1.0, np.nan, np.inf, None, "1", [1.0], True, 1j],
+    "fit_intercept": [None, "yes", 2, []],
+    "intercept_scaling": [0, -1, np.nan, np.inf, "1", None],
+    "tol": [-1e-3, np.nan, np.inf, None, "1e-3", True],
+    "max_iter": [0, -1, 1.5, np.inf, np.nan, None, "10", True],
+    "max_accesses": [0, -1, 1.5, np.inf, "10", True],
+    "n_jobs": [0, 1.5, "2"],
+    "random_state": [-1, 1.5, "seed", [1, 2], 2**32],
+    "warm_start": [None, "yes", 2],
+    "verbose": [-1, "yes", None],
+    "callback": [1, "print", [print]],
+}
+BAD_FOR_CLASSIFIERS = {
+    "class_weight": [
+        "nonsense",
+        3,
+        [1.0, 2.0],
+        {7: 1.0},
+        {0: -1.0},
+        {0: np.nan},
+        {0: np.inf},
+        {0: "1"},
+        {0: 0, 1: 0},
+    ],
+}
+BAD_FOR_SDCA = {
+    "pack": ["yes", None, 1, 0],
+    "penalize_intercept": [None, "yes", 2],
+    "batch_size": [0, -1, 1.5, "some", None, 31, True],
+    "batch_rule": ["nonsense", None],
+    "gamma": [-0.1, 1.1, np.nan, None],
+    "sigma_squared": [0, -1, 2, np.nan, "1"],
+    "average": ["nonsense", None],
+}
+BAD_FOR_PEGASOS = {
+    "batch_size": [0, -1, 1.5, "some", None, 31, True],
+    "sampling": ["nonsense", None, 1],
+    "projection": [None, "yes", 2],
+    "average": ["nonsense", None, True],
+}
+CASES = [
+    (estimator, name, value)
+    for estimator in ESTIMATORS
+    for table in (
+        BAD,
+        BAD_FOR_CLASSIFIERS if estimator in CLASSIFIERS else {},
+        BAD_FOR_PEGASOS if estimator is PegasosClassifier else BAD_FOR_SDCA,
+    )
+    for name, bad in table.items()
+    for value in bad
+]
+
+
+@pytest.mark.parametrize(("estimator", "name", "value"), CASES)
+def test_parameters_that_make_no_sense(estimator, name, value):
+    match = "seed" if name == "random_state" else name
+    refused(estimator(**{name: value}), f"(?i){match}")
+
+
+@pytest.mark.parametrize("value", [0, -1, np.nan, np.inf, None, "1"])
+def test_smoothing_is_checked_where_it_is_used(value):
+    for estimator in CLASSIFIERS:
+        refused(estimator("smoothed_hinge", smoothing=value), "smoothing")
+
+
+@pytest.mark.parametrize("loss", ["epsilon_insensitive", "huber"])
+@pytest.mark.parametrize("value", [-1, np.nan, np.inf, None, "1"])
+def test_epsilon_is_checked_where_it_is_used(loss, value):
+    refused(SDCARegressor(loss, epsilon=value), "epsilon")
+
+
+def test_epsilon_may_be_zero_where_that_makes_sense():
+    zero = SDCARegressor("epsilon_insensitive", epsilon=0.0, alpha=0.1, random_state=0).fit(X, Y)
+    absolute = SDCARegressor("absolute", alpha=0.1, random_state=0).fit(X, Y)
+    assert zero.result_.primal == pytest.approx(absolute.result_.primal, rel=1e-3)
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS)
+def test_numpy_numbers_are_numbers(estimator):
+    model = estimator(
+        alpha=np.float32(0.5),
+        tol=np.float64(0.1),
+        max_iter=np.int64(20),
+        max_accesses=np.int32(10_000),
+        fit_intercept=np.True_,
+        random_state=np.int64(0),
+    ).fit(X, Y)
+    assert np.isfinite(model.coef_).all()
+
+
+# ---------------------------------------------------------------- X
+
+
+def broken_csr(change):
+    S = sparse.csr_array(X)
+    change(S)
+    return S
+
+
+BAD_X = {
+    "one-dimensional": (X[0], "2D array|1D array"),
+    "three-dimensional": (X[np.newaxis], "dim 3"),
+    "no rows": (X[:0], "0 sample"),
+    "no columns": (X[:, :0], "0 feature"),
+    "NaN": (np.where(X > 1, np.nan, X), "NaN"),
+    "inf": (np.where(X > 1, np.inf, X), "infinity"),
+    "sparse NaN": (sparse.csr_array(np.where(X > 1, np.nan, X)), "NaN"),
+    "sparse inf": (sparse.csr_array(np.where(X > 1, -np.inf, X)), "infinity"),
+    "complex": (X * 1j, "[Cc]omplex"),
+    "sparse complex": (sparse.csr_array(X * 1j), "[Cc]omplex"),
+    "strings": (np.full(X.shape, "a"), "convert|string"),
+    "objects": (np.full(X.shape, None), "NaN|None|convert"),
+    "too large for float64": (X.astype(np.longdouble) * np.longdouble("1e400"), "infinity|large"),
+    "fewer rows than y": (X[:20], "inconsistent"),
+    "norms that overflow": (X * 1e200, RANGE),
+    "sparse norms that overflow": (sparse.csr_array(X * 1e200), RANGE),
+    "column index out of range": (
+        broken_csr(lambda S: S.indices.__setitem__(5, 99)),
+        "CSR|index|indices",
+    ),
+    "negative column index": (
+        broken_csr(lambda S: S.indices.__setitem__(5, -1)),
+        "CSR|index|indices",
+    ),
+    "row pointers that fall": (
+        broken_csr(lambda S: S.indptr.__setitem__(5, 1000)),
+        "CSR|index|indptr|indices",
+    ),
+}
+if np.finfo(np.longdouble).max == np.finfo(np.float64).max:
+    del BAD_X["too large for float64"]
+
+
+@pytest.mark.parametrize("kind", BAD_X)
+@pytest.mark.parametrize("estimator", ESTIMATORS)
+def test_bad_X(estimator, kind):
+    data, match = BAD_X[kind]
+    refused(estimator(alpha=0.1), match, X=data)
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS)
+def test_object_arrays_of_numbers_and_integers_are_converted(estimator):
+    model = estimator(alpha=0.1, random_state=0).fit(X.astype(object), Y)
+    np.testing.assert_array_equal(model.coef_, estimator(alpha=0.1, random_state=0).fit(X, Y).coef_)
+    for dtype in (bool, np.int8, np.uint64, np.float16, np.longdouble):
+        assert estimator(alpha=0.1).fit((X > 0).astype(dtype), Y).coef_.dtype == np.float64
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS)
+def test_bad_X_when_predicting(estimator):
+    model = estimator(alpha=0.1).fit(X, Y)
+    for data, match in (
+        (X[:, :3], "3 features"),
+        (np.hstack([X, X]), "8 features"),
+        (sparse.csr_array(X[:, :3]), "3 features"),
+        (X[0], "2D array|1D array"),
+        (np.where(X > 1, np.nan, X), "NaN"),
+    ):
+        with pytest.raises(ValueError, match=match):
+            model.predict(data)
+
+
+def test_assume_finite_skips_the_scan():
+    with config_context(assume_finite=True):
+        model = SDCAClassifier(alpha=0.1, random_state=0).fit(X, Y)
+    assert (model.coef_ == SDCAClassifier(alpha=0.1, random_state=0).fit(X, Y).coef_).all()
+
+
+# ---------------------------------------------------------------- y
+
+
+BAD_LABELS = {
+    "None": (None, "y"),
+    "one class": (np.zeros(30), "one class"),
+    "one string": (np.full(30, "a"), "one class"),
+    "two columns": (np.column_stack([Y, Y]), "1d array|shape"),
+    "continuous": (X[:, 0], "continuous|Unknown label type"),
+    "nearly integers": (Y + 0.5, "continuous|Unknown label type"),
+    "NaN": (np.where(Y, np.nan, 1.0), "NaN"),
+    "inf": (np.where(Y, np.inf, 1.0), "infinity"),
+    "too short": (Y[:29], "inconsistent"),
+    "empty": (Y[:0], "inconsistent|0 sample|empty"),
+    "mixed objects": (np.array([0, "a"] * 15, dtype=object), "(?i)label|type"),
+}
+
+
+@pytest.mark.parametrize("kind", BAD_LABELS)
+@pytest.mark.parametrize("estimator", CLASSIFIERS)
+def test_bad_labels(estimator, kind):
+    y, match = BAD_LABELS[kind]
+    refused(estimator(alpha=0.1), match, y=y)
+
+
+BAD_TARGETS = {
+    "None": (None, "y"),
+    "strings": (np.full(30, "a"), "convert|string"),
+    "two columns": (np.column_stack([Y, Y]), "1d array|shape"),
+    "NaN": (np.where(Y, np.nan, 1.0), "NaN"),
+    "inf": (np.where(Y, np.inf, 1.0), "infinity"),
+    "complex": (X[:, 0] * 1j, "[Cc]omplex"),
+    "too short": (Y[:29], "inconsistent"),
+}
+
+
+@pytest.mark.parametrize("kind", BAD_TARGETS)
+def test_bad_targets(kind):
+    y, match = BAD_TARGETS[kind]
+    refused(SDCARegressor(alpha=0.1), match, y=y)
+
+
+@pytest.mark.parametrize("loss", ["squared", "absolute", "epsilon_insensitive", "huber"])
+@pytest.mark.parametrize("size", [1e160, 1e308])
+def test_targets_too_large_for_their_loss(loss, size):
+    """Refused, or solved with a finite model and a true certificate."""
+    model = SDCARegressor(loss, alpha=0.1, max_iter=50)
+    try:
+        model.fit(X, size * (1 + X[:, 0] / 10))
+    except ValueError as error:
+        assert re.search(RANGE, str(error))
+    else:
+        assert np.isfinite(model.coef_).all()
+        assert np.isfinite(model.result_.primal)
+
+
+# ---------------------------------------------------------------- weights
+
+
+BAD_WEIGHTS = {
+    "negative": (np.where(Y, -1.0, 1.0), "negative"),
+    "NaN": (np.where(Y, np.nan, 1.0), "NaN"),
+    "inf": (np.where(Y, np.inf, 1.0), "infinity"),
+    "all zero": (np.zeros(30), "zero"),
+    "too short": (np.ones(29), "inconsistent"),
+    "two columns": (np.ones((30, 2)), "one-dimensional|1D"),
+    "one column": (np.ones((30, 1)), "one-dimensional|1D"),
+    "strings": (np.full(30, "a"), "convert|string|number"),
+    "complex": (np.ones(30) * (1 + 1j), "[Cc]omplex|number|real"),
+    "a negative number": (-1.0, "negative"),
+    "a sum that overflows": (np.full(30, 1e308), RANGE),
+}
+
+
+@pytest.mark.parametrize("kind", BAD_WEIGHTS)
+@pytest.mark.parametrize("estimator", ESTIMATORS)
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.filterwarnings("ignore::numpy.exceptions.ComplexWarning")
+def test_bad_weights(estimator, kind):
+    weights, match = BAD_WEIGHTS[kind]
+    refused(estimator(alpha=0.1), match, weights=weights)
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS)
+@pytest.mark.parametrize("size", [1e-320, 1e-300, 1e-30, 1e30, 1e300])
+def test_weights_of_every_size(estimator, size):
+    model = estimator(alpha=0.1, random_state=0)
+    try:
+        model.fit(X, Y, np.full(30, size))
+    except ValueError as error:
+        assert re.search(RANGE, str(error))
+        return
+    plain = estimator(alpha=0.1, random_state=0).fit(X, Y)
+    np.testing.assert_allclose(model.coef_, plain.coef_, rtol=1e-2, atol=1e-2)
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS)
+def test_weights_of_other_types(estimator):
+    weights = 1 + Y
+    plain = estimator(alpha=0.1, random_state=0).fit(X, Y, weights.astype(float))
+    for other in (weights, weights.tolist(), weights.astype(np.float32), weights.astype(">f8")):
+        model = estimator(alpha=0.1, random_state=0).fit(X, Y, sample_weight=other)
+        np.testing.assert_array_equal(model.coef_, plain.coef_)
+
+
+# ---------------------------------------------------------------- the range of float64
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS)
+@pytest.mark.parametrize("alpha", [1e-320, 1e-300, 1e-150, 1e-12, 1e12, 1e150, 1e300])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_any_alpha_gives_a_finite_model_or_an_error(estimator, alpha, dtype):
+    model = estimator(alpha=alpha, max_iter=20, random_state=0)
+    try:
+        model.fit(X.astype(dtype), Y)
+    except ValueError as error:
+        assert re.search(RANGE, str(error))
+    else:
+        assert np.isfinite(model.coef_).all() and np.isfinite(model.intercept_).all()
+        assert not np.isnan(model.result_.primal)
+        assert not model.result_.dual > model.result_.primal
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS)
+@pytest.mark.parametrize("scaling", [1e-200, 1e-60, 1e60, 1e200])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_any_intercept_scaling_gives_a_finite_model_or_an_error(estimator, scaling, dtype):
+    model = estimator(intercept_scaling=scaling, alpha=0.1, max_iter=20, random_state=0)
+    try:
+        model.fit(X.astype(dtype), Y)
+    except ValueError as error:
+        assert re.search(RANGE, str(error))
+    else:
+        assert np.isfinite(model.coef_).all() and np.isfinite(model.intercept_).all()
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS)
+@pytest.mark.parametrize("scale", [1e-300, 1e-30, 1e30, 1e100, 1e150, 1e307])
+@pytest.mark.parametrize("storage", [np.asarray, sparse.csr_array])
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_any_scale_of_X_gives_a_finite_model_or_an_error(estimator, scale, storage):
+    model = estimator(alpha=0.1, max_iter=20, random_state=0)
+    try:
+        model.fit(storage(X * scale), Y)
+    except ValueError as error:
+        assert re.search(RANGE, str(error))
+    else:
+        assert np.isfinite(model.coef_).all() and np.isfinite(model.intercept_).all()
+        assert np.isfinite(model.result_.primal)
