@@ -2,7 +2,8 @@
 
     python asv_bench/compare_peers.py FOLDER [--sets covtype news20] [--json compare_peers.json]
 
-For each data set (all rows, no intercept, one thread, L2-regularised hinge loss):
+For each data set (all rows, none longer than 1, no intercept, L2-regularised hinge loss; one thread
+where the name does not say otherwise; liblinear-official and Snap ML where they are installed):
 
 1. a long SDCA fit brackets the optimum P* between its dual and its primal value;
 2. for every solver the loosest setting is sought with which (P(w) - P*) / P* <= 1e-3 for all seeds;
@@ -11,7 +12,7 @@ For each data set (all rows, no intercept, one thread, L2-regularised hinge loss
 
 import argparse
 
-from benchmarks.solvers import NAMES, loosest_setting, optimum, timed_fit
+from benchmarks.solvers import installed_names, loosest_setting, optimum, timed_fit
 from figures import add_common_arguments, interleaved_medians, problems, report
 from threadpoolctl import threadpool_limits
 
@@ -19,13 +20,13 @@ BASELINE = "LinearSVC"
 HEADER = ["set", "solver", "setting", "suboptimality", "seconds", f"{BASELINE} / this"]
 
 
-def compare(problem, target, seeds, repetitions):
+def compare(problem, names, target, seeds, repetitions):
     """Return the figures of one data set, a JSON-ready dict."""
     X, y, alpha = problem.X, problem.y, problem.alpha
-    lower, upper = optimum(X, y, alpha, tol=target * 1e-3)
+    lower, upper = optimum(X, y, alpha, tol=target * 1e-2)
     settings = {
         name: loosest_setting(name, X, y, alpha, lower, target=target, seeds=seeds)
-        for name in NAMES
+        for name in names
     }
     tasks = {
         name: lambda repetition, make=setting.make: timed_fit(
@@ -76,12 +77,15 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     add_common_arguments(parser, "compare_peers.json")
     parser.add_argument("--target", type=float, default=1e-3, help="relative suboptimality")
+    parser.add_argument("--solvers", nargs="+", default=list(installed_names()))
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--repetitions", type=int, default=9)
     options = parser.parse_args()
-    with threadpool_limits(1):
+    with threadpool_limits(1, user_api="blas"):
         figures = [
-            compare(problem, options.target, range(options.seeds), options.repetitions)
+            compare(
+                problem, options.solvers, options.target, range(options.seeds), options.repetitions
+            )
             for problem in problems(options.data, options.sets)
         ]
     table = [row for one in figures for row in rows(one)]

@@ -16,7 +16,7 @@ import sklearn
 
 import sublinear
 
-ALPHAS = {"covtype": 1e-5, "news20": 1.25e-4}
+ALPHAS = {"covtype": 1e-5, "news20": 1.25e-4, "news20-uni": 1e-4, "adult": 1e-5}
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ def add_common_arguments(parser, json_name):
         help="folder with a load.py whose load(name) returns X, y, X_test, y_test; "
         "by default the environment variable SUBLINEAR_DATA",
     )
-    parser.add_argument("--sets", nargs="+", default=list(ALPHAS), choices=list(ALPHAS))
+    parser.add_argument("--sets", nargs="+", default=["covtype", "news20"], choices=list(ALPHAS))
     parser.add_argument("--json", type=Path, default=Path(json_name), help="where to write")
 
 
@@ -53,7 +53,9 @@ def problems(folder, names):
     spec.loader.exec_module(module)
     for name in names:
         X, y, X_test, y_test = module.load(name)
-        yield Problem(name, sp.vstack([X, X_test]).tocsr(), np.r_[y, y_test], ALPHAS[name])
+        X = sp.vstack([X, X_test]).tocsr()
+        longest = np.sqrt(X.multiply(X).sum(axis=1).max())
+        yield Problem(name, X / max(longest, 1.0), np.r_[y, y_test], ALPHAS[name])
 
 
 def interleaved_medians(tasks, repetitions):

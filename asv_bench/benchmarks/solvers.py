@@ -8,6 +8,7 @@ with which it reaches a relative suboptimality (P(w) - P*) / P* of a given targe
 import time
 import warnings
 from dataclasses import dataclass
+from importlib.util import find_spec
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
@@ -16,18 +17,18 @@ from sklearn.svm import LinearSVC
 
 from sublinear import PegasosClassifier, SDCAClassifier
 
-TOLERANCES = (1.0, 0.5, 0.3, 0.2, 0.1, 0.05, 0.03, 0.02, 0.01, 5e-3, 2e-3, 1e-3)
-FEW_PASSES = (1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 15, 20, 30)
+TOLERANCES = tuple(f * 10.0**-k for k in range(6) for f in (1.0, 0.5, 0.3, 0.2))
+FEW_PASSES = (1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 15, 20, 30, 50, 70, 100)
 MANY_PASSES = (1, 2, 5, 10, 20, 50, 100)
 NEVER = 1e-14  # a tolerance of LinearSVC, which does not take 0
 
 
-def sdca(alpha, seed, tol=0.0, max_iter=1000, pack="auto"):
+def sdca(alpha, seed, tol=0.0, max_iter=1000, pack="auto", n_jobs=1):
     return SDCAClassifier(
         loss="hinge",
         alpha=alpha,
         fit_intercept=False,
-        n_jobs=1,
+        n_jobs=n_jobs,
         random_state=seed,
         tol=tol,
         max_iter=max_iter,
@@ -71,6 +72,42 @@ def sgd(alpha, seed, max_iter, average):
     )
 
 
+class LiblinearOfficial:
+    """LIBLINEAR's own Python package, dual coordinate descent for the hinge loss."""
+
+    def __init__(self, n_rows, alpha, seed, tol):
+        self.options = f"-s 3 -c {1.0 / (alpha * n_rows)!r} -e {tol} -B -1 -q"
+
+    def fit(self, X, y):
+        from liblinear.liblinearutil import parameter, problem, train
+
+        model = train(problem(y, X), parameter(self.options))
+        weights = np.array(model.w[: X.shape[1]])
+        self.coef_ = weights if model.get_labels()[0] == 1 else -weights
+        return self
+
+
+class SnapML:
+    """Snap ML's SVM, whose objective is that of the others times the number of rows."""
+
+    def __init__(self, n_rows, alpha, seed, max_iter, n_jobs=1):
+        from snapml import SupportVectorMachine
+
+        self.model = SupportVectorMachine(
+            regularizer=alpha * n_rows,
+            max_iter=max_iter,
+            tol=NEVER,
+            fit_intercept=False,
+            normalize=False,
+            n_jobs=n_jobs,
+            random_state=seed,
+        )
+
+    def fit(self, X, y):
+        self.coef_ = np.asarray(self.model.fit(X, y).coef_)
+        return self
+
+
 def settings(name, n_rows, alpha):
     """Return lists of (description, function of a seed), each ordered from loose to strict."""
 
@@ -86,8 +123,24 @@ def settings(name, n_rows, alpha):
     def svc(**options):
         return linear_svc(n_rows, **options)
 
-    if name == "SDCAClassifier":
-        return [family(sdca, "tol", TOLERANCES), family(sdca, "max_iter", FEW_PASSES)]
+    def official(**options):
+        return LiblinearOfficial(n_rows, **options)
+
+    def snap(**options):
+        return SnapML(n_rows, **options)
+
+    if name in SDCA_OPTIONS:
+        options = SDCA_OPTIONS[name]
+        return [
+            family(sdca, "tol", TOLERANCES, **options),
+            family(sdca, "max_iter", FEW_PASSES, **options),
+        ]
+    if name == "liblinear-official":
+        return [family(official, "tol", TOLERANCES)]
+    if name == "Snap ML":
+        return [family(snap, "max_iter", FEW_PASSES)]
+    if name == "Snap ML, n_jobs=2":
+        return [family(snap, "max_iter", FEW_PASSES, n_jobs=2)]
     if name == "LinearSVC":
         return [family(svc, "tol", TOLERANCES), family(svc, "max_iter", FEW_PASSES)]
     if name == "PegasosClassifier":
@@ -97,7 +150,19 @@ def settings(name, n_rows, alpha):
     raise ValueError(f"unknown solver {name!r}; known: {', '.join(NAMES)}")
 
 
-NAMES = ("SDCAClassifier", "PegasosClassifier", "LinearSVC", "SGDClassifier")
+# max_iter with tol=0 would not pack rounded values by itself: these ask for what they time
+SDCA_OPTIONS = {
+    "SDCAClassifier, pack=True": {"pack": True},
+    "SDCAClassifier, pack=False": {"pack": False},
+    "SDCAClassifier, n_jobs=2": {"pack": True, "n_jobs": 2},
+}
+NAMES = (*SDCA_OPTIONS, "PegasosClassifier", "LinearSVC", "SGDClassifier")
+PEERS = {"liblinear-official": "liblinear", "Snap ML": "snapml", "Snap ML, n_jobs=2": "snapml"}
+
+
+def installed_names():
+    """Return NAMES and the optional peers that are installed."""
+    return NAMES + tuple(name for name, module in PEERS.items() if find_spec(module))
 
 
 def timed_fit(model, X, y):
