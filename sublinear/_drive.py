@@ -5,6 +5,7 @@ A solver is an object that holds its state and has
     advance(limit)      go on until an epoch ends or `accesses` would exceed `limit`
     n_epochs, accesses  what it did so far; `work` counts examples as well as feature values
     estimated_gap       a relative gap that nothing proves, inf if there is none
+    certificate_growth  by what factor `work` may grow between two certificates at the most
     certify(rounded)    the model it would return now, an array it will not change again, its
                         primal value and a dual value; rounded(w) is w in the type in which it
                         will be stored
@@ -27,9 +28,7 @@ from sublinear._result import Result, TraceRow, relative_gap
 
 SLICE_SECONDS = 0.03
 # The next certificate comes when the solver's estimate of the gap, corrected by what it was off at
-# the last one, is within tol; at the latest after GROWTH times the work so far, after BLIND_GROWTH
-# times where there is no estimate.
-GROWTH, BLIND_GROWTH = 3.0, 1.5
+# the last one, is within tol; at the latest when the work has grown by the solver's own factor.
 FIRST_CORRECTION = 1 / 3  # estimates gather terms over an epoch, in which the gap shrinks
 LEAST_WORK = 2**17  # between two certificates: a certificate costs a few Python calls
 
@@ -157,8 +156,8 @@ class _Run:
             elif seconds > 2 * SLICE_SECONDS:
                 size = max(1, size // 2)
             yield
-        if self.status == "diverged":
-            self.fall_back()
+        if solver.keeps_best and self.status != "converged" and self.limits.certify:
+            self.compare_with_zeros()
 
     def certificate_is_due(self):
         """Tell whether to certify at the end of this epoch."""
@@ -167,8 +166,8 @@ class _Run:
             self.last_work = work
         if not self.limits.certify or work < self.least_work:
             return False
-        growth = BLIND_GROWTH if estimate == math.inf else GROWTH
-        return estimate * self.correction <= self.limits.tol or work >= growth * self.last_work
+        promising = estimate * self.correction <= self.limits.tol
+        return promising or work >= self.solver.certificate_growth * self.last_work
 
     def certify(self):
         """Add a row to the trace; set the status if the fit is done."""
@@ -194,14 +193,13 @@ class _Run:
         if self.observe(row, self.best) and self.status is None:
             self.status = "stopped"
 
-    def fall_back(self):
-        """The solver diverged: keep zero weights if no certified model is better."""
+    def compare_with_zeros(self):
+        """Keep zero weights if no certified model is better: a solver may have diverged."""
         objective = self.solver.objective
-        zeros = np.zeros(objective.matrix.n_weights)
-        primal = float(objective.primal(zeros))
-        self.dual = max(self.dual, float(objective.dual_of_zeros()))
-        if self.best is None or not self.primal <= primal:
-            self.primal, self.best = primal, zeros
+        primal = float(objective.primal_of_zeros())
+        if self.status == "diverged" and not self.primal <= primal or self.primal > primal:
+            self.primal, self.best = primal, np.zeros(objective.matrix.n_weights)
+            self.dual = max(self.dual, float(objective.dual_of_zeros()))
 
     def stop_at(self, limit):
         """A limit is reached: certify what there is."""

@@ -84,8 +84,11 @@ def check_sample_weight(sample_weight, X):
         raise ValueError("sample_weight must not be negative")
     if not weights.any():
         raise ValueError("sample_weight is zero for every example: there is nothing to fit")
-    if not np.isfinite(weights.sum()):
-        raise ValueError("the sum of sample_weight overflows: scale the weights down")
+    if not 1e-290 < weights.sum() < math.inf:
+        raise ValueError(
+            "the sum of sample_weight is outside the range of floating-point numbers: scale the "
+            "weights"
+        )
     return None if (weights == 1).all() else weights
 
 

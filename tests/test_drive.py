@@ -21,6 +21,7 @@ class FakeSolver:
     """
 
     diverged = False
+    certificate_growth = 2.0
 
     def __init__(self, rows=10, row=20_000, estimate=math.inf, primals=(), keeps_best=True):
         self.rows, self.row, self.estimate, self.keeps_best = rows, row, estimate, keeps_best
@@ -30,7 +31,7 @@ class FakeSolver:
         self.objective = SimpleNamespace(
             accesses=0,
             matrix=SimpleNamespace(n_weights=2),
-            primal=lambda w: 2.4,
+            primal_of_zeros=lambda: 3.0,
             dual_of_zeros=lambda: 0.0,
         )
         self.w = np.array([1.0, 0.1])
@@ -335,7 +336,9 @@ def test_divergence_ends_the_run(epochs):
             model, primal, dual = super().certify(rounded)
             return model, math.inf if self.diverged else primal, dual
 
-    model, result = run(Diverging(), Limits(tol=0, max_epochs=100))
+    solver = Diverging()
+    solver.objective.primal_of_zeros = lambda: 2.4
+    model, result = run(solver, Limits(tol=0, max_epochs=100))
     assert (result.status, result.n_iter) == ("diverged", epochs + 1)
     before = [row.primal for row in result.trace if row.n_iter <= epochs]
     assert result.primal == min([2.4, *before])

@@ -271,10 +271,14 @@ cdef class Objective:
             elif duals[i] < 0 and negative > positive:
                 duals[i] *= positive / negative
 
-    def radius(self):
-        """Return a bound on the norm of the optimum: sqrt(mean loss at 0 / alpha)."""
+    def primal_of_zeros(self):
+        """Return P(0), the mean loss of zero weights; reads no feature."""
         cdef double total = 0
         cdef Py_ssize_t i
         for i in range(self.matrix.n_rows):
             total += self.weight(i) * self.loss.value(0, self.targets[i])
-        return sqrt(total / (self.total_weight * self.alpha))
+        return total / self.total_weight
+
+    def radius(self):
+        """Return a bound on the norm of the optimum: sqrt(P(0) / alpha)."""
+        return sqrt(self.primal_of_zeros() / self.alpha)

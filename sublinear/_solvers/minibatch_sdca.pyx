@@ -91,6 +91,7 @@ cdef class MiniBatchSDCA:
     """
     keeps_best = True
     estimated_gap = float("inf")
+    certificate_growth = 1.5
     cdef readonly Objective objective
     cdef readonly object w
     cdef readonly Py_ssize_t n_steps, n_epochs, accesses, n_refused

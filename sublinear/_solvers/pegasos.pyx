@@ -93,6 +93,7 @@ cdef class Pegasos:
         self.next_window = 1
 
     estimated_gap = float("inf")
+    certificate_growth = 1.5
     keeps_best = False
     diverged = False
 
