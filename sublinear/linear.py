@@ -15,7 +15,7 @@ from sublinear._callbacks import with_callbacks
 from sublinear._core.losses import MARGIN_LOSSES, REGRESSION_LOSSES
 from sublinear._core.matrix import Matrix
 from sublinear._core.order import SAMPLINGS
-from sublinear._core.packed import packing_pays
+from sublinear._core.packed import can_pack, packing_pays
 from sublinear._drive import Limits
 from sublinear._linear_model import LinearClassifier, LinearModel, with_common_parameters
 from sublinear._solvers.minibatch_sdca import AVERAGES as DUAL_AVERAGES
@@ -59,14 +59,18 @@ class _DualModel(LinearModel):
         )
 
     def _make_sdca(self, objective, random, duals):
-        pack = packing_pays(objective.matrix) if self.pack == "auto" else self.pack
+        matrix = objective.matrix
+        schedule = None
+        if objective.n_threads > 1 and not objective.free_constant:
+            schedule = thread_schedule(matrix)
+        if self.pack == "auto":
+            pack = can_pack(matrix) and (schedule is not None or packing_pays(matrix))
+        else:
+            pack = self.pack
         if not pack:
             return SDCA(objective, random, duals)
-        solver = SDCA
-        if objective.n_threads > 1 and not objective.free_constant:
-            solver = thread_schedule(objective.matrix) or SDCA
         try:
-            packed = solver(objective, random, duals, True)
+            packed = (schedule or SDCA)(objective, random, duals, True)
         except OverflowError:
             if self.pack == "auto":
                 return SDCA(objective, random, duals)
@@ -158,10 +162,10 @@ class SDCAClassifier(_DualModel, LinearClassifier):
     pack : bool or "auto", default="auto"
         Work on a copy of sparse rows in which all that a step reads lies together: 8 bytes per
         stored entry and about 50 per row, and several times faster where the data exceeds the
-        cache. Values are rounded to float32, certificates are not. "auto": for sparse data larger
-        than the cache that is not memory-mapped, if the copy takes less than half of the free
-        memory, and, where values would be rounded, tol is at least 1e-6. False: no copy. Batches
-        do not use it.
+        cache. Values are rounded to float32, certificates are not. "auto": for short sparse rows
+        that together exceed the cache, and where two threads share the work; not for
+        memory-mapped data, nor if the copy would take over half of the free memory, nor where
+        values would be rounded and tol is below 1e-6. False: no copy. Batches do not use it.
     batch_size : int or "all", default=1
         Examples per iteration. More than 1 is for study, and for machines with many cores: see
         `batch_speedup` for what it can save.
@@ -315,10 +319,10 @@ class SDCARegressor(RegressorMixin, _DualModel):
     pack : bool or "auto", default="auto"
         Work on a copy of sparse rows in which all that a step reads lies together: 8 bytes per
         stored entry and about 50 per row, and several times faster where the data exceeds the
-        cache. Values are rounded to float32, certificates are not. "auto": for sparse data larger
-        than the cache that is not memory-mapped, if the copy takes less than half of the free
-        memory, and, where values would be rounded, tol is at least 1e-6. False: no copy. Batches
-        do not use it.
+        cache. Values are rounded to float32, certificates are not. "auto": for short sparse rows
+        that together exceed the cache, and where two threads share the work; not for
+        memory-mapped data, nor if the copy would take over half of the free memory, nor where
+        values would be rounded and tol is below 1e-6. False: no copy. Batches do not use it.
     batch_size : int or "all", default=1
         Examples per iteration. More than 1 is for study, and for machines with many cores: see
         `batch_speedup` for what it can save.

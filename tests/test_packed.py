@@ -5,7 +5,7 @@ import pytest
 from scipy import sparse
 
 from sublinear._core.matrix import Matrix
-from sublinear._core.packed import PackedRows, free_memory, is_mapped, packing_pays
+from sublinear._core.packed import PackedRows, can_pack, free_memory, is_mapped, packing_pays
 
 HEADER = 24  # three float64: dual, curvature, target
 
@@ -58,28 +58,28 @@ def test_no_entries():
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_dense_rows_are_not_packed(dtype):
-    assert not packing_pays(Matrix(np.ones((3, 3), dtype)))
+    assert not can_pack(Matrix(np.ones((3, 3), dtype)))
 
 
 def test_sparse_rows_are_packed_where_memory_allows(monkeypatch):
     matrix = Matrix(example())
-    assert packing_pays(matrix)
+    assert can_pack(matrix)
     needed = 8 * matrix.n_stored + 32 * matrix.n_rows
     for free, expected in ((2 * needed, False), (2 * needed + 1, True)):
         monkeypatch.setattr("sublinear._core.packed.free_memory", lambda free=free: free)
-        assert packing_pays(matrix) is expected
+        assert can_pack(matrix) is expected
 
 
 def test_memory_maps_are_not_packed(tmp_path):
     X = example()
     np.save(tmp_path / "data.npy", X.data)
     X.data = np.load(tmp_path / "data.npy", mmap_mode="r")
-    assert not packing_pays(Matrix(X))
+    assert not can_pack(Matrix(X))
 
 
 def test_too_many_columns_for_int32():
     X = sparse.csr_array((np.ones(1), np.array([2**31]), np.array([0, 1])), shape=(1, 2**31 + 1))
-    assert not packing_pays(Matrix(X))
+    assert not can_pack(Matrix(X))
 
 
 def test_is_mapped(tmp_path):
@@ -116,3 +116,14 @@ def test_a_part_of_the_columns(n_threads):
     sizes = [(np.diff(rows.offsets) - HEADER) // 8 for rows in (whole, *parts)]
     np.testing.assert_array_equal(sizes[0], sizes[1] + sizes[2])
     np.testing.assert_array_equal(sizes[1], np.diff(X[:, :13].tocsr().indptr))
+
+
+@pytest.mark.parametrize(
+    ("rows", "entries", "expected"),
+    [(200_000, 2_000_000, True), (20_000, 2_000_000, False), (50_000, 700_000, False)],
+)
+def test_packing_pays_for_many_short_rows(rows, entries, expected):
+    indices = np.tile(np.arange(entries // rows, dtype=np.int32), rows)
+    offsets = np.arange(0, entries + 1, entries // rows, dtype=np.int32)
+    X = sparse.csr_array((np.ones(entries, np.float32), indices, offsets), shape=(rows, 1000))
+    assert packing_pays(Matrix(X)) is expected

@@ -26,6 +26,8 @@ cnp.import_array()
 assert sizeof(Record) == RECORD_HEADER
 
 cdef enum:
+    SHORT_ROW = 64               # entries
+    BEYOND_CACHE = 1_500_000     # entries, some 16 MiB
     ROWS_PER_CALL = 1 << 16      # between two looks at pending signals
 
 
@@ -95,8 +97,8 @@ cdef Py_ssize_t lower_bound(const Line* x, Py_ssize_t column) noexcept nogil:
     return low
 
 
-def packing_pays(Matrix matrix):
-    """Tell whether a packed copy is possible, useful and small beside the free memory.
+def can_pack(Matrix matrix):
+    """Tell whether a packed copy is possible, and small beside the free memory.
 
     Dense rows lie together already; memory-mapped data may not fit into memory.
     """
@@ -106,6 +108,14 @@ def packing_pays(Matrix matrix):
         return False
     needed = 8 * matrix.n_stored + 32 * matrix.n_rows
     return needed < 0.5 * free_memory()
+
+
+def packing_pays(Matrix matrix):
+    """Tell whether one thread is faster on packed rows: on short ones, beyond the cache.
+
+    Of a long row the entries are most of what is read, and they lie together anyway.
+    """
+    return matrix.n_stored <= SHORT_ROW * matrix.n_rows and matrix.n_stored >= BEYOND_CACHE
 
 
 def is_mapped(array):

@@ -166,8 +166,8 @@ cdef class SDCA:
 
     @property
     def certificate_growth(self):
-        """2 where the mean of a pass may be far better than the estimate, which is for w, tells."""
-        return 2.0 if self.mean.interval > 0 else 8.0
+        """Less where the mean of a pass may be far better than the estimate, which is for w."""
+        return 3.0 if self.mean.interval > 0 else 8.0
 
     @property
     def estimated_gap(self):
