@@ -66,11 +66,17 @@ alpha : float, default=1e-4
 """
 
 
-def with_common_parameters(cls):
-    """Fill the parameters that all estimators share into the docstring."""
-    if cls.__doc__:
-        cls.__doc__ = cls.__doc__.replace("%(common)s", _COMMON_PARAMETERS.rstrip())
-    return cls
+def with_parameters(**parts):
+    """Return a decorator that fills %(common)s, and other parts, into a class's docstring."""
+    parts["common"] = _COMMON_PARAMETERS
+
+    def decorate(cls):
+        for name, text in parts.items():
+            if cls.__doc__:
+                cls.__doc__ = cls.__doc__.replace(f"%({name})s", text.rstrip())
+        return cls
+
+    return decorate
 
 
 @dataclass

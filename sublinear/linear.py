@@ -17,7 +17,7 @@ from sublinear._core.matrix import Matrix
 from sublinear._core.order import SAMPLINGS
 from sublinear._core.packed import can_pack, packing_pays
 from sublinear._drive import Limits
-from sublinear._linear_model import LinearClassifier, LinearModel, with_common_parameters
+from sublinear._linear_model import LinearClassifier, LinearModel, with_parameters
 from sublinear._solvers.minibatch_sdca import AVERAGES as DUAL_AVERAGES
 from sublinear._solvers.minibatch_sdca import RULES, MiniBatchSDCA
 from sublinear._solvers.pegasos import AVERAGES, Pegasos
@@ -36,6 +36,34 @@ from sublinear.theory import safe_beta, spectral_norm_of
 
 SIGMA_MARGIN = 1.02  # power iteration approaches sigma^2 from below
 ROUNDED_TOL = 1e-6  # what values rounded to float32 can surely reach
+
+
+_DUAL_PARAMETERS = """\
+penalize_intercept : bool, default=True
+        False: the objective holds alpha / 2 |coef|^2 alone, and `intercept_scaling` has no effect.
+        Certificates then cost two passes, and more epochs may be needed.
+    pack : bool or "auto", default="auto"
+        Work on a copy of sparse rows in which all that a step reads lies together: 8 bytes per
+        stored entry and about 50 per row, for faster passes where short rows exceed the cache.
+        Values are rounded to float32, certificates are not. "auto": for short sparse rows
+        that together exceed the cache, and where two threads share the work; not for
+        memory-mapped data, nor if the copy would take over half of the free memory, nor where
+        values would be rounded and tol is below 1e-6. False: no copy. Batches do not use it.
+    batch_size : int or "all", default=1
+        Examples per iteration. More than 1 is for study, and for machines with many cores: see
+        `batch_speedup` for what it can save.
+    batch_rule : {"safe", "aggressive", "naive"}, default="safe"
+        How much shorter than single steps those of a batch are: by beta_b, which the spectral norm
+        of X yields; by what adapts to the batches seen; not at all, which may diverge.
+    gamma : float, default=0.95
+        How slowly batch_rule="aggressive" adapts, from 0 to 1.
+    sigma_squared : float, default=None
+        sigma^2 for beta_b, from 1 / n_samples to 1; None computes `spectral_norm_squared` of the
+        data, the constant feature included. The aggressive rule needs only a crude bound.
+    average : {"last", "tail", "decaying"}, default="last"
+        With batches: return the last iterate, the mean since at most half of the epochs (Theorem 2
+        of the paper), or the decaying mean of its experiments.
+"""
 
 
 class _DualModel(LinearModel):
@@ -143,7 +171,7 @@ class _DualModel(LinearModel):
         return solver.release_duals()
 
 
-@with_common_parameters
+@with_parameters(dual=_DUAL_PARAMETERS)
 class SDCAClassifier(_DualModel, LinearClassifier):
     """Linear classification by stochastic dual coordinate ascent, with a duality gap.
 
@@ -156,30 +184,7 @@ class SDCAClassifier(_DualModel, LinearClassifier):
         With m = y (<w, x> + intercept), y = +1 or -1: max(0, 1 - m); its square; the hinge rounded
         off over [1 - smoothing, 1]; log(1 + exp(-m)).
     %(common)s
-    penalize_intercept : bool, default=True
-        False: the objective holds alpha / 2 |coef|^2 alone, and `intercept_scaling` has no effect.
-        Certificates then cost two passes, and more epochs may be needed.
-    pack : bool or "auto", default="auto"
-        Work on a copy of sparse rows in which all that a step reads lies together: 8 bytes per
-        stored entry and about 50 per row, and several times faster where the data exceeds the
-        cache. Values are rounded to float32, certificates are not. "auto": for short sparse rows
-        that together exceed the cache, and where two threads share the work; not for
-        memory-mapped data, nor if the copy would take over half of the free memory, nor where
-        values would be rounded and tol is below 1e-6. False: no copy. Batches do not use it.
-    batch_size : int or "all", default=1
-        Examples per iteration. More than 1 is for study, and for machines with many cores: see
-        `batch_speedup` for what it can save.
-    batch_rule : {"safe", "aggressive", "naive"}, default="safe"
-        How much shorter than single steps those of a batch are: by beta_b, which the spectral norm
-        of X yields; by what adapts to the batches seen; not at all, which may diverge.
-    gamma : float, default=0.95
-        How slowly batch_rule="aggressive" adapts, from 0 to 1.
-    sigma_squared : float, default=None
-        sigma^2 for beta_b, from 1 / n_samples to 1; None computes `spectral_norm_squared` of the
-        data, the constant feature included. The aggressive rule needs only a crude bound.
-    average : {"last", "tail", "decaying"}, default="last"
-        With batches: return the last iterate, the mean since at most half of the epochs (Theorem 2
-        of the paper), or the decaying mean of its experiments.
+    %(dual)s
     smoothing : float, default=1.0
         Width of the rounding of loss="smoothed_hinge".
     class_weight : dict, "balanced" or None, default=None
@@ -300,7 +305,7 @@ class SDCAClassifier(_DualModel, LinearClassifier):
         return self._class_training(X, y, sample_weight)
 
 
-@with_common_parameters
+@with_parameters(dual=_DUAL_PARAMETERS)
 class SDCARegressor(RegressorMixin, _DualModel):
     """Linear regression by stochastic dual coordinate ascent, with a duality gap.
 
@@ -313,30 +318,7 @@ class SDCARegressor(RegressorMixin, _DualModel):
         With r = <w, x> + intercept - y: r^2 / 2; |r|; max(0, |r| - epsilon); r^2 / 2 up to
         |r| = epsilon and epsilon (|r| - epsilon / 2) beyond.
     %(common)s
-    penalize_intercept : bool, default=True
-        False: the objective holds alpha / 2 |coef|^2 alone, and `intercept_scaling` has no effect.
-        Certificates then cost two passes, and more epochs may be needed.
-    pack : bool or "auto", default="auto"
-        Work on a copy of sparse rows in which all that a step reads lies together: 8 bytes per
-        stored entry and about 50 per row, and several times faster where the data exceeds the
-        cache. Values are rounded to float32, certificates are not. "auto": for short sparse rows
-        that together exceed the cache, and where two threads share the work; not for
-        memory-mapped data, nor if the copy would take over half of the free memory, nor where
-        values would be rounded and tol is below 1e-6. False: no copy. Batches do not use it.
-    batch_size : int or "all", default=1
-        Examples per iteration. More than 1 is for study, and for machines with many cores: see
-        `batch_speedup` for what it can save.
-    batch_rule : {"safe", "aggressive", "naive"}, default="safe"
-        How much shorter than single steps those of a batch are: by beta_b, which the spectral norm
-        of X yields; by what adapts to the batches seen; not at all, which may diverge.
-    gamma : float, default=0.95
-        How slowly batch_rule="aggressive" adapts, from 0 to 1.
-    sigma_squared : float, default=None
-        sigma^2 for beta_b, from 1 / n_samples to 1; None computes `spectral_norm_squared` of the
-        data, the constant feature included. The aggressive rule needs only a crude bound.
-    average : {"last", "tail", "decaying"}, default="last"
-        With batches: return the last iterate, the mean since at most half of the epochs (Theorem 2
-        of the paper), or the decaying mean of its experiments.
+    %(dual)s
     epsilon : float, default=0.1
         Width of the insensitive or quadratic zone, in the units of y.
 
@@ -470,7 +452,7 @@ class SDCARegressor(RegressorMixin, _DualModel):
         return self._scores(X)
 
 
-@with_common_parameters
+@with_parameters()
 class PegasosClassifier(LinearClassifier):
     """Linear classification by Pegasos: stochastic sub-gradient descent with steps 1 / (alpha t).
 

@@ -4,7 +4,7 @@ import numpy as np
 
 from .problems import make_dense, make_sparse
 from .solvers import (
-    NAMES,
+    DEFAULTS,
     linear_svc,
     loosest_setting,
     optimum,
@@ -25,7 +25,7 @@ PROBLEMS = {
 class ToSuboptimality:
     """A fit at the loosest setting that brings the relative primal suboptimality below 1e-3."""
 
-    params = [list(NAMES), list(PROBLEMS)]
+    params = [list(DEFAULTS), list(PROBLEMS)]
     param_names = ["solver", "problem"]
     timeout = 120
 
@@ -35,7 +35,7 @@ class ToSuboptimality:
         for problem, make in PROBLEMS.items():
             X, y = make()
             lower_bound, _ = optimum(X, y, ALPHA, tol=1e-5)
-            for name in NAMES:
+            for name in DEFAULTS:
                 setting = loosest_setting(name, X, y, ALPHA, lower_bound, seeds=(0,), patience=2.0)
                 found[name, problem] = None if setting is None else setting.make(0)
         return found

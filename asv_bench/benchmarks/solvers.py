@@ -152,11 +152,13 @@ def settings(name, n_rows, alpha):
 
 # max_iter with tol=0 would not pack rounded values by itself: these ask for what they time
 SDCA_OPTIONS = {
+    "SDCAClassifier": {},
     "SDCAClassifier, pack=True": {"pack": True},
     "SDCAClassifier, pack=False": {"pack": False},
     "SDCAClassifier, n_jobs=2": {"pack": True, "n_jobs": 2},
 }
-NAMES = (*SDCA_OPTIONS, "PegasosClassifier", "LinearSVC", "SGDClassifier")
+DEFAULTS = ("SDCAClassifier", "PegasosClassifier", "LinearSVC", "SGDClassifier")
+NAMES = (*SDCA_OPTIONS, *DEFAULTS[1:])
 PEERS = {"liblinear-official": "liblinear", "Snap ML": "snapml", "Snap ML, n_jobs=2": "snapml"}
 
 

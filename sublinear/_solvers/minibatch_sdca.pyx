@@ -358,18 +358,7 @@ cdef class MiniBatchSDCA:
         return self.w
 
     def certify(self, rounded):
-        """Return the model, w of the duals averaged as chosen, with its certificate.
-
-        Parameters
-        ----------
-        rounded : callable
-            Gives the model as it will be stored.
-
-        Returns
-        -------
-        model : ndarray of shape (n_weights,), float64
-        primal, dual : float
-        """
+        """Return w of the duals, averaged as chosen, and its certificate (see `_drive`)."""
         duals = self.duals()
         w = self.w if self.average == LAST else self.objective.weights_of_dual(duals)
         model = rounded(w)

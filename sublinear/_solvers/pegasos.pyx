@@ -238,18 +238,7 @@ cdef class Pegasos:
         return duals
 
     def certify(self, rounded):
-        """Return the model with its certificate: that of `duals()`.
-
-        Parameters
-        ----------
-        rounded : callable
-            Gives the model as it will be stored.
-
-        Returns
-        -------
-        model : ndarray of shape (n_weights,), float64
-        primal, dual : float
-        """
+        """Return the model and its certificate, that of `duals()` (see `_drive`)."""
         model = rounded(self.model())
         duals = self.duals()
         primals, dual = self.objective.certificate(

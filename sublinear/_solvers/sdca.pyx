@@ -268,18 +268,7 @@ cdef class SDCA:
         return w
 
     def certify(self, rounded):
-        """Return a copy of the better of w and its mean over the last pass, and its certificate.
-
-        Parameters
-        ----------
-        rounded : callable
-            Gives the model as it will be stored.
-
-        Returns
-        -------
-        model : ndarray of shape (n_weights,), float64
-        primal, dual : float
-        """
+        """Return a copy of the better of w and the pass mean, and its certificate (see `_drive`)."""
         models = [self.w, *self.mean.models()]
         if self.objective.free_constant:
             models = [self._with_offset(model) for model in models]
