@@ -197,7 +197,7 @@ class _Run:
         """Keep zero weights if no certified model is better: a solver may have diverged."""
         objective = self.solver.objective
         primal = float(objective.primal_of_zeros())
-        if self.status == "diverged" and not self.primal <= primal or self.primal > primal:
+        if (self.status == "diverged" and not self.primal <= primal) or self.primal > primal:
             self.primal, self.best = primal, np.zeros(objective.matrix.n_weights)
             self.dual = max(self.dual, float(objective.dual_of_zeros()))
 

@@ -268,7 +268,7 @@ cdef class SDCA:
         return w
 
     def certify(self, rounded):
-        """Return a copy of the better of w and the pass mean, and its certificate (see `_drive`)."""
+        """Return a copy of the better of w and the pass mean, with its certificate (`_drive`)."""
         models = [self.w, *self.mean.models()]
         if self.objective.free_constant:
             models = [self._with_offset(model) for model in models]
