@@ -15,7 +15,7 @@ from sublinear._callbacks import with_callbacks
 from sublinear._core.losses import MARGIN_LOSSES, REGRESSION_LOSSES
 from sublinear._core.matrix import Matrix
 from sublinear._core.order import SAMPLINGS
-from sublinear._core.packed import can_pack, packing_pays
+from sublinear._core.packed import can_pack, packing_pays, packing_rounds
 from sublinear._drive import Limits
 from sublinear._linear_model import LinearClassifier, LinearModel, with_parameters
 from sublinear._solvers.minibatch_sdca import AVERAGES as DUAL_AVERAGES
@@ -93,19 +93,18 @@ class _DualModel(LinearModel):
             schedule = thread_schedule(matrix)
         if self.pack == "auto":
             pack = can_pack(matrix) and (schedule is not None or packing_pays(matrix))
+            # rounded values move the optimum a little
+            pack = pack and not (self.tol < ROUNDED_TOL and packing_rounds(matrix))
         else:
             pack = self.pack
         if not pack:
             return SDCA(objective, random, duals)
         try:
-            packed = (schedule or SDCA)(objective, random, duals, True)
+            return (schedule or SDCA)(objective, random, duals, True)
         except OverflowError:
             if self.pack == "auto":
                 return SDCA(objective, random, duals)
             raise
-        if self.pack == "auto" and self.tol < ROUNDED_TOL and not packed.exact:
-            return SDCA(objective, random, duals)
-        return packed
 
     def _penalizes_intercept(self):
         return self.penalize_intercept

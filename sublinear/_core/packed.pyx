@@ -28,6 +28,7 @@ assert sizeof(Record) == RECORD_HEADER
 cdef enum:
     SHORT_ROW = 64               # entries
     BEYOND_CACHE = 1_500_000     # entries, some 16 MiB
+    VALUES_LOOKED_AT = 4096
     ROWS_PER_CALL = 1 << 16      # between two looks at pending signals
 
 
@@ -116,6 +117,12 @@ def packing_pays(Matrix matrix):
     Of a long row the entries are most of what is read, and they lie together anyway.
     """
     return matrix.n_stored <= SHORT_ROW * matrix.n_rows and matrix.n_stored >= BEYOND_CACHE
+
+
+def packing_rounds(Matrix matrix):
+    """Tell, from the first values, whether a packed copy would round them to float32."""
+    values = matrix.arrays[0][:VALUES_LOOKED_AT]
+    return bool((values.astype(np.float32) != values).any())
 
 
 def is_mapped(array):

@@ -155,11 +155,6 @@ cdef class SDCA:
         self.examples.rescale(ratio)
 
     @property
-    def exact(self):
-        """True unless the rows are a rounded copy."""
-        return self.examples.packed is None or self.examples.packed.exact
-
-    @property
     def work(self):
         """Feature values read, one for every example looked at, and some for every pass."""
         return self.accesses + self.n_visited + PASS_COST * self.n_epochs
