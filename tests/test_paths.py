@@ -1,0 +1,81 @@
+"""sdca_path: every model certified, each begun where the last one ended."""
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from sublinear import SDCAClassifier, SDCARegressor, sdca_path
+
+ALPHAS = [1e-2, 1.0, 1e-1, 1e-3]
+
+
+@pytest.fixture(scope="module")
+def data():
+    random = np.random.default_rng(0)
+    X = sparse.random_array((400, 30), density=0.3, format="csr", rng=random)
+    return X, X @ random.normal(size=30) + 0.1 * random.normal(size=400)
+
+
+@pytest.mark.parametrize("pack", [False, True])
+@pytest.mark.parametrize("loss", ["hinge", "logistic", "squared"])
+def test_models_are_those_of_single_fits(data, loss, pack):
+    X, target = data
+    y = target if loss == "squared" else np.sign(target)
+    estimator = SDCARegressor if loss == "squared" else SDCAClassifier
+    options = {"tol": 1e-5, "pack": pack, "max_iter": 5000, "random_state": 0}
+    path = sdca_path(X, y, ALPHAS, loss=loss, **options)
+    np.testing.assert_array_equal(path.alphas, ALPHAS)
+    for alpha, model, result in zip(ALPHAS, path.models, path.results, strict=True):
+        single = estimator(loss, alpha=alpha, **options).fit(X, y)
+        assert model.alpha == alpha
+        assert result.status == "converged"
+        assert result.primal == pytest.approx(single.result_.primal, rel=2e-5)
+        assert result.dual <= single.result_.primal
+        np.testing.assert_allclose(model.predict(X[:50]), single.predict(X[:50]), atol=0.05)
+    assert path.coefs.shape == (4, *path.models[0].coef_.shape)
+
+
+def test_a_path_takes_fewer_accesses_than_cold_fits(data):
+    X, target = data
+    y, alphas = np.sign(target), np.geomspace(1e-1, 1e-3, 12)
+    path = sdca_path(X, y, alphas, tol=1e-3, random_state=0)
+    cold = [SDCAClassifier(alpha=a, tol=1e-3, random_state=0).fit(X, y) for a in alphas]
+    ours = sum(result.accesses for result in path.results)
+    assert ours < sum(model.result_.accesses for model in cold)
+
+
+def test_more_than_two_classes_and_labels(data):
+    X, target = data
+    y = np.array(["low", "middle", "high"])[np.digitize(target, [-0.3, 0.3])]
+    path = sdca_path(X, y, [1e-1, 1e-2], random_state=0)
+    for model in path.models:
+        assert model.classes_.tolist() == ["high", "low", "middle"]
+        assert model.coef_.shape == (3, 30)
+        assert model.score(X, y) > 0.6
+        assert len(model.result_.parts) == 3
+
+
+def test_sample_weight_is_repetition(data):
+    X, target = data
+    y, weights = np.sign(target), np.random.default_rng(1).integers(0, 3, 400)
+    repeated = np.repeat(np.arange(400), weights)
+    options = {"tol": 1e-6, "max_iter": 20_000, "random_state": 0}
+    weighted = sdca_path(X, y, [0.1, 0.01], sample_weight=weights, **options)
+    copies = sdca_path(X[repeated], y[repeated], [0.1, 0.01], **options)
+    for one, other in zip(weighted.results, copies.results, strict=True):
+        assert one.primal == pytest.approx(other.primal, rel=3e-6)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"alphas": [1.0, 0.0]}, "alphas must be a number above 0"),
+        ({"alphas": [1.0], "loss": "best"}, "loss must be one of"),
+        ({"alphas": [1.0], "batch_size": 2}, "does not take"),
+        ({"alphas": [1.0], "tol": -1}, "tol must be"),
+    ],
+)
+def test_bad_input(data, arguments, message):
+    X, target = data
+    with pytest.raises(ValueError, match=message):
+        sdca_path(X, np.sign(target), **arguments)
