@@ -304,6 +304,10 @@ cdef class TwoThreads(SDCA):
         self.flags = np.full(2 * FLAG, -1, dtype=np.longlong)
         self.last_dual = -np.inf
 
+    def restart(self, double alpha):
+        SDCA.restart(self, alpha)
+        self.last_dual = -np.inf
+
     cdef void _run_chunk(self, Py_ssize_t size) noexcept nogil:
         """Run the next `size` blocks or rows: by two threads unless one is faster.
 
