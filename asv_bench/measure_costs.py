@@ -25,7 +25,12 @@ from threadpoolctl import threadpool_limits
 from sublinear._core.matrix import Matrix
 
 CHILD = Path(__file__).with_name("one_fit.py")
-OURS = ("SDCAClassifier", "SDCAClassifier, pack=False", "PegasosClassifier")
+OURS = (
+    "SDCAClassifier",
+    "SDCAClassifier, pack=False",
+    "SDCAClassifier, pack=True",
+    "PegasosClassifier",
+)
 HEADER = ["what", "set", "figure", "compared with", "ratio"]
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
 

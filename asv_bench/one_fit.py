@@ -17,7 +17,11 @@ import scipy.sparse as sp
 from benchmarks.problems import make_sparse
 from benchmarks.solvers import linear_svc, pegasos, sdca, timed_fit
 
-PACK = {"SDCAClassifier": "auto", "SDCAClassifier, pack=False": False}
+PACK = {
+    "SDCAClassifier": "auto",
+    "SDCAClassifier, pack=False": False,
+    "SDCAClassifier, pack=True": True,
+}
 
 
 def load(folder):
