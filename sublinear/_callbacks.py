@@ -97,23 +97,23 @@ class Observers:
 
 
 class Progress:
-    """Shows epochs, feature values read and the gap on stderr: tqdm where it is installed."""
+    """Shows iterations and the gap on stderr: tqdm where it is installed."""
 
-    def __init__(self, name, limits):
-        self.name, self.limits = name, limits
+    def __init__(self, name, limits, unit="epochs"):
+        self.name, self.limits, self.unit = name, limits, unit
         self.shown = 0
         try:
             from tqdm.auto import tqdm
         except ImportError:
             self.bar = None
         else:
-            self.bar = tqdm(desc=name, unit=" epochs", file=sys.stderr)
+            self.bar = tqdm(desc=name, unit=f" {unit}", file=sys.stderr)
             self.bar.set_postfix_str(f"gap unknown, target {limits.tol:.1g}")
 
     def tick(self, solver):
         """Show how far the solver is."""
         if self.bar is not None:
-            self.bar.update(solver.n_epochs - self.bar.n)
+            self.bar.update(solver.n_iter - self.bar.n)
 
     def certificate(self, row):
         """Show a certificate."""
@@ -121,7 +121,7 @@ class Progress:
         if self.bar is not None:
             self.bar.set_postfix_str(text)
         else:
-            print(f"{self.name}: epoch {row.n_iter}, {text}", file=sys.stderr)
+            print(f"{self.name}: {row.n_iter} {self.unit}, {text}", file=sys.stderr)
 
     def close(self):
         """Leave the last state on the screen."""

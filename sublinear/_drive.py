@@ -2,8 +2,12 @@
 
 A solver is an object that holds its state and has
 
-    advance(limit)      go on until an epoch ends or `accesses` would exceed `limit`
-    n_epochs, accesses  what it did so far; `work` counts examples as well as feature values
+    advance(limit)      go on until a point where a certificate makes sense, the end of an epoch
+                        or of a round, and return True; or until `accesses` would exceed `limit`
+    n_iter, accesses    what it did so far: what `max_iter` limits, epochs or rounds or steps, and
+                        feature values read; `work` counts examples as well as feature values
+    objective           has `accesses`, the feature values that certificates read, and, where
+                        keeps_best, at_zeros(): zero weights, their primal value, a dual value
     estimated_gap       a relative gap that nothing proves, inf if there is none
     certificate_growth  by what factor `work` may grow between two certificates at the most
     certify(rounded)    the model it would return now, an array it will not change again, its
@@ -35,10 +39,10 @@ LEAST_WORK = 2**17  # between two certificates: a certificate costs a few Python
 
 @dataclass(frozen=True)
 class Limits:
-    """When to stop: a relative gap, epochs, feature values read; whether to certify."""
+    """When to stop: a relative gap, iterations, feature values read; whether to certify."""
 
     tol: float
-    max_epochs: float = math.inf
+    max_iter: float = math.inf
     max_accesses: float = math.inf
     certify: bool = True
 
@@ -139,17 +143,17 @@ class _Run:
         solver, limits = self.solver, self.limits
         size = LEAST_WORK
         while self.status is None:
-            before, epochs, began = solver.accesses, solver.n_epochs, time.perf_counter()
-            solver.advance(int(min(before + size, limits.max_accesses, 2**62)))
+            before, began = solver.accesses, time.perf_counter()
+            at_end = solver.advance(int(min(before + size, limits.max_accesses, 2**62)))
             seconds = time.perf_counter() - began
-            moved = solver.accesses > before or solver.n_epochs > epochs
+            moved = at_end or solver.accesses > before
             if solver.diverged:
                 self.status = "diverged"
             elif not moved and before + size >= limits.max_accesses:
                 self.stop_at("max_accesses")
-            elif solver.n_epochs >= limits.max_epochs:
+            elif solver.n_iter >= limits.max_iter:
                 self.stop_at("max_iter")
-            elif solver.n_epochs > epochs and self.certificate_is_due():
+            elif at_end and self.certificate_is_due():
                 self.certify()
             if not moved or seconds < SLICE_SECONDS / 2:
                 size *= 2
@@ -180,7 +184,7 @@ class _Run:
         gap = max(0.0, self.primal - self.dual)
         relative = relative_gap(self.primal, gap)
         seconds = time.perf_counter() - self.started
-        row = TraceRow(solver.n_epochs, solver.accesses, seconds, self.primal, self.dual, gap)
+        row = TraceRow(solver.n_iter, solver.accesses, seconds, self.primal, self.dual, gap)
         self.trace.append(row)
         self.last_work = solver.work
         self.least_work = solver.work + LEAST_WORK
@@ -195,11 +199,10 @@ class _Run:
 
     def compare_with_zeros(self):
         """Keep zero weights if no certified model is better: a solver may have diverged."""
-        objective = self.solver.objective
-        primal = float(objective.primal_of_zeros())
+        model, primal, dual = self.solver.objective.at_zeros()
         if (self.status == "diverged" and not self.primal <= primal) or self.primal > primal:
-            self.primal, self.best = primal, np.zeros(objective.matrix.n_weights)
-            self.dual = max(self.dual, float(objective.dual_of_zeros()))
+            self.primal, self.best = primal, model
+            self.dual = max(self.dual, dual)
 
     def stop_at(self, limit):
         """A limit is reached: certify what there is."""
@@ -226,7 +229,7 @@ class _Run:
             dual=self.dual,
             gap=max(0.0, self.primal - self.dual),
             status=self.status,
-            n_iter=self.solver.n_epochs,
+            n_iter=self.solver.n_iter,
             accesses=self.solver.accesses,
             certificate_accesses=self.solver.objective.accesses,
             seconds=time.perf_counter() - self.started,

@@ -30,14 +30,12 @@ class FakeSolver:
         self.limits = []
         self.objective = SimpleNamespace(
             accesses=0,
-            matrix=SimpleNamespace(n_weights=2),
-            primal_of_zeros=lambda: 3.0,
-            dual_of_zeros=lambda: 0.0,
+            at_zeros=lambda: (np.zeros(2), 3.0, 0.0),
         )
         self.w = np.array([1.0, 0.1])
 
     @property
-    def n_epochs(self):
+    def n_iter(self):
         return self.n_visited // self.rows
 
     @property
@@ -46,19 +44,20 @@ class FakeSolver:
 
     @property
     def gap(self):
-        return 2 * 0.5**self.n_epochs
+        return 2 * 0.5**self.n_iter
 
     @property
     def estimated_gap(self):
-        return self.estimate * self.gap / 2 if self.n_epochs else math.inf
+        return self.estimate * self.gap / 2 if self.n_iter else math.inf
 
     def advance(self, limit):
         self.limits.append(limit)
-        epoch = self.n_epochs
-        while self.n_epochs == epoch and self.accesses + self.row <= limit:
+        epoch = self.n_iter
+        while self.n_iter == epoch and self.accesses + self.row <= limit:
             self.accesses += self.row
             self.n_visited += 1
             self.w = np.array([1.0, 0.1]) * (1 + self.n_visited)
+        return self.n_iter > epoch
 
     def certify(self, rounded):
         self.objective.accesses += self.rows * self.row
@@ -86,7 +85,7 @@ def test_it_stops_at_the_gap():
     assert result.status == "converged"
     assert result.relative_gap <= 1e-3
     assert result.gap == result.primal - result.dual
-    assert (result.n_iter, result.accesses) == (solver.n_epochs, solver.accesses)
+    assert (result.n_iter, result.accesses) == (solver.n_iter, solver.accesses)
     assert result.certificate_accesses == solver.objective.accesses
     last = result.trace[-1]
     assert (last.primal, last.dual, last.gap) == (result.primal, result.dual, result.gap)
@@ -106,7 +105,7 @@ def test_the_trace_rises():
 
 @pytest.mark.parametrize("epochs", [1, 2, 7])
 def test_max_epochs(epochs):
-    _, result = run(FakeSolver(), Limits(tol=0, max_epochs=epochs))
+    _, result = run(FakeSolver(), Limits(tol=0, max_iter=epochs))
     assert (result.status, result.n_iter) == ("max_iter", epochs)
     assert result.trace[-1].n_iter == epochs
     assert result.gap == 2 * 0.5**epochs
@@ -124,7 +123,7 @@ def test_the_budget_is_never_exceeded(budget):
 
 
 def test_convergence_wins_over_a_limit_at_the_same_place():
-    _, result = run(FakeSolver(), Limits(tol=0.13, max_epochs=3))
+    _, result = run(FakeSolver(), Limits(tol=0.13, max_iter=3))
     assert result.status == "converged"
     assert result.n_iter == 3
 
@@ -138,7 +137,7 @@ def test_a_row_longer_than_the_first_slice():
 
 def test_rows_without_entries():
     solver = FakeSolver(row=0)
-    _, result = run(solver, Limits(tol=0, max_epochs=50))
+    _, result = run(solver, Limits(tol=0, max_iter=50))
     assert (result.status, result.n_iter, result.accesses) == ("max_iter", 50, 0)
 
 
@@ -147,7 +146,7 @@ def test_rows_without_entries():
 def test_certificates_become_rare(estimate, rows):
     """They come on a geometric schedule of the solver's work."""
     solver = FakeSolver(rows=rows, row=2000, estimate=estimate)
-    _, result = run(solver, Limits(tol=0, max_epochs=500))
+    _, result = run(solver, Limits(tol=0, max_iter=500))
     work = np.array([row.accesses for row in result.trace], dtype=float)
     assert 3 <= solver.n_certificates == len(work) <= 30
     assert (np.diff(work)[:-1] >= 0.9 * LEAST_WORK).all()
@@ -321,7 +320,7 @@ def test_the_best_model_or_the_last(keeps_best):
 
 
 def test_a_gap_is_never_negative():
-    _, result = run(FakeSolver(primals=[1.0]), Limits(tol=0, max_epochs=1))
+    _, result = run(FakeSolver(primals=[1.0]), Limits(tol=0, max_iter=1))
     assert result.gap == 0
 
 
@@ -330,15 +329,15 @@ def test_divergence_ends_the_run(epochs):
     """Zero weights, of objective 2.4, are the model unless a certified one is better."""
 
     class Diverging(FakeSolver):
-        diverged = property(lambda self: self.n_epochs > epochs)
+        diverged = property(lambda self: self.n_iter > epochs)
 
         def certify(self, rounded):
             model, primal, dual = super().certify(rounded)
             return model, math.inf if self.diverged else primal, dual
 
     solver = Diverging()
-    solver.objective.primal_of_zeros = lambda: 2.4
-    model, result = run(solver, Limits(tol=0, max_epochs=100))
+    solver.objective.at_zeros = lambda: (np.zeros(2), 2.4, 0.0)
+    model, result = run(solver, Limits(tol=0, max_iter=100))
     assert (result.status, result.n_iter) == ("diverged", epochs + 1)
     before = [row.primal for row in result.trace if row.n_iter <= epochs]
     assert result.primal == min([2.4, *before])
@@ -366,7 +365,7 @@ def test_snapshot_splits_the_model(constant):
 def test_combined_results():
     parts = [
         run(FakeSolver(), limits)[1]
-        for limits in (Limits(1e-3), Limits(0, max_epochs=2), Limits(0, max_accesses=300_000))
+        for limits in (Limits(1e-3), Limits(0, max_iter=2), Limits(0, max_accesses=300_000))
     ]
     whole = combine(parts, seconds=3.0)
     assert whole.status == "max_iter"

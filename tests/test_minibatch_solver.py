@@ -128,7 +128,7 @@ def compare_steps(problem, n_steps, rule, *, size, sampling="shuffle", average="
         if seen // len(problem.y) > len(epoch_ends):
             epoch_ends.append(len(history) - 1)
         assert solver.n_steps == len(history) - 1
-        assert solver.n_epochs == len(epoch_ends)
+        assert solver.n_iter == len(epoch_ends)
         assert solver.work == accesses + seen
         np.testing.assert_allclose(solver.w, w, rtol=1e-8, atol=1e-10)
         np.testing.assert_allclose(solver.release_duals(), duals, rtol=1e-8, atol=1e-10)
@@ -238,7 +238,7 @@ def test_an_epoch_reads_every_value_once(rule, size):
         for epoch in range(1, 4):
             run_epochs(solver, 1)
             assert solver.accesses == epoch * problem.sizes.sum()
-            assert (solver.n_epochs, solver.n_steps) == (epoch, epoch * -(-26 // size))
+            assert (solver.n_iter, solver.n_steps) == (epoch, epoch * -(-26 // size))
 
 
 def test_the_limit_is_used_up_to_the_next_batch():
@@ -263,7 +263,7 @@ def test_slices_change_nothing(rule, average, sampling):
     )  # fmt: skip
     run_epochs(whole, 6)
     random, limit = np.random.default_rng(0), 0
-    while sliced.n_epochs < 6:
+    while sliced.n_iter < 6:
         limit += int(random.integers(1, 400))
         sliced.advance(limit)
         assert sliced.accesses <= limit
@@ -423,7 +423,7 @@ def test_what_is_not_finite_has_diverged():
     solver = problem.solver("naive", 26)
     with np.errstate(all="ignore"):
         while np.isfinite(solver.w).all():
-            assert solver.n_epochs < 1000
+            assert solver.n_iter < 1000
             run_epochs(solver, 1)
         assert solver.diverged
         run_epochs(solver, 1)

@@ -161,7 +161,7 @@ def test_slices_change_nothing(sampling, average):
 
     whole, sliced = run_epochs(make(), 4), make()
     random, limit = np.random.default_rng(0), 0
-    while sliced.n_epochs < 4:
+    while sliced.n_iter < 4:
         limit += int(random.integers(1, 200))
         sliced.advance(limit)
         assert sliced.accesses <= limit
@@ -178,7 +178,7 @@ def test_an_epoch_reads_every_value_once(sampling, size):
     for epoch in range(1, 4):
         run_epochs(solver, 1)
         assert solver.accesses == epoch * problem.sizes.sum()
-        assert (solver.n_epochs, solver.n_steps) == (epoch, epoch * -(-24 // size))
+        assert (solver.n_iter, solver.n_steps) == (epoch, epoch * -(-24 // size))
         assert solver.work == solver.accesses + 24 * epoch
 
 

@@ -114,8 +114,8 @@ def test_step_by_step(name, weighted, pack):
         advance_to(solver, accesses)
         np.testing.assert_allclose(solver.w, w, rtol=1e-9, atol=1e-11)
         np.testing.assert_allclose(solver.duals(), duals, rtol=1e-9, atol=1e-11)
-        assert solver.work == accesses + visited + PASS_COST * solver.n_epochs
-    assert solver.n_epochs == 9
+        assert solver.work == accesses + visited + PASS_COST * solver.n_iter
+    assert solver.n_iter == 9
 
 
 def test_sleep_saves_visits():
@@ -179,7 +179,7 @@ def test_slices_change_nothing(pack):
     run_passes(whole, 6)
     random = np.random.default_rng(0)
     limit = 0
-    while sliced.n_epochs < 6:
+    while sliced.n_iter < 6:
         limit += int(random.integers(1, 400))
         sliced.advance(limit)
         assert sliced.accesses <= limit
@@ -205,7 +205,7 @@ def test_the_limit_is_used_up_to_the_next_row():
 def test_the_first_pass_reads_every_value_once():
     problem = Problem("hinge", n_rows=50)
     solver = run_passes(SDCA(problem.objective(), bits()), 1)
-    assert solver.n_epochs == 1
+    assert solver.n_iter == 1
     assert solver.accesses == np.count_nonzero(problem.X)
     assert solver.work == solver.accesses + 50 + PASS_COST
 

@@ -72,8 +72,8 @@ def test_the_optimum_is_that_of_one_thread(schedule):
     objective = problem(n_rows=2000)
     values = []
     for solver in (make(SDCA, objective), make(schedule, objective)):
-        for n_epochs in (100, 300, 1000):
-            while solver.n_epochs < n_epochs:
+        for n_iter in (100, 300, 1000):
+            while solver.n_iter < n_iter:
                 solver.advance(UNLIMITED)
             _, primal, dual = solver.certify(unrounded)
         assert 0 <= primal - dual < 1e-6 * primal
@@ -91,7 +91,7 @@ def test_slices_and_repetition_change_nothing(schedule):
     for _ in range(6):
         whole.advance(UNLIMITED)
     step = 0
-    while sliced.n_epochs < 6:
+    while sliced.n_iter < 6:
         step += 20_000
         sliced.advance(step)
         assert sliced.accesses <= step

@@ -279,6 +279,10 @@ cdef class Objective:
             total += self.weight(i) * self.loss.value(0, self.targets[i])
         return total / self.total_weight
 
+    def at_zeros(self):
+        """Return zero weights, their primal value and the dual value of zero duals."""
+        return np.zeros(self.matrix.n_weights), self.primal_of_zeros(), self.dual_of_zeros()
+
     def radius(self):
         """Return a bound on the norm of the optimum: sqrt(P(0) / alpha)."""
         return sqrt(self.primal_of_zeros() / self.alpha)

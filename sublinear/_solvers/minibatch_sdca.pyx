@@ -82,7 +82,7 @@ cdef class MiniBatchSDCA:
     Attributes
     ----------
     w : ndarray of shape (n_weights,), float64
-    n_steps, n_epochs, accesses : int
+    n_steps, n_iter, accesses : int
         Iterations, epochs (of n examples) completed, feature values read.
     n_refused : int
         Iterations whose steps would have lowered the dual (aggressive rule).
@@ -94,7 +94,7 @@ cdef class MiniBatchSDCA:
     certificate_growth = 1.5
     cdef readonly Objective objective
     cdef readonly object w
-    cdef readonly Py_ssize_t n_steps, n_epochs, accesses, n_refused
+    cdef readonly Py_ssize_t n_steps, n_iter, accesses, n_refused
     cdef readonly double beta
     cdef Loss loss
     cdef Order order
@@ -157,12 +157,12 @@ cdef class MiniBatchSDCA:
             self.averaged_until = np.full(n, self.n_steps, dtype=np.intp)
             self.previous = np.zeros(n)
             self.window_start = self.previous_start = self.n_steps
-            self.next_window = self.n_epochs + 1
+            self.next_window = self.n_iter + 1
 
     @property
     def work(self):
         """Feature values read, and one for every example looked at."""
-        return self.accesses + self.n_epochs * self.objective.matrix.n_rows + self.n_seen
+        return self.accesses + self.n_iter * self.objective.matrix.n_rows + self.n_seen
 
     @property
     def diverged(self):
@@ -172,19 +172,20 @@ cdef class MiniBatchSDCA:
         """
         if not np.isfinite(self.w).all():
             return True
-        if self.n_epochs < EPOCHS_OF_GRACE:
+        if self.n_iter < EPOCHS_OF_GRACE:
             return False
         if self.warm:    # perhaps at the optimum, where the dual rises no more
             return not self.last_dual >= self.first_dual - 1e-9 * abs(self.first_dual)
         return not self.last_dual > self.first_dual
 
     def advance(self, Py_ssize_t limit):
-        """Go on until the epoch ends or another batch would make `accesses` exceed `limit`."""
-        cdef Py_ssize_t epoch = self.n_epochs
+        """Go on until the epoch ends, then return True, or a batch would exceed `limit`."""
+        cdef Py_ssize_t epoch = self.n_iter
         with nogil:
             self._run(limit)
-        if self.average == TAIL and self.n_epochs == self.next_window and self.n_epochs > epoch:
+        if self.average == TAIL and self.n_iter == self.next_window and self.n_iter > epoch:
             self._next_window()
+        return self.n_iter > epoch
 
     cdef void _run(self, Py_ssize_t limit) noexcept nogil:
         cdef Draws* draws = &self.order.draws
@@ -205,7 +206,7 @@ cdef class MiniBatchSDCA:
             self.n_seen += size
             if self.n_seen >= self.objective.matrix.n_rows:
                 self.n_seen -= self.objective.matrix.n_rows
-                self.n_epochs += 1
+                self.n_iter += 1
                 return
 
     cdef void _iterate(self, const uint32_t* batch, Py_ssize_t size) noexcept nogil:

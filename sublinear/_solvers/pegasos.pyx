@@ -53,13 +53,13 @@ cdef class Pegasos:
 
     Attributes
     ----------
-    n_steps, n_epochs, accesses : int
+    n_steps, n_iter, accesses : int
         Steps taken, epochs (of n examples) completed, feature values read.
     """
     cdef readonly Objective objective
     cdef readonly Order order
     cdef readonly WeightVector weight_vector
-    cdef readonly Py_ssize_t n_steps, n_epochs, accesses
+    cdef readonly Py_ssize_t n_steps, n_iter, accesses
     cdef readonly object coefficients      # of the rows in v = w / scale
     cdef Loss loss
     cdef str average
@@ -100,7 +100,7 @@ cdef class Pegasos:
     @property
     def work(self):
         """Feature values read, and one for every example looked at."""
-        return self.accesses + self.n_epochs * self.objective.matrix.n_rows + self.n_seen
+        return self.accesses + self.n_iter * self.objective.matrix.n_rows + self.n_seen
 
     def state(self):
         """Return what `resume` needs to go on, perhaps over other examples."""
@@ -135,9 +135,9 @@ cdef class Pegasos:
             self.coefficients[:] = state["coefficients"]
 
     def advance(self, Py_ssize_t limit):
-        """Go on until the epoch ends or another step would make `accesses` exceed `limit`."""
-        cdef Py_ssize_t epoch = self.n_epochs, before = -1
-        while self.n_epochs == epoch and self.n_steps != before:
+        """Go on until the epoch ends, then return True, or a step would exceed `limit`."""
+        cdef Py_ssize_t epoch = self.n_iter, before = -1
+        while self.n_iter == epoch and self.n_steps != before:
             before = self.n_steps
             with nogil:
                 self._run(limit)
@@ -145,6 +145,7 @@ cdef class Pegasos:
                 self.windows = self.windows[len(self.windows) // 2:] + [
                     (self.next_window, self.weight_vector.sum_of_iterates())]
                 self.next_window *= 2
+        return self.n_iter > epoch
 
     cdef void _run(self, Py_ssize_t limit) noexcept nogil:
         """Steps until the epoch, the budget or a window of the tail average ends."""
@@ -162,7 +163,7 @@ cdef class Pegasos:
             self.n_seen += size
             if self.n_seen >= self.objective.matrix.n_rows:
                 self.n_seen -= self.objective.matrix.n_rows
-                self.n_epochs += 1
+                self.n_iter += 1
                 return
             if self.averages and self.weight_vector.vector.n_averaged == self.next_window:
                 return

@@ -95,7 +95,7 @@ cdef class SDCA:
     Attributes
     ----------
     w : ndarray of shape (n_weights,), float64
-    n_epochs : int
+    n_iter : int
         Completed passes.
     accesses : int
         Feature values read.
@@ -104,7 +104,7 @@ cdef class SDCA:
     diverged = False
     cdef readonly Objective objective
     cdef readonly object w
-    cdef readonly Py_ssize_t n_epochs, accesses
+    cdef readonly Py_ssize_t n_iter, accesses
     cdef Examples examples
     cdef Loss loss
     cdef Order order
@@ -148,7 +148,7 @@ cdef class SDCA:
         self.w *= ratio
         self._rescale(ratio)
         self._next_pass()
-        self.n_epochs = self.accesses = self.n_visited = 0
+        self.n_iter = self.accesses = self.n_visited = 0
         self.pass_gap = float("inf")
 
     def _rescale(self, ratio):
@@ -157,7 +157,7 @@ cdef class SDCA:
     @property
     def work(self):
         """Feature values read, one for every example looked at, and some for every pass."""
-        return self.accesses + self.n_visited + PASS_COST * self.n_epochs
+        return self.accesses + self.n_visited + PASS_COST * self.n_iter
 
     @property
     def certificate_growth(self):
@@ -171,9 +171,11 @@ cdef class SDCA:
         return self.pass_gap / max(primal, 1e-300)
 
     def advance(self, Py_ssize_t limit):
-        """Go on until the pass ends or another row would make `accesses` exceed `limit`."""
+        """Go on until the pass ends, then return True, or another row would exceed `limit`."""
+        cdef Py_ssize_t before = self.n_iter
         with nogil:
             self._run(limit)
+        return self.n_iter > before
 
     cdef void _run(self, Py_ssize_t limit) noexcept nogil:
         cdef Draws* draws = &self.order.draws
@@ -230,7 +232,7 @@ cdef class SDCA:
         cdef double share = SAMPLED / self.objective.total_weight
         self.pass_gap = share * self.sample.gap
         self.pass_loss = share * self.sample.loss
-        self.n_epochs += 1
+        self.n_iter += 1
         if self.objective.free_constant:
             self.offset += self.objective.matrix.constant * self.weights[
                 self.objective.matrix.n_columns]
