@@ -164,3 +164,8 @@ def seed_sequence(random_state):
         return np.random.SeedSequence(int(random_state))
     words = check_random_state(random_state).randint(2**31, size=4)
     return np.random.SeedSequence(words.tolist())
+
+
+def generator(random_state):
+    """Return a numpy.random.Generator from None, an int, a RandomState or a Generator."""
+    return np.random.default_rng(seed_sequence(random_state))

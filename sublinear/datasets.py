@@ -6,8 +6,24 @@ import numpy as np
 from scipy import sparse
 
 from sublinear import _readers
+from sublinear._known_optima import (
+    make_enclosing_ball,
+    make_lower_bound_instance,
+    make_matrix_game,
+    make_planted_margin,
+    make_simplex_qp,
+)
+from sublinear._validation import generator
 
-__all__ = ["load", "make_sparse_classification"]
+__all__ = [
+    "load",
+    "make_enclosing_ball",
+    "make_lower_bound_instance",
+    "make_matrix_game",
+    "make_planted_margin",
+    "make_simplex_qp",
+    "make_sparse_classification",
+]
 
 
 def load(path, *, format=None, labels=None, label_column="last", header=None, index_base=None):
@@ -139,7 +155,7 @@ def make_sparse_classification(
     _check_shape(n_samples, n_features, row_entries)
     if not 0 <= noise <= 0.5:
         raise ValueError(f"noise must lie between 0 and 0.5, got {noise}")
-    rng = _generator(random_state)
+    rng = generator(random_state)
     # Shuffled, since the rank of a column of real data does not show in its number.
     probabilities = rng.permutation(np.arange(1, n_features + 1, dtype=np.float64) ** -exponent)
     probabilities /= probabilities.sum()
@@ -158,12 +174,6 @@ def _check_shape(n_samples, n_features, row_entries):
             raise ValueError(f"{name} must be a whole number of at least 2, got {value!r}")
     if not 0 < row_entries < n_features:
         raise ValueError(f"row_entries must lie between 0 and n_features, got {row_entries}")
-
-
-def _generator(random_state):
-    if isinstance(random_state, np.random.RandomState):
-        return np.random.default_rng(random_state.randint(2**32, size=4, dtype=np.uint32))
-    return np.random.default_rng(random_state)
 
 
 def _draw_counts(rng, n_samples, probabilities, row_entries):

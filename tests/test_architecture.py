@@ -13,7 +13,7 @@ ROOT = Path(__file__).resolve().parents[1] / "sublinear"
 LAYERS = (
     {"_core"},
     {"_solvers", "_result", "_validation", "_files", "_version"},
-    {"_drive", "_readers", "_show_versions"},
+    {"_drive", "_known_optima", "_readers", "_show_versions"},
     {"_callbacks", "datasets"},
     {"_linear_model", "theory"},
     {"linear", "kernel", "geometry", "games", "streaming"},
