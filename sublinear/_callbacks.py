@@ -6,6 +6,7 @@ below do nothing.
 
 import sys
 import threading
+import time
 
 from sublinear._drive import Snapshot
 
@@ -127,3 +128,39 @@ class Progress:
         """Leave the last state on the screen."""
         if self.bar is not None:
             self.bar.close()
+
+
+class RowProgress:
+    """Shows the rows read from a source and their rate on stderr: tqdm where it is installed."""
+
+    EVERY = 5.0  # seconds, where there is no tqdm
+
+    def __init__(self, name):
+        self.name, self.rows = name, 0
+        self.started = self.shown = time.perf_counter()
+        try:
+            from tqdm.auto import tqdm
+        except ImportError:
+            self.bar = None
+        else:
+            self.bar = tqdm(desc=name, unit=" rows", unit_scale=True, file=sys.stderr)
+
+    def update(self, rows):
+        """Count some more rows."""
+        self.rows += rows
+        if self.bar is not None:
+            self.bar.update(rows)
+        elif time.perf_counter() - self.shown > self.EVERY:
+            self._print()
+
+    def _print(self):
+        self.shown = time.perf_counter()
+        rate = self.rows / max(self.shown - self.started, 1e-9)
+        print(f"{self.name}: {self.rows:,} rows, {rate:,.0f} rows/s", file=sys.stderr)
+
+    def close(self):
+        """Leave the last state on the screen."""
+        if self.bar is not None:
+            self.bar.close()
+        else:
+            self._print()

@@ -233,7 +233,8 @@ class LinearModel(CallbackSupportMixin, BaseEstimator):
                 solver = self._solver(training, k, RandomBits(seeds[k]), n_jobs)
             except KeyboardInterrupt as interrupt:
                 return Outcome(np.zeros(training.matrix.n_weights), NOT_BEGUN, interrupt)
-            progress = Progress(self._problem_name(k), limits) if self.verbose else None
+            shown = self.verbose and limits.certify  # not every block of a stream
+            progress = Progress(self._problem_name(k), limits) if shown else None
             model, result, error = drive(
                 solver,
                 limits,

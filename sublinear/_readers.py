@@ -1,6 +1,7 @@
 """One reader per data file format, and the search for the line a parser stumbled over."""
 
 import bz2
+import contextlib
 import csv
 import functools
 import gzip
@@ -38,12 +39,12 @@ class Dataset(NamedTuple):
 def read(path, *, format=None, labels=None, label_column="last", header=None, index_base=None):
     """Read one data file; `sublinear.datasets.load` documents the parameters."""
     path = Path(path)
-    format = _format_of(path) if format is None else format
+    format = format_of(path) if format is None else format
     if format not in FORMATS:
         raise ValueError(f"unknown format {format!r}; known: {', '.join(FORMATS)}")
     if index_base not in (None, 0, 1):
         raise ValueError(f"index_base must be 0, 1 or None, got {index_base!r}")
-    _check_readable(path)
+    check_readable(path)
     if format == "svmlight":
         _refuse_labels(path, labels, format)
         data = _read_svmlight(path, index_base)
@@ -56,7 +57,7 @@ def read(path, *, format=None, labels=None, label_column="last", header=None, in
     return _checked(path, data)
 
 
-def _format_of(path):
+def format_of(path):
     """Return the format that a file's name announces; LIBSVM's sets have no ending of their own."""
     suffixes = [suffix.lower() for suffix in path.suffixes]
     if suffixes and suffixes[-1] in _OPENERS:
@@ -65,7 +66,7 @@ def _format_of(path):
     return ending if ending in ("csv", "npz", "npy") else "svmlight"
 
 
-def _check_readable(path):
+def check_readable(path):
     if not path.exists():
         raise FileNotFoundError(f"{path}: no such file")
     if not path.is_file():
@@ -93,10 +94,10 @@ def _checked(path, data):
         return data
     if data.y.shape[0] != data.X.shape[0]:
         raise ValueError(f"{path}: {data.X.shape[0]} rows but {data.y.shape[0]} labels")
-    return data._replace(y=_whole_numbers_as_integers(data.y))
+    return data._replace(y=whole_numbers_as_integers(data.y))
 
 
-def _whole_numbers_as_integers(y):
+def whole_numbers_as_integers(y):
     """Turn labels 1.0 and -1.0 into 1 and -1, so that predictions print as the file has them."""
     if y.dtype.kind == "f" and np.all(np.abs(y) < 2**53) and np.all(y == np.floor(y)):
         return y.astype(np.int64)
@@ -106,24 +107,29 @@ def _whole_numbers_as_integers(y):
 # Text formats: the parser runs first; only when it fails are the lines looked at one by one.
 
 
-def _decompressed(reader):
+@contextlib.contextmanager
+def undamaged(path):
     """Turn the errors of a damaged compressed file into one that names the file."""
+    try:
+        yield
+    except _DECOMPRESSION_ERRORS as error:
+        raise ValueError(f"{path}: damaged or not what its name says ({error})") from error
 
+
+def _decompressed(reader):
     @functools.wraps(reader)
     def guarded(path, *options):
-        try:
+        with undamaged(path):
             return reader(path, *options)
-        except _DECOMPRESSION_ERRORS as error:
-            raise ValueError(f"{path}: damaged or not what its name says ({error})") from error
 
     return guarded
 
 
-def _open(path, mode="rb", **options):
+def open_file(path, mode="rb", **options):
     return _OPENERS.get(path.suffix.lower(), open)(path, mode, **options)
 
 
-def _is_finite_number(text):
+def is_finite_number(text):
     try:
         return "_" not in text and math.isfinite(float(text))
     except ValueError:
@@ -138,7 +144,7 @@ def _shown(text, limit=40):
 @_decompressed
 def _read_svmlight(path, index_base):
     try:
-        with _open(path) as stream:
+        with open_file(path) as stream:
             # Zero-based for the parser: no index is moved before the whole file is known.
             X, y = load_svmlight_file(stream, zero_based=True)
     except (ValueError, OverflowError) as error:
@@ -156,17 +162,18 @@ def _read_svmlight(path, index_base):
 
 def _svmlight_fault(path, index_base):
     """Return ', line 3: what is wrong' for the first line that is not svmlight text."""
-    with _open(path) as stream:
+    with open_file(path) as stream:
         for number, line in enumerate(stream, start=1):
-            fault = _svmlight_line_fault(line.decode("utf-8", "replace"), index_base or 0)
+            fault = svmlight_line_fault(line.decode("utf-8", "replace"), index_base or 0)
             if fault:
                 return f", line {number}: {fault}"
     return ""
 
 
-def _svmlight_line_fault(line, index_base):
+def svmlight_line_fault(line, index_base, n_features=None):
+    """Return what is wrong with a line, None if nothing is; n_features limits the indices."""
     label, *entries = line.partition("#")[0].split() or ["0"]
-    if not _is_finite_number(label):
+    if not is_finite_number(label):
         hint = (
             " (read as svmlight text; if this is CSV, give the format csv)" if "," in label else ""
         )
@@ -174,10 +181,12 @@ def _svmlight_line_fault(line, index_base):
     previous = index_base - 1
     for entry in entries[1:] if entries and entries[0].startswith("qid:") else entries:
         index, _, value = entry.partition(":")
-        if not (index.isdecimal() and _is_finite_number(value)):
+        if not (index.isdecimal() and is_finite_number(value)):
             return f"{_shown(entry)} is not index:value with a finite value"
         if int(index) > _LARGEST_INDEX:
             return f"index {_shown(index)} is too large"
+        if n_features is not None and int(index) >= n_features + index_base:
+            return f"index {index} is beyond the {n_features} features declared"
         if int(index) < index_base:
             return "index 0, but the indices were said to start at 1 (index base)"
         if int(index) <= previous:
@@ -188,9 +197,9 @@ def _svmlight_line_fault(line, index_base):
 
 @_decompressed
 def _read_csv(path, label_column, header):
-    first, start = _first_row(path)
-    named = _is_header(first, label_column) if header is None else header
-    column = _label_index(path, first, label_column, named)
+    [first, *_], start = first_rows(path)
+    named = is_header(first, label_column) if header is None else header
+    column = label_index(path, first, label_column, named)
     names = {}
     X = _parse_csv(path, column, start if named else start - 1, len(first), names)
     y = None
@@ -202,25 +211,26 @@ def _read_csv(path, label_column, header):
     return Dataset(X, y)
 
 
-def _first_row(path):
-    """Return the fields of the first line that is not blank, and that line's number."""
+def first_rows(path):
+    """Return the fields of the first two lines that are not blank, and the number of the first."""
     try:
-        with _open_csv(path) as stream:
+        with open_csv(path) as stream:
             reader = csv.reader(stream)
-            fields = next((row for row in reader if row), None)
+            first = next((row for row in reader if row), None)
             number = reader.line_num
+            second = next((row for row in reader if row), None)
     except csv.Error as error:
         raise ValueError(f"{path}, line 1: {error}") from error
-    if fields is None:
+    if first is None:
         raise ValueError(f"{path}: the file holds no rows")
-    return fields, number
+    return [first] if second is None else [first, second], number
 
 
-def _open_csv(path):
-    return _open(path, "rt", encoding="utf-8-sig", errors="surrogateescape", newline="")
+def open_csv(path):
+    return open_file(path, "rt", encoding="utf-8-sig", errors="surrogateescape", newline="")
 
 
-def _is_header(fields, label_column):
+def is_header(fields, label_column):
     """Return whether some feature of the first row is not a number."""
     if isinstance(label_column, str) and label_column not in ("first", "last"):
         return True
@@ -239,7 +249,7 @@ def _is_number(text):
     return True
 
 
-def _label_index(path, first, label_column, named):
+def label_index(path, first, label_column, named):
     if label_column is None:
         return None
     position = {"first": 0, "last": -1}.get(label_column, label_column)
@@ -287,24 +297,24 @@ def _code(names, label):
 def _labels_from(names):
     """Return distinct labels as numbers where all are numbers, else as text."""
     names = list(names)
-    if all(_is_finite_number(name) for name in names):
+    if all(is_finite_number(name) for name in names):
         return np.array([float(name) for name in names])
     return np.array(names)
 
 
 def _only_first_is_text(names, codes):
     """Return whether the first row looks like a header whose other names are numbers."""
-    text = [name for name in names if not _is_finite_number(name)]
+    text = [name for name in names if not is_finite_number(name)]
     return len(names) > 1 and text == [next(iter(names))] and not np.any(codes[1:] == 0)
 
 
 def _csv_fault(path, column, skipped_lines, n_columns):
     """Return ', line 3: what is wrong' for the first row that is not as the first one."""
-    with _open_csv(path) as stream:
+    with open_csv(path) as stream:
         reader = csv.reader(itertools.islice(stream, skipped_lines, None))
         try:
             for fields in reader:
-                fault = _csv_row_fault(fields, column, n_columns)
+                fault = csv_row_fault(fields, column, n_columns)
                 if fault:
                     return f", line {skipped_lines + reader.line_num}: {fault}"
         except csv.Error as error:
@@ -312,7 +322,7 @@ def _csv_fault(path, column, skipped_lines, n_columns):
     return ""
 
 
-def _csv_row_fault(fields, column, n_columns):
+def csv_row_fault(fields, column, n_columns):
     if not fields:
         return None
     if any("\udc80" <= character <= "\udcff" for field in fields for character in field):
@@ -323,7 +333,7 @@ def _csv_row_fault(fields, column, n_columns):
         if number - 1 == column:
             if not field.strip():
                 return f"column {number}, the label, is empty"
-        elif not _is_finite_number(field):
+        elif not is_finite_number(field):
             return f"column {number}: {_shown(field)} is not a finite number"
     return None
 
@@ -332,11 +342,16 @@ def _csv_row_fault(fields, column, n_columns):
 
 
 def _read_npy(path, labels):
+    return Dataset(map_npy(path), read_labels(labels))
+
+
+def map_npy(path):
+    """Return the 2-d array in a .npy file, memory-mapped."""
     X = _load_array(path, mmap_mode="r")
     if X.ndim != 2:
         raise ValueError(f"{path}: {X.ndim}-dimensional; the rows must form a 2-d array")
     _check_numeric(path, "X", X)
-    return Dataset(X, _read_labels(labels))
+    return X
 
 
 def _read_npz(path, labels):
@@ -350,14 +365,14 @@ def _read_npz(path, labels):
         X = _sparse_from(path, arrays)
     if labels is None and "y" in arrays:
         return Dataset(X, _as_labels(path, arrays["y"]))
-    return Dataset(X, _read_labels(labels))
+    return Dataset(X, read_labels(labels))
 
 
-def _read_labels(labels):
+def read_labels(labels):
     if labels is None:
         return None
     labels = Path(labels)
-    _check_readable(labels)
+    check_readable(labels)
     return _as_labels(labels, _load_array(labels))
 
 

@@ -8,6 +8,8 @@ and report a certificate in ``result_``: the primal value of the returned model,
 the gap between them, which bounds how far the model is from optimal.
 """
 
+import json
+
 import numpy as np
 from sklearn.base import RegressorMixin
 
@@ -22,6 +24,7 @@ from sublinear._solvers.minibatch_sdca import AVERAGES as DUAL_AVERAGES
 from sublinear._solvers.minibatch_sdca import RULES, MiniBatchSDCA
 from sublinear._solvers.pegasos import AVERAGES, Pegasos
 from sublinear._solvers.sdca import SDCA, thread_schedule
+from sublinear._stream import StreamFit
 from sublinear._validation import (
     check_batch_size,
     check_choice,
@@ -452,7 +455,7 @@ class SDCARegressor(RegressorMixin, _DualModel):
 
 
 @with_parameters()
-class PegasosClassifier(LinearClassifier):
+class PegasosClassifier(StreamFit, LinearClassifier):
     """Linear classification by Pegasos: stochastic sub-gradient descent with steps 1 / (alpha t).
 
     Minimises alpha / 2 |w|^2 + the weighted mean of the loss. The cost of a given accuracy does not
@@ -679,3 +682,39 @@ class PegasosClassifier(LinearClassifier):
     def _seeds(self, count):
         stream = getattr(self, "_stream_seeds", None)
         return super()._seeds(count) if stream is None else stream.spawn(count)
+
+    def _stream_state(self):
+        state = {
+            "fit_intercept": self._fitted_intercept,
+            "seeds": json.dumps(
+                [self._stream_seeds.entropy, self._stream_seeds.n_children_spawned]
+            ),
+            "n_problems": len(self._states),
+        }
+        for k, kept in enumerate(self._states):
+            kept = {name: kept[name] for name in kept if name not in ("coefficients", "windows")}
+            windows = self._states[k]["windows"]
+            kept["window_steps"] = np.array([steps for steps, _ in windows], dtype=np.int64)
+            kept["window_sums"] = np.array([total for _, total in windows])
+            state.update({f"{k}.{name}": value for name, value in kept.items()})
+        return state
+
+    def _set_stream_state(self, state):
+        self._states = self._stream_seeds = None
+        if state is None:
+            return
+        self._fitted_intercept = state["fit_intercept"]
+        entropy, spawned = json.loads(state["seeds"])
+        self._stream_seeds = np.random.SeedSequence(entropy, n_children_spawned=spawned)
+        self._states = []
+        for k in range(state["n_problems"]):
+            prefix = f"{k}."
+            kept = {
+                name.removeprefix(prefix): value
+                for name, value in state.items()
+                if name.startswith(prefix)
+            }
+            steps, sums = kept.pop("window_steps").tolist(), kept.pop("window_sums")
+            kept["windows"] = list(zip(steps, sums, strict=True))
+            kept["coefficients"] = np.zeros(0)  # of the last block's rows
+            self._states.append(kept)

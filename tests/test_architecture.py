@@ -14,8 +14,8 @@ LAYERS = (
     {"_core"},
     {"_solvers", "_result", "_validation", "_files", "_version"},
     {"_drive", "_known_optima", "_readers", "_show_versions"},
-    {"_callbacks", "datasets"},
-    {"_linear_model", "theory"},
+    {"_callbacks", "datasets", "sources"},
+    {"_linear_model", "theory", "_stream"},
     {"linear", "kernel", "geometry", "games", "streaming"},
     {"distributed", "paths", "_model_file"},
     {"__init__"},
@@ -136,7 +136,7 @@ def test_nothing_but_line_and_its_keepers_knows_the_storages():
 def test_import_loads_no_optional_package(tmp_path):
     program = (
         "import sys, sublinear; "
-        "print(sorted({'matplotlib', 'tqdm', 'dask', 'pandas'} & sys.modules.keys()))"
+        "print(sorted({'matplotlib', 'tqdm', 'dask', 'pandas', 'pyarrow'} & sys.modules.keys()))"
     )
     shown = subprocess.run(
         [sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=True

@@ -1,0 +1,218 @@
+"""Fits over a source: the door where blocks are checked, and the one loop over them.
+
+An estimator with `partial_fit` gets `fit_stream` from StreamFit. It has to say
+
+    _stream_state()           what the next block needs of the ones before, a flat dict of arrays,
+                              numbers, strings and None, without the fitted attributes
+    _set_stream_state(state)  go on from there; None forgets all blocks, so that the next
+                              `partial_fit` is the first one
+
+An estimator that takes several passes overrides `_fit_source`.
+"""
+
+import contextlib
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+from sklearn import config_context
+from sklearn.base import is_classifier
+from sklearn.utils.validation import check_X_y
+
+from sublinear._callbacks import RowProgress
+from sublinear._validation import check_number, check_sample_weight
+from sublinear.sources import ArraySource, ReadAhead
+
+EMPTY = "the source is empty: it yields no rows"
+
+
+class Block(NamedTuple):
+    """Rows that passed the door; weights are None where all are 1."""
+
+    X: object
+    y: np.ndarray
+    sample_weight: np.ndarray | None
+
+
+class Stream:
+    """A source whose blocks are checked on their way in.
+
+    Parameters
+    ----------
+    source : iterable of (X, y) or (X, y, sample_weight)
+    y_numeric : bool
+        Whether y must hold numbers.
+    read_ahead : int
+        Blocks that a thread reads ahead; 0 for none.
+
+    Attributes
+    ----------
+    n_features : int or None
+        Columns of the first block.
+    blocks, rows : int
+        Of the present pass so far; rows of blocks without weight are left out.
+    """
+
+    def __init__(self, source, *, y_numeric, read_ahead):
+        check_number("read_ahead", read_ahead, low=0, integer=True)
+        if isinstance(source, (str, bytes)) or not hasattr(source, "__iter__"):
+            raise TypeError(
+                "a source is an iterable of (X, y) or (X, y, sample_weight) blocks, got "
+                f"{type(source).__name__}; sublinear.sources.open_source reads files"
+            )
+        self.source, self.y_numeric = source, y_numeric
+        self.read_ahead = 0 if isinstance(source, ArraySource) else read_ahead
+        self.n_features = self.dtype = None
+        self.blocks = self.rows = 0
+
+    @property
+    def skipped(self):
+        """Malformed lines that the source left out in the present pass."""
+        return getattr(self.source, "skipped", 0)
+
+    def require_repeatable(self):
+        """Raise ValueError if there can be only one pass over the source."""
+        if isinstance(self.source, Iterator):
+            raise ValueError(
+                "this fit takes several passes, and a generator can be read only once: pass its "
+                "function in a sublinear.sources.GeneratorSource, or a source that reads files"
+            )
+
+    def __iter__(self):
+        """Yield the Blocks of one pass."""
+        self.blocks = self.rows = 0
+        source = ReadAhead(self.source, self.read_ahead) if self.read_ahead else self.source
+        with contextlib.closing(_generator(source)) as blocks:
+            for block in blocks:
+                self.blocks += 1
+                with self.naming_block():
+                    block = self._checked(block)
+                if block is not None:
+                    self.rows += block.X.shape[0]
+                    yield block
+        if not self.rows:
+            raise ValueError(EMPTY)
+
+    @contextlib.contextmanager
+    def naming_block(self):
+        """Say in a ValueError or TypeError that it is about the present block."""
+        try:
+            yield
+        except (ValueError, TypeError) as error:
+            raise ValueError(f"block {self.blocks} of the source: {error}") from error
+
+    def _checked(self, block):
+        """Return the Block, or None if it holds nothing."""
+        if not isinstance(block, (tuple, list)) or len(block) not in (2, 3):
+            raise ValueError(
+                f"a source must yield (X, y) or (X, y, sample_weight), got {_described(block)}"
+            )
+        X, y, *weights = block
+        X, y = check_X_y(
+            X,
+            y,
+            accept_sparse="csr",
+            accept_large_sparse=True,
+            dtype=[np.float64, np.float32],
+            y_numeric=self.y_numeric,
+            ensure_min_samples=0,
+        )
+        if self.n_features is None:
+            self.n_features, self.dtype = X.shape[1], X.dtype
+        if X.shape[1] != self.n_features:
+            raise ValueError(f"{X.shape[1]} columns, but the first block has {self.n_features}")
+        weights = weights[0] if weights else None
+        nothing = weights is not None and np.ndim(weights) and not np.any(weights)
+        if X.shape[0] == 0 or nothing:
+            return None
+        return Block(X.astype(self.dtype, copy=False), y, check_sample_weight(weights, X))
+
+
+def _generator(iterable):
+    yield from iterable
+
+
+def _described(block):
+    if isinstance(block, (tuple, list)):
+        return f"a {type(block).__name__} of {len(block)}"
+    return f"a {type(block).__name__}"
+
+
+class StreamSummary(NamedTuple):
+    """What a fit read from its source, in its last pass.
+
+    Attributes
+    ----------
+    blocks, rows : int
+        Rows of blocks without weight are left out.
+    skipped : int
+        Malformed lines left out by a source with on_error="skip".
+    """
+
+    blocks: int
+    rows: int
+    skipped: int
+
+
+class StreamFit:
+    """Gives an estimator `fit_stream`."""
+
+    def fit_stream(self, source, *, classes=None, read_ahead=2):
+        """Fit the model to blocks of rows that need not fit into memory together.
+
+        A new fit, unless `warm_start` is set.
+
+        Parameters
+        ----------
+        source : iterable of (X, y) or (X, y, sample_weight)
+            Blocks of rows as `fit` takes them, all with the same columns: an object of
+            `sublinear.sources`, a generator, a list.
+        classes : array-like of shape (n_classes,), default=None
+            All labels that the source will yield; classifiers that take one pass need them.
+        read_ahead : int, default=2
+            Blocks that a thread reads while the last one is being used; 0 for no thread.
+
+        Returns
+        -------
+        self : estimator
+            With an attribute `stream_`, a StreamSummary.
+
+        Raises
+        ------
+        ValueError
+            For parameters, a source or blocks that make no sense; the message names the block.
+        KeyboardInterrupt
+            After Ctrl-C; the fitted attributes hold the model reached so far.
+        """
+        if classes is not None and not is_classifier(self):
+            raise ValueError("classes are the labels of a classifier; a regressor has none")
+        stream = Stream(source, y_numeric=not is_classifier(self), read_ahead=read_ahead)
+        try:
+            self._fit_source(stream, classes)
+        finally:
+            self.stream_ = StreamSummary(stream.blocks, stream.rows, stream.skipped)
+        return self
+
+    def _fit_source(self, stream, classes):
+        """Take one pass, a `partial_fit` for every block."""
+        options = {}
+        if is_classifier(self):
+            if classes is None:
+                raise ValueError(
+                    "fit_stream needs classes, all labels to come; "
+                    "sublinear.sources.distinct_labels(source) finds them in a pass of its own"
+                )
+            options["classes"] = classes
+        if not getattr(self, "warm_start", False):
+            self._set_stream_state(None)
+        progress = RowProgress(type(self).__name__) if self.verbose else None
+        with contextlib.ExitStack() as stack:
+            if progress:
+                stack.callback(progress.close)
+            blocks = stack.enter_context(contextlib.closing(iter(stream)))
+            for block in blocks:
+                # the door has seen that all is finite
+                with stream.naming_block(), config_context(assume_finite=True):
+                    self.partial_fit(block.X, block.y, sample_weight=block.sample_weight, **options)
+                if progress:
+                    progress.update(block.X.shape[0])

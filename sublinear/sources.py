@@ -1,0 +1,587 @@
+"""Sources: data as a run of row blocks, for fits over more rows than memory holds.
+
+A source is any iterable of blocks (X, y) or (X, y, sample_weight). One that can be iterated again
+from its beginning serves methods that need several passes; a generator serves one pass. The
+classes below can all be iterated again. Whatever they read, they hold one block at a time.
+"""
+
+import codecs
+import contextlib
+import csv
+import io
+import queue
+import threading
+from pathlib import Path
+
+import numpy as np
+from scipy import sparse
+from sklearn.datasets import load_svmlight_file
+
+from sublinear import _readers
+from sublinear._validation import check_choice, check_number
+
+__all__ = [
+    "ArraySource",
+    "CSVSource",
+    "GeneratorSource",
+    "NpySource",
+    "NpzSource",
+    "ParquetSource",
+    "ReadAhead",
+    "SvmlightSource",
+    "distinct_labels",
+    "open_source",
+]
+
+BLOCK_ROWS = 8192
+BLOCK_BYTES = 2**22
+PATIENCE = 0.2  # seconds between two looks whether the other side of a queue has gone
+GOODBYE = 2.0  # seconds for a reading thread to finish its block after the fit has ended
+
+
+def open_source(path, *, format=None, **options):
+    """Return the source that reads a file, or a folder or list of files.
+
+    Parameters
+    ----------
+    path : str, path-like, or list of them
+        One file; for .npz and .parquet also a folder or several files.
+    format : {"svmlight", "csv", "npy", "npz", "parquet"}, default=None
+        The format; None takes it from the (first) name, svmlight where that does not tell.
+    **options
+        Of the class: SvmlightSource, CSVSource, NpySource, NpzSource or ParquetSource.
+
+    Returns
+    -------
+    source : iterable of (X, y)
+
+    Raises
+    ------
+    OSError
+        If a file is missing or cannot be read.
+    ValueError
+        For an unknown format, or options that make no sense.
+    """
+    if format is None:
+        paths = _files(path, ("npz", "parquet"))
+        endings = [one.suffix.lower() for one in paths]
+        format = "parquet" if ".parquet" in endings else _readers.format_of(paths[0])
+    check_choice("format", format, _FORMATS)
+    return _FORMATS[format](path, **options)
+
+
+def distinct_labels(source):
+    """Return the sorted distinct labels of a source; takes one pass over it.
+
+    Parameters
+    ----------
+    source : iterable of (X, y) or (X, y, sample_weight)
+        One that can be iterated again, if it is to be fitted afterwards.
+
+    Returns
+    -------
+    labels : ndarray of shape (n_labels,)
+        Integers if all are whole numbers.
+    """
+    labels = None
+    for _, y, *_ in source:
+        found = np.unique(y)
+        labels = found if labels is None else np.union1d(labels, found)
+    if labels is None:
+        raise ValueError("the source is empty: it yields no rows")
+    return _readers.whole_numbers_as_integers(labels)
+
+
+class ArraySource:
+    """Rows in memory, or in memory maps, in blocks that share their memory.
+
+    Parameters
+    ----------
+    X : ndarray or CSR matrix of shape (n_samples, n_features)
+    y : array-like of shape (n_samples,)
+    sample_weight : array-like of shape (n_samples,), default=None
+    block_rows : int, default=8192
+        Rows of a block; the last one may have fewer.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sublinear.sources import ArraySource
+    >>> source = ArraySource(np.ones((5, 2)), np.arange(5), block_rows=2)
+    >>> [X.shape for X, y in source]
+    [(2, 2), (2, 2), (1, 2)]
+    """
+
+    def __init__(self, X, y, sample_weight=None, *, block_rows=BLOCK_ROWS):
+        check_number("block_rows", block_rows, low=1, integer=True)
+        self.X = X.tocsr() if sparse.issparse(X) else np.asarray(X)
+        columns = [y] if sample_weight is None else [y, sample_weight]
+        self.columns = [np.asarray(column) for column in columns]
+        self.block_rows = block_rows
+        for name, column in zip(("y", "sample_weight"), self.columns, strict=False):
+            if column.shape[:1] != self.X.shape[:1]:
+                raise ValueError(f"X has {self.X.shape[0]} rows, but {name} {len(column)}")
+
+    def __iter__(self):
+        for start in range(0, self.X.shape[0], self.block_rows):
+            stop = min(start + self.block_rows, self.X.shape[0])
+            yield (_rows(self.X, start, stop), *(column[start:stop] for column in self.columns))
+
+
+def _rows(X, start, stop):
+    """Return X[start:stop] without a copy; slices and constructors of scipy's matrices copy."""
+    if not sparse.issparse(X):
+        return X[start:stop]
+    first, last = X.indptr[start], X.indptr[stop]
+    rows = sparse.csr_array((stop - start, X.shape[1]), dtype=X.dtype)
+    rows.data, rows.indices = X.data[first:last], X.indices[first:last]
+    rows.indptr = X.indptr[start : stop + 1] - first
+    return rows
+
+
+class GeneratorSource:
+    """The blocks of a generator function, which is called anew for every pass.
+
+    Parameters
+    ----------
+    function : callable
+        Returns an iterator of (X, y) or (X, y, sample_weight), the same blocks at every call.
+
+    Examples
+    --------
+    >>> from sublinear.sources import GeneratorSource
+    >>> def blocks():
+    ...     yield [[1.0, 0.0]], [1]
+    ...     yield [[0.0, 1.0]], [-1]
+    >>> len(list(GeneratorSource(blocks)))
+    2
+    """
+
+    def __init__(self, function):
+        if not callable(function):
+            raise TypeError(
+                f"GeneratorSource needs a function that returns an iterator, got {function!r}; "
+                "pass the generator function itself, without calling it"
+            )
+        self.function = function
+
+    def __iter__(self):
+        return iter(self.function())
+
+
+class _TextSource:
+    """Text in chunks of whole lines: parsed at once, looked at line by line where that fails."""
+
+    header_lines = 0
+
+    def __init__(self, path, block_bytes, on_error):
+        check_number("block_bytes", block_bytes, low=1, integer=True)
+        check_choice("on_error", on_error, ("raise", "skip"))
+        self.path = Path(path)
+        self.block_bytes = block_bytes
+        self.on_error = on_error
+        self.skipped = 0
+        _readers.check_readable(self.path)
+
+    def __iter__(self):
+        return self._blocks(self._parse)
+
+    def _blocks(self, parse):
+        """Yield what `parse` makes of every chunk, but for chunks without rows."""
+        self.skipped = 0
+        with _readers.undamaged(self.path), _readers.open_file(self.path) as stream:
+            for _ in range(self.header_lines):
+                stream.readline()
+            line = self.header_lines + 1
+            while chunk := stream.read(self.block_bytes):
+                chunk += stream.readline()
+                block = self._parsed(parse, chunk, line)
+                if block is not None and block[0].shape[0] > 0:
+                    yield block
+                line += chunk.count(b"\n")
+
+    def _parsed(self, parse, chunk, line):
+        try:
+            return parse(chunk)
+        except (ValueError, OverflowError) as error:
+            sound = self._sound_lines(chunk, line)
+            if len(sound) == len(chunk):
+                raise ValueError(f"{self.path}, line {line} or later: {error}") from error
+            return parse(sound) if sound else None
+
+    def _sound_lines(self, chunk, first):
+        """Return the chunk without its malformed lines, or raise the first one's fault."""
+        sound = []
+        for number, line in enumerate(io.BytesIO(chunk), start=first):
+            fault = self._line_fault(line)
+            if fault is None:
+                sound.append(line)
+            elif self.on_error == "raise":
+                raise ValueError(f"{self.path}, line {number}: {fault}")
+            else:
+                self.skipped += 1
+        return b"".join(sound)
+
+
+_TEXT_PARAMETERS = """\
+block_bytes : int, default=2**22
+        Bytes of text in a block, about: it ends with a line.
+    on_error : {"raise", "skip"}, default="raise"
+        What to do with a malformed line: raise a ValueError that names the file and the line, or
+        leave it out and count it."""
+
+
+def _with_text_parameters(cls):
+    cls.__doc__ = cls.__doc__.replace("%(text)s", _TEXT_PARAMETERS)
+    return cls
+
+
+@_with_text_parameters
+class SvmlightSource(_TextSource):
+    """LIBSVM / svmlight text: ``label index:value index:value ...``, compressed or not.
+
+    Parameters
+    ----------
+    path : str or path-like
+        The file; ``.gz``, ``.bz2`` and ``.xz`` are decompressed on the way.
+    n_features : int, default=None
+        Columns. None finds out, by one more pass over the file.
+    index_base : {0, 1}, default=None
+        The index of the first feature. None finds out, by the same pass: 0 if the file uses index
+        0 anywhere, else 1.
+    %(text)s
+
+    Attributes
+    ----------
+    skipped : int
+        Lines left out in the last pass, or so far in this one.
+    """
+
+    def __init__(
+        self, path, *, n_features=None, index_base=None, block_bytes=BLOCK_BYTES, on_error="raise"
+    ):
+        super().__init__(path, block_bytes, on_error)
+        if n_features is not None:
+            check_number("n_features", n_features, low=1, integer=True)
+        if index_base not in (None, 0, 1):
+            raise ValueError(f"index_base must be 0, 1 or None, got {index_base!r}")
+        self.n_features = n_features
+        self.index_base = index_base
+
+    def __iter__(self):
+        if self.n_features is None or self.index_base is None:
+            self._find_columns()
+        return super().__iter__()
+
+    def _find_columns(self):
+        lowest, columns = 1, 0
+        for X, _ in self._blocks(self._parse_unlimited):
+            lowest = min(lowest, X.indices.min(initial=1))
+            columns = max(columns, X.shape[1])
+        if self.index_base is None:
+            self.index_base = int(lowest)
+        if self.n_features is None:
+            self.n_features = columns - self.index_base
+        if columns - self.index_base < 1:
+            raise ValueError(f"{self.path}: the file holds no feature columns")
+
+    def _parse_unlimited(self, chunk):
+        """Read indices as they are written."""
+        return self._checked(*load_svmlight_file(io.BytesIO(chunk), zero_based=True))
+
+    def _parse(self, chunk):
+        X, y = load_svmlight_file(
+            io.BytesIO(chunk), n_features=self.n_features, zero_based=self.index_base == 0
+        )
+        return self._checked(X, y)
+
+    def _checked(self, X, y):
+        if X.indices.min(initial=0) < 0:
+            raise ValueError("an index lies below the first one")
+        if not (np.isfinite(X.data).all() and np.isfinite(y).all()):
+            raise ValueError("a value is not finite")
+        return sparse.csr_array(X), y
+
+    def _line_fault(self, line):
+        text = line.decode("utf-8", "replace")
+        return _readers.svmlight_line_fault(text, self.index_base or 0, self.n_features)
+
+
+@_with_text_parameters
+class CSVSource(_TextSource):
+    """Comma-separated numbers, with labels that are numbers or text, compressed or not.
+
+    A quoted label must not hold a line break.
+
+    Parameters
+    ----------
+    path : str or path-like
+        The file; ``.gz``, ``.bz2`` and ``.xz`` are decompressed on the way.
+    label_column : {"last", "first"}, int or str, default="last"
+        Where the labels are: a position (from 0, negative from the end), or a name in the header.
+        They are text if the first one is no number.
+    header : bool, default=None
+        Whether the file starts with a line of column names. None: it does if a feature in its
+        first line is no number, or the label there is none and that of the second line is one.
+    %(text)s
+
+    Attributes
+    ----------
+    skipped : int
+        Lines left out in the last pass, or so far in this one.
+    """
+
+    def __init__(
+        self,
+        path,
+        *,
+        label_column="last",
+        header=None,
+        block_bytes=BLOCK_BYTES,
+        on_error="raise",
+    ):
+        super().__init__(path, block_bytes, on_error)
+        with _readers.undamaged(self.path):
+            rows, number = _readers.first_rows(self.path)
+        if label_column is None:
+            raise ValueError("label_column must name a column: a fit needs labels")
+        column = _readers.label_index(self.path, rows[0], label_column, header is not False)
+        if header is None:
+            numeric = [_readers.is_finite_number(row[column]) for row in rows if column < len(row)]
+            header = _readers.is_header(rows[0], label_column) or numeric == [False, True]
+        self.header_lines = number if header else number - 1
+        self._n_columns = len(rows[0])
+        self._column = column
+        if self._n_columns < 2:
+            raise ValueError(f"{self.path}: the file holds no feature columns")
+        example = rows[1:] if header else rows
+        self._text_labels = bool(example) and not _readers.is_finite_number(example[0][column])
+
+    def _parse(self, chunk):
+        names = {}
+        encode = {}
+        if self._text_labels:
+            encode[self._column] = lambda text: names.setdefault(text.strip(), len(names))
+        if not chunk.strip():
+            return None
+        table = np.loadtxt(
+            io.BytesIO(chunk.removeprefix(codecs.BOM_UTF8)),
+            delimiter=",",
+            comments=None,
+            quotechar='"',
+            converters=encode,
+            encoding="utf-8",
+            ndmin=2,
+        )
+        if table.shape[1] != self._n_columns or not np.isfinite(table).all() or "" in names:
+            raise ValueError("a line is not as the first one")
+        y = table[:, self._column]
+        if self._text_labels:
+            y = np.array(list(names))[y.astype(np.intp)]
+        return np.delete(table, self._column, axis=1), y
+
+    def _line_fault(self, line):
+        try:
+            fields = next(csv.reader([line.decode("utf-8-sig", "surrogateescape")]), [])
+        except csv.Error as error:
+            return str(error)
+        fault = _readers.csv_row_fault(fields, self._column, self._n_columns)
+        if fault is None and fields and not self._text_labels:
+            label = fields[self._column]
+            if not _readers.is_finite_number(label):
+                return f"label {label!r} is not a finite number, as the first one is"
+        return fault
+
+
+class NpySource:
+    """A dense matrix in a .npy file, every block a memory map of its own.
+
+    What has been read does not count as this process's memory once its block is gone. A file in
+    Fortran order is mapped as a whole.
+
+    Parameters
+    ----------
+    path : str or path-like
+    labels : str, path-like or array-like
+        The labels: a .npy file, or the array.
+    sample_weight : array-like of shape (n_samples,), default=None
+    block_rows : int, default=8192
+    """
+
+    def __init__(self, path, labels, sample_weight=None, *, block_rows=BLOCK_ROWS):
+        _readers.check_readable(Path(path))
+        self._map = _readers.map_npy(Path(path))
+        if isinstance(labels, (str, Path)):
+            labels = _readers.read_labels(labels)
+        self._whole = ArraySource(self._map, labels, sample_weight, block_rows=block_rows)
+
+    def __iter__(self):
+        whole = self._map
+        if not whole.flags.c_contiguous:
+            yield from self._whole
+            return
+        offset = whole.offset
+        for X, *columns in self._whole:
+            yield (
+                np.memmap(whole.filename, whole.dtype, "r", offset, X.shape) if X.size else X,
+                *columns,
+            )
+            offset += X.nbytes
+
+
+class NpzSource:
+    """Shards: .npz files, each with some rows as a CSR matrix or an array X, and their labels y.
+
+    A shard is what `scipy.sparse.save_npz` writes and an array ``y`` more, or ``numpy.savez(file,
+    X=X, y=y)``. One shard at a time is in memory.
+
+    Parameters
+    ----------
+    path : str, path-like, or list of them
+        A shard, several, or a folder with shards, which are read in the order of their names.
+    block_rows : int, default=None
+        Cut shards into blocks of so many rows; None leaves them whole.
+    """
+
+    def __init__(self, path, *, block_rows=None):
+        if block_rows is not None:
+            check_number("block_rows", block_rows, low=1, integer=True)
+        self.paths = _files(path, ("npz",))
+        self.block_rows = block_rows
+
+    def __iter__(self):
+        for path in self.paths:
+            X, y, _ = _readers.read(path, format="npz")
+            if y is None:
+                raise ValueError(f"{path}: no array y with the labels of its rows")
+            yield from ArraySource(X, y, block_rows=self.block_rows or X.shape[0])
+
+
+class ParquetSource:
+    """Columns of numbers in Parquet files; needs pyarrow (``sublinear[parquet]``).
+
+    Parameters
+    ----------
+    path : str, path-like, or list of them
+        A file, several, or a folder with files, which are read in the order of their names.
+    label_column : {"last", "first"}, int or str, default="last"
+        Where the labels are: a position (from 0, negative from the end), or a name.
+    block_rows : int, default=8192
+        Rows of a block at the most.
+    """
+
+    def __init__(self, path, *, label_column="last", block_rows=BLOCK_ROWS):
+        check_number("block_rows", block_rows, low=1, integer=True)
+        try:
+            import pyarrow.parquet
+        except ImportError as error:
+            raise ImportError(
+                'ParquetSource needs pyarrow: python -m pip install "sublinear[parquet]"'
+            ) from error
+        self._open = pyarrow.parquet.ParquetFile
+        self.paths = _files(path, ("parquet",))
+        self.block_rows = block_rows
+        self.label_column = label_column
+
+    def __iter__(self):
+        for path in self.paths:
+            with self._opened(path) as file:
+                names = file.schema_arrow.names
+                column = _readers.label_index(path, names, self.label_column, True)
+                for batch in file.iter_batches(self.block_rows):
+                    columns = [part.to_numpy(zero_copy_only=False) for part in batch.columns]
+                    for k, part in enumerate(columns):
+                        if k != column and part.dtype.kind not in "biuf":
+                            raise ValueError(f"{path}: column {names[k]!r} does not hold numbers")
+                    y = columns.pop(column)
+                    yield np.column_stack(columns), y.astype(str) if y.dtype == object else y
+
+    def _opened(self, path):
+        _readers.check_readable(path)
+        try:
+            return self._open(path)
+        except (ValueError, OSError) as error:
+            raise ValueError(f"{path}: damaged or not a Parquet file ({error})") from error
+
+
+_FORMATS = {
+    "svmlight": SvmlightSource,
+    "csv": CSVSource,
+    "npy": NpySource,
+    "npz": NpzSource,
+    "parquet": ParquetSource,
+}
+
+
+def _files(path, endings):
+    """Return the files that a name, a folder's name or a list of names stands for."""
+    if isinstance(path, (list, tuple)):
+        paths = [Path(one) for one in path]
+    elif Path(path).is_dir():
+        paths = sorted(one for one in Path(path).iterdir() if one.suffix.lower()[1:] in endings)
+    else:
+        paths = [Path(path)]
+    if not paths:
+        raise ValueError(f"{path}: no files to read (looked for {', '.join(endings)})")
+    for one in paths:
+        _readers.check_readable(one)
+    return paths
+
+
+class ReadAhead:
+    """Another source's blocks, read on a thread while the last ones are being used.
+
+    Parameters
+    ----------
+    source : iterable
+        An error that it raises reaches whoever asks for the next block.
+    blocks : int, default=2
+        How many may wait; one more is being read.
+    """
+
+    def __init__(self, source, blocks=2):
+        check_number("blocks", blocks, low=1, integer=True)
+        self.source = source
+        self.blocks = blocks
+
+    def __iter__(self):
+        waiting = queue.Queue(self.blocks)
+        ended = threading.Event()
+        reader = threading.Thread(
+            target=_read, args=(self.source, waiting, ended), name="sublinear-reader", daemon=True
+        )
+        reader.start()
+        try:
+            while True:
+                try:
+                    what, item = waiting.get(timeout=PATIENCE)
+                except queue.Empty:  # Ctrl-C gets its turn
+                    continue
+                if what == "error":
+                    raise item
+                if what == "end":
+                    return
+                yield item
+                item = None  # while the next one is awaited, none is held
+        finally:
+            ended.set()
+            reader.join(GOODBYE)
+
+
+def _read(source, waiting, ended):
+    """Put ("block", block) for every block, then ("end", None) or ("error", what was raised)."""
+
+    def put(*item):
+        while not ended.is_set():
+            with contextlib.suppress(queue.Full):
+                return waiting.put(item, timeout=PATIENCE)
+
+    try:
+        for block in source:
+            put("block", block)
+            if ended.is_set():
+                return
+            block = None
+        put("end", None)
+    except BaseException as error:
+        put("error", error)

@@ -1,0 +1,148 @@
+"""fit_stream: what partial_fit does, block by block, with a door in front of it."""
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from sublinear import PegasosClassifier
+from sublinear.sources import ArraySource, GeneratorSource
+
+OPTIONS = {"alpha": 0.01, "random_state": 3}
+
+
+def blocks_of(X, y, size=37):
+    return ((X[i : i + size], y[i : i + size]) for i in range(0, len(y), size))
+
+
+def by_hand(X, y, classes, size=37, **options):
+    model = PegasosClassifier(**(OPTIONS | options))
+    for rows, labels in blocks_of(X, y, size):
+        model.partial_fit(rows, labels, classes=classes)
+    return model
+
+
+def assert_same(first, second):
+    np.testing.assert_array_equal(first.coef_, second.coef_)
+    np.testing.assert_array_equal(first.intercept_, second.intercept_)
+    np.testing.assert_array_equal(first.classes_, second.classes_)
+
+
+@pytest.mark.parametrize("read_ahead", [0, 1, 3])
+@pytest.mark.parametrize("average", ["tail", "last"])
+def test_it_is_partial_fit_over_the_blocks(binary, read_ahead, average):
+    X, y = binary
+    expected = by_hand(X, y, [0, 1], average=average)
+    sources = {
+        "arrays": ArraySource(X, y, block_rows=37),
+        "sparse": ArraySource(sparse.csr_array(X), y, block_rows=37),
+        "generator": blocks_of(X, y),
+        "function": GeneratorSource(lambda: blocks_of(X, y)),
+        "list": list(blocks_of(X, y)),
+    }
+    for name, source in sources.items():
+        model = PegasosClassifier(average=average, **OPTIONS)
+        model.fit_stream(source, classes=[0, 1], read_ahead=read_ahead)
+        assert_same(model, expected)
+        assert model.stream_ == (6, 200, 0), name
+
+
+def test_several_classes_float32_and_labels_that_are_words(multiclass):
+    X, y = multiclass
+    words = np.array(["ash", "birch", "cedar"])
+    X = X.astype(np.float32)
+    model = PegasosClassifier(**OPTIONS)
+    model.fit_stream(blocks_of(X, words[y]), classes=words)
+    assert_same(model, by_hand(X, words[y], words))
+    assert model.coef_.dtype == np.float32
+    assert set(model.predict(X)) <= set(words)
+
+
+def test_a_fit_starts_anew_unless_warm(binary):
+    X, y = binary
+    source = ArraySource(X, y, block_rows=37)
+    model = PegasosClassifier(**OPTIONS)
+    model.fit(X, y)
+    once = model.fit_stream(source, classes=[0, 1]).coef_.copy()
+    np.testing.assert_array_equal(model.fit_stream(source, classes=[0, 1]).coef_, once)
+    warm = PegasosClassifier(warm_start=True, **OPTIONS)
+    warm.fit_stream(source, classes=[0, 1]).fit_stream(source, classes=[0, 1])
+    twice = by_hand(np.vstack([X[:185], X[185:]]), y, [0, 1])
+    for rows, labels in blocks_of(X, y):
+        twice.partial_fit(rows, labels)
+    assert_same(warm, twice)
+
+
+def test_blocks_without_rows_or_weight_are_left_out(binary):
+    X, y = binary
+    blocks = [
+        (X[:0], y[:0]),
+        (X[:100], y[:100]),
+        (X[:50], y[:50], np.zeros(50)),
+        (X[100:], y[100:], np.full(100, 2.0)),
+    ]
+    model = PegasosClassifier(**OPTIONS).fit_stream(blocks, classes=[0, 1])
+    hand = PegasosClassifier(**OPTIONS).partial_fit(X[:100], y[:100], classes=[0, 1])
+    assert_same(model, hand.partial_fit(X[100:], y[100:], sample_weight=np.full(100, 2.0)))
+    assert model.stream_ == (4, 200, 0)
+
+
+BAD = {
+    "no tuple": (lambda X, y: [X], "block 1 .* a ndarray"),
+    "four": (lambda X, y: [(X, y, y, y)], "block 1 .* a tuple of 4"),
+    "columns": (
+        lambda X, y: [(X, y), (X[:, 1:], y)],
+        "block 2 .*11 columns, .* first block has 12",
+    ),
+    "NaN": (lambda X, y: [(X, y), (X * np.nan, y)], "block 2 .*NaN"),
+    "lengths": (lambda X, y: [(X, y[1:])], "block 1 .*inconsistent"),
+    "label": (
+        lambda X, y: [(X, y), (X, y + 1)],
+        r"block 2 .*not among the classes \[0, 1\]: \[2\]",
+    ),
+    "weights": (lambda X, y: [(X, y, -np.ones(200))], "block 1 .*must not be negative"),
+    "one dimension": (lambda X, y: [(X[0], y)], "block 1 .*Expected 2D"),
+    "empty": (lambda X, y: [], "the source is empty"),
+    "no rows": (lambda X, y: [(X[:0], y[:0])], "the source is empty"),
+    "used up": (lambda X, y: iter(()), "the source is empty"),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+@pytest.mark.parametrize("read_ahead", [0, 2])
+def test_bad_blocks_are_named(binary, case, read_ahead):
+    make, message = BAD[case]
+    with pytest.raises(ValueError, match=message):
+        PegasosClassifier().fit_stream(make(*binary), classes=[0, 1], read_ahead=read_ahead)
+
+
+def test_what_is_no_source(binary):
+    with pytest.raises(TypeError, match="open_source reads files"):
+        PegasosClassifier().fit_stream("rows.svm", classes=[0, 1])
+    with pytest.raises(ValueError, match="needs classes"):
+        PegasosClassifier().fit_stream([binary])
+    with pytest.raises(ValueError, match="read_ahead must be an integer"):
+        PegasosClassifier().fit_stream([binary], classes=[0, 1], read_ahead=-1)
+
+
+@pytest.mark.parametrize("read_ahead", [0, 2])
+def test_an_interrupt_leaves_what_was_reached(binary, read_ahead):
+    X, y = binary
+
+    def blocks():
+        yield from blocks_of(X[:74], y[:74])
+        raise KeyboardInterrupt
+
+    model = PegasosClassifier(**OPTIONS)
+    with pytest.raises(KeyboardInterrupt):
+        model.fit_stream(blocks(), classes=[0, 1], read_ahead=read_ahead)
+    assert_same(model, by_hand(X[:74], y[:74], [0, 1]))
+    assert model.stream_.rows == 74
+    model.partial_fit(X, y)
+
+
+def test_progress_shows_rows_once(binary, capsys):
+    X, y = binary
+    PegasosClassifier(verbose=1, **OPTIONS).fit_stream(blocks_of(X, y), classes=[0, 1])
+    shown = capsys.readouterr().err
+    assert "rows/s" in shown and "gap" not in shown
+    assert shown.count("\n") == 1

@@ -1,0 +1,352 @@
+"""Sources: every format yields the rows of `datasets.load`, in blocks, and says what is wrong."""
+
+import bz2
+import gzip
+import lzma
+import threading
+
+import numpy as np
+import pytest
+from scipy import sparse
+from sklearn.datasets import dump_svmlight_file
+
+from sublinear.datasets import load
+from sublinear.sources import (
+    ArraySource,
+    CSVSource,
+    GeneratorSource,
+    NpySource,
+    NpzSource,
+    ParquetSource,
+    ReadAhead,
+    SvmlightSource,
+    distinct_labels,
+    open_source,
+)
+
+COMPRESS = {".gz": gzip.compress, ".bz2": bz2.compress, ".xz": lzma.compress, "": bytes}
+
+
+def joined(source):
+    """Return all rows of a source (dense), their labels, and the number of blocks."""
+    blocks = list(source)
+    dense = [X.toarray() if sparse.issparse(X) else np.asarray(X) for X, *_ in blocks]
+    return np.vstack(dense), np.concatenate([y for _, y, *_ in blocks]), len(blocks)
+
+
+def same_twice(source, X, y):
+    for _ in range(2):
+        rows, labels, n_blocks = joined(source)
+        np.testing.assert_array_equal(rows, X)
+        np.testing.assert_array_equal(labels, y)
+    return n_blocks
+
+
+@pytest.fixture
+def svmlight(tmp_path, binary):
+    X, y = binary
+    path = tmp_path / "rows.svm"
+    dump_svmlight_file(X, 2 * y - 1, str(path), zero_based=False)
+    return path
+
+
+def write_csv(path, X, y, header=""):
+    lines = [
+        ",".join([*(repr(float(value)) for value in row), str(label)])
+        for row, label in zip(X, y, strict=True)
+    ]
+    path.write_text(header + "\n".join(lines) + "\n")
+    return path
+
+
+# In memory
+
+
+@pytest.mark.parametrize("block_rows", [1, 7, 200, 1000])
+@pytest.mark.parametrize("storage", [np.asarray, sparse.csr_array, sparse.csc_matrix])
+def test_arrays_come_in_blocks(binary, storage, block_rows):
+    X, y = binary
+    n_blocks = same_twice(ArraySource(storage(X), y, block_rows=block_rows), X, y)
+    assert n_blocks == -(-200 // block_rows)
+
+
+@pytest.mark.parametrize("storage", [np.asarray, sparse.csr_array])
+def test_blocks_of_arrays_share_their_memory(binary, storage):
+    X, y = storage(binary[0]), binary[1]
+    values = X.data if sparse.issparse(X) else X
+    for block, labels in ArraySource(X, y, block_rows=64):
+        assert np.shares_memory(block.data if sparse.issparse(block) else block, values)
+        assert np.shares_memory(labels, y)
+
+
+def test_weights_come_with_their_rows(binary):
+    X, y = binary
+    weights = np.arange(200.0)
+    parts = [part for *_, part in ArraySource(X, y, weights, block_rows=33)]
+    np.testing.assert_array_equal(np.concatenate(parts), weights)
+
+
+def test_columns_of_other_length_are_refused(binary):
+    X, y = binary
+    with pytest.raises(ValueError, match="X has 200 rows, but y 199"):
+        ArraySource(X, y[1:])
+    with pytest.raises(ValueError, match="X has 200 rows, but sample_weight 3"):
+        ArraySource(X, y, [1, 2, 3])
+    with pytest.raises(ValueError, match="block_rows must be an integer of at least 1"):
+        ArraySource(X, y, block_rows=0)
+
+
+def test_a_generator_function_is_called_for_every_pass(binary):
+    X, y = binary
+    same_twice(
+        GeneratorSource(lambda: ((X[i : i + 9], y[i : i + 9]) for i in range(0, 200, 9))), X, y
+    )
+    with pytest.raises(TypeError, match="without calling it"):
+        GeneratorSource(iter([(X, y)]))
+
+
+# Svmlight
+
+
+@pytest.mark.parametrize("ending", COMPRESS)
+def test_svmlight_text_is_what_load_reads(tmp_path, svmlight, ending):
+    path = tmp_path / f"packed.svm{ending}"
+    path.write_bytes(COMPRESS[ending](svmlight.read_bytes()))
+    X, y = load(path)
+    assert same_twice(open_source(path, block_bytes=1000), X.toarray(), y) > 10
+    assert same_twice(SvmlightSource(path, n_features=12, index_base=1), X.toarray(), y) == 1
+
+
+def test_columns_and_index_base_are_found(tmp_path):
+    path = tmp_path / "zero.svm"
+    path.write_text("1 1:2\n-1 2:1\n1 0:3\n")
+    source = SvmlightSource(path, block_bytes=1)
+    assert same_twice(source, [[0, 2, 0], [0, 0, 1], [3, 0, 0]], [1, -1, 1]) == 3
+    assert (source.n_features, source.index_base) == (3, 0)
+    one_based = SvmlightSource(path, n_features=4, index_base=0)
+    assert [X.shape for X, _ in one_based] == [(3, 4)]
+
+
+def test_comments_blank_lines_and_no_last_line_break(tmp_path):
+    path = tmp_path / "odd.svm"
+    path.write_text("# all\n\n1 1:2 # first\n\n# none\n-1 2:1")
+    assert same_twice(SvmlightSource(path, block_bytes=1), [[2, 0], [0, 1]], [1, -1]) == 2
+
+
+FAULTS = {
+    "x 1:1": "label 'x' is not a finite number",
+    "1 1:nan": "not index:value with a finite value",
+    "1 one:1": "not index:value with a finite value",
+    "1 2:1 1:1": "indices must ascend",
+    "1 0:1": "index 0, but the indices were said to start at 1",
+    "1 9:1": "index 9 is beyond the 2 features declared",
+    "inf 1:1": "label 'inf' is not a finite number",
+}
+
+
+@pytest.mark.parametrize("block_bytes", [1, 2**20])
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_malformed_line_is_named_or_counted(tmp_path, fault, block_bytes):
+    path = tmp_path / "faulty.svm"
+    path.write_text(f"1 1:1\n-1 2:1\n{fault}\n1 1:3 2:4\n{fault}\n")
+    options = {"n_features": 2, "index_base": 1, "block_bytes": block_bytes}
+    with pytest.raises(ValueError, match=rf"faulty\.svm, line 3: .*{FAULTS[fault]}"):
+        list(SvmlightSource(path, **options))
+    source = SvmlightSource(path, on_error="skip", **options)
+    same_twice(source, [[1, 0], [0, 1], [3, 4]], [1, -1, 1])
+    assert source.skipped == 2
+
+
+def test_a_cut_compressed_file_is_an_error(tmp_path, svmlight):
+    path = tmp_path / "cut.svm.gz"
+    path.write_bytes(gzip.compress(svmlight.read_bytes())[:-200])
+    with pytest.raises(ValueError, match=r"cut\.svm\.gz: damaged"):
+        list(SvmlightSource(path, n_features=12, index_base=1, block_bytes=100))
+
+
+def test_only_whole_lines_are_parsed(tmp_path, svmlight):
+    X, y = load(svmlight)
+    for block_bytes in (1, 13, 64, 1023):
+        source = SvmlightSource(svmlight, n_features=12, index_base=1, block_bytes=block_bytes)
+        same_twice(source, X.toarray(), y)
+
+
+# CSV
+
+
+@pytest.mark.parametrize("header", ["", "a,b,c,d,e,f,g,h,i,j,k,l,label\n", "\ufeff"])
+@pytest.mark.parametrize("names", [(0, 1), ("no", "yes")])
+@pytest.mark.parametrize("ending", ["", ".gz"])
+def test_csv_is_what_load_reads(tmp_path, binary, header, names, ending):
+    X, y = binary
+    plain = write_csv(tmp_path / "rows.csv", X, np.array(names)[y], header)
+    path = tmp_path / f"packed.csv{ending}"
+    path.write_bytes(COMPRESS[ending](plain.read_bytes()))
+    rows, labels = load(path)
+    assert same_twice(open_source(path, block_bytes=500), rows, labels) > 3
+    assert set(labels) == set(names)
+
+
+def test_csv_label_columns(tmp_path):
+    path = tmp_path / "columns.csv"
+    path.write_text("first,label,last\n1,5,2\n3,6,4\n")
+    for column in ("label", 1, -2):
+        same_twice(CSVSource(path, label_column=column), [[1, 2], [3, 4]], [5, 6])
+    same_twice(CSVSource(path, label_column="first"), [[5, 2], [6, 4]], [1, 3])
+    with pytest.raises(ValueError, match="no column named 'missing'"):
+        CSVSource(path, label_column="missing")
+    with pytest.raises(ValueError, match="label column 3, but there are 3 columns"):
+        CSVSource(path, label_column=3)
+    with pytest.raises(ValueError, match="a fit needs labels"):
+        CSVSource(path, label_column=None)
+
+
+def test_a_header_whose_label_alone_is_text(tmp_path):
+    path = tmp_path / "years.csv"
+    path.write_text("2001,2002,label\n1,2,0\n3,4,1\n")
+    same_twice(CSVSource(path), [[1, 2], [3, 4]], [0, 1])
+    same_twice(CSVSource(path, header=True), [[1, 2], [3, 4]], [0, 1])
+
+
+CSV_FAULTS = {
+    "1,2": "expected 3 columns, found 2",
+    "1,2,3,4": "expected 3 columns, found 4",
+    "1,x,0": "column 2: 'x' is not a finite number",
+    "1,nan,0": "column 2: 'nan' is not a finite number",
+    "1,2,": "the label, is empty",
+    "1,2,red": "label 'red' is not a finite number, as the first one is",
+}
+
+
+@pytest.mark.parametrize("block_bytes", [1, 2**20])
+@pytest.mark.parametrize("fault", CSV_FAULTS)
+def test_a_malformed_csv_line_is_named_or_counted(tmp_path, fault, block_bytes):
+    path = tmp_path / "faulty.csv"
+    path.write_text(f"a,b,y\n1,2,0\n\n{fault}\n3,4,1\n")
+    with pytest.raises(ValueError, match=rf"faulty\.csv, line 4: .*{CSV_FAULTS[fault]}"):
+        list(CSVSource(path, block_bytes=block_bytes))
+    source = CSVSource(path, block_bytes=block_bytes, on_error="skip")
+    same_twice(source, [[1, 2], [3, 4]], [0, 1])
+    assert source.skipped == 1
+
+
+# Arrays on disk
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int16])
+def test_npy_blocks_are_memory_maps(tmp_path, binary, order, dtype):
+    X, y = np.asarray(100 * binary[0], dtype=dtype, order=order), binary[1]
+    np.save(tmp_path / "X.npy", X)
+    np.save(tmp_path / "y.npy", y)
+    source = NpySource(tmp_path / "X.npy", tmp_path / "y.npy", block_rows=30)
+    assert same_twice(source, X, y) == 7
+    assert same_twice(open_source(tmp_path / "X.npy", labels=y), X, y) == 1
+    for block, _ in source:
+        assert block.dtype == dtype
+        assert isinstance(block, np.memmap) or order == "F"
+
+
+@pytest.mark.parametrize("block_rows", [None, 15])
+def test_shards_are_read_in_the_order_of_their_names(tmp_path, binary, block_rows):
+    X, y = binary
+    S = sparse.csr_array(X)
+    for k, start in enumerate(range(0, 200, 40)):
+        part, labels = S[start : start + 40], y[start : start + 40]
+        names = ("data", "indices", "indptr", "shape")
+        np.savez(tmp_path / f"{k}.npz", y=labels, **{name: getattr(part, name) for name in names})
+    (tmp_path / "notes.txt").write_text("no shard")
+    assert same_twice(NpzSource(tmp_path, block_rows=block_rows), X, y) == (15 if block_rows else 5)
+    shards = sorted(tmp_path.glob("*.npz"))
+    assert same_twice(open_source(shards[:2]), X[:80], y[:80]) == 2
+    assert same_twice(open_source(tmp_path), X, y) == 5
+
+
+def test_shards_without_labels_or_files_are_refused(tmp_path, binary):
+    with pytest.raises(ValueError, match="no files to read"):
+        NpzSource(tmp_path)
+    np.savez(tmp_path / "x.npz", X=binary[0])
+    with pytest.raises(ValueError, match="no array y"):
+        list(NpzSource(tmp_path))
+    with pytest.raises(FileNotFoundError, match="missing"):
+        open_source(tmp_path / "missing.svm")
+    with pytest.raises(ValueError, match="format must be one of"):
+        open_source(tmp_path / "x.npz", format="hdf5")
+
+
+@pytest.mark.parametrize("names", [(0, 1), ("no", "yes")])
+def test_parquet_columns(tmp_path, binary, names):
+    pyarrow = pytest.importorskip("pyarrow")
+    from pyarrow import parquet
+
+    X, y = binary
+    labels = np.array(names)[y]
+    columns = {f"x{j}": X[:, j] for j in range(12)} | {"label": labels}
+    table = pyarrow.table(columns)
+    parquet.write_table(table.slice(0, 150), tmp_path / "0.parquet")
+    parquet.write_table(table.slice(150), tmp_path / "1.parquet")
+    assert same_twice(ParquetSource(tmp_path, block_rows=70), X, labels) >= 4
+    source = open_source(tmp_path / "1.parquet", label_column="x0")
+    if names == (0, 1):
+        same_twice(source, np.column_stack([X[150:, 1:], y[150:]]), X[150:, 0])
+    else:
+        with pytest.raises(ValueError, match="column 'label' does not hold numbers"):
+            list(source)
+    (tmp_path / "bad.parquet").write_bytes(b"PAR1 no PAR1")
+    with pytest.raises(ValueError, match="not a Parquet file"):
+        list(ParquetSource(tmp_path / "bad.parquet"))
+
+
+# Labels, and reading ahead
+
+
+def test_distinct_labels(binary, svmlight):
+    assert distinct_labels(SvmlightSource(svmlight)).tolist() == [-1, 1]
+    assert distinct_labels(SvmlightSource(svmlight)).dtype == np.int64
+    words = [([[1.0]], ["b"]), ([[1.0], [2.0]], ["c", "a"])]
+    assert distinct_labels(words).tolist() == ["a", "b", "c"]
+    with pytest.raises(ValueError, match="empty"):
+        distinct_labels([])
+
+
+def test_reading_ahead_changes_nothing_and_reads_ahead(binary):
+    X, y = binary
+    same_twice(ReadAhead(ArraySource(X, y, block_rows=11)), X, y)
+    read = []
+    asked = threading.Event()
+
+    def blocks():
+        for k in range(10):
+            read.append(k)
+            if len(read) == 4:
+                asked.set()
+            yield k
+
+    reader = iter(ReadAhead(blocks(), 2))
+    assert next(reader) == 0
+    assert asked.wait(10)  # one is used, two wait, the fourth is in the reader's hand
+    assert len(read) == 4
+    assert list(reader) == list(range(1, 10))
+
+
+def test_an_error_of_the_source_reaches_the_reader():
+    def blocks():
+        yield 1
+        raise OSError("the disk is gone")
+
+    seen = []
+    with pytest.raises(OSError, match="the disk is gone"):
+        for block in ReadAhead(blocks()):
+            seen.append(block)
+    assert seen == [1]
+
+
+def test_the_thread_ends_with_the_reader():
+    def endless():
+        while True:
+            yield 0
+
+    reader = iter(ReadAhead(endless()))
+    next(reader)
+    reader.close()
+    assert not [t for t in threading.enumerate() if t.name == "sublinear-reader"]
