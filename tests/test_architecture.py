@@ -12,9 +12,9 @@ ROOT = Path(__file__).resolve().parents[1] / "sublinear"
 # A module may import those of the layers above its own line, and "_core" from itself.
 LAYERS = (
     {"_core"},
-    {"_solvers", "_result", "_validation", "_files", "_version"},
+    {"_solvers", "_dual_store_build", "_result", "_validation", "_files", "_version"},
     {"_drive", "_known_optima", "_readers", "_show_versions"},
-    {"_callbacks", "datasets", "sources"},
+    {"_callbacks", "data", "datasets", "sources"},
     {"_linear_model", "theory", "_stream"},
     {"linear", "kernel", "geometry", "games", "streaming"},
     {"distributed", "paths", "_model_file"},

@@ -72,6 +72,8 @@ cdef class Matrix:
         Finite numbers; at least one row and one column.
     constant : float, default=0.0
         Value of one more column, the same in every row and never stored; 0 for none.
+    transposed : Matrix, default=None
+        What `transposed()` shall return, if the caller has X in column order already.
 
     Attributes
     ----------
@@ -81,18 +83,36 @@ cdef class Matrix:
         float32 or float64.
     """
 
-    def __init__(self, X, double constant=0.0):
-        self.constant = constant
-        self.rows.constant = constant
+    def __init__(self, X, double constant=0.0, Matrix transposed=None):
         if sp.issparse(X):
             self._use_csr(X)
         else:
             self._use_dense(X)
-        self.n_rows, self.n_columns = X.shape
-        if 0 in X.shape:
-            raise ValueError(f"X must have rows and columns, got shape {X.shape}")
-        self.rows.count = self.n_rows
-        self.rows.length = self.n_columns
+        self._finish(X.shape, constant, transposed)
+
+    @classmethod
+    def of_canonical(
+        cls, data, indices, offsets, Py_ssize_t n_columns, double constant=0.0,
+        Matrix transposed=None
+    ):
+        """Return a matrix of CSR arrays that are known to be canonical: they are not looked at.
+
+        Contiguous and of types that compiled code reads, indices and offsets of the same one.
+        """
+        cdef Matrix matrix = cls.__new__(cls)
+        matrix._use_arrays(data, indices, offsets)
+        matrix._finish((len(offsets) - 1, n_columns), constant, transposed)
+        return matrix
+
+    def _finish(self, shape, double constant, transposed):
+        if 0 in shape:
+            raise ValueError(f"X must have rows and columns, got shape {shape}")
+        if transposed is not None and (transposed.n_columns, transposed.n_rows) != tuple(shape):
+            raise ValueError("transposed has another shape")
+        self.n_rows, self.n_columns = shape
+        self.rows.count, self.rows.length = shape
+        self.constant = self.rows.constant = constant
+        self._transposed = transposed
 
     def _use_dense(self, X):
         X = usable(X, VALUE_TYPES)
@@ -111,10 +131,12 @@ cdef class Matrix:
     def _use_csr(self, X):
         if X.format != "csr":
             raise TypeError(f"sparse X must be CSR, got {X.format}: convert it with X.tocsr()")
-        data, indices, offsets = self._canonical(X)
+        self._use_arrays(*self._canonical(X))
+
+    def _use_arrays(self, data, indices, offsets):
         self.arrays = (data, indices, offsets)
         self.dtype = data.dtype
-        self.n_stored = offsets[X.shape[0]]
+        self.n_stored = offsets[len(offsets) - 1]
         cdef bint narrow = indices.dtype == np.int32
         if data.dtype == np.float32:
             self.rows.storage = SPARSE_FLOAT32_INT32 if narrow else SPARSE_FLOAT32_INT64

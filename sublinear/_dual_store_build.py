@@ -1,0 +1,295 @@
+"""Building a DualStore: rows as they come, then columns by a transpose in bounded memory.
+
+Dense data is transposed in bands of columns. Sparse entries are first sorted into buckets, ranges
+of columns that fit into memory; then every bucket is sorted by column. Either way each byte is read
+and written a fixed number of times, whatever the memory.
+"""
+
+import json
+import os
+import secrets
+import shutil
+import sys
+import zlib
+from pathlib import Path
+
+import numpy as np
+import scipy.sparse as sp
+
+FORMAT = 1
+HEADER = "header.json"
+CHUNK = 2**20  # bytes for each checksum
+INT32_ENTRIES = 2**31 - 1  # stored entries and columns that int32 can number
+SORT_BYTES = 64  # memory for each entry while entries are sorted
+
+
+class ArrayFile:
+    """A file that arrays are appended to; keeps a checksum of every chunk."""
+
+    def __init__(self, folder, name):
+        self.path = folder / name
+        self._stream = open(self.path, "xb")  # noqa: SIM115  closed by `close`
+        self._checksums, self._partial, self._filled = [], 0, 0
+
+    def append(self, array):
+        data = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+        self._stream.write(data)
+        while len(data):
+            part = data[: CHUNK - self._filled]
+            self._partial = zlib.crc32(part, self._partial)
+            self._filled += len(part)
+            data = data[len(part) :]
+            if self._filled == CHUNK:
+                self._end_chunk()
+
+    def _end_chunk(self):
+        self._checksums.append(self._partial)
+        self._partial = self._filled = 0
+
+    def close(self):
+        """Close the file and return what the header says about it."""
+        if self._filled:
+            self._end_chunk()
+        self._stream.flush()
+        os.fsync(self._stream.fileno())
+        self._stream.close()
+        status = os.stat(self.path)
+        return {
+            "bytes": status.st_size,
+            "modified_ns": status.st_mtime_ns,
+            "checksums": self._checksums,
+        }
+
+    def abandon(self):
+        self._stream.close()
+
+
+def header_checksum(header):
+    """The checksum of a header without its own field."""
+    rest = {name: value for name, value in header.items() if name != "checksum"}
+    return zlib.crc32(json.dumps(rest, sort_keys=True).encode())
+
+
+def build(path, X, *, dtype, memory, overwrite):
+    """Write the store beside its place, then rename it; `DualStore.build` says what X may be."""
+    target = Path(os.path.realpath(path))
+    if target.exists() and not overwrite:
+        raise FileExistsError(f"{path} exists already; overwrite=True replaces it")
+    if target.exists() and not (target / HEADER).is_file():
+        raise FileExistsError(f"{path} exists and is no store; it is not overwritten")
+    if not target.parent.is_dir():
+        raise FileNotFoundError(f"cannot write {path}: there is no folder {target.parent}")
+    beside = target.with_name(f".{target.name}.{secrets.token_hex(4)}")
+    beside.mkdir()
+    try:
+        _Build(beside, dtype, memory).run(X)
+        if target.exists():
+            old = beside.with_name(beside.name + ".old")
+            os.rename(target, old)
+            os.rename(beside, target)
+            shutil.rmtree(old)
+        else:
+            os.rename(beside, target)
+    except BaseException:
+        shutil.rmtree(beside, ignore_errors=True)
+        raise
+
+
+class _Build:
+    """One store being written into a folder."""
+
+    def __init__(self, folder, dtype, memory):
+        self.folder, self.dtype, self.memory = folder, dtype, memory
+        self.files, self.open_files = {}, []
+        self.n_rows, self.n_columns, self.sparse = 0, None, None
+
+    def run(self, X):
+        try:
+            self._write_rows(X)
+            if self.sparse:
+                self._write_sparse_columns()
+            else:
+                self._write_dense_columns()
+        finally:
+            for file in self.open_files:
+                file.abandon()
+        header = {
+            "format": FORMAT,
+            "shape": [self.n_rows, self.n_columns],
+            "sparse": self.sparse,
+            "byteorder": sys.byteorder,
+            "dtype": np.dtype(self.dtype).name,
+            "index_dtype": np.dtype(self.index_type).name if self.sparse else None,
+            "chunk": CHUNK,
+            "files": self.files,
+        }
+        header["checksum"] = header_checksum(header)
+        with open(self.folder / HEADER, "x", encoding="utf-8") as stream:
+            json.dump(header, stream)
+            stream.flush()
+            os.fsync(stream.fileno())
+
+    def _open(self, name):
+        file = ArrayFile(self.folder, name)
+        self.open_files.append(file)
+        return file
+
+    def _close(self, file):
+        self.files[file.path.name] = file.close()
+
+    def _write_rows(self, X):
+        """Append every block of rows to the row files; learn the shape, count the columns."""
+        values = self._open("rows.values")
+        indices = None
+        sizes = []
+        for block in blocks(X, self.memory // 4):
+            block = self._checked(block)
+            if self.n_rows == 0 and self.sparse:
+                indices = self._open("rows.indices")
+                self.column_sizes = np.zeros(self.n_columns, np.int64)
+                self.index_type = np.int32 if self.n_columns <= INT32_ENTRIES else np.int64
+            self.n_rows += block.shape[0]
+            if self.sparse:
+                values.append(block.data)
+                indices.append(block.indices.astype(self.index_type, copy=False))
+                sizes.append(np.diff(block.indptr))
+                self.column_sizes += np.bincount(block.indices, minlength=self.n_columns)
+            else:
+                values.append(block)
+        if not self.n_rows or not self.n_columns:
+            raise ValueError("X must have rows and columns")
+        self._close(values)
+        if self.sparse:
+            self._close(indices)
+            self.row_sizes = np.concatenate(sizes)
+            if max(self.row_sizes.sum(), self.n_rows) > INT32_ENTRIES:
+                self._widen("rows.indices")
+            self._write_offsets("rows.offsets", self.row_sizes)
+
+    def _checked(self, block):
+        """A block of rows in the store's type, canonical if sparse; like the ones before it."""
+        sparse = sp.issparse(block)
+        block = sp.csr_array(block) if sparse else np.asarray(block)
+        if block.ndim != 2:
+            raise ValueError(f"blocks of rows must be two-dimensional, got {block.ndim} dimensions")
+        if self.n_columns is None:
+            self.n_columns, self.sparse = int(block.shape[1]), sparse
+            if self.dtype is None:
+                self.dtype = np.float32 if block.dtype == np.float32 else np.float64
+        if block.shape[1] != self.n_columns:
+            raise ValueError(
+                f"rows {self.n_rows} and after have {block.shape[1]} columns, those before them "
+                f"{self.n_columns}"
+            )
+        if sparse != self.sparse:
+            raise ValueError("blocks of rows must be all sparse or all dense")
+        block = block.astype(self.dtype, copy=False)
+        if sparse and not block.has_canonical_format:
+            block = block.copy()
+            block.sum_duplicates()
+        if not np.isfinite(block.data if sparse else block).all():
+            last = self.n_rows + block.shape[0] - 1
+            raise ValueError(f"rows {self.n_rows} to {last} hold NaN or infinity")
+        return block
+
+    def _widen(self, name):
+        """Write a file of int32 again as int64."""
+        narrow = self.folder / f"{name}.narrow"
+        os.rename(self.folder / name, narrow)
+        file = self._open(name)
+        for part in parts(np.memmap(narrow, np.int32, "r"), self.memory // 16):
+            file.append(part.astype(np.int64))
+        self._close(file)
+        narrow.unlink()
+        self.index_type = np.int64
+
+    def _write_offsets(self, name, sizes):
+        file = self._open(name)
+        offsets = np.concatenate([[0], np.cumsum(sizes)])
+        file.append(offsets.astype(self.index_type))
+        self._close(file)
+
+    def _write_dense_columns(self):
+        rows = np.memmap(
+            self.folder / "rows.values", self.dtype, "r", shape=(self.n_rows, self.n_columns)
+        )
+        width = max(1, self.memory // (2 * self.n_rows * rows.itemsize))
+        file = self._open("columns.values")
+        for start in range(0, self.n_columns, width):
+            file.append(rows[:, start : start + width].T)
+        self._close(file)
+
+    def _write_sparse_columns(self):
+        offsets = np.concatenate([[0], np.cumsum(self.column_sizes)])
+        n_buckets = -(-int(offsets[-1]) * SORT_BYTES // self.memory)
+        # the first columns of the buckets: as many entries in each as columns allow
+        targets = np.arange(1, n_buckets) * (offsets[-1] / max(n_buckets, 1))
+        starts = np.unique(np.concatenate([[0], np.searchsorted(offsets, targets)]))
+        spools = [self.folder / f"bucket.{k}" for k in range(len(starts))]
+        record = np.dtype([("row", self.index_type), ("column", np.int64), ("value", self.dtype)])
+        for entries in self._entries_by_rows(record):
+            entries = entries[np.argsort(entries["column"], kind="stable")]
+            cuts = [*np.searchsorted(entries["column"], starts), len(entries)]
+            for spool, start, stop in zip(spools, cuts, cuts[1:], strict=False):
+                with open(spool, "ab") as stream:
+                    entries[start:stop].tofile(stream)
+        values, indices = self._open("columns.values"), self._open("columns.indices")
+        for spool in spools:
+            entries = np.fromfile(spool, record) if spool.exists() else np.empty(0, record)
+            # stable: rows ascend within a column
+            entries = entries[np.argsort(entries["column"], kind="stable")]
+            values.append(entries["value"])
+            indices.append(entries["row"])
+            spool.unlink(missing_ok=True)
+        self._close(values)
+        self._close(indices)
+        self._write_offsets("columns.offsets", self.column_sizes)
+
+    def _entries_by_rows(self, record):
+        """Yield the stored entries as records, in row order, as many at a time as memory allows."""
+        values = mapped(self.folder / "rows.values", self.dtype)
+        columns = mapped(self.folder / "rows.indices", self.index_type)
+        ends = np.cumsum(self.row_sizes)
+        size = max(1, self.memory // SORT_BYTES)
+        for start in range(0, len(values), size):
+            stop = min(start + size, len(values))
+            entries = np.empty(stop - start, record)
+            entries["value"] = values[start:stop]
+            entries["column"] = columns[start:stop]
+            entries["row"] = np.searchsorted(ends, np.arange(start, stop), side="right")
+            yield entries
+
+
+def mapped(path, dtype, shape=None):
+    """A file as a read-only array; mmap refuses empty files."""
+    if path.stat().st_size == 0:
+        return np.empty(0 if shape is None else shape, dtype)
+    return np.memmap(path, dtype, "r", shape=shape)
+
+
+def parts(array, size):
+    """Yield the array in parts of so many entries."""
+    for start in range(0, len(array), max(1, size)):
+        yield array[start : start + size]
+
+
+def blocks(X, n_bytes):
+    """Yield the rows of a matrix, or of a stream of blocks of rows, in blocks of limited size."""
+    if sp.issparse(X):
+        X = X.tocsr()
+        start = 0
+        entries = max(1, n_bytes // 16)
+        while start < X.shape[0]:
+            stop = np.searchsorted(X.indptr, X.indptr[start] + entries, side="right") - 1
+            stop = max(start + 1, int(stop))
+            yield X[start:stop]
+            start = stop
+        if X.shape[0] == 0:
+            yield X
+    elif hasattr(X, "shape"):
+        if X.ndim != 2:
+            raise ValueError(f"X must be two-dimensional, got {X.ndim} dimensions")
+        yield from parts(X, n_bytes // max(1, X.shape[1] * 8)) if len(X) else [X]
+    else:
+        for block in X:
+            yield from blocks(block if sp.issparse(block) else np.asarray(block), n_bytes)

@@ -1,0 +1,243 @@
+"""Matrices that are dear to read: larger than memory, or computed on demand."""
+
+import ctypes
+import json
+import mmap
+import os
+import sys
+import zlib
+from pathlib import Path
+
+import numpy as np
+
+from sublinear import _dual_store_build as building
+from sublinear._core.matrix import Matrix
+from sublinear._validation import check_flag, check_number
+
+__all__ = ["DualStore"]
+
+
+class DualStore:
+    """A matrix on disk in row order and in column order, read by memory maps.
+
+    The sublinear methods read a few rows and a few columns of a matrix. From a store they touch
+    just the pages that hold them, so that a matrix larger than memory, or on a slow disk, costs
+    what is read of it.
+
+    Opening a store checks its header, the lengths of its files and the tables of where lines
+    begin; values and indices are checked as well where the times of the files say that they were
+    written after the store was built (a copy has to be read once, then), or on request.
+
+    Parameters
+    ----------
+    path : str or path-like
+        A folder that `DualStore.build` has written.
+    verify : bool, default=None
+        Whether to read everything and compare it with its checksums; by default only the files
+        whose time of modification is not that of the build.
+
+    Attributes
+    ----------
+    shape : tuple of int
+    dtype : numpy.dtype
+        float32 or float64.
+    n_stored : int
+        Stored entries.
+    is_sparse : bool
+    nbytes : int
+        Bytes on disk.
+
+    Raises
+    ------
+    FileNotFoundError
+        If there is no store at path.
+    ValueError
+        If the store is cut short, changed or of another format.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> from sublinear.data import DualStore
+    >>> with TemporaryDirectory() as folder:
+    ...     store = DualStore.build(Path(folder, "A"), np.eye(3, dtype=np.float32))
+    ...     store.shape, store.n_stored
+    ((3, 3), 9)
+    """
+
+    def __init__(self, path, *, verify=None):
+        if verify is not None:
+            check_flag("verify", verify, "True, False or None")
+        self.path = Path(path)
+        self._header = self._read_header()
+        self.shape = tuple(self._header["shape"])
+        self.is_sparse = self._header["sparse"]
+        self.dtype = np.dtype(self._header["dtype"])
+        self.nbytes = sum(file["bytes"] for file in self._header["files"].values())
+        self._check_sizes()
+        for name, file in self._header["files"].items():
+            modified = os.stat(self.path / name).st_mtime_ns != file["modified_ns"]
+            if verify or name.endswith("offsets") or (verify is None and modified):
+                self._verify(name)
+        self._rows = self._map("rows", self.shape)
+        self._columns = self._map("columns", self.shape[::-1])
+        self.n_stored = len(self._rows[0]) if self.is_sparse else self._rows[0].size
+
+    @classmethod
+    def build(cls, path, X, *, dtype=None, memory=2**28, overwrite=False):
+        """Write a store and open it.
+
+        It is written beside its place and renamed, so that a build that fails leaves nothing.
+
+        Parameters
+        ----------
+        path : str or path-like
+            Where the folder of the store shall be.
+        X : ndarray, sparse matrix or array, or iterable of blocks of rows
+            Blocks are two-dimensional arrays or sparse matrices, all with the same columns; they
+            are read once, one at a time. Finite numbers.
+        dtype : {float32, float64}, default=None
+            The type of the values; by default float32 if X (or its first block) is, else float64.
+        memory : int, default=2**28
+            About how many bytes to use, apart from one block as it comes and from 16 bytes for
+            each row and column.
+        overwrite : bool, default=False
+            Whether to replace a store that is there already.
+
+        Returns
+        -------
+        DualStore
+
+        Raises
+        ------
+        FileExistsError
+            If there is something at path that may not be replaced.
+        ValueError
+            If blocks do not fit together, or hold NaN or infinity.
+        """
+        check_number("memory", memory, low=2**12, integer=True)
+        check_flag("overwrite", overwrite)
+        if dtype is not None and np.dtype(dtype) not in (np.float32, np.float64):
+            raise ValueError(f"dtype must be float32 or float64, got {dtype!r}")
+        building.build(path, X, dtype=dtype, memory=int(memory), overwrite=overwrite)
+        return cls(path, verify=False)
+
+    def matrix(self, constant=0.0):
+        """Return the rows as solvers read them; its `transposed()` are the columns.
+
+        Parameters
+        ----------
+        constant : float, default=0.0
+            The value of one more column that is not stored; 0 for none.
+        """
+        columns = self._as_matrix(self._columns, self.shape[0])
+        return self._as_matrix(self._rows, self.shape[1], constant, columns)
+
+    def _as_matrix(self, arrays, length, constant=0.0, transposed=None):
+        if self.is_sparse:
+            return Matrix.of_canonical(*arrays, length, constant=constant, transposed=transposed)
+        return Matrix(arrays[0], constant, transposed=transposed)
+
+    def verify(self):
+        """Read the whole store and compare it with its checksums.
+
+        Raises
+        ------
+        ValueError
+            If a part of it differs.
+        """
+        for name in self._header["files"]:
+            self._verify(name)
+
+    def resident_bytes(self):
+        """Return how many bytes of the store the operating system holds in memory now.
+
+        After a fit from a cold cache that is what it made the system read. None where the system
+        does not tell (it does on Linux and macOS).
+        """
+        maps = [a for a in (*self._rows, *self._columns) if isinstance(a, np.memmap)]
+        counts = [_resident(array) for array in maps]
+        return None if None in counts else sum(counts)
+
+    def __repr__(self):
+        kind = "sparse" if self.is_sparse else "dense"
+        return f"DualStore({str(self.path)!r}, shape={self.shape}, {kind}, dtype={self.dtype})"
+
+    def __reduce__(self):
+        return DualStore, (self.path,)
+
+    def _read_header(self):
+        path = self.path / building.HEADER
+        if not path.is_file():
+            raise FileNotFoundError(f"{self.path}: no store, there is no {building.HEADER} in it")
+        try:
+            header = json.loads(path.read_text(encoding="utf-8"))
+            intact = header["checksum"] == building.header_checksum(header)
+        except (ValueError, KeyError, TypeError):
+            intact = False
+        if not intact:
+            raise self._damaged(f"{building.HEADER} does not match its checksum")
+        if header["format"] != building.FORMAT:
+            raise ValueError(
+                f"{self.path}: a store of format {header['format']}, this version reads format "
+                f"{building.FORMAT}"
+            )
+        if header["byteorder"] != sys.byteorder:
+            raise ValueError(f"{self.path}: a store of a machine with the other byte order")
+        return header
+
+    def _check_sizes(self):
+        for name, file in self._header["files"].items():
+            path = self.path / name
+            size = path.stat().st_size if path.is_file() else None
+            if size != file["bytes"]:
+                has = "is missing" if size is None else f"has {size} bytes"
+                raise self._damaged(f"{name} {has}, {file['bytes']} were written")
+
+    def _verify(self, name):
+        chunk = self._header["chunk"]
+        with open(self.path / name, "rb") as stream:
+            for k, checksum in enumerate(self._header["files"][name]["checksums"]):
+                if zlib.crc32(stream.read(chunk)) != checksum:
+                    raise self._damaged(
+                        f"bytes {k * chunk} to {(k + 1) * chunk} of {name} do not match their "
+                        "checksum"
+                    )
+
+    def _damaged(self, how):
+        return ValueError(f"{self.path}: the store was changed or damaged: {how}; build it again")
+
+    def _map(self, side, shape):
+        """The arrays of one order: values, and for sparse data indices and offsets."""
+        values = self.path / f"{side}.values"
+        if not self.is_sparse:
+            return (_advised(building.mapped(values, self._header["dtype"], shape)),)
+        index = self._header["index_dtype"]
+        return (
+            _advised(building.mapped(values, self._header["dtype"])),
+            _advised(building.mapped(self.path / f"{side}.indices", index)),
+            np.fromfile(self.path / f"{side}.offsets", index),
+        )
+
+
+def _advised(array):
+    """Tell the system that pages will be read in random order: it would read ahead otherwise."""
+    if isinstance(array, np.memmap) and hasattr(mmap, "MADV_RANDOM"):
+        array._mmap.madvise(mmap.MADV_RANDOM)
+    return array
+
+
+def _resident(array):
+    """Bytes of a memory map that are in memory, by mincore; None if the system has none."""
+    if sys.platform not in ("linux", "darwin"):
+        return None
+    library = ctypes.CDLL(None, use_errno=True)
+    page = mmap.PAGESIZE
+    start = array.ctypes.data // page * page
+    length = array.ctypes.data + array.nbytes - start
+    n_pages = -(-length // page)
+    states = (ctypes.c_ubyte * n_pages)()
+    if library.mincore(ctypes.c_void_p(start), ctypes.c_size_t(length), states) != 0:
+        return None
+    return int((np.frombuffer(states, np.uint8) & 1).sum()) * page

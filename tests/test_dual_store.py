@@ -1,0 +1,273 @@
+"""DualStore: the same rows and columns as in memory, bounded memory, damage noticed."""
+
+import json
+import os
+import pickle
+import shutil
+import sys
+import tracemalloc
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from sublinear import _dual_store_build as building
+from sublinear._core.matrix import Matrix
+from sublinear.data import DualStore
+
+
+def make(n=60, d=37, density=0.3, seed=0, dtype=np.float64):
+    random = np.random.default_rng(seed)
+    X = random.normal(size=(n, d)) * (random.random((n, d)) < density)
+    X[n // 2] = 0  # an empty row, an empty column
+    X[:, d // 3] = 0
+    return X.astype(dtype)
+
+
+def assert_lines(store, X):
+    """Rows and columns of the store are those of X, to the bit."""
+    matrix = store.matrix()
+    random = np.random.default_rng(1)
+    for lines, dense in ((matrix, X), (matrix.transposed(), X.T)):
+        expected = Matrix(sparse.csr_array(dense) if store.is_sparse else dense.copy())
+        w = random.normal(size=dense.shape[1])
+        order = random.permutation(dense.shape[0])
+        assert (lines.n_rows, lines.n_columns) == dense.shape
+        assert lines.n_stored == expected.n_stored
+        assert lines.dtype == X.dtype
+        np.testing.assert_array_equal(lines.row_dots(w, order), expected.row_dots(w, order))
+        np.testing.assert_array_equal(lines.squared_norms(), expected.squared_norms())
+
+
+@pytest.fixture(params=["dense", "sparse"])
+def stored(request, tmp_path):
+    """A store and the matrix in it."""
+    X = make()
+    kind = X if request.param == "dense" else sparse.csr_array(X)
+    return DualStore.build(tmp_path / "store", kind), X
+
+
+class TestBuild:
+    @pytest.mark.parametrize("dtype", [np.float32, np.float64])
+    @pytest.mark.parametrize("memory", [2**12, 2**28])
+    @pytest.mark.parametrize("kind", [np.asarray, sparse.csr_array, sparse.csc_array])
+    def test_lines_are_those_of_the_matrix(self, tmp_path, dtype, memory, kind):
+        X = make(300, 50, dtype=dtype)
+        store = DualStore.build(tmp_path / "store", kind(X), memory=memory)
+        assert store.shape == X.shape
+        assert store.dtype == dtype
+        assert store.n_stored == (X.size if kind is np.asarray else np.count_nonzero(X))
+        assert store.is_sparse == (kind is not np.asarray)
+        assert store.nbytes == sum(path.stat().st_size for path in store.path.glob("*s.*"))
+        assert_lines(store, X)
+
+    @pytest.mark.parametrize("kind", [np.asarray, sparse.csr_array, sparse.coo_array])
+    def test_from_a_stream(self, tmp_path, kind):
+        X = make(100, 20)
+        stream = (kind(X[k : k + 7]) for k in range(0, 100, 7))
+        assert_lines(DualStore.build(tmp_path / "store", stream, memory=2**12), X)
+
+    def test_integers_and_unsorted_columns(self, tmp_path):
+        X = np.arange(12).reshape(4, 3)
+        assert_lines(DualStore.build(tmp_path / "a", X), X.astype(float))
+        entries = ([1.0, 2.0, 3.0], [2, 0, 2], [0, 3])
+        store = DualStore.build(tmp_path / "b", sparse.csr_array(entries, shape=(1, 3)))
+        assert_lines(store, np.array([[2.0, 0.0, 4.0]]))
+
+    def test_dtype_is_converted(self, tmp_path):
+        X = make()
+        store = DualStore.build(tmp_path / "store", X, dtype=np.float32)
+        assert_lines(store, X.astype(np.float32))
+
+    @pytest.mark.parametrize("shape", [(1, 1), (1, 5), (5, 1)])
+    def test_single_lines(self, tmp_path, shape):
+        X = np.arange(1.0, 1 + np.prod(shape)).reshape(shape)
+        assert_lines(DualStore.build(tmp_path / "a", X), X)
+        assert_lines(DualStore.build(tmp_path / "b", sparse.csr_array(X)), X)
+
+    def test_nothing_stored(self, tmp_path):
+        store = DualStore.build(tmp_path / "store", sparse.csr_array((4, 3)))
+        assert store.n_stored == 0
+        assert_lines(store, np.zeros((4, 3)))
+
+    def test_more_entries_than_int32_can_number(self, tmp_path, monkeypatch):
+        monkeypatch.setattr(building, "INT32_ENTRIES", 100)
+        X = make(80, 30)
+        store = DualStore.build(tmp_path / "store", sparse.csr_array(X), memory=2**12)
+        assert store.matrix().arrays[1].dtype == np.int64
+        assert_lines(store, X)
+
+    def test_columns_are_not_made_again(self, stored):
+        matrix = stored[0].matrix(constant=1.0)
+        assert matrix.constant == 1.0
+        columns = matrix.transposed()
+        assert columns is matrix.transposed()
+        assert isinstance(columns.arrays[0].base, np.memmap) or isinstance(
+            columns.arrays[0], np.memmap
+        )
+
+    @pytest.mark.parametrize("kind", [np.asarray, sparse.csr_array])
+    @pytest.mark.parametrize("bad", [np.nan, np.inf])
+    def test_what_is_not_finite_is_refused(self, tmp_path, kind, bad):
+        X = make()
+        X[3, 4] = bad
+        with pytest.raises(ValueError, match="rows 0 to 59 hold NaN or infinity"):
+            DualStore.build(tmp_path / "store", kind(X))
+        assert not list(tmp_path.iterdir())
+
+    @pytest.mark.parametrize(
+        "blocks, words",
+        [
+            ([np.ones((2, 3)), np.ones((2, 4))], "rows 2 and after have 4 columns"),
+            ([np.ones((2, 3)), sparse.csr_array((2, 3))], "all sparse or all dense"),
+            ([np.ones(3)], "two-dimensional"),
+            ([], "rows and columns"),
+            (np.empty((0, 3)), "rows and columns"),
+            (np.empty((3, 0)), "rows and columns"),
+            (sparse.csr_array((0, 3)), "rows and columns"),
+            (np.ones(3), "two-dimensional"),
+        ],
+    )
+    def test_blocks_that_do_not_fit(self, tmp_path, blocks, words):
+        with pytest.raises(ValueError, match=words):
+            DualStore.build(tmp_path / "store", blocks)
+        assert not list(tmp_path.iterdir())
+
+    def test_a_stream_that_fails_leaves_nothing(self, tmp_path):
+        def stream():
+            yield np.ones((2, 3))
+            raise KeyboardInterrupt
+
+        with pytest.raises(KeyboardInterrupt):
+            DualStore.build(tmp_path / "store", stream())
+        assert not list(tmp_path.iterdir())
+
+    def test_what_is_there_is_kept_or_replaced(self, tmp_path):
+        path = tmp_path / "store"
+        DualStore.build(path, np.eye(3))
+        with pytest.raises(FileExistsError, match="overwrite=True"):
+            DualStore.build(path, np.eye(4))
+        with pytest.raises(ValueError, match="NaN"):
+            DualStore.build(path, np.full((4, 4), np.nan), overwrite=True)
+        assert DualStore(path).shape == (3, 3)
+        assert DualStore.build(path, np.eye(4), overwrite=True).shape == (4, 4)
+        assert [entry.name for entry in tmp_path.iterdir()] == ["store"]
+        (tmp_path / "other").mkdir()
+        with pytest.raises(FileExistsError, match="is no store"):
+            DualStore.build(tmp_path / "other", np.eye(3), overwrite=True)
+        with pytest.raises(FileNotFoundError, match="there is no folder"):
+            DualStore.build(tmp_path / "missing" / "store", np.eye(3))
+
+    @pytest.mark.parametrize("options", [{"memory": 10}, {"dtype": np.int32}, {"overwrite": "yes"}])
+    def test_unusable_parameters(self, tmp_path, options):
+        with pytest.raises(ValueError, match=next(iter(options))):
+            DualStore.build(tmp_path / "store", np.eye(3), **options)
+
+    @pytest.mark.parametrize("kind", [np.asarray, sparse.csr_array])
+    def test_memory_is_bounded(self, tmp_path, kind):
+        """A stream of 6 MB to 12 MB becomes a store of twice that with 1 MiB to work with."""
+        X = make(64, 1000, density=0.5)
+
+        def build(name, n_blocks):
+            stream = (kind(X) for _ in range(n_blocks))
+            return DualStore.build(tmp_path / name, stream, memory=2**20)
+
+        build("first", 1)  # what is loaded late
+        tracemalloc.start()
+        store = build("second", 24)
+        _, peak = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+        assert store.nbytes > 16e6
+        assert peak < 4e6
+
+
+class TestOpen:
+    def test_again(self, stored):
+        store, X = stored
+        assert_lines(DualStore(store.path), X)
+        assert_lines(DualStore(str(store.path), verify=True), X)
+        assert_lines(pickle.loads(pickle.dumps(store)), X)
+        assert str(store.shape) in repr(store)
+        store.verify()
+
+    def test_arrays_are_read_only(self, stored):
+        for array in stored[0].matrix().arrays[:1]:
+            with pytest.raises(ValueError, match="read-only"):
+                array[0] = 1
+
+    def test_no_store(self, tmp_path):
+        with pytest.raises(FileNotFoundError, match="no store"):
+            DualStore(tmp_path)
+
+    @pytest.mark.parametrize("name", ["rows.values", "columns.values"])
+    def test_cut_short(self, stored, name):
+        path = stored[0].path / name
+        os.truncate(path, path.stat().st_size - 8)
+        with pytest.raises(
+            ValueError, match=rf"store was changed or damaged: {name} has \d+ bytes"
+        ):
+            DualStore(stored[0].path)
+        path.unlink()
+        with pytest.raises(ValueError, match=rf"{name} is missing"):
+            DualStore(stored[0].path)
+
+    @pytest.mark.parametrize("name", ["rows.values", "columns.values", "header.json"])
+    def test_changed(self, stored, name):
+        path = stored[0].path / name
+        content = bytearray(path.read_bytes())
+        content[len(content) // 2] ^= 1
+        path.write_bytes(content)
+        with pytest.raises(ValueError, match=rf"damaged.*{name}.*checksum; build it again"):
+            DualStore(stored[0].path)
+
+    def test_changed_under_the_old_time(self, stored):
+        """Values are read at opening only on request, then; offsets always."""
+        store, _ = stored
+
+        def change(name):
+            path = store.path / name
+            status = path.stat()
+            with open(path, "r+b") as file:
+                file.write(b"\x01")
+            os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
+
+        change("rows.values")
+        DualStore(store.path)
+        with pytest.raises(ValueError, match="bytes 0 to"):
+            DualStore(store.path, verify=True)
+        with pytest.raises(ValueError, match="bytes 0 to"):
+            store.verify()
+        if store.is_sparse:
+            change("columns.offsets")
+            with pytest.raises(ValueError, match=r"columns\.offsets"):
+                DualStore(store.path)
+
+    def test_a_copy_is_verified(self, stored, tmp_path):
+        store, X = stored
+        copy = shutil.copytree(store.path, tmp_path / "copy", copy_function=shutil.copyfile)
+        assert_lines(DualStore(copy), X)
+
+    @pytest.mark.parametrize(
+        "change, words",
+        [
+            ({"format": 99}, "format 99"),
+            ({"byteorder": "other"}, "byte order"),
+        ],
+    )
+    def test_header_of_elsewhere(self, stored, change, words):
+        path = stored[0].path / "header.json"
+        header = json.loads(path.read_text()) | change
+        header["checksum"] = building.header_checksum(header)
+        path.write_text(json.dumps(header))
+        with pytest.raises(ValueError, match=words):
+            DualStore(stored[0].path)
+
+    def test_verify_is_a_flag(self, stored):
+        with pytest.raises(ValueError, match="verify"):
+            DualStore(stored[0].path, verify="all")
+
+    @pytest.mark.skipif(sys.platform not in ("linux", "darwin"), reason="the system does not tell")
+    def test_resident_bytes(self, stored):
+        store, _ = stored
+        store.verify()
+        assert 0 < store.resident_bytes() <= store.nbytes + 8 * 4096
