@@ -1,14 +1,17 @@
 """Generated problems whose optimum is known, with the primal and dual solutions that prove it."""
 
+import itertools
 import math
 from typing import NamedTuple
 
 import numpy as np
 from scipy import sparse
+from scipy.linalg import helmert
 
 from sublinear._validation import check_number, generator
 
 FARTHEST = 0.9  # how much of a row's length its margin may take up
+LARGEST_SIMPLEX = 64  # corners: as many points it takes to know an optimum
 
 
 class PlantedMargin(NamedTuple):
@@ -72,10 +75,11 @@ def make_planted_margin(
 
     With a planted unit vector w, every row lies on a set S of columns and is
     m w_S / |w_S|^2 + z with z orthogonal to w_S, so that its margin under w is m. The columns are
-    cut into sets, again and again; in some of these rounds m is the planted margin and rows come
-    in pairs with opposite z, so that a mean of them is margin * w: no other vector of length 1
-    has a larger least margin. The remaining rows have larger m (margin times one plus an
-    exponential variable, at most 0.9 |w_S|).
+    cut into sets, again and again. In some of these rounds m is the planted margin and the z of a
+    set's rows are the corners of a regular simplex (of 64 corners where rows and columns allow),
+    so that a mean of these rows is margin * w: no other vector of length 1 has a larger least
+    margin, and fewer rows do not show that. The remaining rows have larger m (margin times one
+    plus an exponential variable, at most 0.9 |w_S|).
 
     Parameters
     ----------
@@ -86,8 +90,7 @@ def make_planted_margin(
     row_entries : int, default=None
         Least number of stored entries of a row, at least 2; None for dense rows.
     support : float, default=0.1
-        Share of the rows whose margin is the least one; there is one round of them at least,
-        2 * n_features / row_entries rows.
+        Share of the rows whose margin is the least one; there is one round of them at least.
     lean : float, default=0.0
         How far the other rows lean to one common direction that is orthogonal to w and says
         nothing: the length of that part against the random part of z. The larger, the farther is
@@ -132,29 +135,48 @@ def make_planted_margin(
     coef = rng.choice([-1.0, 1.0], n_features) / math.sqrt(n_features)
     aside = lean * rng.standard_normal(n_features)
     bounds = np.linspace(0, n_features, n_sets + 1).astype(int)
-    n_rounds = -(-n_samples // (2 * n_sets))
-    n_support = max(1, min(round(support * n_rounds), n_samples // (2 * n_sets)))
+    n_corners = min(LARGEST_SIMPLEX, width, n_samples // n_sets)
+    size = n_corners * n_sets  # rows of a round of supports
+    n_support = size * max(1, min(round(support * n_samples / size), n_samples // size))
     place = rng.permutation(n_samples)
     y = rng.choice([-1, 1], n_samples)
     dual = np.zeros(n_samples)
     keep = _DenseRows if row_entries is None else _SparseRows
     kept = keep(n_samples, n_features, dtype)
-    for turn in range(n_rounds):
-        columns = np.arange(n_features) if n_sets == 1 else rng.permutation(n_features)
-        noise = rng.standard_normal(n_features)
-        for half in range(2):
-            first = (2 * turn + half) * n_sets
-            rows = place[first : first + n_sets]
-            if turn < n_support:
-                margins = np.full(n_sets, margin)
-                across = -noise if half else noise
-                dual[rows] = np.diff(bounds) / (2 * n_support * n_features)
-            else:
-                margins = np.minimum(margin * (1 + rng.exponential(size=n_sets)), largest)
-                across = rng.standard_normal(n_features) + aside[columns]
-            values = _unit_rows(margins, coef[columns], across, bounds)
-            kept.put(rows, y[rows], columns, values, bounds)
+    for first in range(0, n_samples, n_sets):
+        rows = place[first : first + n_sets]
+        if first >= n_support or first % size == 0:
+            columns = np.arange(n_features) if n_sets == 1 else rng.permutation(n_features)
+        if first >= n_support:
+            margins = np.minimum(margin * (1 + rng.exponential(size=n_sets)), largest)
+            across = rng.standard_normal(n_features) + aside[columns]
+        else:
+            margins = np.full(n_sets, margin)
+            if first % size == 0:
+                corners = _corners_across(rng, n_corners, coef[columns], bounds)
+            across = corners[first % size // n_sets]
+            dual[rows] = np.diff(bounds) * n_sets / (n_support * n_features)
+        values = _unit_rows(margins, coef[columns], across, bounds)
+        kept.put(rows, y[rows], columns, values, bounds)
     return PlantedMargin(kept.matrix(), y, coef, dual, margin)
+
+
+def _simplex(frame):
+    """Return the corners, of length 1, of a regular simplex in the space of the frame's rows."""
+    n_corners = len(frame) + 1
+    orthonormal = np.linalg.qr(frame.T)[0].T
+    return helmert(n_corners).T @ orthonormal / math.sqrt(1 - 1 / n_corners)
+
+
+def _corners_across(rng, n_corners, coef, bounds):
+    """Return a simplex for each set of columns, side by side, orthogonal to coef there."""
+    corners = np.empty((n_corners, len(coef)))
+    for start, stop in itertools.pairwise(bounds):
+        along = coef[start:stop] / np.linalg.norm(coef[start:stop])
+        frame = rng.standard_normal((n_corners - 1, stop - start))
+        frame -= np.outer(frame @ along, along)
+        corners[:, start:stop] = _simplex(frame)
+    return corners
 
 
 def _unit_rows(margins, coef, across, bounds):
@@ -214,8 +236,9 @@ def make_enclosing_ball(
 ):
     """Generate points whose smallest enclosing ball is known.
 
-    Pairs of points lie opposite each other on the sphere, so that their mean is the centre; the
-    others lie inside. All have length 1 at most.
+    Some points are the corners of regular simplices on the sphere (of 64 corners where the numbers
+    allow), so that their mean is the centre and fewer of them have a smaller ball; the others lie
+    inside. All have length 1 at most.
 
     Parameters
     ----------
@@ -229,7 +252,7 @@ def make_enclosing_ball(
     noise : float, default=0.3
         With rank: standard deviation of the noise against that of the combinations.
     support : float, default=0.1
-        Share of the points that lie on the sphere; at least two do.
+        Share of the points that lie on the sphere; one simplex at least.
     lean : float, default=0.0
         How far the other points lean to one common direction: the larger, the farther is the mean
         of all points from the centre.
@@ -262,24 +285,27 @@ def make_enclosing_ball(
     vectors = None if rank is None else rng.standard_normal((rank, n_features)) / math.sqrt(rank)
     aside = lean * rng.standard_normal(n_features)
 
-    def direction(shift=0.0):
-        found = rng.standard_normal(n_features)
+    def directions(count):
+        found = rng.standard_normal((count, n_features))
         if vectors is not None:
-            found = rng.standard_normal(rank) @ vectors + noise * found
-        found += shift
-        return found / np.linalg.norm(found)
+            found = rng.standard_normal((count, rank)) @ vectors + noise * found
+        return found
 
-    center = (1 - radius) * direction()
-    n_pairs = max(1, min(round(support * n_samples / 2), n_samples // 2))
+    center = rng.standard_normal(n_features)
+    center *= (1 - radius) / np.linalg.norm(center)
+    n_corners = min(LARGEST_SIMPLEX, n_samples, n_features + 1)
+    n_simplices = min(max(1, round(support * n_samples / n_corners)), n_samples // n_corners)
+    n_support = n_simplices * n_corners
     place = rng.permutation(n_samples)
     X = np.empty((n_samples, n_features), dtype)
-    for one, other in place[: 2 * n_pairs].reshape(-1, 2):
-        outward = radius * direction()
-        X[one], X[other] = center + outward, center - outward
-    for k in place[2 * n_pairs :]:
-        X[k] = center + rng.uniform(0.3, 1) * radius * direction(aside)
+    for corners in place[:n_support].reshape(n_simplices, n_corners):
+        X[corners] = center + radius * _simplex(directions(n_corners - 1))
+    for inside in np.array_split(place[n_support:], max(1, n_samples // 256)):
+        outward = directions(len(inside)) + aside
+        lengths = rng.uniform(0.3, 1, len(inside)) * radius / np.linalg.norm(outward, axis=1)
+        X[inside] = center + lengths[:, None] * outward
     dual = np.zeros(n_samples)
-    dual[place[: 2 * n_pairs]] = 1 / (2 * n_pairs)
+    dual[place[:n_support]] = 1 / n_support
     return EnclosingBall(X, center, radius, dual)
 
 

@@ -34,6 +34,9 @@ class TestPlantedMargin:
         assert data.dual.sum() == pytest.approx(1)
         assert data.dual.min() >= 0
         np.testing.assert_allclose(np.linalg.norm(A, axis=1), 1)
+        # no part of one simplex proves the optimum
+        rows = np.flatnonzero(data.dual)[: 2 if "row_entries" not in options else 1]
+        assert np.linalg.norm(A[rows].mean(axis=0)) > 2 * data.margin
         assert np.linalg.norm(data.coef) == pytest.approx(1)
 
     def test_sparse_rows(self):
