@@ -33,11 +33,14 @@ from sublinear._model_file import load_model, save_model
 from sublinear._result import Result, TraceRow
 from sublinear._show_versions import show_versions
 from sublinear._version import __version__
+from sublinear.kernel import KernelSDCAClassifier, KernelSDCARegressor
 from sublinear.linear import PegasosClassifier, SDCAClassifier, SDCARegressor
 from sublinear.paths import Path, sdca_path
 from sublinear.theory import batch_speedup, spectral_norm_squared
 
 __all__ = [
+    "KernelSDCAClassifier",
+    "KernelSDCARegressor",
     "Path",
     "PegasosClassifier",
     "Result",

@@ -9,7 +9,8 @@ A solver is an object that holds its state and has
     objective           has `accesses`, the feature values that certificates read, and, where
                         keeps_best, at_zeros(): zero weights, their primal value, a dual value
     estimated_gap       a relative gap that nothing proves, inf if there is none
-    certificate_growth  by what factor `work` may grow between two certificates at the most
+    certificate_growth  by what factor `work` may grow between two certificates at the most; 1:
+                        a certificate at the end of every round
     certify(rounded)    the model it would return now, an array it will not change again, its
                         primal value and a dual value; rounded(w) is w in the type in which it
                         will be stored
@@ -143,10 +144,10 @@ class _Run:
         solver, limits = self.solver, self.limits
         size = LEAST_WORK
         while self.status is None:
-            before, began = solver.accesses, time.perf_counter()
+            before, work, began = solver.accesses, solver.work, time.perf_counter()
             at_end = solver.advance(int(min(before + size, limits.max_accesses, 2**62)))
             seconds = time.perf_counter() - began
-            moved = at_end or solver.accesses > before
+            moved = at_end or solver.work > work
             if solver.diverged:
                 self.status = "diverged"
             elif not moved and before + size >= limits.max_accesses:
@@ -168,10 +169,11 @@ class _Run:
         estimate, work = self.solver.estimated_gap, self.solver.work
         if self.last_work == 0:  # the first epoch: a measure of the work
             self.last_work = work
-        if not self.limits.certify or work < self.least_work:
+        growth = self.solver.certificate_growth
+        if not self.limits.certify or (work < self.least_work and growth > 1):
             return False
         promising = estimate * self.correction <= self.limits.tol
-        return promising or work >= self.solver.certificate_growth * self.last_work
+        return promising or work >= growth * self.last_work
 
     def certify(self):
         """Add a row to the trace; set the status if the fit is done."""

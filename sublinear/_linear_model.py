@@ -1,4 +1,4 @@
-"""What linear models share: the fit of all problems, one-vs-rest, prediction, fitted attributes."""
+"""What estimators share: the fit of all problems, one-vs-rest; and what linear models share."""
 
 import math
 import sys
@@ -152,6 +152,21 @@ class Training:
     weights: np.ndarray | None
     solvers: dict | None = None
 
+    @property
+    def n_weights(self):
+        """Length of a model."""
+        return self.matrix.n_weights
+
+    @property
+    def constant(self):
+        """What the last entry of a model is multiplied by to give the intercept; 0 without one."""
+        return self.matrix.constant
+
+    @property
+    def dtype(self):
+        """The type in which a model is stored."""
+        return self.matrix.dtype
+
 
 def check_finite(outcomes, constant, dtype):
     """Raise ValueError if a model, its intercept or its certified objective is not finite."""
@@ -163,12 +178,19 @@ def check_finite(outcomes, constant, dtype):
         if not finite or (known and not np.isfinite(outcome.result.primal)):
             raise ValueError(
                 "the fit left the range of floating-point numbers: scale X, y, sample_weight or "
-                "intercept_scaling down, or raise alpha"
+                "intercept_scaling down, or penalise more"
             )
 
 
-class LinearModel(CallbackSupportMixin, BaseEstimator):
-    """What the estimators share: parameters, the run over all problems, fitted attributes."""
+class CertifiedModel(CallbackSupportMixin, BaseEstimator):
+    """What the estimators share: parameters, and the run over all problems.
+
+    A subclass has the registry `_losses`, `_solver(training, k, random, n_jobs)`, which returns the
+    solver of problem k, and `_store(outcomes, training, seconds)`, which sets fitted attributes.
+    """
+
+    _unit = "epochs"
+    _easier = "scale the features, or raise alpha"
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -177,7 +199,6 @@ class LinearModel(CallbackSupportMixin, BaseEstimator):
 
     def _check_parameters(self):
         check_choice("loss", self.loss, self._losses)
-        check_number("alpha", self.alpha, low=0, open_low=True)
         check_number("intercept_scaling", self.intercept_scaling, low=0, open_low=True)
         check_number("tol", self.tol, low=0)
         check_number("max_iter", self.max_iter, low=1, integer=True)
@@ -202,46 +223,33 @@ class LinearModel(CallbackSupportMixin, BaseEstimator):
         entry = self._losses[self.loss]
         return entry.loss(*(getattr(self, name) for name in entry.parameters))
 
-    def _penalizes_intercept(self):
-        return True
-
-    def _constant(self, X):
-        """The value of the constant column."""
-        return self.intercept_scaling if self.fit_intercept else 0.0
-
     def _limits(self):
         return Limits(self.tol, self.max_iter, self.max_accesses or np.inf)
-
-    def _training(self, X, y, targets, weights, sample_weight):
-        """Return the Training for checked data."""
-        metadata = None if sample_weight is None else {"sample_weight": sample_weight}
-        matrix = Matrix(X, constant=self._constant(X))
-        return Training(X, y, metadata, matrix, targets, weights)
 
     def _solve(self, training, limits):
         """Solve every problem; store the models; raise what interrupted them."""
         started = time.perf_counter()
-        n_problems, constant = len(training.targets), training.matrix.constant
+        n_problems, constant = len(training.targets), training.constant
         n_jobs = effective_n_jobs(self.n_jobs)
         observers = Observers(self, training, n_problems, constant, self._attributes_of_one)
         seeds = self._seeds(n_problems)
 
         def problem(k, stop):
             if stop.is_set():
-                return Outcome(np.zeros(training.matrix.n_weights), NOT_BEGUN)
+                return Outcome(np.zeros(training.n_weights), NOT_BEGUN)
             try:
                 solver = self._solver(training, k, RandomBits(seeds[k]), n_jobs)
             except KeyboardInterrupt as interrupt:
-                return Outcome(np.zeros(training.matrix.n_weights), NOT_BEGUN, interrupt)
+                return Outcome(np.zeros(training.n_weights), NOT_BEGUN, interrupt)
             shown = self.verbose and limits.certify  # not every block of a stream
-            progress = Progress(self._problem_name(k), limits) if shown else None
+            progress = Progress(self._problem_name(k), limits, self._unit) if shown else None
             model, result, error = drive(
                 solver,
                 limits,
                 observe=with_progress(observers.of_problem(k), progress),
                 tick=progress and progress.tick,
                 stop=stop,
-                dtype=training.matrix.dtype,
+                dtype=training.dtype,
             )
             if progress:
                 progress.close()
@@ -251,7 +259,7 @@ class LinearModel(CallbackSupportMixin, BaseEstimator):
 
         problems = [lambda stop, k=k: problem(k, stop) for k in range(n_problems)]
         outcomes, error = solve_all(problems, min(n_jobs, n_problems))
-        check_finite(outcomes, constant, training.matrix.dtype)
+        check_finite(outcomes, constant, training.dtype)
         self._store(outcomes, training, time.perf_counter() - started)
         observers.close()
         if error is not None:
@@ -259,87 +267,34 @@ class LinearModel(CallbackSupportMixin, BaseEstimator):
         self._warn_if_limited(limits)
         return self
 
-    def _solver(self, training, k, random, n_jobs):
-        """Return the solver of problem k, a new one unless one is there to go on from."""
-        if training.solvers is not None and k in training.solvers:
-            training.solvers[k].restart(self.alpha)
-            return training.solvers[k]
-        objective = Objective(
-            training.matrix,
-            training.targets[k](),
-            self._make_loss(),
-            self.alpha,
-            training.weights,
-            n_jobs if len(training.targets) == 1 else 1,
-            not self._penalizes_intercept(),
-        )
-        solver = self._make_solver(objective, random, k)
-        if training.solvers is not None:
-            training.solvers[k] = solver
-        return solver
-
     def _seeds(self, count):
         return seed_sequence(self.random_state).spawn(count)
 
     def _problem_name(self, k):
         return type(self).__name__
 
-    def _store(self, outcomes, training, seconds):
-        """Set the fitted attributes."""
-        matrix = training.matrix
-        models = [outcome.model for outcome in outcomes]
-        self.coef_, self.intercept_ = self._coefficients(models, matrix.constant, matrix.dtype)
-        results = [outcome.result for outcome in outcomes]
-        self.result_ = results[0] if len(results) == 1 else combine(results, seconds)
-        self.n_iter_ = self.result_.n_iter
-
-    def _coefficients(self, models, constant, dtype):
-        """Split models into coef (n_problems, n_features) and intercept (n_problems,)."""
-        stacked = models[0][np.newaxis] if len(models) == 1 else np.stack(models)
-        stacked = stacked.astype(dtype, copy=False)
-        if not self.fit_intercept:
-            return stacked, np.zeros(len(models), dtype=dtype)
-        intercept = np.array([model[-1] * constant for model in models])
-        return stacked[:, :-1], intercept.astype(dtype)
-
     def _attributes_of_one(self, class_index, model, constant):
         """Fitted attributes of a model on its way, None where one problem is not the whole."""
         return None
 
+    def _report(self, outcomes, seconds):
+        """Set what is known of the fit itself."""
+        results = [outcome.result for outcome in outcomes]
+        self.result_ = results[0] if len(results) == 1 else combine(results, seconds)
+        self.n_iter_ = self.result_.n_iter
+
     def _warn_if_limited(self, limits):
         result = self.result_
-        if result.status == "diverged":
-            warnings.warn(
-                f"{type(self).__name__} diverged: batches of {self.batch_size} with "
-                f'batch_rule="{self.batch_rule}" take steps that are too long. The best model seen '
-                f"was kept, with a relative duality gap of {result.relative_gap:.2e}. Use smaller "
-                'batches, batch_rule="safe", or a larger sigma_squared.',
-                ConvergenceWarning,
-                stacklevel=caller_level(),
-            )
         if limits.tol == 0 or result.status not in ("max_iter", "max_accesses"):
             return
         warnings.warn(
             f"{type(self).__name__} stopped at {result.status}={getattr(self, result.status)} "
             f"with a relative duality gap of {result.relative_gap:.2e}, above "
             f"tol={self.tol:g}. The objective is certified to be within {result.gap:.2e} of the "
-            f"optimum. Raise {result.status} or tol, scale the features, or raise alpha.",
+            f"optimum. Raise {result.status} or tol, {self._easier}.",
             ConvergenceWarning,
             stacklevel=caller_level(),
         )
-
-    def _scores(self, X):
-        """Return <x_i, coef> + intercept for every row and problem."""
-        check_is_fitted(self)
-        X = validate_data(
-            self,
-            X,
-            reset=False,
-            accept_sparse="csr",
-            accept_large_sparse=True,
-            dtype=[np.float64, np.float32],
-        )
-        return safe_sparse_dot(X, self.coef_.T, dense_output=True) + self.intercept_
 
 
 def caller_level():
@@ -364,7 +319,89 @@ def with_progress(observe, progress):
     return both
 
 
-class LinearClassifier(ClassifierMixin, LinearModel):
+class LinearModel(CertifiedModel):
+    """What linear models share: the penalty, their data, coefficients and intercept."""
+
+    def _check_parameters(self):
+        super()._check_parameters()
+        check_number("alpha", self.alpha, low=0, open_low=True)
+
+    def _penalizes_intercept(self):
+        return True
+
+    def _constant(self, X):
+        """The value of the constant column."""
+        return self.intercept_scaling if self.fit_intercept else 0.0
+
+    def _training(self, X, y, targets, weights, sample_weight):
+        """Return the Training for checked data."""
+        metadata = None if sample_weight is None else {"sample_weight": sample_weight}
+        matrix = Matrix(X, constant=self._constant(X))
+        return Training(X, y, metadata, matrix, targets, weights)
+
+    def _solver(self, training, k, random, n_jobs):
+        """Return the solver of problem k, a new one unless one is there to go on from."""
+        if training.solvers is not None and k in training.solvers:
+            training.solvers[k].restart(self.alpha)
+            return training.solvers[k]
+        objective = Objective(
+            training.matrix,
+            training.targets[k](),
+            self._make_loss(),
+            self.alpha,
+            training.weights,
+            n_jobs if len(training.targets) == 1 else 1,
+            not self._penalizes_intercept(),
+        )
+        solver = self._make_solver(objective, random, k)
+        if training.solvers is not None:
+            training.solvers[k] = solver
+        return solver
+
+    def _store(self, outcomes, training, seconds):
+        """Set the fitted attributes."""
+        matrix = training.matrix
+        models = [outcome.model for outcome in outcomes]
+        self.coef_, self.intercept_ = self._coefficients(models, matrix.constant, matrix.dtype)
+        self._report(outcomes, seconds)
+
+    def _coefficients(self, models, constant, dtype):
+        """Split models into coef (n_problems, n_features) and intercept (n_problems,)."""
+        stacked = models[0][np.newaxis] if len(models) == 1 else np.stack(models)
+        stacked = stacked.astype(dtype, copy=False)
+        if not self.fit_intercept:
+            return stacked, np.zeros(len(models), dtype=dtype)
+        intercept = np.array([model[-1] * constant for model in models])
+        return stacked[:, :-1], intercept.astype(dtype)
+
+    def _warn_if_limited(self, limits):
+        result = self.result_
+        if result.status == "diverged":
+            warnings.warn(
+                f"{type(self).__name__} diverged: batches of {self.batch_size} with "
+                f'batch_rule="{self.batch_rule}" take steps that are too long. The best model seen '
+                f"was kept, with a relative duality gap of {result.relative_gap:.2e}. Use smaller "
+                'batches, batch_rule="safe", or a larger sigma_squared.',
+                ConvergenceWarning,
+                stacklevel=caller_level(),
+            )
+        super()._warn_if_limited(limits)
+
+    def _scores(self, X):
+        """Return <x_i, coef> + intercept for every row and problem."""
+        check_is_fitted(self)
+        X = validate_data(
+            self,
+            X,
+            reset=False,
+            accept_sparse="csr",
+            accept_large_sparse=True,
+            dtype=[np.float64, np.float32],
+        )
+        return safe_sparse_dot(X, self.coef_.T, dense_output=True) + self.intercept_
+
+
+class OneVsRestMixin(ClassifierMixin):
     """One-vs-rest over binary problems with targets +1 and -1."""
 
     _losses = MARGIN_LOSSES
@@ -382,14 +419,8 @@ class LinearClassifier(ClassifierMixin, LinearModel):
         name = super()._problem_name(k)
         return name if len(self.classes_) == 2 else f"{name}, class {self.classes_[k]}"
 
-    def _attributes_of_one(self, class_index, model, constant):
-        if len(self.classes_) > 2:
-            return None
-        coef, intercept = self._coefficients([model], constant, model.dtype)
-        return {"coef_": coef, "intercept_": intercept, "classes_": self.classes_}
-
     def decision_function(self, X):
-        """Return <x_i, coef> + intercept.
+        """Return the score of every example.
 
         Parameters
         ----------
@@ -417,6 +448,16 @@ class LinearClassifier(ClassifierMixin, LinearModel):
         scores = self.decision_function(X)
         chosen = (scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)
         return self.classes_[chosen]
+
+
+class LinearClassifier(OneVsRestMixin, LinearModel):
+    """One-vs-rest over linear models."""
+
+    def _attributes_of_one(self, class_index, model, constant):
+        if len(self.classes_) > 2:
+            return None
+        coef, intercept = self._coefficients([model], constant, model.dtype)
+        return {"coef_": coef, "intercept_": intercept, "classes_": self.classes_}
 
     @available_if(lambda self: self.loss == "logistic")
     def predict_proba(self, X):

@@ -219,6 +219,34 @@ cdef inline void strided_add(
         w[k] += factor * values[k * stride]
 
 
+cdef inline void scatter_values(
+    const real_t* values, const index_t* indices, Py_ssize_t size, float* out, Py_ssize_t stride
+) noexcept nogil:
+    cdef Py_ssize_t k
+    for k in range(size):
+        out[indices[k] * stride] = <float> values[k]
+
+
+cdef inline void scatter_strided(
+    const real_t* values, Py_ssize_t value_stride, Py_ssize_t size, float* out, Py_ssize_t stride
+) noexcept nogil:
+    cdef Py_ssize_t k
+    for k in range(size):
+        out[k * stride] = <float> values[k * value_stride]
+
+
+cdef inline Py_ssize_t gather_nonzeros(
+    const real_t* values, Py_ssize_t stride, const index_t* indices, Py_ssize_t size,
+    float* kept, int32_t* columns
+) noexcept nogil:
+    cdef Py_ssize_t k, n_kept = 0
+    for k in range(size):
+        kept[n_kept] = <float> values[k * stride]
+        columns[n_kept] = <int32_t> k if indices == NULL else <int32_t> indices[k]
+        n_kept += kept[n_kept] != 0
+    return n_kept
+
+
 cdef inline double sum_of_squares(
     const real_t* values, Py_ssize_t stride, Py_ssize_t size
 ) noexcept nogil:
@@ -296,6 +324,47 @@ cdef inline void zero_entries(const Line* x, double* w) noexcept nogil:
             w[(<const int64_t*> x.indices)[k]] = 0
     if x.constant != 0:
         w[x.length] = 0
+
+
+cdef inline void scatter(const Line* x, float* out, Py_ssize_t stride) noexcept nogil:
+    """out[j * stride] = entry j of x, rounded to float32, wherever x has an entry"""
+    if x.storage == SPARSE_FLOAT64_INT32:
+        scatter_values(
+            <const double*> x.values, <const int32_t*> x.indices, x.size, out, stride)
+    elif x.storage == SPARSE_FLOAT32_INT32:
+        scatter_values(
+            <const float*> x.values, <const int32_t*> x.indices, x.size, out, stride)
+    elif x.storage == SPARSE_FLOAT64_INT64:
+        scatter_values(
+            <const double*> x.values, <const int64_t*> x.indices, x.size, out, stride)
+    elif x.storage == SPARSE_FLOAT32_INT64:
+        scatter_values(
+            <const float*> x.values, <const int64_t*> x.indices, x.size, out, stride)
+    elif x.storage == DENSE_FLOAT64:
+        scatter_strided(<const double*> x.values, x.stride, x.size, out, stride)
+    else:
+        scatter_strided(<const float*> x.values, x.stride, x.size, out, stride)
+
+
+cdef inline Py_ssize_t nonzeros(const Line* x, float* values, int32_t* columns) noexcept nogil:
+    """Copy the entries of x that are not 0 as float32; tells how many. Room for x.size + 1."""
+    if x.storage == SPARSE_FLOAT64_INT32:
+        return gather_nonzeros(
+            <const double*> x.values, 1, <const int32_t*> x.indices, x.size, values, columns)
+    if x.storage == SPARSE_FLOAT32_INT32:
+        return gather_nonzeros(
+            <const float*> x.values, 1, <const int32_t*> x.indices, x.size, values, columns)
+    if x.storage == SPARSE_FLOAT64_INT64:
+        return gather_nonzeros(
+            <const double*> x.values, 1, <const int64_t*> x.indices, x.size, values, columns)
+    if x.storage == SPARSE_FLOAT32_INT64:
+        return gather_nonzeros(
+            <const float*> x.values, 1, <const int64_t*> x.indices, x.size, values, columns)
+    if x.storage == DENSE_FLOAT64:
+        return gather_nonzeros(
+            <const double*> x.values, x.stride, <const int32_t*> NULL, x.size, values, columns)
+    return gather_nonzeros(
+        <const float*> x.values, x.stride, <const int32_t*> NULL, x.size, values, columns)
 
 
 cdef inline double squared_norm(const Line* x) noexcept nogil:

@@ -12,7 +12,7 @@ The last one is the step of dual coordinate ascent, with q = |x|^2 weight / (alp
 At the optimum a = -l'(z) and w = sum weight_i a_i x_i / (alpha * total weight).
 A loss is added by writing its class and its line in a registry; tests take it from there.
 """
-from libc.math cimport exp, fabs, log, log1p
+from libc.math cimport INFINITY, exp, fabs, log, log1p
 
 from typing import NamedTuple
 
@@ -45,6 +45,10 @@ cdef class Loss:
     ) noexcept nogil:
         return dual
 
+    def dual_form(self):
+        """Return the DualForm of the conjugate, None if it has another form."""
+        return None
+
     def values(self, predictions, targets):
         """Return l(z) for arrays of predictions and targets of one shape."""
         return np.array([
@@ -76,6 +80,9 @@ cdef class Loss:
 cdef class Hinge(Loss):
     """max(0, 1 - m); the dual b = y a lies in [0, 1] and l*(-a) = -b."""
 
+    def dual_form(self):
+        return DualForm(one_sided=True)
+
     cdef double value(self, double prediction, double target) noexcept nogil:
         cdef double margin = target * prediction
         return 1 - margin if margin < 1 else 0
@@ -98,6 +105,9 @@ cdef class Hinge(Loss):
 
 cdef class SquaredHinge(Loss):
     """max(0, 1 - m)^2; b = y a is not negative and l*(-a) = -b + b^2 / 4."""
+
+    def dual_form(self):
+        return DualForm(ridge=0.5, bound=INFINITY, one_sided=True)
 
     cdef double value(self, double prediction, double target) noexcept nogil:
         cdef double slack = 1 - target * prediction
@@ -130,6 +140,9 @@ cdef class SmoothedHinge(Loss):
 
     def __init__(self, double smoothing=1.0):
         self.smoothing = smoothing
+
+    def dual_form(self):
+        return DualForm(ridge=self.smoothing, one_sided=True)
 
     cdef double value(self, double prediction, double target) noexcept nogil:
         cdef double slack = 1 - target * prediction
@@ -218,6 +231,9 @@ cdef class Logistic(Loss):
 cdef class Squared(Loss):
     """(z - y)^2 / 2; l*(-a) = a^2 / 2 - a y."""
 
+    def dual_form(self):
+        return DualForm(ridge=1.0, bound=INFINITY)
+
     cdef double value(self, double prediction, double target) noexcept nogil:
         return (prediction - target) * (prediction - target) / 2
 
@@ -235,6 +251,9 @@ cdef class Squared(Loss):
 
 cdef class Absolute(Loss):
     """|z - y|; a lies in [-1, 1] and l*(-a) = -a y."""
+
+    def dual_form(self):
+        return DualForm()
 
     cdef double value(self, double prediction, double target) noexcept nogil:
         return fabs(prediction - target)
@@ -260,6 +279,9 @@ cdef class EpsilonInsensitive(Loss):
 
     def __init__(self, double epsilon=0.1):
         self.epsilon = epsilon
+
+    def dual_form(self):
+        return DualForm(epsilon=self.epsilon)
 
     cdef double value(self, double prediction, double target) noexcept nogil:
         cdef double excess = fabs(prediction - target) - self.epsilon
@@ -299,6 +321,9 @@ cdef class Huber(Loss):
     def __init__(self, double epsilon=1.35):
         self.epsilon = epsilon
 
+    def dual_form(self):
+        return DualForm(ridge=1.0, bound=self.epsilon)
+
     cdef double value(self, double prediction, double target) noexcept nogil:
         cdef double size = fabs(prediction - target)
         if size <= self.epsilon:
@@ -319,6 +344,15 @@ cdef class Huber(Loss):
     ) noexcept nogil:
         return clip(
             dual + (target - prediction - dual) / (1 + curvature), -self.epsilon, self.epsilon)
+
+
+class DualForm(NamedTuple):
+    """l*(-a) = ridge a^2 / 2 + epsilon |a| - y a for |a| <= bound; one_sided: only for y a >= 0."""
+
+    ridge: float = 0.0
+    epsilon: float = 0.0
+    bound: float = 1.0
+    one_sided: bool = False
 
 
 class Entry(NamedTuple):

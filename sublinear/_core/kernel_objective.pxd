@@ -1,0 +1,16 @@
+from sublinear._core.kernels cimport KernelRows
+from sublinear._core.losses cimport Loss
+
+
+cdef class KernelObjective:
+    cdef readonly KernelRows rows
+    cdef readonly Loss loss
+    cdef readonly object targets_array, scales_array
+    cdef readonly double constant
+    cdef readonly bint free_intercept
+    cdef readonly Py_ssize_t n_rows, accesses
+    cdef readonly int n_threads
+    cdef const double[::1] targets, scales
+    cdef double last_intercept
+
+    cdef double slope(self, const double[::1] margins, double intercept) noexcept nogil

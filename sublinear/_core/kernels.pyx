@@ -1,0 +1,675 @@
+"""Kernels, and rows of kernel matrices, computed when they are asked for.
+
+    linear   <x, z>                        poly     (gamma <x, z> + coef0)^degree
+    rbf      exp(-gamma |x - z|^2)         sigmoid  tanh(gamma <x, z> + coef0)
+
+KernelRows is what solvers and prediction see of a kernel matrix between rows (examples on the left)
+and columns (on the right): blocks of its values, and products with few of its rows. Where the
+values come from is the business of its subclasses:
+
+PanelRows        columns dense in panels of 64, rows as lists of their non-zeros: fused loops, for
+                 up to some thousands of features
+PostingRows      columns as lists of examples by feature, for any number of features
+CallableRows     a function of two sets of examples
+PrecomputedRows  a matrix
+
+Values are float32, and so are sums over eight rows; everything beyond is float64. With u = 2^-24 and x of m non-zeros, an inner product is within (m + 2) u <|x|, |z|> of
+the exact one. The relative error of an rbf value is thus at most about
+gamma (2 m + 8) u (|x|^2 + |z|^2) + 8 u, and its typical size has sqrt(m) for m. Dense data far from
+the origin is centred first, which changes no distance. Values do not depend on tiles, threads, or
+the processor.
+"""
+from cython.parallel cimport prange, threadid
+from libc.math cimport exp, fabs, pow, tanh
+from libc.stdint cimport int32_t, int64_t
+from libc.string cimport memcpy, memset
+
+import numpy as np
+import scipy.sparse as sp
+
+from sublinear._core.line cimport Line, line_at, line_size, nonzeros, scatter
+
+cdef enum:
+    CHUNK = 128             # features: their part of a panel, 32 KB, stays in the first cache
+    TILE = PANEL            # rows: their values for a panel, 16 KB, stay there too,
+    SHORT_TILE = 16         # or 4 KB where the panel is read once only
+    UNROLLED = 4            # entries; lists are padded to a multiple
+
+cdef double LOG2_E = 1.4426950408889634
+cdef double LARGEST = 1e37          # float32 holds 3.4e38
+
+FAR_OUT = 64                        # mean gamma |x|^2 from which on dense data is centred
+MOST_PANEL_BYTES = 2**23            # of one panel of sparse data
+POSTING_COST = 40                   # of a matching pair, in stored entries of a row in panels
+BLOCK_BYTES = 2**24                 # of values that a product keeps at a time
+ASYMMETRY = 1e-5                    # of the largest value: what rounding to float32 may do
+
+cdef const panel_functions* _chosen = NULL
+
+
+def use_lanes(int lanes):
+    """Use loops of 16, 8 or 4 float32 lanes; returns whether this processor can. For tests."""
+    global _chosen
+    cdef const panel_functions* functions = panel_choose(lanes)
+    if functions == NULL:
+        return False
+    _chosen = functions
+    return True
+
+
+cdef const panel_functions* panels() noexcept nogil:
+    return _chosen
+
+
+if not use_lanes(16) and not use_lanes(8):
+    use_lanes(4)
+
+
+cdef class Kernel:
+    """A function of <x, z>, |x|^2 and |z|^2.
+
+    Parameters
+    ----------
+    gamma : float, default=1.0
+        Positive.
+    degree : int, default=3
+        Not negative.
+    coef0 : float, default=0.0
+    """
+
+    def __init__(self, double gamma=1.0, int degree=3, double coef0=0.0):
+        self.gamma, self.degree, self.coef0 = gamma, degree, coef0
+        self.form.scale, self.form.shift, self.form.degree = gamma, coef0, degree
+
+    cdef double of_dot(self, double dot, double square, double other) noexcept nogil:
+        return dot
+
+    def largest(self, double square):
+        """Return a bound on |k(x, z)|, or on what float32 must hold on the way, by |x|^2."""
+        return square
+
+    def norms(self, squares):
+        """Return what the loops need to know of every example besides <x, z> (float32)."""
+        return np.zeros(squares.shape[0], dtype=np.float32)
+
+
+cdef class Linear(Kernel):
+    """<x, z>"""
+
+    def __init__(self, double gamma=1.0, int degree=3, double coef0=0.0):
+        super().__init__(gamma, degree, coef0)
+        self.form.kind = PANEL_LINEAR
+
+
+cdef class RBF(Kernel):
+    """exp(-gamma |x - z|^2)"""
+
+    def __init__(self, double gamma=1.0, int degree=3, double coef0=0.0):
+        super().__init__(gamma, degree, coef0)
+        self.form.kind = PANEL_RBF
+        self.form.scale = 2 * LOG2_E * gamma
+
+    cdef double of_dot(self, double dot, double square, double other) noexcept nogil:
+        return exp(-self.gamma * max(0.0, square + other - 2 * dot))
+
+    def largest(self, double square):
+        """Return the largest exponent."""
+        return max(square, 4 * LOG2_E * self.gamma * square)
+
+    def norms(self, squares):
+        """Return gamma log2(e) |x|^2."""
+        return (self.gamma * LOG2_E * squares).astype(np.float32)
+
+
+cdef class Poly(Kernel):
+    """(gamma <x, z> + coef0)^degree"""
+
+    def __init__(self, double gamma=1.0, int degree=3, double coef0=0.0):
+        super().__init__(gamma, degree, coef0)
+        self.form.kind = PANEL_POLY
+
+    cdef double of_dot(self, double dot, double square, double other) noexcept nogil:
+        return pow(self.gamma * dot + self.coef0, self.degree)
+
+    def largest(self, double square):
+        """Return (gamma |x|^2 + |coef0|)^degree, or the inner product."""
+        with np.errstate(over="ignore"):
+            power = np.float64(self.gamma * square + fabs(self.coef0)) ** max(1, self.degree)
+        return max(square, power)
+
+
+cdef class Sigmoid(Kernel):
+    """tanh(gamma <x, z> + coef0), which is not positive definite"""
+
+    def __init__(self, double gamma=1.0, int degree=3, double coef0=0.0):
+        super().__init__(gamma, degree, coef0)
+        self.form.kind = PANEL_SIGMOID
+
+    cdef double of_dot(self, double dot, double square, double other) noexcept nogil:
+        return tanh(self.gamma * dot + self.coef0)
+
+    def largest(self, double square):
+        """Return the largest argument."""
+        return max(square, 4 * (self.gamma * square + fabs(self.coef0)))
+
+
+KERNELS = {"linear": Linear, "poly": Poly, "rbf": RBF, "sigmoid": Sigmoid}
+
+
+def aligned(Py_ssize_t size):
+    """Return a float32 array of `size` entries that begins at a cache line."""
+    raw = np.empty(size + 16, dtype=np.float32)
+    start = -raw.ctypes.data % 64 // 4
+    return raw[start:start + size]
+
+
+cdef Py_ssize_t padded(Py_ssize_t count) noexcept nogil:
+    """The next multiple of a panel's examples."""
+    return (count + PANEL - 1) // PANEL * PANEL
+
+
+def kernel_rows(kernel, X, Y=None, double memory=float("inf")):
+    """Return the KernelRows of a Kernel between the rows of X and those of Y.
+
+    Parameters
+    ----------
+    kernel : Kernel
+    X, Y : ndarray or CSR matrix
+        As Matrix takes them; Y None means X.
+    memory : float, default=inf
+        Bytes that panels of Y may take; without them panels are built when they are needed.
+    """
+    left = Matrix(X)
+    right = left if Y is None else Matrix(Y)
+    squares = left.squared_norms()
+    largest = max(float(side.max()) for side in (squares, right.squared_norms()))
+    if not kernel.largest(largest) < LARGEST:
+        raise ValueError(
+            "the kernel's values, or inner products they are made of, leave the range of float32: "
+            "scale X down or choose a smaller gamma")
+    if len(left.arrays) > 1:
+        if matching_pairs(left, right) * POSTING_COST < left.n_stored / <double> left.n_rows \
+                or right.n_columns * PANEL * 4 > MOST_PANEL_BYTES:
+            return PostingRows(kernel, left, right)
+    elif isinstance(kernel, RBF) and kernel.gamma * squares.mean() > FAR_OUT:
+        mean = left.arrays[0].mean(axis=0, dtype=np.float64)
+        left = Matrix(left.arrays[0] - mean)
+        right = left if Y is None else Matrix(right.arrays[0] - mean)
+    bytes_needed = padded(right.n_rows) * right.n_columns * 4.0
+    return PanelRows(kernel, left, right, bytes_needed <= memory)
+
+
+def matching_pairs(Matrix left, Matrix right):
+    """Return how many features a row of each have in common on average; sparse matrices."""
+    counts, others = (
+        np.bincount(side.arrays[1][:side.n_stored], minlength=side.n_columns).astype(float)
+        for side in (left, right)
+    )
+    return counts @ others / left.n_rows / right.n_rows
+
+
+cdef class KernelRows:
+    """A kernel matrix of shape (n_rows, n_columns).
+
+    Attributes
+    ----------
+    diagonal : ndarray of shape (n_rows,), float64, or None where the two sides differ
+    """
+
+    def block(self, rows, columns=None, int n_threads=1):
+        """Return values of the matrix (float32).
+
+        Parameters
+        ----------
+        rows : ndarray of int64
+        columns : ndarray of int64, default=None
+            None means all. The array given as rows means a symmetric block.
+        n_threads : int, default=1
+
+        Returns
+        -------
+        values : ndarray of shape (len(rows), size)
+            size is the next multiple of 64; what is in the columns beyond len(columns) is finite.
+        """
+        raise NotImplementedError
+
+    def add_product(self, rows, changes, double[:, ::1] margins, int n_threads=1):
+        """Add changes @ matrix[rows] to margins, in place.
+
+        Parameters
+        ----------
+        rows : ndarray of int64
+        changes : ndarray of shape (n_outputs, len(rows))
+            Rounded to float32.
+        margins : ndarray of shape (n_outputs, n_columns), float64
+        n_threads : int, default=1
+        """
+        cdef float[:, ::1] change = np.ascontiguousarray(changes, dtype=np.float32)
+        cdef Py_ssize_t size = max(
+            1, BLOCK_BYTES // (4 * padded(self.n_columns) * TILE)) * TILE
+        cdef float[:, ::1] values
+        cdef Py_ssize_t start, p, n_rows
+        for start in range(0, len(rows), size):
+            values = self.block(rows[start:start + size], None, n_threads)
+            n_rows = values.shape[0]
+            for p in prange(
+                values.shape[1] // PANEL, nogil=True, schedule="static", num_threads=n_threads
+            ):
+                add_panel(&values[0, 0], n_rows, values.shape[1], p, change, start, margins)
+
+
+cdef void add_panel(
+    const float* values, Py_ssize_t n_rows, Py_ssize_t stride, Py_ssize_t p, float[:, ::1] change,
+    Py_ssize_t start, double[:, ::1] margins
+) noexcept nogil:
+    """Add the product with the 64 columns of a panel."""
+    cdef double sums[PANEL]
+    cdef Py_ssize_t tile, first, output
+    for output in range(margins.shape[0]):
+        memset(sums, 0, sizeof(sums))
+        for tile in range((n_rows + TILE - 1) // TILE):
+            first = tile * TILE
+            panels().product(
+                values + first * stride + p * PANEL, stride, &change[output, start + first],
+                min(TILE, n_rows - first), sums)
+        add_sums(sums, &margins[output, 0], p, margins.shape[1])
+
+
+cdef inline void add_sums(
+    const double* sums, double* margins, Py_ssize_t p, Py_ssize_t n_columns
+) noexcept nogil:
+    cdef Py_ssize_t lane
+    for lane in range(min(PANEL, n_columns - p * PANEL)):
+        margins[p * PANEL + lane] += sums[lane]
+
+
+cdef class _Packed:
+    """Some rows of a matrix as lists of their non-zeros, feature chunk by feature chunk."""
+    cdef object arrays
+    cdef Part part
+
+    def __init__(
+        self, PanelRows source, const int64_t[::1] rows, const float[::1] norms, columns
+    ):
+        cdef Matrix matrix = source.left
+        cdef Py_ssize_t n_rows = rows.shape[0], n_chunks = source.n_chunks, room = 0, r, k, used = 0
+        cdef Py_ssize_t chunk, count
+        cdef Line x
+        for r in range(n_rows):
+            x = line_at(&matrix.rows, rows[r])
+            room += x.size + n_chunks * (UNROLLED - 1)
+        entries = np.empty((room, 2), dtype=np.int32)
+        cdef int32_t[:, ::1] storage = entries
+        cdef panel_entry* entry = <panel_entry*> &storage[0, 0] if room else NULL
+        cdef int64_t[::1] starts = np.empty(n_rows * n_chunks + 1, dtype=np.int64)
+        cdef float[::1] values = np.empty(matrix.n_columns + 1, dtype=np.float32)
+        cdef int32_t[::1] features = np.empty(matrix.n_columns + 1, dtype=np.int32)
+        cdef float[::1] row_norms = np.empty(max(n_rows, 1), dtype=np.float32)
+        cdef const int64_t[::1] chosen
+        with nogil:
+            for r in range(n_rows):
+                x = line_at(&matrix.rows, rows[r])
+                row_norms[r] = norms[rows[r]]
+                count = nonzeros(&x, &values[0], &features[0])
+                k = 0
+                for chunk in range(n_chunks):
+                    starts[r * n_chunks + chunk] = used
+                    while k < count and features[k] < (chunk + 1) * source.chunk:
+                        entry[used].offset = features[k] * PANEL
+                        entry[used].value = values[k]
+                        used += 1
+                        k += 1
+                    while (used - starts[r * n_chunks + chunk]) % UNROLLED:
+                        entry[used].offset = chunk * <int32_t> source.chunk * PANEL
+                        entry[used].value = 0
+                        used += 1
+            starts[n_rows * n_chunks] = used
+        self.part.entries = entry
+        self.part.starts = &starts[0]
+        self.part.n_rows = n_rows
+        self.part.n_chunks = n_chunks
+        self.part.row_norms = &row_norms[0]
+        self.part.columns = NULL
+        self.part.n_columns = source.n_columns
+        if columns is not None:
+            chosen = columns
+            self.part.columns = &chosen[0]
+            self.part.n_columns = chosen.shape[0]
+        self.arrays = (entries, starts, row_norms, columns)
+
+
+cdef class PanelRows(KernelRows):
+    """A kernel matrix whose columns are panels of 64 examples, for few features.
+
+    Parameters
+    ----------
+    kernel : Kernel
+    left, right : Matrix
+    keeps_panels : bool
+        Build them once, 4 bytes for every value of `right`, zeros included; else anew for every
+        product.
+    """
+
+    def __init__(self, Kernel kernel, Matrix left, Matrix right, bint keeps_panels=True):
+        cdef float[::1] view
+        cdef const float[::1] norms
+        cdef Py_ssize_t p, n_panels, panel_size = right.n_columns * PANEL
+        cdef Part part
+        self.kernel, self.left, self.right = kernel, left, right
+        self.n_rows, self.n_columns = left.n_rows, right.n_rows
+        self.chunk = CHUNK
+        self.n_chunks = (right.n_columns + CHUNK - 1) // CHUNK
+        squares = left.squared_norms()
+        self.left_norms = kernel.norms(squares)
+        self.right_norms = self.left_norms
+        if right is left:
+            self.diagonal = np.array([kernel.of_dot(s, s, s) for s in squares])
+        else:
+            self.right_norms = kernel.norms(right.squared_norms())
+        norms = self.right_norms
+        self.right_norm = &norms[0]
+        self.stored = NULL
+        if keeps_panels:
+            n_panels = padded(right.n_rows) // PANEL
+            self.store = aligned(n_panels * panel_size)
+            view = self.store
+            part.columns = NULL
+            part.n_columns = self.n_columns
+            for p in range(n_panels):
+                build_panel(&right.rows, &part, p, &view[p * panel_size])
+            self.stored = &view[0]
+
+    cdef const float* _panel(
+        self, const Part* part, Py_ssize_t p, float* buffer, float* norms
+    ) noexcept nogil:
+        """The panel of 64 columns of the part, and their norms."""
+        cdef Py_ssize_t lane, column
+        for lane in range(PANEL):
+            column = p * PANEL + lane
+            if column >= part.n_columns:
+                norms[lane] = 0
+            else:
+                norms[lane] = self.right_norm[
+                    column if part.columns == NULL else part.columns[column]]
+        if self.stored != NULL and part.columns == NULL:
+            return self.stored + p * self.right.n_columns * PANEL
+        build_panel(&self.right.rows, part, p, buffer)
+        return buffer
+
+    cdef void _tile(
+        self, const Part* part, Py_ssize_t first, Py_ssize_t size, const float* panel,
+        const float* norms, float* tile
+    ) noexcept nogil:
+        """The kernel's values of `size` rows of the part with a panel."""
+        cdef Py_ssize_t chunk
+        for chunk in range(part.n_chunks):
+            panels().dots(
+                part.entries, part.starts + first * part.n_chunks + chunk, part.n_chunks, size,
+                panel, tile, chunk > 0)
+        panels().finish(&self.kernel.form, part.row_norms + first, norms, tile, size)
+
+    cdef void _values(
+        self, const Part* part, Py_ssize_t p, bint symmetric, float* buffer, float* out
+    ) noexcept nogil:
+        """Store the values of a panel's columns; if symmetric, only below the diagonal."""
+        cdef float* tile = buffer
+        cdef float* norms = tile + TILE * PANEL
+        cdef const float* panel = self._panel(part, p, norms + PANEL, norms)
+        cdef Py_ssize_t k, first, r, size, stride = padded(part.n_columns)
+        for k in range(p if symmetric else 0, (part.n_rows + TILE - 1) // TILE):
+            first = k * TILE
+            size = min(TILE, part.n_rows - first)
+            self._tile(part, first, size, panel, norms, tile)
+            for r in range(size):
+                memcpy(out + (first + r) * stride + p * PANEL, tile + r * PANEL, PANEL * 4)
+
+    cdef void _product(
+        self, const Part* part, Py_ssize_t p, float* buffer, const float* changes,
+        Py_ssize_t n_outputs, double* sums
+    ) noexcept nogil:
+        """sums[output * 64 + k] += the product with column k of a panel."""
+        cdef float* tile = buffer
+        cdef float* norms = tile + TILE * PANEL
+        cdef const float* panel = self._panel(part, p, norms + PANEL, norms)
+        cdef Py_ssize_t most = SHORT_TILE if part.n_chunks == 1 else TILE
+        cdef Py_ssize_t k, first, output, size
+        for k in range((part.n_rows + most - 1) // most):
+            first = k * most
+            size = min(most, part.n_rows - first)
+            self._tile(part, first, size, panel, norms, tile)
+            for output in range(n_outputs):
+                panels().product(
+                    tile, PANEL, changes + output * part.n_rows + first, size,
+                    sums + output * PANEL)
+
+    def _buffers(self, int n_threads, columns):
+        """Return one buffer per thread: a tile, a panel's norms, and the panel if it is built."""
+        size = (TILE + 1) * PANEL
+        if self.stored == NULL or columns is not None:
+            size += self.right.n_columns * PANEL
+        return aligned(n_threads * size).reshape(n_threads, size)
+
+    def block(self, rows, columns=None, int n_threads=1):
+        """As KernelRows.block."""
+        cdef bint symmetric = columns is rows and self.left is self.right
+        cdef _Packed packed = _Packed(self, rows, self.left_norms, columns)
+        cdef const Part* part = &packed.part
+        cdef float[:, ::1] buffers = self._buffers(n_threads, columns)
+        cdef Py_ssize_t n_panels = padded(part.n_columns) // PANEL, p
+        values = aligned(part.n_rows * n_panels * PANEL).reshape(part.n_rows, -1)
+        cdef float[:, ::1] out = values
+        for p in prange(n_panels, nogil=True, schedule="dynamic", num_threads=n_threads):
+            self._values(part, p, symmetric, &buffers[threadid(), 0], &out[0, 0])
+        if symmetric:
+            for p in prange(n_panels, nogil=True, schedule="dynamic", num_threads=n_threads):
+                mirror(&out[0, 0], p, part.n_rows, n_panels * PANEL)
+        return values
+
+    def add_product(self, rows, changes, double[:, ::1] margins, int n_threads=1):
+        """As KernelRows.add_product."""
+        cdef _Packed packed = _Packed(self, rows, self.left_norms, None)
+        cdef const Part* part = &packed.part
+        cdef float[:, ::1] buffers = self._buffers(n_threads, None)
+        cdef float[:, ::1] change = np.ascontiguousarray(changes, dtype=np.float32)
+        cdef Py_ssize_t n_panels = padded(part.n_columns) // PANEL, p, output
+        cdef Py_ssize_t n_outputs = margins.shape[0]
+        cdef double[:, :, ::1] sums = np.zeros((n_threads, n_outputs, PANEL))
+        if part.n_rows == 0:
+            return
+        for p in prange(n_panels, nogil=True, schedule="dynamic", num_threads=n_threads):
+            memset(&sums[threadid(), 0, 0], 0, n_outputs * PANEL * sizeof(double))
+            self._product(
+                part, p, &buffers[threadid(), 0], &change[0, 0], n_outputs,
+                &sums[threadid(), 0, 0])
+            for output in range(n_outputs):
+                add_sums(&sums[threadid(), output, 0], &margins[output, 0], p, part.n_columns)
+
+
+cdef void build_panel(
+    const Lines* rows, const Part* part, Py_ssize_t p, float* panel
+) noexcept nogil:
+    cdef Py_ssize_t lane, column
+    cdef Line x
+    memset(panel, 0, rows.length * PANEL * 4)
+    for lane in range(min(PANEL, part.n_columns - p * PANEL)):
+        column = p * PANEL + lane
+        x = line_at(rows, column if part.columns == NULL else part.columns[column])
+        scatter(&x, panel + lane, PANEL)
+
+
+cdef void mirror(float* values, Py_ssize_t p, Py_ssize_t n_rows, Py_ssize_t stride) noexcept nogil:
+    """Copy what is below the diagonal to the right of it, zeros beyond, for a panel's rows."""
+    cdef Py_ssize_t r, c, q, start
+    for q in range(p + 1, (n_rows + PANEL - 1) // PANEL):
+        start = q * PANEL
+        for r in range(p * PANEL, min(n_rows, (p + 1) * PANEL)):
+            for c in range(start, start + PANEL):
+                values[r * stride + c] = values[c * stride + r] if c < n_rows else 0
+
+
+cdef class PostingRows(KernelRows):
+    """A kernel matrix by lists of the columns in which a feature occurs, for many features.
+
+    Parameters
+    ----------
+    kernel : Kernel
+    left, right : Matrix
+        Sparse.
+    """
+
+    def __init__(self, Kernel kernel, Matrix left, Matrix right):
+        self.kernel, self.left = kernel, left
+        self.n_rows, self.n_columns = left.n_rows, right.n_rows
+        data, indices, offsets = right.arrays
+        self.right = sp.csr_array(
+            (data.astype(np.float32, copy=False), indices, offsets),
+            shape=(right.n_rows, right.n_columns))
+        self.postings = postings_of(self.right)
+        squares = left.squared_norms()
+        self.left_norms = self.right_norms = kernel.norms(squares)
+        if right is left:
+            self.diagonal = np.array([kernel.of_dot(s, s, s) for s in squares])
+        else:
+            self.right_norms = kernel.norms(right.squared_norms())
+
+    def block(self, rows, columns=None, int n_threads=1):
+        """As KernelRows.block."""
+        cdef Py_ssize_t n_columns = self.n_columns if columns is None else len(columns)
+        cdef Py_ssize_t width = padded(n_columns), longest = 1, r
+        postings = self.postings if columns is None else postings_of(self.right[columns])
+        cdef const int64_t[::1] offsets = postings[0]
+        cdef const int32_t[::1] places = postings[1]
+        cdef const float[::1] entries = postings[2]
+        cdef const int64_t[::1] row = rows
+        cdef const float[::1] row_norms = self.left_norms
+        padded_norms = np.zeros(width, dtype=np.float32)
+        padded_norms[:n_columns] = (
+            self.right_norms if columns is None else self.right_norms[columns])
+        cdef const float[::1] norms = padded_norms
+        for r in row:
+            longest = max(longest, line_size(&self.left.rows, r) + 1)
+        cdef float[:, ::1] buffer = np.empty((n_threads, longest), dtype=np.float32)
+        cdef int32_t[:, ::1] features = np.empty((n_threads, longest), dtype=np.int32)
+        values = aligned(row.shape[0] * width).reshape(row.shape[0], width)
+        cdef float[:, ::1] out = values
+        for r in prange(row.shape[0], nogil=True, schedule="dynamic", num_threads=n_threads):
+            self._row(
+                row[r], &row_norms[row[r]], offsets, places, entries, &norms[0], width,
+                &buffer[threadid(), 0], &features[threadid(), 0], &out[r, 0])
+        return values
+
+    cdef void _row(
+        self, Py_ssize_t i, const float* row_norm, const int64_t[::1] offsets,
+        const int32_t[::1] places, const float[::1] entries, const float* norms,
+        Py_ssize_t width, float* buffer, int32_t* features, float* out
+    ) noexcept nogil:
+        """One row of values: inner products from the lists of its features, then the kernel."""
+        cdef Line x = line_at(&self.left.rows, i)
+        cdef Py_ssize_t count = nonzeros(&x, buffer, features), k, p
+        cdef int64_t e
+        memset(out, 0, width * sizeof(float))
+        for k in range(count):
+            for e in range(offsets[features[k]], offsets[features[k] + 1]):
+                out[places[e]] += buffer[k] * entries[e]
+        for p in range(width // PANEL):
+            panels().finish(
+                &self.kernel.form, row_norm, norms + p * PANEL, out + p * PANEL, 1)
+
+
+def postings_of(rows):
+    """Return the offsets (int64), rows (int32) and values of every column of a CSR array."""
+    twin = rows.tocsc()
+    return (
+        twin.indptr.astype(np.int64, copy=False), twin.indices.astype(np.int32, copy=False),
+        twin.data)
+
+
+cdef class CallableRows(KernelRows):
+    """A kernel matrix from a function of two sets of examples, called for blocks of rows.
+
+    Parameters
+    ----------
+    function : callable
+        function(X, Y) -> array of shape (len(X), len(Y)).
+    X : ndarray or CSR matrix
+    Y : like X, default=None
+        None means X.
+    """
+
+    def __init__(self, function, X, Y=None):
+        self.function, self.X, self.Y = function, X, X if Y is None else Y
+        self.n_rows, self.n_columns = X.shape[0], self.Y.shape[0]
+        if Y is None:
+            self.diagonal = np.concatenate([
+                self._own_block(start).diagonal() for start in range(0, self.n_rows, PANEL)
+            ]).astype(np.float64)
+
+    def _call(self, X, Y):
+        values = np.asarray(self.function(X, Y))
+        if values.shape != (X.shape[0], Y.shape[0]):
+            raise ValueError(
+                f"the kernel function returned shape {values.shape} for sets of {X.shape[0]} and "
+                f"{Y.shape[0]} examples; it must return shape ({X.shape[0]}, {Y.shape[0]})")
+        return checked_values(values, "the kernel function")
+
+    def _own_block(self, Py_ssize_t start):
+        part = self.X[start:start + PANEL]
+        values = self._call(part, part)
+        check_symmetric(values, "the kernel function")
+        return values
+
+    def block(self, rows, columns=None, int n_threads=1):
+        """As KernelRows.block."""
+        others = self.Y if columns is None else self.Y[columns]
+        return widened(self._call(self.X[rows], others))
+
+
+cdef class PrecomputedRows(KernelRows):
+    """A kernel matrix that is there.
+
+    Parameters
+    ----------
+    matrix : ndarray of shape (n_rows, n_columns)
+    has_diagonal : bool, default=True
+        The two sides are the same examples: the matrix must be square and symmetric.
+    """
+
+    def __init__(self, matrix, bint has_diagonal=True):
+        self.matrix = matrix
+        self.n_rows, self.n_columns = matrix.shape
+        if has_diagonal:
+            if self.n_rows != self.n_columns:
+                raise ValueError(
+                    'kernel="precomputed" needs the square matrix of the kernel between all '
+                    f"training examples, got shape {matrix.shape}")
+            check_symmetric(checked_values(matrix, "the precomputed matrix"),
+                            "the precomputed matrix")
+            self.diagonal = matrix.diagonal().astype(np.float64)
+
+    def block(self, rows, columns=None, int n_threads=1):
+        """As KernelRows.block."""
+        values = self.matrix[rows]
+        return widened(values if columns is None else values[:, columns])
+
+
+def checked_values(values, source):
+    """Return an array of kernel values; ValueError if float32 cannot hold one."""
+    if values.dtype.kind not in "fiu" or not np.abs(values).max(initial=0) < LARGEST:
+        raise ValueError(f"{source} holds values that are not finite float32 numbers")
+    return values
+
+
+def check_symmetric(values, source):
+    """Raise ValueError unless a square matrix is symmetric up to rounding."""
+    tolerance = ASYMMETRY * np.abs(values).max(initial=0)
+    for start in range(0, values.shape[0], PANEL):
+        stop = start + PANEL
+        if not (np.abs(values[start:stop] - values[:, start:stop].T) <= tolerance).all():
+            raise ValueError(f"{source} is not symmetric")
+
+
+def widened(values):
+    """Return values in float32, with columns of zeros up to a multiple of 64."""
+    result = np.zeros((values.shape[0], padded(values.shape[1])), dtype=np.float32)
+    result[:, :values.shape[1]] = values
+    return result

@@ -1,0 +1,438 @@
+/* Loops over panels of kernel values, compiled for three vector widths.
+
+   A panel holds 64 examples, feature by feature: panel[feature * 64 + example]. A tile holds the
+   values of some rows with a panel's examples: tile[row * 64 + example]. The file includes itself
+   once for every width; the widest one that the processor knows is chosen at run time. A lane's
+   operations and their order are the same for all of them and the build forbids fused
+   multiply-adds, so every width gives the same bits. */
+#ifndef PANEL_NAME
+
+#ifndef SUBLINEAR_PANEL_H
+#define SUBLINEAR_PANEL_H
+
+#include <math.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+enum { PANEL = 64 };
+enum { PANEL_LINEAR, PANEL_RBF, PANEL_POLY, PANEL_SIGMOID };
+
+/* A stored entry of a row: where its feature begins in a panel, and its value. */
+typedef struct {
+    int32_t offset;
+    float value;
+} panel_entry;
+
+/* A kernel of the inner product: see panel_finish below for what the numbers mean. */
+typedef struct {
+    int kind, degree;
+    float scale, shift;
+} panel_kernel;
+
+/* The concave piecewise quadratic function that a working set's coefficients b maximise,
+
+       <g, d> - 1/2 <d, K d> - epsilon (|b + d|_1 - |b|_1),    low <= b + d <= high,
+
+   with size, a multiple of 64, entries in each array: padded by low = high = 0. */
+typedef struct {
+    ptrdiff_t size;
+    float epsilon;
+    const float *values;                /* K, size by size */
+    const float *curvature, *inverse;   /* its diagonal, and 1 / diagonal */
+    const float *low, *high;
+    float *coefficient, *gradient;      /* b, g */
+    float *best;                        /* per 64 entries: the largest gain, or slope */
+} panel_problem;
+
+typedef struct {
+    void (*dots)(const panel_entry *, const int64_t *, ptrdiff_t, ptrdiff_t, const float *,
+                 float *, int);
+    void (*finish)(const panel_kernel *, const float *, const float *, float *, ptrdiff_t);
+    void (*product)(const float *, ptrdiff_t, const float *, ptrdiff_t, double *);
+    ptrdiff_t (*ascend)(panel_problem *, ptrdiff_t, float, float *);
+    ptrdiff_t (*ascend_pairs)(panel_problem *, ptrdiff_t, float, float *);
+} panel_functions;
+
+static inline float panel_clip(float value, float low, float high)
+{
+    value = value > low ? value : low;
+    return value < high ? value : high;
+}
+
+#define PANEL_JOIN_(name, suffix) name##_##suffix
+#define PANEL_JOIN(name, suffix) PANEL_JOIN_(name, suffix)
+#define PANEL_FUNCTION(name) PANEL_JOIN(name, PANEL_NAME)
+
+#if defined(__GNUC__) && (defined(__x86_64__) || defined(__i386__))
+#define PANEL_X86 1
+#define PANEL_NAME avx512
+#define PANEL_LANES 16
+#define PANEL_TARGET __attribute__((target("avx512f,avx512vl,avx512dq,avx512bw")))
+#include "panel.h"
+#define PANEL_NAME avx2
+#define PANEL_LANES 8
+#define PANEL_TARGET __attribute__((target("avx2")))
+#include "panel.h"
+#else
+#define PANEL_X86 0
+#endif
+#define PANEL_NAME baseline
+#define PANEL_LANES 4
+#define PANEL_TARGET
+#include "panel.h"
+
+/* The functions of a width: 16, 8 or 4 lanes; NULL if the processor or the build lacks it. */
+static const panel_functions *panel_choose(int lanes)
+{
+#if PANEL_X86
+    __builtin_cpu_init();
+    if (lanes == 16)
+        return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") &&
+                       __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512bw")
+                   ? &panel_functions_avx512
+                   : NULL;
+    if (lanes == 8)
+        return __builtin_cpu_supports("avx2") ? &panel_functions_avx2 : NULL;
+#endif
+    return lanes == 4 ? &panel_functions_baseline : NULL;
+}
+
+#endif /* SUBLINEAR_PANEL_H */
+
+#else /* the part for one width */
+
+#if defined(__GNUC__)
+typedef float PANEL_FUNCTION(panel_lanes) __attribute__((vector_size(4 * PANEL_LANES)));
+#define LANES PANEL_FUNCTION(panel_lanes)
+enum { PANEL_FUNCTION(panel_together) = PANEL_LANES == 4 ? 8 : PANEL / PANEL_LANES };
+#define TOGETHER PANEL_FUNCTION(panel_together)
+#endif
+
+/* tile[r] (+)= the inner products of a panel's examples with the features of one chunk of row r.
+
+   Row r's entries of the chunk are entries[starts[r * stride]] to entries[starts[r * stride + 1]],
+   a multiple of four of them. */
+PANEL_TARGET static void PANEL_FUNCTION(panel_dots)(
+    const panel_entry *entries, const int64_t *starts, ptrdiff_t stride, ptrdiff_t n_rows,
+    const float *panel, float *tile, int adds)
+{
+    for (ptrdiff_t r = 0; r < n_rows; r++) {
+        const panel_entry *first = entries + starts[r * stride];
+        const panel_entry *last = entries + starts[r * stride + 1];
+        float *out = tile + r * PANEL;
+#if defined(__GNUC__)
+        for (int part = 0; part < PANEL; part += TOGETHER * PANEL_LANES) {
+            LANES sums[TOGETHER], values;
+#pragma GCC unroll 8
+            for (int j = 0; j < TOGETHER; j++) {
+                sums[j] = (LANES){0};
+                if (adds)
+                    memcpy(&sums[j], out + part + j * PANEL_LANES, sizeof values);
+            }
+            for (const panel_entry *e = first; e < last; e += 4)
+#pragma GCC unroll 4
+                for (int u = 0; u < 4; u++) {
+                    const float *source = panel + e[u].offset + part;
+#pragma GCC unroll 8
+                    for (int j = 0; j < TOGETHER; j++) {
+                        memcpy(&values, source + j * PANEL_LANES, sizeof values);
+                        sums[j] += e[u].value * values;
+                    }
+                }
+#pragma GCC unroll 8
+            for (int j = 0; j < TOGETHER; j++)
+                memcpy(out + part + j * PANEL_LANES, &sums[j], sizeof values);
+        }
+#else
+        if (!adds)
+            memset(out, 0, PANEL * sizeof(float));
+        for (const panel_entry *e = first; e < last; e++)
+            for (int l = 0; l < PANEL; l++)
+                out[l] += e->value * panel[e->offset + l];
+#endif
+    }
+}
+
+/* x[l] = 2^x[l], for -126 <= x <= 126: minimax polynomial, relative error 1e-7 and rounding.
+
+   Loops over 64 numbers without branches, which compilers turn into vectors. */
+PANEL_TARGET static inline void PANEL_FUNCTION(panel_exp2)(float *restrict x)
+{
+    const float magic = 12582912.0f; /* 1.5 * 2^23: adding it rounds to an integer */
+    float shifted[PANEL];
+    uint32_t exponent[PANEL], bits[PANEL];
+    for (int l = 0; l < PANEL; l++) {
+        shifted[l] = x[l] + magic;
+        float r = x[l] - (shifted[l] - magic), p = 1.32647296e-3f;
+        p = p * r + 9.67151299e-3f;
+        p = p * r + 5.55073358e-2f;
+        p = p * r + 2.40222424e-1f;
+        p = p * r + 6.93147004e-1f;
+        x[l] = p * r + 1.0f;
+    }
+    memcpy(exponent, shifted, sizeof exponent);
+    memcpy(bits, x, sizeof bits);
+    for (int l = 0; l < PANEL; l++)
+        bits[l] += exponent[l] << 23;
+    memcpy(x, bits, sizeof bits);
+}
+
+/* x[l] = tanh x[l]: minimax polynomial near 0, where 1 - 2 / (1 + e^(2 x)) would cancel. */
+PANEL_TARGET static inline void PANEL_FUNCTION(panel_tanh)(float *restrict x)
+{
+    float power[PANEL];
+    for (int l = 0; l < PANEL; l++)
+        power[l] = panel_clip(2.88539008f * x[l], -126.0f, 126.0f);
+    PANEL_FUNCTION(panel_exp2)(power);
+    for (int l = 0; l < PANEL; l++) {
+        float square = x[l] * x[l], p = -5.70497895e-3f;
+        float far = 1.0f - 2.0f / (1.0f + power[l]);
+        p = p * square + 2.06390806e-2f;
+        p = p * square - 5.37397117e-2f;
+        p = p * square + 1.33314416e-1f;
+        p = p * square - 3.33332807e-1f;
+        x[l] = square < 0.390625f ? x[l] + x[l] * square * p : far;
+    }
+}
+
+/* Kernel values from inner products, in place.
+
+   linear: <x, z>; poly: (scale <x, z> + shift)^degree; sigmoid: tanh(scale <x, z> + shift);
+   rbf: 2^(scale <x, z> - norm of x - norm of z), norms being gamma log2(e) |x|^2 and scale
+   2 gamma log2(e). */
+PANEL_TARGET static void PANEL_FUNCTION(panel_finish)(
+    const panel_kernel *kernel, const float *restrict row_norm, const float *restrict norm,
+    float *restrict tile, ptrdiff_t n_rows)
+{
+    const float scale = kernel->scale, shift = kernel->shift;
+    if (kernel->kind == PANEL_RBF)
+        for (ptrdiff_t r = 0; r < n_rows; r++) {
+            float *restrict value = tile + r * PANEL;
+            for (int l = 0; l < PANEL; l++)
+                value[l] = panel_clip(
+                    scale * value[l] - (row_norm[r] + norm[l]), -126.0f, 0.0f);
+            PANEL_FUNCTION(panel_exp2)(value);
+        }
+    else if (kernel->kind == PANEL_SIGMOID)
+        for (ptrdiff_t r = 0; r < n_rows; r++) {
+            float *restrict value = tile + r * PANEL;
+            for (int l = 0; l < PANEL; l++)
+                value[l] = scale * value[l] + shift;
+            PANEL_FUNCTION(panel_tanh)(value);
+        }
+    else if (kernel->kind == PANEL_POLY)
+        for (ptrdiff_t r = 0; r < n_rows; r++) {
+            float base[PANEL], *power = tile + r * PANEL;
+            int degree = kernel->degree;
+            for (int l = 0; l < PANEL; l++) {
+                base[l] = scale * power[l] + shift;
+                power[l] = degree & 1 ? base[l] : 1.0f;
+            }
+            while (degree >>= 1) {
+                for (int l = 0; l < PANEL; l++)
+                    base[l] *= base[l];
+                if (degree & 1)
+                    for (int l = 0; l < PANEL; l++)
+                        power[l] *= base[l];
+            }
+        }
+}
+
+/* sums[l] += sum over the rows of change[r] * tile[r * stride + l], eight rows in
+   float32 at a time. */
+PANEL_TARGET static void PANEL_FUNCTION(panel_product)(
+    const float *restrict tile, ptrdiff_t stride, const float *restrict change, ptrdiff_t n_rows,
+    double *restrict sums)
+{
+    for (ptrdiff_t first = 0; first < n_rows; first += 8) {
+        const ptrdiff_t last = first + 8 < n_rows ? first + 8 : n_rows;
+        float partial[PANEL] = {0};
+        for (ptrdiff_t r = first; r < last; r++)
+            for (int l = 0; l < PANEL; l++)
+                partial[l] += change[r] * tile[r * stride + l];
+        for (int l = 0; l < PANEL; l++)
+            sums[l] += partial[l];
+    }
+}
+
+/* The largest of 64 values. */
+PANEL_TARGET static inline float PANEL_FUNCTION(panel_largest)(float *values)
+{
+    for (int width = PANEL / 2; width >= PANEL_LANES; width /= 2)
+        for (int l = 0; l < width; l++)
+            values[l] = values[l] > values[l + width] ? values[l] : values[l + width];
+    for (int l = 1; l < PANEL_LANES; l++)
+        values[0] = values[0] > values[l] ? values[0] : values[l];
+    return values[0];
+}
+
+/* The gains of the best single steps of 64 coefficients, and their largest. */
+PANEL_TARGET static inline float PANEL_FUNCTION(panel_gains)(
+    const panel_problem *p, ptrdiff_t start, float *restrict gains)
+{
+    const float *restrict b = p->coefficient + start, *restrict g = p->gradient + start;
+    const float *restrict q = p->curvature + start, *restrict inverse = p->inverse + start;
+    const float *restrict low = p->low + start, *restrict high = p->high + start;
+    const float epsilon = p->epsilon;
+    if (epsilon == 0.0f)
+        for (int l = 0; l < PANEL; l++) {
+            float d = panel_clip(b[l] + g[l] * inverse[l], low[l], high[l]) - b[l];
+            gains[l] = d * (g[l] - 0.5f * q[l] * d);
+        }
+    else
+        for (int l = 0; l < PANEL; l++) {
+            float u = q[l] * b[l] + g[l];
+            float target = panel_clip(
+                (u - panel_clip(u, -epsilon, epsilon)) * inverse[l], low[l], high[l]);
+            float d = target - b[l];
+            gains[l] = d * (g[l] - 0.5f * q[l] * d) - epsilon * (fabsf(target) - fabsf(b[l]));
+        }
+    float copy[PANEL];
+    memcpy(copy, gains, sizeof copy);
+    return PANEL_FUNCTION(panel_largest)(copy);
+}
+
+static inline ptrdiff_t PANEL_FUNCTION(panel_place)(const float *values, ptrdiff_t size)
+{
+    ptrdiff_t place = 0;
+    for (ptrdiff_t k = 1; k < size; k++)
+        if (values[k] > values[place])
+            place = k;
+    return place;
+}
+
+/* Greedy coordinate ascent: at most `limit` steps, until no gain exceeds `least`; tells how many,
+   and the largest gain left. */
+PANEL_TARGET static ptrdiff_t PANEL_FUNCTION(panel_ascend)(
+    panel_problem *p, ptrdiff_t limit, float least, float *largest)
+{
+    float gains[PANEL];
+    ptrdiff_t n_blocks = p->size / PANEL, step;
+    for (ptrdiff_t block = 0; block < n_blocks; block++)
+        p->best[block] = PANEL_FUNCTION(panel_gains)(p, block * PANEL, gains);
+    for (step = 0;; step++) {
+        ptrdiff_t j = PANEL_FUNCTION(panel_place)(p->best, n_blocks);
+        *largest = p->best[j];
+        if (step == limit || !(*largest > least))
+            return step;
+        j *= PANEL;
+        PANEL_FUNCTION(panel_gains)(p, j, gains);
+        j += PANEL_FUNCTION(panel_place)(gains, PANEL);
+        float u = p->curvature[j] * p->coefficient[j] + p->gradient[j];
+        if (p->epsilon == 0.0f)
+            u = p->coefficient[j] + p->gradient[j] * p->inverse[j];
+        else
+            u = (u - panel_clip(u, -p->epsilon, p->epsilon)) * p->inverse[j];
+        float target = panel_clip(u, p->low[j], p->high[j]);
+        float change = target - p->coefficient[j];
+        p->coefficient[j] = target;
+        for (ptrdiff_t block = 0; block < n_blocks; block++) {
+            float *restrict g = p->gradient + block * PANEL;
+            const float *restrict k = p->values + j * p->size + block * PANEL;
+            for (int l = 0; l < PANEL; l++)
+                g[l] -= change * k[l];
+            p->best[block] = PANEL_FUNCTION(panel_gains)(p, block * PANEL, gains);
+        }
+    }
+}
+
+/* How fast the objective rises as 64 coefficients grow; -inf at their upper ends. */
+PANEL_TARGET static inline void PANEL_FUNCTION(panel_slopes)(
+    const panel_problem *p, ptrdiff_t start, float *restrict slopes)
+{
+    for (int l = 0; l < PANEL; l++) {
+        float b = p->coefficient[start + l];
+        float slope = p->gradient[start + l] - (b >= 0 ? p->epsilon : -p->epsilon);
+        slopes[l] = b < p->high[start + l] ? slope : -INFINITY;
+    }
+}
+
+/* Steps along pairs of coefficients that keep their sum: the first by the largest slope, the
+   second by the largest gain. A step ends where a coefficient meets 0 or its end.
+   As panel_ascend else. */
+PANEL_TARGET static ptrdiff_t PANEL_FUNCTION(panel_ascend_pairs)(
+    panel_problem *p, ptrdiff_t limit, float least, float *largest)
+{
+    float values[PANEL];
+    ptrdiff_t n_blocks = p->size / PANEL, step;
+    float *b = p->coefficient, *g = p->gradient;
+    const float epsilon = p->epsilon;
+    for (ptrdiff_t block = 0; block < n_blocks; block++) {
+        PANEL_FUNCTION(panel_slopes)(p, block * PANEL, values);
+        p->best[block] = PANEL_FUNCTION(panel_largest)(values);
+    }
+    for (step = 0;; step++) {
+        ptrdiff_t i = PANEL_FUNCTION(panel_place)(p->best, n_blocks) * PANEL, j = 0;
+        PANEL_FUNCTION(panel_slopes)(p, i, values);
+        i += PANEL_FUNCTION(panel_place)(values, PANEL);
+        const float slope = g[i] - (b[i] >= 0 ? epsilon : -epsilon);
+        const float *restrict row = p->values + i * p->size;
+        const float flattest = 1e-6f * p->curvature[i];
+        const float room_up = (b[i] < 0 && epsilon > 0 ? 0.0f : p->high[i]) - b[i];
+        *largest = 0;
+        if (b[i] < p->high[i])
+            for (ptrdiff_t block = 0; block < n_blocks; block++) {
+                float copy[PANEL];
+                for (int l = 0; l < PANEL; l++) {
+                    ptrdiff_t k = block * PANEL + l;
+                    float rise = slope - g[k] + (b[k] > 0 ? epsilon : -epsilon);
+                    float room = b[k] - (b[k] > 0 && epsilon > 0 ? 0.0f : p->low[k]);
+                    float bend = p->curvature[i] + p->curvature[k] - 2.0f * row[k], change;
+                    bend = bend > flattest ? bend : flattest;
+                    change = rise / bend;
+                    change = change < room ? change : room;
+                    change = change < room_up ? change : room_up;
+                    change = change > 0.0f ? change : 0.0f;
+                    values[l] = change * (rise - 0.5f * bend * change);
+                }
+                if (i / PANEL == block)
+                    values[i % PANEL] = 0.0f; /* rounding must not pair it with itself */
+                memcpy(copy, values, sizeof copy);
+                float most = PANEL_FUNCTION(panel_largest)(copy);
+                if (most > *largest) {
+                    *largest = most;
+                    j = block * PANEL + PANEL_FUNCTION(panel_place)(values, PANEL);
+                }
+            }
+        if (step == limit || !(*largest > least))
+            return step;
+        const float *restrict other = p->values + j * p->size;
+        float bend = p->curvature[i] + p->curvature[j] - 2.0f * row[j];
+        float change = (slope - g[j] + (b[j] > 0 ? epsilon : -epsilon)) /
+                       (bend > flattest ? bend : flattest);
+        const float room_down = b[j] - (b[j] > 0 && epsilon > 0 ? 0.0f : p->low[j]);
+        if (change >= room_up && room_up <= room_down) {
+            change = room_up;
+            b[j] -= change;
+            b[i] = b[i] < 0 && epsilon > 0 ? 0.0f : p->high[i];
+        } else if (change >= room_down) {
+            change = room_down;
+            b[i] += change;
+            b[j] = b[j] > 0 && epsilon > 0 ? 0.0f : p->low[j];
+        } else {
+            b[i] += change;
+            b[j] -= change;
+        }
+        for (ptrdiff_t block = 0; block < n_blocks; block++) {
+            ptrdiff_t start = block * PANEL;
+            for (int l = 0; l < PANEL; l++)
+                g[start + l] -= change * (row[start + l] - other[start + l]);
+            PANEL_FUNCTION(panel_slopes)(p, start, values);
+            p->best[block] = PANEL_FUNCTION(panel_largest)(values);
+        }
+    }
+}
+
+static const panel_functions PANEL_FUNCTION(panel_functions) = {
+    PANEL_FUNCTION(panel_dots),   PANEL_FUNCTION(panel_finish),
+    PANEL_FUNCTION(panel_product), PANEL_FUNCTION(panel_ascend),
+    PANEL_FUNCTION(panel_ascend_pairs),
+};
+
+#undef LANES
+#undef TOGETHER
+#undef PANEL_NAME
+#undef PANEL_LANES
+#undef PANEL_TARGET
+#endif

@@ -1,0 +1,343 @@
+"""Dual ascent for kernel machines, block by block, without a stored kernel matrix.
+
+Objective: that of sublinear._core.kernel_objective, for losses whose conjugate is quadratic on an
+interval (`Loss.dual_form`). The dual value is then, up to a constant, a concave quadratic function
+of the coefficients v in a box, with |v_i| where the loss is insensitive to small errors.
+
+    the margins m = K v are kept; g_i = y_i - m_i - b - r_i v_i is the slope of the dual value
+    repeat, a round:
+        gain_i = what the best step of v_i alone would add to the dual value
+        W = up to B rows: random ones of those with gain_i > 1e-3 max gain, then free rows
+        K_WW, the kernel between the rows of W
+        ascend over v_W: the row of the largest gain in W again and again, until no gain exceeds
+            `inner_tol` times the first one, or 20 |W| steps are done
+        m += K[:, changed rows of W] times their changes
+
+A free intercept keeps sum v = 0: the ascent then goes along pairs of coefficients, as in libsvm's
+second order working set selection (Fan, Chen, Lin, JMLR 6, 2005).
+
+Cost of a round: |W|^2 / 2 kernel evaluations for K_WW and n for every changed row; O(|W|) per step
+of the ascent, O(n) for gains and values. Nothing is cached between rounds. Rows of W are random
+among those that can gain: the top ones alone would be near copies of each other.
+
+Coefficients and their slopes are float32 within the ascent and float64 outside. A round begins
+with slopes from the float64 margins, so errors of the ascent do not add up.
+"""
+from cpython.exc cimport PyErr_CheckSignals
+from libc.math cimport INFINITY, fabs
+from libc.stdint cimport int64_t
+
+import numpy as np
+
+from sublinear._core.kernel_objective cimport KernelObjective
+from sublinear._core.kernels cimport panel_problem, panels
+from sublinear._core.random cimport RandomBits, below
+
+cdef enum:
+    STEPS_PER_ROW = 20
+    WORK_PER_CALL = 1 << 25     # entries of K_WW that the ascent reads between two looks around
+    ROWS_PER_CALL = 512         # whose product with the kernel matrix is taken at once
+    SELECT = 0
+    ASCEND = 1
+    UPDATE = 2
+
+cdef double LEAST_GAIN = 1e-3   # of the largest: a row with less is no candidate
+
+
+cdef class KernelSDCA:
+    """Block dual ascent.
+
+    Parameters
+    ----------
+    objective : KernelObjective
+        Its loss must have a `dual_form()`.
+    random : RandomBits
+    block_size : int, default=2048
+        Rows of W at the most.
+    inner_tol : float, default=0.03
+        When the ascent within W ends.
+    coefficients : ndarray of shape (n_rows,), float64, default=None
+        Where to start: v, moved to the nearest feasible point. None means zeros.
+    max_accesses : float, default=inf
+        The budget of kernel evaluations: a working set is as small as what is left of it.
+
+    Attributes
+    ----------
+    n_iter, accesses, n_steps : int
+        Rounds, kernel evaluations, steps of the ascent.
+    """
+    cdef readonly KernelObjective objective
+    cdef readonly Py_ssize_t n_iter, accesses, n_steps
+    cdef readonly object coefficients, margins
+    cdef readonly double estimated_gap
+    cdef RandomBits random
+    cdef Py_ssize_t block_size, inner_work, inner_steps, position
+    cdef double inner_tol, max_accesses, epsilon, intercept
+    cdef float least
+    cdef int phase
+    cdef object low, high, ridge, curvature, gains
+    cdef readonly object rows                        # of W
+    cdef object values, inner                        # K_WW, arrays of the ascent
+    cdef object changed, target                      # rows that change, and to what
+    cdef panel_problem problem
+
+    def __init__(
+        self, KernelObjective objective, RandomBits random, *, Py_ssize_t block_size=2048,
+        double inner_tol=0.03, coefficients=None, double max_accesses=INFINITY
+    ):
+        form = objective.loss.dual_form()
+        if form is None:
+            raise ValueError(f"{type(objective.loss).__name__} has no quadratic conjugate")
+        n = objective.n_rows
+        y, scales = objective.targets_array, objective.scales_array
+        self.objective, self.random = objective, random
+        self.block_size = max(2, min(block_size, n))
+        self.inner_tol, self.max_accesses = inner_tol, max_accesses
+        self.epsilon = form.epsilon
+        high = toward_zero(np.where(scales > 0, form.bound * np.where(scales > 0, scales, 1), 0))
+        self.high = np.where(form.one_sided & (y < 0), 0, high)
+        self.low = np.where(form.one_sided & (y > 0), 0, -high)
+        with np.errstate(divide="ignore"):
+            self.ridge = np.where(scales > 0, form.ridge / scales, 0) if form.ridge else np.zeros(n)
+        self.curvature = np.maximum(objective.diagonal() + self.ridge, 1e-12)
+        self.coefficients, self.margins = np.zeros(n), np.zeros(n)
+        self.estimated_gap = INFINITY
+        self.gains = np.empty(n)
+        self.phase = SELECT
+        if coefficients is not None and coefficients.any():
+            start = coefficients.copy()
+            objective.make_feasible(start)
+            start = np.clip(start, self.low, self.high)
+            if objective.free_intercept:
+                objective.balance(start)
+            self._change(np.flatnonzero(start), start)
+        else:
+            self._look()
+
+    certificate_growth = 1.0
+    keeps_best = True
+    diverged = False
+
+    @property
+    def work(self):
+        """Kernel evaluations, and entries of K_WW read by the ascent."""
+        return self.accesses + self.inner_work
+
+    def advance(self, limit):
+        """Go on until the round ends, then return True, or a piece of it would exceed `limit`."""
+        if self.phase == SELECT and not self._select(limit):
+            return False
+        if self.phase == ASCEND and not self._ascend():
+            return False
+        while self.position < len(self.changed):
+            if not self._update(limit):
+                return False
+        self.n_iter += 1
+        self.phase = SELECT
+        self._look()
+        return True
+
+    def _look(self):
+        """Find the intercept, the values and the gains of the present coefficients."""
+        objective = self.objective
+        self.intercept = objective.best_intercept(self.margins)
+        primal, dual = objective.values(self.coefficients, self.margins, self.intercept)
+        self.estimated_gap = max(0.0, primal - dual) / max(fabs(primal), 1e-300)
+        cdef const double[::1] v = self.coefficients, margins = self.margins
+        cdef const double[::1] y = objective.targets_array, ridge = self.ridge
+        cdef const double[::1] low = self.low, high = self.high, q = self.curvature
+        cdef double[::1] gains = self.gains
+        cdef double g, u, d, epsilon = self.epsilon
+        cdef Py_ssize_t i
+        with nogil:
+            for i in range(v.shape[0]):
+                g = y[i] - margins[i] - self.intercept - ridge[i] * v[i]
+                u = g + q[i] * v[i]
+                u = u - epsilon if u > epsilon else (u + epsilon if u < -epsilon else 0)
+                u = min(max(u / q[i], low[i]), high[i])
+                d = u - v[i]
+                gains[i] = d * (g - 0.5 * q[i] * d) - epsilon * (fabs(u) - fabs(v[i]))
+
+    def _select(self, limit):
+        """Choose W and compute K_WW; False if that would exceed the limit."""
+        n, size = self.objective.n_rows, self.block_size
+        left = self.max_accesses - self.accesses
+        while size > 1 and size * (size + 1) / 2 + size * n > left:
+            size //= 2
+        rows = self._working_set(size)
+        if not np.array_equal(rows, self.rows):
+            cost = len(rows) * (len(rows) + 1) // 2
+            if self.accesses + cost > limit:
+                return False
+            values = self.objective.rows.block(rows, rows, self.objective.n_threads)
+            if self.objective.constant:
+                values += self.objective.constant**2
+            places = np.arange(len(rows))
+            values[places, places] = self.curvature[rows]
+            self.accesses += cost
+            self.rows, self.values = rows, values
+        self._begin_ascent()
+        return True
+
+    def _working_set(self, Py_ssize_t size):
+        """Rows of W, in order."""
+        cdef double largest = self.gains.max()
+        if size >= self.objective.n_rows:
+            return np.arange(self.objective.n_rows)
+        gaining = self.gains > max(LEAST_GAIN * largest, 0.0)
+        if self.objective.free_intercept:
+            rows = self._both_sides(gaining, size // 2)
+        else:
+            rows = self._sample(np.flatnonzero(gaining), size)
+        free = (self.coefficients > self.low) & (self.coefficients < self.high)
+        free[rows] = False
+        rows = np.concatenate([rows, self._sample(np.flatnonzero(free), size - len(rows))])
+        rows.sort()
+        return rows
+
+    def _both_sides(self, gaining, Py_ssize_t size):
+        """`size` rows to rise and `size` to fall: without both, no pair could gain."""
+        v = self.coefficients
+        g = self.objective.targets_array - self.margins - self.intercept - self.ridge * v
+        rise = g - np.where(v >= 0, self.epsilon, -self.epsilon)
+        fall = -g + np.where(v > 0, self.epsilon, -self.epsilon)
+        return np.union1d(
+            self._side(rise, v < self.high, gaining, size),
+            self._side(fall, v > self.low, gaining, size))
+
+    def _side(self, slopes, movable, gaining, Py_ssize_t size):
+        """`size` of the rows that gain in one direction, then those nearest to it."""
+        gaining = movable & gaining & (slopes > 0)
+        rows = self._sample(np.flatnonzero(gaining), size)
+        others = np.flatnonzero(movable & ~gaining)
+        cdef Py_ssize_t missing = size - len(rows)
+        if len(others) > missing > 0:
+            least = np.partition(slopes[others], len(others) - missing)[len(others) - missing]
+            nearer = others[slopes[others] > least]
+            ties = self._sample(others[slopes[others] == least], missing - len(nearer))
+            others = np.concatenate([nearer, ties])
+        return np.concatenate([rows, others]) if missing > 0 else rows
+
+    def _sample(self, candidates, Py_ssize_t size):
+        """`size` of the candidates, at random; all if there are no more."""
+        cdef int64_t[::1] items = candidates
+        cdef Py_ssize_t k, other, count = items.shape[0]
+        if size >= count:
+            return candidates
+        for k in range(size):
+            other = k + below(self.random.bits, <unsigned int> (count - k))
+            items[k], items[other] = items[other], items[k]
+        return candidates[:size]
+
+    def _begin_ascent(self):
+        """Copy what the ascent needs of W."""
+        rows, width = self.rows, self.values.shape[1]
+        v = self.coefficients[rows]
+        g = self.objective.targets_array[rows] - self.margins[rows] - self.ridge[rows] * v
+        if not self.objective.free_intercept:
+            g -= self.intercept
+        q = self.curvature[rows]
+        parts = (v, g, q, 1 / q, self.low[rows], self.high[rows])
+        self.inner = np.zeros((len(parts) + 1, width), dtype=np.float32)
+        cdef float[:, ::1] inner = self.inner
+        cdef float[:, ::1] values = self.values
+        inner_parts = self.inner
+        for row, part in enumerate(parts):
+            inner_parts[row, :len(rows)] = part
+        self.problem.size = width
+        self.problem.epsilon = self.epsilon
+        self.problem.values = &values[0, 0]
+        self.problem.coefficient = &inner[0, 0]
+        self.problem.gradient = &inner[1, 0]
+        self.problem.curvature = &inner[2, 0]
+        self.problem.inverse = &inner[3, 0]
+        self.problem.low = &inner[4, 0]
+        self.problem.high = &inner[5, 0]
+        self.problem.best = &inner[6, 0]
+        self.inner_steps = 0
+        self.least = -1
+        self.phase = ASCEND
+
+    def _ascend(self):
+        """Steps of the ascent; True when they are done."""
+        cdef panel_problem* problem = &self.problem
+        cdef Py_ssize_t most = STEPS_PER_ROW * len(self.rows), taken
+        cdef Py_ssize_t limit = min(
+            most - self.inner_steps, 1 + WORK_PER_CALL // problem.size)
+        cdef float largest = 0
+        cdef bint pairs = self.objective.free_intercept
+        with nogil:
+            if self.least < 0:
+                if pairs:
+                    panels().ascend_pairs(problem, 0, 0, &largest)
+                else:
+                    panels().ascend(problem, 0, 0, &largest)
+                self.least = largest * self.inner_tol
+            if pairs:
+                taken = panels().ascend_pairs(problem, limit, self.least, &largest)
+            else:
+                taken = panels().ascend(problem, limit, self.least, &largest)
+        self.inner_steps += taken
+        self.n_steps += taken
+        self.inner_work += taken * problem.size
+        if taken == limit and self.inner_steps < most:
+            return False
+        target = self.coefficients.copy()
+        rows = self.rows
+        before = self.coefficients[rows].astype(np.float32)
+        after = self.inner[0, :len(rows)]
+        moved = before != after
+        target[rows[moved]] = after[moved]
+        if pairs and moved.any():
+            self._restore_sum(target, rows[moved])
+        self._change(rows[moved], target)
+        return True
+
+    def _restore_sum(self, target, rows):
+        """Take what float32 added to sum v off the coefficient farthest from 0 and its ends."""
+        excess, v = target.sum(), target[rows]
+        room = np.minimum(np.minimum(v - self.low[rows], self.high[rows] - v), np.abs(v))
+        widest = rows[room.argmax()]
+        target[widest] = min(max(target[widest] - excess, self.low[widest]), self.high[widest])
+
+    def _change(self, rows, target):
+        """Let the coefficients of these rows go to their targets."""
+        self.changed, self.target, self.position = rows, target, 0
+        self.phase = UPDATE
+
+    def _update(self, limit):
+        """Change some rows; False if that would exceed the limit."""
+        n = self.objective.n_rows
+        rows = self.changed[self.position:self.position + ROWS_PER_CALL]
+        if self.accesses + len(rows) * n > limit:
+            return False
+        changes = self.target[rows] - self.coefficients[rows]
+        margins = self.margins[np.newaxis]
+        self.objective.rows.add_product(
+            rows, changes[np.newaxis], margins, self.objective.n_threads)
+        if self.objective.constant:
+            self.margins += self.objective.constant**2 * changes.sum()
+        self.coefficients[rows] = self.target[rows]
+        self.accesses += len(rows) * n
+        self.position += len(rows)
+        PyErr_CheckSignals()
+        return True
+
+    def model(self):
+        """Return the coefficients and the intercept."""
+        return self.objective.model(self.coefficients, self.intercept)
+
+    def certify(self, rounded):
+        """Return the model and its certificate (see `_drive`)."""
+        objective = self.objective
+        intercept = objective.best_intercept(self.margins)
+        primal, dual = objective.values(self.coefficients, self.margins, intercept)
+        return objective.model(self.coefficients, intercept), primal, dual
+
+
+def toward_zero(values):
+    """Return float64 values, rounded toward zero to what float32 can hold."""
+    rounded = values.astype(np.float32)
+    over = np.abs(rounded) > np.abs(values)
+    rounded[over] = np.nextafter(rounded[over], np.float32(0))
+    return rounded.astype(np.float64)

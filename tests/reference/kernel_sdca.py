@@ -1,0 +1,61 @@
+"""Block dual ascent for kernel machines, as sublinear._solvers.kernel_sdca does it, on a matrix.
+
+Everything in float64, losses by their DualForm: l*(-a) = ridge a^2 / 2 + epsilon |a| - y a within a
+box. Working sets are given from outside.
+"""
+
+import numpy as np
+
+
+def box(form, y, scales):
+    """The coefficients' lower and upper ends, and their ridge."""
+    high = np.where(scales > 0, form.bound * np.where(scales > 0, scales, 1), 0)
+    low = -high
+    if form.one_sided:
+        low, high = np.where(y > 0, 0, low), np.where(y < 0, 0, high)
+    ridge = np.where(scales > 0, form.ridge / np.where(scales > 0, scales, 1), 0)
+    return low, high, ridge
+
+
+def gains(v, g, q, low, high, epsilon):
+    """What the best step of each coefficient alone adds to the dual value, and its target."""
+    u = g + q * v
+    target = np.clip((u - np.clip(u, -epsilon, epsilon)) / q, low, high)
+    d = target - v
+    return d * (g - q * d / 2) - epsilon * (np.abs(target) - np.abs(v)), target
+
+
+def ascend(K, v, g, low, high, epsilon, inner_tol, most):
+    """Greedy ascent over all of v, in place."""
+    q = np.diag(K)
+    gain, target = gains(v, g, q, low, high, epsilon)
+    least = inner_tol * gain.max()
+    for _ in range(most):
+        j = gain.argmax()
+        if not gain[j] > least:
+            return
+        step = target[j] - v[j]
+        v[j] = target[j]
+        g -= step * K[:, j]
+        gain, target = gains(v, g, q, low, high, epsilon)
+
+
+def kernel_sdca(K, y, form, scales, working_sets, inner_tol=0.03):
+    """Yield the coefficients after every round, one round per working set; no free intercept."""
+    low, high, ridge = box(form, y, scales)
+    v, margins = np.zeros(len(y)), np.zeros(len(y))
+    for rows in working_sets:
+        block = K[np.ix_(rows, rows)] + np.diag(ridge[rows])
+        part, g = v[rows], (y - margins - ridge * v)[rows]
+        ascend(block, part, g, low[rows], high[rows], form.epsilon, inner_tol, 20 * len(rows))
+        margins += K[:, rows] @ (part - v[rows])
+        v[rows] = part
+        yield v.copy()
+
+
+def values(K, y, loss, scales, v, intercept=0.0):
+    """P and D of the coefficients v."""
+    margins = K @ v
+    a = np.divide(v, scales, out=np.zeros_like(v), where=scales > 0)
+    primal = v @ margins / 2 + scales @ loss.value(margins + intercept, y)
+    return primal, -v @ margins / 2 - scales @ loss.conjugate(a, y)

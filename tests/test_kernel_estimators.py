@@ -1,0 +1,291 @@
+"""The kernel estimators: optima against libsvm, storage, memory, bad input."""
+
+import pickle
+import warnings
+
+import numpy as np
+import pytest
+from scipy import sparse
+from sklearn.base import clone
+from sklearn.kernel_ridge import KernelRidge
+from sklearn.metrics.pairwise import pairwise_kernels
+from sklearn.model_selection import GridSearchCV
+from sklearn.svm import SVC, SVR
+
+from sublinear import KernelSDCAClassifier, KernelSDCARegressor
+
+KERNEL_PARAMETERS = {
+    "rbf": {"gamma": 0.5},
+    "poly": {"gamma": 0.3, "degree": 2, "coef0": 1.0},
+    "sigmoid": {"gamma": 0.01, "coef0": 0.0},
+    "linear": {},
+}
+EXACT = {"tol": 1e-7, "max_iter": 300, "random_state": 0}
+
+
+@pytest.fixture(scope="module")
+def data():
+    random = np.random.default_rng(0)
+    X = random.normal(size=(160, 5)).astype(np.float32).astype(float)
+    score = X[:, 0] * X[:, 1] + 0.5 * X[:, 2] + 0.3 * random.normal(size=160)
+    return X, np.where(score > 0.4, "yes", "no"), score, random.integers(1, 4, 160).astype(float)
+
+
+def svm_objective(K, y, coefficients, intercept, C, weights, epsilon=None):
+    margins = K @ coefficients + intercept
+    loss = np.maximum(0, 1 - y * margins if epsilon is None else abs(margins - y) - epsilon)
+    return coefficients @ K @ coefficients / 2 + C * weights @ loss
+
+
+def all_coefficients(model, n, row=0):
+    coefficients = np.zeros(n)
+    coefficients[model.support_] = model.dual_coef_[row]
+    return coefficients
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("intercept", ["none", "penalised", "free"])
+@pytest.mark.parametrize("kernel", KERNEL_PARAMETERS)
+def test_the_optimum_is_that_of_libsvm(data, kernel, intercept, weighted):
+    """libsvm has only the free intercept: without one, or with a penalised one, its optimum is
+    bounded below by our dual value, and ours from above by any of its models."""
+    X, labels, _, weights = data
+    y = np.where(labels == "yes", 1.0, -1.0)
+    s = weights if weighted else np.ones(len(y))
+    parameters = KERNEL_PARAMETERS[kernel]
+    model = KernelSDCAClassifier(
+        kernel=kernel,
+        fit_intercept=intercept != "none",
+        penalize_intercept=intercept != "free",
+        intercept_scaling=2.0,
+        **parameters,
+        **EXACT,
+    ).fit(X, labels, s)
+    K = pairwise_kernels(X, metric=kernel, **parameters)
+    coefficients = all_coefficients(model, len(y))
+    if intercept == "free":
+        peer = SVC(kernel=kernel, tol=1e-9, **parameters).fit(X, labels, s)
+        best = svm_objective(K, y, all_coefficients(peer, len(y)), peer.intercept_[0], 1.0, s)
+        ours = svm_objective(K, y, coefficients, model.intercept_[0], 1.0, s)
+    else:
+        K = K + (4.0 if intercept == "penalised" else 0.0)
+        ours = svm_objective(K, y, coefficients, 0.0, 1.0, s)
+        best = box_optimum(K, y, s)
+    assert ours == pytest.approx(best, rel=1e-6)
+    assert model.result_.primal == pytest.approx(ours, rel=1e-6)
+    assert model.result_.dual <= best * (1 + 1e-6)
+    np.testing.assert_allclose(
+        model.decision_function(X),
+        pairwise_kernels(X, metric=kernel, **parameters) @ coefficients + model.intercept_,
+        atol=2e-5,
+    )
+
+
+def box_optimum(K, y, scales):
+    """min of 1/2 v'Kv - y'v over the box, by cyclic coordinate ascent in float64."""
+    v, margins = np.zeros(len(y)), np.zeros(len(y))
+    low, high = np.minimum(0, y * scales), np.maximum(0, y * scales)
+    for _ in range(4000):
+        largest = 0.0
+        for i in range(len(y)):
+            new = min(max(v[i] + (y[i] - margins[i]) / K[i, i], low[i]), high[i])
+            if new != v[i]:
+                largest = max(largest, abs(new - v[i]) * K[i, i])
+                margins += (new - v[i]) * K[i]
+                v[i] = new
+        if largest < 1e-7:
+            break
+    return y @ v - v @ margins / 2
+
+
+@pytest.mark.parametrize("kernel", ["rbf", "poly", "linear"])
+def test_support_vector_regression_is_that_of_libsvm(data, kernel):
+    X, _, y, weights = data
+    parameters = KERNEL_PARAMETERS[kernel]
+    model = KernelSDCARegressor(
+        kernel=kernel, epsilon=0.2, penalize_intercept=False, **parameters, **EXACT
+    ).fit(X, y, weights)
+    peer = SVR(kernel=kernel, epsilon=0.2, tol=1e-9, **parameters).fit(X, y, weights)
+    K = pairwise_kernels(X, metric=kernel, **parameters)
+    ours, best = (
+        svm_objective(K, y, all_coefficients(m, len(y)), m.intercept_[0], 1.0, weights, 0.2)
+        for m in (model, peer)
+    )
+    assert ours == pytest.approx(best, rel=1e-6)
+    assert model.result_.primal == pytest.approx(ours, rel=1e-6)
+
+
+def test_squared_loss_is_kernel_ridge_regression(data):
+    X, _, y, weights = data
+    model = KernelSDCARegressor("squared", C=2.0, gamma=0.5, fit_intercept=False, **EXACT)
+    peer = KernelRidge(alpha=0.5, kernel="rbf", gamma=0.5)
+    for s in (None, weights):
+        expected = peer.fit(X, y, s).predict(X)
+        np.testing.assert_allclose(model.fit(X, y, s).predict(X), expected, atol=1e-3)
+
+
+@pytest.mark.parametrize("make", [np.float32, np.asfortranarray, sparse.csr_array])
+def test_storage_does_not_matter(data, make):
+    X, y, _, _ = data
+    model = KernelSDCAClassifier(gamma=0.5, random_state=0).fit(X, y)
+    other = clone(model).fit(make(X), y)
+    np.testing.assert_allclose(other.decision_function(X), model.decision_function(X), atol=1e-6)
+    np.testing.assert_allclose(
+        model.decision_function(make(X)), model.decision_function(X), atol=1e-6
+    )
+    assert sparse.issparse(other.support_vectors_) == sparse.issparse(make(X))
+
+
+def test_precomputed_and_callable_kernels_give_the_same_model(data):
+    X, y, _, _ = data
+
+    def rbf(A, B):
+        return pairwise_kernels(A, B, metric="rbf", gamma=0.5)
+
+    model = KernelSDCAClassifier(gamma=0.5, **EXACT).fit(X, y)
+    called = clone(model).set_params(kernel=rbf).fit(X, y)
+    given = clone(model).set_params(kernel="precomputed").fit(rbf(X, X), y)
+    expected = model.decision_function(X[:50])
+    np.testing.assert_allclose(called.decision_function(X[:50]), expected, atol=1e-3)
+    np.testing.assert_allclose(given.decision_function(rbf(X[:50], X)), expected, atol=1e-3)
+    assert given.support_vectors_.shape == (0, 0)
+
+
+@pytest.mark.parametrize("name", ["dense", "sparse"])
+def test_memory_and_threads_change_nothing(multiclass, name):
+    X, y = multiclass
+    X = sparse.csr_array(X) if name == "sparse" else X
+    model = KernelSDCAClassifier(gamma=1.0, C=5.0, random_state=0, max_iter=20).fit(X, y)
+    expected = model.decision_function(X)
+    assert expected.shape == (240, 3)
+    assert model.score(X, y) > 0.8
+    for limit, n_jobs in ((None, 2), (200_000, 1), (200_000, 3)):
+        predicted = clone(model).set_params(memory_limit=limit, n_jobs=n_jobs)
+        predicted.__dict__.update({k: v for k, v in vars(model).items() if k.endswith("_")})
+        predicted._gamma = model._gamma
+        np.testing.assert_allclose(predicted.decision_function(X), expected, atol=1e-5)
+    threads = clone(model).set_params(n_jobs=2).fit(X, y)
+    np.testing.assert_array_equal(threads.dual_coef_, model.dual_coef_)
+
+
+def test_too_little_memory_works_and_says_so(binary):
+    X, y = binary
+    with pytest.warns(UserWarning, match="memory_limit=1000"):
+        model = KernelSDCAClassifier(memory_limit=1000, random_state=0).fit(X, y)
+    assert model.result_.status == "converged"
+
+
+def test_one_thread_or_two_give_the_same_bits(data):
+    X, y, _, _ = data
+    models = [KernelSDCAClassifier(n_jobs=n, random_state=0).fit(X, y) for n in (1, 2)]
+    np.testing.assert_array_equal(models[0].dual_coef_, models[1].dual_coef_)
+
+
+def test_gamma_scale_counts_weights_as_repetition(data):
+    X, y, _, weights = data
+    counts = weights.astype(int)
+    repeated = KernelSDCAClassifier(random_state=0).fit(
+        np.repeat(X, counts, 0), np.repeat(y, counts)
+    )
+    weighted = KernelSDCAClassifier(random_state=0).fit(X, y, weights)
+    assert weighted._gamma == pytest.approx(repeated._gamma, rel=1e-12)
+    assert KernelSDCAClassifier().fit(X, y)._gamma == pytest.approx(1 / (5 * X.var()), rel=1e-12)
+    in_rows = KernelSDCAClassifier().fit(sparse.csr_array(X), y)
+    assert in_rows._gamma == pytest.approx(1 / (5 * X.var()), rel=1e-9)
+    assert KernelSDCAClassifier(gamma="auto").fit(X, y)._gamma == 0.2
+
+
+def test_class_weights_are_sample_weights(data):
+    X, y, _, _ = data
+    factors = {"yes": 3.0, "no": 0.5}
+    by_class = KernelSDCAClassifier(gamma=0.5, class_weight=factors, random_state=0).fit(X, y)
+    by_sample = KernelSDCAClassifier(gamma=0.5, random_state=0)
+    by_sample.fit(X, y, np.array([factors[label] for label in y]))
+    np.testing.assert_array_equal(by_class.dual_coef_, by_sample.dual_coef_)
+
+
+def test_warm_start_goes_on(data):
+    X, y, _, _ = data
+    for free in (False, True):
+        model = KernelSDCAClassifier(
+            gamma=0.5, C=10.0, penalize_intercept=free, warm_start=True, random_state=0
+        ).fit(X, y)
+        first = model.result_
+        again = model.set_params(tol=1e-4).fit(X, y).result_
+        assert again.trace[0].primal == pytest.approx(first.primal, rel=1e-5)
+        assert model.set_params(C=5.0).fit(X, y).result_.status == "converged"
+        assert model.fit(X[:100], y[:100]).shape_fit_ == (100, 5)
+
+
+def test_budgets_and_callbacks(data):
+    X, y, _, _ = data
+    with pytest.warns(UserWarning, match="max_accesses"):
+        model = KernelSDCAClassifier(max_accesses=5000, C=100.0, random_state=0).fit(X, y)
+    assert 0 < model.result_.accesses <= 5000 and model.result_.gap < np.inf
+    seen = []
+    model = KernelSDCAClassifier(C=100.0, callback=lambda s: seen.append(s) or len(seen) == 2)
+    assert model.fit(X, y).result_.status == "stopped"
+    assert seen[0].coef.shape == (160,) and len(seen) == 2
+
+
+def test_the_model_survives_pickling_cloning_and_searching(data):
+    X, y, _, _ = data
+    X = X.copy()
+    X.flags.writeable = False
+    model = KernelSDCAClassifier(random_state=0).fit(X, y)
+    twin = pickle.loads(pickle.dumps(model))
+    np.testing.assert_array_equal(twin.decision_function(X), model.decision_function(X))
+    search = GridSearchCV(clone(model), {"C": [0.1, 1.0], "kernel": ["rbf", "linear"]}, cv=2)
+    assert search.fit(X, y).best_score_ > 0.5
+
+
+def test_all_rows_equal():
+    X, y = np.ones((50, 3)), np.arange(50) % 2
+    for free in (False, True):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            model = KernelSDCAClassifier(penalize_intercept=free, max_iter=50).fit(X, y)
+        assert np.isfinite(model.decision_function(X)).all()
+    assert np.isfinite(KernelSDCARegressor().fit(X, y.astype(float)).predict(X)).all()
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"gamma": 0}, "gamma must be"),
+        ({"gamma": -1.0}, "gamma must be"),
+        ({"gamma": np.inf}, "gamma must be"),
+        ({"gamma": "wide"}, "gamma must be"),
+        ({"kernel": "cosine"}, "kernel must be"),
+        ({"kernel": 3}, "kernel must be"),
+        ({"degree": -1}, "degree must be"),
+        ({"coef0": np.nan}, "coef0 must be"),
+        ({"C": 0}, "C must be"),
+        ({"memory_limit": 0}, "memory_limit must be"),
+        ({"loss": "logistic"}, "loss must be"),
+        ({"kernel": "precomputed"}, "square"),
+        ({"kernel": lambda A, B: np.ones(3)}, "returned shape"),
+        ({"kernel": lambda A, B: np.full((len(A), len(B)), np.nan)}, "not finite"),
+        ({"kernel": "poly", "gamma": 1e30}, "range of float32"),
+    ],
+)
+def test_bad_parameters_are_refused(data, parameters, message):
+    X, y, _, _ = data
+    with pytest.raises(ValueError, match=message):
+        KernelSDCAClassifier(**parameters).fit(X, y)
+
+
+def test_bad_data_is_refused(data):
+    X, y, _, _ = data
+    with pytest.raises(ValueError, match="one class"):
+        KernelSDCAClassifier().fit(X, np.ones(160))
+    with pytest.raises(ValueError, match="dense"):
+        KernelSDCAClassifier(kernel="precomputed").fit(sparse.eye_array(160).tocsr(), y)
+    with pytest.raises(ValueError, match="not symmetric"):
+        KernelSDCAClassifier(kernel="precomputed").fit(X @ X.T + np.arange(160), y)
+    with pytest.raises(ValueError, match="NaN"):
+        KernelSDCAClassifier().fit(np.full_like(X, np.nan), y)
+    model = KernelSDCAClassifier().fit(X, y)
+    with pytest.raises(ValueError, match="features"):
+        model.predict(X[:, :2])

@@ -1,0 +1,161 @@
+"""The block solver of kernel machines: against its oracle, and its certificate in float64."""
+
+import numpy as np
+import pytest
+from reference import kernel_sdca as oracle
+from reference.losses import LOSSES as ORACLES
+from sklearn.metrics.pairwise import rbf_kernel
+
+from sublinear._core.kernel_objective import KernelObjective
+from sublinear._core.kernels import KERNELS, kernel_rows
+from sublinear._core.losses import MARGIN_LOSSES, REGRESSION_LOSSES
+from sublinear._core.random import RandomBits
+from sublinear._solvers.kernel_sdca import KernelSDCA
+
+REGISTRY = MARGIN_LOSSES | REGRESSION_LOSSES
+LOSSES = [name for name, entry in REGISTRY.items() if entry.loss().dual_form() is not None]
+
+
+class Problem:
+    def __init__(self, name="hinge", n=150, weighted=False, C=2.0, **options):
+        random = np.random.default_rng(0)
+        self.X = random.normal(size=(n, 4)).astype(np.float32).astype(float)
+        self.y = self.X[:, 0] * self.X[:, 1] + 0.3 * random.normal(size=n)
+        if name in MARGIN_LOSSES:
+            self.y = np.where(self.y > 0.5, 1.0, -1.0)
+        self.K = rbf_kernel(self.X, gamma=0.5) + options.get("constant", 0) ** 2
+        self.scales = C * (random.integers(0, 3, n) if weighted else np.ones(n))
+        self.loss, self.reference = REGISTRY[name].loss(), ORACLES[name]()
+        rows = kernel_rows(KERNELS["rbf"](0.5), self.X)
+        self.objective = KernelObjective(rows, self.y, self.loss, self.scales, **options)
+
+    def solver(self, **options):
+        return KernelSDCA(self.objective, RandomBits(np.random.SeedSequence(0)), **options)
+
+    def values(self, model):
+        free = self.objective.free_intercept
+        return oracle.values(
+            self.K, self.y, self.reference, self.scales, model[:-1], model[-1] if free else 0.0
+        )
+
+
+@pytest.mark.parametrize("block_size", [40, 1000])
+@pytest.mark.parametrize("name", LOSSES)
+def test_a_round_is_that_of_the_oracle(name, block_size):
+    """The same working set gives nearly the same coefficients: float32 may turn the greedy choice
+    where two gains are close."""
+    problem = Problem(name)
+    solver = problem.solver(block_size=block_size)
+    start = np.zeros(150)
+    assert solver.advance(2**60)
+    rows = solver.rows
+    assert len(rows) == min(block_size, 150) and len(np.unique(rows)) == len(rows)
+    (v,) = oracle.kernel_sdca(
+        problem.K, problem.y, problem.loss.dual_form(), problem.scales, [rows]
+    )
+    expected = oracle.values(problem.K, problem.y, problem.reference, problem.scales, v)[1]
+    got = problem.values(solver.model())[1]
+    zero = oracle.values(problem.K, problem.y, problem.reference, problem.scales, start)[1]
+    assert zero < got
+    assert got - zero == pytest.approx(expected - zero, rel=2e-2)
+    outside = np.setdiff1d(np.arange(150), rows)
+    assert not solver.coefficients[outside].any()
+
+
+@pytest.mark.parametrize("intercept", [{}, {"constant": 1.5}, {"free_intercept": True}])
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("name", LOSSES)
+def test_the_gap_closes_and_holds_in_float64(name, weighted, intercept):
+    problem = Problem(name, weighted=weighted, **intercept)
+    solver = problem.solver(block_size=64)
+    for _ in range(60):
+        while not solver.advance(2**60):
+            pass
+        model, primal, dual = solver.certify(None)
+        if primal - dual < 1e-5 * primal:
+            break
+    assert primal - dual < 1e-5 * primal
+    exact_primal, exact_dual = problem.values(model)
+    assert exact_primal == pytest.approx(primal, rel=1e-6)
+    assert exact_dual == pytest.approx(dual, rel=1e-6)
+    low, high, _ = oracle.box(problem.loss.dual_form(), problem.y, problem.scales)
+    assert (low <= model[:-1]).all() and (model[:-1] <= high).all()
+    if "free_intercept" in intercept:
+        assert abs(model[:-1].sum()) <= 1e-9 * np.abs(model[:-1]).sum()
+
+
+def test_margins_stay_those_of_the_coefficients():
+    problem = Problem(constant=0.5)
+    solver = problem.solver(block_size=32)
+    for _ in range(20):
+        solver.advance(2**60)
+    np.testing.assert_allclose(solver.margins, problem.K @ solver.coefficients, atol=2e-5)
+
+
+@pytest.mark.parametrize("budget", [100, 151, 1000, 20_000])
+def test_a_budget_is_never_exceeded_and_used(budget):
+    solver = Problem().solver(max_accesses=budget)
+    while True:
+        before = solver.accesses
+        if not solver.advance(budget) and solver.accesses == before:
+            break
+    assert solver.accesses <= budget
+    assert solver.accesses > 0 or budget < 2 * 150
+    primal, dual = solver.certify(None)[1:]
+    assert dual <= primal
+
+
+def test_small_slices_change_nothing():
+    whole, sliced = Problem().solver(block_size=48), Problem().solver(block_size=48)
+    for _ in range(5):
+        whole.advance(2**60)
+        while not sliced.advance(sliced.accesses + 48 * 150):
+            pass
+    np.testing.assert_array_equal(whole.coefficients, sliced.coefficients)
+    np.testing.assert_array_equal(whole.margins, sliced.margins)
+
+
+def test_a_start_is_made_feasible_and_gone_on_from():
+    problem = Problem()
+    solver = problem.solver()
+    for _ in range(10):
+        solver.advance(2**60)
+    again = problem.solver(coefficients=solver.coefficients)
+    again.advance(2**60)
+    np.testing.assert_array_equal(again.coefficients, solver.coefficients)
+    assert again.certify(None)[1] == pytest.approx(solver.certify(None)[1], rel=1e-6)
+    wild = Problem(free_intercept=True).solver(coefficients=np.linspace(-9, 5, 150))
+    wild.advance(2**60)
+    assert abs(wild.coefficients.sum()) < 1e-9 * np.abs(wild.coefficients).sum()
+
+
+@pytest.mark.parametrize("free", [False, True])
+def test_the_best_intercept_is_best(free):
+    problem = Problem("hinge", free_intercept=free)
+    margins = np.random.default_rng(1).normal(size=150)
+    best = problem.objective.best_intercept(margins)
+    zeros = np.zeros(150)
+    if not free:
+        assert best == 0
+        return
+    least = problem.objective.values(zeros, margins, best)[0]
+    for step in (-1e-3, 1e-3, 1.0, -1.0):
+        assert least <= problem.objective.values(zeros, margins, best + step)[0] + 1e-9
+
+
+def test_losses_without_a_quadratic_conjugate_are_refused():
+    with pytest.raises(ValueError, match="quadratic"):
+        Problem("logistic").solver()
+
+
+def test_dual_forms_are_the_conjugates():
+    for name in LOSSES:
+        loss = REGISTRY[name].loss()
+        form = loss.dual_form()
+        for y in (1.0, -1.0):
+            a = np.linspace(0 if form.one_sided else -1, 1, 21) * min(form.bound, 3.0) * y
+            expected = form.ridge * a**2 / 2 + form.epsilon * np.abs(a) - y * a
+            np.testing.assert_allclose(loss.conjugates(a, np.full(21, y)), expected, atol=1e-12)
+            beyond = 1.01 * form.bound * y
+            if np.isfinite(beyond):
+                assert abs(loss.nearest_duals([beyond], [y])[0]) == pytest.approx(form.bound)

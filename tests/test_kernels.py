@@ -1,0 +1,199 @@
+"""Kernel values and products: every source of rows against scikit-learn's pairwise kernels."""
+
+import numpy as np
+import pytest
+from scipy import sparse
+from sklearn.metrics.pairwise import pairwise_kernels
+
+from sublinear._core import kernels
+from sublinear._core.kernels import (
+    KERNELS,
+    CallableRows,
+    PanelRows,
+    PostingRows,
+    PrecomputedRows,
+    kernel_rows,
+)
+from sublinear._core.matrix import Matrix
+
+PARAMETERS = {
+    "rbf": [{"gamma": 0.1}, {"gamma": 3.0}],
+    "poly": [
+        {"gamma": 0.2, "degree": 3, "coef0": 1.0},
+        {"gamma": 1.0, "degree": 0, "coef0": 0.0},
+        {"gamma": 0.5, "degree": 6, "coef0": -0.5},
+    ],
+    "sigmoid": [{"gamma": 0.3, "coef0": 0.2}, {"gamma": 1e-3, "coef0": 0.0}],
+    "linear": [{}],
+}
+CASES = [(name, parameters) for name, many in PARAMETERS.items() for parameters in many]
+STORAGES = {
+    "dense": np.asarray,
+    "dense float32": np.float32,
+    "columns": np.asfortranarray,
+    "csr": sparse.csr_array,
+    "csr int64": lambda X: with_int64(sparse.csr_array(X.astype(np.float32))),
+}
+
+
+def with_int64(X):
+    return sparse.csr_array(
+        (X.data, X.indices.astype(np.int64), X.indptr.astype(np.int64)), shape=X.shape
+    )
+
+
+def examples(n, d, seed=0, density=0.4):
+    """Values that float32 holds exactly, rows of norm about 1."""
+    random = np.random.default_rng(seed)
+    X = random.normal(size=(n, d)) * (random.random((n, d)) < density) / np.sqrt(density * d)
+    return X.astype(np.float32).astype(np.float64)
+
+
+def expected(name, parameters, X, Y=None):
+    if name in ("poly",) and parameters["degree"] == 0:
+        return np.ones((len(X), len(X if Y is None else Y)))
+    return pairwise_kernels(X, Y, metric=name, **parameters)
+
+
+@pytest.fixture(autouse=True)
+def widest():
+    yield
+    assert kernels.use_lanes(16) or kernels.use_lanes(8) or kernels.use_lanes(4)
+
+
+@pytest.mark.parametrize("storage", STORAGES)
+@pytest.mark.parametrize(("name", "parameters"), CASES)
+def test_values_are_those_of_scikit_learn(name, parameters, storage):
+    X, Y = examples(70, 150), examples(90, 150, seed=1)
+    make, kernel = STORAGES[storage], KERNELS[name](**parameters)
+    truth = expected(name, parameters, X, Y)
+    rows, columns = np.array([5, 0, 69, 5, 33]), np.array([80, 3, 64])
+    for memory in (np.inf, 0):
+        source = kernel_rows(kernel, make(X), make(Y), memory)
+        assert isinstance(source, PanelRows)
+        scale = max(1, np.abs(truth).max())
+        values = source.block(rows)[:, :90]
+        assert values.dtype == np.float32
+        np.testing.assert_allclose(values, truth[rows], rtol=1e-5, atol=1e-6 * scale)
+        np.testing.assert_array_equal(source.block(rows, columns)[:, :3], values[:, columns])
+
+
+@pytest.mark.parametrize(("name", "parameters"), CASES)
+def test_lists_by_feature_give_the_values_of_panels(name, parameters):
+    X, Y = (sparse.csr_array(examples(n, 40, seed=n)) for n in (30, 100))
+    kernel = KERNELS[name](**parameters)
+    panels = PanelRows(kernel, Matrix(X), Matrix(Y))
+    postings = PostingRows(kernel, Matrix(X), Matrix(Y))
+    rows, columns = np.array([3, 3, 29, 0]), np.array([99, 4])
+    np.testing.assert_array_equal(postings.block(rows)[:, :100], panels.block(rows)[:, :100])
+    np.testing.assert_array_equal(
+        postings.block(rows, columns)[:, :2], panels.block(rows, columns)[:, :2]
+    )
+
+
+def test_wide_sparse_data_takes_the_road_of_lists():
+    random = np.random.default_rng(0)
+    X = sparse.random_array((50, 1_000_000), density=2e-5, rng=random, format="csr")
+    source = kernel_rows(KERNELS["rbf"](1.0), X)
+    assert isinstance(source, PostingRows)
+    np.testing.assert_allclose(
+        source.block(np.arange(50))[:, :50], pairwise_kernels(X, metric="rbf", gamma=1.0), rtol=1e-5
+    )
+
+
+def sources(X, name="rbf", parameters=None):
+    """Every source of the rows of one symmetric kernel matrix."""
+    parameters = {"gamma": 0.7} if parameters is None else parameters
+    kernel = KERNELS[name](**parameters)
+    matrix = Matrix(sparse.csr_array(X))
+    return {
+        "panels": PanelRows(kernel, matrix, matrix),
+        "panels built anew": PanelRows(kernel, matrix, matrix, False),
+        "postings": PostingRows(kernel, matrix, matrix),
+        "callable": CallableRows(lambda A, B: pairwise_kernels(A, B, metric=name, **parameters), X),
+        "precomputed": PrecomputedRows(pairwise_kernels(X, metric=name, **parameters)),
+    }
+
+
+@pytest.mark.parametrize("source", sources(examples(5, 3)))
+@pytest.mark.parametrize("n_rows", [1, 64, 150])
+def test_blocks_are_symmetric_products_right_and_threads_change_nothing(source, n_rows):
+    X = examples(n_rows, 30)
+    rows = sources(X)[source]
+    truth = pairwise_kernels(X, metric="rbf", gamma=0.7)
+    np.testing.assert_allclose(rows.diagonal, np.ones(n_rows), rtol=1e-6)
+    order = np.arange(n_rows)
+    block = rows.block(order, order)
+    assert block.shape[0] == n_rows and block.shape[1] % 64 == 0 and np.isfinite(block).all()
+    np.testing.assert_array_equal(block[:, :n_rows], block[:, :n_rows].T)
+    np.testing.assert_array_equal(block, rows.block(order, order, 2))
+    np.testing.assert_array_equal(block[:, :n_rows], rows.block(order)[:, :n_rows])
+    random = np.random.default_rng(0)
+    chosen = random.integers(n_rows, size=130)
+    changes = random.normal(size=(3, 130)).astype(np.float32)
+    margins = random.normal(size=(3, n_rows))
+    sums = margins.copy(), margins.copy()
+    for threads, total in enumerate(sums, 1):
+        rows.add_product(chosen, changes, total, threads)
+    np.testing.assert_array_equal(sums[0], sums[1])
+    np.testing.assert_allclose(sums[0], margins + changes.astype(float) @ truth[chosen], atol=2e-5)
+
+
+@pytest.mark.parametrize(("name", "parameters"), CASES)
+def test_vector_widths_give_the_same_bits(name, parameters):
+    X = examples(100, 200)
+    results = []
+    for lanes in (4, 8, 16):
+        if not kernels.use_lanes(lanes):
+            continue
+        source = kernel_rows(KERNELS[name](**parameters), X)
+        margins = np.zeros((1, 100))
+        source.add_product(np.arange(100), np.linspace(-1, 1, 100)[np.newaxis], margins)
+        results.append((source.block(np.arange(100)), margins))
+    for values, margins in results:
+        np.testing.assert_array_equal(values, results[0][0])
+        np.testing.assert_array_equal(margins, results[0][1])
+
+
+def test_data_far_from_the_origin_keeps_its_distances():
+    X = examples(40, 10) + 1000.0
+    truth = pairwise_kernels(X, metric="rbf", gamma=1.0)
+    source = kernel_rows(KERNELS["rbf"](1.0), X)
+    np.testing.assert_allclose(source.block(np.arange(40))[:, :40], truth, rtol=1e-5)
+    other = kernel_rows(KERNELS["rbf"](1.0), X, X[:7])
+    np.testing.assert_allclose(other.block(np.arange(40))[:, :7], truth[:, :7], rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("name", "scale"), [("linear", 1e20), ("rbf", 1e20), ("poly", 1e15), ("sigmoid", 1e19)]
+)
+def test_values_beyond_float32_are_refused(name, scale):
+    with pytest.raises(ValueError, match="range of float32"):
+        kernel_rows(KERNELS[name](1.0), scale * examples(5, 3, density=1.0))
+
+
+@pytest.mark.parametrize(
+    ("function", "message"),
+    [
+        (lambda A, B: np.ones(len(A)), "returned shape"),
+        (lambda A, B: np.full((len(A), len(B)), np.nan), "not finite"),
+        (lambda A, B: np.full((len(A), len(B)), "a"), "not finite"),
+        (lambda A, B: np.arange(len(A) * len(B)).reshape(len(A), -1), "not symmetric"),
+    ],
+)
+def test_bad_functions_are_refused(function, message):
+    with pytest.raises(ValueError, match=message):
+        CallableRows(function, examples(5, 3))
+
+
+@pytest.mark.parametrize(
+    ("matrix", "message"),
+    [
+        (np.ones((3, 4)), "square"),
+        (np.arange(9.0).reshape(3, 3), "not symmetric"),
+        (np.full((3, 3), np.inf), "not finite"),
+    ],
+)
+def test_bad_matrices_are_refused(matrix, message):
+    with pytest.raises(ValueError, match=message):
+        PrecomputedRows(matrix)
