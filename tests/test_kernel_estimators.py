@@ -72,7 +72,7 @@ def test_the_optimum_is_that_of_libsvm(data, kernel, intercept, weighted):
         K = K + (4.0 if intercept == "penalised" else 0.0)
         ours = svm_objective(K, y, coefficients, 0.0, 1.0, s)
         best = y @ coefficients - coefficients @ K @ coefficients / 2
-        assert (0 <= y * coefficients).all() and (y * coefficients <= s).all()
+        assert (y * coefficients >= 0).all() and (y * coefficients <= s).all()
     assert ours == pytest.approx(best, rel=1e-6)
     assert model.result_.primal == pytest.approx(ours, rel=1e-6)
     assert model.result_.dual <= best * (1 + 1e-6)

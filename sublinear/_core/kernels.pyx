@@ -13,11 +13,11 @@ PostingRows      columns as lists of examples by feature, for any number of feat
 CallableRows     a function of two sets of examples
 PrecomputedRows  a matrix
 
-Values are float32, and so are sums over eight rows; everything beyond is float64. With u = 2^-24 and x of m non-zeros, an inner product is within (m + 2) u <|x|, |z|> of
-the exact one. The relative error of an rbf value is thus at most about
-gamma (2 m + 8) u (|x|^2 + |z|^2) + 8 u, and its typical size has sqrt(m) for m. Dense data far from
-the origin is centred first, which changes no distance. Values do not depend on tiles, threads, or
-the processor.
+Values are float32, and so are sums over eight rows; everything beyond is float64. With u = 2^-24
+and x of m non-zeros, an inner product is within (m + 2) u <|x|, |z|> of the exact one. The relative
+error of an rbf value is thus at most about gamma (2 m + 8) u (|x|^2 + |z|^2) + 8 u, and its typical
+size has sqrt(m) for m. Dense data far from the origin is centred first, which changes no distance.
+Values do not depend on tiles, threads, or the processor.
 """
 from cython.parallel cimport prange, threadid
 from libc.math cimport exp, fabs, pow, tanh
