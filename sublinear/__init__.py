@@ -33,20 +33,24 @@ from sublinear._model_file import load_model, save_model
 from sublinear._result import Result, TraceRow
 from sublinear._show_versions import show_versions
 from sublinear._version import __version__
+from sublinear.geometry import MinimumEnclosingBall
 from sublinear.kernel import KernelSDCAClassifier, KernelSDCARegressor
 from sublinear.linear import PegasosClassifier, SDCAClassifier, SDCARegressor
+from sublinear.margin import SublinearPerceptron
 from sublinear.paths import Path, sdca_path
 from sublinear.theory import batch_speedup, spectral_norm_squared
 
 __all__ = [
     "KernelSDCAClassifier",
     "KernelSDCARegressor",
+    "MinimumEnclosingBall",
     "Path",
     "PegasosClassifier",
     "Result",
     "SDCAClassifier",
     "SDCARegressor",
     "Snapshot",
+    "SublinearPerceptron",
     "TraceRow",
     "__version__",
     "batch_speedup",

@@ -17,6 +17,7 @@ A solver is an object that holds its state and has
     diverged            whether there is no hope
     keeps_best          whether the model with the least primal value is wanted, not the last one
     model()             what certify would return, or near it, at no cost
+    full_accesses       where a solver counts them: accesses with every line charged in full
 
 Everything here happens between two calls of `advance`. When certificates are computed depends on
 the solver's work alone, never on the clock, so a fit is reproducible; the clock only sets how often
@@ -40,12 +41,18 @@ LEAST_WORK = 2**17  # between two certificates: a certificate costs a few Python
 
 @dataclass(frozen=True)
 class Limits:
-    """When to stop: a relative gap, iterations, feature values read; whether to certify."""
+    """When to stop: a relative gap, iterations, feature values read; whether to certify.
+
+    With `absolute` tol bounds the gap itself. With `maximise` minus the solver's values are
+    reported: a lower bound, reached by the model, as primal value, and an upper one as dual value.
+    """
 
     tol: float
     max_iter: float = math.inf
     max_accesses: float = math.inf
     certify: bool = True
+    absolute: bool = False
+    maximise: bool = False
 
 
 @dataclass(frozen=True)
@@ -186,13 +193,14 @@ class _Run:
         gap = max(0.0, self.primal - self.dual)
         relative = relative_gap(self.primal, gap)
         seconds = time.perf_counter() - self.started
-        row = TraceRow(solver.n_iter, solver.accesses, seconds, self.primal, self.dual, gap)
+        reported = self.reported(self.primal), self.reported(self.dual)
+        row = TraceRow(solver.n_iter, solver.accesses, seconds, *reported, gap)
         self.trace.append(row)
         self.last_work = solver.work
         self.least_work = solver.work + LEAST_WORK
         if 0 < solver.estimated_gap < math.inf:
             self.correction = relative / solver.estimated_gap
-        if relative <= self.limits.tol:
+        if (gap if self.limits.absolute else relative) <= self.limits.tol:
             self.status = "converged"
         if solver.diverged:
             self.status = "diverged"
@@ -215,6 +223,10 @@ class _Run:
         if self.status is None:
             self.status = limit
 
+    def reported(self, value):
+        """A value of the solver's minimisation as the user's problem has it."""
+        return -value if self.limits.maximise else value
+
     def rounded(self, model):
         """The model as it will be stored, in float64."""
         return model if self.dtype == np.float64 else model.astype(self.dtype).astype(np.float64)
@@ -227,13 +239,14 @@ class _Run:
         """The Result with the certificate of `model()`."""
         known = self.best is not None
         return Result(
-            primal=self.primal if known else math.nan,
-            dual=self.dual,
+            primal=self.reported(self.primal) if known else math.nan,
+            dual=self.reported(self.dual),
             gap=max(0.0, self.primal - self.dual),
             status=self.status,
             n_iter=self.solver.n_iter,
             accesses=self.solver.accesses,
             certificate_accesses=self.solver.objective.accesses,
+            full_accesses=getattr(self.solver, "full_accesses", None),
             seconds=time.perf_counter() - self.started,
             trace=tuple(self.trace),
         )

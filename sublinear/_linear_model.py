@@ -142,6 +142,8 @@ class Training:
     weights : ndarray or None
     solvers : dict or None
         Solvers by problem, where fits with other values of alpha are to go on from them.
+    plan : object
+        What else the estimator's solvers have in common.
     """
 
     X: object
@@ -151,6 +153,7 @@ class Training:
     targets: list
     weights: np.ndarray | None
     solvers: dict | None = None
+    plan: object = None
 
     @property
     def n_weights(self):

@@ -36,13 +36,15 @@ class Result:
     primal : float
         The objective at the returned model; NaN if the fit was cut short before it was known.
     dual : float
-        A lower bound on the optimal objective; -inf if unknown.
+        A lower bound on the optimal objective, an upper one where it is maximised (margins);
+        -inf or inf if unknown.
     gap : float
-        primal - dual: the returned model is at most this far from optimal; inf if unknown.
+        |primal - dual|: the returned model is at most this far from optimal; inf if unknown.
     status : str
         "converged"; "max_iter" or "max_accesses", the limit reached; "stopped" by a callback;
         "interrupted" by Ctrl-C or by an error in a callback; "diverged", the best model kept;
-        "partial_fit", not certified.
+        "partial_fit" and "uncertified", not certified; "not_separable": no hyperplane has a margin
+        above `dual`, which is at most epsilon.
     n_iter : int
         Epochs completed.
     accesses : int
@@ -53,6 +55,9 @@ class Result:
         Wall clock of the solver and its certificates.
     trace : tuple of TraceRow
         One row per certificate; ``pandas.DataFrame(result.trace)`` makes a table of it.
+    full_accesses : int or None
+        `accesses` with every row charged n_features and every column n_samples, whatever they
+        store, where lines of both kinds are read.
     parts : tuple of Result
         One-vs-rest: the result of every class, whose sums are reported above. Empty otherwise.
     """
@@ -66,6 +71,7 @@ class Result:
     certificate_accesses: int
     seconds: float
     trace: tuple[TraceRow, ...] = ()
+    full_accesses: int | None = None
     parts: tuple["Result", ...] = ()
 
     @property
@@ -92,6 +98,8 @@ NOT_BEGUN = Result(math.nan, -math.inf, math.inf, "interrupted", 0, 0, 0, 0.0)
 STATUSES = (
     "converged",
     "partial_fit",
+    "uncertified",
+    "not_separable",
     "stopped",
     "max_accesses",
     "max_iter",
@@ -102,6 +110,7 @@ STATUSES = (
 
 def combine(parts, seconds):
     """Return the Result of independent problems: sums, the longest run and the worst status."""
+    full = [part.full_accesses for part in parts]
     return Result(
         primal=sum(part.primal for part in parts),
         dual=sum(part.dual for part in parts),
@@ -111,5 +120,6 @@ def combine(parts, seconds):
         accesses=sum(part.accesses for part in parts),
         certificate_accesses=sum(part.certificate_accesses for part in parts),
         seconds=seconds,
+        full_accesses=None if None in full else sum(full),
         parts=tuple(parts),
     )

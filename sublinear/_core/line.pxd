@@ -310,6 +310,59 @@ cdef inline void add(const Line* x, double factor, double* w) noexcept nogil:
         w[x.length] += factor * x.constant
 
 
+cdef enum:
+    ADJACENT = 16             # lines at most whose entries may share a cache line
+
+
+cdef inline void adjacent_add(
+    const real_t* values, Py_ssize_t stride, Py_ssize_t size, Py_ssize_t count,
+    const double* factors, double* w
+) noexcept nogil:
+    """w[k] += sum_c factors[c] values[k stride + c]"""
+    cdef double a, b, c, d
+    cdef const real_t* entry = values
+    cdef Py_ssize_t k, m
+    for k in range(size):
+        if k + PREFETCHED < size:
+            prefetch(entry + PREFETCHED * stride)
+        a = b = c = d = 0
+        m = 0
+        while m + 4 <= count:
+            a += factors[m] * entry[m]
+            b += factors[m + 1] * entry[m + 1]
+            c += factors[m + 2] * entry[m + 2]
+            d += factors[m + 3] * entry[m + 3]
+            m += 4
+        while m < count:
+            a += factors[m] * entry[m]
+            m += 1
+        w[k] += (a + b) + (c + d)
+        entry += stride
+
+
+cdef inline Py_ssize_t lines_per_cache_line(const Lines* lines) noexcept nogil:
+    """How many adjacent lines cost what one costs: dense ones whose entries are far apart."""
+    if is_dense(lines.storage) and lines.line_stride == 1 and lines.count > 1 \
+            and lines.stride != 1:
+        return CACHE_LINE // value_bytes(lines.storage)
+    return 1
+
+
+cdef inline void add_adjacent(
+    const Lines* lines, Py_ssize_t first, Py_ssize_t count, const double* factors, double* w
+) noexcept nogil:
+    """w += sum_c factors[c] * (line first + c), for dense lines"""
+    cdef const char* values = lines.values + first * value_bytes(lines.storage)
+    cdef Py_ssize_t c
+    if lines.constant != 0:
+        for c in range(count):
+            w[lines.length] += lines.constant * factors[c]
+    if value_bytes(lines.storage) == 4:
+        adjacent_add(<const float*> values, lines.stride, lines.length, count, factors, w)
+    else:
+        adjacent_add(<const double*> values, lines.stride, lines.length, count, factors, w)
+
+
 cdef inline void zero_entries(const Line* x, double* w) noexcept nogil:
     """w = 0 wherever x has an entry"""
     cdef Py_ssize_t k

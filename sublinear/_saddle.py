@@ -1,0 +1,344 @@
+"""Problems of the primal-dual method: certificates, rates, parameters that estimators share."""
+
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from sublinear._solvers.primal_dual import SublinearPrimalDual, VarianceReducedPrimalDual
+from sublinear._validation import check_choice, check_number
+
+VARIANTS = ("auto", "plain", "variance_reduced")
+CERTIFY = ("las_vegas", "exact", "sampled")
+CONSTANTS = ("practical", "theory")
+
+SADDLE_PARAMETERS = """\
+variant : {"auto", "plain", "variance_reduced"}, default="auto"
+        "plain": the algorithm of Clarkson et al. "variance_reduced": stages that begin with a pass
+        over X, whose results the steps then correct; it closes small gaps faster. "auto":
+        "variance_reduced" with certify="las_vegas", else "plain".
+    batch_size : int or "auto", default="auto"
+        Rows, and columns, drawn in one step. "auto": 16 for dense data, 32 with variance reduction;
+        for sparse data as many as store about n_samples + n_features values; 1 with
+        constants="theory".
+    certify : {%(certify)s} or None, default="las_vegas"
+        "las_vegas": go on until a certificate proves epsilon. The others take the number of steps
+        that epsilon asks for: "exact" ends with one certificate, which takes a pass, None without.
+        %(sampled)s
+    constants : {"practical", "theory"}, default="practical"
+        Number of steps and step sizes: as experiments suggest, or as the proofs need them, which is
+        thousands of times more steps.
+    max_iter : int, default=None
+        Limit on steps, counted in rows drawn. None: with certify="las_vegas" 1000 times what it
+        takes to read X once, at least a million; else the number of steps that epsilon asks for.
+    max_accesses : int, default=None
+        Limit on feature values read by the solver, never exceeded. What certificates read, and a
+        pass for the norms of the rows, is counted apart.
+    random_state : int, RandomState, Generator or None, default=None
+        Seeds the draws.
+    verbose : int, default=0
+        1: show progress and the gap on stderr.
+    callback : callable, default=None
+        Called with a Snapshot at every certificate; stops the fit by returning True.
+"""
+
+
+SAMPLED = """\
+"sampled": a certificate that holds with probability 1 - `delta`, from single columns, where
+        that reads less than a pass (Corollary II.9).
+    delta : float, default=0.1
+        With what probability certify="sampled" may be wrong.
+"""
+
+
+def saddle_parameters(certify):
+    """Return the documentation of the parameters, for these ways to certify."""
+    text = SADDLE_PARAMETERS.replace("%(certify)s", ", ".join(f'"{way}"' for way in certify))
+    if "sampled" in certify:
+        return text.replace("%(sampled)s", SAMPLED.rstrip())
+    return text.replace("        %(sampled)s\n", "")
+
+
+def check_saddle_parameters(estimator, certify=CERTIFY):
+    """Raise ValueError unless the parameters of SADDLE_PARAMETERS make sense."""
+    check_number("epsilon", estimator.epsilon, low=0, open_low=True)
+    check_choice("variant", estimator.variant, VARIANTS)
+    check_choice("constants", estimator.constants, CONSTANTS)
+    if estimator.certify is not None:
+        check_choice("certify", estimator.certify, certify)
+    if estimator.batch_size != "auto":
+        check_number("batch_size", estimator.batch_size, low=1, integer=True)
+    for name in ("max_iter", "max_accesses"):
+        if getattr(estimator, name) is not None:
+            check_number(name, getattr(estimator, name), low=1, integer=True)
+    if is_reduced(estimator) and estimator.certify in (None, "sampled"):
+        raise ValueError(
+            'variant="variance_reduced" certifies at every pass it makes: it needs '
+            'certify="las_vegas" or "exact"'
+        )
+    if is_reduced(estimator) and estimator.constants == "theory":
+        raise ValueError('constants="theory" needs variant="plain"')
+
+
+def is_reduced(estimator):
+    """Tell whether the variance-reduced method will run."""
+    if estimator.variant == "auto":
+        return estimator.certify == "las_vegas" and estimator.constants == "practical"
+    return estimator.variant == "variance_reduced"
+
+
+@dataclass(frozen=True)
+class Rates:
+    """Steps and step sizes of a geometry, for lines of length 1.
+
+    steps : T = steps * log(n) / epsilon^2
+    primal, dual : primal_rate and dual_rate of SublinearPrimalDual; in practice, with batches of b,
+        dual_rate is sqrt(b) times that.
+    stage_primal, stage_dual : the same of VarianceReducedPrimalDual, per b * sqrt(c / M).
+    largest_primal, largest_dual : their limits.
+    """
+
+    steps: float
+    primal: float
+    dual: float
+    stage_primal: float = 1.0
+    stage_dual: float = 4.0
+    largest_primal: float = 1.0
+    largest_dual: float = 3.0
+
+
+# Tuned on certificates, on planted margins, points in balls and random games.
+PRACTICAL = {
+    "ball": Rates(2.0, 30.0, 0.5),
+    "hull": Rates(1.0, 1.0, 1.0, math.inf, math.inf, 0.2, 2.0),
+    "simplex": Rates(4.0, 1.0, 0.5, 0.5, 0.5),
+}
+# Figure 3, section III of the full version, section IV-A of the first paper.
+THEORY = {
+    "ball": Rates(200.0**2, 1.0, 0.01),
+    "hull": Rates(1.0, 1.0, 1.0),
+    "simplex": Rates(4.0, 1.0, 1.0),
+}
+FIRST_ROUND = 1024  # draws
+LEAST_STAGE = 4  # steps
+
+
+def line_values(matrix):
+    """Stored values of an average row and an average column together."""
+    return matrix.n_stored / matrix.n_rows + matrix.n_stored / matrix.n_columns
+
+
+def named(result):
+    """Return a result with the status that its numbers mean."""
+    return replace(result, status="uncertified") if result.status == "partial_fit" else result
+
+
+class Plan:
+    """How a problem is going to be solved.
+
+    Parameters
+    ----------
+    settings : object
+        Has the attributes of SADDLE_PARAMETERS.
+    geometry : str
+    matrix : Matrix
+    epsilon : float
+    unit : float or None
+        The lines' length, in the hull its square, which epsilon is measured against; None if the
+        solver is going to find it, as the variance-reduced one does.
+
+    Attributes
+    ----------
+    max_iter : int
+        Steps after which to end.
+    """
+
+    def __init__(self, settings, geometry, matrix, epsilon, unit=None):
+        self.unit = unit
+        self.reduced = is_reduced(settings)
+        self.theory = settings.constants == "theory"
+        self.fixed = settings.certify != "las_vegas" and not self.reduced
+        self.rates = (THEORY if self.theory else PRACTICAL)[geometry]
+        self.values = max(1.0, line_values(matrix))
+        self.batch = self._batch(settings.batch_size, matrix)
+        self.sampled = None
+        if settings.certify == "sampled":
+            self.sampled = settings.epsilon, settings.delta
+        steps = self.rates.steps * math.log(max(2, matrix.n_rows)) * ((unit or 1) / epsilon) ** 2
+        self.max_iter = max(10**6, 1000 * matrix.n_stored / self.values)
+        if self.fixed:
+            self.max_iter = steps
+        if settings.max_iter is not None:
+            self.max_iter = (
+                min(self.max_iter, settings.max_iter) if self.fixed else settings.max_iter
+            )
+        first = steps if self.theory or self.fixed else FIRST_ROUND
+        first = min(first, self.max_iter, 2.0**50)
+        self.round_steps = math.ceil(first / self.batch)
+
+    def _batch(self, batch_size, matrix):
+        if batch_size != "auto":
+            return batch_size
+        if self.theory:
+            return 1
+        flat = round((matrix.n_rows + matrix.n_columns) / self.values)
+        least = min(32, round(math.sqrt(matrix.n_stored / self.values))) if self.reduced else 16
+        return max(1, least, min(flat, 4096))
+
+    def solver(self, problem, matrix, random, columns=None):
+        """Return the solver of a problem; `columns` is the transpose if matrix cannot make it."""
+        given = {"columns": columns, "batch_size": self.batch}
+        rates = self.rates
+        if self.reduced:
+            per_batch = self.batch * math.sqrt(self.values / max(1, matrix.n_stored))
+            return VarianceReducedPrimalDual(
+                problem,
+                matrix,
+                random,
+                stage_steps=max(LEAST_STAGE, round(matrix.n_stored / (self.values * self.batch))),
+                primal_rate=min(rates.largest_primal, rates.stage_primal * per_batch),
+                dual_rate=min(rates.largest_dual, rates.stage_dual * per_batch),
+                **given,
+            )
+        return SublinearPrimalDual(
+            problem,
+            matrix,
+            random,
+            round_steps=self.round_steps,
+            growth=1 if self.fixed else 2,
+            primal_rate=rates.primal,
+            dual_rate=rates.dual * (1 if self.theory else math.sqrt(self.batch)),
+            sampled=self.sampled,
+            **given,
+        )
+
+
+class Saddle:
+    """A problem for `_solvers.primal_dual`, as it wants one.
+
+    Values are those of a minimisation: `primal` bounds what the model achieves from above, `dual`
+    the optimum from below.
+    """
+
+    geometry = ""
+    targets = offsets = ridge = None
+
+    def __init__(self, unit=None):
+        self.unit = unit
+        self.accesses = 0
+
+    def measure(self, x, payoffs, longest):
+        """Return the unit once a pass has found the largest |A_i| and the payoffs of x."""
+        return longest
+
+    def at_zeros(self):
+        """No model is known beforehand."""
+        return None, math.inf, -math.inf
+
+
+class Margin(Saddle):
+    """Minimise -min_i y_i <A_i, x> over |x| <= 1.
+
+    Parameters
+    ----------
+    targets : ndarray of shape (n_rows,), float64
+    unit : float or None
+        About the largest |A_i|.
+    """
+
+    geometry = "ball"
+
+    def __init__(self, targets, unit=None):
+        super().__init__(unit)
+        self.targets = targets
+
+    def primal(self, x, payoffs, longest, rounded):
+        """Return x at length 1, as it will be stored, and minus its margin, at most that of 0."""
+        length = np.linalg.norm(x)
+        if length == 0:
+            return x, 0.0
+        x = x / length
+        model = rounded(x)
+        margin = payoffs.min() / length - longest * np.linalg.norm(model - x)
+        return model, -max(0.0, margin / max(1.0, np.linalg.norm(model)))
+
+    def dual(self, p, gradient):
+        """Return -|A'Yp|."""
+        return -np.linalg.norm(gradient)
+
+
+class SimplexQP(Saddle):
+    """Minimise max_i |x|^2 + |e|^2 - b_i - 2 <A_i, x> - 2 r_i e_i over x and e.
+
+    That is minus the simplex QP min p'b + p'(A A' + diag r^2) p, whose p the dual value belongs to.
+
+    Parameters
+    ----------
+    offsets : ndarray of shape (n_rows,), float64
+    unit : float or None
+        About the largest distance of a row from x.
+    """
+
+    geometry = "hull"
+
+    def __init__(self, offsets, unit=None):
+        super().__init__(unit)
+        self.offsets = offsets
+
+    def measure(self, x, payoffs, longest):
+        payoffs = self.offsets + 2 * payoffs
+        return math.sqrt(max(payoffs.max() - payoffs.min(), (longest + np.linalg.norm(x)) ** 2))
+
+    def primal(self, x, payoffs, longest, rounded):
+        model = rounded(x)
+        value = x @ x - (self.offsets + 2 * payoffs).min()
+        # what rounding x can add to |x|^2 - 2 <A_i, x>
+        change = np.linalg.norm(model - x)
+        return model, value + change * (change + 2 * np.linalg.norm(x) + 2 * longest)
+
+    def dual(self, p, gradient):
+        return -(p @ self.offsets + gradient @ gradient)
+
+
+class EnclosingBall(SimplexQP):
+    """Minimise max_i |A_i - x|^2.
+
+    Parameters
+    ----------
+    squared_norms : ndarray of shape (n_rows,), float64
+        |A_i|^2.
+    unit : float or None
+    """
+
+    def __init__(self, squared_norms, unit=None):
+        super().__init__(-squared_norms, unit)
+        self.accuracy = 1e-14 * squared_norms.max()  # of |A_i - x|^2 = |A_i|^2 - 2 <A_i, x> + |x|^2
+
+    def measure(self, x, payoffs, longest):
+        return math.sqrt(max(0.0, x @ x - (self.offsets + 2 * payoffs).min()))
+
+    def primal(self, x, payoffs, longest, rounded):
+        """Return the centre and the squared radius that holds all rows; 0 if that is rounding."""
+        model, value = super().primal(x, payoffs, longest, rounded)
+        return model, 0.0 if value <= self.accuracy else value
+
+    def dual(self, p, gradient):
+        return max(0.0, super().dual(p, gradient))
+
+
+class Game(Saddle):
+    """Minimise max_i <A_i, x> over x in the simplex.
+
+    Parameters
+    ----------
+    unit : float
+        About the largest |A_ij|.
+    """
+
+    geometry = "simplex"
+
+    def primal(self, x, payoffs, longest, rounded):
+        return x, payoffs.max()
+
+    def dual(self, p, gradient):
+        return gradient.min()

@@ -1,0 +1,784 @@
+"""The sublinear primal-dual method, with and without variance reduction.
+
+Papers: Clarkson, Hazan, Woodruff, "Sublinear optimization for machine learning" (2010), Figures 3
+and 4 and section III; variance reduction: Carmon, Jin, Sidford, Tian, "Variance reduction for
+matrix games" (2019), Algorithm 2.
+
+Objective: max_x min_p over p in the simplex of
+
+    ball        p' Y A x                             |x| <= 1          margins, targets y = +1, -1
+    hull        p' (b + 2 Y A x + 2 r e) - |x|^2 - |e|^2               simplex QP, enclosing ball
+    simplex     -p' A x                              x in the simplex  matrix games
+
+    for t = 1, 2, ..:
+        draw rows i by |p - p0|, columns j by (x - x0)^2, in the simplex by |x - x0|
+        g = A'p0 + sum_i A_i (p - p0)(i) / (chance of i * draws)       estimates A'p
+        v = A x0 + sum_j A_:j (x - x0)(j) / (chance of j * draws)      estimates A x, clipped
+        move x by g, multiply p(i) by 1 - eta v(i) + eta^2 v(i)^2
+
+Without variance reduction x0 = p0 = 0: the algorithms of the first paper. With it, stages begin at
+the mean (x0, p0) of the last one, one pass yields A x0 and A'p0, and with them a certificate; the
+deterministic part of v and, to 0.2 %, its noise enter p by exp(-eta v).
+
+Cost per step: n + d, and the stored entries of batch_size rows and columns.
+
+Departures: mini-batches; where adjacent columns (rows) of dense data lie together in memory, they
+are drawn together, by the sum of their chances, which keeps g and v unbiased; the practical rates;
+rounds of doubling length go on from the last iterate; where rows may lie far from the origin
+(hull), x0 is taken off the lines drawn.
+"""
+from cpython.exc cimport PyErr_CheckSignals
+from libc.math cimport fabs, log, sqrt
+
+import numpy as np
+
+from sublinear._core.flat_sampler cimport Draw, FlatSampler, FlatSums, draw_entries, sum_blocks
+from sublinear._core.line cimport (
+    ADJACENT, Line, Lines, add, add_adjacent, dot, line_at, line_size,
+    lines_per_cache_line, prefetch_line, squared_norm,
+)
+from sublinear._core.matrix cimport Matrix
+from sublinear._core.random cimport RandomBits, uniform
+
+GEOMETRIES = ("ball", "hull", "simplex")
+
+cdef enum Geometry:
+    BALL
+    HULL
+    SIMPLEX
+
+# weights stay above TINY and their total near 1, so that they neither vanish nor overflow
+cdef double TINY = 2.0**-900
+# the variance-reduced method slows down by this factor after so many stages without progress
+cdef int PATIENCE = 3
+cdef double SLOWER = 0.7
+cdef Py_ssize_t LONGEST_STAGE = 1000     # times the first one
+cdef double SMALL_TOTAL = 2.0**-100
+cdef Py_ssize_t PASS_SLICE = 1 << 24     # values of a pass between two looks for Ctrl-C
+
+
+cdef struct Player:
+    # p or x: what it is at, where it was at the anchor, and what it saw of the other one
+    Py_ssize_t size
+    double* value          # the iterate is scale * value
+    double scale
+    double* anchor
+    double* difference     # iterate - anchor
+    double* total          # sum of the iterates of this stage
+    double* response       # this step's estimate of the matrix times the other's difference
+    double* anchored       # the matrix times the other's anchor
+    double* factor         # exp(-rate * what is known of the payoff), relative to the largest
+    bint squared           # draws by the squares of the difference
+    FlatSums* sums
+    const Lines* lines
+    Draw* draws
+    Py_ssize_t n_draws, n_drawn
+
+
+cdef inline double clip(double z, double bound) noexcept nogil:
+    return min(bound, max(-bound, z))
+
+
+cdef inline double variance_bounded(double z) noexcept nogil:
+    """1 - z + z^2"""
+    return 1 - z + z * z
+
+
+cdef inline double nearly_exp(double z) noexcept nogil:
+    """exp(-z) to 0.2 % for |z| <= 1"""
+    return (12 - 6 * z + z * z) / (12 + 6 * z + z * z)
+
+
+cdef void look(Player* player) noexcept nogil:
+    """Add the iterate to the total; find its difference from the anchor."""
+    cdef Py_ssize_t k
+    cdef double iterate
+    cdef double* value = player.value
+    cdef double* total = player.total
+    cdef const double* anchor = player.anchor
+    cdef double* difference = player.difference
+    cdef double* chance = player.sums.chance
+    cdef double scale = player.scale
+    if player.squared:
+        for k in range(player.size):
+            iterate = scale * value[k]
+            total[k] += iterate
+            difference[k] = iterate - anchor[k]
+            chance[k] = difference[k] * difference[k]
+    else:
+        for k in range(player.size):
+            iterate = scale * value[k]
+            total[k] += iterate
+            difference[k] = iterate - anchor[k]
+            chance[k] = fabs(difference[k])
+
+
+cdef void draw(Player* player, RandomBits random) noexcept nogil:
+    cdef Py_ssize_t k
+    player.n_drawn = 0
+    if sum_blocks(player.sums) > 0:
+        for k in range(player.n_draws):
+            player.draws[k] = draw_entries(player.sums, uniform(random.bits))
+        player.n_drawn = player.n_draws
+
+
+cdef Py_ssize_t entries(const Player* player) noexcept nogil:
+    """Stored entries of the lines drawn; the constant line has none."""
+    cdef Py_ssize_t k, i, total = 0
+    for k in range(player.n_drawn):
+        for i in range(player.draws[k].start, min(player.draws[k].stop, player.lines.count)):
+            total += line_size(player.lines, i)
+    return total
+
+
+cdef Py_ssize_t lines_drawn(const Player* player) noexcept nogil:
+    cdef Py_ssize_t k, total = 0
+    for k in range(player.n_drawn):
+        total += player.draws[k].stop - player.draws[k].start
+    return total
+
+
+cdef double add_draws(
+    Player* player, const double* signs, double constant, const double* centre,
+    double* response, Py_ssize_t size
+) noexcept nogil:
+    """response = the matrix times the difference, estimated; returns the same of the centre.
+
+    Line i counts signs[i] times, the centre once; the constant line has `constant` everywhere.
+    """
+    cdef Py_ssize_t k, i, stop, n_lines = player.lines.count
+    cdef double factors[ADJACENT]
+    cdef double factor, centred = 0, shift = 0
+    cdef Draw drawn
+    cdef Line line
+    for k in range(size):
+        response[k] = 0
+    for k in range(player.n_drawn):
+        drawn = player.draws[k]
+        if k + 1 < player.n_drawn:
+            prefetch_line(player.lines, min(player.draws[k + 1].start, n_lines - 1))
+        factor = 1 / (drawn.share * player.n_drawn)
+        for i in range(drawn.start, drawn.stop):
+            factors[i - drawn.start] = factor * player.difference[i]
+            centred += factors[i - drawn.start] * (1 if centre == NULL else centre[i])
+            if signs != NULL:
+                factors[i - drawn.start] *= signs[i]
+        stop = min(drawn.stop, n_lines)
+        if stop - drawn.start == 1:
+            line = line_at(player.lines, drawn.start)
+            add(&line, factors[0], response)
+        elif stop > drawn.start:
+            add_adjacent(player.lines, drawn.start, stop - drawn.start, factors, response)
+        if drawn.stop > n_lines:
+            shift += constant * factors[n_lines - drawn.start]
+    if shift != 0:
+        for k in range(size):
+            response[k] += shift
+    return centred
+
+
+cdef double reweight(
+    Player* player, double rate, const double* signs, const double* extra, double shift,
+    bint reduced
+) noexcept nogil:
+    """Multiply the weights by exp(-rate * payoff), or the first paper's approximation of it.
+
+    Returns the sum of the responses: what is not finite in the lines drawn shows there.
+    """
+    cdef Py_ssize_t k
+    cdef double total = 0, seen = 0, z, weight
+    cdef double* value = player.value
+    cdef const double* response = player.response
+    cdef const double* factor = player.factor
+    for k in range(player.size):
+        z = response[k]
+        seen += z
+        z *= rate if signs == NULL else rate * signs[k]
+        z = clip((z if extra == NULL else z + extra[k]) - shift, 1)
+        if reduced:
+            weight = value[k] * factor[k] * nearly_exp(z)
+        else:
+            weight = value[k] * variance_bounded(z)
+        weight = max(weight, TINY)
+        value[k] = weight
+        total += weight
+    if total < SMALL_TOTAL or total > 1 / SMALL_TOTAL:
+        for k in range(player.size):
+            value[k] /= total
+        total = 1
+    player.scale = 1 / total
+    return seen
+
+
+def not_finite():
+    """The error for values that are not finite, or too large."""
+    return ValueError(
+        "X holds NaN, infinity or values whose sums leave the range of floating-point numbers: "
+        "replace or scale them"
+    )
+
+
+cdef double pass_over(
+    const Lines* rows, const double* targets, const double* x, const double* p, double* payoffs,
+    double* gradient, Py_ssize_t start, Py_ssize_t stop
+) noexcept nogil:
+    """Rows start .. stop of payoffs = Y A x and of gradient += A' Y p; the largest |A_i|^2."""
+    cdef Py_ssize_t i
+    cdef double target = 1, largest = 0
+    cdef Line line
+    for i in range(start, stop):
+        line = line_at(rows, i)
+        if i + 1 < stop:
+            prefetch_line(rows, i + 1)
+        if targets != NULL:
+            target = targets[i]
+        payoffs[i] = target * dot(&line, x)
+        add(&line, target * p[i], gradient)
+        largest = max(largest, squared_norm(&line))
+    return largest
+
+
+cdef class PrimalDual:
+    """What both methods share: the players, their draws and estimates, passes, the budget.
+
+    Parameters
+    ----------
+    problem : object
+        Has `geometry`, one of GEOMETRIES; `targets`, `offsets` and `ridge`, y, b and r of the
+        objective (float64) or None; `unit`, about the largest |A_i|, for the simplex the largest
+        entry, or None, which asks `measure(x, Y A x, longest)` after the first pass;
+        `primal(x, Y A x, longest, rounded)`, the model that x becomes and a bound on its objective,
+        with longest = max |A_i|; `dual(p, A'Y p)`, a bound from below; and `accesses`, to which
+        passes made for certificates alone are added.
+    matrix : Matrix
+        Its rows are the A_i; a constant column may stand for an intercept.
+    random : RandomBits
+    columns : Matrix or None
+        The transpose; None asks the matrix for it.
+    batch_size : int
+        Rows, and columns, drawn in one step.
+
+    Attributes
+    ----------
+    n_iter : int
+        Steps, counted in draws: one with batches of 16 counts 16.
+    accesses, full_accesses : int
+        Feature values read; the same with every line charged in full, as the papers count.
+    best_p : ndarray of shape (n_rows,), float64
+        The p of the best dual value so far.
+    """
+    cdef readonly Matrix matrix, columns
+    cdef readonly object problem, best_p
+    cdef readonly Py_ssize_t n_iter, accesses, full_accesses
+    cdef readonly dict p_state, x_state
+    cdef RandomBits random
+    cdef Geometry geometry
+    cdef Player p, x
+    cdef list keeper
+    cdef bint drawn                      # lines are drawn for a step not yet taken
+    cdef bint skips, moves               # x moves in some steps only; in this one
+    cdef const double* targets
+    cdef Py_ssize_t batch_size, round_steps, n_steps, n_looks, n_moves
+    cdef double unit, move_chance, best_dual, sum_of_seen
+    cdef double squared_length           # the largest |A_i|^2 seen in a whole pass; -1 before one
+
+    estimated_gap = float("inf")
+    certificate_growth = 1.0
+    keeps_best = True
+    diverged = False
+
+    def __init__(
+        self, problem, Matrix matrix, RandomBits random, Matrix columns, Py_ssize_t batch_size
+    ):
+        cdef int geometry = GEOMETRIES.index(problem.geometry)
+        self.geometry = <Geometry> geometry
+        self.problem, self.matrix, self.random = problem, matrix, random
+        self.columns = matrix.transposed() if columns is None else columns
+        self.batch_size, self.unit = batch_size, problem.unit or 0
+        self.keeper = []
+        self.targets = self._keep(problem.targets)
+        self.p_state = self._set_up(&self.p, &self.matrix.rows, matrix.n_rows)
+        self.x_state = self._set_up(&self.x, &self.columns.rows, matrix.n_weights)
+        self.x.squared = self.geometry != SIMPLEX
+        self.moves = True
+        self.best_dual = -np.inf
+        self.squared_length = -1
+
+    cdef double* _keep(self, array):
+        """The address of an array of float64, kept alive; NULL for None."""
+        cdef double[::1] view
+        if array is None:
+            return NULL
+        view = array = np.require(array, np.float64, ["C", "W"])
+        self.keeper.append(array)
+        return &view[0]
+
+    cdef dict _set_up(self, Player* player, const Lines* lines, Py_ssize_t size):
+        """Give a player its arrays and its sampler."""
+        cdef Py_ssize_t width = min(lines_per_cache_line(lines), size)
+        cdef FlatSampler sampler = FlatSampler(size, width)
+        cdef Py_ssize_t n_draws = max(1, self.batch_size // width)
+        cdef unsigned char[::1] draws = np.zeros(n_draws * sizeof(Draw), dtype=np.uint8)
+        names = ("value", "anchor", "difference", "total", "response", "anchored", "factor")
+        state = {name: np.zeros(size) for name in names}
+        player.value = self._keep(state["value"])
+        player.anchor = self._keep(state["anchor"])
+        player.difference = self._keep(state["difference"])
+        player.total = self._keep(state["total"])
+        player.response = self._keep(state["response"])
+        player.anchored = self._keep(state["anchored"])
+        player.factor = self._keep(state["factor"])
+        player.size, player.scale, player.lines = size, 1, lines
+        player.sums, player.draws, player.n_draws = &sampler.sums, <Draw*> &draws[0], n_draws
+        self.keeper += [sampler, draws]
+        return state
+
+    @property
+    def objective(self):
+        """Where the driver finds what certificates read."""
+        return self.problem
+
+    @property
+    def work(self):
+        """Feature values read, and n + d for every step."""
+        cdef Py_ssize_t per_step = self.p.size + self.x.size
+        return self.accesses + per_step * (self.n_iter // self.batch_size)
+
+    cdef bint _take_steps(self, Py_ssize_t limit) noexcept nogil:
+        """Steps to the end of the round, then True, or until one would exceed the limit."""
+        cdef Py_ssize_t cost
+        cdef double centred_p, centred_x
+        cdef bint lengths = self.geometry == HULL
+        while self.n_steps < self.round_steps:
+            if not self.drawn:
+                self._draw()
+            cost = entries(&self.p) + entries(&self.x)
+            if self.accesses + cost > limit:
+                return False
+            centred_p = add_draws(
+                &self.p, self.targets, 0, NULL, self.x.response, self.x.size)
+            centred_x = add_draws(
+                &self.x, NULL, self.matrix.constant, self.x.anchor if lengths else NULL,
+                self.p.response, self.p.size)
+            self._move(centred_p, centred_x if lengths else 0)
+            self.drawn = False
+            self.accesses += cost
+            self.full_accesses += (
+                lines_drawn(&self.p) * self.x.size + lines_drawn(&self.x) * self.p.size)
+            self.n_steps += 1
+            self.n_iter += self.batch_size
+        return True
+
+    cdef void _draw(self) noexcept nogil:
+        look(&self.p)
+        look(&self.x)
+        self.n_looks += 1
+        draw(&self.p, self.random)
+        if self.skips:
+            self.moves = uniform(self.random.bits) < self.move_chance or self.n_moves == 0
+            if not self.moves:
+                self.p.n_drawn = 0
+        draw(&self.x, self.random)
+        self.drawn = True
+
+    cdef void _move(self, double centred_p, double centred_x) noexcept nogil:
+        """Move p and x by what this step's estimates say."""
+        pass
+
+    cdef _begin_round(self):
+        self.n_steps = self.n_looks = 0
+        for state in (self.p_state, self.x_state):
+            state["total"][:] = 0
+
+    def means(self):
+        """Return the means of x and p over this round, as new arrays (float64)."""
+        if not np.isfinite(self.sum_of_seen):
+            raise not_finite()
+        if self.n_looks == 0:
+            return (self.x_state["value"] * self.x.scale, self.p_state["value"] * self.p.scale)
+        return self.x_state["total"] / self.n_looks, self.p_state["total"] / self.n_looks
+
+    def model(self):
+        """Return the mean of x."""
+        return self.means()[0]
+
+    def products(self, const double[::1] x, const double[::1] p):
+        """Return Y A x and A' Y p, in slices that can be interrupted (float64)."""
+        payoffs, gradient = np.empty(self.p.size), np.zeros(self.x.size)
+        cdef double[::1] payoff = payoffs
+        cdef double[::1] slope = gradient
+        cdef Py_ssize_t start = 0, stop
+        cdef double largest = 0
+        while start < self.p.size:
+            stop = self._rows_within(start, PASS_SLICE)
+            with nogil:
+                largest = max(largest, pass_over(
+                    &self.matrix.rows, self.targets, &x[0], &p[0], &payoff[0], &slope[0],
+                    start, stop))
+            PyErr_CheckSignals()
+            start = stop
+        self.squared_length = largest
+        return payoffs, gradient
+
+    cdef Py_ssize_t _rows_within(self, Py_ssize_t start, Py_ssize_t n_values):
+        """The end of the rows from start on that hold so many stored values, at least one row."""
+        cdef Py_ssize_t stop = start, total = 0
+        while stop < self.p.size and (stop == start or total < n_values):
+            total += line_size(&self.matrix.rows, stop)
+            stop += 1
+        return stop
+
+    def certified(self, x, p, rounded):
+        """Return the model of x, its primal value, and the dual value of p, after one pass."""
+        payoffs, gradient = self.products(x, p)
+        self.problem.accesses += self.matrix.n_stored
+        return self._values(x, payoffs, p, gradient, rounded)
+
+    def _values(self, x, payoffs, p, gradient, rounded):
+        """Return the model of x, its primal value, and the best dual value so far."""
+        if not (np.isfinite(payoffs).all() and np.isfinite(gradient).all()):
+            raise not_finite()
+        dual = self.problem.dual(p, gradient)
+        if dual > self.best_dual or self.best_p is None:
+            self.best_dual, self.best_p = dual, p
+        model, primal = self.problem.primal(x, payoffs, sqrt(self.squared_length), rounded)
+        return model, primal, self.best_dual
+
+
+cdef class SublinearPrimalDual(PrimalDual):
+    """The algorithms of Clarkson, Hazan and Woodruff, in rounds.
+
+    Parameters
+    ----------
+    problem, matrix, random, columns, batch_size
+        As in PrimalDual.
+    round_steps : int
+        T, the steps of the first round.
+    growth : int, default=2
+        By what factor rounds grow; 1: there is one round only.
+    primal_rate, dual_rate : float
+        x moves by primal_rate / sqrt(2 T), eta is dual_rate * sqrt(log(n) / T), at most 0.3.
+    sampled : (float, float) or None
+        Certificates by sampling, in the ball and with one round: an error of the margin, and the
+        probability with which it may be larger. None: certificates take a pass.
+    """
+    cdef readonly object sampled
+    cdef Py_ssize_t growth
+    cdef double primal_rate, dual_rate, step, eta
+    cdef object known_array
+    cdef double* known               # eta * b
+
+    def __init__(
+        self, problem, Matrix matrix, RandomBits random, *, Matrix columns=None,
+        Py_ssize_t batch_size, Py_ssize_t round_steps, Py_ssize_t growth=2, double primal_rate,
+        double dual_rate, sampled=None
+    ):
+        super().__init__(problem, matrix, random, columns, batch_size)
+        self.sampled = sampled
+        self.round_steps, self.growth = round_steps, growth
+        self.primal_rate, self.dual_rate = primal_rate, dual_rate
+        self.p_state["value"][:] = 1.0 / self.p.size
+        if self.geometry == SIMPLEX:
+            self.x_state["value"][:] = 1.0 / self.x.size
+        if problem.offsets is not None:
+            self.known_array = np.zeros(self.p.size)
+            self.known = self._keep(self.known_array)
+        self._begin_round()
+
+    cdef _begin_round(self):
+        cdef double log_n = log(max(2.0, self.p.size)), steps = self.round_steps
+        PrimalDual._begin_round(self)
+        self.eta = min(0.3, self.dual_rate * sqrt(log_n / steps))
+        self.step = self.primal_rate / (sqrt(2 * steps) * self.unit)
+        self.skips = self.geometry == HULL
+        if self.skips:
+            self.move_chance = min(1.0, log(max(2.0, steps)) / sqrt(steps * log_n))
+        if self.known != NULL:
+            self.known_array[:] = (self.eta / self.unit**2) * self.problem.offsets
+        self._project()
+
+    def advance(self, Py_ssize_t limit):
+        """Go on until the round ends, then return True, or until a step would exceed `limit`."""
+        cdef bint ended
+        if self.n_steps == self.round_steps:
+            if self.growth == 1:
+                return True
+            self.round_steps *= self.growth
+            self._begin_round()
+        with nogil:
+            ended = self._take_steps(limit)
+        return ended
+
+    cdef void _move(self, double centred_p, double centred_x) noexcept nogil:
+        cdef double rate = self.eta / self.unit, shift = 0
+        cdef Py_ssize_t j
+        if self.geometry == HULL:
+            for j in range(self.x.size):
+                shift += self.x.value[j] * self.x.value[j]
+            shift *= rate / self.unit
+            rate *= 2 / self.unit
+        elif self.geometry == SIMPLEX:
+            rate = -rate
+        self.sum_of_seen += reweight(&self.p, rate, self.targets, self.known, shift, False)
+        if not self.moves:
+            return
+        self.n_moves += 1
+        if self.geometry == SIMPLEX:
+            self.sum_of_seen += reweight(&self.x, -rate, NULL, NULL, 0, False)
+            return
+        rate = 1.0 / self.n_moves if self.geometry == HULL else 1
+        for j in range(self.x.size):
+            if self.geometry == HULL:
+                self.x.response[j] -= self.x.value[j]
+            self.x.value[j] += rate * self.x.response[j]
+        self._project()
+
+    cdef void _project(self) noexcept nogil:
+        """x = step * (sum of rows), shortened to length 1."""
+        cdef double square = 0
+        cdef Py_ssize_t j
+        if self.geometry == BALL:
+            for j in range(self.x.size):
+                square += self.x.value[j] * self.x.value[j]
+            self.x.scale = self.step / max(1.0, self.step * sqrt(square))
+            self.sum_of_seen += square
+
+    def certify(self, rounded):
+        """Return the model and its certificate, after one pass or what `sampled` allows."""
+        x, p = self.means()
+        if self.sampled is None:
+            return self.certified(x, p, rounded)
+        payoffs, cost = self._sampled_payoffs(x, *self.sampled)
+        if payoffs is None:
+            return self.certified(x, p, rounded)
+        self.problem.accesses += cost
+        model, primal = self.problem.primal(
+            x, payoffs - self.sampled[0], self.unit, rounded)
+        # the sum of the rows drawn in the only round is that of A'Yq for their mean q
+        return model, primal, self.problem.dual(None, self.x_state["value"] / max(1, self.n_moves))
+
+    def _sampled_payoffs(self, const double[::1] x, double error, double failure):
+        """Estimates of Y A x that are all within `error` but with probability `failure`.
+
+        Corollary II.9: medians of means of column samples, each with variance |x|^2 |A_i|^2. By
+        Chebyshev a mean of m is off by more than `error` with probability 1/8 at the most, and so
+        is the median of k of them with probability (7/16)^(k/2). Returns the estimates and the
+        values read; None, 0 if a pass costs less.
+        """
+        cdef Py_ssize_t size, groups, k, j, _, total = 0
+        cdef double norm = np.linalg.norm(x)
+        cdef Line line
+        if norm == 0:
+            return np.zeros(self.p.size), 0
+        size = <Py_ssize_t> min(2.0**62, 8 * (norm * self.unit / error) ** 2 + 1)
+        groups = <Py_ssize_t> (2 * log(self.p.size / failure) / log(16 / 7.0)) | 1
+        if <double> size * groups >= self.x.size:
+            return None, 0
+        cdef FlatSampler sampler = FlatSampler(self.x.size)
+        sampler.chances[:] = np.square(x)
+        sampler.update()
+        cdef double[:, ::1] means = np.zeros((groups, self.p.size))
+        cdef double factor
+        for k in range(groups):
+            for _ in range(size):
+                j = draw_entries(&sampler.sums, uniform(self.random.bits)).start
+                factor = norm * norm / (x[j] * size)
+                if j == self.columns.n_rows:
+                    np.asarray(means)[k] += factor * self.matrix.constant
+                    continue
+                line = line_at(&self.columns.rows, j)
+                add(&line, factor, &means[k, 0])
+                total += line.size
+            PyErr_CheckSignals()
+        payoffs = np.median(means, axis=0)
+        if not np.isfinite(payoffs).all():
+            raise not_finite()
+        return payoffs if self.targets == NULL else payoffs * self.problem.targets, total
+
+
+cdef class VarianceReducedPrimalDual(PrimalDual):
+    """The method of Carmon, Jin, Sidford and Tian, in stages.
+
+    Parameters
+    ----------
+    problem, matrix, random, columns, batch_size
+        As in PrimalDual; the problem may have `ridge`, r of the objective.
+    stage_steps : int
+        Steps between two passes.
+    primal_rate, dual_rate : float
+        What x moves by, and eta, for rows of length 1.
+    """
+    cdef bint begun, at_anchor       # the pass at the anchor is done
+    cdef double primal_rate, dual_rate, gain
+    cdef double best_primal, gap_to_beat
+    cdef int n_idle                  # stages without progress
+    cdef Py_ssize_t longest_stage
+    cdef list best, decayed
+    cdef object tail_state, tail_anchor
+    cdef const double* ridge
+    cdef double* tail                # e of the objective
+    cdef double* tail_start          # e at the anchor
+    cdef double* known               # gain * r (e - e at the anchor)
+
+    def __init__(
+        self, problem, Matrix matrix, RandomBits random, *, Matrix columns=None,
+        Py_ssize_t batch_size, Py_ssize_t stage_steps, double primal_rate, double dual_rate
+    ):
+        super().__init__(problem, matrix, random, columns, batch_size)
+        self.round_steps = stage_steps
+        self.primal_rate, self.dual_rate = primal_rate, dual_rate
+        self.p_state["value"][:] = 1.0 / self.p.size
+        if self.geometry == SIMPLEX:
+            self.x_state["value"][:] = 1.0 / self.x.size
+        self.p_state["anchor"][:] = self.p_state["value"]
+        self.x_state["anchor"][:] = self.x_state["value"]
+        self.begun = self.geometry == SIMPLEX
+        self.ridge = self._keep(problem.ridge)
+        if problem.ridge is not None:
+            self.tail_state = problem.ridge / self.p.size
+            self.tail_anchor = self.tail_state.copy()
+            self.tail = self._keep(self.tail_state)
+            self.tail_start = self._keep(self.tail_anchor)
+            self.known = self._keep(np.zeros(self.p.size))
+        self.gap_to_beat = np.inf
+        self.longest_stage = LONGEST_STAGE * stage_steps
+
+    def advance(self, Py_ssize_t limit):
+        """Go on until a stage and the pass after it have ended, then return True, or to `limit`."""
+        cdef bint ended
+        while True:
+            if self.at_anchor:
+                with nogil:
+                    ended = self._take_steps(limit)
+                if not ended:
+                    return False
+                self._move_anchor(*self.means())
+            if not self._pass(limit):
+                return False
+            if self.begun:
+                self._begin_round()
+                return True
+            self._begin_at_mean()
+
+    def _move_anchor(self, x, p):
+        self.x_state["anchor"][:] = x
+        self.p_state["anchor"][:] = p
+        self.at_anchor = False
+
+    def _begin_at_mean(self):
+        """After a first pass: x is the mean of the rows, in the ball at length 1."""
+        mean = self.x_state["anchored"].copy()
+        length = np.linalg.norm(mean)
+        if self.geometry == BALL and length > 0:
+            mean /= length
+        self._move_anchor(mean, self.p_state["anchor"])
+        self.begun = True
+
+    cdef bint _pass(self, Py_ssize_t limit) except -1:
+        """The pass at the anchor, unless it would exceed the limit."""
+        if self.accesses + self.matrix.n_stored > limit:
+            return False
+        payoffs, gradient = self.products(self.x_state["anchor"], self.p_state["anchor"])
+        self.p_state["anchored"][:] = payoffs
+        self.x_state["anchored"][:] = gradient
+        self.accesses += self.matrix.n_stored
+        self.full_accesses += self.p.size * self.x.size
+        self.at_anchor = True
+        return True
+
+    cdef _begin_round(self):
+        """A stage begins at the anchor: what is known of the payoffs there goes into factors."""
+        PrimalDual._begin_round(self)
+        if self.unit == 0:
+            self.unit = self.problem.measure(
+                self.x_state["anchor"], self.p_state["anchored"], sqrt(self.squared_length)) or 1.0
+        self._certify_anchor()
+        self.gain = self.dual_rate / self.unit
+        if self.geometry == HULL:
+            self.gain *= 2 / self.unit
+        elif self.geometry == SIMPLEX:
+            self.gain = -self.gain
+        for state in (self.p_state, self.x_state):
+            state["value"][:] = state["anchor"]
+        self.p.scale = 1
+        known = self.gain * self.p_state["anchored"]
+        if self.problem.offsets is not None:
+            known += (self.dual_rate / self.unit**2) * self.problem.offsets
+        if self.ridge != NULL:
+            self.tail_anchor[:] = self.tail_state
+            known += self.gain * self.problem.ridge * self.tail_anchor
+        self.p_state["factor"][:] = np.exp(known.min() - known)
+        if self.geometry == SIMPLEX:
+            self.x.scale = 1
+            known = -self.gain * self.x_state["anchored"]
+            self.x_state["factor"][:] = np.exp(known.min() - known)
+
+    cdef _certify_anchor(self):
+        """Two certificates by linearity: of the anchor, and of the mean of all anchors so far.
+
+        Weights in that mean halve from each anchor to the one before.
+        """
+        latest = [
+            self.x_state["anchor"], self.p_state["anchored"],
+            self.p_state["anchor"], self.x_state["anchored"],
+        ]
+        if self.decayed is None:
+            self.decayed = [1.0, *(array.copy() for array in latest)]
+        else:
+            self.decayed[0] = 1 + self.decayed[0] / 2
+            for total, array in zip(self.decayed[1:], latest, strict=True):
+                total *= 0.5
+                total += array
+        mean = [total / self.decayed[0] for total in self.decayed[1:]]
+        for candidate in ([array.copy() for array in latest], mean):
+            _, primal, _ = self._values(*candidate, lambda x: x)
+            if self.best is None or primal < self.best_primal:
+                self.best_primal, self.best = primal, candidate
+        self._adapt(self.best_primal - self.best_dual)
+
+    cdef _adapt(self, double gap):
+        """Shorter steps, and more of them, if the gap fell by less than a tenth for some stages."""
+        if gap < 0.9 * self.gap_to_beat:
+            self.gap_to_beat = gap
+            self.n_idle = 0
+            return
+        self.n_idle += 1
+        if self.n_idle == PATIENCE and self.round_steps < self.longest_stage:
+            self.primal_rate *= SLOWER
+            self.dual_rate *= SLOWER
+            self.round_steps = <Py_ssize_t> (self.round_steps / SLOWER) + 1
+            self.n_idle = 0
+
+    cdef void _move(self, double centred_p, double centred_x) noexcept nogil:
+        cdef double rate = self.primal_rate, square = 0, length
+        cdef Py_ssize_t k
+        cdef Player* x = &self.x
+        if self.ridge != NULL:
+            for k in range(self.p.size):
+                self.known[k] = self.gain * self.ridge[k] * (self.tail[k] - self.tail_start[k])
+                self.tail[k] += rate * (
+                    self.ridge[k] * self.p.value[k] * self.p.scale - self.tail[k])
+        self.sum_of_seen += reweight(
+            &self.p, self.gain, self.targets, self.known, self.gain * centred_x, True)
+        if self.geometry == SIMPLEX:
+            self.sum_of_seen += reweight(x, -self.gain, NULL, NULL, 0, True)
+        elif self.geometry == HULL:
+            for k in range(x.size):
+                x.value[k] += rate * (
+                    x.anchored[k] + x.response[k] - centred_p * x.anchor[k] - x.value[k])
+        else:
+            rate /= self.unit
+            for k in range(x.size):
+                x.value[k] += rate * (x.anchored[k] + x.response[k])
+                square += x.value[k] * x.value[k]
+            if square > 1:
+                length = sqrt(square)
+                for k in range(x.size):
+                    x.value[k] /= length
+
+    def certify(self, rounded):
+        """Return the model and its certificate; free once there was an anchor."""
+        if self.best is None:
+            x, p = self.means()
+            return self.certified(x, p, rounded)
+        return self._values(*self.best, rounded)

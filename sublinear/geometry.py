@@ -1,0 +1,249 @@
+"""Enclosing balls: MinimumEnclosingBall."""
+
+import warnings
+
+import numpy as np
+from sklearn.base import BaseEstimator, OutlierMixin
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.extmath import row_norms, safe_sparse_dot
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from sublinear._callbacks import CallbackSupportMixin, Observers, Progress, with_callbacks
+from sublinear._core.matrix import Matrix
+from sublinear._core.random import RandomBits
+from sublinear._drive import Limits, drive
+from sublinear._linear_model import Training, caller_level, with_parameters, with_progress
+from sublinear._saddle import (
+    EnclosingBall,
+    Plan,
+    check_saddle_parameters,
+    is_reduced,
+    named,
+    saddle_parameters,
+)
+from sublinear._validation import check_sample_weight, seed_sequence
+
+CERTIFY = ("las_vegas", "exact")
+
+
+@with_parameters(saddle=saddle_parameters(CERTIFY))
+class MinimumEnclosingBall(CallbackSupportMixin, OutlierMixin, BaseEstimator):
+    """The smallest ball that holds all rows of X, to a certified accuracy.
+
+    Minimises max_i |x_i - center|^2 to within epsilon times the optimum, reading single rows and
+    columns between a few passes.
+
+    Parameters
+    ----------
+    epsilon : float, default=0.01
+        How far from the smallest squared radius the fit may end, relative to that of the ball
+        found.
+    %(saddle)s
+
+    Attributes
+    ----------
+    center_ : ndarray of shape (n_features,)
+        Of the dtype of X.
+    radius_ : float
+        Every row of X is within it; NaN with certify=None.
+    dual_coef_ : ndarray of shape (n_samples,), float64
+        Not negative, of sum 1: the p of the bound `result_.dual` =
+        sum_i p_i |x_i|^2 - |sum_i p_i x_i|^2. Absent with certify=None.
+    offset_ : float
+        -radius_: decision_function = score_samples - offset_.
+    n_features_in_ : int
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+    n_iter_ : int
+        Rows, and columns, drawn.
+    result_ : Result
+        Squared radius of the ball, a bound that no ball goes below, and the gap between them;
+        feature values read.
+
+    Notes
+    -----
+    Section III of Clarkson, Hazan, Woodruff, "Sublinear optimization for machine learning" (2010),
+    by default with the variance reduction of Carmon, Jin, Sidford, Tian, "Variance reduction for
+    matrix games" (2019), in which rows are seen from the present centre. variant="plain" sees them
+    from the origin, as the paper does: centre X for it.
+
+    Examples
+    --------
+    >>> from sublinear import MinimumEnclosingBall
+    >>> ball = MinimumEnclosingBall(epsilon=1e-6, random_state=0)
+    >>> ball = ball.fit([[0.0, 1.0], [0.0, -1.0], [0.5, 0.0]])
+    >>> round(ball.radius_, 3)
+    1.0
+    >>> ball.predict([[0.0, 0.5], [3.0, 0.0]])
+    array([ 1, -1])
+    """
+
+    def __init__(
+        self,
+        epsilon=0.01,
+        *,
+        variant="auto",
+        batch_size="auto",
+        certify="las_vegas",
+        constants="practical",
+        max_iter=None,
+        max_accesses=None,
+        random_state=None,
+        verbose=0,
+        callback=None,
+    ):
+        self.epsilon = epsilon
+        self.variant = variant
+        self.batch_size = batch_size
+        self.certify = certify
+        self.constants = constants
+        self.max_iter = max_iter
+        self.max_accesses = max_accesses
+        self.random_state = random_state
+        self.verbose = verbose
+        self.callback = callback
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+    @with_callbacks
+    def fit(self, X, y=None, sample_weight=None):
+        """Find the ball.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Dense or CSR, float32 or float64, is used as it is; other types are converted. Sparse
+            data also gets a copy in column order.
+        y : ignored
+        sample_weight : array-like of shape (n_samples,), default=None
+            Not negative; rows of weight 0 are left out, other weights do not matter.
+
+        Returns
+        -------
+        self : MinimumEnclosingBall
+
+        Raises
+        ------
+        ValueError
+            For parameters or data that make no sense; the message says what to do.
+        KeyboardInterrupt
+            After Ctrl-C; the fitted attributes hold the ball reached so far.
+        """
+        check_saddle_parameters(self, CERTIFY)
+        X = self._checked(X)
+        weights = check_sample_weight(sample_weight, X)
+        if weights is not None and not weights.all():
+            X = X[weights > 0]
+        matrix = Matrix(X)
+        norms = matrix.squared_norms()
+        if not np.isfinite(norms).all():
+            raise ValueError("the squared norms of the rows overflow: scale X down")
+        problem = EnclosingBall(norms, None if is_reduced(self) else np.sqrt(norms.max()) or 1.0)
+        problem.accesses = matrix.n_stored  # for the norms
+        plan = Plan(self, "hull", matrix, self.epsilon, 1.0)
+        limits = Limits(
+            self.epsilon,
+            plan.max_iter,
+            self.max_accesses or np.inf,
+            certify=self.certify is not None,
+        )
+        random = RandomBits(seed_sequence(self.random_state))
+        training = Training(X, y, None, matrix, [None], weights)
+        observers = Observers(self, training, 1, 0.0, lambda k, model, constant: None)
+        progress = Progress(type(self).__name__, limits, "steps") if self.verbose else None
+        solver = plan.solver(problem, matrix, random)
+        self.center_, result, error = drive(
+            solver,
+            limits,
+            observe=with_progress(observers.of_problem(0), progress),
+            tick=progress and progress.tick,
+            dtype=matrix.dtype,
+        )
+        if progress:
+            progress.close()
+        observers.close()
+        self._store(solver, named(result), matrix.dtype)
+        if error is not None:
+            raise error
+        self._warn_if_limited()
+        return self
+
+    def _checked(self, X, reset=True):
+        return validate_data(
+            self,
+            X,
+            reset=reset,
+            accept_sparse="csr",
+            accept_large_sparse=True,
+            dtype=[np.float64, np.float32],
+        )
+
+    def _store(self, solver, result, dtype):
+        self.center_ = self.center_.astype(dtype, copy=False)
+        self.result_, self.n_iter_ = result, result.n_iter
+        self.radius_ = float(np.sqrt(result.primal))
+        self.offset_ = -self.radius_
+        if solver.best_p is not None:
+            self.dual_coef_ = solver.best_p
+
+    def _warn_if_limited(self):
+        result = self.result_
+        if result.status in ("max_iter", "max_accesses"):
+            warnings.warn(
+                f"MinimumEnclosingBall stopped at {result.status}: the squared radius is certified "
+                f"to {result.relative_gap:.2e} of the optimum, epsilon={self.epsilon:g} was asked "
+                f"for. Raise epsilon or {result.status}.",
+                ConvergenceWarning,
+                stacklevel=caller_level(),
+            )
+
+    def score_samples(self, X):
+        """Return minus the distance of every row from the centre.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+
+        Returns
+        -------
+        scores : ndarray of shape (n_samples,), float64
+        """
+        check_is_fitted(self)
+        X = self._checked(X, reset=False)
+        center = self.center_.astype(np.float64)
+        if not hasattr(X, "toarray"):
+            return -np.sqrt(row_norms(X.astype(np.float64, copy=False) - center, squared=True))
+        squares = row_norms(X.astype(np.float64, copy=False), squared=True)
+        squares += center @ center - 2 * safe_sparse_dot(X, center)
+        return -np.sqrt(np.maximum(squares, 0))
+
+    def decision_function(self, X):
+        """Return radius_ minus the distance from the centre: negative outside of the ball.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+
+        Returns
+        -------
+        scores : ndarray of shape (n_samples,), float64
+        """
+        return self.score_samples(X) - self.offset_
+
+    def predict(self, X):
+        """Return +1 for rows in the ball, -1 for rows outside.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+
+        Returns
+        -------
+        labels : ndarray of shape (n_samples,)
+        """
+        scores = self.decision_function(X)
+        # a row on the sphere is in the ball, whatever rounding says
+        tolerance = 1e-7 * (self.radius_ + np.abs(self.center_).max())
+        return np.where(scores >= -tolerance, 1, -1)

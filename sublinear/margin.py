@@ -1,0 +1,227 @@
+"""Classifiers of large margin that need not read all of the data: SublinearPerceptron."""
+
+import warnings
+from dataclasses import replace
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.validation import validate_data
+
+from sublinear._callbacks import with_callbacks
+from sublinear._drive import Limits
+from sublinear._linear_model import LinearClassifier, caller_level, with_parameters
+from sublinear._saddle import (
+    CERTIFY,
+    Margin,
+    Plan,
+    check_saddle_parameters,
+    is_reduced,
+    named,
+    saddle_parameters,
+)
+from sublinear._validation import (
+    check_flag,
+    check_number,
+    check_sample_weight,
+    find_classes,
+    margin_targets,
+)
+
+
+@with_parameters(saddle=saddle_parameters(CERTIFY))
+class SublinearPerceptron(LinearClassifier):
+    """The hyperplane of the largest margin, by reading single rows and columns.
+
+    Maximises min_i y_i (<w, x_i> + intercept) over |w|^2 + (intercept / intercept_scaling)^2 <= 1
+    to within `epsilon`, with a certificate: `result_.primal` is the margin of the fitted model,
+    `result_.dual` a bound that no model exceeds. Data that no hyperplane separates has margin 0,
+    that of the zero model: the fit then ends with status "not_separable", `result_.dual` is at most
+    epsilon, and the last hyperplane is kept.
+
+    Parameters
+    ----------
+    epsilon : float, default=0.01
+        How far from the largest margin the fit may end, absolute, in the units of X.
+    fit_intercept : bool, default=True
+        Append a constant feature of value `intercept_scaling` to every row. Its weight counts in
+        the norm like the others.
+    intercept_scaling : float, default=1.0
+        Value of the constant feature.
+    %(saddle)s
+    n_jobs : int, default=None
+        Threads over one-vs-rest problems. The result does not depend on them.
+    row_norm : float, default=None
+        The largest norm of a row, the constant feature included, or a bound on it. None: it is
+        computed, which takes a pass. With it, and certify=None or "sampled", X is not scanned
+        before the fit, and what the fit does not read stays unread.
+
+    Attributes
+    ----------
+    coef_ : ndarray of shape (1, n_features) or (n_classes, n_features)
+        Of the dtype of X. With the intercept, of norm 1.
+    intercept_ : ndarray of shape (1,) or (n_classes,)
+    classes_ : ndarray of shape (n_classes,)
+    n_features_in_ : int
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+    n_iter_ : int
+        Rows, and columns, drawn.
+    result_ : Result
+        Margin, bound and gap; feature values read. With more than two classes, `parts` has the
+        result of every class.
+
+    See Also
+    --------
+    SDCAClassifier : Soft margins, and small gaps.
+
+    Notes
+    -----
+    Figure 3 of Clarkson, Hazan, Woodruff, "Sublinear optimization for machine learning" (2010);
+    variance reduction after Carmon, Jin, Sidford, Tian, "Variance reduction for matrix games"
+    (2019). A sample weight of 0 removes an example; other weights do not change a hard margin.
+
+    Examples
+    --------
+    >>> from sublinear import SublinearPerceptron
+    >>> X, y = [[-1.0, 0.2], [-0.8, -0.1], [0.9, 0.0], [1.0, 0.3]], [0, 0, 1, 1]
+    >>> model = SublinearPerceptron(epsilon=0.01, random_state=0).fit(X, y)
+    >>> model.predict([[0.5, 0.5]])
+    array([1])
+    >>> bool(model.result_.gap <= 0.01)
+    True
+    """
+
+    def __init__(
+        self,
+        epsilon=0.01,
+        *,
+        fit_intercept=True,
+        intercept_scaling=1.0,
+        variant="auto",
+        batch_size="auto",
+        certify="las_vegas",
+        delta=0.1,
+        constants="practical",
+        max_iter=None,
+        max_accesses=None,
+        row_norm=None,
+        n_jobs=None,
+        random_state=None,
+        verbose=0,
+        callback=None,
+    ):
+        self.epsilon = epsilon
+        self.fit_intercept = fit_intercept
+        self.intercept_scaling = intercept_scaling
+        self.variant = variant
+        self.batch_size = batch_size
+        self.certify = certify
+        self.delta = delta
+        self.constants = constants
+        self.max_iter = max_iter
+        self.max_accesses = max_accesses
+        self.row_norm = row_norm
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+        self.callback = callback
+
+    def _check_parameters(self):
+        check_saddle_parameters(self)
+        check_number("delta", self.delta, low=0, high=1, open_low=True)
+        if self.n_jobs is not None:
+            check_number("n_jobs", self.n_jobs, low=-np.inf, integer=True)
+        check_number("intercept_scaling", self.intercept_scaling, low=0, open_low=True)
+        check_flag("fit_intercept", self.fit_intercept)
+        if self.row_norm is not None:
+            check_number("row_norm", self.row_norm, low=0, open_low=True)
+
+    def _reads_all(self):
+        """Whether a fit reads all of X anyway."""
+        return self.certify not in (None, "sampled") or self.row_norm is None
+
+    @with_callbacks
+    def fit(self, X, y, sample_weight=None):
+        """Fit the model.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Dense or CSR, float32 or float64, is used as it is; other types are converted. Sparse
+            data also gets a copy in column order.
+        y : array-like of shape (n_samples,)
+            Labels; with more than two classes, one-vs-rest.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Not negative; examples of weight 0 are left out.
+
+        Returns
+        -------
+        self : SublinearPerceptron
+
+        Raises
+        ------
+        ValueError
+            For parameters or data that make no sense; the message says what to do.
+        KeyboardInterrupt
+            After Ctrl-C; the fitted attributes hold the model reached so far.
+        """
+        self._check_parameters()
+        X, y = validate_data(
+            self,
+            X,
+            y,
+            accept_sparse="csr",
+            accept_large_sparse=True,
+            dtype=[np.float64, np.float32],
+            ensure_all_finite=self._reads_all(),
+        )
+        weights = check_sample_weight(sample_weight, X)
+        if weights is not None and not weights.all():
+            X, y = X[weights > 0], y[weights > 0]
+        self.classes_ = find_classes(y)
+        training = self._class_training(X, y, None)
+        training.matrix.transposed()  # once, before threads ask for it
+        unit = self.row_norm
+        if unit is None and not is_reduced(self):  # that method's first pass tells
+            unit = float(np.sqrt(training.matrix.squared_norms().max())) or 1.0
+        training.plan = Plan(self, "ball", training.matrix, self.epsilon, unit)
+        limits = Limits(
+            self.epsilon,
+            training.plan.max_iter,
+            self.max_accesses or np.inf,
+            certify=self.certify is not None,
+            absolute=True,
+            maximise=True,
+        )
+        return self._solve(training, limits)
+
+    def _class_training(self, X, y, sample_weight):
+        positive = self.classes_[1:] if len(self.classes_) == 2 else self.classes_
+        targets = [lambda label=label: margin_targets(y, label) for label in positive]
+        return self._training(X, y, targets, None, sample_weight)
+
+    def _solver(self, training, k, random, n_jobs):
+        problem = Margin(training.targets[k](), training.plan.unit)
+        if training.plan.unit is not None and self.row_norm is None and k == 0:
+            problem.accesses = training.matrix.n_stored  # the pass that found it
+        return training.plan.solver(problem, training.matrix, random)
+
+    def _store(self, outcomes, training, seconds):
+        for outcome in outcomes:
+            outcome.result = named(outcome.result)
+            if outcome.result.status == "converged" and outcome.result.primal <= 0:
+                outcome.result = replace(outcome.result, status="not_separable")
+        super()._store(outcomes, training, seconds)
+
+    def _keep(self, solver):
+        return None
+
+    def _warn_if_limited(self, limits):
+        result = self.result_
+        if result.status in ("max_iter", "max_accesses"):
+            warnings.warn(
+                f"{type(self).__name__} stopped at {result.status} with a gap of {result.gap:.2e} "
+                f"between margin and bound, above epsilon={self.epsilon:g}. Raise epsilon or "
+                f'{result.status}, or use certify="las_vegas".',
+                ConvergenceWarning,
+                stacklevel=caller_level(),
+            )

@@ -1,0 +1,282 @@
+"""SublinearPerceptron and MinimumEnclosingBall: optima, certificates, contracts, bad input."""
+
+import warnings
+
+import numpy as np
+import pytest
+from scipy import sparse
+from scipy.optimize import minimize
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.svm import SVC
+
+from sublinear import MinimumEnclosingBall, SublinearPerceptron
+
+
+def separable(n=60, d=5, seed=0):
+    random = np.random.default_rng(seed)
+    normal = random.normal(size=d)
+    normal /= np.linalg.norm(normal)
+    X = random.normal(size=(n, d))
+    y = np.where(X @ normal > 0, 1, -1)
+    X += 0.5 * y[:, None] * normal
+    return X / np.linalg.norm(X, axis=1).max(), y
+
+
+def largest_margin(X, y):
+    """Without intercept, from libsvm's hard margin on the rows and their mirror images."""
+    both, labels = np.vstack([X, -X]), np.append(y, -y)
+    w = SVC(kernel="linear", C=1e8, tol=1e-8).fit(both, labels).coef_.ravel()
+    return (y * (X @ w)).min() / np.linalg.norm(w)
+
+
+def smallest_ball(X):
+    """The squared radius of a ball of few points, from SciPy."""
+    d = X.shape[1]
+    start = np.append(X.mean(axis=0), 10.0)
+    constraint = {
+        "type": "ineq",
+        "fun": lambda z: z[d] - ((X - z[:d]) ** 2).sum(axis=1),
+        "jac": lambda z: np.column_stack([2 * (X - z[:d]), np.ones(len(X))]),
+    }
+    found = minimize(
+        lambda z: z[d],
+        start,
+        jac=lambda z: np.append(np.zeros(d), 1.0),
+        constraints=constraint,
+        method="SLSQP",
+        options={"ftol": 1e-12, "maxiter": 500},
+    )
+    assert found.success
+    return found.x[d]
+
+
+X60, Y60 = separable()
+MARGIN = largest_margin(X60, Y60)
+POINTS = np.random.default_rng(1).normal(size=(40, 4)) + 3.0
+RADIUS2 = smallest_ball(POINTS)
+
+
+@pytest.mark.parametrize("variant", ("plain", "variance_reduced"))
+def test_margin_is_within_epsilon_for_a_hundred_seeds(variant):
+    """The certificate proves epsilon; the optimum lies between margin and bound."""
+    for seed in range(100):
+        model = SublinearPerceptron(
+            0.02, fit_intercept=False, variant=variant, random_state=seed
+        ).fit(X60, Y60)
+        result = model.result_
+        assert result.status == "converged"
+        assert result.gap <= 0.02
+        assert result.primal <= MARGIN + 1e-6
+        assert result.dual + 1e-6 >= MARGIN
+        margin = (Y60 * (X60 @ model.coef_.ravel())).min()
+        assert margin == pytest.approx(result.primal, abs=1e-9)
+        assert np.linalg.norm(model.coef_) == pytest.approx(1)
+
+
+def test_the_steps_epsilon_asks_for_bring_the_margin_within_epsilon():
+    """certify=None: nothing is proven, yet at least 95 of 100 seeds get there."""
+    reached = 0
+    for seed in range(100):
+        model = SublinearPerceptron(0.05, fit_intercept=False, certify=None, random_state=seed).fit(
+            X60, Y60
+        )
+        assert model.result_.status == "uncertified"
+        w = model.coef_.ravel() / np.linalg.norm(model.coef_)
+        reached += (Y60 * (X60 @ w)).min() >= MARGIN - 0.05
+    assert reached >= 95
+
+
+@pytest.mark.parametrize("variant", ("plain", "variance_reduced"))
+def test_ball_is_within_epsilon_for_a_hundred_seeds(variant):
+    epsilon = 0.01 if variant == "variance_reduced" else 0.1
+    X = POINTS if variant == "variance_reduced" else POINTS - 3.0
+    for seed in range(100):
+        ball = MinimumEnclosingBall(epsilon, variant=variant, random_state=seed).fit(X)
+        result = ball.result_
+        assert result.status == "converged"
+        assert result.relative_gap <= epsilon
+        assert result.dual - 1e-6 <= RADIUS2 <= result.primal + 1e-6
+        squares = ((X - ball.center_) ** 2).sum(axis=1)
+        assert squares.max() <= ball.radius_**2 * (1 + 1e-12)
+        assert (ball.predict(X) == 1).all()
+        p = ball.dual_coef_
+        assert p.min() >= 0
+        assert p.sum() == pytest.approx(1)
+
+
+@pytest.mark.parametrize("make", (sparse.csr_array, np.asfortranarray, np.array))
+@pytest.mark.parametrize("dtype", (np.float32, np.float64))
+def test_layouts_and_types(make, dtype):
+    X = make(X60.astype(dtype))
+    model = SublinearPerceptron(0.02, random_state=0).fit(X, Y60)
+    assert model.coef_.dtype == dtype
+    assert model.result_.gap <= 0.02
+    extended = np.column_stack([X60, np.ones(len(X60))])
+    w = np.append(model.coef_.ravel(), model.intercept_).astype(np.float64)
+    assert (Y60 * (extended @ w)).min() >= model.result_.primal - 1e-6
+    ball = MinimumEnclosingBall(0.01, random_state=0).fit(make(POINTS.astype(dtype)))
+    assert ball.center_.dtype == dtype
+    squares = ((POINTS.astype(dtype).astype(float) - ball.center_.astype(float)) ** 2).sum(axis=1)
+    assert squares.max() <= ball.result_.primal * (1 + 1e-12)
+    assert ball.result_.dual <= RADIUS2 * (1 + 1e-5)
+
+
+def test_a_ball_far_from_the_origin_takes_no_more_steps():
+    near = MinimumEnclosingBall(0.001, random_state=0).fit(POINTS)
+    far = MinimumEnclosingBall(0.001, random_state=0).fit(POINTS + 1e4)
+    assert far.radius_ == pytest.approx(near.radius_, rel=1e-3)
+    assert far.n_iter_ <= 10 * near.n_iter_
+
+
+def test_gaps_are_never_negative_and_values_never_cross():
+    for model in (
+        SublinearPerceptron(1e-3, random_state=0),
+        SublinearPerceptron(0.01, variant="plain", random_state=0),
+    ):
+        trace = model.fit(X60, Y60).result_.trace
+        assert all(row.gap >= 0 for row in trace)
+        assert all(row.primal <= row.dual + 1e-12 for row in trace)
+    trace = MinimumEnclosingBall(1e-4, random_state=0).fit(POINTS).result_.trace
+    assert all(row.dual <= row.primal and row.gap >= 0 for row in trace)
+
+
+def test_data_that_no_hyperplane_separates():
+    X = np.array([[1.0, 0.1], [-1.0, 0.1], [0.9, -0.3], [-0.9, -0.3]])
+    for variant in ("plain", "variance_reduced"):
+        model = SublinearPerceptron(0.05, variant=variant, random_state=0)
+        result = model.fit(X, [0, 0, 0, 1]).result_
+        if result.status == "converged":
+            continue
+        assert result.status == "not_separable"
+    y = np.array([0, 0, 1, 1, 0, 1])
+    X = np.vstack([X, [[0.0, 0.0], [0.0, 0.0]]])
+    result = SublinearPerceptron(0.05, random_state=0).fit(X, y).result_
+    assert result.status == "not_separable"
+    assert result.primal == 0
+    assert 0 <= result.dual <= 0.05
+
+
+def test_certify_sampled_and_exact_and_theory():
+    for certify in ("sampled", "exact"):
+        model = SublinearPerceptron(0.1, certify=certify, fit_intercept=False, random_state=0).fit(
+            X60, Y60
+        )
+        assert model.result_.primal <= MARGIN + 1e-9 <= model.result_.dual + 1e-6
+        assert len(model.result_.trace) == 1
+    with pytest.warns(ConvergenceWarning, match="stopped at max_iter"):
+        model = SublinearPerceptron(0.001, constants="theory", max_iter=2000, random_state=0)
+        model.fit(X60, Y60)
+    assert model.n_iter_ == 2000
+
+
+def test_budgets_are_hard():
+    for variant in ("plain", "variance_reduced"):
+        for estimator in (SublinearPerceptron, MinimumEnclosingBall):
+            for budget in (1, 700):
+                with pytest.warns(ConvergenceWarning, match="max_accesses"):
+                    model = estimator(1e-9, variant=variant, max_accesses=budget)
+                    model.fit(X60, Y60)
+                assert model.result_.accesses <= budget
+                assert model.result_.status == "max_accesses"
+                assert np.isfinite(model.result_.gap)
+
+
+def test_accesses_of_a_fit_without_certificate():
+    """With row_norm given nothing but the lines drawn is read."""
+    model = SublinearPerceptron(
+        0.1, certify=None, row_norm=1.0, max_iter=160, fit_intercept=False, random_state=0
+    ).fit(np.asfortranarray(np.tile(X60, (1, 10))), Y60)
+    result = model.result_
+    assert result.certificate_accesses == 0
+    assert 0 < result.accesses == result.full_accesses
+    broken = X60.copy()
+    broken[7, 2] = np.nan
+    model.set_params(row_norm=None)
+    with pytest.raises(ValueError, match="NaN"):
+        model.fit(broken, Y60)
+
+
+def test_reproducible_and_independent_of_threads():
+    y = np.arange(60) % 3
+    fits = [
+        SublinearPerceptron(0.2, max_iter=5000, random_state=3, n_jobs=n_jobs)
+        for n_jobs in (1, 2, 1)
+    ]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        coefs = [model.fit(X60, y).coef_ for model in fits]
+    np.testing.assert_array_equal(coefs[0], coefs[1])
+    np.testing.assert_array_equal(coefs[0], coefs[2])
+    assert len(fits[0].result_.parts) == 3
+
+
+def test_rows_of_weight_zero_are_left_out():
+    X = np.vstack([X60, 100 * X60[:3]])
+    weights = np.append(np.full(60, 2.0), np.zeros(3))
+    ball = MinimumEnclosingBall(random_state=0).fit(X, sample_weight=weights)
+    assert ball.radius_ == MinimumEnclosingBall(random_state=0).fit(X60).radius_
+    model = SublinearPerceptron(0.05, random_state=0)
+    y = np.append(Y60, -Y60[:3])
+    weighted = model.fit(X, y, sample_weight=weights).coef_.copy()
+    np.testing.assert_array_equal(weighted, model.fit(X60, Y60).coef_)
+
+
+def test_edges():
+    assert MinimumEnclosingBall().fit([[3.0, 4.0]]).radius_ == 0
+    assert MinimumEnclosingBall().fit([[1.0], [3.0]]).radius_ == pytest.approx(1.0, rel=0.01)
+    assert MinimumEnclosingBall().fit(np.zeros((5, 3))).radius_ == 0
+    model = SublinearPerceptron(0.01, fit_intercept=False).fit([[-1.0], [2.0]], [0, 1])
+    assert model.result_.primal == pytest.approx(1.0)
+    zeros = SublinearPerceptron(0.01, fit_intercept=False).fit(np.zeros((4, 3)), [0, 1, 0, 1])
+    assert zeros.result_.status == "not_separable"
+    columns = X60.copy()
+    columns[:, 2] = 0
+    for make in (np.array, sparse.csr_array):
+        model = SublinearPerceptron(0.05, random_state=0).fit(make(columns), Y60)
+        assert np.isfinite(model.result_.gap)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"epsilon": 0}, "epsilon must be a number above 0"),
+        ({"epsilon": -1}, "epsilon must be a number above 0"),
+        ({"variant": "fast"}, "variant must be one of"),
+        ({"certify": "maybe"}, "certify must be one of"),
+        ({"constants": "lucky"}, "constants must be one of"),
+        ({"batch_size": 0}, "batch_size must be an integer"),
+        ({"max_accesses": 0}, "max_accesses must be an integer"),
+        ({"variant": "variance_reduced", "certify": None}, "needs certify="),
+        ({"variant": "variance_reduced", "constants": "theory"}, "needs variant="),
+    ],
+)
+@pytest.mark.parametrize("estimator", (SublinearPerceptron, MinimumEnclosingBall))
+def test_bad_parameters(estimator, parameters, message):
+    with pytest.raises(ValueError, match=message):
+        estimator(**parameters).fit(X60, Y60)
+
+
+def test_bad_parameters_of_the_perceptron():
+    with pytest.raises(ValueError, match="delta"):
+        SublinearPerceptron(delta=0).fit(X60, Y60)
+    with pytest.raises(ValueError, match="row_norm"):
+        SublinearPerceptron(row_norm=0).fit(X60, Y60)
+    with pytest.raises(ValueError, match="certify must be one of"):
+        MinimumEnclosingBall(certify="sampled").fit(X60)
+
+
+def test_callback_stops_and_snapshots_have_the_margin():
+    seen = []
+
+    def callback(snapshot):
+        seen.append(snapshot)
+        return True
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model = SublinearPerceptron(1e-9, random_state=0, callback=callback).fit(X60, Y60)
+    assert model.result_.status == "stopped"
+    assert seen[0].primal <= MARGIN + 0.2
+    assert seen[0].primal <= seen[0].dual
+    MinimumEnclosingBall(1e-12, callback=callback).fit(POINTS)
+    assert seen[1].coef.shape == (4,)
