@@ -48,6 +48,7 @@ from sublinear._validation import (
 DEFAULT_MEMORY = 2**30
 PANEL = 64  # rows of a block are a multiple
 SHORT_ROW = 64  # stored entries: kernel values are cheap beside the ascent's steps
+ROWS_LOOKED_AT = 1000
 LEAST_BLOCK = 512  # rows: below it a fit is markedly slower
 
 _PARAMETERS = """\
@@ -175,10 +176,11 @@ class KernelModel(CertifiedModel):
 
     def _block(self, training, n_problems_at_once):
         """Return the rows of a block, and how far its ascent goes."""
-        n_rows, X = training.rows.n_rows, training.X
-        stored = X.nnz if sp.issparse(X) else np.count_nonzero(X[:: max(1, n_rows // 1000)])
-        sampled = n_rows if sp.issparse(X) else len(X[:: max(1, n_rows // 1000)])
-        size, inner_tol = (2048, 0.03) if stored <= SHORT_ROW * sampled else (4096, 0.01)
+        n_rows = training.rows.n_rows
+        some = training.X[:: max(1, n_rows // ROWS_LOOKED_AT)]
+        stored = some.nnz if sp.issparse(some) else np.count_nonzero(some)
+        short = stored <= SHORT_ROW * some.shape[0]
+        size, inner_tol = (2048, 0.03) if short else (4096, 0.01)
         affordable = int(math.sqrt(self._memory() / (8 * n_problems_at_once))) // PANEL * PANEL
         if affordable < min(LEAST_BLOCK, n_rows):
             warnings.warn(

@@ -1,6 +1,10 @@
 """The kernel estimators: optima against libsvm, storage, memory, bad input."""
 
+import os
 import pickle
+import signal
+import sys
+import threading
 import warnings
 
 import numpy as np
@@ -211,6 +215,21 @@ def test_budgets_and_callbacks(data):
     model = KernelSDCAClassifier(C=100.0, callback=lambda s: seen.append(s) or len(seen) == 2)
     assert model.fit(X, y).result_.status == "stopped"
     assert seen[0].coef.shape == (160,) and len(seen) == 2
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="sends itself SIGINT")
+@pytest.mark.parametrize("penalised", [True, False])
+def test_an_interrupt_leaves_a_model(sparse_problem, penalised):
+    X, y = sparse_problem
+    model = KernelSDCAClassifier(
+        C=1e3, tol=0, max_iter=10**9, penalize_intercept=penalised, random_state=0
+    )
+    threading.Timer(1.0, os.kill, (os.getpid(), signal.SIGINT)).start()
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(X, y)
+    assert model.result_.status == "interrupted"
+    assert len(model.support_) > 0
+    assert model.score(X[:2000], y[:2000]) > 0.6
 
 
 def test_the_model_survives_pickling_cloning_and_searching(data):

@@ -1,6 +1,9 @@
 """Time, feature values read and memory of whole fits, ours beside scikit-learn's."""
 
 import numpy as np
+from sklearn.svm import SVC
+
+from sublinear import KernelSDCAClassifier
 
 from .problems import make_dense, make_sparse
 from .solvers import (
@@ -16,6 +19,7 @@ from .solvers import (
 )
 
 ALPHA = 1e-3
+GAMMA = 0.5
 PROBLEMS = {
     "sparse": lambda: make_sparse(5000, 20_000, entries_per_row=40),
     "dense": lambda: make_dense(5000, 60),
@@ -54,6 +58,32 @@ class ToSuboptimality:
         return values_read(self.model, self.X)
 
     track_values_read.unit = "feature values"
+
+
+class Kernel:
+    """Whole fits and predictions of a kernel machine beside SVC, to the default tolerances."""
+
+    models = {
+        "KernelSDCAClassifier": lambda: KernelSDCAClassifier(gamma=GAMMA, random_state=0),
+        "two threads": lambda: KernelSDCAClassifier(gamma=GAMMA, random_state=0, n_jobs=2),
+        "SVC": lambda: SVC(gamma=GAMMA),
+    }
+    params = list(models)
+    param_names = ["solver"]
+    timeout = 120
+
+    def setup(self, solver):
+        self.X, self.y = make_sparse(6000, 200, entries_per_row=20)
+        self.model = self.models[solver]().fit(self.X, self.y)
+
+    def time_fit(self, solver):
+        self.model.fit(self.X, self.y)
+
+    def time_predict(self, solver):
+        self.model.decision_function(self.X)
+
+    def peakmem_fit(self, solver):
+        self.model.fit(self.X, self.y)
 
 
 class Memory:
