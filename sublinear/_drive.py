@@ -79,13 +79,19 @@ class Snapshot:
 
     @property
     def coef(self):
-        """The weights of the features, an array of shape (n_features,) of its own."""
-        return np.array(self._model[:-1] if self._constant else self._model)
+        """The weights of the features, an array of shape (n_features,) of its own.
+
+        Its shape is (n_classes, n_features) where `fit_stream` solves several problems together.
+        """
+        return np.array(self._model[..., :-1] if self._constant else self._model)
 
     @property
     def intercept(self):
-        """The intercept, a float."""
-        return float(self._model[-1] * self._constant) if self._constant else 0.0
+        """The intercept, a float; an array where problems are solved together."""
+        if not self._constant:
+            return 0.0
+        intercept = self._model[..., -1] * self._constant
+        return float(intercept) if intercept.ndim == 0 else intercept
 
 
 def no_observer(row, model):
@@ -93,7 +99,17 @@ def no_observer(row, model):
     return False
 
 
-def drive(solver, limits, *, observe=no_observer, tick=None, stop=None, dtype=np.float64):
+def drive(
+    solver,
+    limits,
+    *,
+    observe=no_observer,
+    tick=None,
+    stop=None,
+    dtype=np.float64,
+    keep=None,
+    start=None,
+):
     """Run a solver until it has converged or reached a limit.
 
     Parameters
@@ -109,6 +125,10 @@ def drive(solver, limits, *, observe=no_observer, tick=None, stop=None, dtype=np
         Set from another thread, it interrupts the fit.
     dtype : numpy dtype
         The type in which the model will be stored: its primal value is that of the rounded model.
+    keep : callable, default=None
+        Called between slices with a function that returns the state of this run, a flat dict.
+    start : dict, default=None
+        Such a state, to go on from; the solver has to be in its own of the same moment.
 
     Returns
     -------
@@ -118,12 +138,16 @@ def drive(solver, limits, *, observe=no_observer, tick=None, stop=None, dtype=np
         What interrupted the fit; to be raised once the caller has stored the model.
     """
     run = _Run(solver, limits, observe, dtype)
+    if start is not None:
+        run.set_state(start)
     error = None
     with np.errstate(over="ignore", invalid="ignore"):  # the caller looks at what comes out
         try:
             for _ in run.slices():
                 if tick is not None:
                     tick(solver)
+                if keep is not None:
+                    keep(run.state)
                 if run.status is None and stop is not None and stop.is_set():
                     run.status = "interrupted"
                     break
@@ -145,6 +169,27 @@ class _Run:
         self.primal, self.dual = math.inf, -math.inf
         self.last_work = self.least_work = 0
         self.correction = FIRST_CORRECTION
+
+    def state(self):
+        """Return what `set_state` needs, a flat dict of arrays and numbers."""
+        return {
+            "run.trace": np.array(self.trace, dtype=np.float64).reshape(-1, len(TraceRow._fields)),
+            "run.best": self.best,
+            "run.primal": self.primal,
+            "run.dual": self.dual,
+            "run.last_work": self.last_work,
+            "run.least_work": self.least_work,
+            "run.correction": self.correction,
+            "run.seconds": time.perf_counter() - self.started,
+        }
+
+    def set_state(self, state):
+        """Go on from a `state()`."""
+        rows = state["run.trace"].tolist()
+        self.trace = [TraceRow(int(row[0]), int(row[1]), *row[2:]) for row in rows]
+        for name in ("best", "primal", "dual", "last_work", "least_work", "correction"):
+            setattr(self, name, state[f"run.{name}"])
+        self.started -= state["run.seconds"]
 
     def slices(self):
         """Advance the solver; yield after every slice, until there is a status."""

@@ -7,15 +7,17 @@ and all of it is checked before an estimator is built.
 """
 
 import dataclasses
-import json
-import numbers
-import os
-import zipfile
-from pathlib import Path
 
 import numpy as np
 
-from sublinear._files import replacing
+from sublinear._archive import (
+    ArchiveError,
+    plain_labels,
+    plain_parameters,
+    plain_scalar,
+    read_archive,
+    write_archive,
+)
 from sublinear._result import Result
 from sublinear.linear import PegasosClassifier, SDCAClassifier, SDCARegressor
 
@@ -25,18 +27,7 @@ FORMAT = "sublinear model"
 VERSION = 1
 
 _CLASSES = {kind.__name__: kind for kind in (SDCAClassifier, SDCARegressor, PegasosClassifier)}
-_ARRAYS = {"header", "coef", "intercept", "classes", "feature_names"}
-_DAMAGE = (
-    ValueError,
-    TypeError,
-    KeyError,
-    EOFError,
-    OSError,
-    MemoryError,
-    RecursionError,
-    NotImplementedError,
-    zipfile.BadZipFile,
-)
+_ARRAYS = {"coef", "intercept", "classes", "feature_names"}
 _SUMMARY = {field.name for field in dataclasses.fields(Result)} - {"trace", "parts"}
 
 
@@ -99,115 +90,46 @@ def write_model(estimator, path, notes=None):
     arrays = {"coef": estimator.coef_, "intercept": np.asarray(estimator.intercept_)}
     classes = getattr(estimator, "classes_", None)
     if classes is not None:
-        arrays["classes"] = _plain_labels(classes)
+        arrays["classes"] = plain_labels(classes)
     if hasattr(estimator, "feature_names_in_"):
-        arrays["feature_names"] = _plain_labels(estimator.feature_names_in_)
+        arrays["feature_names"] = plain_labels(estimator.feature_names_in_)
     header = {
         "format": FORMAT,
         "version": VERSION,
         "class": name,
-        "parameters": _plain_parameters(estimator),
+        "parameters": plain_parameters(estimator),
         "n_features_in": int(estimator.n_features_in_),
         "n_iter": int(estimator.n_iter_),
         "object_classes": classes is not None and classes.dtype == object,
         "result": _summary(estimator.result_),
         "notes": notes or {},
     }
-    arrays["header"] = np.frombuffer(json.dumps(header).encode(), dtype=np.uint8)
-    with replacing(path) as stream:
-        np.savez(stream, **arrays)
+    write_archive(path, header, arrays)
 
 
 def read_model(path):
     """Return the estimator in a model file and the notes saved with it."""
-    path = Path(path)
-    _check_archive(path)
-    try:
-        with np.load(path, allow_pickle=False) as archive:
-            arrays = {name: archive[name] for name in archive.files}
-        header = _checked_header(json.loads(arrays.pop("header").tobytes()))
+
+    def build(header, arrays):
+        header = _checked_header(header)
         return _rebuilt(header, arrays), header["notes"]
-    except _ModelFileError as error:
-        raise ValueError(f"{path}: {error}") from error
-    except _DAMAGE as error:
-        raise ValueError(f"{path}: damaged model file ({error})") from error
 
-
-class _ModelFileError(ValueError):
-    """What is wrong with a file, in words for its user."""
-
-
-def _plain_labels(labels):
-    """Return labels as an array that needs no pickling."""
-    labels = np.asarray(labels)
-    if labels.dtype == object and all(isinstance(label, str) for label in labels):
-        labels = labels.astype(str)
-    if labels.dtype.kind not in "biufU":
-        raise TypeError(f"class labels must be numbers or strings to be saved, not {labels.dtype}")
-    return labels
-
-
-def _plain_parameters(estimator):
-    parameters = estimator.get_params(deep=False)
-    parameters["callback"] = None
-    if not isinstance(parameters["random_state"], numbers.Integral):
-        parameters["random_state"] = None
-    if isinstance(parameters.get("class_weight"), dict):
-        # JSON keys are strings, labels need not be.
-        pairs = parameters["class_weight"].items()
-        parameters["class_weight"] = [[_scalar(label), _scalar(weight)] for label, weight in pairs]
-    return {name: _scalar(value) for name, value in parameters.items()}
-
-
-def _scalar(value):
-    return value.item() if isinstance(value, np.generic) else value
+    return read_archive(path, FORMAT, VERSION, build, required=("coef", "intercept"), known=_ARRAYS)
 
 
 def _summary(result):
-    return {name: _scalar(getattr(result, name)) for name in sorted(_SUMMARY)}
-
-
-def _check_archive(path):
-    """Refuse what is no model before any of it is read into memory."""
-    if not path.exists():
-        raise FileNotFoundError(f"{path}: no such file")
-    try:
-        with zipfile.ZipFile(path) as archive:
-            members = archive.infolist()
-    except (zipfile.BadZipFile, NotImplementedError, ValueError, EOFError) as error:
-        raise ValueError(f"{path}: not a sublinear model file ({error})") from error
-    except OSError as error:
-        raise OSError(f"{path}: {(error.strerror or str(error)).lower()}") from error
-    names = {member.filename for member in members}
-    expected = {f"{name}.npy" for name in _ARRAYS}
-    if not {"header.npy", "coef.npy", "intercept.npy"} <= names <= expected:
-        raise ValueError(f"{path}: not a sublinear model file (its arrays are other ones)")
-    # Stored, not deflated: a small file cannot unfold into a huge one.
-    if any(member.compress_type != zipfile.ZIP_STORED for member in members) or sum(
-        member.file_size for member in members
-    ) > os.path.getsize(path):
-        raise ValueError(f"{path}: not a sublinear model file (it is compressed)")
+    return {name: plain_scalar(getattr(result, name)) for name in sorted(_SUMMARY)}
 
 
 def _checked_header(header):
-    if not isinstance(header, dict) or header.get("format") != FORMAT:
-        raise _ModelFileError("not a sublinear model file")
-    version = header.get("version")
-    if not isinstance(version, int) or version < 1:
-        raise _ModelFileError("damaged model file (no version)")
-    if version > VERSION:
-        raise _ModelFileError(
-            f"model format {version} is newer than this version of sublinear reads ({VERSION}); "
-            "upgrade sublinear"
-        )
     if not isinstance(header.get("class"), str) or header["class"] not in _CLASSES:
-        raise _ModelFileError(f"unknown class {header.get('class')!r}")
+        raise ArchiveError(f"unknown class {header.get('class')!r}")
     for name, kind in (("parameters", dict), ("result", dict), ("notes", dict)):
         if not isinstance(header.get(name), kind):
-            raise _ModelFileError(f"damaged model file (no {name})")
+            raise ArchiveError(f"damaged model file (no {name})")
     for name in ("n_features_in", "n_iter"):
         if type(header.get(name)) is not int or header[name] < 0:
-            raise _ModelFileError(f"damaged model file (no {name})")
+            raise ArchiveError(f"damaged model file (no {name})")
     return header
 
 
@@ -233,7 +155,7 @@ def _checked_parameters(kind, parameters):
     known = set(kind().get_params(deep=False))
     unknown = sorted(set(parameters) - known)
     if unknown:
-        raise _ModelFileError(f"unknown parameter {unknown[0]!r} of {kind.__name__}")
+        raise ArchiveError(f"unknown parameter {unknown[0]!r} of {kind.__name__}")
     parameters = dict(parameters)
     weights = parameters.get("class_weight")
     if isinstance(weights, list):
@@ -241,7 +163,7 @@ def _checked_parameters(kind, parameters):
     for name, value in parameters.items():
         plain = isinstance(value, bool | int | float | str) or value is None
         if not plain and not (name == "class_weight" and isinstance(value, dict)):
-            raise _ModelFileError(f"parameter {name!r} is neither a number nor a string")
+            raise ArchiveError(f"parameter {name!r} is neither a number nor a string")
     return parameters
 
 
@@ -250,23 +172,23 @@ def _checked_arrays(header, arrays):
     coef, intercept = arrays["coef"], arrays["intercept"]
     for name, array in (("coef", coef), ("intercept", intercept)):
         if array.dtype not in (np.float32, np.float64):
-            raise _ModelFileError(f"{name} must be float32 or float64, not {array.dtype}")
+            raise ArchiveError(f"{name} must be float32 or float64, not {array.dtype}")
         if not np.isfinite(array).all():
-            raise _ModelFileError(f"{name} is not finite")
+            raise ArchiveError(f"{name} is not finite")
     if header["class"] == "SDCARegressor":
         expected = (header["n_features_in"],)
         if "classes" in arrays or intercept.size != 1 or intercept.ndim > 1:
-            raise _ModelFileError("damaged model file (not the arrays of a regressor)")
+            raise ArchiveError("damaged model file (not the arrays of a regressor)")
     else:
         n_rows = _n_class_rows(arrays)
         expected = (n_rows, header["n_features_in"])
         if intercept.shape != (n_rows,):
-            raise _ModelFileError(f"intercept has shape {intercept.shape}, expected {(n_rows,)}")
+            raise ArchiveError(f"intercept has shape {intercept.shape}, expected {(n_rows,)}")
     if coef.shape != expected:
-        raise _ModelFileError(f"coef has shape {coef.shape}, expected {expected}")
+        raise ArchiveError(f"coef has shape {coef.shape}, expected {expected}")
     names = arrays.get("feature_names")
     if names is not None and (names.dtype.kind != "U" or names.shape != expected[-1:]):
-        raise _ModelFileError("feature_names must be one string for each feature")
+        raise ArchiveError("feature_names must be one string for each feature")
     return coef, intercept
 
 
@@ -274,17 +196,17 @@ def _n_class_rows(arrays):
     """Return the number of rows of coef that the class labels call for."""
     classes = arrays.get("classes")
     if classes is None or classes.ndim != 1 or classes.dtype.kind not in "biufU":
-        raise _ModelFileError("damaged model file (no class labels)")
+        raise ArchiveError("damaged model file (no class labels)")
     if classes.size < 2 or np.any(classes[1:] <= classes[:-1]):
-        raise _ModelFileError("class labels must be two or more, ascending and distinct")
+        raise ArchiveError("class labels must be two or more, ascending and distinct")
     return 1 if classes.size == 2 else classes.size
 
 
 def _checked_result(summary):
     if set(summary) != _SUMMARY:
-        raise _ModelFileError("damaged model file (not the figures of a result)")
+        raise ArchiveError("damaged model file (not the figures of a result)")
     for name, value in summary.items():
         wanted = str if name == "status" else int | float
         if not isinstance(value, wanted):
-            raise _ModelFileError(f"damaged model file ({name} of the result is {value!r})")
+            raise ArchiveError(f"damaged model file ({name} of the result is {value!r})")
     return Result(**summary, trace=(), parts=())

@@ -20,7 +20,8 @@ from sklearn.base import is_classifier
 from sklearn.utils.validation import check_X_y
 
 from sublinear._callbacks import RowProgress
-from sublinear._validation import check_number, check_sample_weight
+from sublinear._checkpoint import Checkpoint, fitted_state, set_fitted_state
+from sublinear._validation import check_flag, check_number, check_sample_weight
 from sublinear.sources import ArraySource, ReadAhead
 
 EMPTY = "the source is empty: it yields no rows"
@@ -157,7 +158,16 @@ class StreamSummary(NamedTuple):
 class StreamFit:
     """Gives an estimator `fit_stream`."""
 
-    def fit_stream(self, source, *, classes=None, read_ahead=2):
+    def fit_stream(
+        self,
+        source,
+        *,
+        classes=None,
+        checkpoint=None,
+        checkpoint_every=100,
+        resume=True,
+        read_ahead=2,
+    ):
         """Fit the model to blocks of rows that need not fit into memory together.
 
         A new fit, unless `warm_start` is set.
@@ -166,9 +176,20 @@ class StreamFit:
         ----------
         source : iterable of (X, y) or (X, y, sample_weight)
             Blocks of rows as `fit` takes them, all with the same columns: an object of
-            `sublinear.sources`, a generator, a list.
+            `sublinear.sources`, a generator, a list. Estimators that take several passes need one
+            that can be iterated again.
         classes : array-like of shape (n_classes,), default=None
-            All labels that the source will yield; classifiers that take one pass need them.
+            All labels that the source will yield. Classifiers that take one pass need them, others
+            find them out.
+        checkpoint : str or path-like, default=None
+            A file for the state of the fit, replaced every `checkpoint_every` blocks and at the
+            end. None: no file.
+        checkpoint_every : int, default=100
+            Blocks.
+        resume : bool, default=True
+            Go on from the checkpoint if the file is there; the source has to begin at its
+            beginning again. The result is that of a fit without a pause, bit for bit. False: begin
+            anew and replace the file.
         read_ahead : int, default=2
             Blocks that a thread reads while the last one is being used; 0 for no thread.
 
@@ -180,20 +201,27 @@ class StreamFit:
         Raises
         ------
         ValueError
-            For parameters, a source or blocks that make no sense; the message names the block.
+            For parameters, a source or blocks that make no sense, the message names the block; for
+            a checkpoint of another fit: other data, parameters, or version of this package.
+        OSError
+            If the checkpoint cannot be written.
         KeyboardInterrupt
             After Ctrl-C; the fitted attributes hold the model reached so far.
         """
         if classes is not None and not is_classifier(self):
             raise ValueError("classes are the labels of a classifier; a regressor has none")
+        check_number("checkpoint_every", checkpoint_every, low=1, integer=True)
+        check_flag("resume", resume)
         stream = Stream(source, y_numeric=not is_classifier(self), read_ahead=read_ahead)
+        if checkpoint is not None:
+            checkpoint = Checkpoint(checkpoint, checkpoint_every, resume, self, classes)
         try:
-            self._fit_source(stream, classes)
+            self._fit_source(stream, classes, checkpoint)
         finally:
             self.stream_ = StreamSummary(stream.blocks, stream.rows, stream.skipped)
         return self
 
-    def _fit_source(self, stream, classes):
+    def _fit_source(self, stream, classes, checkpoint):
         """Take one pass, a `partial_fit` for every block."""
         options = {}
         if is_classifier(self):
@@ -206,13 +234,46 @@ class StreamFit:
         if not getattr(self, "warm_start", False):
             self._set_stream_state(None)
         progress = RowProgress(type(self).__name__) if self.verbose else None
+        done = rows = None  # before the checkpoint; not known yet
         with contextlib.ExitStack() as stack:
             if progress:
                 stack.callback(progress.close)
-            blocks = stack.enter_context(contextlib.closing(iter(stream)))
-            for block in blocks:
-                # the door has seen that all is finite
-                with stream.naming_block(), config_context(assume_finite=True):
-                    self.partial_fit(block.X, block.y, sample_weight=block.sample_weight, **options)
+            for block in stack.enter_context(contextlib.closing(iter(stream))):
+                if done is None:
+                    done, rows = self._resumed(block, checkpoint)
+                if stream.blocks > done:
+                    # the door has seen that all is finite
+                    with stream.naming_block(), config_context(assume_finite=True):
+                        self.partial_fit(
+                            block.X, block.y, sample_weight=block.sample_weight, **options
+                        )
+                    if checkpoint and checkpoint.is_due(stream.blocks):
+                        self._save(checkpoint, stream)
+                elif stream.blocks == done and stream.rows != rows:
+                    break
                 if progress:
                     progress.update(block.X.shape[0])
+        if stream.blocks < done or (stream.blocks == done and stream.rows != rows):
+            raise ValueError(
+                f"the checkpoint is of another fit: it was written after {done} blocks with {rows} "
+                f"rows, and the source has {stream.blocks} with {stream.rows}"
+            )
+        if checkpoint and done < stream.blocks:
+            self._save(checkpoint, stream)
+
+    def _resumed(self, block, checkpoint):
+        """Restore the state that some blocks led to; return how many they are, and their rows."""
+        if checkpoint is None:
+            return 0, 0
+        checkpoint.identify(block)
+        state = checkpoint.load()
+        if state is None:
+            return 0, 0
+        set_fitted_state(self, state)
+        self._set_stream_state(state)
+        checkpoint.last = state["n_blocks"]
+        return state["n_blocks"], state["n_rows"]
+
+    def _save(self, checkpoint, stream):
+        counts = {"n_blocks": stream.blocks, "n_rows": stream.rows}
+        checkpoint.save(self._stream_state() | fitted_state(self) | counts)

@@ -116,6 +116,15 @@ def _two_numbers(y):
     return np.array([low, high], dtype=y.dtype)
 
 
+def check_known_labels(y, classes):
+    """Raise ValueError unless all labels are among the classes."""
+    unknown = np.setdiff1d(y, classes)
+    if unknown.size:
+        raise ValueError(
+            f"y holds labels that are not among the classes {classes.tolist()}: {unknown.tolist()}"
+        )
+
+
 def margin_targets(y, label):
     """Return +1.0 where y is the label and -1.0 elsewhere (float64)."""
     targets = np.full(y.shape, -1.0)
@@ -131,26 +140,29 @@ def combine_weights(class_weight, classes, y, weights):
     if class_weight is None:
         return weights
     weights = np.ones(y.shape[0]) if weights is None else weights.copy()
-    if isinstance(class_weight, str):
-        check_choice("class_weight", class_weight, ("balanced",))
-        total = weights.sum()
-        factors = {}
-        for label in classes:
-            mass = weights[y == label].sum()
-            factors[label] = total / (len(classes) * mass) if mass > 0 else 1.0
-    elif not isinstance(class_weight, dict):
-        raise ValueError(f'class_weight must be a dict, "balanced" or None, got {class_weight!r}')
-    else:
-        factors = dict(class_weight)
-        unknown = [label for label in factors if label not in classes]
-        if unknown:
-            raise ValueError(f"class_weight names classes that y does not have: {unknown}")
-    for label, factor in factors.items():
-        check_number(f"class_weight[{label!r}]", factor, low=0)
-        weights[y == label] *= factor
+    members = [y == label for label in classes]
+    masses = np.array([weights[rows].sum() for rows in members])
+    for rows, factor in zip(members, class_factors(class_weight, classes, masses), strict=True):
+        weights[rows] *= factor
     if not weights.any():
         raise ValueError("class_weight leaves no example with a positive weight")
     return weights
+
+
+def class_factors(class_weight, classes, masses):
+    """Return the factor on the weights of every class (float64), given their total weights."""
+    if isinstance(class_weight, str):
+        check_choice("class_weight", class_weight, ("balanced",))
+        equal = masses.sum() / len(classes)
+        return np.divide(equal, masses, out=np.ones(len(classes)), where=masses > 0)
+    if not isinstance(class_weight, dict):
+        raise ValueError(f'class_weight must be a dict, "balanced" or None, got {class_weight!r}')
+    unknown = [label for label in class_weight if label not in classes]
+    if unknown:
+        raise ValueError(f"class_weight names classes that y does not have: {unknown}")
+    for label, factor in class_weight.items():
+        check_number(f"class_weight[{label!r}]", factor, low=0)
+    return np.array([class_weight.get(label, 1.0) for label in classes.tolist()], dtype=np.float64)
 
 
 def seed_sequence(random_state):

@@ -25,10 +25,12 @@ from sublinear._solvers.minibatch_sdca import RULES, MiniBatchSDCA
 from sublinear._solvers.pegasos import AVERAGES, Pegasos
 from sublinear._solvers.sdca import SDCA, thread_schedule
 from sublinear._stream import StreamFit
+from sublinear._streamed_sdca import DualStreamFit
 from sublinear._validation import (
     check_batch_size,
     check_choice,
     check_flag,
+    check_known_labels,
     check_number,
     check_sample_weight,
     check_training_data,
@@ -69,7 +71,7 @@ penalize_intercept : bool, default=True
 """
 
 
-class _DualModel(LinearModel):
+class _DualModel(DualStreamFit, LinearModel):
     """Estimators whose solver keeps one dual variable per example."""
 
     def _make_solver(self, objective, random, k):
@@ -670,12 +672,7 @@ class PegasosClassifier(StreamFit, LinearClassifier):
                     f"classes differ from those of the first call, {self.classes_.tolist()}"
                 )
             self.classes_ = classes
-        unknown = np.setdiff1d(y, self.classes_)
-        if unknown.size:
-            raise ValueError(
-                f"y holds labels that are not among the classes {self.classes_.tolist()}: "
-                f"{unknown.tolist()}"
-            )
+        check_known_labels(y, self.classes_)
         if getattr(self, "_stream_seeds", None) is None:
             self._stream_seeds = seed_sequence(self.random_state)
 

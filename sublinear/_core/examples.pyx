@@ -25,15 +25,17 @@ cdef class Examples:
         Keep them in a packed copy of the rows (see PackedRows), which must be sparse.
     columns : tuple of int, default=None
         Of a packed copy: the range of columns that it holds. None means all.
+    sleep : ndarray of shape (n_rows,), uint8, default=None
+        To be gone on with, in place. None: all are awake.
     """
 
-    def __cinit__(self, Objective objective, duals=None, bint pack=False, columns=None):
+    def __cinit__(self, Objective objective, duals=None, bint pack=False, columns=None, sleep=None):
         cdef double[:, ::1] view
         cdef Py_ssize_t n = objective.matrix.n_rows
         self.objective = objective
         self.loss = objective.loss
         self.rows = &objective.matrix.rows
-        self.sleep = np.zeros(n, dtype=np.uint8)
+        self.sleep = np.zeros(n, dtype=np.uint8) if sleep is None else sleep
         if pack:
             self.packed = PackedRows(
                 objective.matrix, objective.targets_array, columns, objective.n_threads)
@@ -140,14 +142,15 @@ cdef class PassMean:
 
     Parameters
     ----------
-    matrix : Matrix
+    n_weights, n_rows, n_stored : int
+        Of the matrix.
     """
 
-    def __cinit__(self, matrix):
-        interval = max(1, 4 * matrix.n_weights * matrix.n_rows // max(1, matrix.n_stored))
-        if interval * MEANS_PER_PASS <= matrix.n_rows:
+    def __cinit__(self, n_weights, n_rows, n_stored):
+        interval = max(1, 4 * n_weights * n_rows // max(1, n_stored))
+        if interval * MEANS_PER_PASS <= n_rows:
             self.interval = interval
-            self.total = np.zeros(matrix.n_weights)
+            self.total = np.zeros(n_weights)
 
     cdef void restart(self, Py_ssize_t pass_length) noexcept nogil:
         cdef Py_ssize_t j
@@ -163,6 +166,17 @@ cdef class PassMean:
             self.total[j] += w[j]
         self.count += 1
         self.next += self.interval
+
+    def state(self):
+        """Return the numbers of this pass so far, for `set_state`."""
+        total = np.array(self.total) if self.interval > 0 else None
+        return {"mean_total": total, "mean_count": self.count, "mean_next": self.next}
+
+    def set_state(self, state):
+        """Go on with the pass of a `state()`."""
+        if self.interval > 0:
+            np.asarray(self.total)[:] = state["mean_total"]
+        self.count, self.next = state["mean_count"], state["mean_next"]
 
     def models(self):
         """Return the mean in a list, or an empty list."""

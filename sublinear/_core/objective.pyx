@@ -53,6 +53,9 @@ cdef class Objective:
     n_threads : int, default=1
     free_constant : bool, default=False
         Leave the weight of the matrix's constant column, an unpenalised intercept, out of |w|^2.
+    total_weight : float, default=None
+        W, where the rows are a block of more; what the methods return is then the block's part.
+        None means the sum of the weights.
 
     Attributes
     ----------
@@ -62,7 +65,7 @@ cdef class Objective:
 
     def __cinit__(
         self, Matrix matrix, targets, Loss loss, double alpha, weights=None, int n_threads=1,
-        bint free_constant=False
+        bint free_constant=False, total_weight=None
     ):
         cdef const double[::1] view = targets
         if view.shape[0] != matrix.n_rows:
@@ -82,6 +85,8 @@ cdef class Objective:
             self.weights_array = weights
             self.weights = &view[0]
             self.total_weight = np.sum(weights)
+        if total_weight is not None:
+            self.total_weight = total_weight
 
     cdef BlockSums block_sums(
         self, Py_ssize_t start, Py_ssize_t stop, const Point* at
@@ -114,11 +119,11 @@ cdef class Objective:
                     sums.reach += s * fabs(a) * sqrt(squared_norm(&x))
         return sums
 
-    def _sums(
+    def sums(
         self, candidates, const double[::1] w=None, const double[:] duals=None,
         bint wants_reach=False
     ):
-        """Return the BlockSums over all rows as an array."""
+        """Return the BlockSums over all rows as an array (see `certificate`)."""
         cdef Py_ssize_t n = self.matrix.n_rows, n_blocks = (n + BLOCK - 1) // BLOCK
         cdef Py_ssize_t first, last, block, step
         cdef const double[::1] vector
@@ -165,7 +170,7 @@ cdef class Objective:
         ----------
         w : ndarray of shape (n_weights,), float64
         """
-        return self.penalty(w) + self._sums([w])[0] / self.total_weight
+        return self.penalty(w) + self.sums([w])[0] / self.total_weight
 
     def certificate(self, w, duals, candidates=None, double rounding=0):
         """Return the primal values of candidate models and the dual value of feasible duals.
@@ -186,7 +191,11 @@ cdef class Objective:
         dual : float
         """
         candidates = [w] if candidates is None else candidates
-        sums = self._sums(candidates, w, duals, rounding > 0)
+        return self.certificate_of_sums(
+            self.sums(candidates, w, duals, rounding > 0), w, candidates, rounding)
+
+    def certificate_of_sums(self, sums, w, candidates, double rounding=0):
+        """Return what `certificate` does, given the sums over all rows."""
         primals = [
             self.penalty(v) + loss / self.total_weight
             for v, loss in zip(candidates, sums[:MAX_CANDIDATES])

@@ -16,6 +16,22 @@ cdef class RandomBits:
         self.bit_generator = np.random.SFC64(seed_sequence)
         self.bits = <bitgen_t*> PyCapsule_GetPointer(self.bit_generator.capsule, "BitGenerator")
 
+    def state(self):
+        """Return the generator's state, ready for JSON."""
+        state = self.bit_generator.state
+        words = [int(word) for word in state["state"]["state"]]
+        return [words, state["has_uint32"], state["uinteger"]]
+
+    def set_state(self, state):
+        """Go on from a `state()`."""
+        words, has_uint32, uinteger = state
+        self.bit_generator.state = {
+            "bit_generator": "SFC64",
+            "state": {"state": np.array(words, dtype=np.uint64)},
+            "has_uint32": has_uint32,
+            "uinteger": uinteger,
+        }
+
     def integers(self, uint32_t n, Py_ssize_t size):
         """Draw `size` integers from {0, .., n - 1} (uint32), as compiled loops do."""
         if n == 0:

@@ -42,6 +42,8 @@ from cython.parallel cimport parallel, threadid
 from libc.stdint cimport uint8_t
 from libc.string cimport memcpy
 
+import json
+
 import numpy as np
 
 from sublinear._core.examples cimport (
@@ -78,6 +80,11 @@ cdef enum:
     LONG_ROW = 256
     ENOUGH_ENTRIES = 2_000_000
     ROWS_LOOKED_AT = 1000     # to find the middle of the columns
+
+
+def pass_mean(matrix):
+    """Return the PassMean for the rows of a matrix."""
+    return PassMean(matrix.n_weights, matrix.n_rows, matrix.n_stored)
 
 
 cdef class SDCA:
@@ -130,7 +137,7 @@ cdef class SDCA:
         cdef double[::1] w = self.w
         self.weights = &w[0]
         self.order = Order(objective.matrix.n_rows, "shuffle", random)
-        self.mean = PassMean(objective.matrix)
+        self.mean = pass_mean(objective.matrix)
         self.pass_gap = float("inf")
 
     def _make_examples(self, duals, pack):
@@ -167,8 +174,12 @@ cdef class SDCA:
     @property
     def estimated_gap(self):
         """The relative gap, estimated from a part of the last pass; a hint, no certificate."""
-        primal = self.pass_loss + self.objective.penalty(self.w)
-        return self.pass_gap / max(primal, 1e-300)
+        gap, primal = self.estimate()
+        return gap / max(primal, 1e-300)
+
+    def estimate(self):
+        """Return the gap and the primal value, estimated from a part of the last pass."""
+        return self.pass_gap, self.pass_loss + self.objective.penalty(self.w)
 
     def advance(self, Py_ssize_t limit):
         """Go on until the pass ends, then return True, or another row would exceed `limit`."""
@@ -183,7 +194,7 @@ cdef class SDCA:
         cdef Py_ssize_t i
         cdef Line x
         if draws.position == 0:
-            self.mean.restart(draws.count)
+            self._begin_pass()
         while draws.position < draws.count:
             self._look_ahead(draws, self.weights)
             i = draws.items[draws.position]
@@ -228,10 +239,17 @@ cdef class SDCA:
         add(x, change, w)
         return change
 
-    cdef void _end_pass(self) noexcept nogil:
+    cdef void _begin_pass(self) noexcept nogil:
+        self.mean.restart(self.order.draws.count)
+
+    cdef void _close_sample(self) noexcept nogil:
+        """Make the estimates of the pass from its sample."""
         cdef double share = SAMPLED / self.objective.total_weight
         self.pass_gap = share * self.sample.gap
         self.pass_loss = share * self.sample.loss
+
+    cdef void _end_pass(self) noexcept nogil:
+        self._close_sample()
         self.n_iter += 1
         if self.objective.free_constant:
             self.offset += self.objective.matrix.constant * self.weights[
@@ -239,8 +257,11 @@ cdef class SDCA:
         self._next_pass()
 
     cdef void _next_pass(self) noexcept nogil:
-        cdef Draws* draws = &self.order.draws
         self.sample.gap = self.sample.loss = 0
+        self._draw_awake()
+
+    cdef void _draw_awake(self) noexcept nogil:
+        cdef Draws* draws = &self.order.draws
         draws.n = draws.count = collect_awake(
             &self.examples.sleep[0], self.examples.rows.count, draws.items, 0, 1)
         next_chunk(draws)
@@ -264,9 +285,13 @@ cdef class SDCA:
         w[self.objective.matrix.n_columns] += self.offset / self.objective.matrix.constant
         return w
 
+    def candidates(self):
+        """Return w, itself, and the mean of the pass where it is kept."""
+        return [self.w, *self.mean.models()]
+
     def certify(self, rounded):
         """Return a copy of the better of w and the pass mean, with its certificate (`_drive`)."""
-        models = [self.w, *self.mean.models()]
+        models = self.candidates()
         if self.objective.free_constant:
             models = [self._with_offset(model) for model in models]
         models = [rounded(model) for model in models]
@@ -274,6 +299,78 @@ cdef class SDCA:
         best = int(np.argmin(primals))
         model = models[best]
         return model.copy() if model is self.w else model, primals[best], dual
+
+
+cdef class BlockwiseSDCA(SDCA):
+    """SDCA over examples of which one block at a time is there.
+
+    Every pass goes through the blocks in their order, and through each block in a random one. With
+    a single block the numbers are those of SDCA. An iteration, `n_iter`, is a block here.
+
+    Parameters
+    ----------
+    random : RandomBits
+    w : ndarray of shape (n_weights,), float64
+        w(duals); it is changed in place.
+    n_rows, n_stored : int
+        Of all blocks together.
+    """
+    cdef RandomBits random
+
+    def __init__(self, RandomBits random, w, n_rows, n_stored):
+        cdef double[::1] weights = w
+        self.w, self.weights, self.random = w, &weights[0], random
+        self.mean = PassMean(weights.shape[0], n_rows, n_stored)
+        self.pass_gap = float("inf")
+
+    def begin(self, Py_ssize_t n_awake):
+        """Begin a pass in which so many examples are awake."""
+        self.mean.restart(n_awake)
+        self.sample.gap = self.sample.loss = 0
+
+    def enter(self, Objective objective, duals, sleep):
+        """Go to a block: its objective, whose total weight is that of all, its duals and sleep."""
+        self.objective = objective
+        self.loss = objective.loss
+        self.step_scale = 1 / (objective.alpha * objective.total_weight)
+        self.examples = Examples(objective, duals, sleep=sleep)
+        self.order = Order(objective.matrix.n_rows, "shuffle", self.random)
+        self._draw_awake()
+
+    cdef void _begin_pass(self) noexcept nogil:
+        pass
+
+    cdef void _end_pass(self) noexcept nogil:
+        self.mean.next -= self.order.draws.count
+        self.n_iter += 1
+
+    def leave(self):
+        """Return the duals of the block."""
+        duals, self.examples = self.examples.release_duals(), None
+        return duals
+
+    def end(self):
+        """End a pass."""
+        self._close_sample()
+
+    def state(self):
+        """Return what `set_state` needs to go on between two blocks, a flat dict."""
+        return {
+            "w": self.w, "random": json.dumps(self.random.state()), "n_iter": self.n_iter,
+            "accesses": self.accesses, "n_visited": self.n_visited, "sample_gap": self.sample.gap,
+            "sample_loss": self.sample.loss, "pass_gap": self.pass_gap,
+            "pass_loss": self.pass_loss, **self.mean.state(),
+        }
+
+    def set_state(self, state):
+        """Go on from a `state()`."""
+        self.w[:] = state["w"]
+        self.random.set_state(json.loads(state["random"]))
+        self.n_iter, self.accesses = state["n_iter"], state["accesses"]
+        self.n_visited = state["n_visited"]
+        self.sample.gap, self.sample.loss = state["sample_gap"], state["sample_loss"]
+        self.pass_gap, self.pass_loss = state["pass_gap"], state["pass_loss"]
+        self.mean.set_state(state)
 
 
 def thread_schedule(matrix):
@@ -394,7 +491,7 @@ cdef class RowHalves(TwoThreads):
             self._set_half(h, h * first)
         self.half[0].w = self.weights
         self.half[1].w = &w[0]
-        self.second_mean = PassMean(objective.matrix)
+        self.second_mean = pass_mean(objective.matrix)
         for i in range(n):
             self.widest = max(self.widest, line_size(self.examples.rows, i))
         self._next_pass()

@@ -1,0 +1,137 @@
+"""Archives: an uncompressed .npz of plain arrays with a JSON header, safe to read from a stranger.
+
+The array `header` holds UTF-8 bytes of JSON: the format's name and version, and what its writer
+adds. The other arrays are numeric or strings. Nothing in it is code.
+"""
+
+import json
+import numbers
+import os
+import zipfile
+from pathlib import Path
+
+import numpy as np
+
+from sublinear._files import replacing
+
+_DAMAGE = (
+    ValueError,
+    TypeError,
+    KeyError,
+    EOFError,
+    OSError,
+    MemoryError,
+    RecursionError,
+    NotImplementedError,
+    zipfile.BadZipFile,
+)
+
+
+class ArchiveError(ValueError):
+    """What is wrong with a file, in words for its user."""
+
+
+def write_archive(path, header, arrays):
+    """Write a header, a JSON-ready dict with `format` and `version`, and arrays by name."""
+    header = np.frombuffer(json.dumps(header).encode(), dtype=np.uint8)
+    with replacing(path) as stream:
+        np.savez(stream, **arrays, header=header)
+
+
+def read_archive(path, format, version, build, *, required=(), known=None):
+    """Return what build(header, arrays) makes of an archive.
+
+    Parameters
+    ----------
+    path : str or path-like
+    format : str
+        What the header calls itself, and errors the file.
+    version : int
+        The newest one that can be read.
+    build : callable
+        Its ArchiveErrors, and errors that damage causes, become a ValueError that names the file.
+    required : iterable of str
+        Arrays that must be there.
+    known : iterable of str, default=None
+        Arrays that may be there; None for any.
+    """
+    path = Path(path)
+    _check_members(path, format, {"header", *required}, known)
+    try:
+        with np.load(path, allow_pickle=False) as archive:
+            arrays = {name: archive[name] for name in archive.files}
+        header = _checked_header(json.loads(arrays.pop("header").tobytes()), format, version)
+        return build(header, arrays)
+    except ArchiveError as error:
+        raise ValueError(f"{path}: {error}") from error
+    except _DAMAGE as error:
+        name = format.removeprefix("sublinear ")
+        raise ValueError(f"{path}: damaged {name} file ({error})") from error
+
+
+def plain_labels(labels):
+    """Return labels as an array that needs no pickling."""
+    labels = np.asarray(labels)
+    if labels.dtype == object and all(isinstance(label, str) for label in labels):
+        labels = labels.astype(str)
+    if labels.dtype.kind not in "biufU":
+        raise TypeError(f"class labels must be numbers or strings to be saved, not {labels.dtype}")
+    return labels
+
+
+def plain_scalar(value):
+    """Return a NumPy scalar as Python's own, which JSON knows."""
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def plain_parameters(estimator):
+    """Return an estimator's parameters as JSON knows them; callbacks and generators are None."""
+    parameters = estimator.get_params(deep=False)
+    parameters["callback"] = None
+    if not isinstance(parameters["random_state"], numbers.Integral):
+        parameters["random_state"] = None
+    if isinstance(parameters.get("class_weight"), dict):
+        # JSON keys are strings, labels need not be.
+        pairs = parameters["class_weight"].items()
+        parameters["class_weight"] = [
+            [plain_scalar(label), plain_scalar(weight)] for label, weight in pairs
+        ]
+    return {name: plain_scalar(value) for name, value in parameters.items()}
+
+
+def _check_members(path, format, required, known):
+    """Refuse what is no such archive before any of it is read into memory."""
+    if not path.exists():
+        raise FileNotFoundError(f"{path}: no such file")
+    try:
+        with zipfile.ZipFile(path) as archive:
+            members = archive.infolist()
+    except (zipfile.BadZipFile, NotImplementedError, ValueError, EOFError) as error:
+        raise ValueError(f"{path}: not a {format} file ({error})") from error
+    except OSError as error:
+        raise OSError(f"{path}: {(error.strerror or str(error)).lower()}") from error
+    names = {member.filename for member in members}
+    if not {f"{name}.npy" for name in required} <= names or (
+        known is not None and not names <= {f"{name}.npy" for name in ("header", *known)}
+    ):
+        raise ValueError(f"{path}: not a {format} file (its arrays are other ones)")
+    # Stored, not deflated: a small file cannot unfold into a huge one.
+    if any(member.compress_type != zipfile.ZIP_STORED for member in members) or sum(
+        member.file_size for member in members
+    ) > os.path.getsize(path):
+        raise ValueError(f"{path}: not a {format} file (it is compressed)")
+
+
+def _checked_header(header, format, newest):
+    if not isinstance(header, dict) or header.get("format") != format:
+        raise ArchiveError(f"not a {format} file")
+    name = format.removeprefix("sublinear ")
+    version = header.get("version")
+    if not isinstance(version, int) or version < 1:
+        raise ArchiveError(f"damaged {name} file (no version)")
+    if version > newest:
+        raise ArchiveError(
+            f"{name} format {version} is newer than this version of sublinear reads ({newest}); "
+            "upgrade sublinear"
+        )
+    return header

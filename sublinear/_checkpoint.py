@@ -1,0 +1,164 @@
+"""Checkpoints: the state of a fit over a source, in a file of plain arrays (see _archive).
+
+The header says which fit it was: class, version, parameters, classes and the first block. A
+checkpoint of any other fit is refused.
+"""
+
+import hashlib
+import json
+import os
+from dataclasses import fields
+
+import numpy as np
+from scipy import sparse
+
+from sublinear._archive import (
+    ArchiveError,
+    plain_labels,
+    plain_parameters,
+    plain_scalar,
+    read_archive,
+    write_archive,
+)
+from sublinear._files import check_writable
+from sublinear._result import Result
+from sublinear._version import __version__
+
+FORMAT = "sublinear checkpoint"
+VERSION = 1
+NOT_COMPARED = ("verbose", "callback", "n_jobs", "warm_start")
+FITTED = ("coef_", "intercept_", "n_features_in_", "n_iter_", "classes_", "dual_coef_")
+_SUMMARY = [field.name for field in fields(Result) if field.name not in ("trace", "parts")]
+
+
+class Checkpoint:
+    """One fit's file.
+
+    Parameters
+    ----------
+    path : str or path-like
+    every : int
+        Blocks between two saves.
+    resume : bool
+        Whether to load what the file holds.
+    estimator : estimator
+        It is `identified` with what the file holds, and its state saved and restored.
+    classes : array-like or None
+        As `fit_stream` got them.
+    """
+
+    def __init__(self, path, every, resume, estimator, classes):
+        check_writable(path)
+        self.path, self.every, self.resume = path, every, resume
+        self.estimator = estimator
+        self.identity = {
+            "class": type(estimator).__name__,
+            "sublinear": __version__,
+            "parameters": {
+                name: value
+                for name, value in plain_parameters(estimator).items()
+                if name not in NOT_COMPARED
+            },
+            "classes": None if classes is None else plain_labels(classes).tolist(),
+        }
+        self.last = 0
+
+    def identify(self, block):
+        """Take the first Block for the mark of its source; later calls change nothing."""
+        if "first block" not in self.identity:
+            self.identity["first block"] = _fingerprint(block)
+
+    def load(self):
+        """Return the state in the file, None if there is none to go on from.
+
+        Raises
+        ------
+        ValueError
+            If it is damaged, or of another fit.
+        """
+        if not self.resume or not os.path.exists(self.path):
+            return None
+        return read_archive(self.path, FORMAT, VERSION, self._checked_state)
+
+    def _checked_state(self, header, arrays):
+        # through JSON: its tuples are lists, its keys strings
+        expected = json.loads(json.dumps(self.identity))
+        for name, mine in expected.items():
+            theirs = header["fit"].get(name)
+            if theirs != mine:
+                raise ArchiveError(
+                    f"the checkpoint is of another fit: {_difference(name, theirs, mine)}; "
+                    "remove the file, or pass resume=False to begin anew"
+                )
+        return header["state"] | {name: arrays[f"array.{name}"] for name in header["arrays"]}
+
+    def save(self, state):
+        """Write a state: a flat dict of arrays, numbers, strings and None."""
+        arrays = {name: value for name, value in state.items() if isinstance(value, np.ndarray)}
+        header = {
+            "format": FORMAT,
+            "version": VERSION,
+            "fit": self.identity,
+            "state": {
+                name: plain_scalar(value) for name, value in state.items() if name not in arrays
+            },
+            "arrays": list(arrays),
+        }
+        arrays = {f"array.{name}": value for name, value in arrays.items()}
+        write_archive(self.path, header, arrays)
+
+    def is_due(self, blocks):
+        """Tell whether to save after so many blocks; counts them from the last time on."""
+        if blocks - self.last < self.every:
+            return False
+        self.last = blocks
+        return True
+
+
+def fitted_state(estimator):
+    """Return an estimator's fitted attributes as a flat dict for a checkpoint."""
+    state = {}
+    for name in FITTED:
+        if hasattr(estimator, name):
+            value = getattr(estimator, name)
+            state[name] = plain_labels(value) if name == "classes_" else value
+            if np.ndim(value) == 0:
+                state[name] = np.asarray(value)
+    if hasattr(estimator, "classes_"):
+        state["object_classes"] = estimator.classes_.dtype == object
+    return state | {f"result_.{name}": getattr(estimator.result_, name) for name in _SUMMARY}
+
+
+def set_fitted_state(estimator, state):
+    """Set the attributes of a `fitted_state`."""
+    for name in FITTED:
+        if name in state:
+            setattr(estimator, name, state[name][()])
+    if state.get("object_classes"):
+        estimator.classes_ = estimator.classes_.astype(object)
+    for name in ("n_features_in_", "n_iter_"):
+        setattr(estimator, name, int(getattr(estimator, name)))
+    estimator.result_ = Result(**{name: state[f"result_.{name}"] for name in _SUMMARY})
+
+
+def _difference(name, theirs, mine):
+    if name == "first block":
+        return "the first block of the data is another one"
+    if name == "parameters":
+        for key in sorted(mine.keys() | (theirs or {}).keys()):
+            before, now = (theirs or {}).get(key), mine.get(key)
+            if before != now:
+                return f"it had {key}={before!r}, this one has {now!r}"
+    return f"its {name} was {theirs!r}, not {mine!r}"
+
+
+def _fingerprint(block):
+    """Return a hash of a block's numbers."""
+    digest = hashlib.sha256()
+    X = block.X
+    arrays = (X.data, X.indices, X.indptr) if sparse.issparse(X) else (X,)
+    for array in (*arrays, plain_labels(block.y), block.sample_weight):
+        if array is not None:
+            digest.update(f"{array.dtype.str}{array.shape}".encode())
+            digest.update(np.ascontiguousarray(array).view(np.uint8).data)
+    return digest.hexdigest()

@@ -1,0 +1,445 @@
+"""Dual coordinate ascent over a source: the duals stay in memory, the rows come block by block.
+
+The first pass counts; each further pass is an epoch or a certificate. All one-vs-rest problems
+share every pass. Per example, 8 bytes for the dual and one for its sleep are kept for each problem.
+"""
+
+import time
+from dataclasses import dataclass, field, replace
+from functools import partial
+
+import numpy as np
+from joblib import effective_n_jobs
+from sklearn.base import is_classifier
+
+from sublinear._callbacks import Progress, RowProgress
+from sublinear._checkpoint import fitted_state, set_fitted_state
+from sublinear._core.matrix import Matrix
+from sublinear._core.objective import Objective
+from sublinear._core.random import RandomBits
+from sublinear._drive import Snapshot, drive
+from sublinear._linear_model import Outcome, Training, check_finite, with_progress
+from sublinear._readers import whole_numbers_as_integers
+from sublinear._solvers.sdca import BlockwiseSDCA
+from sublinear._stream import StreamFit
+from sublinear._validation import (
+    check_known_labels,
+    class_factors,
+    find_classes,
+    margin_targets,
+)
+
+LEVEL_BITS = 3  # of a byte of sleep: what is above them counts the passes to sleep
+
+
+@dataclass
+class Extent:
+    """What the counting pass finds.
+
+    Attributes
+    ----------
+    n_rows, n_features, n_stored : int
+    weight : float
+        The sum of the sample weights.
+    weight_of : dict
+        The same for every label, where they are wanted.
+    dtype : numpy.dtype
+    constant : float
+        The value of the constant column.
+    """
+
+    n_rows: int = 0
+    n_features: int = 0
+    n_stored: int = 0
+    weight: float = 0.0
+    weight_of: dict = field(default_factory=dict)
+    dtype: np.dtype | None = None
+    constant: float = 0.0
+
+
+def extent_of(stream, constant, wants_labels, watch):
+    """Return the Extent of a stream; calls watch(block) for every block of this pass."""
+    extent = Extent(constant=constant)
+    for block in stream:
+        watch(block)
+        n_rows = block.X.shape[0]
+        weights = np.ones(n_rows) if block.sample_weight is None else block.sample_weight
+        extent.n_rows += n_rows
+        extent.n_stored += Matrix(block.X, constant=constant).n_stored
+        extent.weight += float(weights.sum())
+        if wants_labels:
+            labels, which = np.unique(block.y, return_inverse=True)
+            masses = np.bincount(which, weights)
+            for label, mass in zip(labels.tolist(), masses.tolist(), strict=True):
+                extent.weight_of[label] = extent.weight_of.get(label, 0.0) + mass
+    extent.n_features, extent.dtype = stream.n_features, stream.dtype
+    return extent
+
+
+class StreamedObjective:
+    """The objectives of all problems, a block at a time.
+
+    Parameters
+    ----------
+    stream : iterable of blocks
+        With attributes X, y and sample_weight.
+    n_rows : int
+    problems : list of callables
+        Each makes an array of targets of a block's y.
+    make : callable
+        make(matrix, targets, weights) -> the Objective of a problem, as part of the whole.
+    weigh : callable
+        weigh(block) -> the weights of its rows, or None.
+    constant : float
+    """
+
+    def __init__(self, stream, n_rows, problems, make, weigh, constant):
+        self.stream, self.n_rows, self.problems = stream, n_rows, problems
+        self.make, self.weigh, self.constant = make, weigh, constant
+        self.accesses = 0
+        self.zeros = None
+
+    def blocks(self, first=0):
+        """Yield (slice of the examples, Objectives of the problems) for the blocks from `first`."""
+        stop = 0
+        for number, block in enumerate(self.stream):
+            start, stop = stop, stop + block.X.shape[0]
+            if stop > self.n_rows:
+                break
+            if number >= first:
+                matrix, weights = Matrix(block.X, constant=self.constant), self.weigh(block)
+                yield (
+                    slice(start, stop),
+                    [self.make(matrix, targets(block.y), weights) for targets in self.problems],
+                )
+        if stop != self.n_rows:
+            raise ValueError(
+                f"the source yielded {stop} rows or more in this pass and {self.n_rows} in the "
+                "first one: it must yield the same blocks every time"
+            )
+
+    def certificate(self, ws, duals, candidates):
+        """Return the primal values of each problem's candidates, and the dual values; one pass."""
+        sums, zeros = [0.0] * len(ws), np.zeros(2)
+        for where, objectives in self.blocks():
+            for k, objective in enumerate(objectives):
+                sums[k] = sums[k] + objective.sums(candidates[k], ws[k], duals[k, where])
+                self.accesses += objective.accesses
+                if self.zeros is None:
+                    zeros += objective.primal_of_zeros(), objective.dual_of_zeros()
+        if self.zeros is None:
+            self.zeros = zeros.tolist()
+        # any block's objective has the total weight and alpha
+        certificates = [
+            objective.certificate_of_sums(sums[k], ws[k], candidates[k])
+            for k, objective in enumerate(objectives)
+        ]
+        return [primals for primals, _ in certificates], [dual for _, dual in certificates]
+
+    def at_zeros(self):
+        """Return zero weights, their primal value and the dual value of zero duals."""
+        n_weights = self.stream.n_features + (self.constant != 0)
+        if self.zeros is None:
+            self.zeros = np.zeros(2)
+            for _, objectives in self.blocks():
+                for objective in objectives:
+                    self.zeros += objective.primal_of_zeros(), objective.dual_of_zeros()
+        return _stacked([np.zeros(n_weights) for _ in self.problems]), *self.zeros
+
+
+class StreamedSDCA:
+    """The solver that `_drive` runs: all problems of a source.
+
+    Parameters
+    ----------
+    objective : StreamedObjective
+    extent : Extent
+    seeds : list of SeedSequence
+        One for each problem.
+    duals : ndarray of shape (n_problems, n_rows), float64, default=None
+        Where to start; None means zeros.
+
+    Attributes
+    ----------
+    n_iter : int
+        Passes completed.
+    n_blocks : int
+        Blocks visited in all passes.
+    """
+
+    keeps_best = True
+    diverged = False
+
+    def __init__(self, objective, extent, seeds, duals=None):
+        self.objective = objective
+        n_weights = extent.n_features + (objective.constant != 0)
+        shape = (len(seeds), extent.n_rows)
+        ws = [np.zeros(n_weights) for _ in seeds]
+        if duals is not None:
+            duals = np.array(duals)
+            for where, objectives in objective.blocks():
+                for k, part in enumerate(objectives):
+                    part.make_feasible(duals[k, where])
+                    ws[k] += part.weights_of_dual(duals[k, where])
+        self.duals = np.zeros(shape) if duals is None else duals
+        self.sleep = np.zeros(shape, dtype=np.uint8)
+        self.solvers = [
+            BlockwiseSDCA(RandomBits(seed), w, extent.n_rows, extent.n_stored)
+            for seed, w in zip(seeds, ws, strict=True)
+        ]
+        self.n_iter = self.n_blocks = 0
+        self.blocks = self.block = None  # what is left of the pass; the present block of it
+        self.position = 0  # of the present block
+        self.problem, self.inside = 0, False  # the one whose turn it is; has it entered the block
+
+    @property
+    def accesses(self):
+        """Feature values read."""
+        return sum(solver.accesses for solver in self.solvers)
+
+    @property
+    def work(self):
+        """As SDCA counts it."""
+        return sum(solver.work for solver in self.solvers)
+
+    @property
+    def certificate_growth(self):
+        """As SDCA's."""
+        return self.solvers[0].certificate_growth
+
+    @property
+    def estimated_gap(self):
+        """The relative gap of all problems together, estimated from a part of the last pass."""
+        gaps, primals = zip(*(solver.estimate() for solver in self.solvers), strict=True)
+        return sum(gaps) / max(sum(primals), 1e-300)
+
+    @property
+    def between_blocks(self):
+        """Whether the state can be saved."""
+        return self.problem == 0 and not self.inside
+
+    def advance(self, limit):
+        """Go on until the pass ends, then return True; or until a block does, or the limit."""
+        before = self.accesses
+        if self.blocks is None:
+            self._begin_pass()
+        while self.accesses == before:
+            if not self._advance_in_block(limit):
+                return False
+            self.n_blocks += 1
+            self.position += 1
+            self.block = next(self.blocks, None)
+            if self.block is None:
+                self._end_pass()
+                return True
+        return False
+
+    def _advance_in_block(self, limit):
+        """Go on with the problems; True when all are done with this block."""
+        where, objectives = self.block
+        while self.problem < len(self.solvers):
+            k, solver = self.problem, self.solvers[self.problem]
+            if not self.inside:
+                solver.enter(objectives[k], self.duals[k, where], self.sleep[k, where])
+                self.inside = True
+            if not solver.advance(limit - (self.accesses - solver.accesses)):
+                return False
+            self.duals[k, where] = solver.leave()
+            self.problem, self.inside = k + 1, False
+        self.problem = 0
+        return True
+
+    def _begin_pass(self):
+        self.blocks = self.objective.blocks(self.position)
+        self.block = next(self.blocks)
+        if self.position == 0:
+            for solver, sleep in zip(self.solvers, self.sleep, strict=True):
+                solver.begin(np.count_nonzero(sleep >> LEVEL_BITS == 0))
+
+    def _end_pass(self):
+        self.blocks, self.position = None, 0
+        self.n_iter += 1
+        for solver in self.solvers:
+            solver.end()
+
+    def model(self):
+        """Return the weights, of shape (n_problems, n_weights) or (n_weights,) for one."""
+        return _stacked([solver.w for solver in self.solvers])
+
+    def certify(self, rounded):
+        """Return the better of w and the pass mean for every problem, and the sums (`_drive`)."""
+        candidates = [[rounded(v) for v in solver.candidates()] for solver in self.solvers]
+        ws = [solver.w for solver in self.solvers]
+        primals, duals = self.objective.certificate(ws, self.duals, candidates)
+        best = [int(np.argmin(values)) for values in primals]
+        models = [candidates[k][choice].copy() for k, choice in enumerate(best)]
+        primal = sum(primals[k][choice] for k, choice in enumerate(best))
+        return _stacked(models), primal, sum(duals)
+
+    def close(self):
+        """Stop reading."""
+        if self.blocks is not None:
+            self.blocks.close()
+            self.blocks = None
+
+    def state(self):
+        """Return what `set_state` needs to go on between two blocks, a flat dict."""
+        state = {
+            "duals": self.duals,
+            "sleep": self.sleep,
+            "n_iter": self.n_iter,
+            "n_blocks": self.n_blocks,
+            "position": self.position,
+            "certificate_accesses": self.objective.accesses,
+        }
+        for k, solver in enumerate(self.solvers):
+            state.update({f"{k}.{name}": value for name, value in solver.state().items()})
+        return state
+
+    def set_state(self, state):
+        """Go on from a `state()`."""
+        self.duals[:], self.sleep[:] = state["duals"], state["sleep"]
+        self.n_iter, self.n_blocks = state["n_iter"], state["n_blocks"]
+        self.position = state["position"]
+        self.objective.accesses = state["certificate_accesses"]
+        for k, solver in enumerate(self.solvers):
+            prefix = f"{k}."
+            solver.set_state(
+                {
+                    name.removeprefix(prefix): value
+                    for name, value in state.items()
+                    if name.startswith(prefix)
+                }
+            )
+
+
+def _stacked(models):
+    return models[0] if len(models) == 1 else np.stack(models)
+
+
+class DualStreamFit(StreamFit):
+    """fit_stream for estimators whose solver is SDCA."""
+
+    def _fit_source(self, stream, classes, checkpoint):
+        self._check_parameters()
+        if self.batch_size != 1 or (self.fit_intercept and not self.penalize_intercept):
+            raise ValueError("fit_stream needs batch_size=1 and penalize_intercept=True")
+        stream.require_repeatable()
+        started = time.perf_counter()
+        extent = self._extent(stream, checkpoint)
+        targets, weigh, weight = self._problems(extent, classes)
+        make = partial(self._block_objective, self._make_loss(), weight)
+        objective = StreamedObjective(stream, extent.n_rows, targets, make, weigh, extent.constant)
+        solver = StreamedSDCA(
+            objective, extent, self._seeds(len(targets)), self._streamed_start(objective)
+        )
+        state = checkpoint and checkpoint.load()
+        if state:
+            solver.set_state(state)
+            checkpoint.last = solver.n_blocks
+        if not (state and state["complete"]):
+            limits = self._limits()
+            limits = replace(limits, max_accesses=limits.max_accesses * len(targets))
+            self._drive_streamed(solver, extent, limits, checkpoint, state, started)
+        else:
+            set_fitted_state(self, state)
+
+    def _extent(self, stream, checkpoint):
+        """Take the counting pass."""
+        constant = self.intercept_scaling if self.fit_intercept else 0.0
+        name = f"{type(self).__name__}, counting rows"
+        progress = RowProgress(name) if self.verbose else None
+
+        def watch(block):
+            if checkpoint:
+                checkpoint.identify(block)
+            if progress:
+                progress.update(block.X.shape[0])
+
+        try:
+            extent = extent_of(stream, constant, is_classifier(self), watch)
+        finally:
+            if progress:
+                progress.close()
+        self.n_features_in_ = extent.n_features
+        return extent
+
+    def _problems(self, extent, classes):
+        """Return what makes targets, for every problem; what weighs a block; the total weight."""
+        if not is_classifier(self):
+            targets = [partial(np.ascontiguousarray, dtype=np.float64)]
+            return targets, lambda block: block.sample_weight, extent.weight
+        found = np.array(list(extent.weight_of))
+        self.classes_ = find_classes(found if classes is None else np.asarray(classes))
+        check_known_labels(found, self.classes_)
+        if classes is None and self.classes_.dtype.kind == "f":
+            self.classes_ = whole_numbers_as_integers(self.classes_)
+        positive = self.classes_[1:] if len(self.classes_) == 2 else self.classes_
+        targets = [partial(margin_targets, label=label) for label in positive]
+        if self.class_weight is None:
+            return targets, lambda block: block.sample_weight, extent.weight
+        masses = np.array([extent.weight_of.get(label, 0.0) for label in self.classes_.tolist()])
+        factors = class_factors(self.class_weight, self.classes_, masses)
+        total = float(masses @ factors)
+        if total == 0:
+            raise ValueError("class_weight leaves no example with a positive weight")
+
+        def weigh(block):
+            weights = factors[np.searchsorted(self.classes_, block.y)]
+            return weights if block.sample_weight is None else weights * block.sample_weight
+
+        return targets, weigh, total
+
+    def _block_objective(self, loss, total_weight, matrix, targets, weights):
+        n_threads = effective_n_jobs(self.n_jobs)
+        return Objective(
+            matrix, targets, loss, self.alpha, weights, n_threads, total_weight=total_weight
+        )
+
+    def _streamed_start(self, objective):
+        """The duals of the last fit, if they can serve as a start."""
+        duals = getattr(self, "dual_coef_", None)
+        shape = (len(objective.problems), objective.n_rows)
+        if not self.warm_start or duals is None or np.atleast_2d(duals).shape != shape:
+            return None
+        return np.atleast_2d(duals)
+
+    def _drive_streamed(self, solver, extent, limits, checkpoint, start, started):
+        progress = Progress(type(self).__name__, limits) if self.verbose else None
+        constant = extent.constant
+
+        def observe(row, model):
+            if self.callback is None:
+                return False
+            snapshot = Snapshot(*row, class_index=0, _model=model.copy(), _constant=constant)
+            return bool(self.callback(snapshot))
+
+        def keep(state_of_run):
+            if checkpoint and solver.between_blocks and checkpoint.is_due(solver.n_blocks):
+                checkpoint.save(solver.state() | state_of_run() | {"complete": False})
+
+        model, result, error = drive(
+            solver,
+            limits,
+            observe=with_progress(observe, progress),
+            tick=progress and progress.tick,
+            dtype=extent.dtype,
+            keep=keep,
+            start=start,
+        )
+        solver.close()
+        if progress:
+            progress.close()
+        outcomes = [
+            Outcome(one, result, kept=duals)
+            for one, duals in zip(np.atleast_2d(model), solver.duals, strict=True)
+        ]
+        check_finite(outcomes, constant, extent.dtype)
+        training = Training(None, None, None, extent, [], None)
+        self._store(outcomes, training, time.perf_counter() - started)
+        self.result_ = result  # all problems shared the passes, and stopped together
+        if error is not None:
+            raise error
+        if checkpoint:
+            checkpoint.save(solver.state() | fitted_state(self) | {"complete": True})
+        self._warn_if_limited(limits)

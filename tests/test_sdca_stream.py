@@ -1,0 +1,209 @@
+"""SDCA over a source: the numbers of SDCA with that order of blocks, and a true certificate."""
+
+import numpy as np
+import pytest
+from reference import objective as values
+from reference.losses import LOSSES as ORACLES
+from reference.sdca import fisher_yates, sdca
+from scipy import sparse
+
+from sublinear import SDCAClassifier, SDCARegressor
+from sublinear._core.losses import MARGIN_LOSSES, REGRESSION_LOSSES
+from sublinear._core.random import RandomBits
+from sublinear.sources import ArraySource, GeneratorSource
+
+pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+OPTIONS = {"alpha": 0.05, "tol": 1e-4, "random_state": 5, "pack": False}
+
+
+def model_of(loss, **options):
+    kind = SDCAClassifier if loss in MARGIN_LOSSES else SDCARegressor
+    return kind(loss, **(OPTIONS | options))
+
+
+def data_of(loss, binary, regression):
+    return binary if loss in MARGIN_LOSSES else regression
+
+
+def assert_same_fit(first, second):
+    np.testing.assert_array_equal(first.coef_, second.coef_)
+    np.testing.assert_array_equal(first.intercept_, second.intercept_)
+    np.testing.assert_array_equal(first.dual_coef_, second.dual_coef_)
+    figures = ("primal", "dual", "gap", "status", "n_iter", "accesses", "certificate_accesses")
+    for name in figures:
+        assert getattr(first.result_, name) == getattr(second.result_, name)
+
+
+@pytest.mark.parametrize("storage", [np.asarray, sparse.csr_array])
+@pytest.mark.parametrize("loss", [*MARGIN_LOSSES, *REGRESSION_LOSSES])
+def test_one_block_is_a_fit_in_memory(binary, regression, loss, storage):
+    X, y = data_of(loss, binary, regression)
+    in_memory = model_of(loss).fit(storage(X), y)
+    streamed = model_of(loss).fit_stream(ArraySource(storage(X), y, block_rows=len(y)))
+    assert_same_fit(streamed, in_memory)
+    assert streamed.result_.status == "converged"
+
+
+@pytest.mark.parametrize("loss", [*MARGIN_LOSSES, *REGRESSION_LOSSES])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_every_step_is_the_oracle_s(binary, regression, loss, weighted):
+    X, y = data_of(loss, binary, regression)
+    weights = np.random.default_rng(0).integers(1, 4, len(y)) / 2.0 if weighted else None
+    streamed = model_of(loss, tol=0, max_iter=6, fit_intercept=False)
+    streamed.fit_stream(ArraySource(X, y, weights, block_rows=60))
+
+    random = RandomBits(np.random.SeedSequence(5).spawn(1)[0])
+    shuffle = fisher_yates(lambda n: int(random.integers(n, 1)[0]))
+    targets = np.where(y == 1, 1.0, -1.0) if loss in MARGIN_LOSSES else y
+    # the estimators' values of the losses' parameters
+    parameters = {"huber": (0.1,), "epsilon_insensitive": (0.1,)}.get(loss, ())
+    oracle = ORACLES[loss](*parameters)
+
+    def by_blocks(awake):
+        return np.concatenate([shuffle(awake[awake // 60 == k]) for k in range(4)])
+
+    for _, w, duals, n_passes in sdca(X, targets, oracle, 0.05, by_blocks, weights):
+        if n_passes == 6:
+            break
+        last = w, duals
+    np.testing.assert_allclose(np.ravel(streamed.dual_coef_), last[1], atol=1e-12)
+    primal = values.primal(X, targets, oracle, 0.05, np.ravel(streamed.coef_), weights)
+    dual = values.dual(X, targets, oracle, 0.05, last[1], weights)
+    assert streamed.result_.primal == pytest.approx(primal, rel=1e-12)
+    assert streamed.result_.trace[-1].dual == pytest.approx(
+        max(dual, streamed.result_.trace[-1].dual), rel=1e-10
+    )
+    assert streamed.result_.dual >= dual - 1e-10
+
+
+@pytest.mark.parametrize("read_ahead", [0, 2])
+def test_it_converges_to_the_optimum_of_all_rows(binary, read_ahead):
+    X, y = binary
+    exact = SDCAClassifier("logistic", alpha=0.05, tol=1e-9).fit(X, y)
+    source = GeneratorSource(lambda: ((X[i : i + 50], y[i : i + 50]) for i in range(0, 200, 50)))
+    streamed = model_of("logistic", tol=1e-6).fit_stream(source, read_ahead=read_ahead)
+    assert streamed.result_.status == "converged"
+    assert streamed.result_.dual <= exact.result_.primal <= streamed.result_.primal + 1e-9
+    np.testing.assert_allclose(streamed.coef_, exact.coef_, atol=2e-2)
+    assert streamed.stream_ == (4, 200, 0)
+
+
+@pytest.mark.parametrize("class_weight", [None, "balanced", {1: 3.0}])
+def test_several_classes_share_the_passes(multiclass, class_weight):
+    X, y = multiclass
+    options = {"tol": 1e-5, "class_weight": class_weight}
+    in_memory = model_of("hinge", **options).fit(X, y)
+    passes = []
+
+    def blocks():
+        passes.append(1)
+        yield from ArraySource(X, y, block_rows=50)
+
+    streamed = model_of("hinge", **options).fit_stream(GeneratorSource(blocks))
+    np.testing.assert_array_equal(streamed.classes_, [0, 1, 2])
+    assert streamed.dual_coef_.shape == (3, 240)
+    assert streamed.result_.primal == pytest.approx(in_memory.result_.primal, rel=5e-5)
+    assert streamed.result_.relative_gap <= 1e-5
+    # counting, epochs, certificates: each one pass for all classes
+    assert len(passes) == 1 + streamed.n_iter_ + len(streamed.result_.trace)
+
+
+def test_weights_are_repetitions_at_the_optimum(binary):
+    X, y = binary
+    weights = np.random.default_rng(1).integers(0, 3, 200)
+    options = {"tol": 1e-10, "loss": "squared_hinge"}
+    weighted = SDCAClassifier(**(OPTIONS | options))
+    weighted.fit_stream(ArraySource(X, y, weights.astype(float), block_rows=70))
+    repeated = SDCAClassifier(**(OPTIONS | options))
+    repeated.fit_stream(ArraySource(np.repeat(X, weights, 0), np.repeat(y, weights), block_rows=90))
+    np.testing.assert_allclose(weighted.coef_, repeated.coef_, atol=1e-4)
+    assert weighted.result_.primal == pytest.approx(repeated.result_.primal, rel=1e-9)
+
+
+def test_float32_words_and_warm_start(binary):
+    X, y = binary
+    words = np.array(["no", "yes"])[y]
+    source = ArraySource(X.astype(np.float32), words, block_rows=64)
+    model = model_of("hinge", warm_start=True).fit_stream(source)
+    assert model.coef_.dtype == np.float32
+    assert model.classes_.tolist() == ["no", "yes"]
+    once = model.result_.n_iter
+    again = model.fit_stream(source)
+    assert again.result_.n_iter < once
+    assert again.result_.status == "converged"
+
+
+def test_limits_and_callback(binary):
+    X, y = binary
+    source = ArraySource(X, y, block_rows=64)
+    model = model_of("hinge", tol=0, max_accesses=5000).fit_stream(source)
+    assert model.result_.status == "max_accesses"
+    assert 5000 - 12 <= model.result_.accesses <= 5000
+    seen = []
+    stopped = model_of("logistic", tol=0, callback=lambda s: seen.append(s) or True)
+    stopped.fit_stream(source)
+    assert stopped.result_.status == "stopped"
+    assert seen[-1].coef.shape == (12,)
+    np.testing.assert_array_equal(seen[-1].coef, stopped.coef_[0])
+
+
+def test_a_source_that_changes_is_refused(binary):
+    X, y = binary
+    passes = []
+
+    def shorter():
+        passes.append(1)
+        yield X[: 200 - len(passes)], y[: 200 - len(passes)]
+
+    with pytest.raises(ValueError, match="must yield the same blocks every time"):
+        model_of("hinge").fit_stream(GeneratorSource(shorter))
+
+
+BAD = {
+    "a generator": (lambda X, y: iter([(X, y)]), {}, "GeneratorSource"),
+    "no rows": (lambda X, y: [], {}, "the source is empty"),
+    "one class": (lambda X, y: [(X, 0 * y)], {}, "only one class"),
+    "batches": (lambda X, y: [(X, y)], {"batch_size": 2}, "needs batch_size=1"),
+    "intercept": (lambda X, y: [(X, y)], {"penalize_intercept": False}, "penalize_intercept"),
+    "class_weight": (lambda X, y: [(X, y)], {"class_weight": {0: 0, 1: 0}}, "leaves no example"),
+    "unknown class": (lambda X, y: [(X, y)], {"class_weight": {7: 1}}, "y does not have"),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_what_cannot_be_fitted(binary, case):
+    make, options, message = BAD[case]
+    with pytest.raises(ValueError, match=message):
+        model_of("hinge", **options).fit_stream(make(*binary))
+
+
+def test_labels_beyond_the_declared_classes(binary):
+    X, y = binary
+    with pytest.raises(ValueError, match=r"not among the classes \[0, 5\]: \[1\]"):
+        model_of("hinge").fit_stream([(X, y)], classes=[0, 5])
+    with pytest.raises(ValueError, match="a regressor has none"):
+        SDCARegressor().fit_stream([(X, y)], classes=[0, 1])
+
+
+def test_an_interrupt_leaves_what_was_reached(binary):
+    X, y = binary
+    passes = []
+
+    def blocks():
+        passes.append(1)
+        for k, block in enumerate(ArraySource(X, y, block_rows=40)):
+            if len(passes) == 4 and k == 2:
+                raise KeyboardInterrupt
+            yield block
+
+    model = model_of("hinge", tol=0)
+    with pytest.raises(KeyboardInterrupt):
+        model.fit_stream(GeneratorSource(blocks))
+    assert model.result_.status == "interrupted"
+    assert model.score(X, y) > 0.6
+
+
+def test_progress(binary, capsys):
+    model_of("hinge", verbose=1).fit_stream(ArraySource(*binary, block_rows=64))
+    shown = capsys.readouterr().err
+    assert "counting rows" in shown and "gap" in shown
