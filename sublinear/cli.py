@@ -21,6 +21,7 @@ from sublinear._files import check_writable, replacing
 from sublinear._model_file import read_model, write_model
 from sublinear.datasets import make_sparse_classification
 from sublinear.linear import PegasosClassifier, SDCAClassifier, SDCARegressor
+from sublinear.sources import distinct_labels, open_source
 
 __all__ = ["main"]
 
@@ -170,6 +171,26 @@ def _add_fit(commands):
     parser.add_argument("--seed", type=_seed, help="random seed (a fresh one each time)")
     parser.add_argument("--jobs", type=int, metavar="N", help="threads; -1 for all")
     parser.add_argument("--quiet", action="store_true", help="no progress, no result")
+    group = parser.add_argument_group(
+        "data larger than memory",
+        "With --stream the file is read block by block, in one pass (pegasos) or several (sdca). "
+        "DATA may also be a .parquet file, or a folder of .npz or .parquet files.",
+    )
+    group.add_argument("--stream", action="store_true", help="never hold more than some blocks")
+    group.add_argument(
+        "--on-error",
+        choices=("raise", "skip"),
+        default="raise",
+        help="whether a malformed line ends the fit or is left out and counted (%(default)s)",
+    )
+    group.add_argument(
+        "--checkpoint",
+        metavar="FILE",
+        help="save the state of the fit there; go on from it if the file exists",
+    )
+    group.add_argument(
+        "--checkpoint-every", type=_count, default=100, metavar="K", help="blocks (%(default)s)"
+    )
     parser.set_defaults(run=_fit)
 
 
@@ -325,24 +346,67 @@ def _progress_display(quiet):
 
 def _fit(options):
     check_writable(options.output)
-    data = _read(options)
-    if data.y is None:
-        raise ValueError(f"{options.data}: no labels to learn from; give --labels FILE.npy")
-    estimator = _estimator(options, data.y)
-    notes = {} if data.index_base is None else {"index_base": data.index_base}
+    estimator, data, fit = (_prepare_stream if options.stream else _prepare)(options)
     try:
-        estimator.fit(data.X, data.y)
+        fit()
     except KeyboardInterrupt:
-        _keep_interrupted(estimator, options.output, notes)
+        _keep_interrupted(estimator, options.output, _notes(data))
         raise
-    write_model(estimator, options.output, notes)
+    write_model(estimator, options.output, _notes(data))
     if not options.quiet:
         print(_result_lines(estimator))
         print(f"wrote {options.output}")
 
 
-def _estimator(options, y):
-    regression = _is_regression(options, y)
+def _prepare(options):
+    """Return the estimator, the data, and a function that fits the one to the other."""
+    if options.checkpoint is not None or options.on_error != "raise":
+        raise ValueError("--checkpoint and --on-error need --stream")
+    data = _read(options)
+    if data.y is None:
+        raise ValueError(f"{options.data}: no labels to learn from; give --labels FILE.npy")
+    estimator = _estimator(options, _is_regression(options, data.y))
+    return estimator, data, lambda: estimator.fit(data.X, data.y)
+
+
+def _prepare_stream(options):
+    source = open_source(options.data, format=options.format, **_source_options(options))
+    classes, regression = None, options.task == "regression"
+    if options.task == "auto" or (options.solver == "pegasos" and not regression):
+        labels = distinct_labels(source)
+        regression = _is_regression(options, labels)
+        classes = None if regression else labels
+    estimator = _estimator(options, regression)
+
+    def fit():
+        estimator.fit_stream(
+            source,
+            classes=classes,
+            checkpoint=options.checkpoint,
+            checkpoint_every=options.checkpoint_every,
+        )
+
+    return estimator, source, fit
+
+
+def _source_options(options):
+    """Return what was said of the data file; a source refuses what does not concern it."""
+    given = {
+        "labels": options.labels,
+        "label_column": None if options.label_column == "last" else _label_column(options),
+        "header": options.header,
+        "index_base": options.index_base,
+        "on_error": None if options.on_error == "raise" else options.on_error,
+    }
+    return {name: value for name, value in given.items() if value is not None}
+
+
+def _notes(data):
+    base = getattr(data, "index_base", None)
+    return {} if base is None else {"index_base": base}
+
+
+def _estimator(options, regression):
     if regression and options.solver == "pegasos":
         raise ValueError("pegasos trains classifiers; for regression use --solver sdca")
     kind = SDCARegressor if regression else SDCAClassifier
@@ -388,6 +452,10 @@ def _keep_interrupted(estimator, output, notes):
 def _result_lines(estimator):
     result = estimator.result_
     name = type(estimator).__name__
+    stream = ""
+    if hasattr(estimator, "stream_"):
+        blocks, rows, skipped = estimator.stream_
+        stream = f"\n{rows:,} rows in {blocks:,} blocks, {skipped:,} malformed lines left out"
     if hasattr(estimator, "classes_"):
         name += f", {len(estimator.classes_)} classes"
     certificate = "no certificate yet"
@@ -396,10 +464,12 @@ def _result_lines(estimator):
             f"objective {result.primal:.6g}, certified gap {result.gap:.2g} "
             f"({result.relative_gap:.2g} of the objective)"
         )
+    title = f"{name}, {estimator.loss} loss, {estimator.n_features_in_} features"
+    if result.status == "partial_fit":  # the result is that of the last block
+        return f"{title}{stream}"
     return (
-        f"{name}, {estimator.loss} loss, {estimator.n_features_in_} features: {result.status}\n"
-        f"{certificate}, {result.n_iter} passes, {result.accesses:,} feature values read, "
-        f"{result.seconds:.3g} s"
+        f"{title}: {result.status}{stream}\n{certificate}, "
+        f"{result.n_iter} passes, {result.accesses:,} feature values read, {result.seconds:.3g} s"
     )
 
 
@@ -461,17 +531,19 @@ def _coefficient_of_determination(predicted, y):
     return f"R2 {1 - float(np.sum((y - predicted) ** 2)) / spread:.4f}"
 
 
-def _read(options):
+def _label_column(options):
     column = options.label_column
     if column == "none":
-        column = None
-    elif column.lstrip("-").isdecimal():
-        column = int(column)
+        return None
+    return int(column) if column.lstrip("-").isdecimal() else column
+
+
+def _read(options):
     return _readers.read(
         options.data,
         format=options.format,
         labels=options.labels,
-        label_column=column,
+        label_column=_label_column(options),
         header=options.header,
         index_base=options.index_base,
     )

@@ -8,6 +8,7 @@ classes below can all be iterated again. Whatever they read, they hold one block
 import codecs
 import contextlib
 import csv
+import inspect
 import io
 import queue
 import threading
@@ -67,7 +68,11 @@ def open_source(path, *, format=None, **options):
         endings = [one.suffix.lower() for one in paths]
         format = "parquet" if ".parquet" in endings else _readers.format_of(paths[0])
     check_choice("format", format, _FORMATS)
-    return _FORMATS[format](path, **options)
+    kind = _FORMATS[format]
+    unknown = sorted(options.keys() - inspect.signature(kind).parameters.keys())
+    if unknown:
+        raise ValueError(f"{path}: {', '.join(unknown)} do not apply to data in {format} format")
+    return kind(path, **options)
 
 
 def distinct_labels(source):
@@ -408,8 +413,10 @@ class NpySource:
     block_rows : int, default=8192
     """
 
-    def __init__(self, path, labels, sample_weight=None, *, block_rows=BLOCK_ROWS):
+    def __init__(self, path, labels=None, sample_weight=None, *, block_rows=BLOCK_ROWS):
         _readers.check_readable(Path(path))
+        if labels is None:
+            raise ValueError(f"{path}: no labels to learn from; give labels")
         self._map = _readers.map_npy(Path(path))
         if isinstance(labels, (str, Path)):
             labels = _readers.read_labels(labels)

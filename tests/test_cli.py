@@ -388,3 +388,59 @@ class TestProcess:
             status, out, _ = run(*arguments)
             assert status == 0
             assert "usage: sublinear" in out
+
+
+class TestStream:
+    def fitted(self, run, *arguments):
+        status, out, err = run("fit", *arguments, "-o", "model", "--stream", "--seed", "0")
+        assert (status, err.count("error")) == (0, 0), err
+        return load_model("model"), out
+
+    def test_sdca_finds_the_labels_and_certifies(self, run, train, rows):
+        model, out = self.fitted(run, train, "--alpha", "0.01")
+        assert type(model).__name__ == "SDCAClassifier"
+        assert model.classes_.tolist() == [-1, 1]
+        assert "converged" in out and "200 rows in 1 blocks, 0 malformed lines left out" in out
+        in_memory = sublinear.SDCAClassifier(alpha=0.01, random_state=0, pack=False).fit(*rows)
+        assert model.result_.primal == pytest.approx(in_memory.result_.primal, rel=1e-12)
+        status, _, err = run("predict", "model", train, "-o", "predicted")
+        assert status == 0 and "error rate" in err
+
+    def test_pegasos_takes_one_pass(self, run, train, rows):
+        model, out = self.fitted(run, train, "--solver", "pegasos", "--alpha", "0.01")
+        source = sublinear.sources.SvmlightSource(train)
+        same = sublinear.PegasosClassifier(alpha=0.01, random_state=0)
+        np.testing.assert_array_equal(model.coef_, same.fit_stream(source, classes=[-1, 1]).coef_)
+        assert "200 rows" in out and "certificate" not in out
+
+    def test_shards_and_regression(self, run, folder):
+        random = np.random.default_rng(0)
+        (folder / "shards").mkdir()
+        for k in range(3):
+            X = random.normal(size=(50, 4))
+            np.savez(folder / "shards" / f"{k}.npz", X=X, y=X[:, 0] + 0.25)
+        model, out = self.fitted(run, "shards", "--alpha", "0.01")
+        assert type(model).__name__ == "SDCARegressor"
+        assert "150 rows in 3 blocks" in out
+
+    def test_malformed_lines(self, run, fails, train):
+        with open(train, "a") as stream:
+            stream.write("1 2:x\n")
+        err = fails("fit", train, "-o", "model", "--stream")
+        assert "train.svm, line 201" in err
+        _, out = self.fitted(run, train, "--on-error", "skip", "--alpha", "0.01")
+        assert "1 malformed lines left out" in out
+
+    def test_checkpoint(self, run, fails, train, folder):
+        arguments = (train, "--alpha", "0.01", "--checkpoint", "state")
+        first, _ = self.fitted(run, *arguments)
+        assert (folder / "state").exists()
+        again, _ = self.fitted(run, *arguments)
+        np.testing.assert_array_equal(first.coef_, again.coef_)
+        err = fails("fit", *arguments, "-o", "model", "--stream", "--seed", "1", "--quiet")
+        assert "of another fit: it had random_state=0, this one has 1" in err
+
+    def test_options_that_do_not_apply(self, fails, train):
+        assert "need --stream" in fails("fit", train, "-o", "model", "--checkpoint", "state")
+        err = fails("fit", train, "-o", "model", "--stream", "--label-column", "first")
+        assert "label_column do not apply to data in svmlight format" in err

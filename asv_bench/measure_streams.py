@@ -1,0 +1,182 @@
+"""Measure fits over a source: throughput against the source alone, and peak memory.
+
+    python asv_bench/measure_streams.py [--repetitions 5] [--json measure_streams.json]
+
+- rows per second of `PegasosClassifier.fit_stream` from a file of each format, against those of a
+  bare loop over the same source, which reads and parses;
+- peak resident memory of a whole process that fits 10^5, 10^6 and 10^7 rows (Linux only).
+"""
+
+import argparse
+import importlib.util
+import json
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import scipy.sparse as sp
+from figures import interleaved_medians, report, seconds_of
+from one_fit import resident
+from sklearn.datasets import dump_svmlight_file
+
+from sublinear import PegasosClassifier, SDCAClassifier
+from sublinear.sources import GeneratorSource, SvmlightSource, open_source
+
+N_ROWS, N_SPARSE, N_DENSE = 60_000, 1000, 50
+BLOCK_ROWS = 10_000
+CLASSES = [-1, 1]
+HEADER = ["what", "case", "figure", "compared with", "ratio"]
+
+
+def write_files(folder):
+    """Write the same rows in every format; return {name: function that opens the source}."""
+    rng = np.random.default_rng(0)
+    S = sp.random_array((N_ROWS, N_SPARSE), density=0.02, rng=rng, format="csr")
+    D = rng.standard_normal((N_ROWS, N_DENSE))
+    y = np.where(rng.random(N_ROWS) < 0.5, -1, 1)
+    dump_svmlight_file(S, y, str(folder / "rows.svm"), zero_based=False)
+    np.savetxt(folder / "rows.csv", np.column_stack([D, y]), delimiter=",", fmt="%.9g")
+    np.save(folder / "rows.npy", D)
+    np.save(folder / "y.npy", y)
+    for start in range(0, N_ROWS, BLOCK_ROWS):
+        part = S[start : start + BLOCK_ROWS]
+        np.savez(
+            folder / f"{start:08d}.npz",
+            y=y[start : start + BLOCK_ROWS],
+            **{name: getattr(part, name) for name in ("data", "indices", "indptr", "shape")},
+        )
+    svmlight = {"n_features": N_SPARSE, "index_base": 1}
+    sources = {
+        "svmlight": open_source(folder / "rows.svm", **svmlight),
+        "CSV": open_source(folder / "rows.csv"),
+        "CSR shards": open_source(sorted(folder.glob("*.npz"))),
+        ".npy": open_source(folder / "rows.npy", labels=folder / "y.npy"),
+    }
+    if importlib.util.find_spec("pyarrow"):
+        import pyarrow
+        from pyarrow import parquet
+
+        columns = {f"x{j}": D[:, j] for j in range(N_DENSE)} | {"y": y}
+        parquet.write_table(pyarrow.table(columns), folder / "rows.parquet")
+        sources["Parquet"] = open_source(folder / "rows.parquet")
+    return sources
+
+
+def throughput(source, repetitions):
+    """Return median seconds of a bare loop over a source and of a fit to it."""
+
+    def read():
+        for _ in source:
+            pass
+
+    def fit():
+        PegasosClassifier(random_state=0).fit_stream(source, classes=CLASSES)
+
+    tasks = {"source alone": lambda _: seconds_of(read), "fit": lambda _: seconds_of(fit)}
+    interleaved_medians(tasks, 1)
+    return interleaved_medians(tasks, repetitions)
+
+
+def generated(n_rows):
+    """Return a source of so many rows, made block by block."""
+
+    def blocks():
+        rng = np.random.default_rng(0)
+        for _ in range(n_rows // BLOCK_ROWS):
+            X = rng.standard_normal((BLOCK_ROWS, 20))
+            yield X, np.where(X[:, 0] + rng.standard_normal(BLOCK_ROWS) > 0, 1, -1)
+
+    return GeneratorSource(blocks)
+
+
+def peak(kind, n_rows, folder):
+    """Fit in this process and print its peak memory in bytes."""
+    source = generated(n_rows)
+    if kind == "svmlight":
+        source = SvmlightSource(
+            Path(folder, f"{n_rows}.svm"), n_features=20, index_base=1, block_bytes=2**20
+        )
+    model = PegasosClassifier(random_state=0)
+    if kind == "SDCA":
+        model = SDCAClassifier(random_state=0, max_iter=2, tol=1.0)
+    model.fit_stream(source, classes=CLASSES)
+    assert model.stream_.rows == n_rows
+    print(resident("VmHWM"))
+
+
+def memory(kind, n_rows, folder):
+    """Return the bytes that `peak` prints in a process of its own."""
+    if kind == "svmlight":
+        with open(Path(folder, f"{n_rows}.svm"), "wb") as stream:
+            for X, y in generated(n_rows):
+                dump_svmlight_file(X.round(2), y, stream, zero_based=False)
+    command = [sys.executable, __file__, "--peak", kind, str(n_rows), str(folder)]
+    output = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    return int(output)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--repetitions", type=int, default=5)
+    parser.add_argument("--parts", nargs="+", default=["throughput", "memory"])
+    parser.add_argument("--json", type=Path, default=Path("measure_streams.json"))
+    parser.add_argument("--peak", nargs=3, help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.peak:
+        kind, n_rows, folder = options.peak
+        return peak(kind, int(n_rows), folder)
+    figures = json.loads(options.json.read_text()) if options.json.exists() else {}
+    figures.pop("environment", None)
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        if "throughput" in options.parts:
+            figures["throughput"] = {
+                name: throughput(source, options.repetitions)
+                for name, source in write_files(folder).items()
+            }
+        if "memory" in options.parts:
+            figures["memory"] = {
+                kind: {str(n): memory(kind, n, folder) for n in sizes}
+                for kind, sizes in {
+                    "Pegasos": (10**5, 10**6, 10**7),
+                    "svmlight": (10**5, 10**6),
+                    "SDCA": (10**5, 10**6, 10**7),
+                }.items()
+            }
+    report(HEADER, list(rows(figures)), options.json, figures)
+
+
+TITLES = {
+    "Pegasos": "PegasosClassifier, generated rows",
+    "svmlight": "PegasosClassifier, svmlight text",
+    "SDCA": "SDCAClassifier, generated rows",
+}
+
+
+def rows(figures):
+    """Yield the table's rows."""
+    for name, seconds in figures.get("throughput", {}).items():
+        ratio = seconds["source alone"] / seconds["fit"]
+        yield [
+            "throughput",
+            name,
+            f"fit_stream, {N_ROWS / seconds['fit']:,.0f} rows/s",
+            f"source alone, {N_ROWS / seconds['source alone']:,.0f} rows/s",
+            f"{ratio:.2f}",
+        ]
+    for kind, peaks in figures.get("memory", {}).items():
+        first, *others = peaks
+        for n_rows in others:
+            yield [
+                "peak memory of the process",
+                TITLES[kind],
+                f"{int(n_rows):,} rows, {peaks[n_rows] / 2**20:.0f} MiB",
+                f"{int(first):,} rows, {peaks[first] / 2**20:.0f} MiB",
+                f"{peaks[n_rows] / peaks[first]:.3f}",
+            ]
+
+
+if __name__ == "__main__":
+    main()
