@@ -38,6 +38,7 @@ from sublinear.kernel import KernelSDCAClassifier, KernelSDCARegressor
 from sublinear.linear import PegasosClassifier, SDCAClassifier, SDCARegressor
 from sublinear.margin import SublinearPerceptron
 from sublinear.paths import Path, sdca_path
+from sublinear.streaming import StreamingSVRGClassifier, StreamingSVRGRegressor, StreamResult
 from sublinear.theory import batch_speedup, spectral_norm_squared
 
 __all__ = [
@@ -50,6 +51,9 @@ __all__ = [
     "SDCAClassifier",
     "SDCARegressor",
     "Snapshot",
+    "StreamResult",
+    "StreamingSVRGClassifier",
+    "StreamingSVRGRegressor",
     "SublinearPerceptron",
     "TraceRow",
     "__version__",

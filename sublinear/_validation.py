@@ -106,6 +106,29 @@ def find_classes(y):
     return classes
 
 
+def declared_classes(y, classes, known):
+    """Return the sorted labels of a stream, declared at its first block.
+
+    Parameters
+    ----------
+    y : ndarray
+        Labels of this block.
+    classes : array-like or None
+        What the caller passed with it.
+    known : ndarray or None
+        The classes so far; None at the first block.
+    """
+    if classes is None and known is None:
+        raise ValueError("the first call of partial_fit needs classes: all labels to come")
+    if classes is not None:
+        classes = find_classes(np.asarray(classes))
+        if known is not None and not np.array_equal(classes, known):
+            raise ValueError(f"classes differ from those of the first call, {known.tolist()}")
+        known = classes
+    check_known_labels(y, known)
+    return known
+
+
 def _two_numbers(y):
     """The labels if they are two numbers, found without sorting; else None."""
     if y.dtype.kind not in "iu" and not (y.dtype.kind == "f" and (y[:1] == np.rint(y[:1])).all()):

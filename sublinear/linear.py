@@ -30,10 +30,10 @@ from sublinear._validation import (
     check_batch_size,
     check_choice,
     check_flag,
-    check_known_labels,
     check_number,
     check_sample_weight,
     check_training_data,
+    declared_classes,
     find_classes,
     seed_sequence,
 )
@@ -663,16 +663,7 @@ class PegasosClassifier(StreamFit, LinearClassifier):
         return self._solve(self._class_training(X, y, sample_weight), limits)
 
     def _set_stream_classes(self, y, classes, first):
-        if classes is None and first:
-            raise ValueError("the first call of partial_fit needs classes: all labels to come")
-        if classes is not None:
-            classes = find_classes(np.asarray(classes))
-            if not first and not np.array_equal(classes, self.classes_):
-                raise ValueError(
-                    f"classes differ from those of the first call, {self.classes_.tolist()}"
-                )
-            self.classes_ = classes
-        check_known_labels(y, self.classes_)
+        self.classes_ = declared_classes(y, classes, None if first else self.classes_)
         if getattr(self, "_stream_seeds", None) is None:
             self._stream_seeds = seed_sequence(self.random_state)
 

@@ -163,3 +163,56 @@ def minibatch_sdca_iterations(n_samples, alpha, epsilon, *, batch_size=1, sigma_
     averaging_from = warm_up + max(0, math.ceil(beta / b * (4 / (alpha * epsilon) - 2 * n / beta)))
     total = averaging_from + math.ceil(max(math.ceil(n / b), beta / (b * alpha * epsilon)))
     return IterationCounts(warm_up, averaging_from, total)
+
+
+@dataclass(frozen=True)
+class StreamingSVRGParameters:
+    """Parameters of Streaming SVRG.
+
+    Attributes
+    ----------
+    step : float
+        eta, in units of 1 / smoothness.
+    inner_steps : int
+        m, the most inner steps of a stage.
+    first_stage : int
+        k_0, rows of the first stage's gradient; each later stage has `growth` times as many.
+    """
+
+    step: float
+    inner_steps: int
+    first_stage: int
+
+
+def streaming_svrg_parameters(condition, *, growth=3.0, order=2.0, hessian_ratio=1.0):
+    """Return the parameters with which Streaming SVRG has its proven rate.
+
+    With them, after N rows and from the error e_0,
+    E[P(w) - P*] <= ((1 + 4 / b) sqrt(a) sigma / sqrt(N) + sqrt(e_0) (a kappa / N)^(p / 2))^2.
+
+    Parameters
+    ----------
+    condition : float
+        kappa = L / mu.
+    growth, order : float
+        b >= 3 and p >= 2 of the proof.
+    hessian_ratio : float, default=1.0
+        a: the Hessian of P is nowhere more than a times that at the optimum. 1 for least squares.
+
+    Returns
+    -------
+    parameters : StreamingSVRGParameters
+
+    References
+    ----------
+    Frostig, Ge, Kakade, Sidford, 2015, the corollary on bounded Hessians.
+    """
+    check_number("condition", condition, low=1)
+    check_number("growth", growth, low=3)
+    check_number("order", order, low=2)
+    check_number("hessian_ratio", hessian_ratio, low=1)
+    step = 1 / (20 * growth ** (order + 1))
+    inner_steps = math.ceil(20 * growth ** (order + 1) * condition / step)
+    return StreamingSVRGParameters(
+        step, inner_steps, math.ceil(hessian_ratio * condition * inner_steps)
+    )

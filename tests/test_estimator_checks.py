@@ -10,6 +10,8 @@ from sublinear import (
     PegasosClassifier,
     SDCAClassifier,
     SDCARegressor,
+    StreamingSVRGClassifier,
+    StreamingSVRGRegressor,
     SublinearPerceptron,
 )
 
@@ -20,15 +22,17 @@ REGRESSION = ("squared", "absolute", "epsilon_insensitive", "huber")
 ALL = {"batch_size": "all"}
 CURVED = EXACT | {"alpha": 0.5}
 
-DEFAULTS = [SDCAClassifier(), SDCARegressor(), PegasosClassifier()]
-# unscaled data of large norm: a margin to within 0.01 would take minutes
-SADDLES = [
+CASES = [
+    SDCAClassifier(),
+    SDCARegressor(),
+    PegasosClassifier(),
+    # unscaled data of large norm: a margin to within 0.01 would take minutes
     SublinearPerceptron(epsilon=0.5, max_iter=20_000),
     SublinearPerceptron(epsilon=0.5, max_iter=20_000, variant="plain"),
     MinimumEnclosingBall(),
     MinimumEnclosingBall(epsilon=0.1, variant="plain", max_iter=20_000),
-]
-SOLVED = [
+    *(StreamingSVRGRegressor(loss) for loss in ("squared", "huber", "poisson")),
+    *(StreamingSVRGClassifier(loss) for loss in ("logistic", "smoothed_hinge", "squared_hinge")),
     *(SDCAClassifier(loss, **EXACT) for loss in MARGIN),
     *(SDCARegressor(loss, **EXACT) for loss in REGRESSION),
     SDCAClassifier("squared_hinge", **CURVED),
@@ -68,6 +72,6 @@ def expected_failures(estimator):
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-@parametrize_with_checks(DEFAULTS + SOLVED + SADDLES, expected_failed_checks=expected_failures)
+@parametrize_with_checks(CASES, expected_failed_checks=expected_failures)
 def test_scikit_learn_checks(estimator, check):
     check(estimator)

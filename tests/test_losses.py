@@ -8,9 +8,9 @@ from reference.losses import LOSSES as ORACLES
 from scipy.optimize import brentq, minimize_scalar
 from scipy.special import expit
 
-from sublinear._core.losses import MARGIN_LOSSES, REGRESSION_LOSSES
+from sublinear._core.losses import COUNT_LOSSES, MARGIN_LOSSES, REGRESSION_LOSSES
 
-REGISTRY = MARGIN_LOSSES | REGRESSION_LOSSES
+REGISTRY = MARGIN_LOSSES | REGRESSION_LOSSES | COUNT_LOSSES
 PARAMETERS = {"smoothing": (0.5, 1.0, 2.0), "epsilon": (0.1, 1.35)}
 MARGINS = np.concatenate([np.linspace(-4, 4, 41), [-1.0, 0.0, 1.0]])
 
@@ -107,6 +107,19 @@ def test_derivative_by_finite_differences(case):
     smooth = ~at_kink(case)
     assert smooth.mean() > 0.9
     np.testing.assert_allclose(case.derivative(case.z)[smooth], difference[smooth], atol=2e-6)
+
+
+def test_second_derivative_by_finite_differences(case):
+    """Zero where the derivative jumps somewhere: such losses are told as having none."""
+    h = 1e-5
+    left, right = case.derivative(case.z - h), case.derivative(case.z + h)
+    inside = np.abs(left + right - 2 * case.derivative(case.z)) < 1e-7
+    second = case.loss.second_derivatives(case.z, case.y)
+    if np.abs(right - left).max() > 0.1:
+        assert (second == 0).all()
+    else:
+        assert inside.mean() > 0.9
+        np.testing.assert_allclose(second[inside], (right - left)[inside] / (2 * h), atol=1e-4)
 
 
 def test_derivative_is_a_subgradient_at_kinks_too(case):

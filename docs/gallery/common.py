@@ -158,14 +158,19 @@ def problem(name):
     source = SOURCES[name]
     folder = os.environ.get("SUBLINEAR_DATA")
     if folder:
-        return Problem(name, source.label, _load(Path(folder) / "load.py", name), source.alpha)
+        return Problem(name, source.label, real_data(name), source.alpha)
     X, y = make_sparse_classification(random_state=0, **source.generated)
     n = X.shape[0] * 4 // 5
     data = X[:n], y[:n], X[n:], y[n:]
     return Problem(name, f"generated data\nin place of {name}", data, source.alpha)
 
 
-def _load(script, name):
+def real_data(name):
+    """Return X, y, X_test, y_test of a set in the folder SUBLINEAR_DATA."""
+    folder = os.environ.get("SUBLINEAR_DATA")
+    if not folder:
+        raise SystemExit("this script needs real data: set SUBLINEAR_DATA")
+    script = Path(folder) / "load.py"
     spec = importlib.util.spec_from_file_location("data_sets", script)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)

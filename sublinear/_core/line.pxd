@@ -363,6 +363,46 @@ cdef inline void add_adjacent(
         adjacent_add(<const double*> values, lines.stride, lines.length, count, factors, w)
 
 
+cdef inline void strided_add_squares(
+    const real_t* values, Py_ssize_t stride, Py_ssize_t size, double factor, double* w
+) noexcept nogil:
+    cdef Py_ssize_t k
+    cdef double value
+    for k in range(size):
+        value = values[k * stride]
+        w[k] += factor * value * value
+
+
+cdef inline void sparse_add_squares(
+    const real_t* values, const index_t* indices, Py_ssize_t size, double factor, double* w
+) noexcept nogil:
+    cdef Py_ssize_t k
+    cdef double value
+    for k in range(size):
+        value = values[k]
+        w[indices[k]] += factor * value * value
+
+
+cdef inline void add_squares(const Line* x, double factor, double* w) noexcept nogil:
+    """w_j += factor * x_j^2"""
+    if x.storage == SPARSE_FLOAT64_INT32:
+        sparse_add_squares(
+            <const double*> x.values, <const int32_t*> x.indices, x.size, factor, w)
+    elif x.storage == SPARSE_FLOAT32_INT32:
+        sparse_add_squares(<const float*> x.values, <const int32_t*> x.indices, x.size, factor, w)
+    elif x.storage == SPARSE_FLOAT64_INT64:
+        sparse_add_squares(
+            <const double*> x.values, <const int64_t*> x.indices, x.size, factor, w)
+    elif x.storage == SPARSE_FLOAT32_INT64:
+        sparse_add_squares(<const float*> x.values, <const int64_t*> x.indices, x.size, factor, w)
+    elif x.storage == DENSE_FLOAT64:
+        strided_add_squares(<const double*> x.values, x.stride, x.size, factor, w)
+    else:
+        strided_add_squares(<const float*> x.values, x.stride, x.size, factor, w)
+    if x.constant != 0:
+        w[x.length] += factor * x.constant * x.constant
+
+
 cdef inline void zero_entries(const Line* x, double* w) noexcept nogil:
     """w = 0 wherever x has an entry"""
     cdef Py_ssize_t k

@@ -1,6 +1,7 @@
 cdef class Loss:
     cdef double value(self, double prediction, double target) noexcept nogil
     cdef double derivative(self, double prediction, double target) noexcept nogil
+    cdef double second_derivative(self, double prediction, double target) noexcept nogil
     cdef double conjugate(self, double dual, double target) noexcept nogil
     cdef double nearest_dual(self, double dual, double target) noexcept nogil
     cdef double dual_step(

@@ -1,4 +1,4 @@
-"""Losses, each told by five functions of one example.
+"""Losses, each told by five functions of one example, smooth ones by a sixth.
 
 With prediction z = <w, x>, target y (+1 or -1 for losses of a margin m = y z) and dual a:
 
@@ -7,8 +7,9 @@ derivative   a sub-gradient l'(z)
 conjugate    l*(-a) = sup_z (-a z - l(z)), for a in its domain
 nearest_dual the point nearest to a where l*(-a) is finite
 dual_step    the a' that maximises -l*(-a') - z (a' - a) - q (a' - a)^2 / 2, q > 0
+second_derivative   l''(z) where l' has no jumps; 0 for other losses
 
-The last one is the step of dual coordinate ascent, with q = |x|^2 weight / (alpha * total weight).
+dual_step is the step of dual coordinate ascent, with q = |x|^2 weight / (alpha * total weight).
 At the optimum a = -l'(z) and w = sum weight_i a_i x_i / (alpha * total weight).
 A loss is added by writing its class and its line in a registry; tests take it from there.
 """
@@ -26,7 +27,7 @@ cdef inline double clip(double value, double low, double high) noexcept nogil:
 
 
 cdef class Loss:
-    """Base of the losses; the methods below apply one of them to arrays, for tests and plots."""
+    """Base of the losses; the public methods apply one of them to arrays."""
 
     cdef double value(self, double prediction, double target) noexcept nogil:
         return 0
@@ -49,17 +50,38 @@ cdef class Loss:
         """Return the DualForm of the conjugate, None if it has another form."""
         return None
 
+    cdef double second_derivative(self, double prediction, double target) noexcept nogil:
+        return 0
+
     def values(self, predictions, targets):
-        """Return l(z) for arrays of predictions and targets of one shape."""
-        return np.array([
-            self.value(z, y) for z, y in zip(predictions, targets, strict=True)
-        ])
+        """Return l(z) for arrays of predictions and targets of one shape (n,)."""
+        cdef const double[:] z, y
+        z, y = columns(predictions, targets)
+        cdef double[::1] result = np.empty(z.shape[0])
+        cdef Py_ssize_t i
+        for i in range(z.shape[0]):
+            result[i] = self.value(z[i], y[i])
+        return result.base
 
     def derivatives(self, predictions, targets):
-        """Return l'(z) for arrays of predictions and targets of one shape."""
-        return np.array([
-            self.derivative(z, y) for z, y in zip(predictions, targets, strict=True)
-        ])
+        """Return l'(z) for arrays of predictions and targets of one shape (n,)."""
+        cdef const double[:] z, y
+        z, y = columns(predictions, targets)
+        cdef double[::1] result = np.empty(z.shape[0])
+        cdef Py_ssize_t i
+        for i in range(z.shape[0]):
+            result[i] = self.derivative(z[i], y[i])
+        return result.base
+
+    def second_derivatives(self, predictions, targets):
+        """Return l''(z) for arrays of predictions and targets of one shape (n,)."""
+        cdef const double[:] z, y
+        z, y = columns(predictions, targets)
+        cdef double[::1] result = np.empty(z.shape[0])
+        cdef Py_ssize_t i
+        for i in range(z.shape[0]):
+            result[i] = self.second_derivative(z[i], y[i])
+        return result.base
 
     def conjugates(self, duals, targets):
         """Return l*(-a) for arrays of duals and targets of one shape."""
@@ -75,6 +97,14 @@ cdef class Loss:
             self.dual_step(a, z, y, q)
             for a, z, y, q in zip(duals, predictions, targets, curvatures, strict=True)
         ])
+
+
+def columns(*arrays):
+    """Return arrays as float64 vectors of one length."""
+    arrays = [np.asarray(array, dtype=np.float64) for array in arrays]
+    if any(array.shape != arrays[0].shape for array in arrays):
+        raise ValueError(f"shapes differ: {[array.shape for array in arrays]}")
+    return arrays
 
 
 cdef class Hinge(Loss):
@@ -117,6 +147,9 @@ cdef class SquaredHinge(Loss):
         cdef double slack = 1 - target * prediction
         return -2 * target * slack if slack > 0 else 0
 
+    cdef double second_derivative(self, double prediction, double target) noexcept nogil:
+        return 2 if target * prediction < 1 else 0
+
     cdef double conjugate(self, double dual, double target) noexcept nogil:
         return dual * dual / 4 - target * dual
 
@@ -155,6 +188,10 @@ cdef class SmoothedHinge(Loss):
     cdef double derivative(self, double prediction, double target) noexcept nogil:
         return -target * clip((1 - target * prediction) / self.smoothing, 0, 1)
 
+    cdef double second_derivative(self, double prediction, double target) noexcept nogil:
+        cdef double slack = 1 - target * prediction
+        return 1 / self.smoothing if 0 < slack < self.smoothing else 0
+
     cdef double conjugate(self, double dual, double target) noexcept nogil:
         return self.smoothing * dual * dual / 2 - target * dual
 
@@ -187,6 +224,10 @@ cdef class Logistic(Loss):
             small = exp(-margin)
             return -target * small / (1 + small)
         return -target / (1 + exp(margin))
+
+    cdef double second_derivative(self, double prediction, double target) noexcept nogil:
+        cdef double small = exp(-fabs(prediction))
+        return small / ((1 + small) * (1 + small))
 
     cdef double conjugate(self, double dual, double target) noexcept nogil:
         cdef double b = clip(target * dual, 0, 1)
@@ -239,6 +280,9 @@ cdef class Squared(Loss):
 
     cdef double derivative(self, double prediction, double target) noexcept nogil:
         return prediction - target
+
+    cdef double second_derivative(self, double prediction, double target) noexcept nogil:
+        return 1
 
     cdef double conjugate(self, double dual, double target) noexcept nogil:
         return dual * dual / 2 - dual * target
@@ -333,6 +377,9 @@ cdef class Huber(Loss):
     cdef double derivative(self, double prediction, double target) noexcept nogil:
         return clip(prediction - target, -self.epsilon, self.epsilon)
 
+    cdef double second_derivative(self, double prediction, double target) noexcept nogil:
+        return 1 if fabs(prediction - target) < self.epsilon else 0
+
     cdef double conjugate(self, double dual, double target) noexcept nogil:
         return dual * dual / 2 - dual * target
 
@@ -355,6 +402,55 @@ class DualForm(NamedTuple):
     one_sided: bool = False
 
 
+cdef class Poisson(Loss):
+    """exp(z) - y z + y log y - y: half the deviance of a Poisson variable y of mean e^z.
+
+    a is at most y; with u = y - a, l*(-a) = u log u - u - (y log y - y).
+    """
+
+    cdef double value(self, double prediction, double target) noexcept nogil:
+        return exp(prediction) - target * prediction + entropy_term(target) - target
+
+    cdef double derivative(self, double prediction, double target) noexcept nogil:
+        return exp(prediction) - target
+
+    cdef double second_derivative(self, double prediction, double target) noexcept nogil:
+        return exp(prediction)
+
+    cdef double conjugate(self, double dual, double target) noexcept nogil:
+        cdef double u = target - dual
+        return entropy_term(u) - u - (entropy_term(target) - target)
+
+    cdef double nearest_dual(self, double dual, double target) noexcept nogil:
+        return dual if dual < target else target
+
+    cdef double dual_step(
+        self, double dual, double prediction, double target, double curvature
+    ) noexcept nogil:
+        """Newton's method, safeguarded by bisection, on t = log u.
+
+        The optimum solves t - prediction + curvature (e^t - u) = 0, which increases in t.
+        """
+        cdef double u = target - dual
+        cdef double start = log(u) if u > 0 else min(prediction, -log(curvature)) - 1
+        cdef double low = min(start, prediction), high = max(start, prediction)
+        cdef double t = prediction, residual, step
+        cdef int _
+        for _ in range(200):
+            residual = t - prediction + curvature * (exp(t) - u)
+            if residual > 0:
+                high = t
+            else:
+                low = t
+            step = residual / (1 + curvature * exp(t))
+            if fabs(step) <= 1e-15 * (1 + fabs(t)):
+                break
+            t -= step
+            if not low < t < high:
+                t = (low + high) / 2
+        return target - exp(t)
+
+
 class Entry(NamedTuple):
     """A registered loss: its class, its arguments (estimator parameters), bounded derivatives."""
 
@@ -375,3 +471,5 @@ REGRESSION_LOSSES = {
     "epsilon_insensitive": Entry(EpsilonInsensitive, ("epsilon",), True),
     "huber": Entry(Huber, ("epsilon",), True),
 }
+# of counts: targets that are not negative
+COUNT_LOSSES = {"poisson": Entry(Poisson, (), False)}

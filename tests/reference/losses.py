@@ -101,7 +101,21 @@ def huber(epsilon=1.35):
     )
 
 
+def poisson():
+    def dual_step(a, z, y, q):
+        ends = min(z, np.log(y - a)), max(z, np.log(y - a))
+        return y - np.exp(bisect(lambda t: t - z + q * (np.exp(t) - (y - a)), *ends, xtol=1e-15))
+
+    return Loss(
+        lambda z, y: np.exp(z) - y * z + xlogy(y, y) - y,
+        lambda z, y: np.exp(z) - y,
+        lambda a, y: xlogy(y - a, y - a) - (y - a) - (xlogy(y, y) - y),
+        dual_step,
+    )
+
+
 LOSSES = {
+    "poisson": poisson,
     "hinge": hinge,
     "squared_hinge": squared_hinge,
     "smoothed_hinge": smoothed_hinge,

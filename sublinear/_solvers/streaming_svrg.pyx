@@ -1,0 +1,780 @@
+"""Streaming SVRG: one pass over a stream of rows, as good as the empirical risk minimiser.
+
+Paper: Frostig, Ge, Kakade, Sidford, "Competing with the empirical risk minimizer in a single
+pass" (COLT 2015), Algorithm 1.
+
+Objective: P(w) = E_(x, y) l(<w, x>, y) + alpha / 2 |w|^2, rows drawn independently.
+
+Both solvers proceed in stages. A stage begins with the mean gradient g of k fresh rows at the
+anchor w~; then comes the inner problem.
+
+PaperSVRG, the paper's scheme:
+
+    for stage s = 0, 1, ..:
+        g <- mean gradient of k_s rows at w~
+        w <- w~
+        repeat m~ times, m~ uniform in {1, .., m}, a row (x, y) each:
+            w <- w - eta / L ((l'(<w, x>) - l'(<w~, x>)) x + alpha (w - w~) + g)
+        w~ <- w,  k_{s+1} <- b k_s
+
+CombinedSVRG, for use:
+
+    for stage s = 0, 1, ..:
+        g <- mean gradient of k_s rows at w~; keep the first rows of them: S
+        w~ <- argmin over v of
+              mean_{i in S} (psi_i(v) - <grad psi_i(w~), v>) + k_s / (K + k_s) <g, v>
+        K <- K + k_s,  k_{s+1} <- (b - 1) K
+
+Departures of the second: the inner problem, which the paper's steps approach with draws from the
+stream, is solved on rows kept in memory by Newton's method, so neither L nor the strong convexity
+nor a step has to be known. Near its minimiser w~ the loss of the K rows before is taken for that of
+S, without the slope; so the new w~ minimises that of all K + k_s rows to first order: no stage is
+thrown away, and the stream may end anywhere.
+
+Cost: a row of dots and an addition per row; a Newton system per stage; per stage the kept rows.
+
+Gradients are summed in lanes that the number of a row in the stream alone determines: the result
+depends neither on how the stream is cut into blocks nor on the number of threads.
+"""
+from cython.parallel cimport prange
+from libc.stdint cimport uint32_t
+
+import math
+from copy import copy
+from typing import NamedTuple
+
+import numpy as np
+import scipy.linalg
+import scipy.sparse as sp
+from scipy.optimize import brentq
+from scipy.sparse.linalg import LinearOperator, cg
+from scipy.special import gammaincinv
+
+from sublinear._core.line cimport (
+    Line, Lines, add, add_squares, dot, is_dense, line_at, line_size, line_start, prefetch_ahead,
+)
+from sublinear._core.losses cimport Loss
+from sublinear._core.matrix cimport Matrix
+
+cdef enum:
+    LANES = 4
+    GROUP = 256       # consecutive rows of a lane
+    SAMPLED = 8       # every eighth row's loss is evaluated
+
+# Newton's method on the kept rows
+MAX_NEWTON_STEPS = 50
+MAX_HALVINGS = 30
+EXACT = 1e-15             # Newton decrement at which to stop, by the value
+ENOUGH = 1e-4             # the same by the first one, that of the noise of a stage
+STALE = 0.1               # decrement left by a step that calls for another Hessian
+FACTORISED = 512          # weights up to which Hessians are factorised
+MAX_CG_STEPS = 100
+CG_TOLERANCE = 1e-3
+CONDITION = 15            # logarithm of a pivots' ratio beyond which directions are dropped
+ROWS_PER_DEGREE = 10      # kept rows per degree of freedom, below which steps are damped
+PROBES = 16               # random signs in the estimate of a trace
+
+
+class Block:
+    """Rows of a stream, in the form that solvers take.
+
+    Parameters
+    ----------
+    X : ndarray or CSR matrix of shape (n_rows, n_features)
+    targets : ndarray of shape (n_rows,), float64
+    weights : ndarray of shape (n_rows,), float64, or None for ones
+    constant : float
+        The value of the constant feature; 0 for none.
+    order : ndarray of uint32, default=None
+        The order of the rows; None: as they are.
+    """
+
+    def __init__(self, X, targets, weights, constant, order=None):
+        self.X, self.constant, self.order = X, constant, order
+        self.matrix = Matrix(X, constant=constant)
+        self.targets, self.weights = targets, weights
+        self._copies = {}
+
+    @property
+    def n_rows(self):
+        """How many rows there are."""
+        return self.matrix.n_rows if self.order is None else len(self.order)
+
+    def part(self, start, stop):
+        """Return those rows start .. stop - 1 of a Block with an order."""
+        other = copy(self)
+        other.order, other._copies = self.order[start:stop], {}
+        return other
+
+    def with_targets(self, targets):
+        """Return the same rows with other targets; copies of rows are shared."""
+        other = copy(self)
+        other.targets = targets
+        return other
+
+    def chosen(self, start, stop):
+        """Return what picks the rows start .. stop - 1 out of X."""
+        return slice(start, stop) if self.order is None else self.order[start:stop]
+
+    def total_weight(self, start, stop):
+        """Return the sum of the weights of rows."""
+        if self.weights is None:
+            return stop - start
+        return float(np.sum(self.weights[self.chosen(start, stop)]))
+
+    def kept(self, start, stop):
+        """Return a Sample of rows."""
+        chosen = self.chosen(start, stop)
+        if (start, stop) not in self._copies:
+            rows = self.X[chosen].astype(np.float64)
+            if self.constant:
+                column = np.full((stop - start, 1), self.constant)
+                stack = sp.hstack if sp.issparse(rows) else np.hstack
+                rows = stack([rows, column])
+            self._copies[start, stop] = sp.csr_array(rows) if sp.issparse(rows) else rows
+        weights = np.ones(stop - start) if self.weights is None else self.weights[chosen]
+        return Sample(self._copies[start, stop], np.array(self.targets[chosen]), np.array(weights))
+
+
+class Sample(NamedTuple):
+    """Rows in memory, their constant feature with them."""
+
+    rows: object
+    targets: np.ndarray
+    weights: np.ndarray
+
+    def to_state(self, prefix):
+        """Return a flat dict of arrays and numbers."""
+        state = {"targets": self.targets, "weights": self.weights}
+        if sp.issparse(self.rows):
+            state |= {
+                "data": self.rows.data, "indices": self.rows.indices, "indptr": self.rows.indptr,
+                "width": self.rows.shape[1]}
+        else:
+            state["rows"] = self.rows
+        return {f"{prefix}.{name}": value for name, value in state.items()}
+
+    @classmethod
+    def from_state(cls, state, prefix):
+        """Return the Sample of a `to_state`, None if there is none."""
+        if f"{prefix}.targets" not in state:
+            return None
+        targets, weights = state[f"{prefix}.targets"], state[f"{prefix}.weights"]
+        if f"{prefix}.rows" in state:
+            return cls(state[f"{prefix}.rows"], targets, weights)
+        parts = tuple(state[f"{prefix}.{name}"] for name in ("data", "indices", "indptr"))
+        shape = len(targets), int(state[f"{prefix}.width"])
+        return cls(sp.csr_array(parts, shape=shape), targets, weights)
+
+
+def joined(samples):
+    """Return the Sample of the rows of all samples."""
+    if len(samples) == 1:
+        return samples[0]
+    rows, targets, weights = zip(*samples, strict=True)
+    stacked = sp.vstack(rows, format="csr") if sp.issparse(rows[0]) else np.vstack(rows)
+    return Sample(stacked, np.concatenate(targets), np.concatenate(weights))
+
+
+cdef class AnchoredGradient:
+    """The mean gradient of the loss over rows, at an anchor, and the mean squares of features.
+
+    Parameters
+    ----------
+    loss : Loss
+    anchor : ndarray of shape (n_weights,), float64
+    n_threads : int, default=1
+
+    Attributes
+    ----------
+    n_rows, accesses : int
+        Rows and feature values that came.
+    total_weight : float
+    """
+    cdef public Py_ssize_t n_rows, accesses
+    cdef public double total_weight
+    # sums by lane: gradients; squares; losses of some rows and their weights
+    cdef readonly object anchor, sums
+    cdef Loss loss
+    cdef int n_threads
+    cdef const double[::1] w
+    cdef double[:, ::1] lanes
+
+    def __init__(self, Loss loss, anchor, int n_threads=1):
+        self.loss, self.anchor, self.w, self.n_threads = loss, anchor, anchor, n_threads
+        self.sums = np.zeros((LANES, 2 * len(anchor) + 2))
+        self.lanes = self.sums
+
+    def add(self, block, Py_ssize_t start, Py_ssize_t stop):
+        """Add the rows start .. stop - 1 of a Block."""
+        cdef Matrix matrix = block.matrix
+        cdef const double[::1] targets = block.targets
+        cdef const double[::1] weights = block.weights
+        cdef const uint32_t[::1] order = block.order
+        cdef Rows rows
+        cdef int lane
+        rows.lines = &matrix.rows
+        rows.order = NULL if order is None else &order[0]
+        rows.targets = &targets[0]
+        rows.weights = NULL if weights is None else &weights[0]
+        rows.start, rows.stop = start, stop
+        for lane in prange(LANES, nogil=True, num_threads=self.n_threads, schedule="static"):
+            self._add_to_lane(lane, &rows)
+        self.total_weight += block.total_weight(start, stop)
+        self.n_rows += stop - start
+        self.accesses += count_entries(&rows)
+
+    cdef void _add_to_lane(self, int lane, const Rows* rows) noexcept nogil:
+        """Add the rows of those groups that are the lane's."""
+        cdef double* gradient = &self.lanes[lane, 0]
+        cdef double* squares = gradient + self.w.shape[0]
+        cdef double* losses = squares + self.w.shape[0]
+        cdef Py_ssize_t k, i
+        cdef Py_ssize_t shift = self.n_rows - rows.start    # row k has the number k + shift
+        cdef Py_ssize_t group = self.n_rows // GROUP
+        cdef double z, s
+        cdef Line x
+        group += (lane - group % LANES + LANES) % LANES
+        while group * GROUP < rows.stop + shift:
+            for k in range(
+                max(rows.start, group * GROUP - shift),
+                min(rows.stop, (group + 1) * GROUP - shift)
+            ):
+                i = row_at(rows, k, &self.w[0])
+                x = line_at(rows.lines, i)
+                z = dot(&x, &self.w[0])
+                s = 1.0 if rows.weights == NULL else rows.weights[i]
+                add(&x, s * self.loss.derivative(z, rows.targets[i]), gradient)
+                add_squares(&x, s, squares)
+                if (k + shift) % SAMPLED == 0:
+                    losses[0] += s * self.loss.value(z, rows.targets[i])
+                    losses[1] += s
+            group += LANES
+
+    def state(self):
+        """Return what `resume` needs, a flat dict."""
+        return {
+            "anchor": self.anchor, "sums": self.sums, "stage.n_rows": self.n_rows,
+            "stage.accesses": self.accesses, "stage.total_weight": self.total_weight}
+
+    def resume(self, state):
+        """Go on from a `state()` of a gradient at the same anchor."""
+        self.sums[:] = state["sums"]
+        self.n_rows, self.accesses = int(state["stage.n_rows"]), int(state["stage.accesses"])
+        self.total_weight = float(state["stage.total_weight"])
+
+    @property
+    def mean(self):
+        """The mean gradient, float64, shape (n_weights,)."""
+        return self.sums.sum(axis=0)[:len(self.anchor)] / self.total_weight
+
+    @property
+    def squares(self):
+        """The sum of the squares of every feature, float64, shape (n_weights,)."""
+        return self.sums.sum(axis=0)[len(self.anchor):-2]
+
+    @property
+    def mean_loss(self):
+        """The mean loss at the anchor, of every eighth row; NaN if there is none."""
+        total, weight = self.sums.sum(axis=0)[-2:]
+        return total / weight if weight > 0 else math.nan
+
+
+cdef struct Rows:
+    const Lines* lines
+    const uint32_t* order      # NULL: as they are
+    const double* targets
+    const double* weights      # NULL: all are 1
+    Py_ssize_t start, stop
+
+
+cdef inline Py_ssize_t row_at(const Rows* rows, Py_ssize_t k, const double* w) noexcept nogil:
+    if rows.order == NULL:
+        return k
+    prefetch_ahead(rows.lines, rows.order, k, rows.stop, w)
+    return rows.order[k]
+
+
+cdef Py_ssize_t count_entries(const Rows* rows) noexcept nogil:
+    cdef Py_ssize_t total = 0, k
+    if rows.order == NULL and not is_dense(rows.lines.storage):
+        return line_start(rows.lines, rows.stop) - line_start(rows.lines, rows.start)
+    for k in range(rows.start, rows.stop):
+        total += line_size(rows.lines, k if rows.order == NULL else rows.order[k])
+    return total
+
+
+class InnerProblem:
+    """mean over a sample of l(<v, x_i>) + <c, v> + alpha / 2 |v|^2 + <r, (v - w~)^2> / 2.
+
+    With c the difference of a gradient at w~ and that of the sample, its minimiser is where the
+    inner steps of SVRG with draws from the sample would lead, but for the damping r. That gives features which are rarer in the sample than in the stream the
+    curvature they lack, and keeps steps short where a few rows say little about the curvature.
+    """
+
+    def __init__(self, loss, sample, alpha, anchor, gradient=None, squares=None):
+        self.loss, self.sample, self.alpha, self.anchor = loss, sample, alpha, anchor
+        self.shares = sample.weights / sample.weights.sum()
+        self.slope = self.damping = np.zeros(len(anchor))
+        self.precision = 0.0
+        if gradient is not None:    # None: the sample is all there is, nothing to correct
+            self.precision = ENOUGH
+            self.slope = gradient - self._mean_gradient(self.scores(anchor))
+            self.damping = self._damping(squares)
+
+    def scores(self, v):
+        """Return <v, x_i> for the rows of the sample."""
+        return self.sample.rows @ v
+
+    def _mean_gradient(self, scores):
+        return self.sample.rows.T @ (
+            self.shares * self.loss.derivatives(scores, self.sample.targets))
+
+    def value(self, v, scores):
+        """Return the objective at v."""
+        away = v - self.anchor
+        return (
+            self.shares @ self.loss.values(scores, self.sample.targets)
+            + self.slope @ v + self.alpha / 2 * (v @ v) + self.damping @ away**2 / 2)
+
+    def gradient(self, v, scores):
+        """Return the gradient at v."""
+        return (
+            self._mean_gradient(scores) + self.slope + self.alpha * v
+            + self.damping * (v - self.anchor))
+
+    def hessian(self, scores, reweighted=False):
+        """Return the Hessian, or that of iteratively re-weighted least squares."""
+        targets = self.sample.targets
+        if reweighted:
+            curvatures = np.abs(self.loss.derivatives(scores, targets)) / np.maximum(
+                np.abs(scores - targets), 1e-12)
+        else:
+            curvatures = self.loss.second_derivatives(scores, targets)
+        return Hessian(self.sample.rows, self.shares * curvatures, self.alpha + self.damping)
+
+    def _damping(self, squares):
+        """Return r: curvature that the sample lacks, and what leaves it few degrees of freedom."""
+        rows = self.sample.rows
+        curvatures = self.shares * self.loss.second_derivatives(
+            self.scores(self.anchor), self.sample.targets)
+        sampled = rows.multiply(rows) if sp.issparse(rows) else np.square(rows)
+        missing = np.maximum(0, squares - sampled.T @ self.shares)
+        damping = np.sum(curvatures) * missing
+        allowed = rows.shape[0] / ROWS_PER_DEGREE
+        if len(self.anchor) > allowed:
+            hessian = Hessian(rows, curvatures, self.alpha + damping)
+            damping += hessian.shift_for_degrees(allowed)
+        return damping
+
+    def minimise(self):
+        """Return the minimiser by Newton's method; a Hessian is used as long as it serves."""
+        v = self.anchor
+        scores = self.scores(v)
+        value = self.value(v, scores)
+        gradient = self.gradient(v, scores)
+        hessian = self.hessian(scores)
+        reweighted, first = False, 0.0
+        for _ in range(MAX_NEWTON_STEPS):
+            direction = hessian.solve(gradient)
+            decrement = gradient @ direction
+            first = max(first, decrement)
+            found = None
+            if reweighted or hessian.explains(gradient, direction):
+                found = self._shortened(v, direction, value, decrement)
+            if found is not None:
+                v, scores, value, full = found
+                if decrement <= max(EXACT * abs(value), self.precision * first):
+                    return v
+                gradient = self.gradient(v, scores)
+                if not full or gradient @ hessian.solve(gradient) > STALE * decrement:
+                    hessian, reweighted = self.hessian(scores), False
+            elif not reweighted:
+                hessian, reweighted = self.hessian(scores, True), True
+            else:
+                return v
+        return v
+
+    def _shortened(self, v, direction, value, decrement):
+        """Return the first of v - direction, v - direction / 2, .. that is better, or None."""
+        length = 1.0
+        for _ in range(MAX_HALVINGS):
+            new = v - length * direction
+            scores = self.scores(new)
+            after = self.value(new, scores)
+            if after <= value - 1e-4 * length * decrement or (
+                decrement <= 1e-12 * abs(value) and after <= value + 1e-12 * abs(value)
+            ):
+                return new, scores, after, length == 1.0
+            length /= 2
+        return None
+
+
+class Hessian:
+    """sum_i c_i x_i x_i' + diag(shift), factorised where it is small."""
+
+    def __init__(self, rows, curvatures, shift):
+        self.rows, self.curvatures, self.shift = rows, curvatures, shift
+        self.matrix = self.factor = None
+        if rows.shape[1] <= FACTORISED:
+            if sp.issparse(rows):
+                self.matrix = (rows.T @ rows.multiply(curvatures[:, np.newaxis]).tocsr()).toarray()
+            else:
+                self.matrix = rows.T @ (rows * curvatures[:, np.newaxis])
+
+    def product(self, v):
+        """Return the matrix times v."""
+        return self.rows.T @ (self.curvatures * (self.rows @ v)) + self.shift * v
+
+    def solve(self, right):
+        """Return the matrix's inverse, or pseudo-inverse, times a vector or a matrix."""
+        if self.matrix is None:
+            if right.ndim == 2:
+                return np.column_stack([self.solve(column) for column in right.T])
+            operator = LinearOperator((len(right), len(right)), matvec=self.product)
+            return cg(operator, right, rtol=CG_TOLERANCE, maxiter=MAX_CG_STEPS)[0]
+        if self.factor is None:
+            shifted = self.matrix.copy()
+            shifted.flat[::len(shifted) + 1] += self.shift
+            self.factor = factorised(shifted)
+        return self.factor(right)
+
+    def explains(self, right, solution):
+        """Tell whether a solution leaves less than half of the right side."""
+        rest = self.product(solution) - right
+        return rest @ rest <= right @ right / 4
+
+    def shift_for_degrees(self, allowed):
+        """Return s with sum_j h_j / (h_j + s) at most `allowed`, h_j the eigenvalues.
+
+        It is the least such s where the matrix is factorised, their sum / allowed otherwise.
+        """
+        if self.matrix is None:
+            squares = self.rows.multiply(self.rows) if sp.issparse(self.rows) else self.rows**2
+            return self.curvatures @ np.asarray(squares.sum(axis=1)).ravel() / allowed
+        eigenvalues = np.maximum(scipy.linalg.eigvalsh(self.matrix), 0)
+        high = np.sum(eigenvalues) / allowed
+        if np.count_nonzero(eigenvalues > 1e-12 * high) <= allowed:
+            return 0.0
+        return brentq(
+            lambda shift: np.sum(eigenvalues / (eigenvalues + shift)) - allowed, 1e-12 * high, high)
+
+
+def factorised(matrix):
+    """Return a function that multiplies by the inverse, or the pseudo-inverse, of the matrix."""
+    if not np.isfinite(matrix).all():
+        return np.zeros_like
+    try:
+        factor = scipy.linalg.cho_factor(matrix)
+    except scipy.linalg.LinAlgError:
+        factor = None
+    if factor is not None and np.ptp(np.log(np.diag(factor[0]))) < CONDITION:
+        return lambda right: scipy.linalg.cho_solve(factor, right)
+    inverse = scipy.linalg.pinvh(matrix)
+    return lambda right: inverse @ right
+
+
+class CombinedSVRG:
+    """Streaming SVRG that combines its stages and solves the inner problem on kept rows.
+
+    Parameters
+    ----------
+    loss : Loss
+    n_weights : int
+    alpha : float
+    kept_rows : int
+        Rows kept of every stage.
+    growth : float, default=2.0
+        By what factor a stage multiplies the rows seen.
+    n_threads : int, default=1
+
+    Attributes
+    ----------
+    n_stages, n_rows, accesses : int
+    """
+
+    def __init__(self, loss, n_weights, alpha, *, kept_rows, growth=2.0, n_threads=1):
+        self.loss, self.alpha, self.kept_rows = loss, alpha, kept_rows
+        self.growth, self.n_threads = growth, n_threads
+        self.anchor = np.zeros(n_weights)
+        self.weight = 0.0               # K
+        self.squares = np.zeros(n_weights)    # of features, summed over all rows
+        self.n_stages = self.n_rows = self.accesses = 0
+        self.sample = None              # of the last stage
+        self.stage_loss = math.nan
+        self._begin_stage()
+
+    def _begin_stage(self):
+        self.gradient = AnchoredGradient(self.loss, self.anchor, self.n_threads)
+        self.stage_rows = max(self.kept_rows, int((self.growth - 1) * self.n_rows))
+        self.kept = []
+
+    def take(self, block):
+        """Take all rows of a Block."""
+        start, n_rows = 0, block.n_rows
+        while start < n_rows:
+            keep = self.kept_rows - self.gradient.n_rows
+            room = keep if keep > 0 else self.stage_rows - self.gradient.n_rows
+            stop = min(n_rows, start + room)
+            if keep > 0:
+                self.kept.append(block.kept(start, stop))
+            self.gradient.add(block, start, stop)
+            self.n_rows += stop - start
+            if self.gradient.n_rows == self.stage_rows:
+                self._end_stage()
+            start = stop
+
+    def _end_stage(self):
+        self.anchor = self.model()
+        self.sample = self._sample()
+        self.stage_loss = self.gradient.mean_loss
+        self.squares += self.gradient.squares
+        self.weight += self.gradient.total_weight
+        self.accesses += self.gradient.accesses
+        self.n_stages += 1
+        self._begin_stage()
+
+    def _sample(self):
+        """The rows kept of this stage if there are enough, else those of the last one."""
+        if self.kept and (self.sample is None or self.gradient.n_rows >= self.kept_rows):
+            self.kept = [joined(self.kept)]
+            return self.kept[0]
+        return self.sample
+
+    def model(self):
+        """Return the weights if the stream ended here (float64)."""
+        gradient, sample = self.gradient, self._sample()
+        if gradient.total_weight == 0:
+            return self.anchor
+        total = self.weight + gradient.total_weight
+        corrections = ()
+        if self.weight > 0:
+            share = gradient.total_weight / total
+            # that of the rows before is -alpha w~ at their minimiser
+            slope = share * gradient.mean - (1 - share) * self.alpha * self.anchor
+            corrections = slope, (self.squares + gradient.squares) / total
+        inner = InnerProblem(self.loss, sample, self.alpha, self.anchor, *corrections)
+        with np.errstate(over="ignore", invalid="ignore"):    # steps too long are halved
+            return inner.minimise()
+
+    def state(self):
+        """Return what `resume` needs, a flat dict of arrays and numbers."""
+        state = self.gradient.state() | {
+            "weight": self.weight, "squares": self.squares,
+            "n_stages": self.n_stages, "n_rows": self.n_rows,
+            "accesses": self.accesses, "stage_loss": self.stage_loss,
+            "stage_rows": self.stage_rows}
+        if self.kept:
+            state |= joined(self.kept).to_state("kept")
+        return state if self.sample is None else state | self.sample.to_state("sample")
+
+    def resume(self, state):
+        """Go on from the `state()` of a solver made alike."""
+        self.anchor = np.array(state["anchor"])
+        self._begin_stage()
+        self.gradient.resume(state)
+        self.weight, self.stage_loss = float(state["weight"]), float(state["stage_loss"])
+        self.squares = np.array(state["squares"])
+        for name in ("n_stages", "n_rows", "accesses", "stage_rows"):
+            setattr(self, name, int(state[name]))
+        kept = Sample.from_state(state, "kept")
+        self.kept = [] if kept is None else [kept]
+        self.sample = Sample.from_state(state, "sample")
+
+    def risk(self):
+        """Return a RiskEstimate of the model."""
+        return estimate_risk(
+            self.loss, self._sample(), self.alpha, self.model(),
+            self.weight + self.gradient.total_weight)
+
+    def progressive_loss(self):
+        """Return the mean loss of a stage's rows at the model from before them."""
+        return self.gradient.mean_loss if self.n_stages and self.gradient.n_rows >= SAMPLED \
+            else self.stage_loss
+
+
+class RiskEstimate(NamedTuple):
+    """How far the model is from the best one, to first order in 1 / rows.
+
+    Attributes
+    ----------
+    sigma_squared : float
+        E |grad psi(w*)|^2 / 2 in the norm of the inverse Hessian: the paper's sigma^2.
+    excess_risk : float
+        sigma^2 / rows: what the empirical risk minimiser's expected excess risk tends to.
+    interval : tuple of two floats
+        Holds the excess risk of the model with probability 0.95.
+    """
+
+    sigma_squared: float
+    excess_risk: float
+    interval: tuple
+
+
+def estimate_risk(loss, sample, alpha, model, total_weight):
+    """Return the RiskEstimate of a model of so many rows, from a sample of them.
+
+    To first order the excess risk is z'z / (2 rows), z normal with the covariance
+    A = H^-1/2 G H^-1/2, G that of the gradients. It has the mean tr A / (2 rows) and the variance
+    2 tr A^2 / (2 rows)^2; the interval is that of the gamma distribution with these moments.
+    """
+    rows, targets, weights = sample
+    scores = rows @ model
+    shares = weights / weights.sum()
+    slopes = loss.derivatives(scores, targets)
+    hessian = Hessian(rows, shares * loss.second_derivatives(scores, targets), alpha)
+    mean = rows.T @ (shares * slopes)
+    roots = np.sqrt(shares * weights) * slopes    # squared: the curvatures of G + mean mean'
+    if hessian.matrix is not None:
+        gradients = Hessian(rows, roots**2, 0.0).matrix - np.outer(mean, mean)
+        solved = hessian.solve(gradients)
+        first, second = np.trace(solved), np.sum(solved * solved.T)
+    else:                                          # traces by random signs
+        signs = np.random.default_rng(0).choice([-1.0, 1.0], size=(len(roots), PROBES))
+        probes = rows.T @ (roots[:, np.newaxis] * signs)
+        solved = hessian.solve(probes)
+        along = roots[:, np.newaxis] * (rows @ solved)
+        first = np.sum(probes * solved) / PROBES - mean @ hessian.solve(mean)
+        second = (np.sum(along**2) - np.sum((mean @ solved) ** 2)) / PROBES
+    first, second = max(first, 0.0), max(second, 0.0)
+    excess = first / (2 * total_weight)
+    interval = (excess, excess)
+    if second > 0:
+        shape = first * first / (2 * second)
+        interval = tuple(
+            float(end) for end in excess / shape * gammaincinv(shape, [0.025, 0.975]))
+    return RiskEstimate(float(first) / 2, float(excess), interval)
+
+
+class PaperSVRG:
+    """Algorithm 1 of the paper.
+
+    Parameters
+    ----------
+    loss : Loss
+    n_weights : int
+    alpha : float
+    random : RandomBits
+        Draws the numbers of inner steps.
+    smoothness : float
+        L, of every loss as a function of w.
+    step : float
+        eta, in units of 1 / smoothness.
+    first_stage, inner_steps : int
+        k_0 and m.
+    growth : float
+        b: k_{s+1} = b k_s.
+    n_threads : int, default=1
+
+    Attributes
+    ----------
+    n_stages, n_rows, accesses : int
+    """
+
+    def __init__(
+        self, loss, n_weights, alpha, random, *, smoothness, step, first_stage, inner_steps,
+        growth, n_threads=1
+    ):
+        self.loss, self.alpha, self.random, self.n_threads = loss, alpha, random, n_threads
+        self.rate, self.growth = step / smoothness, growth
+        self.inner_steps, self.stage_rows = inner_steps, first_stage
+        self.weights = np.zeros(n_weights)
+        self.n_stages = self.n_rows = self.accesses = 0
+        self.stage_loss = math.nan
+        self._begin_stage()
+
+    def _begin_stage(self):
+        self.anchor = self.weights.copy()
+        self.gradient = AnchoredGradient(self.loss, self.anchor, self.n_threads)
+        self.steps_left = 0
+
+    def take(self, block):
+        """Take all rows of a Block."""
+        start, n_rows = 0, block.n_rows
+        while start < n_rows:
+            if self.steps_left == 0:
+                stop = min(n_rows, start + self.stage_rows - self.gradient.n_rows)
+                self.gradient.add(block, start, stop)
+                if self.gradient.n_rows == self.stage_rows:
+                    self.steps_left = 1 + int(self.random.integers(self.inner_steps, 1)[0])
+            else:
+                stop = min(n_rows, start + self.steps_left)
+                mean = self.gradient.mean + self.alpha * self.anchor
+                self.accesses += inner_steps(
+                    block, start, stop, self.loss, self.rate, self.alpha, self.anchor, mean,
+                    self.weights)
+                self.steps_left -= stop - start
+                if self.steps_left == 0:
+                    self._end_stage()
+            self.n_rows += stop - start
+            start = stop
+
+    def _end_stage(self):
+        self.accesses += self.gradient.accesses
+        self.stage_loss = self.gradient.mean_loss
+        self.stage_rows = int(self.growth * self.stage_rows)
+        self.n_stages += 1
+        self._begin_stage()
+
+    def model(self):
+        """Return the present weights (float64)."""
+        return self.weights.copy()
+
+    def state(self):
+        """Return what `resume` needs, a flat dict of arrays and numbers."""
+        state = self.gradient.state() | {
+            "w": self.weights, "n_stages": self.n_stages, "n_rows": self.n_rows,
+            "accesses": self.accesses, "stage_loss": self.stage_loss,
+            "stage_rows": self.stage_rows, "steps_left": self.steps_left}
+        bits = self.random.bit_generator.state
+        return state | {
+            "bits": bits["state"]["state"], "has_uint32": bits["has_uint32"],
+            "uinteger": bits["uinteger"]}
+
+    def resume(self, state):
+        """Go on from the `state()` of a solver made alike."""
+        self.weights = np.array(state["anchor"])
+        self._begin_stage()
+        self.gradient.resume(state)
+        self.weights[:] = state["w"]
+        self.stage_loss = float(state["stage_loss"])
+        for name in ("n_stages", "n_rows", "accesses", "stage_rows", "steps_left"):
+            setattr(self, name, int(state[name]))
+        self.random.bit_generator.state = {
+            "bit_generator": "SFC64", "state": {"state": state["bits"]},
+            "has_uint32": int(state["has_uint32"]), "uinteger": int(state["uinteger"])}
+
+    def risk(self):
+        """The paper's scheme keeps no rows to estimate the risk from."""
+        return RiskEstimate(math.nan, math.nan, (math.nan, math.nan))
+
+    def progressive_loss(self):
+        """Return the mean loss of a stage's rows at the model from before them."""
+        return self.stage_loss
+
+
+def inner_steps(
+    block, Py_ssize_t start, Py_ssize_t stop, Loss loss, double rate, double alpha,
+    const double[::1] anchor, const double[::1] mean, double[::1] w
+):
+    """Take an inner step of the paper's Algorithm 1 for every row; return the values read."""
+    cdef Matrix matrix = block.matrix
+    cdef const double[::1] targets = block.targets
+    cdef const double[::1] weights = block.weights
+    cdef const uint32_t[::1] order = block.order
+    cdef Py_ssize_t k, i, j, n_read = 0
+    cdef double change, s
+    cdef Line x
+    with nogil:
+        for k in range(start, stop):
+            i = k if order is None else order[k]
+            x = line_at(&matrix.rows, i)
+            s = 1.0 if weights is None else weights[i]
+            change = s * (
+                loss.derivative(dot(&x, &w[0]), targets[i])
+                - loss.derivative(dot(&x, &anchor[0]), targets[i]))
+            for j in range(w.shape[0]):
+                w[j] -= rate * (mean[j] + alpha * (w[j] - anchor[j]))
+            add(&x, -rate * change, &w[0])
+            n_read += x.size
+    return n_read

@@ -1,0 +1,673 @@
+"""Streaming SVRG: StreamingSVRGRegressor and StreamingSVRGClassifier.
+
+One pass over rows that come in blocks, in memory that does not grow with their number, and a model
+whose risk is that of the empirical risk minimiser of all rows, up to a few per cent.
+"""
+
+import json
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from joblib import effective_n_jobs
+from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.exceptions import NotFittedError
+from sklearn.utils.extmath import safe_sparse_dot
+from sklearn.utils.validation import validate_data
+
+from sublinear._core.losses import COUNT_LOSSES, MARGIN_LOSSES, REGRESSION_LOSSES
+from sublinear._core.random import RandomBits
+from sublinear._linear_model import LinearClassifier, OneVsRestMixin, with_parameters
+from sublinear._solvers.streaming_svrg import Block, CombinedSVRG, PaperSVRG
+from sublinear._stream import StreamFit
+from sublinear._validation import (
+    check_choice,
+    check_flag,
+    check_number,
+    check_sample_weight,
+    check_training_data,
+    declared_classes,
+    find_classes,
+    margin_targets,
+    seed_sequence,
+)
+from sublinear.theory import streaming_svrg_parameters
+
+BLOCK_ROWS = 2**14  # of `fit`, between two looks at Ctrl-C
+LEAST_KEPT_ROWS = 4096
+KEPT_ROWS_PER_WEIGHT = 20
+MOST_KEPT_VALUES = 2**23  # of dense rows, if that is more than LEAST_KEPT_ROWS
+
+_PARAMETERS = """\
+alpha : float, default=0.0
+        Strength of the penalty alpha / 2 |w|^2.
+    constants : {"practical", "theory"}, default="practical"
+        "practical": stages are combined, and the inner problem of a stage is solved on rows kept in
+        memory; nothing about the data needs to be known. "theory": the paper's Algorithm 1 with the
+        parameters of its Corollary, which need `smoothness` and `strong_convexity`.
+    kept_rows : int, default=None
+        "practical": rows kept of a stage. None: 20 for every feature, 4096 at the least, and at the
+        most as many as hold 2^23 values if dense.
+    growth : float, default=None
+        By what factor a stage multiplies the rows seen ("practical", default 2), or b, by which a
+        stage is longer than the last one ("theory", default 3).
+    order : float, default=2.0
+        "theory": p, the power at which the initial error falls.
+    smoothness, strong_convexity : float, default=None
+        "theory": L of the loss of any row, and mu of its mean, as functions of w.
+    step, first_stage, inner_steps : float, int, int, default=None
+        "theory": eta, k_0 and m in place of the Corollary's, which are long.
+    fit_intercept : bool, default=True
+        Append a constant feature of value `intercept_scaling` to every row, penalised like the
+        others.
+    intercept_scaling : float, default=1.0
+    shuffle : bool, default=True
+        Let `fit` take the rows in random order. A stream is taken as it comes: its rows should be
+        independent draws, not sorted by label.
+    n_jobs : int, default=None
+        Threads for the gradients of a stage. The result does not depend on them.
+    random_state : int, RandomState, Generator or None, default=None
+        Seeds the order of rows, and the numbers of inner steps of "theory".
+    warm_start : bool, default=False
+        Let `fit` and `fit_stream` go on from the rows seen so far, as `partial_fit` does.
+    verbose : int, default=0
+        1: show progress of `fit_stream` on stderr.
+"""
+
+_ATTRIBUTES = """\
+n_features_in_ : int
+    n_iter_ : int
+        Stages completed.
+    result_ : StreamResult
+"""
+
+
+@dataclass(frozen=True)
+class StreamResult:
+    """What is known of a model after one pass.
+
+    Attributes
+    ----------
+    n_rows : int
+        Rows seen.
+    n_stages : int
+        Stages completed.
+    accesses : int
+        Feature values read in completed stages.
+    progressive_loss : float
+        Mean loss of the rows of a stage at the model from before them: an honest estimate of the
+        risk of that model. NaN in the first stage.
+    sigma_squared : float
+        E |gradient at the optimum|^2 / 2 in the norm of the inverse Hessian.
+    excess_risk : float
+        sigma_squared / rows: what the expected excess risk of the empirical risk minimiser, and of
+        this model, tends to. NaN with constants="theory".
+    excess_risk_interval : tuple of two floats
+        Holds the excess risk of the model with probability 0.95, to first order.
+    parts : tuple of StreamResult
+        One-vs-rest: the result of every class, whose sums are reported above. Empty otherwise.
+    """
+
+    n_rows: int
+    n_stages: int
+    accesses: int
+    progressive_loss: float
+    sigma_squared: float
+    excess_risk: float
+    excess_risk_interval: tuple[float, float]
+    parts: tuple["StreamResult", ...] = ()
+
+
+def _result_of(solver):
+    risk = solver.risk()
+    return StreamResult(
+        n_rows=solver.n_rows,
+        n_stages=solver.n_stages,
+        accesses=solver.accesses,
+        progressive_loss=solver.progressive_loss(),
+        sigma_squared=risk.sigma_squared,
+        excess_risk=risk.excess_risk,
+        excess_risk_interval=risk.interval,
+    )
+
+
+def _combined(parts):
+    """Return the StreamResult of one-vs-rest problems."""
+    sums = {
+        name: sum(getattr(part, name) for part in parts)
+        for name in ("accesses", "progressive_loss", "sigma_squared", "excess_risk")
+    }
+    intervals = [part.excess_risk_interval for part in parts]
+    interval = tuple(sum(ends) for ends in zip(*intervals, strict=True))
+    return StreamResult(
+        n_rows=parts[0].n_rows,
+        n_stages=parts[0].n_stages,
+        excess_risk_interval=interval,
+        parts=tuple(parts),
+        **sums,
+    )
+
+
+class _StreamingSVRG(StreamFit, BaseEstimator):
+    """What both estimators share: the pass, the fitted attributes, prediction."""
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+    def __sklearn_is_fitted__(self):
+        return getattr(self, "_solvers", None) is not None
+
+    def __getstate__(self):
+        state = dict(super().__getstate__())
+        if self.__sklearn_is_fitted__():
+            state["_solvers"] = self._stream_state()
+        return state
+
+    def __setstate__(self, state):
+        super().__setstate__(state)
+        if self.__sklearn_is_fitted__():
+            self._set_stream_state(self._solvers)
+
+    def _check_parameters(self):
+        check_choice("loss", self.loss, self._losses)
+        check_choice("constants", self.constants, ("practical", "theory"))
+        check_number("alpha", self.alpha, low=0)
+        check_number("intercept_scaling", self.intercept_scaling, low=0, open_low=True)
+        for name in ("fit_intercept", "shuffle", "warm_start"):
+            check_flag(name, getattr(self, name))
+        for name in ("kept_rows", "first_stage", "inner_steps"):
+            if getattr(self, name) is not None:
+                check_number(name, getattr(self, name), low=1, integer=True)
+        for name in ("smoothness", "strong_convexity", "step"):
+            if getattr(self, name) is not None:
+                check_number(name, getattr(self, name), low=0, open_low=True)
+        if self.growth is not None:
+            check_number("growth", self.growth, low=1, open_low=True)
+        check_number("order", self.order, low=1)
+        if self.n_jobs is not None:
+            check_number("n_jobs", self.n_jobs, low=-math.inf, integer=True)
+        for name in self._losses[self.loss].parameters:
+            check_number(name, getattr(self, name), low=0, open_low=name != "epsilon")
+
+    def _make_solver(self, n_weights, seed):
+        entry = self._losses[self.loss]
+        loss = entry.loss(*(getattr(self, name) for name in entry.parameters))
+        n_threads = effective_n_jobs(self.n_jobs)
+        if self.constants == "practical":
+            return CombinedSVRG(
+                loss,
+                n_weights,
+                self.alpha,
+                kept_rows=self.kept_rows or default_kept_rows(n_weights),
+                growth=self.growth or 2.0,
+                n_threads=n_threads,
+            )
+        if self.smoothness is None or self.strong_convexity is None:
+            raise ValueError('constants="theory" needs smoothness and strong_convexity')
+        growth = self.growth or 3.0
+        theory = streaming_svrg_parameters(
+            self.smoothness / self.strong_convexity, growth=growth, order=self.order
+        )
+        return PaperSVRG(
+            loss,
+            n_weights,
+            self.alpha,
+            RandomBits(seed),
+            smoothness=self.smoothness,
+            step=self.step or theory.step,
+            first_stage=self.first_stage or theory.first_stage,
+            inner_steps=self.inner_steps or theory.inner_steps,
+            growth=growth,
+            n_threads=n_threads,
+        )
+
+    def _begin(self, n_problems):
+        """Forget all rows."""
+        n_weights = self.n_features_in_ + self.fit_intercept
+        self._seeds = seed_sequence(self.random_state)
+        self._fitted_intercept = self.fit_intercept
+        seeds = self._seeds.spawn(n_problems)
+        self._solvers = [self._make_solver(n_weights, seed) for seed in seeds]
+
+    def _blocks(self, X, targets, sample_weight, order=None):
+        """Return a Block for the solver of every problem."""
+        if self._fitted_intercept != self.fit_intercept:
+            raise ValueError("fit_intercept must not change between calls of partial_fit")
+        constant = self.intercept_scaling if self.fit_intercept else 0.0
+        self._dtype = X.dtype
+        first = Block(X, targets[0], check_sample_weight(sample_weight, X), constant, order)
+        return [first, *(first.with_targets(others) for others in targets[1:])]
+
+    def _take(self, blocks):
+        """Show its Block to every solver."""
+        self._known = {}
+        for solver, block in zip(self._solvers, blocks, strict=True):
+            solver.take(block)
+
+    def _take_all(self, X, targets, sample_weight):
+        """Take the rows of `fit` in their order, or a random one, with looks at Ctrl-C between."""
+        n_rows = X.shape[0]
+        if self.shuffle:
+            order = np.random.default_rng(self._seeds.spawn(1)[0]).permutation(n_rows)
+        else:
+            order = np.arange(n_rows)
+        blocks = self._blocks(X, targets, sample_weight, order.astype(np.uint32))
+        for start in range(0, n_rows, BLOCK_ROWS):
+            self._take([block.part(start, start + BLOCK_ROWS) for block in blocks])
+
+    def _fitted(self, name, compute):
+        """Return a fitted attribute, computed when first asked for after new rows."""
+        if not self.__sklearn_is_fitted__():
+            raise AttributeError(f"{type(self).__name__} has no {name} before it is fitted")
+        if name not in self._known:
+            self._known[name] = compute()
+        return self._known[name]
+
+    @property
+    def _models(self):
+        """The weights of every problem, shape (n_problems, n_weights), of the dtype of X."""
+
+        def compute():
+            models = np.stack([solver.model() for solver in self._solvers])
+            if not np.isfinite(models).all():
+                raise ValueError(
+                    "the fit left the range of floating-point numbers: scale X or y down, or raise "
+                    "alpha"
+                )
+            return models.astype(self._dtype)
+
+        return self._fitted("_models", compute)
+
+    @property
+    def n_iter_(self):
+        return self._fitted("n_iter_", lambda: self._solvers[0].n_stages)
+
+    @property
+    def result_(self):
+        def compute():
+            parts = [_result_of(solver) for solver in self._solvers]
+            return parts[0] if len(parts) == 1 else _combined(parts)
+
+        return self._fitted("result_", compute)
+
+    def _scores(self, X):
+        if not self.__sklearn_is_fitted__():
+            raise NotFittedError(f"call fit before using this {type(self).__name__}")
+        X = validate_data(
+            self,
+            X,
+            reset=False,
+            accept_sparse="csr",
+            accept_large_sparse=True,
+            dtype=[np.float64, np.float32],
+        )
+        weights = self._models[:, : self.n_features_in_]
+        return safe_sparse_dot(X, weights.T, dense_output=True) + self._intercepts
+
+    @property
+    def _intercepts(self):
+        """The intercept of every problem, shape (n_problems,)."""
+        if not self._fitted_intercept:
+            return np.zeros(len(self._models), dtype=self._dtype)
+        return self._models[:, -1] * self._models.dtype.type(self.intercept_scaling)
+
+    def _stream_state(self):
+        state = {
+            "seeds": json.dumps([self._seeds.entropy, self._seeds.n_children_spawned]),
+            "fit_intercept": self._fitted_intercept,
+            "n_features": self.n_features_in_,
+            "dtype": str(self._dtype),
+            "n_problems": len(self._solvers),
+        }
+        for k, solver in enumerate(self._solvers):
+            state.update({f"{k}.{name}": value for name, value in solver.state().items()})
+        return state
+
+    def _set_stream_state(self, state):
+        self._solvers = None
+        if state is None:
+            return
+        self.n_features_in_ = int(state["n_features"])
+        self._begin(int(state["n_problems"]))
+        entropy, spawned = json.loads(str(state["seeds"]))
+        self._seeds = np.random.SeedSequence(entropy, n_children_spawned=spawned)
+        self._dtype, self._known = np.dtype(str(state["dtype"])), {}
+        for k, solver in enumerate(self._solvers):
+            prefix = f"{k}."
+            solver.resume(
+                {
+                    name.removeprefix(prefix): value
+                    for name, value in state.items()
+                    if name.startswith(prefix)
+                }
+            )
+
+
+def default_kept_rows(n_weights):
+    """Return how many rows CombinedSVRG keeps of a stage unless told."""
+    most = max(LEAST_KEPT_ROWS, MOST_KEPT_VALUES // n_weights)
+    return min(max(LEAST_KEPT_ROWS, KEPT_ROWS_PER_WEIGHT * n_weights), most)
+
+
+@with_parameters(common=_PARAMETERS, attributes=_ATTRIBUTES)
+class StreamingSVRGRegressor(RegressorMixin, _StreamingSVRG):
+    """Linear regression in one pass over a stream, by Streaming SVRG.
+
+    Minimises the expectation of the loss over the distribution of the rows, plus
+    alpha / 2 |w|^2, in memory that does not depend on the number of rows. The model's expected
+    excess risk is near that of the empirical risk minimiser of all rows seen, whenever the stream
+    ends.
+
+    Parameters
+    ----------
+    loss : {"squared", "huber", "poisson"}, default="squared"
+        "squared": (z - y)^2 / 2; "huber": the same for |z - y| <= epsilon, linear beyond;
+        "poisson": counts y of mean exp(z), which `predict` returns.
+    epsilon : float, default=1.35
+        Where loss="huber" becomes linear.
+    %(common)s
+
+    Attributes
+    ----------
+    coef_ : ndarray of shape (n_features,)
+        Of the dtype of X; computed when first asked for after new rows.
+    intercept_ : float
+    %(attributes)s
+
+    See Also
+    --------
+    SDCARegressor : many passes, with a certificate.
+
+    References
+    ----------
+    Frostig, Ge, Kakade, Sidford, "Competing with the empirical risk minimizer in a single pass",
+    COLT 2015, Algorithm 1.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sublinear import StreamingSVRGRegressor
+    >>> random = np.random.default_rng(0)
+    >>> def stream():
+    ...     for _ in range(20):
+    ...         X = random.normal(size=(1000, 3))
+    ...         yield X, X @ [1.0, 2.0, 3.0] + random.normal(size=1000)
+    >>> model = StreamingSVRGRegressor().fit_stream(stream())
+    >>> model.coef_.round(1)
+    array([1., 2., 3.])
+    """
+
+    _losses = {
+        "squared": REGRESSION_LOSSES["squared"],
+        "huber": REGRESSION_LOSSES["huber"],
+        **COUNT_LOSSES,
+    }
+
+    def __init__(
+        self,
+        loss="squared",
+        *,
+        alpha=0.0,
+        epsilon=1.35,
+        constants="practical",
+        kept_rows=None,
+        growth=None,
+        order=2.0,
+        smoothness=None,
+        strong_convexity=None,
+        step=None,
+        first_stage=None,
+        inner_steps=None,
+        fit_intercept=True,
+        intercept_scaling=1.0,
+        shuffle=True,
+        n_jobs=None,
+        random_state=None,
+        warm_start=False,
+        verbose=0,
+    ):
+        self.loss = loss
+        self.alpha = alpha
+        self.epsilon = epsilon
+        self.constants = constants
+        self.kept_rows = kept_rows
+        self.growth = growth
+        self.order = order
+        self.smoothness = smoothness
+        self.strong_convexity = strong_convexity
+        self.step = step
+        self.first_stage = first_stage
+        self.inner_steps = inner_steps
+        self.fit_intercept = fit_intercept
+        self.intercept_scaling = intercept_scaling
+        self.shuffle = shuffle
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.warm_start = warm_start
+        self.verbose = verbose
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.target_tags.positive_only = self.loss == "poisson"
+        return tags
+
+    def fit(self, X, y, sample_weight=None):
+        """Fit the model to all rows at once, in one pass.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,)
+        sample_weight : array-like of shape (n_samples,), default=None
+
+        Returns
+        -------
+        self : StreamingSVRGRegressor
+        """
+        self._check_parameters()
+        first = not (self.warm_start and self.__sklearn_is_fitted__())
+        X, targets = self._checked(X, y, first)
+        self._take_all(X, [targets], sample_weight)
+        return self
+
+    def partial_fit(self, X, y, sample_weight=None):
+        """Go on with more rows of the stream.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,)
+        sample_weight : array-like of shape (n_samples,), default=None
+
+        Returns
+        -------
+        self : StreamingSVRGRegressor
+        """
+        self._check_parameters()
+        X, targets = self._checked(X, y, not self.__sklearn_is_fitted__())
+        self._take(self._blocks(X, [targets], sample_weight))
+        return self
+
+    def _checked(self, X, y, first):
+        X, y = check_training_data(self, X, y, y_numeric=True, reset=first)
+        if self.loss == "poisson" and (y < 0).any():
+            raise ValueError('loss="poisson" is for counts: y must not be negative')
+        if first:
+            self._begin(1)
+        return X, np.ascontiguousarray(y, dtype=np.float64)
+
+    @property
+    def coef_(self):
+        return self._fitted("coef_", lambda: self._models[0, : self.n_features_in_])
+
+    @property
+    def intercept_(self):
+        return self._fitted("intercept_", lambda: self._intercepts[0])
+
+    def predict(self, X):
+        """Return <x_i, coef> + intercept, its exponential with loss="poisson".
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+
+        Returns
+        -------
+        predictions : ndarray of shape (n_samples,)
+        """
+        scores = self._scores(X).ravel()
+        return np.exp(scores) if self.loss == "poisson" else scores
+
+
+@with_parameters(common=_PARAMETERS, attributes=_ATTRIBUTES)
+class StreamingSVRGClassifier(OneVsRestMixin, _StreamingSVRG):
+    """Linear classification in one pass over a stream, by Streaming SVRG.
+
+    See StreamingSVRGRegressor; with more than two classes one model per class (one-vs-rest).
+
+    Parameters
+    ----------
+    loss : {"logistic", "smoothed_hinge", "squared_hinge"}, default="logistic"
+    smoothing : float, default=1.0
+        Width of the rounded part of loss="smoothed_hinge".
+    %(common)s
+
+    Attributes
+    ----------
+    coef_ : ndarray of shape (1, n_features) or (n_classes, n_features)
+        Of the dtype of X; computed when first asked for after new rows.
+    intercept_ : ndarray of shape (1,) or (n_classes,)
+    classes_ : ndarray of shape (n_classes,)
+    %(attributes)s
+
+    See Also
+    --------
+    SDCAClassifier : many passes, with a certificate.
+
+    References
+    ----------
+    Frostig, Ge, Kakade, Sidford, "Competing with the empirical risk minimizer in a single pass",
+    COLT 2015, Algorithm 1.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_classification
+    >>> from sublinear import StreamingSVRGClassifier
+    >>> X, y = make_classification(10_000, random_state=0)
+    >>> model = StreamingSVRGClassifier(random_state=0).fit(X, y)
+    >>> low, high = model.result_.excess_risk_interval
+    >>> low < high < 0.01
+    True
+    """
+
+    _losses = {
+        name: MARGIN_LOSSES[name] for name in ("logistic", "smoothed_hinge", "squared_hinge")
+    }
+
+    def __init__(
+        self,
+        loss="logistic",
+        *,
+        alpha=0.0,
+        smoothing=1.0,
+        constants="practical",
+        kept_rows=None,
+        growth=None,
+        order=2.0,
+        smoothness=None,
+        strong_convexity=None,
+        step=None,
+        first_stage=None,
+        inner_steps=None,
+        fit_intercept=True,
+        intercept_scaling=1.0,
+        shuffle=True,
+        n_jobs=None,
+        random_state=None,
+        warm_start=False,
+        verbose=0,
+    ):
+        self.loss = loss
+        self.alpha = alpha
+        self.smoothing = smoothing
+        self.constants = constants
+        self.kept_rows = kept_rows
+        self.growth = growth
+        self.order = order
+        self.smoothness = smoothness
+        self.strong_convexity = strong_convexity
+        self.step = step
+        self.first_stage = first_stage
+        self.inner_steps = inner_steps
+        self.fit_intercept = fit_intercept
+        self.intercept_scaling = intercept_scaling
+        self.shuffle = shuffle
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.warm_start = warm_start
+        self.verbose = verbose
+
+    def fit(self, X, y, sample_weight=None):
+        """Fit the model to all rows at once, in one pass.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,)
+        sample_weight : array-like of shape (n_samples,), default=None
+
+        Returns
+        -------
+        self : StreamingSVRGClassifier
+        """
+        self._check_parameters()
+        first = not (self.warm_start and self.__sklearn_is_fitted__())
+        X, y = check_training_data(self, X, y, reset=first)
+        if first:
+            self._begin_classes(find_classes(y))
+        self._take_all(X, self._targets(y), sample_weight)
+        return self
+
+    def partial_fit(self, X, y, classes=None, sample_weight=None):
+        """Go on with more rows of the stream.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,)
+        classes : array-like of shape (n_classes,), default=None
+            All labels that will ever come; needed at the first call.
+        sample_weight : array-like of shape (n_samples,), default=None
+
+        Returns
+        -------
+        self : StreamingSVRGClassifier
+        """
+        self._check_parameters()
+        first = not self.__sklearn_is_fitted__()
+        X, y = check_training_data(self, X, y, reset=first)
+        classes = declared_classes(y, classes, None if first else self.classes_)
+        if first:
+            self._begin_classes(classes)
+        self._take(self._blocks(X, self._targets(y), sample_weight))
+        return self
+
+    def _begin_classes(self, classes):
+        self.classes_ = classes
+        self._begin(1 if len(classes) == 2 else len(classes))
+
+    def _targets(self, y):
+        positive = self.classes_[1:] if len(self.classes_) == 2 else self.classes_
+        return [margin_targets(y, label) for label in positive]
+
+    @property
+    def coef_(self):
+        return self._fitted("coef_", lambda: self._models[:, : self.n_features_in_])
+
+    @property
+    def intercept_(self):
+        return self._fitted("intercept_", lambda: self._intercepts)
+
+    predict_proba = LinearClassifier.__dict__["predict_proba"]

@@ -1,0 +1,223 @@
+"""StreamingSVRGRegressor and StreamingSVRGClassifier as users meet them."""
+
+import pickle
+
+import numpy as np
+import pytest
+from scipy import sparse
+from scipy.optimize import minimize
+from sklearn.base import clone
+from sklearn.linear_model import PoissonRegressor, Ridge
+from sklearn.model_selection import GridSearchCV
+
+from sublinear import SDCAClassifier, StreamingSVRGClassifier, StreamingSVRGRegressor
+from sublinear.theory import streaming_svrg_parameters
+
+THEORY = {
+    "constants": "theory",
+    "smoothness": 2.0,
+    "strong_convexity": 0.5,
+    "step": 0.1,
+    "first_stage": 50,
+    "inner_steps": 20,
+}
+
+
+def cases(**options):
+    return [
+        StreamingSVRGRegressor(random_state=0, **options),
+        StreamingSVRGRegressor("huber", random_state=0, **options),
+        StreamingSVRGClassifier(random_state=0, **options),
+        StreamingSVRGClassifier("smoothed_hinge", smoothing=0.5, random_state=0, **options),
+    ]
+
+
+def data_of(model, request):
+    name = "regression" if isinstance(model, StreamingSVRGRegressor) else "binary"
+    return request.getfixturevalue(name)
+
+
+def classes_of(model, y):
+    return {} if isinstance(model, StreamingSVRGRegressor) else {"classes": np.unique(y)}
+
+
+@pytest.mark.parametrize("model", cases(alpha=0.1), ids=repr)
+def test_small_data_is_minimised_exactly(model, request):
+    X, y = data_of(model, request)
+    model.fit(X, y)
+
+    def objective(w):
+        other = clone(model).fit(X, y)
+        scores = X @ w[:-1] + w[-1]
+        loss = other._solvers[0].loss
+        target = y if isinstance(model, StreamingSVRGRegressor) else 2.0 * y - 1
+        return loss.values(scores, target).mean() + 0.05 * w @ w
+
+    start = np.append(model.coef_.ravel(), model.intercept_)
+    best = minimize(objective, start, method="BFGS", options={"gtol": 1e-9})
+    assert objective(start) <= best.fun + 1e-9
+
+
+def test_ridge_is_that_of_scikit_learn(regression):
+    X, y = regression
+    ours = StreamingSVRGRegressor(alpha=0.05, fit_intercept=False).fit(X, y)
+    theirs = Ridge(alpha=0.05 * len(y), fit_intercept=False).fit(X, y)
+    np.testing.assert_allclose(ours.coef_, theirs.coef_, rtol=1e-8)
+
+
+def test_poisson_is_that_of_scikit_learn():
+    random = np.random.default_rng(0)
+    X = random.normal(size=(3000, 4))
+    y = random.poisson(np.exp(X @ [0.5, -0.3, 0.2, 0.0] + 0.4))
+    ours = StreamingSVRGRegressor("poisson").fit(X, y)
+    theirs = PoissonRegressor(alpha=0, tol=1e-10).fit(X, y)
+    np.testing.assert_allclose(ours.coef_, theirs.coef_, atol=1e-6)
+    np.testing.assert_allclose(ours.predict(X), theirs.predict(X), rtol=1e-5)
+    with pytest.raises(ValueError, match="must not be negative"):
+        ours.fit(X, y - 1)
+
+
+@pytest.mark.parametrize("options", [{"kept_rows": 40}, THEORY], ids=["practical", "theory"])
+@pytest.mark.parametrize("stop", [1, 30, 100])
+def test_partial_fit_in_any_blocks(options, stop, request):
+    for model in cases(alpha=0.1, **options):
+        X, y = data_of(model, request)
+        once = clone(model).partial_fit(X, y, **classes_of(model, y))
+        model.partial_fit(X[:stop], y[:stop], **classes_of(model, y))
+        model.coef_  # noqa: B018  looking at the model must not change it
+        model.partial_fit(X[stop:], y[stop:])
+        np.testing.assert_array_equal(model.coef_, once.coef_)
+        np.testing.assert_array_equal(model.intercept_, once.intercept_)
+
+
+def test_fit_stream_is_partial_fit(regression):
+    X, y = regression
+    model = StreamingSVRGRegressor(kept_rows=50)
+    model.fit_stream((X[k : k + 30], y[k : k + 30]) for k in range(0, 200, 30))
+    np.testing.assert_array_equal(
+        model.coef_, StreamingSVRGRegressor(kept_rows=50).partial_fit(X, y).coef_
+    )
+    assert model.result_.n_rows == 200
+    assert model.n_iter_ == model.result_.n_stages == 3  # of 50, 50 and 100 rows
+
+
+@pytest.mark.parametrize("model", cases(kept_rows=64), ids=repr)
+def test_layouts_and_threads(model, request):
+    X, y = data_of(model, request)
+    first = clone(model).fit(X, y)
+    for rows in (sparse.csr_array(X), np.asfortranarray(X), sparse.csc_array(X)):
+        other = clone(model).set_params(n_jobs=2).fit(rows, y)
+        np.testing.assert_allclose(other.coef_, first.coef_, rtol=1e-7, atol=1e-10)
+    narrow = clone(model).fit(X.astype(np.float32), y)
+    assert narrow.coef_.dtype == np.float32
+    assert narrow.intercept_.dtype == np.float32
+    np.testing.assert_allclose(narrow.coef_, first.coef_, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("options", [{"kept_rows": 40}, THEORY], ids=["practical", "theory"])
+def test_a_pickled_model_goes_on(options, binary):
+    X, y = binary
+    model = StreamingSVRGClassifier(random_state=3, **options)
+    model.partial_fit(X[:90], y[:90], classes=[0, 1])
+    copy = pickle.loads(pickle.dumps(model))
+    for each in (model, copy):
+        each.partial_fit(X[90:], y[90:])
+    np.testing.assert_array_equal(copy.coef_, model.coef_)
+
+
+def test_several_classes(multiclass):
+    X, y = multiclass
+    model = StreamingSVRGClassifier(kept_rows=120, alpha=1e-3, random_state=0).fit(X, y)
+    assert model.coef_.shape == (3, 10) and model.intercept_.shape == (3,)
+    assert len(model.result_.parts) == 3
+    np.testing.assert_allclose(model.predict_proba(X).sum(axis=1), 1)
+    exact = SDCAClassifier("logistic", alpha=1e-3, random_state=0).fit(X, y)
+    assert model.score(X, y) > exact.score(X, y) - 0.05
+
+
+def test_sorted_labels_are_shuffled(binary):
+    X, y = binary
+    order = np.argsort(y)
+    model = StreamingSVRGClassifier(kept_rows=50, alpha=0.01, random_state=0)
+    assert model.fit(X[order], y[order]).score(X, y) > 0.8
+
+
+def test_result_tells_sigma_squared_of_a_known_model():
+    """Least squares with unit noise: sigma^2 = d / 2 with this half of the squared error."""
+    random = np.random.default_rng(0)
+    X = random.normal(size=(40_000, 6))
+    y = X @ np.arange(6.0) + random.normal(size=40_000)
+    result = StreamingSVRGRegressor(fit_intercept=False, random_state=0).fit(X, y).result_
+    assert result.sigma_squared == pytest.approx(3, rel=0.1)
+    assert result.excess_risk == pytest.approx(3 / 40_000, rel=0.1)
+    assert result.progressive_loss == pytest.approx(0.5, rel=0.05)
+    low, high = result.excess_risk_interval
+    assert 0 < low < result.excess_risk < high
+
+
+def test_warm_start_goes_on(regression):
+    X, y = regression
+    model = StreamingSVRGRegressor(warm_start=True, shuffle=False, kept_rows=50)
+    model.fit(X[:100], y[:100]).fit(X[100:], y[100:])
+    assert model.result_.n_rows == 200
+    assert clone(model).set_params(warm_start=False).fit(X, y).result_.n_rows == 200
+
+
+def test_grid_search(binary):
+    X, y = binary
+    search = GridSearchCV(StreamingSVRGClassifier(random_state=0), {"alpha": [1e-3, 1e-1]}, cv=3)
+    assert search.fit(X, y).best_score_ > 0.8
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"loss": "hinge"}, "loss must be one of"),
+        ({"alpha": -1}, "alpha must be"),
+        ({"constants": "practice"}, "constants must be one of"),
+        ({"constants": "theory"}, "needs smoothness and strong_convexity"),
+        ({"kept_rows": 0}, "kept_rows must be"),
+        ({"growth": 1.0}, "growth must be"),
+        ({"shuffle": "yes"}, "shuffle must be"),
+        ({"smoothness": 0.0}, "smoothness must be"),
+        ({"n_jobs": 1.5}, "n_jobs must be"),
+    ],
+)
+def test_bad_parameters(options, message, binary):
+    with pytest.raises(ValueError, match=message):
+        StreamingSVRGClassifier(**options).fit(*binary)
+
+
+def test_bad_blocks(binary):
+    X, y = binary
+    model = StreamingSVRGClassifier()
+    with pytest.raises(ValueError, match="needs classes"):
+        model.partial_fit(X, y)
+    model.partial_fit(X, y, classes=[0, 1])
+    before = model.coef_
+    with pytest.raises(ValueError, match="not among the classes"):
+        model.partial_fit(X, y + 1)
+    with pytest.raises(ValueError, match="features"):
+        model.partial_fit(X[:, :5], y)
+    with pytest.raises(ValueError, match="NaN"):
+        model.partial_fit(X * np.nan, y)
+    with pytest.raises(ValueError, match="fit_intercept must not change"):
+        model.set_params(fit_intercept=False).partial_fit(X, y)
+    model.set_params(fit_intercept=True)
+    np.testing.assert_array_equal(model.coef_, before)  # nothing was lost
+
+
+def test_parameters_of_the_theory():
+    theory = streaming_svrg_parameters(10.0, growth=3.0, order=2.0)
+    assert theory.step == pytest.approx(1 / 540)
+    assert theory.inner_steps == 540 * 10 * 540
+    assert theory.first_stage == 10 * theory.inner_steps
+    # the stage bound of the paper contracts the error by 1 / (4 b^(p + 1))
+    eta, m = theory.step, theory.inner_steps
+    contraction = (10 / (m * eta) + 4 * eta) / (1 - 4 * eta)
+    assert contraction == pytest.approx(1 / (4 * 27), rel=0.02)
+    for bad in ({"growth": 2.0}, {"order": 1.0}, {"hessian_ratio": 0.5}):
+        with pytest.raises(ValueError, match="must be a number"):
+            streaming_svrg_parameters(10.0, **bad)
+    with pytest.raises(ValueError, match="condition"):
+        streaming_svrg_parameters(0.5)

@@ -1,0 +1,225 @@
+"""Streaming SVRG's solvers against their NumPy twins, and what they promise about streams."""
+
+import itertools
+
+import numpy as np
+import pytest
+from reference.losses import LOSSES as ORACLES
+from reference.streaming_svrg import combined_scheme, paper_scheme
+from scipy import sparse
+
+from sublinear._core.losses import COUNT_LOSSES, MARGIN_LOSSES, REGRESSION_LOSSES
+from sublinear._core.random import RandomBits
+from sublinear._solvers.streaming_svrg import Block, CombinedSVRG, PaperSVRG
+
+REGISTRY = MARGIN_LOSSES | REGRESSION_LOSSES | COUNT_LOSSES
+SMOOTH = ("squared", "huber", "poisson", "logistic", "smoothed_hinge", "squared_hinge")
+
+
+def problem(loss, n=900, d=5, seed=0):
+    """Rows, targets that suit the loss, the loss and its oracle."""
+    random = np.random.default_rng(seed)
+    X = random.normal(size=(n, d)) * np.linspace(0.3, 1, d)
+    score = X @ random.normal(size=d)
+    if loss in MARGIN_LOSSES:
+        y = np.sign(score + 3 * random.normal(size=n))
+    elif loss in COUNT_LOSSES:
+        y = random.poisson(np.exp(0.3 * score)).astype(float)
+    else:
+        y = score + random.normal(size=n)
+    return X, y, REGISTRY[loss].loss(), ORACLES[loss]()
+
+
+def fed(solver, X, y, cuts=(), weights=None, constant=0.0, order=None):
+    """Give the rows to a solver, cut into blocks at the places given."""
+    places = [0, *cuts, X.shape[0]]
+    for start, stop in itertools.pairwise(places):
+        part = slice(start, stop)
+        solver.take(Block(X[part], y[part], None if weights is None else weights[part], constant))
+    return solver
+
+
+@pytest.mark.parametrize("alpha", [0.0, 0.1])
+@pytest.mark.parametrize("loss", SMOOTH)
+@pytest.mark.parametrize("n", [60, 100, 333, 900])
+def test_combined_scheme_agrees_with_its_oracle(loss, alpha, n):
+    X, y, compiled, oracle = problem(loss, n)
+    solver = fed(CombinedSVRG(compiled, 5, alpha, kept_rows=100), X, y, cuts=(7, 50))
+    expected = combined_scheme(X, y, oracle, alpha=alpha, kept_rows=100)
+    np.testing.assert_allclose(solver.model(), expected, atol=2e-3, rtol=2e-3)
+    assert solver.n_rows == n
+
+
+@pytest.mark.parametrize("loss", SMOOTH)
+def test_a_single_stage_is_the_empirical_risk_minimiser(loss):
+    X, y, compiled, oracle = problem(loss, 400)
+    model = fed(CombinedSVRG(compiled, 5, 0.01, kept_rows=400), X, y).model()
+    gradient = X.T @ oracle.derivative(X @ model, y) / len(y) + 0.01 * model
+    assert np.abs(gradient).max() < 1e-8
+
+
+@pytest.mark.parametrize("loss", ["squared", "logistic"])
+@pytest.mark.parametrize("alpha", [0.0, 0.2])
+def test_paper_scheme_agrees_with_its_oracle(loss, alpha):
+    X, y, compiled, oracle = problem(loss)
+    scheme = {"first_stage": 40, "growth": 2.0}
+    solver = PaperSVRG(
+        compiled,
+        5,
+        alpha,
+        RandomBits(np.random.SeedSequence(5)),
+        smoothness=4.0,
+        step=0.2,
+        inner_steps=30,
+        **scheme,
+    )
+    random = RandomBits(np.random.SeedSequence(5))
+    expected = paper_scheme(
+        X,
+        y,
+        oracle,
+        alpha=alpha,
+        rate=0.05,
+        draw_steps=lambda: 1 + int(random.integers(30, 1)[0]),
+        **scheme,
+    )
+    fed(solver, X, y, cuts=(11, 12, 300))
+    np.testing.assert_allclose(solver.model(), expected, atol=1e-12)
+    assert solver.n_stages >= 3
+
+
+@pytest.mark.parametrize("cuts", [(), (1, 2, 3), (256, 512), (100, 101, 640, 899)])
+@pytest.mark.parametrize("n_threads", [1, 3])
+def test_neither_blocks_nor_threads_change_a_bit(cuts, n_threads):
+    X, y, loss, _ = problem("logistic")
+    whole = fed(CombinedSVRG(loss, 6, 0.01, kept_rows=128), X, y, constant=1.0)
+    cut = CombinedSVRG(loss, 6, 0.01, kept_rows=128, n_threads=n_threads)
+    fed(cut, X, y, cuts, constant=1.0)
+    np.testing.assert_array_equal(cut.model(), whole.model())
+    assert cut.risk() == whole.risk()
+    assert cut.accesses == whole.accesses
+
+
+@pytest.mark.parametrize("layout", ["csr", "fortran", "float32"])
+def test_storage_makes_no_difference(layout):
+    X, y, loss, _ = problem("huber")
+    X = np.where(np.abs(X) > 0.3, X, 0).astype(np.float32).astype(np.float64)
+    same = {"csr": sparse.csr_array, "fortran": np.asfortranarray}.get(layout, np.float32)(X)
+    first, second = (
+        fed(CombinedSVRG(loss, 6, 0.0, kept_rows=128), rows, y, (300,), constant=2.0).model()
+        for rows in (X, same)
+    )
+    np.testing.assert_allclose(first, second, rtol=1e-9, atol=1e-12)
+
+
+def test_weights_count_like_repetition():
+    X, y, loss, _ = problem("logistic", 300)
+    weights = np.random.default_rng(1).integers(0, 3, size=300).astype(float)
+    weighted = fed(CombinedSVRG(loss, 5, 0.1, kept_rows=1000), X, y, weights=weights)
+    rows = np.repeat(np.arange(300), weights.astype(int))
+    repeated = fed(CombinedSVRG(loss, 5, 0.1, kept_rows=1000), X[rows], y[rows])
+    np.testing.assert_allclose(weighted.model(), repeated.model(), atol=1e-8)
+
+
+def test_an_order_is_followed():
+    X, y, loss, _ = problem("squared")
+    order = np.random.default_rng(0).permutation(len(y)).astype(np.uint32)
+    solver = CombinedSVRG(loss, 5, 0.0, kept_rows=128)
+    block = Block(X, y, None, 0.0, order)
+    for start in range(0, len(y), 250):
+        solver.take(block.part(start, start + 250))
+    expected = fed(CombinedSVRG(loss, 5, 0.0, kept_rows=128), X[order], y[order])
+    np.testing.assert_array_equal(solver.model(), expected.model())
+
+
+@pytest.mark.parametrize("stop", [5, 128, 200, 300, 700])
+@pytest.mark.parametrize("kind", ["combined", "paper"])
+@pytest.mark.parametrize("sparse_rows", [False, True])
+def test_a_resumed_solver_goes_on_with_the_same_bits(stop, kind, sparse_rows):
+    X, y, loss, _ = problem("logistic")
+    X = sparse.csr_array(X) if sparse_rows else X
+
+    def make():
+        if kind == "combined":
+            return CombinedSVRG(loss, 5, 0.01, kept_rows=128)
+        return PaperSVRG(
+            loss,
+            5,
+            0.01,
+            RandomBits(np.random.SeedSequence(1)),
+            smoothness=2.0,
+            step=0.1,
+            first_stage=50,
+            inner_steps=40,
+            growth=2.0,
+        )
+
+    whole = fed(make(), X, y, (stop,))
+    first, second = fed(make(), X[:stop], y[:stop]), make()
+    second.resume(first.state())
+    fed(second, X[stop:], y[stop:])
+    np.testing.assert_array_equal(second.model(), whole.model())
+    assert second.accesses == whole.accesses
+
+
+def test_accesses_are_counted_when_a_stage_ends():
+    X, y, loss, _ = problem("squared", 500)
+    X = sparse.csr_array(np.where(np.abs(X) > 0.5, X, 0))
+    solver = fed(CombinedSVRG(loss, 5, 0.1, kept_rows=100), X, y, (10, 333))
+    assert solver.n_stages == 3  # of 100, 100 and 200 rows
+    assert solver.accesses == X[:400].nnz
+
+
+@pytest.mark.parametrize("kind", ["squared", "logistic"])
+def test_excess_risk_is_near_that_of_the_empirical_risk_minimiser(kind):
+    """Over 40 streams of 6 000 rows; the interval covers the excess risk nearly always."""
+    d, n, kept = 8, 6_000, 600
+    scales = np.geomspace(0.1, 1, d)
+    ours, erm, inside = [], [], 0
+    for seed in range(40):
+        random = np.random.default_rng(seed)
+        best = random.normal(size=d) / 2
+        X = random.normal(size=(n, d)) * scales
+        if kind == "squared":
+            y = X @ best + random.normal(size=n)
+            curvature, loss = np.ones(n), REGISTRY["squared"].loss()
+        else:
+            p = 1 / (1 + np.exp(-X @ best))
+            y, curvature = np.where(random.random(n) < p, 1.0, -1.0), p * (1 - p)
+            loss = REGISTRY["logistic"].loss()
+        hessian = (X * curvature[:, np.newaxis]).T @ X / n
+
+        def excess(w, hessian=hessian, best=best):
+            return (w - best) @ hessian @ (w - best) / 2
+
+        solver = fed(CombinedSVRG(loss, d, 0.0, kept_rows=kept), X, y, range(1000, n, 1000))
+        ours.append(excess(solver.model()))
+        erm.append(excess(fed(CombinedSVRG(loss, d, 0.0, kept_rows=n), X, y).model()))
+        low, high = solver.risk().interval
+        inside += low <= ours[-1] <= high
+    assert np.mean(erm) / np.mean(ours) > 0.9
+    assert inside >= 34  # of 40; 38 expected
+    assert solver.risk().excess_risk == pytest.approx(np.mean(ours), rel=0.4)
+
+
+def test_wide_rows_are_solved_by_conjugate_gradients_with_damping():
+    random = np.random.default_rng(0)
+    d, n = 1500, 4000
+    X = sparse.random_array((n, d), density=0.01, rng=random, format="csr")
+    best = random.normal(size=d)
+    y = X @ best + 0.1 * random.normal(size=n)
+    solver = fed(CombinedSVRG(REGISTRY["squared"].loss(), d, 1e-4, kept_rows=800), X, y)
+    model = solver.model()
+    assert np.mean((X @ model - y) ** 2) < 0.5 * np.mean(y**2)
+    assert np.isfinite(solver.risk().interval).all()
+
+
+@pytest.mark.parametrize("loss", SMOOTH)
+def test_degenerate_rows(loss):
+    X, y, compiled, _ = problem(loss, 50)
+    for rows in (np.zeros_like(X), np.ones_like(X), X[:1], X * 1e-150):
+        targets = y[: len(rows)]
+        solver = fed(
+            CombinedSVRG(compiled, 5, 0.0, kept_rows=20), rows, targets, (1,)[: len(rows) - 1]
+        )
+        assert np.isfinite(solver.model()).all()
