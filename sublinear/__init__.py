@@ -33,10 +33,11 @@ from sublinear._model_file import load_model, save_model
 from sublinear._result import Result, TraceRow
 from sublinear._show_versions import show_versions
 from sublinear._version import __version__
-from sublinear.geometry import MinimumEnclosingBall
+from sublinear.games import solve_matrix_game
+from sublinear.geometry import MinimumEnclosingBall, solve_simplex_qp
 from sublinear.kernel import KernelSDCAClassifier, KernelSDCARegressor
 from sublinear.linear import PegasosClassifier, SDCAClassifier, SDCARegressor
-from sublinear.margin import SublinearPerceptron
+from sublinear.margin import L2SVMClassifier, SublinearPerceptron
 from sublinear.paths import Path, sdca_path
 from sublinear.streaming import StreamingSVRGClassifier, StreamingSVRGRegressor, StreamResult
 from sublinear.theory import batch_speedup, spectral_norm_squared
@@ -44,6 +45,7 @@ from sublinear.theory import batch_speedup, spectral_norm_squared
 __all__ = [
     "KernelSDCAClassifier",
     "KernelSDCARegressor",
+    "L2SVMClassifier",
     "MinimumEnclosingBall",
     "Path",
     "PegasosClassifier",
@@ -63,5 +65,7 @@ __all__ = [
     "save_model",
     "sdca_path",
     "show_versions",
+    "solve_matrix_game",
+    "solve_simplex_qp",
     "spectral_norm_squared",
 ]

@@ -1,12 +1,18 @@
 """Problems of the primal-dual method: certificates, rates, parameters that estimators share."""
 
 import math
-from dataclasses import dataclass, replace
+import warnings
+from dataclasses import dataclass, field, replace
+from types import SimpleNamespace
 
 import numpy as np
+from sklearn.exceptions import ConvergenceWarning
 
+from sublinear._core.random import RandomBits
+from sublinear._drive import Limits, drive
+from sublinear._result import Result
 from sublinear._solvers.primal_dual import SublinearPrimalDual, VarianceReducedPrimalDual
-from sublinear._validation import check_choice, check_number
+from sublinear._validation import check_choice, check_number, seed_sequence
 
 VARIANTS = ("auto", "plain", "variance_reduced")
 CERTIFY = ("las_vegas", "exact", "sampled")
@@ -96,6 +102,7 @@ class Rates:
         dual_rate is sqrt(b) times that.
     stage_primal, stage_dual : the same of VarianceReducedPrimalDual, per b * sqrt(c / M).
     largest_primal, largest_dual : their limits.
+    stage : values read by the steps of a stage, per stored value.
     """
 
     steps: float
@@ -105,13 +112,14 @@ class Rates:
     stage_dual: float = 4.0
     largest_primal: float = 1.0
     largest_dual: float = 3.0
+    stage: float = 1.0
 
 
 # Tuned on certificates, on planted margins, points in balls and random games.
 PRACTICAL = {
     "ball": Rates(2.0, 30.0, 0.5),
     "hull": Rates(1.0, 1.0, 1.0, math.inf, math.inf, 0.2, 2.0),
-    "simplex": Rates(4.0, 1.0, 0.5, 0.5, 0.5),
+    "simplex": Rates(4.0, 1.0, 0.5, 0.25, 0.25, stage=8.0),
 }
 # Figure 3, section III of the full version, section IV-A of the first paper.
 THEORY = {
@@ -160,6 +168,7 @@ class Plan:
         self.fixed = settings.certify != "las_vegas" and not self.reduced
         self.rates = (THEORY if self.theory else PRACTICAL)[geometry]
         self.values = max(1.0, line_values(matrix))
+        self._stage_draws = self.rates.stage * matrix.n_stored / self.values
         self.batch = self._batch(settings.batch_size, matrix)
         self.sampled = None
         if settings.certify == "sampled":
@@ -195,7 +204,7 @@ class Plan:
                 problem,
                 matrix,
                 random,
-                stage_steps=max(LEAST_STAGE, round(matrix.n_stored / (self.values * self.batch))),
+                stage_steps=max(LEAST_STAGE, round(self._stage_draws / self.batch)),
                 primal_rate=min(rates.largest_primal, rates.stage_primal * per_batch),
                 dual_rate=min(rates.largest_dual, rates.stage_dual * per_batch),
                 **given,
@@ -211,6 +220,66 @@ class Plan:
             sampled=self.sampled,
             **given,
         )
+
+
+@dataclass(frozen=True)
+class GameResult(Result):
+    """What `solve_matrix_game` found: a Result with strategies.
+
+    Attributes
+    ----------
+    row_strategy, column_strategy : ndarray, float64
+        Not negative, of sum 1.
+    """
+
+    row_strategy: np.ndarray = field(default=None, repr=False)
+    column_strategy: np.ndarray = field(default=None, repr=False)
+
+
+@dataclass(frozen=True)
+class SimplexResult(Result):
+    """What `solve_simplex_qp` found: a Result with p.
+
+    Attributes
+    ----------
+    p : ndarray of shape (n_rows,), float64
+        Not negative, of sum 1.
+    """
+
+    p: np.ndarray = field(default=None, repr=False)
+
+
+def settings_of(arguments):
+    """Return the arguments of a function as checked settings of a plan."""
+    settings = SimpleNamespace(**arguments)
+    check_saddle_parameters(settings, CERTIFY[:2])
+    return settings
+
+
+def run_saddle(settings, plan, problem, matrix, *, absolute, maximise=False):
+    """Solve a problem; returns the solver, its model and the Result; warns if a limit was met."""
+    limits = Limits(
+        settings.epsilon,
+        plan.max_iter,
+        settings.max_accesses or math.inf,
+        certify=settings.certify is not None,
+        absolute=absolute,
+        maximise=maximise,
+    )
+    random = RandomBits(seed_sequence(settings.random_state))
+    solver = plan.solver(problem, matrix, random)
+    model, result, error = drive(solver, limits)
+    if error is not None:
+        raise error
+    if result.status in ("max_iter", "max_accesses"):
+        warnings.warn(
+            f"stopped at {result.status} with a gap of {result.gap:.2e}, above "
+            f"epsilon={settings.epsilon:g}. Raise epsilon or {result.status}, or use "
+            'certify="las_vegas".',
+            ConvergenceWarning,
+            stacklevel=3,
+        )
+    return solver, model, named(result)
 
 
 class Saddle:
@@ -324,6 +393,46 @@ class EnclosingBall(SimplexQP):
 
     def dual(self, p, gradient):
         return max(0.0, super().dual(p, gradient))
+
+
+class SquaredHinge(SimplexQP):
+    """Minimise alpha / 2 |w|^2 + sum_i alpha c_i / 2 max(0, 1 - y_i <A_i, w>)^2, c_i = 1 / r_i^2.
+
+    That is a hard margin over the rows [y_i A_i, r_i e_i]: the shortest vector of their hull, of
+    squared length q, is the optimal w but for its scale, and alpha / 2 / q is the optimum.
+
+    Parameters
+    ----------
+    targets, ridge : ndarray of shape (n_rows,), float64
+        y and r.
+    alpha : float
+    """
+
+    def __init__(self, targets, ridge, alpha):
+        super().__init__(np.zeros(len(targets)))
+        self.targets, self.ridge, self.alpha = targets, ridge, alpha
+
+    def primal(self, x, payoffs, longest, rounded):
+        """Return x at its best scale and the objective there."""
+        weights, square = self.ridge**-2, x @ x
+        scale, best = 0.0, (x * 0.0, weights.sum() / 2)
+        for _ in range(30):  # Newton's method on a piecewise linear derivative
+            active = scale * payoffs < 1
+            curvature = square + (weights * payoffs**2)[active].sum()
+            if curvature == 0:
+                break
+            scale = max(0.0, (weights * payoffs)[active].sum() / curvature)
+            model = rounded(scale * x)
+            margins = scale * payoffs - longest * np.linalg.norm(model - scale * x)
+            value = (model @ model + weights @ np.maximum(0, 1 - margins) ** 2) / 2
+            if not value < best[1]:
+                break
+            best = model, value
+        return best[0], self.alpha * best[1]
+
+    def dual(self, p, gradient):
+        square = gradient @ gradient + ((self.ridge * p) ** 2).sum()
+        return self.alpha / (2 * square) if square > 0 else -math.inf
 
 
 class Game(Saddle):

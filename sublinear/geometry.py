@@ -1,4 +1,4 @@
-"""Enclosing balls: MinimumEnclosingBall."""
+"""Enclosing balls and quadratic programs over the simplex."""
 
 import warnings
 
@@ -6,7 +6,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, OutlierMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.extmath import row_norms, safe_sparse_dot
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from sublinear._callbacks import CallbackSupportMixin, Observers, Progress, with_callbacks
 from sublinear._core.matrix import Matrix
@@ -16,10 +16,14 @@ from sublinear._linear_model import Training, caller_level, with_parameters, wit
 from sublinear._saddle import (
     EnclosingBall,
     Plan,
+    SimplexQP,
+    SimplexResult,
     check_saddle_parameters,
     is_reduced,
     named,
+    run_saddle,
     saddle_parameters,
+    settings_of,
 )
 from sublinear._validation import check_sample_weight, seed_sequence
 
@@ -247,3 +251,73 @@ class MinimumEnclosingBall(CallbackSupportMixin, OutlierMixin, BaseEstimator):
         # a row on the sphere is in the ball, whatever rounding says
         tolerance = 1e-7 * (self.radius_ + np.abs(self.center_).max())
         return np.where(scores >= -tolerance, 1, -1)
+
+
+def solve_simplex_qp(
+    A,
+    b=None,
+    epsilon=0.01,
+    *,
+    variant="auto",
+    batch_size="auto",
+    certify="las_vegas",
+    constants="practical",
+    max_iter=None,
+    max_accesses=None,
+    random_state=None,
+):
+    """Minimise p'b + |A'p|^2 over the simplex.
+
+    Parameters
+    ----------
+    A : {array-like, sparse matrix} of shape (n_rows, n_columns)
+        Dense or CSR, float32 or float64, is used as it is.
+    b : array-like of shape (n_rows,), default=None
+        None means zeros: the shortest vector in the convex hull of the rows.
+    epsilon : float, default=0.01
+        How far from the minimum the objective may be, absolute.
+    variant, batch_size, certify, constants, max_iter, max_accesses, random_state
+        As in `MinimumEnclosingBall`.
+
+    Returns
+    -------
+    result : SimplexResult
+        A `Result` with `p`, of shape (n_rows,), float64. `primal` is the objective at p, `dual`
+        a bound from below, min_i b_i + 2 <A_i, x> - |x|^2 at the x found; `gap` is their
+        difference.
+
+    Raises
+    ------
+    ValueError
+        For parameters or data that make no sense; the message says what to do.
+
+    Notes
+    -----
+    Section III-C of Clarkson, Hazan, Woodruff, "Sublinear optimization for machine learning"
+    (2010).
+
+    Examples
+    --------
+    >>> from sublinear import solve_simplex_qp
+    >>> result = solve_simplex_qp([[2.0, 0.0], [0.0, 2.0]], epsilon=1e-4, random_state=0)
+    >>> result.p.round(2).tolist(), round(result.primal, 2)
+    ([0.5, 0.5], 2.0)
+    """
+    settings = settings_of(locals())
+    A = check_array(A, accept_sparse="csr", dtype=[np.float64, np.float32])
+    matrix = Matrix(A)
+    b = np.zeros(matrix.n_rows) if b is None else np.asarray(b, dtype=np.float64)
+    if b.shape != (matrix.n_rows,) or not np.isfinite(b).all():
+        raise ValueError(f"b must be {matrix.n_rows} finite numbers, one per row of A")
+    unit = None
+    if not is_reduced(settings):
+        unit = float(np.sqrt(max(matrix.squared_norms().max(), np.ptp(b)))) or 1.0
+    problem = SimplexQP(b, unit)
+    problem.accesses = 0 if unit is None else matrix.n_stored
+    plan = Plan(settings, "hull", matrix, epsilon, (unit or 1.0) ** 2)
+    solver, _, result = run_saddle(settings, plan, problem, matrix, absolute=True, maximise=True)
+    p = solver.means()[1] if solver.best_p is None else solver.best_p
+    # the solver's model is x, its dual variable p: here it is the other way round
+    trace = tuple(row._replace(primal=row.dual, dual=row.primal) for row in result.trace)
+    swapped = vars(result) | {"primal": result.dual, "dual": result.primal, "trace": trace}
+    return SimplexResult(**swapped, p=p / p.sum())

@@ -1,4 +1,4 @@
-"""Classifiers of large margin that need not read all of the data: SublinearPerceptron."""
+"""Classifiers of large margin by primal-dual methods: SublinearPerceptron, L2SVMClassifier."""
 
 import warnings
 from dataclasses import replace
@@ -14,6 +14,7 @@ from sublinear._saddle import (
     CERTIFY,
     Margin,
     Plan,
+    SquaredHinge,
     check_saddle_parameters,
     is_reduced,
     named,
@@ -23,13 +24,46 @@ from sublinear._validation import (
     check_flag,
     check_number,
     check_sample_weight,
+    check_training_data,
+    combine_weights,
     find_classes,
     margin_targets,
 )
 
 
+class _SaddleClassifier(LinearClassifier):
+    """What the classifiers here share."""
+
+    def _check_parameters(self):
+        check_saddle_parameters(self)
+        check_number("intercept_scaling", self.intercept_scaling, low=0, open_low=True)
+        check_flag("fit_intercept", self.fit_intercept)
+        if self.n_jobs is not None:
+            check_number("n_jobs", self.n_jobs, low=-np.inf, integer=True)
+
+    def _class_training(self, X, y, sample_weight):
+        positive = self.classes_[1:] if len(self.classes_) == 2 else self.classes_
+        targets = [lambda label=label: margin_targets(y, label) for label in positive]
+        return self._training(X, y, targets, None, sample_weight)
+
+    def _keep(self, solver):
+        return None
+
+    def _warn_if_limited(self, limits):
+        result = self.result_
+        if result.status in ("max_iter", "max_accesses"):
+            reached = result.gap if limits.absolute else result.relative_gap
+            warnings.warn(
+                f"{type(self).__name__} stopped at {result.status} with a gap of {reached:.2e}, "
+                f"above epsilon={self.epsilon:g}. Raise epsilon or {result.status}, or use "
+                'certify="las_vegas".',
+                ConvergenceWarning,
+                stacklevel=caller_level(),
+            )
+
+
 @with_parameters(saddle=saddle_parameters(CERTIFY))
-class SublinearPerceptron(LinearClassifier):
+class SublinearPerceptron(_SaddleClassifier):
     """The hyperplane of the largest margin, by reading single rows and columns.
 
     Maximises min_i y_i (<w, x_i> + intercept) over |w|^2 + (intercept / intercept_scaling)^2 <= 1
@@ -126,12 +160,8 @@ class SublinearPerceptron(LinearClassifier):
         self.callback = callback
 
     def _check_parameters(self):
-        check_saddle_parameters(self)
+        super()._check_parameters()
         check_number("delta", self.delta, low=0, high=1, open_low=True)
-        if self.n_jobs is not None:
-            check_number("n_jobs", self.n_jobs, low=-np.inf, integer=True)
-        check_number("intercept_scaling", self.intercept_scaling, low=0, open_low=True)
-        check_flag("fit_intercept", self.fit_intercept)
         if self.row_norm is not None:
             check_number("row_norm", self.row_norm, low=0, open_low=True)
 
@@ -194,11 +224,6 @@ class SublinearPerceptron(LinearClassifier):
         )
         return self._solve(training, limits)
 
-    def _class_training(self, X, y, sample_weight):
-        positive = self.classes_[1:] if len(self.classes_) == 2 else self.classes_
-        targets = [lambda label=label: margin_targets(y, label) for label in positive]
-        return self._training(X, y, targets, None, sample_weight)
-
     def _solver(self, training, k, random, n_jobs):
         problem = Margin(training.targets[k](), training.plan.unit)
         if training.plan.unit is not None and self.row_norm is None and k == 0:
@@ -212,16 +237,145 @@ class SublinearPerceptron(LinearClassifier):
                 outcome.result = replace(outcome.result, status="not_separable")
         super()._store(outcomes, training, seconds)
 
-    def _keep(self, solver):
-        return None
 
-    def _warn_if_limited(self, limits):
-        result = self.result_
-        if result.status in ("max_iter", "max_accesses"):
-            warnings.warn(
-                f"{type(self).__name__} stopped at {result.status} with a gap of {result.gap:.2e} "
-                f"between margin and bound, above epsilon={self.epsilon:g}. Raise epsilon or "
-                f'{result.status}, or use certify="las_vegas".',
-                ConvergenceWarning,
-                stacklevel=caller_level(),
-            )
+class L2SVMClassifier(_SaddleClassifier):
+    """Linear classification with the squared hinge loss, as a margin with implicit coordinates.
+
+    Minimises alpha / 2 (|coef|^2 + (intercept / intercept_scaling)^2) + the weighted mean of
+    max(0, 1 - y (<w, x> + intercept))^2, as SDCAClassifier(loss="squared_hinge") does, by
+    primal-dual steps over single rows and columns.
+
+    Parameters
+    ----------
+    alpha : float, default=0.01
+        Strength of the penalty.
+    epsilon : float, default=0.01
+        Stop when the duality gap is at most epsilon times the objective.
+    fit_intercept : bool, default=True
+        Append a constant feature of value `intercept_scaling` to every row.
+    intercept_scaling : float, default=1.0
+        Value of the constant feature.
+    batch_size : int or "auto", default="auto"
+        Rows, and columns, drawn in one step.
+    max_iter : int, default=None
+        Limit on steps, counted in rows drawn. None: 1000 times what it takes to read X once, at
+        least a million.
+    max_accesses : int, default=None
+        Limit on feature values read by the solver of each binary problem, never exceeded.
+    class_weight : dict, "balanced" or None, default=None
+        Factors on the weights of the examples by class; "balanced" gives all the same total.
+    n_jobs : int, default=None
+        Threads over one-vs-rest problems. The result does not depend on them.
+    random_state : int, RandomState, Generator or None, default=None
+        Seeds the draws.
+    verbose : int, default=0
+        1: show progress and the gap on stderr.
+    callback : callable, default=None
+        Called with a Snapshot at every certificate; stops the fit by returning True.
+
+    Attributes
+    ----------
+    coef_ : ndarray of shape (1, n_features) or (n_classes, n_features)
+        Of the dtype of X.
+    intercept_ : ndarray of shape (1,) or (n_classes,)
+    classes_ : ndarray of shape (n_classes,)
+    n_features_in_ : int
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+    n_iter_ : int
+        Rows, and columns, drawn.
+    result_ : Result
+        The objective, a lower bound, their gap, feature values read.
+
+    See Also
+    --------
+    SDCAClassifier : The same objective by dual coordinate ascent, faster for small gaps.
+
+    Notes
+    -----
+    Section III-C of Clarkson, Hazan, Woodruff, "Sublinear optimization for machine learning"
+    (2010), with the variance reduction of Carmon, Jin, Sidford, Tian (2019).
+
+    Examples
+    --------
+    >>> from sublinear import L2SVMClassifier
+    >>> model = L2SVMClassifier(random_state=0).fit([[-1.0], [-0.5], [0.5], [1.0]], [0, 0, 1, 1])
+    >>> model.predict([[0.7]])
+    array([1])
+    """
+
+    certify, variant, constants = "las_vegas", "variance_reduced", "practical"
+
+    def __init__(
+        self,
+        alpha=0.01,
+        epsilon=0.01,
+        *,
+        fit_intercept=True,
+        intercept_scaling=1.0,
+        batch_size="auto",
+        max_iter=None,
+        max_accesses=None,
+        class_weight=None,
+        n_jobs=None,
+        random_state=None,
+        verbose=0,
+        callback=None,
+    ):
+        self.alpha = alpha
+        self.epsilon = epsilon
+        self.fit_intercept = fit_intercept
+        self.intercept_scaling = intercept_scaling
+        self.batch_size = batch_size
+        self.max_iter = max_iter
+        self.max_accesses = max_accesses
+        self.class_weight = class_weight
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+        self.callback = callback
+
+    @with_callbacks
+    def fit(self, X, y, sample_weight=None):
+        """Fit the model.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Dense or CSR, float32 or float64, is used as it is; other types are converted. Sparse
+            data also gets a copy in column order.
+        y : array-like of shape (n_samples,)
+            Labels; with more than two classes, one-vs-rest.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Not negative; a weight k counts like k copies of the example.
+
+        Returns
+        -------
+        self : L2SVMClassifier
+
+        Raises
+        ------
+        ValueError
+            For parameters or data that make no sense; the message says what to do.
+        KeyboardInterrupt
+            After Ctrl-C; the fitted attributes hold the model reached so far.
+        """
+        self._check_parameters()
+        check_number("alpha", self.alpha, low=0, open_low=True)
+        X, y = check_training_data(self, X, y)
+        self.classes_ = find_classes(y)
+        weights = check_sample_weight(sample_weight, X)
+        weights = combine_weights(self.class_weight, self.classes_, y, weights)
+        if weights is not None and not weights.all():
+            X, y, weights = X[weights > 0], y[weights > 0], weights[weights > 0]
+        training = self._class_training(X, y, None)
+        training.weights = np.ones(len(y)) if weights is None else weights
+        training.matrix.transposed()  # once, before threads ask for it
+        training.plan = Plan(self, "hull", training.matrix, self.epsilon)
+        limits = Limits(self.epsilon, training.plan.max_iter, self.max_accesses or np.inf)
+        return self._solve(training, limits)
+
+    def _solver(self, training, k, random, n_jobs):
+        weights = training.weights
+        ridge = np.sqrt(self.alpha * weights.sum() / (2 * weights))
+        problem = SquaredHinge(training.targets[k](), ridge, self.alpha)
+        return training.plan.solver(problem, training.matrix, random)

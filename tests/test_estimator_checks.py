@@ -6,6 +6,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from sublinear import (
     KernelSDCAClassifier,
     KernelSDCARegressor,
+    L2SVMClassifier,
     MinimumEnclosingBall,
     PegasosClassifier,
     SDCAClassifier,
@@ -29,6 +30,7 @@ CASES = [
     # unscaled data of large norm: a margin to within 0.01 would take minutes
     SublinearPerceptron(epsilon=0.5, max_iter=20_000),
     SublinearPerceptron(epsilon=0.5, max_iter=20_000, variant="plain"),
+    L2SVMClassifier(alpha=0.5),
     MinimumEnclosingBall(),
     MinimumEnclosingBall(epsilon=0.1, variant="plain", max_iter=20_000),
     *(StreamingSVRGRegressor(loss) for loss in ("squared", "huber", "poisson")),
@@ -61,7 +63,7 @@ def expected_failures(estimator):
         return dict.fromkeys(EQUIVALENCE, "kernel values are float32: equal to 1e-5, not to 1e-7")
     if isinstance(estimator, PegasosClassifier) and estimator.batch_size == 1:
         return dict.fromkeys(EQUIVALENCE, "the draws differ when examples are repeated")
-    if isinstance(estimator, SublinearPerceptron):
+    if isinstance(estimator, (SublinearPerceptron, L2SVMClassifier)):
         return dict.fromkeys(EQUIVALENCE, "the draws differ when examples are repeated")
     if isinstance(estimator, MinimumEnclosingBall):
         outliers = ("check_outliers_train", "check_outliers_fit_predict")

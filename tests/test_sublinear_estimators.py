@@ -1,15 +1,22 @@
-"""SublinearPerceptron and MinimumEnclosingBall: optima, certificates, contracts, bad input."""
+"""Margins, balls, QPs and games by primal-dual steps: optima, certificates, bad input."""
 
 import warnings
 
 import numpy as np
 import pytest
 from scipy import sparse
-from scipy.optimize import minimize
+from scipy.optimize import linprog, minimize
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.svm import SVC
 
-from sublinear import MinimumEnclosingBall, SublinearPerceptron
+from sublinear import (
+    L2SVMClassifier,
+    MinimumEnclosingBall,
+    SDCAClassifier,
+    SublinearPerceptron,
+    solve_matrix_game,
+    solve_simplex_qp,
+)
 
 
 def separable(n=60, d=5, seed=0):
@@ -280,3 +287,126 @@ def test_callback_stops_and_snapshots_have_the_margin():
     assert seen[0].primal <= seen[0].dual
     MinimumEnclosingBall(1e-12, callback=callback).fit(POINTS)
     assert seen[1].coef.shape == (4,)
+
+
+def lp_value(A):
+    """The value of a matrix game, from HiGHS."""
+    n, d = A.shape
+    found = linprog(
+        np.append(np.zeros(d), 1.0),
+        A_ub=np.column_stack([A, -np.ones(n)]),
+        b_ub=np.zeros(n),
+        A_eq=[[1.0] * d + [0.0]],
+        b_eq=[1.0],
+        bounds=[(0, None)] * d + [(None, None)],
+    )
+    return found.fun
+
+
+@pytest.mark.parametrize("variant", ("plain", "variance_reduced"))
+def test_games_bracket_the_value_of_the_linear_program(variant):
+    A = np.random.default_rng(3).uniform(-1, 1, (15, 20))
+    value = lp_value(A)
+    for seed in range(100):
+        result = solve_matrix_game(A, 0.1, variant=variant, random_state=seed)
+        assert result.status == "converged"
+        assert result.gap <= 0.1
+        assert result.dual - 1e-9 <= value <= result.primal + 1e-9
+        x, p = result.column_strategy, result.row_strategy
+        assert x.min() >= 0 and p.min() >= 0
+        assert x.sum() == pytest.approx(1) and p.sum() == pytest.approx(1)
+        assert (A @ x).max() == pytest.approx(result.primal, abs=1e-9)
+        assert (A.T @ p).min() == pytest.approx(result.dual, abs=1e-9)
+
+
+def test_games_of_extreme_shapes():
+    for A in (
+        np.zeros((3, 2)),
+        np.array([[2.0]]),
+        np.array([[1.0, -3.0]]),
+        np.array([[1.0], [4.0]]),
+    ):
+        for make in (np.asarray, sparse.csr_array):
+            result = solve_matrix_game(make(A), 0.05, random_state=0)
+            assert result.gap <= 0.05
+            assert abs(result.primal - lp_value(A)) <= 0.05
+    uncertified = solve_matrix_game(np.eye(4), 0.5, certify=None, random_state=0)
+    assert uncertified.status == "uncertified"
+    assert uncertified.row_strategy.sum() == pytest.approx(1)
+
+
+def qp_value(A, b):
+    """min p'b + |A'p|^2 over the simplex, from SciPy."""
+    found = minimize(
+        lambda p: p @ b + ((A.T @ p) ** 2).sum(),
+        np.full(len(b), 1 / len(b)),
+        jac=lambda p: b + 2 * A @ (A.T @ p),
+        bounds=[(0, 1)] * len(b),
+        constraints={"type": "eq", "fun": lambda p: p.sum() - 1, "jac": np.ones_like},
+        method="SLSQP",
+        options={"ftol": 1e-14, "maxiter": 1000},
+    )
+    assert found.success
+    return found.fun
+
+
+@pytest.mark.parametrize("variant", ("plain", "variance_reduced"))
+def test_simplex_qps_are_within_epsilon_for_a_hundred_seeds(variant):
+    random = np.random.default_rng(4)
+    A, b = random.normal(size=(20, 6)) / 3 + 0.3, random.normal(size=20) / 5
+    value = qp_value(A, b)
+    epsilon = 0.01 if variant == "variance_reduced" else 0.1
+    for seed in range(100):
+        result = solve_simplex_qp(A, b, epsilon, variant=variant, random_state=seed)
+        assert result.status == "converged"
+        assert result.gap <= epsilon
+        assert result.dual - 1e-9 <= value <= result.primal + 1e-9
+        p = result.p
+        assert p @ b + ((A.T @ p) ** 2).sum() == pytest.approx(result.primal, abs=1e-9)
+        assert all(row.gap >= 0 and row.primal >= row.dual for row in result.trace)
+
+
+def test_bad_games_and_qps():
+    for solve in (solve_matrix_game, solve_simplex_qp):
+        with pytest.raises(ValueError, match="NaN"):
+            solve(np.array([[np.nan, 1.0]]))
+        with pytest.raises(ValueError, match="epsilon"):
+            solve(np.eye(2), epsilon=0)
+        with pytest.raises(ValueError, match="certify must be one of"):
+            solve(np.eye(2), certify="sampled")
+        with pytest.warns(ConvergenceWarning, match="max_accesses"):
+            solve(np.random.default_rng(0).normal(size=(5, 5)), epsilon=1e-9, max_accesses=1)
+    with pytest.raises(ValueError, match="b must be 2 finite numbers"):
+        solve_simplex_qp(np.eye(2), [1.0])
+
+
+@pytest.mark.parametrize("weighted", (False, True))
+@pytest.mark.parametrize("alpha", (0.5, 0.01))
+def test_squared_hinge_agrees_with_dual_coordinate_ascent(weighted, alpha):
+    random = np.random.default_rng(0)
+    y = np.where(random.random(60) < 0.2, -Y60, Y60)
+    weights = random.integers(0, 3, 60) if weighted else None
+    exact = SDCAClassifier("squared_hinge", alpha=alpha, tol=1e-9, max_iter=10_000)
+    optimum = exact.fit(X60, y, sample_weight=weights).result_
+    for make in (np.asarray, sparse.csr_array):
+        model = L2SVMClassifier(alpha, 0.01, random_state=0)
+        result = model.fit(make(X60), y, sample_weight=weights).result_
+        assert result.status == "converged"
+        assert result.relative_gap <= 0.01
+        assert result.dual - 1e-9 <= optimum.primal <= result.primal + 1e-9
+        margins = y * model.decision_function(X60)
+        losses = np.maximum(0, 1 - margins) ** 2
+        square = (model.coef_**2).sum() + model.intercept_[0] ** 2
+        value = alpha / 2 * square + np.average(losses, weights=weights)
+        assert value == pytest.approx(result.primal, rel=1e-9)
+
+
+def test_l2_svm_edges():
+    model = L2SVMClassifier(random_state=0).fit(np.zeros((4, 2)), [0, 1, 0, 1])
+    assert model.result_.primal == pytest.approx(1.0, rel=0.01)
+    multi = L2SVMClassifier(0.1, random_state=0).fit(X60, np.arange(60) % 3)
+    assert multi.coef_.shape == (3, 5)
+    with pytest.warns(ConvergenceWarning, match="max_accesses"):
+        L2SVMClassifier(1e-6, 1e-12, max_accesses=10).fit(X60, Y60)
+    with pytest.raises(ValueError, match="alpha"):
+        L2SVMClassifier(0).fit(X60, Y60)
