@@ -36,7 +36,7 @@ from sublinear._version import __version__
 from sublinear.games import solve_matrix_game
 from sublinear.geometry import MinimumEnclosingBall, solve_simplex_qp
 from sublinear.kernel import KernelSDCAClassifier, KernelSDCARegressor
-from sublinear.linear import PegasosClassifier, SDCAClassifier, SDCARegressor
+from sublinear.linear import PegasosClassifier, PegasosRegressor, SDCAClassifier, SDCARegressor
 from sublinear.margin import L2SVMClassifier, SublinearPerceptron
 from sublinear.paths import Path, sdca_path
 from sublinear.streaming import StreamingSVRGClassifier, StreamingSVRGRegressor, StreamResult
@@ -49,6 +49,7 @@ __all__ = [
     "MinimumEnclosingBall",
     "Path",
     "PegasosClassifier",
+    "PegasosRegressor",
     "Result",
     "SDCAClassifier",
     "SDCARegressor",

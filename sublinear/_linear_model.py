@@ -11,14 +11,14 @@ from dataclasses import dataclass
 import numpy as np
 from joblib import effective_n_jobs
 from scipy.special import expit
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.extmath import safe_sparse_dot
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from sublinear._callbacks import CallbackSupportMixin, Observers, Progress
-from sublinear._core.losses import MARGIN_LOSSES
+from sublinear._core.losses import MARGIN_LOSSES, REGRESSION_LOSSES
 from sublinear._core.matrix import Matrix
 from sublinear._core.objective import Objective
 from sublinear._core.random import RandomBits
@@ -451,6 +451,39 @@ class OneVsRestMixin(ClassifierMixin):
         scores = self.decision_function(X)
         chosen = (scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)
         return self.classes_[chosen]
+
+
+class LinearRegressor(RegressorMixin, LinearModel):
+    """One problem whose targets are numbers."""
+
+    _losses = REGRESSION_LOSSES
+
+    def _number_training(self, X, y, sample_weight):
+        """Return the Training of the problem."""
+        targets = np.ascontiguousarray(y, dtype=np.float64)
+        weights = check_sample_weight(sample_weight, X)
+        return self._training(X, y, [lambda: targets], weights, sample_weight)
+
+    def _store(self, outcomes, training, seconds):
+        super()._store(outcomes, training, seconds)
+        self.coef_, self.intercept_ = self.coef_[0], self.intercept_[0]
+
+    def _attributes_of_one(self, class_index, model, constant):
+        coef, intercept = self._coefficients([model], constant, model.dtype)
+        return {"coef_": coef[0], "intercept_": intercept[0]}
+
+    def predict(self, X):
+        """Return <x_i, coef> + intercept.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+
+        Returns
+        -------
+        predictions : ndarray of shape (n_samples,)
+        """
+        return self._scores(X)
 
 
 class LinearClassifier(OneVsRestMixin, LinearModel):

@@ -9,6 +9,7 @@ and all of it is checked before an estimator is built.
 import dataclasses
 
 import numpy as np
+from sklearn.base import RegressorMixin
 
 from sublinear._archive import (
     ArchiveError,
@@ -19,14 +20,17 @@ from sublinear._archive import (
     write_archive,
 )
 from sublinear._result import Result
-from sublinear.linear import PegasosClassifier, SDCAClassifier, SDCARegressor
+from sublinear.linear import PegasosClassifier, PegasosRegressor, SDCAClassifier, SDCARegressor
 
 __all__ = ["load_model", "save_model"]
 
 FORMAT = "sublinear model"
 VERSION = 1
 
-_CLASSES = {kind.__name__: kind for kind in (SDCAClassifier, SDCARegressor, PegasosClassifier)}
+_CLASSES = {
+    kind.__name__: kind
+    for kind in (SDCAClassifier, SDCARegressor, PegasosClassifier, PegasosRegressor)
+}
 _ARRAYS = {"coef", "intercept", "classes", "feature_names"}
 _SUMMARY = {field.name for field in dataclasses.fields(Result)} - {"trace", "parts"}
 
@@ -40,7 +44,7 @@ def save_model(estimator, path):
 
     Parameters
     ----------
-    estimator : SDCAClassifier, SDCARegressor or PegasosClassifier
+    estimator : SDCAClassifier, SDCARegressor, PegasosClassifier or PegasosRegressor
         A fitted estimator.
     path : str or path-like
         Where to write; an existing file is replaced.
@@ -67,7 +71,7 @@ def load_model(path):
 
     Returns
     -------
-    estimator : SDCAClassifier, SDCARegressor or PegasosClassifier
+    estimator : SDCAClassifier, SDCARegressor, PegasosClassifier or PegasosRegressor
         Ready to predict. Its `result_` has the figures of the fit without the trace.
 
     Raises
@@ -175,7 +179,7 @@ def _checked_arrays(header, arrays):
             raise ArchiveError(f"{name} must be float32 or float64, not {array.dtype}")
         if not np.isfinite(array).all():
             raise ArchiveError(f"{name} is not finite")
-    if header["class"] == "SDCARegressor":
+    if issubclass(_CLASSES[header["class"]], RegressorMixin):
         expected = (header["n_features_in"],)
         if "classes" in arrays or intercept.size != 1 or intercept.ndim > 1:
             raise ArchiveError("damaged model file (not the arrays of a regressor)")

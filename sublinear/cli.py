@@ -20,7 +20,7 @@ from sublinear import _readers
 from sublinear._files import check_writable, replacing
 from sublinear._model_file import read_model, write_model
 from sublinear.datasets import make_sparse_classification
-from sublinear.linear import PegasosClassifier, SDCAClassifier, SDCARegressor
+from sublinear.linear import PegasosClassifier, PegasosRegressor, SDCAClassifier, SDCARegressor
 from sublinear.sources import distinct_labels, open_source
 
 __all__ = ["main"]
@@ -407,11 +407,10 @@ def _notes(data):
 
 
 def _estimator(options, regression):
-    if regression and options.solver == "pegasos":
-        raise ValueError("pegasos trains classifiers; for regression use --solver sdca")
-    kind = SDCARegressor if regression else SDCAClassifier
     if options.solver == "pegasos":
-        kind = PegasosClassifier
+        kind = PegasosRegressor if regression else PegasosClassifier
+    else:
+        kind = SDCARegressor if regression else SDCAClassifier
     loss = {} if options.loss is None else {"loss": options.loss}
     return kind(
         **loss,

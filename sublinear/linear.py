@@ -1,4 +1,4 @@
-"""Linear models: SDCAClassifier, SDCARegressor, PegasosClassifier.
+"""Linear models: SDCAClassifier, SDCARegressor, PegasosClassifier, PegasosRegressor.
 
 All of them minimise
 
@@ -11,18 +11,23 @@ the gap between them, which bounds how far the model is from optimal.
 import json
 
 import numpy as np
-from sklearn.base import RegressorMixin
+from sklearn.utils.metaestimators import available_if
 
 from sublinear._callbacks import with_callbacks
-from sublinear._core.losses import MARGIN_LOSSES, REGRESSION_LOSSES
+from sublinear._core.best_constant import PIECEWISE_LINEAR
 from sublinear._core.matrix import Matrix
 from sublinear._core.order import SAMPLINGS
-from sublinear._core.packed import can_pack, packing_pays, packing_rounds
+from sublinear._core.packed import beyond_cache, can_pack, packing_pays, packing_rounds
 from sublinear._drive import Limits
-from sublinear._linear_model import LinearClassifier, LinearModel, with_parameters
+from sublinear._linear_model import (
+    LinearClassifier,
+    LinearModel,
+    LinearRegressor,
+    with_parameters,
+)
 from sublinear._solvers.minibatch_sdca import AVERAGES as DUAL_AVERAGES
 from sublinear._solvers.minibatch_sdca import RULES, MiniBatchSDCA
-from sublinear._solvers.pegasos import AVERAGES, Pegasos
+from sublinear._solvers.pegasos import AVERAGES, BIASES, LEARNING_RATES, Pegasos, first_pace
 from sublinear._solvers.sdca import SDCA, thread_schedule
 from sublinear._stream import StreamFit
 from sublinear._streamed_sdca import DualStreamFit
@@ -31,7 +36,6 @@ from sublinear._validation import (
     check_choice,
     check_flag,
     check_number,
-    check_sample_weight,
     check_training_data,
     declared_classes,
     find_classes,
@@ -41,6 +45,26 @@ from sublinear.theory import safe_beta, spectral_norm_of
 
 SIGMA_MARGIN = 1.02  # power iteration approaches sigma^2 from below
 ROUNDED_TOL = 1e-6  # what values rounded to float32 can surely reach
+REPAID_EPOCHS = 8  # in so many a primal method gets back what packing costs, and more
+
+
+def packs(model, matrix, pays):
+    """Tell whether a model should pack rows; "auto" does if that pays and can do no harm."""
+    if model.pack != "auto":
+        return model.pack
+    # rounded values move the optimum a little
+    harms = model.tol < ROUNDED_TOL and packing_rounds(matrix)
+    return pays and can_pack(matrix) and not harms
+
+
+def packed_or_not(model, make, pack):
+    """Return make(pack), or make(False) where "auto" chose to pack what cannot be packed."""
+    try:
+        return make(pack)
+    except OverflowError:
+        if model.pack != "auto":
+            raise
+        return make(False)
 
 
 _DUAL_PARAMETERS = """\
@@ -96,20 +120,12 @@ class _DualModel(DualStreamFit, LinearModel):
         schedule = None
         if objective.n_threads > 1 and not objective.free_constant:
             schedule = thread_schedule(matrix)
-        if self.pack == "auto":
-            pack = can_pack(matrix) and (schedule is not None or packing_pays(matrix))
-            # rounded values move the optimum a little
-            pack = pack and not (self.tol < ROUNDED_TOL and packing_rounds(matrix))
-        else:
-            pack = self.pack
-        if not pack:
-            return SDCA(objective, random, duals)
-        try:
-            return (schedule or SDCA)(objective, random, duals, True)
-        except OverflowError:
-            if self.pack == "auto":
-                return SDCA(objective, random, duals)
-            raise
+
+        def make(pack):
+            return (schedule if pack and schedule else SDCA)(objective, random, duals, pack)
+
+        pays = schedule is not None or packing_pays(matrix)
+        return packed_or_not(self, make, packs(self, matrix, pays))
 
     def _penalizes_intercept(self):
         return self.penalize_intercept
@@ -310,7 +326,7 @@ class SDCAClassifier(_DualModel, LinearClassifier):
 
 
 @with_parameters(dual=_DUAL_PARAMETERS)
-class SDCARegressor(RegressorMixin, _DualModel):
+class SDCARegressor(_DualModel, LinearRegressor):
     """Linear regression by stochastic dual coordinate ascent, with a duality gap.
 
     Minimises alpha / 2 |w|^2 + the weighted mean of the loss: ridge regression, least absolute
@@ -351,8 +367,6 @@ class SDCARegressor(RegressorMixin, _DualModel):
     >>> SDCARegressor(alpha=0.1, random_state=0).fit(X, y).score(X, y) > 0.9
     True
     """
-
-    _losses = REGRESSION_LOSSES
 
     def __init__(
         self,
@@ -428,36 +442,222 @@ class SDCARegressor(RegressorMixin, _DualModel):
     def _prepare(self, X, y, sample_weight):
         self._check_parameters()
         X, y = check_training_data(self, X, y, y_numeric=True)
-        targets = np.ascontiguousarray(y, dtype=np.float64)
-        weights = check_sample_weight(sample_weight, X)
-        return self._training(X, y, [lambda: targets], weights, sample_weight)
+        return self._number_training(X, y, sample_weight)
 
     def _store(self, outcomes, training, seconds):
         super()._store(outcomes, training, seconds)
-        self.coef_, self.intercept_ = self.coef_[0], self.intercept_[0]
         if training.solvers is None:
             self.dual_coef_ = self.dual_coef_[0]
 
-    def _attributes_of_one(self, class_index, model, constant):
-        coef, intercept = self._coefficients([model], constant, model.dtype)
-        return {"coef_": coef[0], "intercept_": intercept[0]}
 
-    def predict(self, X):
-        """Return <x_i, coef> + intercept.
+_PEGASOS_PARAMETERS = """\
+batch_size : int or "all", default=1
+        Examples per step; "all" makes it a sub-gradient method without randomness.
+    sampling : {"shuffle", "fixed", "replacement", "subsets"}, default="shuffle"
+        A new permutation of the examples for every epoch; one permutation for all; independent
+        draws; an independent subset for every batch. The first two take fewer epochs.
+    projection : bool, default=False
+        Project w onto the ball of radius sqrt(mean loss at 0 / alpha), which holds the optimum.
+        Losses without bounded derivatives need it.
+    average : {"tail", "mean", "last", "random"}, default="tail"
+        The model: the mean of the iterates since step 2^k, the largest power of two that is at most
+        half the number of steps; the mean of all; the last one alone; of two iterates drawn at
+        random at every certificate, and of those before, the one with the least objective.
+    learning_rate : {"pegasos", "norma", "constant"}, default="pegasos"
+        The size of step t: 1 / (alpha t); eta0 / (alpha sqrt(t)); eta0. The other two are for
+        comparison: they need a good eta0 and more epochs, and a constant never settles.
+    eta0 : float, default=None
+        For "norma" at most 1, None meaning sqrt(1/2), the best for long fits; for "constant" at
+        most 1 / alpha, and needed.
+    bias : {"feature", "subgradient", "batch", "search"}, default="feature"
+        How the intercept b is found, and which objective has the certificate:
 
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        - "feature": the weight of a constant feature, penalised like the others:
+          alpha / 2 (|coef|^2 + (b / intercept_scaling)^2) + mean loss.
+        - "subgradient": steps of its own, for alpha / 2 |coef|^2 + mean loss. They converge slowly.
+        - "batch": in every step that of least loss on the batch; at a certificate, that of least
+          loss on all examples. For large batches and piecewise linear losses. With
+          batch_size="all" it minimises alpha / 2 |coef|^2 + mean loss; smaller batches minimise the
+          expectation of min_b over a batch instead, and the gap of the former, which is reported,
+          need not vanish.
+        - "search": fixed for some epochs at a time, then moved towards the minimum over b of
+          min over coef of alpha / 2 |coef|^2 + mean loss. Every fit starts from the one before.
 
-        Returns
-        -------
-        predictions : ndarray of shape (n_samples,)
-        """
-        return self._scores(X)
+        Without a penalty `intercept_scaling` has no effect.
+    pack : bool or "auto", default="auto"
+        Work on a copy of sparse rows in which a row's values, rounded to float32, and columns lie
+        together: 8 bytes per stored entry and 32 per row, for faster steps where the rows exceed
+        the cache. Certificates use X itself. "auto": there, if `max_iter` allows for enough epochs,
+        but not for memory-mapped data, nor if the copy would take over half of the free memory, nor
+        where values would be rounded and tol is below 1e-6, nor in `partial_fit`.
+"""
 
 
-@with_parameters()
-class PegasosClassifier(StreamFit, LinearClassifier):
+class _PegasosModel(StreamFit, LinearModel):
+    """Estimators that take sub-gradient steps."""
+
+    def _check_parameters(self):
+        super()._check_parameters()
+        check_choice("sampling", self.sampling, SAMPLINGS)
+        check_flag("projection", self.projection)
+        check_choice("average", self.average, AVERAGES)
+        if self.batch_size != "all":
+            check_number("batch_size", self.batch_size, low=1, integer=True)
+        if self.pack != "auto":
+            check_flag("pack", self.pack, 'True, False or "auto"')
+        check_choice("learning_rate", self.learning_rate, LEARNING_RATES)
+        if self.eta0 is not None:
+            check_number("eta0", self.eta0, low=0, open_low=True)
+        elif self.learning_rate == "constant":
+            raise ValueError('learning_rate="constant" needs eta0, the size of all steps')
+        first_pace(self.learning_rate, self._first_step(), self.alpha)
+        check_choice("bias", self.bias, BIASES)
+        self._check_bias_and_loss()
+
+    def _check_bias_and_loss(self):
+        if self._treatment() == "batch":
+            if self.loss not in PIECEWISE_LINEAR:
+                known = ", ".join(repr(name) for name in self._losses if name in PIECEWISE_LINEAR)
+                raise ValueError(f'bias="batch" needs a piecewise linear loss: {known}')
+            if self.batch_size == 1:
+                raise ValueError(
+                    'bias="batch" needs large batches: with batch_size=1 the intercept would fit '
+                    "every single example"
+                )
+        if self._losses[self.loss].lipschitz:
+            return
+        if not self.projection:
+            raise ValueError(
+                f"the derivatives of loss={self.loss!r} are not bounded: it needs projection=True"
+            )
+        if self._treatment() == "subgradient":
+            raise ValueError(
+                f'loss={self.loss!r} needs bias="feature" or "search": projection does not bound '
+                "an intercept of its own"
+            )
+
+    def _first_step(self):
+        if self.learning_rate == "norma" and self.eta0 is None:
+            return np.sqrt(0.5)
+        return self.eta0
+
+    def _treatment(self):
+        return self.bias if self.fit_intercept else "feature"
+
+    def _penalizes_intercept(self):
+        return self._treatment() == "feature"
+
+    def _constant(self, X):
+        return super()._constant(X) if self._penalizes_intercept() else 1.0
+
+    def _make_solver(self, objective, random, k):
+        matrix = objective.matrix
+        n_rows = matrix.n_rows
+
+        def make(pack):
+            return Pegasos(
+                objective,
+                random,
+                sampling=self.sampling,
+                # the last block of a stream may be shorter than a batch
+                batch_size=n_rows if self.batch_size == "all" else min(self.batch_size, n_rows),
+                projection=self.projection,
+                average=self.average,
+                learning_rate=self.learning_rate,
+                eta0=self._first_step(),
+                bias=self._treatment(),
+                pack=pack,
+            )
+
+        solver = packed_or_not(self, make, packs(self, matrix, self._packing_pays(matrix)))
+        if self._states is not None and self._states[k] is not None:
+            solver.resume(self._states[k])
+        return solver
+
+    def _packing_pays(self, matrix):
+        epochs = min(self.max_iter, (self.max_accesses or np.inf) / max(1, matrix.n_stored))
+        return beyond_cache(matrix) and epochs >= REPAID_EPOCHS and self._stream_seeds is None
+
+    def _store(self, outcomes, training, seconds):
+        super()._store(outcomes, training, seconds)
+        self._states = [outcome.kept for outcome in outcomes]
+        self._fitted_treatment = self.fit_intercept, self.bias
+
+    def _keep(self, solver):
+        return solver.state()
+
+    def _begin_fit(self, can_resume):
+        """Forget the last fit, unless this one can go on from it."""
+        if not (self.warm_start and self._has_states() and can_resume and self._same_treatment()):
+            self._states = None
+        self._stream_seeds = None
+
+    def _has_states(self):
+        return getattr(self, "_states", None) is not None
+
+    def _same_treatment(self):
+        return self._fitted_treatment == (self.fit_intercept, self.bias)
+
+    def _takes_streams(self):
+        if self._treatment() == "search":
+            raise AttributeError(
+                'partial_fit needs another bias: bias="search" goes over all examples many times'
+            )
+        return True
+
+    def _begin_partial_fit(self):
+        """Check the parameters; tell whether this is the first block of a stream."""
+        self._check_parameters()
+        first = not self._has_states()
+        if not first and not self._same_treatment():
+            raise ValueError("fit_intercept and bias must not change between calls of partial_fit")
+        return first
+
+    def _solve_block(self, training, first):
+        if first:
+            self._states = None
+        if getattr(self, "_stream_seeds", None) is None:
+            self._stream_seeds = seed_sequence(self.random_state)
+        return self._solve(training, Limits(0, 1, certify=False))
+
+    def _seeds(self, count):
+        stream = self._stream_seeds
+        return super()._seeds(count) if stream is None else stream.spawn(count)
+
+    def _stream_state(self):
+        fit_intercept, bias = self._fitted_treatment
+        seeds = [self._stream_seeds.entropy, self._stream_seeds.n_children_spawned]
+        state = {
+            "fit_intercept": fit_intercept,
+            "bias": bias,
+            "seeds": json.dumps(seeds),
+            "n_problems": len(self._states),
+        }
+        for k, kept in enumerate(self._states):
+            state.update({f"{k}.{name}": kept[name] for name in kept if name != "coefficients"})
+        return state
+
+    def _set_stream_state(self, state):
+        self._states = self._stream_seeds = None
+        if state is None:
+            return
+        self._fitted_treatment = state["fit_intercept"], state["bias"]
+        entropy, spawned = json.loads(state["seeds"])
+        self._stream_seeds = np.random.SeedSequence(entropy, n_children_spawned=spawned)
+        self._states = []
+        for k in range(state["n_problems"]):
+            prefix = f"{k}."
+            kept = {
+                name.removeprefix(prefix): value
+                for name, value in state.items()
+                if name.startswith(prefix)
+            }
+            kept["coefficients"] = np.zeros(0)  # of the last block's rows
+            self._states.append(kept)
+
+
+@with_parameters(pegasos=_PEGASOS_PARAMETERS)
+class PegasosClassifier(_PegasosModel, LinearClassifier):
     """Linear classification by Pegasos: stochastic sub-gradient descent with steps 1 / (alpha t).
 
     Minimises alpha / 2 |w|^2 + the weighted mean of the loss. The cost of a given accuracy does not
@@ -465,21 +665,12 @@ class PegasosClassifier(StreamFit, LinearClassifier):
 
     Parameters
     ----------
-    loss : {"hinge", "smoothed_hinge", "logistic"}, default="hinge"
-        As in SDCAClassifier; those with bounded derivatives, which its step sizes need.
+    loss : {"hinge", "smoothed_hinge", "logistic", "squared_hinge"}, default="hinge"
+        As in SDCAClassifier. "squared_hinge", whose derivatives are not bounded, needs projection.
     %(common)s
     smoothing : float, default=1.0
         Width of the rounding of loss="smoothed_hinge".
-    batch_size : int or "all", default=1
-        Examples per step; "all" makes it a sub-gradient method without randomness.
-    sampling : {"shuffle", "fixed", "replacement", "subsets"}, default="shuffle"
-        A new permutation of the examples for every epoch; one permutation for all; independent
-        draws; an independent subset for every batch. The first two take fewer epochs.
-    projection : bool, default=False
-        Project w onto the ball of radius sqrt(mean loss at 0 / alpha), which holds the optimum.
-    average : {"tail", "mean", "last"}, default="tail"
-        Which iterates the model is the mean of: those since step 2^k, the largest power of two that
-        is at most half the number of steps; all of them; the last one alone.
+    %(pegasos)s
     class_weight : dict, "balanced" or None, default=None
         Factors on the weights of the examples by class; "balanced" gives all the same total.
 
@@ -515,8 +706,6 @@ class PegasosClassifier(StreamFit, LinearClassifier):
     'converged'
     """
 
-    _losses = {name: entry for name, entry in MARGIN_LOSSES.items() if entry.lipschitz}
-
     def __init__(
         self,
         loss="hinge",
@@ -527,6 +716,10 @@ class PegasosClassifier(StreamFit, LinearClassifier):
         sampling="shuffle",
         projection=False,
         average="tail",
+        learning_rate="pegasos",
+        eta0=None,
+        bias="feature",
+        pack="auto",
         fit_intercept=True,
         intercept_scaling=1.0,
         class_weight=None,
@@ -546,6 +739,10 @@ class PegasosClassifier(StreamFit, LinearClassifier):
         self.sampling = sampling
         self.projection = projection
         self.average = average
+        self.learning_rate = learning_rate
+        self.eta0 = eta0
+        self.bias = bias
+        self.pack = pack
         self.fit_intercept = fit_intercept
         self.intercept_scaling = intercept_scaling
         self.class_weight = class_weight
@@ -557,39 +754,6 @@ class PegasosClassifier(StreamFit, LinearClassifier):
         self.warm_start = warm_start
         self.verbose = verbose
         self.callback = callback
-
-    def _check_parameters(self):
-        super()._check_parameters()
-        check_choice("sampling", self.sampling, SAMPLINGS)
-        check_flag("projection", self.projection)
-        check_choice("average", self.average, AVERAGES)
-        if self.batch_size != "all":
-            check_number("batch_size", self.batch_size, low=1, integer=True)
-
-    def _make_solver(self, objective, random, k):
-        n_rows = objective.matrix.n_rows
-        solver = Pegasos(
-            objective,
-            random,
-            sampling=self.sampling,
-            # the last block of a stream may be shorter than a batch
-            batch_size=n_rows if self.batch_size == "all" else min(self.batch_size, n_rows),
-            projection=self.projection,
-            average=self.average,
-        )
-        if self._states is not None and self._states[k] is not None:
-            if not solver.can_resume(self._states[k]):
-                raise ValueError("fit_intercept must not change between calls of partial_fit")
-            solver.resume(self._states[k])
-        return solver
-
-    def _store(self, outcomes, training, seconds):
-        super()._store(outcomes, training, seconds)
-        self._states = [outcome.kept for outcome in outcomes]
-        self._fitted_intercept = self.fit_intercept
-
-    def _keep(self, solver):
-        return solver.state()
 
     @with_callbacks
     def fit(self, X, y, sample_weight=None):
@@ -619,21 +783,15 @@ class PegasosClassifier(StreamFit, LinearClassifier):
         X, y = check_training_data(self, X, y)
         check_batch_size(self.batch_size, X.shape[0])
         classes = find_classes(y)
-        if not self._can_resume(classes, X.shape[1]):
-            self._states = None
-        self._stream_seeds = None
+        self._begin_fit(
+            self._has_states()
+            and np.array_equal(classes, self.classes_)
+            and self.coef_.shape[1] == X.shape[1]
+        )
         self.classes_ = classes
         return self._solve(self._class_training(X, y, sample_weight), self._limits())
 
-    def _can_resume(self, classes, n_features):
-        return (
-            self.warm_start
-            and getattr(self, "_states", None) is not None
-            and np.array_equal(classes, self.classes_)
-            and self.coef_.shape[1] == n_features
-            and self._fitted_intercept == self.fit_intercept
-        )
-
+    @available_if(_PegasosModel._takes_streams)
     @with_callbacks
     def partial_fit(self, X, y, classes=None, sample_weight=None):
         """Take one epoch over a batch of examples, going on from the present model.
@@ -653,56 +811,156 @@ class PegasosClassifier(StreamFit, LinearClassifier):
         -------
         self : PegasosClassifier
         """
-        self._check_parameters()
-        first = getattr(self, "_states", None) is None
+        first = self._begin_partial_fit()
         X, y = check_training_data(self, X, y, reset=first)
         self._set_stream_classes(y, classes, first)
-        if first:
-            self._states = None
-        limits = Limits(0, 1, certify=False)
-        return self._solve(self._class_training(X, y, sample_weight), limits)
+        return self._solve_block(self._class_training(X, y, sample_weight), first)
 
     def _set_stream_classes(self, y, classes, first):
         self.classes_ = declared_classes(y, classes, None if first else self.classes_)
-        if getattr(self, "_stream_seeds", None) is None:
-            self._stream_seeds = seed_sequence(self.random_state)
 
-    def _seeds(self, count):
-        stream = getattr(self, "_stream_seeds", None)
-        return super()._seeds(count) if stream is None else stream.spawn(count)
 
-    def _stream_state(self):
-        state = {
-            "fit_intercept": self._fitted_intercept,
-            "seeds": json.dumps(
-                [self._stream_seeds.entropy, self._stream_seeds.n_children_spawned]
-            ),
-            "n_problems": len(self._states),
-        }
-        for k, kept in enumerate(self._states):
-            kept = {name: kept[name] for name in kept if name not in ("coefficients", "windows")}
-            windows = self._states[k]["windows"]
-            kept["window_steps"] = np.array([steps for steps, _ in windows], dtype=np.int64)
-            kept["window_sums"] = np.array([total for _, total in windows])
-            state.update({f"{k}.{name}": value for name, value in kept.items()})
-        return state
+@with_parameters(pegasos=_PEGASOS_PARAMETERS)
+class PegasosRegressor(_PegasosModel, LinearRegressor):
+    """Linear regression by Pegasos: stochastic sub-gradient descent with steps 1 / (alpha t).
 
-    def _set_stream_state(self, state):
-        self._states = self._stream_seeds = None
-        if state is None:
-            return
-        self._fitted_intercept = state["fit_intercept"]
-        entropy, spawned = json.loads(state["seeds"])
-        self._stream_seeds = np.random.SeedSequence(entropy, n_children_spawned=spawned)
-        self._states = []
-        for k in range(state["n_problems"]):
-            prefix = f"{k}."
-            kept = {
-                name.removeprefix(prefix): value
-                for name, value in state.items()
-                if name.startswith(prefix)
-            }
-            steps, sums = kept.pop("window_steps").tolist(), kept.pop("window_sums")
-            kept["windows"] = list(zip(steps, sums, strict=True))
-            kept["coefficients"] = np.zeros(0)  # of the last block's rows
-            self._states.append(kept)
+    Minimises alpha / 2 |w|^2 + the weighted mean of the loss. The cost of a given accuracy does not
+    depend on the number of examples; for small gaps SDCARegressor is faster.
+
+    Parameters
+    ----------
+    loss : {"epsilon_insensitive", "absolute", "huber", "squared"}, default="epsilon_insensitive"
+        As in SDCARegressor. "squared", whose derivatives are not bounded, needs projection.
+    %(common)s
+    epsilon : float, default=0.1
+        Width of the insensitive or quadratic zone, in the units of y.
+    %(pegasos)s
+
+    Attributes
+    ----------
+    coef_ : ndarray of shape (n_features,)
+        Of the dtype of X.
+    intercept_ : float
+    n_iter_ : int
+        Epochs.
+    n_features_in_ : int
+    result_ : Result
+        After `partial_fit` its gap is unknown (inf).
+
+    See Also
+    --------
+    SDCARegressor : dual coordinate ascent on the same objective.
+
+    References
+    ----------
+    Shalev-Shwartz, Singer, Srebro, Cotter, "Pegasos: primal estimated sub-gradient solver for SVM",
+    Mathematical Programming 127, 2011, sections 5 and 6.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_regression
+    >>> from sublinear import PegasosRegressor
+    >>> X, y = make_regression(n_features=5, n_informative=5, random_state=0)
+    >>> model = PegasosRegressor(alpha=0.1, tol=0.05, random_state=0).fit(X, y)
+    >>> model.result_.status
+    'converged'
+    """
+
+    def __init__(
+        self,
+        loss="epsilon_insensitive",
+        *,
+        alpha=1e-4,
+        epsilon=0.1,
+        batch_size=1,
+        sampling="shuffle",
+        projection=False,
+        average="tail",
+        learning_rate="pegasos",
+        eta0=None,
+        bias="feature",
+        pack="auto",
+        fit_intercept=True,
+        intercept_scaling=1.0,
+        tol=1e-3,
+        max_iter=1000,
+        max_accesses=None,
+        n_jobs=None,
+        random_state=None,
+        warm_start=False,
+        verbose=0,
+        callback=None,
+    ):
+        self.loss = loss
+        self.alpha = alpha
+        self.epsilon = epsilon
+        self.batch_size = batch_size
+        self.sampling = sampling
+        self.projection = projection
+        self.average = average
+        self.learning_rate = learning_rate
+        self.eta0 = eta0
+        self.bias = bias
+        self.pack = pack
+        self.fit_intercept = fit_intercept
+        self.intercept_scaling = intercept_scaling
+        self.tol = tol
+        self.max_iter = max_iter
+        self.max_accesses = max_accesses
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.warm_start = warm_start
+        self.verbose = verbose
+        self.callback = callback
+
+    @with_callbacks
+    def fit(self, X, y, sample_weight=None):
+        """Fit the model.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Dense or CSR, float32 or float64, is used as it is; other types are converted.
+        y : array-like of shape (n_samples,)
+            Numbers.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Not negative; a weight k counts like k copies of the example.
+
+        Returns
+        -------
+        self : PegasosRegressor
+
+        Raises
+        ------
+        ValueError
+            For parameters or data that make no sense; the message says what to do.
+        KeyboardInterrupt
+            After Ctrl-C; the fitted attributes hold the model reached so far.
+        """
+        self._check_parameters()
+        X, y = check_training_data(self, X, y, y_numeric=True)
+        check_batch_size(self.batch_size, X.shape[0])
+        self._begin_fit(self._has_states() and self.coef_.shape[0] == X.shape[1])
+        return self._solve(self._number_training(X, y, sample_weight), self._limits())
+
+    @available_if(_PegasosModel._takes_streams)
+    @with_callbacks
+    def partial_fit(self, X, y, sample_weight=None):
+        """Take one epoch over a batch of examples, going on from the present model.
+
+        Step sizes go on falling over all calls: the model minimises the objective over the stream
+        of examples. No certificate is computed.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,)
+        sample_weight : array-like of shape (n_samples,), default=None
+
+        Returns
+        -------
+        self : PegasosRegressor
+        """
+        first = self._begin_partial_fit()
+        X, y = check_training_data(self, X, y, reset=first, y_numeric=True)
+        return self._solve_block(self._number_training(X, y, sample_weight), first)

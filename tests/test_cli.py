@@ -97,6 +97,11 @@ class TestFitAndPredict:
         expected |= {"fit_intercept": False, "n_jobs": 1, "alpha": 0.01, "random_state": 0}
         assert {name: found[name] for name in expected} == expected
 
+    def test_regression_by_pegasos(self, run, train):
+        options = ["--solver", "pegasos", "--task", "regression", "--tol", "0.5"]
+        assert run("fit", train, "-o", "model", *FIT, *options)[0] == 0
+        assert isinstance(load_model("model"), sublinear.PegasosRegressor)
+
     def test_limit_before_tol_warns_in_one_line(self, run, train):
         options = ["--tol", "1e-12", "--max-iter", "1"]
         status, _, err = run("fit", train, "-o", "model", *FIT, *options)
@@ -230,10 +235,6 @@ class TestErrors:
 
     def test_unknown_loss(self, fails, train):
         assert "loss" in fails("fit", train, "-o", "model", "--loss", "cubic")
-
-    def test_pegasos_does_not_regress(self, fails, train):
-        options = ["--solver", "pegasos", "--task", "regression"]
-        assert "pegasos" in fails("fit", train, "-o", "model", *options)
 
     def test_many_whole_numbers_ask_for_the_task(self, run, fails, folder):
         np.savez("a.npz", X=np.eye(200), y=np.arange(200))

@@ -7,10 +7,18 @@ import zipfile
 
 import numpy as np
 import pytest
+from sklearn.base import RegressorMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.svm import LinearSVC
 
-from sublinear import PegasosClassifier, SDCAClassifier, SDCARegressor, load_model, save_model
+from sublinear import (
+    PegasosClassifier,
+    PegasosRegressor,
+    SDCAClassifier,
+    SDCARegressor,
+    load_model,
+    save_model,
+)
 
 LABELS = {
     "integers": [-1, 1],
@@ -26,7 +34,7 @@ def fitted(kind=SDCAClassifier, labels=(-1, 1), **options):
     rng = np.random.default_rng(0)
     X = rng.standard_normal((60, 4))
     codes = np.argmax(X[:, : len(labels)], axis=1)
-    y = X[:, 0] if kind is SDCARegressor else np.array(labels)[codes]
+    y = X[:, 0] if issubclass(kind, RegressorMixin) else np.array(labels)[codes]
     if options.pop("objects", False):
         y = y.astype(object)
     with warnings.catch_warnings():
@@ -53,7 +61,9 @@ def path(tmp_path):
 
 
 class TestRoundTrip:
-    @pytest.mark.parametrize("kind", [SDCAClassifier, SDCARegressor, PegasosClassifier])
+    @pytest.mark.parametrize(
+        "kind", [SDCAClassifier, SDCARegressor, PegasosClassifier, PegasosRegressor]
+    )
     @pytest.mark.parametrize("fit_intercept", [True, False])
     def test_same_model(self, tmp_path, kind, fit_intercept):
         model, X = fitted(kind, fit_intercept=fit_intercept)

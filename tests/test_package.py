@@ -12,7 +12,7 @@ from sklearn.base import BaseEstimator
 import sublinear
 from sublinear import linear
 
-ESTIMATORS = ("PegasosClassifier", "SDCAClassifier", "SDCARegressor")
+ESTIMATORS = ("PegasosClassifier", "PegasosRegressor", "SDCAClassifier", "SDCARegressor")
 OPTIONAL = ("tqdm", "matplotlib", "pandas", "dask")
 
 

@@ -215,8 +215,8 @@ def test_multiclass(multiclass):
     assert model.result_.primal == pytest.approx(sum(p.primal for p in model.result_.parts))
 
 
-def test_squared_hinge_is_refused(binary):
-    with pytest.raises(ValueError, match="loss must be one of 'hinge'"):
+def test_squared_hinge_is_refused_without_projection(binary):
+    with pytest.raises(ValueError, match="needs projection=True"):
         PegasosClassifier("squared_hinge").fit(*binary)
 
 

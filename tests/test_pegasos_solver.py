@@ -6,17 +6,20 @@ import numpy as np
 import pytest
 from reference import objective as values
 from reference.losses import LOSSES as ORACLES
-from reference.pegasos import averaged, pegasos
+from reference.pegasos import PACES, averaged, pegasos
 from scipy import sparse
+from scipy.stats import chi2
 
 from sublinear._core.losses import MARGIN_LOSSES, REGRESSION_LOSSES
 from sublinear._core.matrix import Matrix
 from sublinear._core.objective import Objective
 from sublinear._core.order import SAMPLINGS, Order
 from sublinear._core.random import RandomBits
-from sublinear._solvers.pegasos import AVERAGES, Pegasos
+from sublinear._solvers.pegasos import AVERAGES, BIASES, Pegasos, Random, first_pace
 from sublinear._solvers.sdca import SDCA
 
+MEANS = ("last", "mean", "tail")
+RATES = [("norma", 0.7), ("norma", 1.0), ("constant", 3.0), ("constant", 20.0)]
 REGISTRY = MARGIN_LOSSES | REGRESSION_LOSSES
 
 
@@ -36,9 +39,11 @@ class Problem:
         self.name, self.alpha, self.loss = name, alpha, ORACLES[name]()
         self.sizes = (self.X != 0).sum(axis=1)
 
-    def objective(self, make=sparse.csr_array):
-        loss = REGISTRY[self.name].loss()
-        return Objective(Matrix(make(self.X)), self.y, loss, self.alpha, self.weights)
+    def objective(self, make=sparse.csr_array, bias="feature"):
+        """A free bias has the weight of a column of ones twice as large."""
+        loss, free = REGISTRY[self.name].loss(), bias != "feature"
+        matrix = Matrix(make(self.X), constant=2.0 if free else 0.0)
+        return Objective(matrix, self.y, loss, self.alpha, self.weights, 1, free)
 
     def primal(self, w):
         return values.primal(self.X, self.y, self.loss, self.alpha, w, self.weights)
@@ -82,20 +87,45 @@ def run_epochs(solver, count):
     return solver
 
 
-def compare_steps(problem, n_steps, *, size, sampling, projection, average):
+def compare_steps(
+    problem,
+    n_steps,
+    *,
+    size=1,
+    sampling="shuffle",
+    projection=False,
+    average="last",
+    learning_rate="pegasos",
+    eta0=None,
+    bias="feature",
+    pack=False,
+):
     solver = Pegasos(
-        problem.objective(),
+        problem.objective(bias=bias),
         bits(),
         sampling=sampling,
         batch_size=size,
         projection=projection,
         average=average,
+        learning_rate=learning_rate,
+        eta0=eta0,
+        bias=bias,
+        pack=pack,
     )
     n = len(problem.y)
     drawn, shown = itertools.tee(batches(n, sampling, size))
     radius = problem.radius() if projection else np.inf
     steps = pegasos(
-        problem.X, problem.y, problem.loss, problem.alpha, drawn, problem.weights, radius
+        problem.X,
+        problem.y,
+        problem.loss,
+        problem.alpha,
+        drawn,
+        problem.weights,
+        radius,
+        PACES[learning_rate](eta0, problem.alpha),
+        bias,
+        np.average(problem.y, weights=problem.weights),
     )
     iterates, accesses = [], 0
     for w, batch in zip(itertools.islice(steps, n_steps), shown, strict=False):
@@ -103,9 +133,10 @@ def compare_steps(problem, n_steps, *, size, sampling, projection, average):
         accesses += problem.sizes[batch].sum()
         advance_to(solver, accesses)
         assert solver.n_steps == len(iterates)
-        np.testing.assert_allclose(
-            solver.model(), averaged(iterates, average), rtol=1e-9, atol=1e-11
-        )
+        model = solver.model()
+        if bias != "feature":
+            model[-1] *= 2.0
+        np.testing.assert_allclose(model, averaged(iterates, average), rtol=1e-9, atol=1e-11)
         if projection:
             assert np.linalg.norm(solver.weight_vector.to_array()) <= radius * (1 + 1e-9)
 
@@ -113,7 +144,7 @@ def compare_steps(problem, n_steps, *, size, sampling, projection, average):
 @pytest.mark.parametrize("projection", [False, True])
 @pytest.mark.parametrize("size", [1, 4, 7, 24])
 @pytest.mark.parametrize("sampling", SAMPLINGS)
-@pytest.mark.parametrize("average", AVERAGES)
+@pytest.mark.parametrize("average", MEANS)
 def test_step_by_step(average, sampling, size, projection):
     compare_steps(
         Problem(), 80, size=size, sampling=sampling, projection=projection, average=average
@@ -127,7 +158,52 @@ def test_every_loss_step_by_step(name, weighted):
     compare_steps(problem, 100, size=3, sampling="shuffle", projection=weighted, average="tail")
 
 
-@pytest.mark.parametrize("average", AVERAGES)
+@pytest.mark.parametrize(("learning_rate", "eta0"), RATES)
+@pytest.mark.parametrize("projection", [False, True])
+@pytest.mark.parametrize("average", ["last", "tail"])
+def test_every_schedule_step_by_step(learning_rate, eta0, projection, average):
+    compare_steps(
+        Problem(weighted=True),
+        80,
+        size=2,
+        projection=projection,
+        average=average,
+        learning_rate=learning_rate,
+        eta0=eta0,
+    )
+
+
+@pytest.mark.parametrize("size", [1, 5, 24])
+@pytest.mark.parametrize("projection", [False, True])
+@pytest.mark.parametrize("average", MEANS)
+@pytest.mark.parametrize("name", ["hinge", "logistic", "absolute", "huber"])
+def test_steps_of_the_bias(name, average, projection, size):
+    problem = Problem(name, weighted=True, alpha=0.5)
+    options = {"size": size, "projection": projection, "average": average}
+    compare_steps(problem, 60, bias="subgradient", **options)
+    compare_steps(problem, 60, bias="subgradient", learning_rate="norma", eta0=0.5, **options)
+
+
+@pytest.mark.parametrize("size", [4, 24])
+@pytest.mark.parametrize("projection", [False, True])
+@pytest.mark.parametrize("average", MEANS)
+@pytest.mark.parametrize("name", ["hinge", "absolute", "epsilon_insensitive"])
+def test_the_best_bias_of_every_batch(name, average, projection, size):
+    problem = Problem(name, weighted=True)
+    if name != "hinge":
+        problem.y = problem.y + np.random.default_rng(5).normal(size=24)
+    compare_steps(problem, 60, size=size, projection=projection, average=average, bias="batch")
+
+
+@pytest.mark.parametrize("average", MEANS)
+def test_packed_rows_take_the_same_steps(average):
+    problem = Problem(weighted=True)
+    problem.X = problem.X.astype(np.float32).astype(float)
+    compare_steps(problem, 60, size=3, average=average, pack=True)
+    compare_steps(problem, 60, average=average, bias="subgradient", pack=True)
+
+
+@pytest.mark.parametrize("average", MEANS)
 def test_averages_where_every_early_step_is_projected(average):
     """Small alpha: the first steps leave the ball by far, and shrink w by large factors."""
     problem = Problem(n_rows=6, alpha=1e-5)
@@ -227,12 +303,149 @@ def test_bound_of_theorem_1(projection, size):
 
 
 @pytest.mark.parametrize("name", ["hinge", "logistic", "squared_hinge"])
-@pytest.mark.parametrize("average", AVERAGES)
+@pytest.mark.parametrize("average", MEANS)
 def test_the_objective_comes_near_the_optimum(name, average):
     problem = Problem(name, n_rows=60)
     best = problem.optimum()
     model = run_epochs(Pegasos(problem.objective(), bits(), average=average), 500).model()
     assert best - 1e-8 <= problem.primal(model) <= best * 1.02
+
+
+class Watched:
+    """What an output looks at: iterate t is t itself."""
+
+    def __init__(self, seed):
+        self.output, self.t = Random(np.random.SeedSequence(seed)), 0
+
+    def iterate(self):
+        return self.t
+
+    def run(self, count):
+        for t in range(self.t + 1, self.t + count + 1):
+            self.t = t
+            if self.t == self.output.next_look:
+                self.output.look(self)
+        return self.output.kept
+
+
+@pytest.mark.parametrize("T", [2, 7])
+def test_random_iterates_are_uniform_and_independent(T):
+    """Lemma 3: all pairs of iterates are equally likely (chi-square, 99.9 %)."""
+    pairs = np.array([Watched(seed).run(T) for seed in range(1000)])
+    assert pairs.min() >= 1 and pairs.max() <= T
+    counts = np.bincount((pairs[:, 0] - 1) * T + pairs[:, 1] - 1, minlength=T * T)
+    expected = 1000 / T**2
+    assert np.sum((counts - expected) ** 2) / expected <= chi2.ppf(0.999, T * T - 1)
+
+
+def test_random_iterates_are_iterates_and_the_better_one_is_returned():
+    problem = Problem(n_rows=40)
+    solver = Pegasos(problem.objective(), bits(), average="random", batch_size=2)
+    drawn = batches(40, "shuffle", 2)
+    iterates = [
+        w
+        for w, _ in zip(
+            pegasos(problem.X, problem.y, problem.loss, problem.alpha, drawn),
+            range(5 * 20),
+            strict=False,
+        )
+    ]
+    seen = set()
+    for epoch in range(1, 6):
+        run_epochs(solver, 1)
+        model, primal, _ = solver.certify(lambda w: w)
+        of_all = [problem.primal(w) for w in iterates[: 20 * epoch]]
+        nearest = int(np.argmin([np.abs(model - w).max() for w in iterates[: 20 * epoch]]))
+        np.testing.assert_allclose(model, iterates[nearest], rtol=1e-9, atol=1e-12)
+        assert primal == pytest.approx(of_all[nearest], rel=1e-12)
+        assert primal <= problem.primal(solver.model()) * (1 + 1e-12)
+        seen.add(nearest)
+    assert len(seen) > 1 and solver.keeps_best
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("bias", [name for name in BIASES if name != "feature"])
+@pytest.mark.parametrize("name", ["hinge", "absolute", "epsilon_insensitive"])
+def test_certificates_of_free_biases_are_bounds_at_any_time(name, bias, weighted):
+    """The optimum over w and b lies between dual and primal value, whatever the budget."""
+    problem = Problem(name, n_rows=40, weighted=weighted)
+    exact = SDCA(problem.objective(bias=bias), bits())
+    for _ in range(4000):
+        exact.advance(2**60)
+    _, above, best = exact.certify(lambda w: w)
+    assert above - best < 1e-6
+    solver = Pegasos(problem.objective(bias=bias), bits(), batch_size=8, average="tail", bias=bias)
+    lowest, highest = np.inf, -np.inf
+    for limit in range(40, 60_000, 997):
+        solver.advance(limit)
+        model, primal, dual = solver.certify(lambda w: w)
+        z = problem.X @ model[:-1] + 2.0 * model[-1]
+        mean = np.average(problem.loss.value(z, problem.y), weights=problem.weights)
+        assert primal == pytest.approx(problem.alpha / 2 * np.sum(model[:-1] ** 2) + mean, rel=1e-9)
+        assert dual <= above + 1e-12
+        assert best <= primal + 1e-9
+        lowest, highest = min(lowest, primal), max(highest, dual)
+    assert lowest <= above * (1.05 if bias == "batch" else 1.02)
+    assert highest >= best * (0.5 if bias == "batch" else 0.9)
+
+
+def test_the_search_takes_few_fits_and_starts_each_from_the_last():
+    problem = Problem(n_rows=60)
+    problem.y = np.where(problem.X[:, 0] > -0.2, 1.0, -1.0)
+    solver = Pegasos(problem.objective(bias="search"), bits(), bias="search", average="tail")
+    biases, duals = [], []
+    for _ in range(14):
+        biases.append(solver.bias)
+        before = solver.weight_vector.to_array()
+        run_epochs(solver, 60)
+        assert before.any() or len(biases) == 1
+        duals.append(solver.certify(lambda w: w)[2])
+        if solver.bias != biases[-1]:
+            assert solver.n_steps <= 60
+    assert 3 <= solver.n_fits <= 15
+    assert np.ptp(biases[-3:]) < 0.1 * np.ptp(biases)
+    assert duals == sorted(duals)
+
+
+@pytest.mark.parametrize(("learning_rate", "eta0"), RATES)
+@pytest.mark.parametrize("sampling", SAMPLINGS)
+def test_certificates_hold_with_other_schedules(learning_rate, eta0, sampling):
+    problem = Problem(n_rows=40, weighted=True)
+    best = problem.optimum()
+    solver = Pegasos(
+        problem.objective(),
+        bits(),
+        sampling=sampling,
+        average="tail",
+        learning_rate=learning_rate,
+        eta0=eta0,
+    )
+    gaps = []
+    for limit in range(20, 20_000, 613):
+        solver.advance(limit)
+        _, primal, dual = solver.certify(lambda w: w)
+        assert dual <= best + 1e-12 <= primal + 1e-8
+        gaps.append(primal - dual)
+    assert gaps[-1] < 0.7 * gaps[0]
+
+
+@pytest.mark.parametrize(
+    ("rate", "eta0"), [("norma", 1.1), ("norma", 0.0), ("constant", 21.0), ("constant", -1.0)]
+)
+def test_steps_that_would_turn_w_round_are_refused(rate, eta0):
+    with pytest.raises(ValueError, match="eta0"):
+        first_pace(rate, eta0, 0.05)
+
+
+def test_what_free_biases_need():
+    problem = Problem()
+    with pytest.raises(ValueError, match="unpenalised constant"):
+        Pegasos(problem.objective(), bits(), bias="search")
+    with pytest.raises(ValueError, match="batch_size > 1"):
+        Pegasos(problem.objective(bias="batch"), bits(), bias="batch")
+    smooth = Problem("logistic")
+    with pytest.raises(ValueError, match="piecewise linear"):
+        Pegasos(smooth.objective(bias="batch"), bits(), bias="batch", batch_size=4)
 
 
 @pytest.mark.parametrize("projection", [False, True])

@@ -113,11 +113,7 @@ cdef class Examples:
         """
         objective = self.objective
         if objective.free_constant:
-            duals = self.duals()
-            objective.balance(duals)
-            balanced = objective.weights_of_dual(duals)
-            balanced[objective.matrix.n_columns] = 0
-            return objective.certificate(balanced, duals, models)
+            return objective.certificate_of(self.duals(), models)
         duals = self.buffer[:, 0] if self.packed is None else self.duals()
         rounding = 0.0 if self.packed is None or self.packed.exact else FLOAT32_ROUNDING
         return objective.certificate(w, duals, models, rounding)

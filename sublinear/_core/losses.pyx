@@ -110,6 +110,10 @@ def columns(*arrays):
 cdef class Hinge(Loss):
     """max(0, 1 - m); the dual b = y a lies in [0, 1] and l*(-a) = -b."""
 
+    def __cinit__(self):
+        self.n_kinks = 1    # at z = y
+        self.kink[0] = 0
+
     def dual_form(self):
         return DualForm(one_sided=True)
 
@@ -296,6 +300,10 @@ cdef class Squared(Loss):
 cdef class Absolute(Loss):
     """|z - y|; a lies in [-1, 1] and l*(-a) = -a y."""
 
+    def __cinit__(self):
+        self.n_kinks = 1
+        self.kink[0] = 0
+
     def dual_form(self):
         return DualForm()
 
@@ -323,6 +331,8 @@ cdef class EpsilonInsensitive(Loss):
 
     def __init__(self, double epsilon=0.1):
         self.epsilon = epsilon
+        self.n_kinks = 2
+        self.kink[0], self.kink[1] = -epsilon, epsilon
 
     def dual_form(self):
         return DualForm(epsilon=self.epsilon)

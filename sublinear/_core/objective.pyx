@@ -205,6 +205,21 @@ cdef class Objective:
         dual = self.penalty(w) - self.alpha / 2 * error * error - conjugate
         return primals, min(dual, *primals)    # rounding must not make the gap negative
 
+    def certificate_of(self, duals, candidates):
+        """Return what `certificate` does, of duals alone; it balances them where that is needed.
+
+        Parameters
+        ----------
+        duals : ndarray of shape (n_rows,), float64
+        candidates : list of one or two ndarrays of shape (n_weights,), float64
+        """
+        if self.free_constant:
+            self.balance(duals)
+        w = self.weights_of_dual(duals)
+        if self.free_constant:
+            w[self.matrix.n_columns] = 0
+        return self.certificate(w, duals, candidates)
+
     def weights_of_dual(self, const double[:] duals):
         """Return w(a) = sum_i s_i a_i x_i / (alpha W) as a new array (float64)."""
         result = np.zeros(self.matrix.n_weights)

@@ -116,7 +116,12 @@ def packing_pays(Matrix matrix):
 
     Of a long row the entries are most of what is read, and they lie together anyway.
     """
-    return matrix.n_stored <= SHORT_ROW * matrix.n_rows and matrix.n_stored >= BEYOND_CACHE
+    return matrix.n_stored <= SHORT_ROW * matrix.n_rows and beyond_cache(matrix)
+
+
+def beyond_cache(Matrix matrix):
+    """Tell whether the rows together exceed what caches of today hold."""
+    return matrix.n_stored >= BEYOND_CACHE
 
 
 def packing_rounds(Matrix matrix):

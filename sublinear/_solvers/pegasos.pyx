@@ -1,31 +1,49 @@
 """Pegasos: projected stochastic sub-gradient descent.
 
 Paper: Shalev-Shwartz, Singer, Srebro, Cotter, "Pegasos: primal estimated sub-gradient solver for
-SVM" (2011), Figures 1 and 2; the tail average is that of Takac et al. (2013), Algorithm 1.
+SVM" (2011), Figures 1 and 2, with the biases of section 6 and the random stopping time of Lemma 3;
+the tail average is that of Takac et al. (2013), Algorithm 1.
 
 Objective: that of sublinear._core.objective.
 
-    for t = 1, 2, ..:
-        B = the next b examples
-        w <- (1 - 1/t) w - 1/(alpha t b) sum_{i in B} r_i l'(<w, x_i>) x_i,      r_i = s_i n / W
+    for t = 1, 2, ..:                                                         r_i = s_i n / W
+        B = the next k examples
+        w <- (1 - alpha eta_t) w - eta_t / k sum_{i in B} r_i l'(<w, x_i> + b) x_i
         w <- the nearest point with |w| <= radius                                    (optional)
 
-Cost per step: the stored entries of b rows, twice for those whose derivative is not 0.
+The step sizes are eta_t = 1 / (alpha t), those of NORMA, p / (alpha sqrt(t)), or a constant. What
+becomes of b, four treatments tell:
 
-At t = 1 the factor is exactly 0. Without projection w_{t+1} is a combination of rows whose
-coefficients, clipped to the loss's domain, are feasible duals: they give the certificate. After
-whole epochs of a permutation nothing needs clipping.
+    feature       a constant feature in x_i takes its place; b = 0
+    subgradient   b <- b - eta_t / k sum_{i in B} r_i l'(<w, x_i> + b), from the mean target on
+    batch         b minimises the loss of the batch, and the l' of examples at a kink are chosen so
+                  that all of the batch add up to zero, which makes it a sub-gradient in w of
+                  alpha / 2 |w|^2 + min_b (loss of the batch)
+    search        b stays for a while; then a search moves it to where the minimum over w may be
+                  least, and w goes on from there; the mean target comes first
+
+Cost per step: the stored entries of k rows, twice for those whose derivative is not 0.
+
+w is a combination of rows. Its coefficients, clipped to the loss's domain, are feasible duals: they
+give the certificate. With steps 1 / (alpha t), after whole epochs of a permutation, nothing needs
+clipping. Where b is free the duals must be balanced too; the search instead takes the dual value,
+which is linear in b, as a line below the minimum over w.
 """
+from libc.math cimport sqrt
 from libc.stdint cimport uint32_t
+
+import math
 
 import numpy as np
 
+from sublinear._core.best_constant cimport BestConstant
 from sublinear._core.line cimport (
-    LINE_AHEAD, OFFSET_AHEAD, Line, Lines, line_at, line_size, prefetch_ahead,
+    LINE_AHEAD, OFFSET_AHEAD, Line, Lines, dot, line_at, line_size, prefetch_ahead,
 )
 from sublinear._core.losses cimport Loss
 from sublinear._core.objective cimport Objective
 from sublinear._core.order cimport Draws, Order, make_ready, next_chunk
+from sublinear._core.packed cimport PackedRows
 from sublinear._core.portable cimport prefetch
 from sublinear._core.random cimport RandomBits
 from sublinear._core.weight_vector cimport (
@@ -33,7 +51,143 @@ from sublinear._core.weight_vector cimport (
     shrink, weight_dot,
 )
 
-AVERAGES = ("last", "mean", "tail")
+from sublinear._core.minorants import Minorants
+
+
+cdef enum Decay:
+    INVERSE
+    INVERSE_ROOT
+    CONSTANT
+
+LEARNING_RATES = {"pegasos": INVERSE, "norma": INVERSE_ROOT, "constant": CONSTANT}
+
+cdef struct Schedule:
+    Decay decay
+    double first          # alpha eta_1
+
+
+cdef inline double pace(const Schedule* schedule, Py_ssize_t t) noexcept nogil:
+    """alpha eta_t, by which w shrinks"""
+    if schedule.decay == INVERSE:
+        return schedule.first / t
+    if schedule.decay == INVERSE_ROOT:
+        return schedule.first / sqrt(<double> t)
+    return schedule.first
+
+
+cdef enum Treatment:
+    FEATURE
+    SUBGRADIENT
+    BATCH
+    SEARCH
+
+BIASES = {
+    "feature": FEATURE, "subgradient": SUBGRADIENT, "batch": BATCH, "search": SEARCH,
+}
+
+# What a solver returns. An output has `look`, which is called when the solver has counted
+# `next_look` iterates, `models`, the candidates to be returned, and `state`, a flat dict of what
+# `resume` needs.
+NEVER = 2**62
+
+
+class Last:
+    """The last iterate."""
+
+    counts, averages, keeps_best = False, False, False
+    next_look = NEVER
+
+    def __init__(self, seed):
+        pass
+
+    def look(self, solver):
+        pass
+
+    def models(self, solver):
+        return [solver.iterate()]
+
+    def state(self):
+        return {"next_look": self.next_look}
+
+    def resume(self, state):
+        self.next_look = state["next_look"]
+
+
+class Mean(Last):
+    """The mean of all iterates."""
+
+    counts = averages = True
+
+    def models(self, solver):
+        return [solver.mean_since(0, 0.0)]
+
+
+class Tail(Mean):
+    """The mean of the iterates since step 2^k, the greatest power of two up to half of them."""
+
+    def __init__(self, seed):
+        self.next_look = 1
+        self.windows = [(0, 0.0)]  # (steps, sum of iterates) at the last two powers of two
+
+    def look(self, solver):
+        total = solver.sum_of_iterates()
+        self.windows = self.windows[len(self.windows) - 1:] + [(self.next_look, total)]
+        self.next_look *= 2
+
+    def models(self, solver):
+        return [solver.mean_since(*self.windows[0])]
+
+    def state(self):
+        sums = {f"window_{k}": total for k, (_, total) in enumerate(self.windows)}
+        return super().state() | sums | {"window_steps": np.array([n for n, _ in self.windows])}
+
+    def resume(self, state):
+        super().resume(state)
+        steps = state["window_steps"].tolist()
+        self.windows = [(n, state[f"window_{k}"]) for k, n in enumerate(steps)]
+
+
+class Random(Last):
+    """The better one of two iterates drawn at random (Lemma 3): at least one of two is good.
+
+    Iterate t takes the place of the one kept with probability 1 / t, so that all are equally
+    likely whenever the fit ends. Draws depend on the seed and t alone.
+    """
+
+    counts, keeps_best = True, True
+
+    def __init__(self, seed):
+        self.seed = [int(word) for word in seed.generate_state(4)]
+        self.next_look = 1
+        self.next_picks, self.kept = [1, 1], [None, None]
+
+    def look(self, solver):
+        picks, kept = list(self.next_picks), list(self.kept)
+        for k in range(2):
+            if picks[k] == self.next_look:
+                kept[k] = solver.iterate()
+                draw = 1 - np.random.default_rng([*self.seed, self.next_look, k]).random()
+                picks[k] = min(NEVER, math.floor(self.next_look / draw) + 1)
+        self.next_picks, self.kept, self.next_look = picks, kept, min(picks)
+
+    def models(self, solver):
+        return [solver.iterate()] if self.kept[0] is None else self.kept
+
+    def state(self):
+        return super().state() | {
+            "seed": np.array(self.seed),
+            "next_picks": np.array(self.next_picks),
+            "kept_0": self.kept[0],
+            "kept_1": self.kept[1],
+        }
+
+    def resume(self, state):
+        super().resume(state)
+        self.seed, self.next_picks = state["seed"].tolist(), state["next_picks"].tolist()
+        self.kept = [state["kept_0"], state["kept_1"]]
+
+
+AVERAGES = {"last": Last, "mean": Mean, "tail": Tail, "random": Random}
 
 
 cdef class Pegasos:
@@ -42,60 +196,114 @@ cdef class Pegasos:
     Parameters
     ----------
     objective : Objective
+        Its matrix needs a constant column, and `free_constant`, unless `bias` is "feature".
     random : RandomBits
     sampling : {"shuffle", "fixed", "replacement", "subsets"}, default="shuffle"
     batch_size : int, default=1
     projection : bool, default=False
         Project onto the ball of radius sqrt(mean loss at 0 / alpha), which holds the optimum.
-    average : {"last", "mean", "tail"}, default="last"
-        The model: the last iterate, the mean of all, or the mean of those since step 2^k, where
-        2^k is the largest power of two that is at most half the number of steps.
+    average : {"last", "mean", "tail", "random"}, default="last"
+        The model: the last iterate, the mean of all, the mean of those since step 2^k, where 2^k is
+        the largest power of two that is at most half the number of steps, or the better one of two
+        iterates drawn at random.
+    learning_rate : {"pegasos", "norma", "constant"}, default="pegasos"
+        eta_t = 1 / (alpha t), eta0 / (alpha sqrt(t)), eta0.
+    eta0 : float, default=None
+        For "norma" in (0, 1], for "constant" in (0, 1 / alpha].
+    bias : {"feature", "subgradient", "batch", "search"}, default="feature"
+        See the top of this file.
+    pack : bool, default=False
+        Work on a packed copy of the rows (see PackedRows), which must be sparse.
 
     Attributes
     ----------
     n_steps, n_iter, accesses : int
         Steps taken, epochs (of n examples) completed, feature values read.
+    n_fits : int
+        How many values of b the search has tried.
     """
     cdef readonly Objective objective
     cdef readonly Order order
     cdef readonly WeightVector weight_vector
-    cdef readonly Py_ssize_t n_steps, n_iter, accesses
+    cdef readonly Py_ssize_t n_steps, n_iter, accesses, n_fits
     cdef readonly object coefficients      # of the rows in v = w / scale
+    cdef readonly double bias
     cdef Loss loss
+    cdef PackedRows packed
+    cdef Lines rows                        # without a constant entry unless it is a feature
+    cdef Schedule schedule
+    cdef Treatment treatment
+    cdef BestConstant best_constant        # of a batch
+    cdef object minorants                  # of the minimum over w, as a function of b
+    cdef double stride                     # of the search, while it looks for the other side
     cdef str average
-    cdef bint averages
+    cdef object output
+    cdef bint counts                       # iterates, for the output
     cdef double radius                     # 0: no projection
     cdef Py_ssize_t batch_size, n_seen     # n_seen: examples of the present epoch
-    cdef Py_ssize_t next_window
-    cdef list windows                      # (steps, sum of iterates) at powers of two
-    cdef double[::1] coefficient, derivative
+    cdef Py_ssize_t next_look
+    cdef double sum_of_biases
+    cdef double[::1] coefficient, prediction, derivative
+
+    certificate_growth = 1.5
+    estimated_gap = math.inf
+    diverged = False
 
     def __cinit__(
         self, Objective objective, RandomBits random, *, str sampling="shuffle",
-        Py_ssize_t batch_size=1, bint projection=False, str average="last"
+        Py_ssize_t batch_size=1, bint projection=False, str average="last",
+        str learning_rate="pegasos", eta0=None, str bias="feature", bint pack=False
     ):
         cdef Py_ssize_t n = objective.matrix.n_rows
         if average not in AVERAGES:
-            raise ValueError(f"average must be one of {AVERAGES}, got {average!r}")
+            raise ValueError(f"average must be one of {tuple(AVERAGES)}, got {average!r}")
         self.objective = objective
         self.loss = objective.loss
         self.order = Order(n, sampling, random, batch_size)
-        self.average = average
-        self.averages = average != "last"
-        self.weight_vector = WeightVector(
-            objective.matrix.n_weights, averaged=self.averages, keeps_norm=projection)
-        self.radius = objective.radius() if projection else 0
+        self.schedule.decay = LEARNING_RATES[learning_rate]
+        self.schedule.first = first_pace(learning_rate, eta0, objective.alpha)
         self.batch_size = batch_size
+        self.rows = objective.matrix.rows
+        if pack:
+            self.packed = PackedRows(
+                objective.matrix, objective.targets_array, None, objective.n_threads)
+            self.rows = self.packed.rows
+        self.average = average
+        self.output = AVERAGES[average](random.bit_generator.seed_seq)
+        self.counts = self.output.counts
+        self.weight_vector = WeightVector(
+            objective.matrix.n_weights, averaged=self.output.averages, keeps_norm=projection)
+        self.radius = objective.radius() if projection else 0
         self.coefficients = np.zeros(n)
         self.coefficient = self.coefficients
+        self.prediction = np.empty(batch_size)
         self.derivative = np.empty(batch_size)
-        self.windows = []
-        self.next_window = 1
+        self.next_look = self.output.next_look
+        self.treatment = BIASES[bias]
+        if self.treatment != FEATURE:
+            self._free_the_bias()
 
-    estimated_gap = float("inf")
-    certificate_growth = 1.5
-    keeps_best = False
-    diverged = False
+    def _free_the_bias(self):
+        if not self.objective.free_constant:
+            raise ValueError("the objective needs an unpenalised constant column")
+        weights, targets = self.objective.weights_array, self.objective.targets_array
+        self.rows.constant = 0
+        self.bias = np.average(targets, weights=weights)
+        if self.treatment == BATCH:
+            if self.batch_size == 1:
+                raise ValueError(
+                    'bias="batch" needs batch_size > 1: b would fit every single example')
+            self.best_constant = BestConstant(self.loss, self.batch_size)
+        elif self.treatment == SEARCH:
+            self.minorants = Minorants()
+            self.stride = math.sqrt(np.average((targets - self.bias)**2, weights=weights)) or 1.0
+            self.n_fits = 1
+            self._find_radius()
+
+    @property
+    def keeps_best(self):
+        """Whether one of several models is to be chosen by its objective."""
+        return self.output.keeps_best or self.treatment == SEARCH
 
     @property
     def work(self):
@@ -106,31 +314,33 @@ cdef class Pegasos:
         """Return what `resume` needs to go on, perhaps over other examples."""
         w = self.weight_vector
         return {
-            "average": self.average,
             "w": w.to_array(),
+            "bias": self.bias,
             "coefficients": self.coefficients * w.vector.scale,
-            "sum_of_iterates": w.sum_of_iterates() if self.averages else None,
-            "n_averaged": w.n_averaged,
             "n_steps": self.n_steps,
-            "windows": self.windows,
-            "next_window": self.next_window,
+            "average": self.average,
+            "sum_of_iterates": w.sum_of_iterates() if self.output.averages else None,
+            "sum_of_biases": self.sum_of_biases,
+            "n_averaged": w.n_averaged,
+            **self.output.state(),
         }
 
-    def can_resume(self, state):
-        """Tell whether a `state()` has as many weights as this solver."""
-        return state["w"].shape[0] == self.objective.matrix.n_weights
-
     def resume(self, state):
-        """Go on from the `state()` of a solver that `can_resume`.
+        """Go on from the `state()` of a solver with as many weights and the same bias.
 
         The coefficients of the rows are taken over if there are as many rows as then: should they
-        be other rows, certificates suffer, but hold. Another `average` begins anew.
+        be other rows, certificates suffer, but hold. Another output begins anew.
         """
         self.weight_vector.set(state["w"])
         self.n_steps = state["n_steps"]
-        if self.averages and state["average"] == self.average:
-            self.weight_vector.set_average(state["sum_of_iterates"], state["n_averaged"])
-            self.windows, self.next_window = state["windows"], state["next_window"]
+        if self.treatment != FEATURE:
+            self.bias = state["bias"]
+        if self.average == state["average"]:
+            self.output.resume(state)
+            self.next_look = self.output.next_look
+            sum_of_iterates = state["sum_of_iterates"] if self.output.averages else 0.0
+            self.weight_vector.set_average(sum_of_iterates, state["n_averaged"])
+            self.sum_of_biases = state["sum_of_biases"]
         if state["coefficients"].shape[0] == self.coefficient.shape[0]:
             self.coefficients[:] = state["coefficients"]
 
@@ -141,14 +351,13 @@ cdef class Pegasos:
             before = self.n_steps
             with nogil:
                 self._run(limit)
-            if self.average == "tail" and self.weight_vector.n_averaged == self.next_window:
-                self.windows = self.windows[len(self.windows) // 2:] + [
-                    (self.next_window, self.weight_vector.sum_of_iterates())]
-                self.next_window *= 2
+            if self.counts and self.weight_vector.vector.n_averaged == self.next_look:
+                self.output.look(self)
+                self.next_look = self.output.next_look
         return self.n_iter > epoch
 
     cdef void _run(self, Py_ssize_t limit) noexcept nogil:
-        """Steps until the epoch, the budget or a window of the tail average ends."""
+        """Steps until the epoch or the budget ends, or the output wants to look."""
         cdef Draws* draws = &self.order.draws
         cdef Py_ssize_t size
         while True:
@@ -161,71 +370,104 @@ cdef class Pegasos:
             if draws.position == draws.count:
                 next_chunk(draws)
             self.n_seen += size
-            if self.n_seen >= self.objective.matrix.n_rows:
-                self.n_seen -= self.objective.matrix.n_rows
+            if self.n_seen >= self.rows.count:
+                self.n_seen -= self.rows.count
                 self.n_iter += 1
                 return
-            if self.averages and self.weight_vector.vector.n_averaged == self.next_window:
+            if self.counts and self.weight_vector.vector.n_averaged == self.next_look:
                 return
 
     cdef inline Py_ssize_t _entries(self, Draws* draws, Py_ssize_t size) noexcept nogil:
         cdef Py_ssize_t total = 0, k
         for k in range(draws.position, draws.position + size):
-            total += line_size(&self.objective.matrix.rows, draws.items[k])
+            total += line_size(&self.rows, draws.items[k])
         return total
 
     cdef void _step(self, Draws* draws, Py_ssize_t size) noexcept nogil:
-        cdef Lines* rows = &self.objective.matrix.rows
         cdef ScaledVector* w = &self.weight_vector.vector
-        cdef double ratio = rows.count / self.objective.total_weight
-        cdef double rate
+        cdef double shrinkage, rate, total = 0
         cdef const uint32_t* batch = draws.items + draws.position
         cdef Py_ssize_t i, k
         cdef Line x
         for k in range(size):
-            self._look_ahead(draws, draws.position + k, rows)
-            i = batch[k]
-            x = line_at(rows, i)
-            self.derivative[k] = ratio * self.objective.weight(i) * self.loss.derivative(
-                weight_dot(w, &x), self.objective.targets[i])
+            self._look_ahead(draws, draws.position + k)
+            x = line_at(&self.rows, batch[k])
+            self.prediction[k] = weight_dot(w, &x)
             self.accesses += x.size
+        self._differentiate(batch, size)
         self.n_steps += 1
-        shrink(w, 1 - 1.0 / self.n_steps)
-        rate = 1 / (self.objective.alpha * self.n_steps * size)
+        shrinkage = pace(&self.schedule, self.n_steps)
+        rate = shrinkage / (self.objective.alpha * size)
+        shrink(w, 1 - shrinkage)
         for k in range(size):
             if self.derivative[k] != 0:
                 i = batch[k]
-                x = line_at(rows, i)
+                x = line_at(&self.rows, i)
                 self.coefficient[i] += add_line(w, &x, -rate * self.derivative[k])
+                total += self.derivative[k]
+        if self.treatment == SUBGRADIENT:
+            self.bias -= rate * total
         if self.radius > 0:
             project(w, self.radius)
         if needs_folding(w):
-            for i in range(rows.count):
+            for i in range(self.rows.count):
                 self.coefficient[i] *= w.scale
             fold_scale(w)
-        if self.averages:
+        if self.counts:
             count_in_average(w)
+            self.sum_of_biases += self.bias
 
-    cdef inline void _look_ahead(
-        self, Draws* draws, Py_ssize_t position, Lines* rows
-    ) noexcept nogil:
+    cdef inline void _differentiate(self, const uint32_t* batch, Py_ssize_t size) noexcept nogil:
+        """derivative[k] = r_i l'(<w, x_i> + b) for the examples of the batch."""
+        cdef double ratio = self.rows.count / self.objective.total_weight
+        cdef double target
+        cdef Py_ssize_t k
+        if self.treatment == BATCH:
+            self.best_constant.clear()
+            for k in range(size):
+                self.best_constant.add(
+                    self.prediction[k], self.objective.targets[batch[k]],
+                    self.objective.weight(batch[k]))
+            self.bias = self.best_constant.find()
+        for k in range(size):
+            target = self.objective.targets[batch[k]]
+            if self.treatment == BATCH:
+                self.derivative[k] = self.best_constant.derivative(self.prediction[k], target)
+            else:
+                self.derivative[k] = self.loss.derivative(self.prediction[k] + self.bias, target)
+            self.derivative[k] *= ratio * self.objective.weight(batch[k])
+
+    cdef inline void _look_ahead(self, Draws* draws, Py_ssize_t position) noexcept nogil:
         """Ask for what the draws after `position` will read."""
         cdef Py_ssize_t later = position + LINE_AHEAD
         prefetch_ahead(
-            rows, draws.items, position, draws.ready, self.weight_vector.vector.values)
+            &self.rows, draws.items, position, draws.ready, self.weight_vector.vector.values)
         if later < draws.ready:
             prefetch(&self.objective.targets[draws.items[later]])
             prefetch(&self.coefficient[draws.items[later]])
 
+    def _with_bias(self, w, double bias):
+        """Set the weight of the constant column, unless it is a feature."""
+        if self.treatment != FEATURE:
+            w[self.objective.matrix.n_columns] = bias / self.objective.matrix.constant
+        return w
+
+    def iterate(self):
+        """Return the present weights as a new array (float64)."""
+        return self._with_bias(self.weight_vector.to_array(), self.bias)
+
+    def sum_of_iterates(self):
+        """Return the sum of the iterates counted so far (float64)."""
+        return self._with_bias(self.weight_vector.sum_of_iterates(), self.sum_of_biases)
+
+    def mean_since(self, Py_ssize_t steps, total):
+        """Return the mean of the iterates after those `steps` whose sum is `total`."""
+        cdef Py_ssize_t count = self.weight_vector.n_averaged - steps
+        return (self.sum_of_iterates() - total) / count if count > 0 else self.iterate()
+
     def model(self):
-        """Return the weights chosen by `average` as a new array (float64)."""
-        if self.average == "last":
-            return self.weight_vector.to_array()
-        if self.average == "tail" and len(self.windows) == 2:
-            steps, total = self.windows[0]
-            count = self.weight_vector.n_averaged - steps
-            return (self.weight_vector.sum_of_iterates() - total) / count
-        return self.weight_vector.average()
+        """Return the weights chosen by the output as a new array (float64)."""
+        return np.array(self.output.models(self)[0])
 
     def duals(self):
         """Return feasible duals near those of the last iterate (float64)."""
@@ -240,8 +482,78 @@ cdef class Pegasos:
 
     def certify(self, rounded):
         """Return the model and its certificate, that of `duals()` (see `_drive`)."""
-        model = rounded(self.model())
+        models = self.output.models(self)
+        if self.treatment == BATCH:
+            models = [self._with_bias(w, self._best_bias(w)) for w in models]
+        models = [rounded(model) for model in models]
         duals = self.duals()
-        primals, dual = self.objective.certificate(
-            self.objective.weights_of_dual(duals), duals, [model])
-        return model, primals[0], dual
+        if self.treatment == SEARCH:
+            primals, dual = self._search(duals, models)
+        else:
+            primals, dual = self.objective.certificate_of(duals, models)
+        best = int(np.argmin(primals))
+        return models[best], primals[best], dual
+
+    def _best_bias(self, const double[::1] w):
+        """Return the b that minimises the loss of all examples; reads the rows once."""
+        cdef BestConstant all_rows = BestConstant(self.loss, self.rows.count)
+        cdef Lines* rows = &self.objective.matrix.rows
+        cdef double constant = w[rows.length] * rows.constant
+        cdef Py_ssize_t i
+        cdef Line x
+        with nogil:
+            all_rows.clear()
+            for i in range(rows.count):
+                x = line_at(rows, i)
+                all_rows.add(
+                    dot(&x, &w[0]) - constant, self.objective.targets[i],
+                    self.objective.weight(i))
+            all_rows.find()
+        self.objective.accesses += self.objective.matrix.n_stored
+        return all_rows.best
+
+    def _search(self, duals, models):
+        """Certify the models of the present b, and move b; the bound is that of all b."""
+        objective = self.objective
+        w = self._with_bias(objective.weights_of_dual(duals), self.bias)
+        primals, dual = objective.certificate(w, duals, models)
+        weights = objective.weights_array
+        slope = -np.average(duals, weights=weights)
+        self.minorants.add(self.bias, dual, slope)
+        target = self.minorants.lowest
+        if target is None:    # all lines fall, or all rise
+            target = self.bias + math.copysign(self.stride, -slope)
+            self.stride *= 2
+        if target != self.bias:
+            self._move_to(target)
+        return primals, min(self.minorants.bound, *primals)
+
+    def _move_to(self, double bias):
+        """Go on from here with another b, and with the longer steps of the second epoch."""
+        self.bias = bias
+        self.n_fits += 1
+        self.n_steps = min(self.n_steps, -(-self.rows.count // self.batch_size))
+        self.output = AVERAGES[self.average](self.order.random.bit_generator.seed_seq)
+        self.next_look = self.output.next_look
+        self.weight_vector.set_average(0, 0)
+        self.sum_of_biases = 0
+        self._find_radius()
+
+    def _find_radius(self):
+        """Of the ball that holds the optimum for the present b."""
+        if self.radius > 0:
+            w = self._with_bias(np.zeros(self.objective.matrix.n_weights), self.bias)
+            self.radius = math.sqrt(self.objective.primal(w) / self.objective.alpha)
+
+
+def first_pace(learning_rate, eta0, double alpha):
+    """Return alpha eta_1; ValueError if w would not shrink by a factor from 0 to 1."""
+    if learning_rate == "pegasos":
+        return 1.0
+    first = eta0 if learning_rate == "norma" else alpha * eta0
+    if not 0 < first <= 1:
+        highest = "1" if learning_rate == "norma" else f"1 / alpha = {1 / alpha:g}"
+        raise ValueError(
+            f'learning_rate="{learning_rate}" needs eta0 above 0 and at most {highest}, '
+            f"got {eta0}")
+    return first

@@ -1,0 +1,38 @@
+"""Minorants: the least value that a convex function of one number can have, from lines below it."""
+
+import math
+
+import numpy as np
+
+
+class Minorants:
+    """Lines that lie nowhere above a convex function f.
+
+    Attributes
+    ----------
+    bound : float
+        A lower bound on f: the least value of the greatest of the lines, -inf as long as all of
+        them fall, or all rise.
+    lowest : float or None
+        Where the greatest of the lines has that value.
+    """
+
+    def __init__(self):
+        self.lines = []  # (value at 0, slope)
+        self.bound, self.lowest = -math.inf, None
+
+    def add(self, point, value, slope):
+        """Take into account the line with a value and a slope at a point."""
+        self.lines.append((value - slope * point, slope))
+        heights, slopes = np.array(self.lines).T
+        falling, rising = slopes < 0, slopes > 0
+        # the greatest line's least value: the highest crossing of a falling and a rising line
+        down, up = slopes[falling][:, np.newaxis], slopes[rising]
+        crossings = (heights[falling][:, np.newaxis] * up - heights[rising] * down) / (up - down)
+        levels = heights[~falling & ~rising]
+        self.bound = max(crossings.max(initial=-math.inf), levels.max(initial=-math.inf))
+        if self.bound > -math.inf:
+            low = ((self.bound - heights[falling]) / slopes[falling]).max(initial=-math.inf)
+            high = ((self.bound - heights[rising]) / slopes[rising]).min(initial=math.inf)
+            ends = [end for end in (low, high) if math.isfinite(end)]
+            self.lowest = sum(ends) / len(ends) if ends else point
