@@ -69,8 +69,9 @@ SOURCES = {
 class Problem:
     """A data set with its lambda; hinge loss and no intercept, as in the paper."""
 
-    def __init__(self, name, label, data, alpha):
+    def __init__(self, name, label, data, alpha, reference_tol):
         self.name, self.label, self.alpha = name, label, alpha
+        self.reference_tol = reference_tol
         self.X, self.y, self.X_test, self.y_test = data
         self.n_rows = self.X.shape[0]
         self.objective = Objective(
@@ -87,7 +88,11 @@ class Problem:
     @cached_property
     def _reference_model(self):
         model = SDCAClassifier(
-            alpha=self.alpha, fit_intercept=False, tol=1e-7, max_iter=3000, random_state=0
+            alpha=self.alpha,
+            fit_intercept=False,
+            tol=self.reference_tol,
+            max_iter=3000,
+            random_state=0,
         )
         return model.fit(self.X, self.y)
 
@@ -153,16 +158,31 @@ class Problem:
         }
 
 
-def problem(name):
+def problem(name, alpha=None, reference_tol=1e-7):
     """Return the named problem from the folder SUBLINEAR_DATA, else a generated one."""
     source = SOURCES[name]
+    alpha = alpha or source.alpha
     folder = os.environ.get("SUBLINEAR_DATA")
     if folder:
-        return Problem(name, source.label, real_data(name), source.alpha)
+        return Problem(name, source.label, real_data(name), alpha, reference_tol)
     X, y = make_sparse_classification(random_state=0, **source.generated)
     n = X.shape[0] * 4 // 5
     data = X[:n], y[:n], X[n:], y[n:]
-    return Problem(name, f"generated data\nin place of {name}", data, source.alpha)
+    return Problem(name, f"generated data\nin place of {name}", data, alpha, reference_tol)
+
+
+def follow_pegasos(problem, steps, batch_size=1, seed=0, **options):
+    """Return rows of (steps, objective, test loss, test error) of the last iterate on the way."""
+    random = RandomBits(np.random.SeedSequence(seed))
+    solver = Pegasos(problem.objective, random, batch_size=batch_size, **options)
+    rows = []
+    for count in steps:
+        problem.advance(solver, batch_size, count)
+        w = solver.model()
+        loss = np.mean(np.maximum(0, 1 - problem.y_test * (problem.X_test @ w)))
+        values = (problem.objective.primal(w), loss, problem.test_error(w))
+        rows.append((solver.n_steps, *(float(f"{value:.6g}") for value in values)))
+    return rows
 
 
 def real_data(name):
