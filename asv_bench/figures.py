@@ -29,7 +29,7 @@ class Problem:
     alpha: float
 
 
-def add_common_arguments(parser, json_name):
+def add_common_arguments(parser, json_name, sets=True):
     parser.add_argument(
         "data",
         nargs="?",
@@ -37,12 +37,15 @@ def add_common_arguments(parser, json_name):
         help="folder with a load.py whose load(name) returns X, y, X_test, y_test; "
         "by default the environment variable SUBLINEAR_DATA",
     )
-    parser.add_argument("--sets", nargs="+", default=["covtype", "news20"], choices=list(ALPHAS))
+    if sets:
+        parser.add_argument(
+            "--sets", nargs="+", default=["covtype", "news20"], choices=list(ALPHAS)
+        )
     parser.add_argument("--json", type=Path, default=Path(json_name), help="where to write")
 
 
-def problems(folder, names):
-    """Load the named sets from `folder`, training and test rows stacked."""
+def loader(folder):
+    """Return the function `load` of the folder's load.py."""
     if not folder:
         raise SystemExit("give the folder of the data sets, or set SUBLINEAR_DATA")
     script = Path(folder) / "load.py"
@@ -51,8 +54,14 @@ def problems(folder, names):
     spec = importlib.util.spec_from_file_location("data_sets", script)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
+    return module.load
+
+
+def problems(folder, names):
+    """Load the named sets from `folder`, training and test rows stacked."""
+    load = loader(folder)
     for name in names:
-        X, y, X_test, y_test = module.load(name)
+        X, y, X_test, y_test = load(name)
         X = sp.vstack([X, X_test]).tocsr()
         longest = np.sqrt(X.multiply(X).sum(axis=1).max())
         yield Problem(name, X / max(longest, 1.0), np.r_[y, y_test], ALPHAS[name])

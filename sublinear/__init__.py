@@ -35,14 +35,16 @@ from sublinear._show_versions import show_versions
 from sublinear._version import __version__
 from sublinear.games import solve_matrix_game
 from sublinear.geometry import MinimumEnclosingBall, solve_simplex_qp
-from sublinear.kernel import KernelSDCAClassifier, KernelSDCARegressor
+from sublinear.kernel import KernelPegasosClassifier, KernelSDCAClassifier, KernelSDCARegressor
 from sublinear.linear import PegasosClassifier, PegasosRegressor, SDCAClassifier, SDCARegressor
 from sublinear.margin import L2SVMClassifier, SublinearPerceptron
-from sublinear.paths import Path, sdca_path
+from sublinear.paths import KernelPath, Path, kernel_path, sdca_path
 from sublinear.streaming import StreamingSVRGClassifier, StreamingSVRGRegressor, StreamResult
 from sublinear.theory import batch_speedup, spectral_norm_squared
 
 __all__ = [
+    "KernelPath",
+    "KernelPegasosClassifier",
     "KernelSDCAClassifier",
     "KernelSDCARegressor",
     "L2SVMClassifier",
@@ -61,6 +63,7 @@ __all__ = [
     "TraceRow",
     "__version__",
     "batch_speedup",
+    "kernel_path",
     "load_model",
     "openmp_enabled",
     "save_model",

@@ -270,6 +270,12 @@ class CertifiedModel(CallbackSupportMixin, BaseEstimator):
         self._warn_if_limited(limits)
         return self
 
+    def _adopt(self, other):
+        """Take over what another estimator learned of the same data before solving."""
+        for name in ("n_features_in_", "feature_names_in_", "classes_"):
+            if hasattr(other, name):
+                setattr(self, name, getattr(other, name))
+
     def _seeds(self, count):
         return seed_sequence(self.random_state).spawn(count)
 

@@ -10,7 +10,8 @@ computed when they are needed, never stored: see sublinear._core.kernels.
 
 import math
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 import scipy.sparse as sp
@@ -27,28 +28,26 @@ from sublinear._core.kernels import (
     PrecomputedRows,
     kernel_rows,
 )
-from sublinear._core.losses import REGRESSION_LOSSES
-from sublinear._linear_model import (
-    CertifiedModel,
-    OneVsRestMixin,
-    Training,
-    caller_level,
-    with_parameters,
-)
+from sublinear._core.losses import MARGIN_LOSSES, REGRESSION_LOSSES
+from sublinear._core.order import SAMPLINGS
+from sublinear._kernel_multiclass import KernelClassifierMixin
+from sublinear._linear_model import CertifiedModel, Training, caller_level, with_parameters
+from sublinear._solvers.kernel_pegasos import KernelPegasos
 from sublinear._solvers.kernel_sdca import KernelSDCA
+from sublinear._support import project
 from sublinear._validation import (
     check_choice,
     check_flag,
     check_number,
     check_sample_weight,
     check_training_data,
-    find_classes,
 )
 
 DEFAULT_MEMORY = 2**30
 PANEL = 64  # rows of a block are a multiple
 SHORT_ROW = 64  # stored entries: kernel values are cheap beside the ascent's steps
 ROWS_LOOKED_AT = 1000
+LARGEST_PEGASOS_BLOCK = 2048  # its kernel values fit into a large cache
 LEAST_BLOCK = 512  # rows: below it a fit is markedly slower
 
 _PARAMETERS = """\
@@ -77,13 +76,20 @@ fit_intercept : bool, default=True
     tol : float, default=1e-3
         Stop when the duality gap is at most tol times the objective. 0: run to the limits.
     max_iter : int, default=1000
-        Limit on rounds. A round solves for a block of some thousands of examples.
-    max_accesses : int, default=None
+        Limit on rounds. A round solves for a block of some thousands of examples."""
+
+_RUN_PARAMETERS = """\
+max_accesses : int, default=None
         Limit on kernel evaluations of each binary problem, never exceeded.
     memory_limit : int, default=None
         Bytes that a fit, or a prediction, may take besides X, the model and a few numbers per
         example; None means 1 GiB. With less, blocks are smaller and the training examples are
         rearranged again for every product, which is slower but gives a model as good.
+    max_support : int, default=None
+        Keep at most so many support vectors, for fast predictions: those, with new coefficients,
+        that come nearest to the model in the kernel's space. `result_` has the values of what is
+        left, `reduction_` those before. It takes n_SV^2 kernel evaluations and
+        8 * n_SV * max_support bytes, which neither `max_accesses` nor `memory_limit` limit.
     n_jobs : int, default=None
         Threads: over one-vs-rest problems, or inside a single one. None means 1, -1 all
         processors. The result does not depend on them.
@@ -104,24 +110,89 @@ support_ : ndarray of shape (n_SV,)
         Empty for kernel="precomputed".
     dual_coef_ : ndarray of shape (n_problems, n_SV), float64
         f = sum_j dual_coef_j k(support vector j, .). One problem, or one per class.
-    intercept_ : ndarray of shape (n_problems,)"""
+    intercept_ : ndarray of shape (n_problems,)
+    reduction_ : Reduction or None
+        What `max_support` took away."""
 
-_parameters = with_parameters(kernel=_PARAMETERS, fit=_FIT_PARAMETERS, attributes=_ATTRIBUTES)
+_MULTICLASS_PARAMETERS = """\
+multi_class : {"ovo", "ovr"}, default="ovo"
+        With more than two classes: one problem for every pair of classes, as in sklearn.svm.SVC, or
+        one for every class against the rest, which takes longer.
+    decision_function_shape : {"ovr", "ovo"}, default="ovr"
+        What `decision_function` returns for multi_class="ovo": votes per class, or the score of
+        every pair. As in sklearn.svm.SVC.
+    class_weight : dict, "balanced" or None, default=None
+        Factors on the weights of the examples by class; "balanced" gives all the same total."""
+
+_CLASS_ATTRIBUTES = """\
+support_ : ndarray of shape (n_SV,)
+        Indices of the support vectors, with multi_class="ovo" and more than two classes sorted by
+        class.
+    n_support_ : ndarray of shape (n_classes,)
+        With multi_class="ovo" and more than two classes: support vectors of each class.
+    support_vectors_ : ndarray or CSR matrix of shape (n_SV, n_features)
+        Empty for kernel="precomputed".
+    dual_coef_ : ndarray of shape (1, n_SV), (n_classes, n_SV) or (n_classes - 1, n_SV), float64
+        f = sum_j dual_coef_j k(support vector j, .), one row per problem. With multi_class="ovo" as
+        in sklearn.svm.SVC: one row per other class, in order.
+    intercept_ : ndarray of shape (n_problems,)
+    reduction_ : Reduction or None
+        What `max_support` took away.
+    classes_ : ndarray of shape (n_classes,)"""
+
+_parameters = with_parameters(
+    multiclass=_MULTICLASS_PARAMETERS,
+    class_attributes=_CLASS_ATTRIBUTES,
+    kernel=_PARAMETERS,
+    fit=_FIT_PARAMETERS,
+    run=_RUN_PARAMETERS,
+    attributes=_ATTRIBUTES,
+)
 
 
 @dataclass
 class KernelTraining(Training):
-    """The Training of a kernel machine: `matrix` is None, there is a kernel matrix instead."""
+    """The Training of a kernel machine: `matrix` is None, there is a kernel matrix instead.
+
+    Attributes
+    ----------
+    rows : KernelRows or None
+        Of all examples; None where there are subsets.
+    subsets : list of callables or None
+        Each returns the examples of a problem, in order, where it has not all of them.
+    """
 
     rows: KernelRows | None = None
+    subsets: list | None = None
 
     constant = 1.0
     dtype = np.dtype(np.float64)
 
     @property
+    def n_rows(self):
+        """How many examples there are."""
+        return self.X.shape[0]
+
+    @property
     def n_weights(self):
         """The coefficients, and the intercept."""
-        return self.rows.n_rows + 1
+        return self.n_rows + 1
+
+
+@dataclass(frozen=True)
+class Reduction:
+    """What `max_support` took away.
+
+    Attributes
+    ----------
+    n_support : int
+        Support vectors before.
+    primal : float
+        The objective before; that of the model returned is ``result_.primal``.
+    """
+
+    n_support: int
+    primal: float
 
 
 class KernelModel(CertifiedModel):
@@ -150,6 +221,8 @@ class KernelModel(CertifiedModel):
         check_flag("penalize_intercept", self.penalize_intercept)
         if self.memory_limit is not None:
             check_number("memory_limit", self.memory_limit, low=1, integer=True)
+        if self.max_support is not None:
+            check_number("max_support", self.max_support, low=1, integer=True)
 
     def _check_data(self, X, y, **options):
         if self.kernel == "precomputed" and sp.issparse(X):
@@ -162,21 +235,33 @@ class KernelModel(CertifiedModel):
     def _kernel(self):
         return KERNELS[self.kernel](self._gamma, self.degree, self.coef0)
 
-    def _training(self, X, y, targets, weights, sample_weight):
+    def _training(self, X, y, targets, weights, sample_weight, subsets=None):
         """Return the KernelTraining for checked data."""
         metadata = None if sample_weight is None else {"sample_weight": sample_weight}
         self._gamma = gamma_value(self.gamma, X, weights)
+        rows = self._square(X, self._memory() / 2) if subsets is None else None
+        return KernelTraining(X, y, metadata, None, targets, weights, rows=rows, subsets=subsets)
+
+    def _square(self, X, memory):
+        """Return the KernelRows of X with itself."""
         if callable(self.kernel):
-            rows = CallableRows(self.kernel, X)
-        elif self.kernel == "precomputed":
-            rows = PrecomputedRows(X)
-        else:
-            rows = kernel_rows(self._kernel(), X, memory=self._memory() / 2)
-        return KernelTraining(X, y, metadata, None, targets, weights, rows=rows)
+            return CallableRows(self.kernel, X)
+        if self.kernel == "precomputed":
+            return PrecomputedRows(X)
+        return kernel_rows(self._kernel(), X, memory=memory)
+
+    def _part(self, training, chosen, n_at_once):
+        """Return the KernelRows of some of the examples, as one of so many at a time."""
+        if training.subsets is None:
+            return training.rows
+        X = training.X[chosen]
+        if self.kernel == "precomputed":
+            X = X[:, chosen]
+        return self._square(X, self._memory() / (2 * n_at_once))
 
     def _block(self, training, n_problems_at_once):
         """Return the rows of a block, and how far its ascent goes."""
-        n_rows = training.rows.n_rows
+        n_rows = training.n_rows
         some = training.X[:: max(1, n_rows // ROWS_LOOKED_AT)]
         stored = some.nnz if sp.issparse(some) else np.count_nonzero(some)
         short = stored <= SHORT_ROW * some.shape[0]
@@ -192,21 +277,29 @@ class KernelModel(CertifiedModel):
             )
         return max(PANEL, min(size, affordable)), inner_tol
 
-    def _objective(self, training, k, n_jobs):
-        """Return the KernelObjective of problem k."""
-        n_rows = training.rows.n_rows
-        weights = np.ones(n_rows) if training.weights is None else training.weights
+    def _objective(self, training, k, n_jobs, rows=None):
+        """Return the KernelObjective of problem k, on the KernelRows if they are there already."""
+        chosen = slice(None) if training.subsets is None else training.subsets[k]()
+        if rows is None:
+            rows = self._part(training, chosen, min(n_jobs, len(training.targets)))
+        weights = np.ones(training.n_rows) if training.weights is None else training.weights
         return KernelObjective(
-            training.rows,
+            rows,
             training.targets[k](),
             self._make_loss(),
-            float(self.C) * weights,
-            constant=self.intercept_scaling
-            if self.fit_intercept and self.penalize_intercept
-            else 0,
+            float(self.C) * weights[chosen],
+            constant=self._constant(),
             free_intercept=self.fit_intercept and not self.penalize_intercept,
             n_threads=n_jobs if len(training.targets) == 1 else 1,
         )
+
+    def _constant(self):
+        """The square root of what is added to the kernel."""
+        return self.intercept_scaling if self.fit_intercept and self.penalize_intercept else 0.0
+
+    def _adopt(self, other):
+        super()._adopt(other)
+        self._gamma = other._gamma
 
     def _keep(self, solver):
         return None
@@ -215,28 +308,87 @@ class KernelModel(CertifiedModel):
         """The coefficients of the last fit, if they can serve as a start."""
         if not self.warm_start or not hasattr(self, "dual_coef_"):
             return None
-        if self.shape_fit_[0] != training.rows.n_rows or len(self.dual_coef_) != len(
-            training.targets
-        ):
+        if self.shape_fit_[0] != training.n_rows or len(self.intercept_) != len(training.targets):
             return None
-        coefficients = np.zeros(training.rows.n_rows)
-        coefficients[self.support_] = self.dual_coef_[k]
-        return coefficients
+        return self._coefficients(training, k)
+
+    def _coefficients(self, training, k):
+        """The coefficients of all examples of problem k."""
+        coefficients = np.zeros(training.n_rows)
+        for chosen, row in self._places(k):
+            coefficients[self.support_[chosen]] = self.dual_coef_[row, chosen]
+        return coefficients if training.subsets is None else coefficients[training.subsets[k]()]
 
     def _store(self, outcomes, training, seconds):
         """Set the fitted attributes."""
-        self._set_model(np.stack([outcome.model for outcome in outcomes]), training.X)
+        models = [outcome.model for outcome in outcomes]
+        self.support_, self.dual_coef_ = self._lay_out(models, training)
+        self.intercept_ = np.array([model[-1] for model in models])
+        self.reduction_ = None
+        too_many = self.max_support is not None and len(self.support_) > self.max_support
+        if too_many and not any(outcome.error for outcome in outcomes):
+            outcomes = self._reduce(outcomes, training)
+        precomputed = self.kernel == "precomputed"
+        self.support_vectors_ = np.empty((0, 0)) if precomputed else training.X[self.support_]
+        self.shape_fit_ = training.X.shape
         self._report(outcomes, seconds)
 
-    def _set_model(self, models, X):
-        """Set the attributes that prediction needs; rows of models end with the intercept."""
-        coefficients = models[:, :-1]
-        self.support_ = np.flatnonzero(coefficients.any(axis=0))
-        self.dual_coef_ = np.ascontiguousarray(coefficients[:, self.support_])
-        self.intercept_ = models[:, -1].copy()
-        precomputed = self.kernel == "precomputed"
-        self.support_vectors_ = np.empty((0, 0)) if precomputed else X[self.support_]
-        self.shape_fit_ = X.shape
+    def _reduce(self, outcomes, training):
+        """Keep `max_support` support vectors; return the outcomes with the values of the models."""
+        n_support = len(self.support_)
+        kept, coefficients = [], []
+        for group, _ in self._groups():
+            examples = self.support_[group]
+            X = training.X[examples]
+            rows = self._square(
+                X[:, examples] if self.kernel == "precomputed" else X, self._memory() / 2
+            )
+            constant = self._constant() ** 2
+            projection = project(
+                partial(shifted_block, rows, constant),
+                rows.diagonal + constant,
+                self.dual_coef_[:, group],
+                self.max_support * len(examples) // n_support,
+            )
+            kept.append(group.start + projection.chosen)
+            coefficients.append(projection.coefficients)
+        self._keep_support(np.concatenate(kept), np.concatenate(coefficients, axis=1))
+        self.reduction_ = Reduction(n_support, sum(outcome.result.primal for outcome in outcomes))
+        return [
+            replace(outcome, result=self._result_of_reduced(outcome.result, training, k))
+            for k, outcome in enumerate(outcomes)
+        ]
+
+    def _keep_support(self, kept, coefficients):
+        """Forget the support vectors that are not among `kept`, in order."""
+        self.support_, self.dual_coef_ = self.support_[kept], coefficients
+
+    def _result_of_reduced(self, result, training, k):
+        """Set the best intercept for the coefficients of problem k; return its Result."""
+        n_jobs = effective_n_jobs(self.n_jobs)
+        objective = self._objective(training, k, n_jobs)
+        coefficients = self._coefficients(training, k)
+        support = np.flatnonzero(coefficients)
+        margins = np.full((1, objective.n_rows), objective.constant**2 * coefficients.sum())
+        objective.rows.add_product(support, coefficients[np.newaxis, support], margins, n_jobs)
+        intercept = objective.best_intercept(margins[0])
+        self.intercept_[k] = objective.model(coefficients, intercept)[-1]
+        primal, _ = objective.values(coefficients, margins[0], intercept)
+        return replace(result, primal=primal, gap=max(0.0, primal - result.dual))
+
+    def _places(self, k):
+        """Yield (support vectors, row of dual_coef_) that hold the coefficients of problem k."""
+        yield slice(None), k
+
+    def _lay_out(self, models, training):
+        """Return the support vectors and dual_coef_ of models that end with the intercept."""
+        coefficients = np.stack(models)[:, :-1]
+        support = np.flatnonzero(coefficients.any(axis=0))
+        return support, np.ascontiguousarray(coefficients[:, support])
+
+    def _groups(self):
+        """Yield (support vectors, problems): rows of dual_coef_ belong to these problems there."""
+        yield slice(0, len(self.support_)), np.arange(len(self.intercept_))
 
     def _scores(self, X):
         """Return f(x_i) + intercept for every row and problem, (n_rows, n_problems)."""
@@ -261,11 +413,17 @@ class KernelModel(CertifiedModel):
         for start in range(0, n_rows, step):
             rows = self._prediction_rows(support, X[start : start + step])
             part = np.zeros((len(margins), rows.n_columns))
-            for first in range(0, n_support, rows_step):
-                chosen = slice(first, first + rows_step)
-                rows.add_product(
-                    order[chosen], self.dual_coef_[:, chosen], part, effective_n_jobs(self.n_jobs)
-                )
+            for group, problems in self._groups():
+                of_group = np.zeros((len(problems), rows.n_columns))
+                for first in range(group.start, group.stop, rows_step):
+                    chosen = slice(first, min(group.stop, first + rows_step))
+                    rows.add_product(
+                        order[chosen],
+                        self.dual_coef_[:, chosen],
+                        of_group,
+                        effective_n_jobs(self.n_jobs),
+                    )
+                part[problems] += of_group
             margins[:, start : start + step] = part
         return margins.T + self.intercept_
 
@@ -282,6 +440,11 @@ class KernelModel(CertifiedModel):
         if callable(self.kernel):
             return CallableRows(self.kernel, support, X)
         return kernel_rows(self._kernel(), support, X, memory=0)
+
+
+def shifted_block(rows, constant, chosen):
+    """Return rows of a kernel matrix with a constant added."""
+    return rows.block(chosen)[:, : rows.n_columns] + constant
 
 
 def gamma_value(gamma, X, weights=None):
@@ -316,8 +479,13 @@ class _KernelSDCAModel(KernelModel):
     """Kernel machines fitted by block dual ascent."""
 
     def _solver(self, training, k, random, n_jobs):
+        """Return the solver of problem k, a new one unless one is there to go on from."""
+        if training.solvers is not None and k in training.solvers:
+            solver = training.solvers[k]
+            solver.restart(self._objective(training, k, n_jobs, solver.objective.rows))
+            return solver
         block_size, inner_tol = self._block(training, min(n_jobs, len(training.targets)))
-        return KernelSDCA(
+        solver = KernelSDCA(
             self._objective(training, k, n_jobs),
             random,
             block_size=block_size,
@@ -325,6 +493,9 @@ class _KernelSDCAModel(KernelModel):
             coefficients=self._starting_coefficients(training, k),
             max_accesses=self.max_accesses or math.inf,
         )
+        if training.solvers is not None:
+            training.solvers[k] = solver
+        return solver
 
     def _check_parameters(self):
         super()._check_parameters()
@@ -336,11 +507,11 @@ class _KernelSDCAModel(KernelModel):
 
 
 @_parameters
-class KernelSDCAClassifier(OneVsRestMixin, _KernelSDCAModel):
+class KernelSDCAClassifier(KernelClassifierMixin, _KernelSDCAModel):
     """Kernel support vector machine by block dual ascent, with a duality gap.
 
     Minimises 1/2 |f|^2 + C times the weighted sum of the loss over functions f of the kernel's
-    space. With more than two classes, one-vs-rest.
+    space, for every pair of classes or for every class.
 
     Parameters
     ----------
@@ -349,15 +520,14 @@ class KernelSDCAClassifier(OneVsRestMixin, _KernelSDCAModel):
         off over [1 - smoothing, 1].
     %(kernel)s
     %(fit)s
+    %(run)s
     smoothing : float, default=1.0
         Width of the rounding of loss="smoothed_hinge".
-    class_weight : dict, "balanced" or None, default=None
-        Factors on the weights of the examples by class; "balanced" gives all the same total.
+    %(multiclass)s
 
     Attributes
     ----------
-    %(attributes)s
-    classes_ : ndarray of shape (n_classes,)
+    %(class_attributes)s
     n_iter_ : int
         Rounds.
     n_features_in_ : int
@@ -366,6 +536,7 @@ class KernelSDCAClassifier(OneVsRestMixin, _KernelSDCAModel):
 
     See Also
     --------
+    KernelPegasosClassifier : stochastic sub-gradient descent on the same objective.
     SDCAClassifier : linear models.
 
     References
@@ -398,11 +569,14 @@ class KernelSDCAClassifier(OneVsRestMixin, _KernelSDCAModel):
         fit_intercept=True,
         penalize_intercept=True,
         intercept_scaling=1.0,
+        multi_class="ovo",
+        decision_function_shape="ovr",
         class_weight=None,
         tol=1e-3,
         max_iter=1000,
         max_accesses=None,
         memory_limit=None,
+        max_support=None,
         n_jobs=None,
         random_state=None,
         warm_start=False,
@@ -419,11 +593,14 @@ class KernelSDCAClassifier(OneVsRestMixin, _KernelSDCAModel):
         self.fit_intercept = fit_intercept
         self.penalize_intercept = penalize_intercept
         self.intercept_scaling = intercept_scaling
+        self.multi_class = multi_class
+        self.decision_function_shape = decision_function_shape
         self.class_weight = class_weight
         self.tol = tol
         self.max_iter = max_iter
         self.max_accesses = max_accesses
         self.memory_limit = memory_limit
+        self.max_support = max_support
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.warm_start = warm_start
@@ -454,10 +631,7 @@ class KernelSDCAClassifier(OneVsRestMixin, _KernelSDCAModel):
         KeyboardInterrupt
             After Ctrl-C; the fitted attributes hold the model reached so far.
         """
-        self._check_parameters()
-        X, y = self._check_data(X, y)
-        self.classes_ = find_classes(y)
-        return self._solve(self._class_training(X, y, sample_weight), self._limits())
+        return self._solve(self._prepare(X, y, sample_weight), self._limits())
 
 
 @_parameters
@@ -476,6 +650,7 @@ class KernelSDCARegressor(RegressorMixin, _KernelSDCAModel):
     epsilon : float, default=0.1
         Width of the insensitive or quadratic zone, in the units of y.
     %(fit)s
+    %(run)s
 
     Attributes
     ----------
@@ -519,6 +694,7 @@ class KernelSDCARegressor(RegressorMixin, _KernelSDCAModel):
         max_iter=1000,
         max_accesses=None,
         memory_limit=None,
+        max_support=None,
         n_jobs=None,
         random_state=None,
         warm_start=False,
@@ -539,6 +715,7 @@ class KernelSDCARegressor(RegressorMixin, _KernelSDCAModel):
         self.max_iter = max_iter
         self.max_accesses = max_accesses
         self.memory_limit = memory_limit
+        self.max_support = max_support
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.warm_start = warm_start
@@ -568,12 +745,14 @@ class KernelSDCARegressor(RegressorMixin, _KernelSDCAModel):
         KeyboardInterrupt
             After Ctrl-C; the fitted attributes hold the model reached so far.
         """
+        return self._solve(self._prepare(X, y, sample_weight), self._limits())
+
+    def _prepare(self, X, y, sample_weight):
         self._check_parameters()
         X, y = self._check_data(X, y, y_numeric=True)
         targets = np.ascontiguousarray(y, dtype=np.float64)
         weights = check_sample_weight(sample_weight, X)
-        training = self._training(X, y, [lambda: targets], weights, sample_weight)
-        return self._solve(training, self._limits())
+        return self._training(X, y, [lambda: targets], weights, sample_weight)
 
     def predict(self, X):
         """Return f(x_i) + intercept.
@@ -587,3 +766,181 @@ class KernelSDCARegressor(RegressorMixin, _KernelSDCAModel):
         predictions : ndarray of shape (n_samples,), float64
         """
         return self._scores(X).ravel()
+
+
+@_parameters
+class KernelPegasosClassifier(KernelClassifierMixin, KernelModel):
+    """Kernel machine by Pegasos: stochastic sub-gradient descent with steps 1 / t.
+
+    Minimises 1/2 |f|^2 + C times the weighted sum of the loss over functions f of the kernel's
+    space, for every pair of classes or for every class. KernelSDCAClassifier is faster; this is the
+    simple method of the paper, and does logistic regression too.
+
+    Parameters
+    ----------
+    loss : {"hinge", "smoothed_hinge", "logistic"}, default="hinge"
+        With m = y (f(x) + intercept), y = +1 or -1: max(0, 1 - m); the hinge rounded off over
+        [1 - smoothing, 1]; log(1 + exp(-m)), for which all examples become support vectors.
+    %(kernel)s
+    fit_intercept : bool, default=True
+        The kernel gets the constant intercept_scaling^2, and the objective the term
+        (intercept / intercept_scaling)^2 / 2.
+    intercept_scaling : float, default=1.0
+    tol : float, default=1e-3
+        Stop when the duality gap is at most tol times the objective, which takes many epochs if
+        tol is small. 0: run to the limits.
+    max_iter : int, default=1000
+        Limit on epochs. An epoch looks at as many examples as there are.
+    %(run)s
+    smoothing : float, default=1.0
+        Width of the rounding of loss="smoothed_hinge".
+    batch_size : int or "all", default=1
+        Examples per step.
+    sampling : {"shuffle", "fixed", "replacement", "subsets"}, default="shuffle"
+        A new permutation of the examples for every epoch; one permutation for all; independent
+        draws, as in the paper; an independent subset for every batch.
+    %(multiclass)s
+
+    Attributes
+    ----------
+    %(class_attributes)s
+    n_steps_ : ndarray of shape (n_problems,)
+        Steps taken, those before a warm start included.
+    n_iter_ : int
+        Epochs.
+    n_features_in_ : int
+    result_ : Result
+        Of the objective above; `accesses` are kernel evaluations.
+
+    See Also
+    --------
+    KernelSDCAClassifier : block dual ascent on the same objective.
+
+    References
+    ----------
+    Shalev-Shwartz, Singer, Srebro, Cotter, "Pegasos: primal estimated sub-gradient solver for SVM",
+    Mathematical Programming 127, 2011, Figure 3.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_moons
+    >>> from sublinear import KernelPegasosClassifier
+    >>> X, y = make_moons(200, noise=0.1, random_state=0)
+    >>> model = KernelPegasosClassifier(tol=0.05, random_state=0).fit(X, y)
+    >>> model.result_.status
+    'converged'
+    >>> model.score(X, y) > 0.85
+    True
+    """
+
+    _losses = {name: entry for name, entry in MARGIN_LOSSES.items() if entry.lipschitz}
+    _unit = "epochs"
+    penalize_intercept = True  # or none
+
+    def __init__(
+        self,
+        loss="hinge",
+        *,
+        kernel="rbf",
+        C=1.0,
+        gamma="scale",
+        degree=3,
+        coef0=0.0,
+        smoothing=1.0,
+        batch_size=1,
+        sampling="shuffle",
+        fit_intercept=True,
+        intercept_scaling=1.0,
+        multi_class="ovo",
+        decision_function_shape="ovr",
+        class_weight=None,
+        tol=1e-3,
+        max_iter=1000,
+        max_accesses=None,
+        memory_limit=None,
+        max_support=None,
+        n_jobs=None,
+        random_state=None,
+        warm_start=False,
+        verbose=0,
+        callback=None,
+    ):
+        self.loss = loss
+        self.kernel = kernel
+        self.C = C
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.smoothing = smoothing
+        self.batch_size = batch_size
+        self.sampling = sampling
+        self.fit_intercept = fit_intercept
+        self.intercept_scaling = intercept_scaling
+        self.multi_class = multi_class
+        self.decision_function_shape = decision_function_shape
+        self.class_weight = class_weight
+        self.tol = tol
+        self.max_iter = max_iter
+        self.max_accesses = max_accesses
+        self.memory_limit = memory_limit
+        self.max_support = max_support
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.warm_start = warm_start
+        self.verbose = verbose
+        self.callback = callback
+
+    def _check_parameters(self):
+        super()._check_parameters()
+        check_choice("sampling", self.sampling, SAMPLINGS)
+        if self.batch_size != "all":
+            check_number("batch_size", self.batch_size, low=1, integer=True)
+
+    def _solver(self, training, k, random, n_jobs):
+        objective = self._objective(training, k, n_jobs)
+        n_rows = objective.n_rows
+        block_size, _ = self._block(training, min(n_jobs, len(training.targets)))
+        solver = KernelPegasos(
+            objective,
+            random,
+            sampling=self.sampling,
+            batch_size=n_rows if self.batch_size == "all" else min(self.batch_size, n_rows),
+            block_size=min(block_size, LARGEST_PEGASOS_BLOCK),
+        )
+        start = self._starting_coefficients(training, k)
+        if start is not None:
+            solver.resume(start, self.n_steps_[k])
+        return solver
+
+    def _keep(self, solver):
+        return solver.n_steps
+
+    def _store(self, outcomes, training, seconds):
+        super()._store(outcomes, training, seconds)
+        self.n_steps_ = np.array([outcome.kept or 0 for outcome in outcomes])
+
+    @with_callbacks
+    def fit(self, X, y, sample_weight=None):
+        """Fit the model.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Dense or CSR, float32 or float64, is used as it is; other types are converted. With
+            kernel="precomputed" the kernel matrix, of shape (n_samples, n_samples).
+        y : array-like of shape (n_samples,)
+        sample_weight : array-like of shape (n_samples,), default=None
+            Not negative; a weight k counts like k copies of the example.
+
+        Returns
+        -------
+        self : KernelPegasosClassifier
+
+        Raises
+        ------
+        ValueError
+            For parameters or data that make no sense; the message says what to do.
+        KeyboardInterrupt
+            After Ctrl-C; the fitted attributes hold the model reached so far.
+        """
+        return self._solve(self._prepare(X, y, sample_weight), self._limits())

@@ -161,12 +161,6 @@ class _DualModel(DualStreamFit, LinearModel):
         if self.sigma_squared is not None:
             check_number("sigma_squared", self.sigma_squared, low=0, high=1, open_low=True)
 
-    def _adopt(self, other):
-        """Take over what another estimator learned of the same data before solving."""
-        for name in ("n_features_in_", "feature_names_in_", "classes_"):
-            if hasattr(other, name):
-                setattr(self, name, getattr(other, name))
-
     def _starting_duals(self, objective, k):
         """The duals of the last fit, if they can serve as a start."""
         duals = getattr(self, "dual_coef_", None)

@@ -1,4 +1,4 @@
-"""Regularisation paths: one model for each of many values of alpha, each from the last one."""
+"""Regularisation paths: one model for each of many values of alpha or C, each from the last one."""
 
 import time
 from dataclasses import dataclass
@@ -8,6 +8,7 @@ from sklearn.base import clone
 
 from sublinear._core.losses import MARGIN_LOSSES, REGRESSION_LOSSES
 from sublinear._validation import check_choice, check_number
+from sublinear.kernel import KernelSDCAClassifier, KernelSDCARegressor
 from sublinear.linear import SDCAClassifier, SDCARegressor
 
 
@@ -88,3 +89,84 @@ def sdca_path(X, y, alphas, *, loss="hinge", sample_weight=None, **parameters):
         model._adopt(first)
         models[k] = model._solve(training, model._limits())
     return Path(alphas, tuple(models), time.perf_counter() - started)
+
+
+@dataclass(frozen=True)
+class KernelPath:
+    """What `kernel_path` returns, in the order of the values given.
+
+    Attributes
+    ----------
+    Cs : ndarray of shape (n_Cs,)
+    gammas : tuple of length n_gammas
+    models : tuple of tuples of KernelSDCAClassifier or KernelSDCARegressor
+        models[g][c] is fitted with gammas[g] and Cs[c].
+    seconds : float
+        Wall clock of the whole path.
+    """
+
+    Cs: np.ndarray
+    gammas: tuple
+    models: tuple
+    seconds: float
+
+    @property
+    def results(self):
+        """The Result of every model, as `models`."""
+        return tuple(tuple(model.result_ for model in row) for row in self.models)
+
+
+def kernel_path(X, y, Cs, gammas=("scale",), *, loss="hinge", sample_weight=None, **parameters):
+    """Fit kernel machines for values of C and gamma, each from the last one of the same gamma.
+
+    The data is checked and laid out once per gamma. Along C the solver goes on from its
+    coefficients and margins: no kernel value is needed to begin.
+
+    Parameters
+    ----------
+    X : {array-like, sparse matrix} of shape (n_samples, n_features)
+    y : array-like of shape (n_samples,)
+    Cs : array-like of shape (n_Cs,)
+        Positive. They are worked through from the smallest to the largest.
+    gammas : sequence of floats, "scale" or "auto", default=("scale",)
+    loss : str, default="hinge"
+        A loss of KernelSDCAClassifier or of KernelSDCARegressor, which decides between the two.
+    sample_weight : array-like of shape (n_samples,), default=None
+    **parameters
+        Other parameters of the estimator, but for `C`, `gamma` and `warm_start`.
+
+    Returns
+    -------
+    path : KernelPath
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_moons
+    >>> from sublinear import kernel_path
+    >>> X, y = make_moons(200, noise=0.1, random_state=0)
+    >>> path = kernel_path(X, y, [1, 10, 100], [0.5, 2], random_state=0)
+    >>> [[model.result_.status for model in row] for row in path.models]
+    [['converged', 'converged', 'converged'], ['converged', 'converged', 'converged']]
+    """
+    started = time.perf_counter()
+    check_choice("loss", loss, (*MARGIN_LOSSES, *REGRESSION_LOSSES))
+    Cs = np.array(Cs, dtype=np.float64, ndmin=1)
+    for C in Cs:
+        check_number("Cs", C, low=0, open_low=True)
+    refused = {"C", "gamma", "warm_start"} & set(parameters)
+    if refused:
+        raise ValueError(f"kernel_path does not take {sorted(refused)}")
+    estimator = KernelSDCAClassifier if loss in MARGIN_LOSSES else KernelSDCARegressor
+    order = np.argsort(Cs, kind="stable")
+    rows = []
+    for gamma in gammas:
+        first = estimator(loss, C=Cs[order[0]], gamma=gamma, **parameters)
+        training = first._prepare(X, y, sample_weight)
+        training.solvers = {}
+        models = [None] * len(Cs)
+        for k in order:
+            model = clone(first).set_params(C=Cs[k])
+            model._adopt(first)
+            models[k] = model._solve(training, model._limits())
+        rows.append(tuple(models))
+    return KernelPath(Cs, tuple(gammas), tuple(rows), time.perf_counter() - started)

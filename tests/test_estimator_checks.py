@@ -4,6 +4,7 @@ import pytest
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from sublinear import (
+    KernelPegasosClassifier,
     KernelSDCAClassifier,
     KernelSDCARegressor,
     L2SVMClassifier,
@@ -54,6 +55,11 @@ CASES = [
     PegasosClassifier(bias="subgradient", learning_rate="norma", **ALL),
     *(PegasosRegressor(loss, **ALL) for loss in ("absolute", "huber")),
     PegasosRegressor("squared", projection=True, alpha=0.1, tol=0, max_iter=500, **ALL),
+    KernelPegasosClassifier(max_iter=30),
+    KernelPegasosClassifier("logistic", multi_class="ovr", max_iter=30, **ALL),
+    KernelPegasosClassifier(kernel="linear", max_support=20, max_iter=30),
+    KernelSDCAClassifier(max_support=20),
+    KernelSDCAClassifier(tol=1e-6, multi_class="ovr"),
 ]
 
 EQUIVALENCE = (
@@ -66,7 +72,8 @@ def expected_failures(estimator):
     """Weights equal repetition at the optimum, to 1e-7; these stop before, or draw examples."""
     if isinstance(estimator, SDCARegressor) and estimator.tol == 1e-3:
         return dict.fromkeys(EQUIVALENCE, "solved to a relative gap of 1e-3, not to rounding")
-    if isinstance(estimator, (KernelSDCAClassifier, KernelSDCARegressor)):
+    kernel_machines = (KernelPegasosClassifier, KernelSDCAClassifier, KernelSDCARegressor)
+    if isinstance(estimator, kernel_machines):
         return dict.fromkeys(EQUIVALENCE, "kernel values are float32: equal to 1e-5, not to 1e-7")
     if isinstance(estimator, (PegasosClassifier, PegasosRegressor)) and estimator.batch_size == 1:
         return dict.fromkeys(EQUIVALENCE, "the draws differ when examples are repeated")
@@ -79,6 +86,8 @@ def expected_failures(estimator):
         )
     if isinstance(estimator, PegasosClassifier) and estimator.bias == "search":
         return dict.fromkeys(EQUIVALENCE, "the number of rows decides when the intercept moves")
+    if isinstance(estimator, KernelPegasosClassifier | KernelSDCAClassifier):
+        return dict.fromkeys(EQUIVALENCE, "kernel values are float32: equal to 1e-6, not to 1e-9")
     return {}
 
 

@@ -204,8 +204,8 @@ def growing(first, factor=1.15):
         first = max(first * factor, first + 1)
 
 
-def command_line(description):
-    """Read the one option that the scripts share."""
+def command_line(description, words=None):
+    """Read the one option that the scripts share, from `words` if they are given."""
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument(
         "--output",
@@ -213,7 +213,7 @@ def command_line(description):
         default=Path(__file__).parent / "figures",
         help="folder for the figure and its numbers",
     )
-    arguments = parser.parse_args()
+    arguments = parser.parse_args(words)
     arguments.output.mkdir(parents=True, exist_ok=True)
     return arguments
 

@@ -85,34 +85,51 @@ cdef class KernelSDCA:
         self, KernelObjective objective, RandomBits random, *, Py_ssize_t block_size=2048,
         double inner_tol=0.03, coefficients=None, double max_accesses=INFINITY
     ):
+        n = objective.n_rows
+        self.random = random
+        self.block_size = max(2, min(block_size, n))
+        self.inner_tol, self.max_accesses = inner_tol, max_accesses
+        self.coefficients, self.margins = np.zeros(n), np.zeros(n)
+        self.estimated_gap = INFINITY
+        self.gains = np.empty(n)
+        self._set_objective(objective)
+        self._begin(self.coefficients if coefficients is None else coefficients)
+
+    def _set_objective(self, objective):
+        """Set the box and the curvatures of the dual value."""
         form = objective.loss.dual_form()
         if form is None:
             raise ValueError(f"{type(objective.loss).__name__} has no quadratic conjugate")
-        n = objective.n_rows
         y, scales = objective.targets_array, objective.scales_array
-        self.objective, self.random = objective, random
-        self.block_size = max(2, min(block_size, n))
-        self.inner_tol, self.max_accesses = inner_tol, max_accesses
+        self.objective = objective
         self.epsilon = form.epsilon
         high = toward_zero(np.where(scales > 0, form.bound * np.where(scales > 0, scales, 1), 0))
         self.high = np.where(form.one_sided & (y < 0), 0, high)
         self.low = np.where(form.one_sided & (y > 0), 0, -high)
         with np.errstate(divide="ignore"):
-            self.ridge = np.where(scales > 0, form.ridge / scales, 0) if form.ridge else np.zeros(n)
+            self.ridge = (
+                np.where(scales > 0, form.ridge / scales, 0) if form.ridge else np.zeros(y.size))
         self.curvature = np.maximum(objective.diagonal() + self.ridge, 1e-12)
-        self.coefficients, self.margins = np.zeros(n), np.zeros(n)
-        self.estimated_gap = INFINITY
-        self.gains = np.empty(n)
-        self.phase = SELECT
-        if coefficients is not None and coefficients.any():
-            start = coefficients.copy()
-            objective.make_feasible(start)
-            start = np.clip(start, self.low, self.high)
-            if objective.free_intercept:
-                objective.balance(start)
-            self._change(np.flatnonzero(start), start)
+
+    def _begin(self, coefficients):
+        """Let the coefficients go to the feasible point nearest to these."""
+        start = coefficients.copy()
+        self.objective.make_feasible(start)
+        start = np.clip(start, self.low, self.high)
+        if self.objective.free_intercept:
+            self.objective.balance(start)
+        changed = np.flatnonzero(start != self.coefficients)
+        if changed.size:
+            self._change(changed, start)
         else:
+            self.phase = SELECT
             self._look()
+
+    def restart(self, KernelObjective objective):
+        """Go on with other scales and the same kernel matrix, targets and intercept."""
+        self.n_iter = self.accesses = self.n_steps = self.inner_work = 0
+        self._set_objective(objective)
+        self._begin(self.coefficients)
 
     certificate_growth = 1.0
     keeps_best = True

@@ -1,0 +1,187 @@
+"""Kernel machines for any number of classes: one-vs-one, or one-vs-rest.
+
+One-vs-one has n_classes (n_classes - 1) / 2 problems, but each has the examples of two classes
+alone: with kernels, whose cost grows with the square of that number, it is the cheaper one.
+Coefficients are laid out as in libsvm: support vectors are sorted by class, and each has one
+coefficient for every other class.
+"""
+
+from itertools import combinations
+
+import numpy as np
+
+from sublinear._linear_model import OneVsRestMixin
+from sublinear._validation import check_choice, check_sample_weight, combine_weights, find_classes
+
+WAYS = ("ovo", "ovr")
+
+
+class KernelClassifierMixin(OneVsRestMixin):
+    """What kernel classifiers share."""
+
+    def _check_parameters(self):
+        super()._check_parameters()
+        check_choice("multi_class", self.multi_class, WAYS)
+        check_choice("decision_function_shape", self.decision_function_shape, WAYS)
+
+    def _prepare(self, X, y, sample_weight):
+        """Return the training, with parameters and data checked."""
+        self._check_parameters()
+        X, y = self._check_data(X, y)
+        self.classes_ = find_classes(y)
+        return self._class_training(X, y, sample_weight)
+
+    def _pairs(self):
+        """The pairs of classes, none unless the problems are pairs."""
+        if self.multi_class == "ovr" or len(self.classes_) == 2:
+            return []
+        return list(combinations(range(len(self.classes_)), 2))
+
+    def _class_training(self, X, y, sample_weight):
+        """Return the training of a binary problem, one per class, or one per pair of classes."""
+        pairs = self._pairs()
+        if not pairs:
+            return super()._class_training(X, y, sample_weight)
+        weights = combine_weights(
+            self.class_weight, self.classes_, y, check_sample_weight(sample_weight, X)
+        )
+        codes = np.searchsorted(self.classes_, y)
+        members = [np.flatnonzero(codes == k) for k in range(len(self.classes_))]
+
+        def subset(pair):
+            return np.sort(np.concatenate([members[k] for k in pair]))
+
+        def targets(pair):
+            return np.where(codes[subset(pair)] == pair[0], 1.0, -1.0)
+
+        return self._training(
+            X,
+            y,
+            [lambda pair=pair: targets(pair) for pair in pairs],
+            weights,
+            sample_weight,
+            subsets=[lambda pair=pair: subset(pair) for pair in pairs],
+        )
+
+    def _problem_name(self, k):
+        pairs = self._pairs()
+        if not pairs:
+            return super()._problem_name(k)
+        first, second = self.classes_[list(pairs[k])]
+        return f"{type(self).__name__}, class {first} against {second}"
+
+    def _places(self, k):
+        """Yield (support vectors, row of dual_coef_) that hold the coefficients of problem k."""
+        pairs = self._pairs()
+        if not pairs:
+            yield from super()._places(k)
+            return
+        ends = np.cumsum(self.n_support_)
+        for this, other in (pairs[k], pairs[k][::-1]):
+            stop = ends[this]
+            yield slice(stop - self.n_support_[this], stop), other - (other > this)
+
+    def _lay_out(self, models, training):
+        """As KernelModel._lay_out; support vectors of pairs are sorted by class."""
+        if training.subsets is None:
+            return super()._lay_out(models, training)
+        codes = np.searchsorted(self.classes_, training.y)
+        used = np.zeros(training.n_rows, dtype=bool)
+        parts = []
+        for subset, model in zip(training.subsets, models, strict=True):
+            places = np.flatnonzero(model[:-1])
+            rows = subset()[places] if places.size else places
+            used[rows] = True
+            parts.append((rows, model[places]))
+        support = np.flatnonzero(used)
+        support = support[np.argsort(codes[support], kind="stable")]
+        self.n_support_ = np.bincount(codes[support], minlength=len(self.classes_))
+        coefficients = np.zeros((len(self.classes_) - 1, len(support)))
+        for k, (rows, values) in enumerate(parts):
+            dense = np.zeros(training.n_rows)
+            dense[rows] = values
+            for chosen, row in self._places(k):
+                coefficients[row, chosen] = dense[support[chosen]]
+        return support, coefficients
+
+    def _groups(self):
+        """Yield (support vectors, problems): rows of dual_coef_ belong to these problems there."""
+        pairs = self._pairs()
+        if not pairs:
+            yield from super()._groups()
+            return
+        number = {pair: k for k, pair in enumerate(pairs)}
+        start = 0
+        for this, count in enumerate(self.n_support_):
+            others = [other for other in range(len(self.classes_)) if other != this]
+            problems = [number[min(this, other), max(this, other)] for other in others]
+            yield slice(start, start + count), np.array(problems)
+            start += count
+
+    def _keep_support(self, kept, coefficients):
+        super()._keep_support(kept, coefficients)
+        if self._pairs():
+            ends = np.cumsum(self.n_support_)
+            self.n_support_ = np.diff(np.searchsorted(kept, ends), prepend=0)
+
+    def decision_function(self, X):
+        """Return the score of every example.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+
+        Returns
+        -------
+        scores : ndarray of shape (n_samples,), (n_samples, n_classes) or (n_samples, n_pairs)
+            Binary: positive means ``classes_[1]``. decision_function_shape="ovr": one column per
+            class. "ovo": one column per pair of classes (0, 1), (0, 2), .., (1, 2), ..; positive
+            means the first of the pair.
+        """
+        scores = super().decision_function(X)
+        if self.decision_function_shape == "ovr" and self._pairs():
+            return scores_of_classes(scores, self._pairs(), len(self.classes_))
+        return scores
+
+    def predict(self, X):
+        """Return the label with the largest score; one-vs-one: with the most votes.
+
+        Ties go to the class whose summed scores are larger.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+
+        Returns
+        -------
+        labels : ndarray of shape (n_samples,)
+        """
+        pairs = self._pairs() if hasattr(self, "classes_") else []
+        if not pairs:
+            return super().predict(X)
+        scores = super().decision_function(X)
+        return self.classes_[scores_of_classes(scores, pairs, len(self.classes_)).argmax(axis=1)]
+
+
+def scores_of_classes(scores, pairs, n_classes):
+    """Return votes per class, plus the sum of a class's scores squeezed into (-1/3, 1/3).
+
+    Parameters
+    ----------
+    scores : ndarray of shape (n_samples, n_pairs)
+    pairs : list of (int, int)
+    n_classes : int
+
+    Returns
+    -------
+    scores : ndarray of shape (n_samples, n_classes)
+        As those of sklearn.svm.SVC.
+    """
+    votes = np.zeros((len(scores), n_classes))
+    sums = np.zeros((len(scores), n_classes))
+    for (first, second), score in zip(pairs, scores.T, strict=True):
+        votes[:, first] += score >= 0
+        votes[:, second] += score < 0
+        sums[:, first] += score
+        sums[:, second] -= score
+    return votes + sums / (3 * (np.abs(sums) + 1))
