@@ -86,8 +86,6 @@ def expected_failures(estimator):
         )
     if isinstance(estimator, PegasosClassifier) and estimator.bias == "search":
         return dict.fromkeys(EQUIVALENCE, "the number of rows decides when the intercept moves")
-    if isinstance(estimator, KernelPegasosClassifier | KernelSDCAClassifier):
-        return dict.fromkeys(EQUIVALENCE, "kernel values are float32: equal to 1e-6, not to 1e-9")
     return {}
 
 
