@@ -118,8 +118,8 @@ class KernelClassifierMixin(OneVsRestMixin):
             yield slice(start, start + count), np.array(problems)
             start += count
 
-    def _keep_support(self, kept, coefficients):
-        super()._keep_support(kept, coefficients)
+    def _keep_support(self, kept):
+        super()._keep_support(kept)
         if self._pairs():
             ends = np.cumsum(self.n_support_)
             self.n_support_ = np.diff(np.searchsorted(kept, ends), prepend=0)

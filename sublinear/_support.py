@@ -1,4 +1,4 @@
-"""Fewer support vectors: the nearest model that a part of them can express.
+"""Fewer support vectors: a part of them that can express nearly the same, and its best model.
 
 Orthogonal least squares (Chen, Cowan, Grant, 1991) in the space of the kernel. With w = sum_j c_j
 phi(x_j) and chosen vectors S, the nearest point of their span is the projection of w. The next one
@@ -10,38 +10,25 @@ mostly among them, and one of those is taken if it is nearly as good as the best
 Cost: n^2 kernel values for n support vectors, n m^2 multiplications and n m numbers for m chosen.
 """
 
-from dataclasses import dataclass
-
 import numpy as np
-from scipy.linalg import solve_triangular
+from scipy.linalg import cholesky, solve_triangular
+
+from sublinear._core.matrix import Matrix
+from sublinear._core.objective import Objective
+from sublinear._core.random import RandomBits
+from sublinear._drive import Limits, drive
+from sublinear._solvers.sdca import SDCA
 
 BLOCK = 32
 NEAR_BEST = 0.5  # of the largest gain, where the column is at hand
 LEAST_PIVOT = 1e-6  # of the largest: what is nearer to the span than this cannot be told from it
 ROWS = 1024  # of kernel values at a time
+LEAST_TOL = 1e-5  # features are float32
+MOST_EPOCHS = 1000
 
 
-@dataclass(frozen=True)
-class Projection:
-    """A model's nearest point in the span of some of its vectors.
-
-    Attributes
-    ----------
-    chosen : ndarray of shape (n_chosen,), intp
-        In increasing order.
-    coefficients : ndarray of shape (n_models, n_chosen), float64
-    squared_distances, squared_norms : ndarray of shape (n_models,), float64
-        |w - w'|^2 and |w|^2.
-    """
-
-    chosen: np.ndarray
-    coefficients: np.ndarray
-    squared_distances: np.ndarray
-    squared_norms: np.ndarray
-
-
-def project(kernel, diagonal, coefficients, size):
-    """Project models onto the span of `size` of their vectors, chosen for all models together.
+def nearest_span(kernel, diagonal, coefficients, size):
+    """Choose vectors whose span comes near to all models that combine the vectors.
 
     Parameters
     ----------
@@ -55,7 +42,10 @@ def project(kernel, diagonal, coefficients, size):
 
     Returns
     -------
-    projection : Projection
+    chosen : ndarray of shape (n_chosen,), intp
+        In increasing order.
+    squared_distances : ndarray of shape (n_models,), float64
+        Of the models to the span.
     """
     n = len(diagonal)
     residual = np.empty_like(coefficients)  # <w - w', phi(x_j)>
@@ -92,9 +82,47 @@ def project(kernel, diagonal, coefficients, size):
         residual -= np.outer(along[:, last], column)
         left = np.maximum(left - column**2, 0.0)
         chosen.append(best)
-    m = len(chosen)
-    chosen = np.array(chosen, dtype=np.intp)
-    found = solve_triangular(factor[chosen, :m], along[:, :m].T, lower=True, trans="T").T
-    distances = np.maximum(squared_norms - (along[:, :m] ** 2).sum(axis=1), 0.0)
-    order = np.argsort(chosen)
-    return Projection(chosen[order], found[:, order], distances, squared_norms)
+    distances = np.maximum(squared_norms - (along**2).sum(axis=1), 0.0)
+    return np.sort(np.array(chosen, dtype=np.intp)), distances
+
+
+def best_on_span(objective, examples, tol):
+    """Return the coefficients of these examples that are best if all others are 0.
+
+    With K_SS = L L' for the examples S, the rows of K_S' L'^-1 are the features of a linear model
+    that takes the same values and has the same norm.
+
+    Parameters
+    ----------
+    objective : KernelObjective
+    examples : ndarray of int
+    tol : float
+        Relative gap of the linear model.
+
+    Returns
+    -------
+    coefficients : ndarray of shape (len(examples),), float64
+    """
+    if not len(examples):
+        return np.zeros(0)
+    values = objective.rows.block(examples, None, objective.n_threads)[:, : objective.n_rows]
+    values = values + np.float32(objective.constant**2)
+    inner = values[:, examples].astype(np.float64)
+    inner[np.diag_indices_from(inner)] += LEAST_PIVOT * inner.diagonal().max()
+    factor = cholesky(inner, lower=True)
+    features = solve_triangular(factor.astype(np.float32), values, lower=True).T
+    scales = objective.scales_array
+    linear = Objective(
+        Matrix(np.ascontiguousarray(features), constant=float(objective.free_intercept)),
+        objective.targets_array,
+        objective.loss,
+        1 / scales.sum(),
+        scales,
+        objective.n_threads,
+        objective.free_intercept,
+    )
+    random = RandomBits(np.random.SeedSequence(0))
+    model, _, error = drive(SDCA(linear, random), Limits(max(tol, LEAST_TOL), MOST_EPOCHS))
+    if error is not None:
+        raise error
+    return solve_triangular(factor, model[: len(examples)], lower=True, trans="T")

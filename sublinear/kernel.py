@@ -34,7 +34,7 @@ from sublinear._kernel_multiclass import KernelClassifierMixin
 from sublinear._linear_model import CertifiedModel, Training, caller_level, with_parameters
 from sublinear._solvers.kernel_pegasos import KernelPegasos
 from sublinear._solvers.kernel_sdca import KernelSDCA
-from sublinear._support import project
+from sublinear._support import best_on_span, nearest_span
 from sublinear._validation import (
     check_choice,
     check_flag,
@@ -86,10 +86,11 @@ max_accesses : int, default=None
         example; None means 1 GiB. With less, blocks are smaller and the training examples are
         rearranged again for every product, which is slower but gives a model as good.
     max_support : int, default=None
-        Keep at most so many support vectors, for fast predictions: those, with new coefficients,
-        that come nearest to the model in the kernel's space. `result_` has the values of what is
-        left, `reduction_` those before. It takes n_SV^2 kernel evaluations and
-        8 * n_SV * max_support bytes, which neither `max_accesses` nor `memory_limit` limit.
+        Keep at most so many support vectors, for fast predictions: those whose span comes nearest
+        to the model in the kernel's space, with the coefficients that are then best. `result_` has
+        the values of what is left, `reduction_` those before. It takes n_SV^2 + 2 n_samples
+        max_support kernel evaluations and some 20 n_samples max_support bytes, which neither
+        `max_accesses` nor `memory_limit` limit.
     n_jobs : int, default=None
         Threads: over one-vs-rest problems, or inside a single one. None means 1, -1 all
         processors. The result does not depend on them.
@@ -335,42 +336,49 @@ class KernelModel(CertifiedModel):
 
     def _reduce(self, outcomes, training):
         """Keep `max_support` support vectors; return the outcomes with the values of the models."""
-        n_support = len(self.support_)
-        kept, coefficients = [], []
+        n_support, constant = len(self.support_), self._constant() ** 2
+        kept = []
         for group, _ in self._groups():
             examples = self.support_[group]
             X = training.X[examples]
             rows = self._square(
                 X[:, examples] if self.kernel == "precomputed" else X, self._memory() / 2
             )
-            constant = self._constant() ** 2
-            projection = project(
+            first, last = (self.max_support * end // n_support for end in (group.start, group.stop))
+            chosen, _ = nearest_span(
                 partial(shifted_block, rows, constant),
                 rows.diagonal + constant,
                 self.dual_coef_[:, group],
-                self.max_support * len(examples) // n_support,
+                last - first,
             )
-            kept.append(group.start + projection.chosen)
-            coefficients.append(projection.coefficients)
-        self._keep_support(np.concatenate(kept), np.concatenate(coefficients, axis=1))
+            kept.append(group.start + chosen)
+        self._keep_support(np.concatenate(kept))
         self.reduction_ = Reduction(n_support, sum(outcome.result.primal for outcome in outcomes))
         return [
-            replace(outcome, result=self._result_of_reduced(outcome.result, training, k))
+            replace(outcome, result=self._refit(outcome.result, training, k))
             for k, outcome in enumerate(outcomes)
         ]
 
-    def _keep_support(self, kept, coefficients):
+    def _keep_support(self, kept):
         """Forget the support vectors that are not among `kept`, in order."""
-        self.support_, self.dual_coef_ = self.support_[kept], coefficients
+        self.support_, self.dual_coef_ = self.support_[kept], self.dual_coef_[:, kept]
 
-    def _result_of_reduced(self, result, training, k):
-        """Set the best intercept for the coefficients of problem k; return its Result."""
-        n_jobs = effective_n_jobs(self.n_jobs)
-        objective = self._objective(training, k, n_jobs)
+    def _refit(self, result, training, k):
+        """Find the best coefficients of problem k on its support vectors; return its Result."""
+        objective = self._objective(training, k, effective_n_jobs(self.n_jobs))
+        places = list(self._places(k))
+        examples = np.concatenate([self.support_[chosen] for chosen, _ in places])
+        if training.subsets is not None:
+            examples = np.searchsorted(training.subsets[k](), examples)
+        values = best_on_span(objective, examples, self.tol)
+        for chosen, row in places:
+            count = len(self.support_[chosen])
+            self.dual_coef_[row, chosen], values = values[:count], values[count:]
         coefficients = self._coefficients(training, k)
-        support = np.flatnonzero(coefficients)
         margins = np.full((1, objective.n_rows), objective.constant**2 * coefficients.sum())
-        objective.rows.add_product(support, coefficients[np.newaxis, support], margins, n_jobs)
+        objective.rows.add_product(
+            examples, coefficients[np.newaxis, examples], margins, objective.n_threads
+        )
         intercept = objective.best_intercept(margins[0])
         self.intercept_[k] = objective.model(coefficients, intercept)[-1]
         primal, _ = objective.values(coefficients, margins[0], intercept)

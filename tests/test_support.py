@@ -3,7 +3,10 @@
 import numpy as np
 import pytest
 
-from sublinear._support import project
+from sublinear._core.kernel_objective import KernelObjective
+from sublinear._core.kernels import PrecomputedRows
+from sublinear._core.losses import MARGIN_LOSSES
+from sublinear._support import best_on_span, nearest_span
 
 
 def problem(n=80, n_models=2, gamma=0.3, seed=0):
@@ -14,31 +17,25 @@ def problem(n=80, n_models=2, gamma=0.3, seed=0):
 
 
 def run(K, coefficients, size):
-    return project(lambda rows: K[rows], K.diagonal(), coefficients, size)
+    return nearest_span(lambda rows: K[rows], K.diagonal(), coefficients, size)
 
 
 @pytest.mark.parametrize("n_models", [1, 3])
 @pytest.mark.parametrize("size", [1, 5, 40])
-def test_it_is_the_projection(size, n_models):
+def test_distances_are_those_of_projections(size, n_models):
     K, coefficients = problem(n_models=n_models)
-    found = run(K, coefficients, size)
-    S = found.chosen
+    S, distances = run(K, coefficients, size)
     assert len(S) == size and (np.diff(S) > 0).all()
-    best = np.linalg.lstsq(K[np.ix_(S, S)], (coefficients @ K)[:, S].T, rcond=None)[0].T
-    np.testing.assert_allclose(found.coefficients @ K[S], best @ K[S], atol=1e-6)
-    error = coefficients.copy()
-    error[:, S] -= found.coefficients
+    rest = coefficients.copy()
+    rest[:, S] -= np.linalg.lstsq(K[np.ix_(S, S)], (coefficients @ K)[:, S].T, rcond=None)[0].T
     np.testing.assert_allclose(
-        found.squared_distances, np.einsum("ki,ij,kj->k", error, K, error), rtol=1e-6, atol=1e-9
-    )
-    np.testing.assert_allclose(
-        found.squared_norms, np.einsum("ki,ij,kj->k", coefficients, K, coefficients)
+        distances, np.einsum("ki,ij,kj->k", rest, K, rest), rtol=1e-6, atol=1e-9
     )
 
 
 def test_one_more_comes_nearer_and_the_choice_beats_chance():
     K, coefficients = problem()
-    total = [run(K, coefficients, size).squared_distances.sum() for size in (5, 10, 20, 40)]
+    total = [run(K, coefficients, size)[1].sum() for size in (5, 10, 20, 40)]
     assert np.all(np.diff(total) < 0)
     random, by_chance = np.random.default_rng(0), []
     for _ in range(20):
@@ -52,13 +49,43 @@ def test_one_more_comes_nearer_and_the_choice_beats_chance():
 def test_equal_vectors_are_chosen_once():
     K, coefficients = problem(n=10)
     K, coefficients = np.tile(K, (3, 3)), np.tile(coefficients, 3)
-    found = run(K, coefficients, 30)
-    assert len(set(found.chosen % 10)) == len(found.chosen) <= 10
-    assert found.squared_distances.max() < 1e-6 * found.squared_norms.max()
+    chosen, distances = run(K, coefficients, 30)
+    assert len(set(chosen % 10)) == len(chosen) <= 10
+    assert distances.max() < 1e-6 * np.einsum("ki,ij,kj->k", coefficients, K, coefficients).max()
 
 
 def test_a_model_of_zeros():
     K, coefficients = problem()
-    found = run(K, 0 * coefficients, 10)
-    assert len(found.chosen) == 0 and found.coefficients.shape == (2, 0)
-    assert (found.squared_distances == 0).all()
+    chosen, distances = run(K, 0 * coefficients, 10)
+    assert len(chosen) == 0 and (distances == 0).all()
+
+
+@pytest.mark.parametrize("intercept", ["none", "penalised", "free"])
+@pytest.mark.parametrize("name", ["hinge", "squared_hinge"])
+def test_no_other_coefficients_are_better(name, intercept):
+    K, _ = problem()
+    random = np.random.default_rng(1)
+    y = np.where(K @ random.normal(size=80) > 0, 1.0, -1.0)
+    objective = KernelObjective(
+        PrecomputedRows(K),
+        y,
+        MARGIN_LOSSES[name].loss(),
+        random.uniform(0.5, 2.0, 80),
+        constant=0.5 if intercept == "penalised" else 0.0,
+        free_intercept=intercept == "free",
+    )
+    S = np.arange(3, 80, 8)
+    best = best_on_span(objective, S, 1e-5)
+
+    def primal(values):
+        coefficients = np.zeros(80)
+        coefficients[S] = values
+        margins = K @ coefficients + objective.constant**2 * values.sum()
+        return objective.values(coefficients, margins, objective.best_intercept(margins))[0]
+
+    least = primal(best)
+    assert least < primal(np.zeros(len(S)))
+    for scale in (1e-3, 1e-2, 0.1, 1.0):
+        for _ in range(50):
+            other = best * (1 + scale * random.normal(size=len(S)))
+            assert least <= primal(other) * (1 + 1e-3)
