@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+import scipy.sparse as sp
 from common import real_data
 from sklearn.datasets import make_classification
 from sklearn.svm import SVC
@@ -119,7 +120,12 @@ class KernelProblem:
 def kernel_data(name):
     """Return the named set from the folder SUBLINEAR_DATA, else generated rows."""
     if os.environ.get("SUBLINEAR_DATA"):
-        return real_data(name)
+        data = real_data(name)
+        for part in data[::2]:
+            if sp.issparse(part):  # SVC takes no others
+                part.indices = part.indices.astype(np.int32, copy=False)
+                part.indptr = part.indptr.astype(np.int32, copy=False)
+        return data
     X, y = make_classification(4000, 20, n_informative=8, flip_y=0.1, random_state=0)
     X, y = X / 10, np.where(y, 1.0, -1.0)
     return X[:3000], y[:3000], X[3000:], y[3000:]
