@@ -222,7 +222,7 @@ class Plan:
         )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class GameResult(Result):
     """What `solve_matrix_game` found: a Result with strategies.
 
@@ -236,7 +236,7 @@ class GameResult(Result):
     column_strategy: np.ndarray = field(default=None, repr=False)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class SimplexResult(Result):
     """What `solve_simplex_qp` found: a Result with p.
 
