@@ -77,6 +77,12 @@ cdef class Examples:
             self.at(i).dual = 0
         self.sleep[:] = 0
 
+    def set_duals(self, const double[::1] duals):
+        """Give every dual a new, feasible value."""
+        cdef Py_ssize_t i
+        for i in range(self.rows.count):
+            self.at(i).dual = duals[i]
+
     def duals(self):
         """Return the duals as an array of its own (float64)."""
         result = np.empty(self.rows.count)

@@ -469,3 +469,35 @@ cdef inline double squared_norm(const Line* x) noexcept nogil:
     else:
         total = sum_of_squares(<const double*> x.values, stride, x.size)
     return total + x.constant * x.constant
+
+# Single entries, for what cannot go through a line at once.
+
+cdef inline Py_ssize_t entry_index(const Line* x, Py_ssize_t k) noexcept nogil:
+    """The place of stored entry k"""
+    if is_dense(x.storage):
+        return k
+    if has_int32(x.storage):
+        return (<const int32_t*> x.indices)[k]
+    return (<const int64_t*> x.indices)[k]
+
+
+cdef inline double entry_value(const Line* x, Py_ssize_t k) noexcept nogil:
+    """The value of stored entry k"""
+    cdef Py_ssize_t place = k * x.stride if is_dense(x.storage) else k
+    if value_bytes(x.storage) == 4:
+        return (<const float*> x.values)[place]
+    return (<const double*> x.values)[place]
+
+
+cdef inline double value_at(const Line* x, Py_ssize_t j) noexcept nogil:
+    """x_j, found by bisection where x is sparse"""
+    cdef Py_ssize_t low = 0, high = x.size, middle
+    if is_dense(x.storage):
+        return entry_value(x, j)
+    while low < high:
+        middle = (low + high) // 2
+        if entry_index(x, middle) < j:
+            low = middle + 1
+        else:
+            high = middle
+    return entry_value(x, low) if low < x.size and entry_index(x, low) == j else 0

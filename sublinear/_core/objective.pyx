@@ -220,6 +220,15 @@ cdef class Objective:
             w[self.matrix.n_columns] = 0
         return self.certificate(w, duals, candidates)
 
+    def conjugate_sum(self, const double[:] duals):
+        """Return sum_i s_i l*(-a_i); reads no feature."""
+        cdef double total = 0
+        cdef Py_ssize_t i
+        with nogil:
+            for i in range(self.matrix.n_rows):
+                total += self.weight(i) * self.loss.conjugate(duals[i], self.targets[i])
+        return total
+
     def weights_of_dual(self, const double[:] duals):
         """Return w(a) = sum_i s_i a_i x_i / (alpha W) as a new array (float64)."""
         result = np.zeros(self.matrix.n_weights)

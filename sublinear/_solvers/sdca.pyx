@@ -98,6 +98,9 @@ cdef class SDCA:
         Where to start; moved into the loss's domain. None means zeros.
     pack : bool, default=False
         Work on a packed copy of the rows (see PackedRows), which must be sparse.
+    w : ndarray of shape (n_weights,), float64, default=None
+        Weights that the solver shares with others, who see to it that they belong to the duals of
+        all. None means weights of its own, those of `duals`.
 
     Attributes
     ----------
@@ -121,21 +124,23 @@ cdef class SDCA:
     cdef double offset                     # the unpenalised intercept but for the part in w
     cdef Py_ssize_t n_visited
     cdef Sample sample                     # of this pass
-    cdef double pass_gap, pass_loss        # estimated in the last one
+    cdef readonly double pass_gap, pass_loss   # estimated in the last one
 
     def __init__(
-        self, Objective objective, RandomBits random, duals=None, bint pack=False
+        self, Objective objective, RandomBits random, duals=None, bint pack=False, w=None
     ):
         self.objective = objective
         self.loss = objective.loss
         self.step_scale = 1 / (objective.alpha * objective.total_weight)
         self.examples = self._make_examples(duals, pack)
-        if duals is None:
+        if w is not None:
+            self.w = w
+        elif duals is None:
             self.w = np.zeros(objective.matrix.n_weights)
         else:
             self.w = objective.weights_of_dual(self.examples.duals())
-        cdef double[::1] w = self.w
-        self.weights = &w[0]
+        cdef double[::1] view = self.w
+        self.weights = &view[0]
         self.order = Order(objective.matrix.n_rows, "shuffle", random)
         self.mean = pass_mean(objective.matrix)
         self.pass_gap = float("inf")
@@ -269,6 +274,10 @@ cdef class SDCA:
     def duals(self):
         """Return the duals as an array of its own (float64)."""
         return self.examples.duals()
+
+    def set_duals(self, duals):
+        """Give every dual a new, feasible value; `w` is left to who shares it."""
+        self.examples.set_duals(duals)
 
     def release_duals(self):
         """Return the duals and end the solver's life, so that both need less memory."""

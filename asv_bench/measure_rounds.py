@@ -1,0 +1,136 @@
+"""Measure partitions on a cluster of two processes against the same partitions in one process.
+
+    python asv_bench/measure_rounds.py [FOLDER] [--sets covtype] [--json measure_rounds.json]
+
+- the overhead of a round: rounds over two rows, for models of several lengths;
+- a whole fit to a gap of 1e-3: two workers, the same two partitions in one process, SDCAClassifier
+  with one thread. Data is on the workers before the clock starts.
+"""
+
+import argparse
+import statistics
+
+import dask.array as da
+import numpy as np
+from distributed import Client, LocalCluster
+from figures import add_common_arguments, interleaved_medians, problems, report, seconds_of
+from threadpoolctl import threadpool_limits
+
+import sublinear
+from sublinear.distributed import SDCAClassifier
+
+LENGTHS = (100, 10_000, 100_000)
+ROUNDS = 30
+HEADER = ["what", "figure", "compared with", "ratio"]
+
+
+def overhead(client, length):
+    """Return the median seconds of a round whose work is nothing, and those here."""
+    X = np.zeros((2, length))
+    X[:, 0] = 1, -1
+    sources = [[(X[k : k + 1], np.array([k]))] for k in range(2)]
+
+    def rounds(client):
+        times = []
+        model = SDCAClassifier(client=client, tol=0, max_iter=ROUNDS, random_state=0)
+        for _ in range(3):
+            model.fit(sources)
+            gaps = np.diff([row.seconds for row in model.result_.trace])
+            per_round = np.diff([row.n_iter for row in model.result_.trace])
+            times.extend(gaps / per_round)
+        return statistics.median(times)
+
+    return {"length": length, "cluster": rounds(client), "here": rounds(None)}
+
+
+def fits(client, problem, repetitions):
+    """Return median seconds of whole fits and the figures of their results."""
+    X, y = problem.X.tocsr(), np.asarray(problem.y)
+    half = X.shape[0] // 2
+    order = np.random.default_rng(0).permutation(X.shape[0])
+    halves = [(X[rows], y[rows]) for rows in (order[:half], order[half:])]
+    futures = [
+        client.scatter(part, workers=[worker])
+        for part, worker in zip(halves, sorted(client.scheduler_info()["workers"]), strict=True)
+    ]
+    take = [client.submit(lambda part, k: part[k], future, k) for future in futures for k in (0, 1)]
+    client.gather(client.submit(len, take))
+    A = da.concatenate(
+        [
+            da.from_delayed(take[2 * k], shape=halves[k][0].shape, meta=halves[k][0][:0])
+            for k in (0, 1)
+        ]
+    )
+    b = da.concatenate(
+        [da.from_delayed(take[2 * k + 1], shape=halves[k][1].shape, dtype=y.dtype) for k in (0, 1)]
+    )
+    options = {"alpha": problem.alpha, "fit_intercept": False, "random_state": 0}
+    cluster = SDCAClassifier(client=client, **options)
+    here = SDCAClassifier(**options)
+    plain = sublinear.SDCAClassifier(**options)
+    tasks = {
+        "two workers": lambda _: seconds_of(lambda: cluster.fit(A, b)),
+        "same partitions, one process": lambda _: seconds_of(
+            lambda: here.fit([[part] for part in halves])
+        ),
+        "SDCAClassifier": lambda _: seconds_of(lambda: plain.fit(X, y)),
+    }
+    seconds = interleaved_medians(tasks, repetitions)
+    return {
+        "set": problem.name,
+        "seconds": seconds,
+        "rounds": cluster.n_iter_,
+        "gaps": [model.result_.relative_gap for model in (cluster, here, plain)],
+        "largest difference of weights": float(abs(cluster.coef_ - here.coef_).max()),
+    }
+
+
+def rows(overheads, fitted):
+    for one in overheads:
+        yield [
+            f"round without work, {one['length']} weights",
+            f"{1e3 * one['cluster']:.1f} ms",
+            f"in one process, {1e3 * one['here']:.2f} ms",
+            f"{one['cluster'] / one['here']:.1f}",
+        ]
+    for one in fitted:
+        seconds = one["seconds"]
+        ours = seconds["two workers"]
+        for name in ("same partitions, one process", "SDCAClassifier"):
+            yield [
+                f"{one['set']}, two workers, {one['rounds']} rounds",
+                f"{ours:.2f} s",
+                f"{name}, {seconds[name]:.2f} s",
+                f"{ours / seconds[name]:.2f}",
+            ]
+        yield [
+            f"{one['set']}, largest difference of weights",
+            f"{one['largest difference of weights']:.1e}",
+            "same partitions, one process",
+            "",
+        ]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    add_common_arguments(parser, "measure_rounds.json")
+    parser.set_defaults(sets=["covtype"])
+    parser.add_argument("--repetitions", type=int, default=3)
+    options = parser.parse_args()
+    with (
+        threadpool_limits(1),
+        LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster,
+        Client(cluster, set_as_default=False) as client,
+    ):
+        overheads = [overhead(client, length) for length in LENGTHS]
+        fitted = [
+            fits(client, problem, options.repetitions)
+            for problem in problems(options.data, options.sets)
+        ]
+    report(
+        HEADER, list(rows(overheads, fitted)), options.json, {"rounds": overheads, "fits": fitted}
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,271 @@
+"""Partitions on the workers of a Dask cluster. The only file, with `distributed`, that knows Dask.
+
+An actor on a worker holds a Partition; rows stay where Dask put them. When a worker dies, its
+partitions are made again elsewhere: Dask computes their blocks once more.
+"""
+
+import math
+import sys
+from contextlib import contextmanager
+
+import numpy as np
+
+from sublinear._block_ascent import PartitionsLost
+from sublinear._partitions import Partition, check_block
+
+CONNECT_SECONDS = 10
+
+
+@contextmanager
+def connected(client):
+    """Yield the Dask client that is given, that of an address, or the current one; None without.
+
+    Meanwhile it is the current one, which actors ask for.
+
+    Raises
+    ------
+    ValueError
+        If its scheduler cannot be reached.
+    """
+    if client is None:
+        yield current_client()
+    elif isinstance(client, str):
+        from distributed import Client
+
+        try:
+            own = Client(client, timeout=CONNECT_SECONDS, set_as_default=False)
+        except (OSError, TimeoutError, ValueError) as error:
+            raise ValueError(
+                f"the scheduler at {client!r} cannot be reached ({error}): start it, or give the "
+                "address that it printed"
+            ) from error
+        with own, own.as_current():
+            yield own
+    elif not hasattr(client, "scheduler_info") or client.asynchronous:
+        raise ValueError(
+            "client must be a dask.distributed.Client that is not asynchronous, the address of a "
+            f"scheduler or None, got {client!r}"
+        )
+    elif client.status != "running":
+        raise ValueError(
+            f"client is {client.status}: its scheduler cannot be reached; make a new Client"
+        )
+    else:
+        with client.as_current():
+            yield client
+
+
+def current_client():
+    """Return the Dask client of this process or task, None if there is none."""
+    if "distributed" not in sys.modules:
+        return None
+    try:
+        return sys.modules["distributed"].get_client()
+    except ValueError:
+        return None
+
+
+def is_dask_array(X):
+    """Tell whether X is a dask array, without importing Dask."""
+    return type(X).__module__.startswith("dask.array")
+
+
+def chunks_of(X, y, sample_weight):
+    """Return the chunks of rows as a list of tuples of delayed objects, and their sizes.
+
+    Raises
+    ------
+    ValueError
+        If the arrays are not cut at the same rows.
+    """
+    if X.ndim != 2:
+        raise ValueError(f"X must be two-dimensional, got {X.ndim} dimensions")
+    if X.numblocks[1] > 1:
+        raise ValueError(
+            "a chunk of X must hold all columns of its rows: X.rechunk({1: -1}) makes it so"
+        )
+    columns = [X]
+    for name, array in (("y", y), ("sample_weight", sample_weight)):
+        if array is None and name == "sample_weight":
+            continue
+        if not is_dask_array(array):
+            raise ValueError(f"X is a dask array, so {name} must be one, got {type(array)}")
+        if array.ndim != 1:
+            raise ValueError(f"{name} must be one-dimensional, got {array.ndim} dimensions")
+        if array.numblocks[0] != X.numblocks[0]:
+            raise ValueError(
+                f"X has {X.numblocks[0]} chunks of rows, {name} {array.numblocks[0]}: give both "
+                "the same chunks with rechunk; compute_chunk_sizes() first where they are unknown"
+            )
+        pairs = zip(X.chunks[0], array.chunks[0], strict=True)
+        if any(a != b for a, b in pairs if not (math.isnan(a) or math.isnan(b))):
+            raise ValueError(
+                f"the chunks of X and {name} have different sizes: {name}.rechunk(X.chunks[0]) "
+                "makes them equal"
+            )
+        columns.append(array)
+    delayed = [array.to_delayed().ravel() for array in columns]
+    return list(zip(*delayed, strict=True)), X.chunks[0]
+
+
+def contiguous_groups(sizes, count):
+    """Cut chunks of these sizes into runs of about equal sums; unknown sizes count as equal.
+
+    Returns
+    -------
+    groups : list of lists of int, none of them empty
+    """
+    sizes = np.array(sizes, dtype=float)
+    sizes = np.ones(len(sizes)) if np.isnan(sizes).any() else np.maximum(sizes, 1e-9)
+    middles = np.cumsum(sizes) - sizes / 2
+    group = np.minimum(middles * count // sizes.sum(), count - 1).astype(int)
+    return [np.flatnonzero(group == k).tolist() for k in range(count) if (group == k).any()]
+
+
+class PartitionOnWorker(Partition):
+    """A Partition as an actor, made of blocks or of a source."""
+
+    def __init__(self, index, numeric, source, *blocks):
+        super().__init__(index, blocks if source is None else blocks_of(source), numeric)
+
+
+def blocks_of(source):
+    """Return the blocks of a source: an iterable, or a function that returns one."""
+    return source() if callable(source) else source
+
+
+class ClusterPartitions:
+    """Partitions on the workers of a Dask client; like LocalPartitions.
+
+    Parameters
+    ----------
+    client : distributed.Client
+    numeric : bool
+    chunks : list of tuples of delayed objects, default=()
+        (X, y) or (X, y, sample_weight) each.
+    groups : list of lists of int, default=None
+        The chunks of every partition. None: a partition is what one worker holds.
+    sources : list, default=()
+        Instead of chunks: see `blocks_of`; one per partition.
+
+    Attributes
+    ----------
+    groups : list of lists of int
+    """
+
+    def __init__(self, client, numeric, *, chunks=(), groups=None, sources=()):
+        self.client, self.numeric, self.sources = client, numeric, sources
+        workers = self._workers()
+        if not workers:
+            raise ValueError("the cluster has no workers: start some, or wait for them")
+        self.blocks = self._checked(chunks)
+        if sources:
+            groups = [[] for _ in sources]
+        if groups is None:
+            self.places, self.groups = self._where_blocks_are()
+        else:
+            self.groups = groups
+            self.places = [workers[k % len(workers)] for k in range(len(groups))]
+        self.futures = [None] * len(self.groups)
+        self.actors = [None] * len(self.groups)
+        self._make(range(len(self.groups)))
+
+    def __len__(self):
+        return len(self.groups)
+
+    def ask(self, method, *arguments, only=None):
+        """As LocalPartitions.ask; raises PartitionsLost once all others have answered."""
+        asked = [k for k in range(len(self)) if only is None or k in only]
+        return self._answers(
+            {k: lambda k=k: getattr(self.actors[k], method)(*arguments) for k in asked}
+        )
+
+    def rebuild(self, lost):
+        """Make lost partitions anew, on the workers that have the fewest of the others."""
+        alive = [worker for worker in self._workers() if worker not in self._places_of(lost)]
+        kept = [place for k, place in enumerate(self.places) if k not in lost]
+        for k in sorted(lost):
+            self.places[k] = min(alive, key=kept.count, default=None)
+            kept.append(self.places[k])
+        self._make(sorted(lost))
+
+    def _places_of(self, partitions):
+        return {self.places[k] for k in partitions}
+
+    def _workers(self):
+        return sorted(self.client.scheduler_info(n_workers=-1)["workers"])
+
+    def _checked(self, chunks):
+        """Return futures of checked blocks, each where its chunk of X is."""
+        from dask import delayed
+        from distributed import wait
+
+        check = delayed(check_block, pure=False)
+        blocks = self.client.compute([check(chunk, self.numeric) for chunk in chunks])
+        wait(blocks)
+        for block in blocks:
+            if block.status == "error":
+                block.result()  # raises its error
+        return blocks
+
+    def _where_blocks_are(self):
+        """Return the workers that hold blocks, and the blocks of each in their order."""
+        holders = self.client.who_has(self.blocks)
+        groups = {}
+        for k, block in enumerate(self.blocks):
+            holder = holders.get(block.key) or self._workers()
+            groups.setdefault(min(holder), []).append(k)
+        return list(groups), list(groups.values())
+
+    def _make(self, partitions):
+        for k in partitions:
+            place = self.places[k]
+            self.futures[k] = self.client.submit(
+                PartitionOnWorker,
+                k,
+                self.numeric,
+                self.sources[k] if self.sources else None,
+                *(self.blocks[i] for i in self.groups[k]),
+                actor=True,
+                pure=False,
+                workers=None if place is None else [place],
+                allow_other_workers=place is not None,
+            )
+        made = self._answers({k: lambda k=k: self.futures[k] for k in partitions})
+        for k, actor in zip(partitions, made, strict=True):
+            self.actors[k] = actor
+
+    def _answers(self, requests):
+        """Send all requests, then wait for all answers; requests maps partitions to functions."""
+        sent, answers, lost = {}, [], set()
+        for k, request in requests.items():
+            try:
+                sent[k] = request()
+            except Exception as error:
+                self._raise_unless_lost(error)
+                lost.add(k)
+        for k, answer in sent.items():
+            try:
+                answers.append(answer.result())
+            except Exception as error:
+                self._raise_unless_lost(error)
+                lost.add(k)
+        if lost:
+            raise PartitionsLost(lost)
+        return answers
+
+    def _raise_unless_lost(self, error):
+        """Raise an error unless it says that a worker is gone."""
+        from distributed import CancelledError
+        from distributed.scheduler import KilledWorker
+
+        if isinstance(error, CancelledError):
+            raise RuntimeError(
+                "a worker died with rows that Dask cannot compute again: build the dask arrays "
+                "from files or functions, not from data scattered to the workers"
+            ) from error
+        if isinstance(error, FileNotFoundError):
+            raise error
+        gone = isinstance(error, RuntimeError) and "Actor was lost" in str(error)
+        if not gone and not isinstance(error, (OSError, KilledWorker)):
+            raise error

@@ -1,0 +1,276 @@
+"""The sublinear perceptron and enclosing ball by passes, in memory that knows neither n nor d.
+
+Paper: Clarkson, Hazan, Woodruff, "Sublinear optimization for machine learning" (2010), section V;
+what is streamed are Figure 3 and Algorithm Sublinear MEB.
+
+Objectives, for rows A_i of norm at most 1 (perceptron: times their label):
+
+    max over |x| <= 1 of min over i of <A_i, x>;        min over x of max over i of |A_i - x|^2
+
+    step s:  p(i) = prod_{r < s} (1 -+ eta v_r(i) + eta^2 v_r(i)^2), made again from what is kept
+             draw b rows from p while they pass by                             (weighted reservoirs)
+             sketch x_s, a multiple of the sum of the rows drawn before; draw b coordinates from it
+        once more:  read x_s at the coordinates that may be those drawn
+             keep (j, |x_s|^2 / x_s(j)) of each:    v_s(i) = their mean of A_i(j) |x_s|^2 / x_s(j)
+             for the ball:                          v_s(i) = |A_i|^2 - 2 (this mean) + |x_s|^2
+
+Cost per step: two passes; in the first, b values of every row for every step before, and the stored
+entries of the rows drawn, times the depth of b sketches; d times that to find the coordinates.
+
+Departures from the paper:
+
+- b rows and b coordinates in a step instead of one, so T draws take T / b steps;
+- exponential variables in the sampler, which make it exact, and a second pass instead of an
+  estimate of x_s(j); |x_s|^2 is estimated by a CountSketch;
+- the ball's primal moves at every step, by b rows; its coin is what sets the paper's number of
+  dual steps between two moves.
+"""
+from libc.math cimport exp, log, sqrt
+from libc.stdint cimport uint64_t
+
+import numpy as np
+
+from sublinear._core.line cimport Line, line_at, squared_norm, value_at
+from sublinear._core.matrix cimport Matrix
+from sublinear._core.random cimport RandomBits, uniform
+from sublinear._core.sketch cimport CountSketch, L2Sampler, mix, squared_norm_estimate
+
+cdef double LARGE = 1e100
+
+
+cdef class SemiStreaming:
+    """The state between two blocks of rows: what was drawn, and the sketches of a pass.
+
+    A pass is `begin_pass`, `look` (or `read`) at every block, `end_look` (or `end_read`).
+
+    Parameters
+    ----------
+    random : RandomBits
+    seed : int
+        Of the hash functions.
+    ball : bool
+    n_columns : int
+    n_steps, batch_size : int
+    eta, pace : float
+        Of the dual and the primal step; the ball has no pace.
+    scale : float
+        Factor on the rows.
+    sketch : tuple of int
+        Width and depth of a sampler's sketch, its candidates, and the width of the norm's sketch.
+
+    Attributes
+    ----------
+    n_done : int
+        Steps whose coordinates are known.
+    rows, signs : ndarray of shape (n_steps + 1, batch_size)
+        The rows drawn, and their labels +1 or -1.
+    coordinates, factors : ndarray of shape (n_steps, batch_size)
+        The coordinates drawn and |x|^2 / x(j); 0 for none.
+    squares, multiples : ndarray of shape (n_steps,)
+        |x_s|^2, and what multiple of the sum of rows x_s is.
+    accesses : int
+        Values of rows read.
+    extreme : float
+        Of the mean v over the steps: its least value in the last pass, the largest for the ball.
+    """
+    cdef readonly object rows, signs, coordinates, factors, squares, multiples
+    cdef readonly Py_ssize_t n_done, n_chosen, accesses
+    cdef readonly double extreme, drawn_squares
+    cdef RandomBits random
+    cdef uint64_t seed, n_passes
+    cdef bint ball
+    cdef Py_ssize_t n_columns, batch_size
+    cdef double eta, pace, scale, shift, largest, total
+    cdef list samplers
+    cdef CountSketch norm
+    cdef Py_ssize_t[:, ::1] row, coordinate
+    cdef double[:, ::1] sign, factor, square_of_row
+    cdef double[::1] square, threshold
+    cdef Py_ssize_t[::1] chosen              # sorted rows drawn in earlier steps
+    cdef double[::1] multiplicity            # how often, times their sign and the scale
+    cdef Py_ssize_t position, next_row
+
+    def __init__(
+        self, RandomBits random, seed, *, bint ball, Py_ssize_t n_columns, Py_ssize_t n_steps,
+        Py_ssize_t batch_size, double eta, double pace, double scale, sketch
+    ):
+        width, depth, n_candidates, norm_width = sketch
+        self.random, self.seed, self.ball = random, seed, ball
+        self.n_columns, self.batch_size = n_columns, batch_size
+        self.eta, self.pace, self.scale = eta, pace, scale
+        self.samplers = [L2Sampler(width, depth, n_candidates) for _ in range(batch_size)]
+        self.norm = CountSketch(norm_width, depth)
+        self.rows = np.zeros((n_steps + 1, batch_size), dtype=np.intp)
+        self.signs = np.zeros((n_steps + 1, batch_size))
+        self.coordinates = np.zeros((n_steps, batch_size), dtype=np.intp)
+        self.factors = np.zeros((n_steps, batch_size))
+        self.squares, self.multiples = np.zeros(n_steps), np.zeros(n_steps)
+        self.row, self.sign = self.rows, self.signs
+        self.coordinate, self.factor = self.coordinates, self.factors
+        self.square = self.squares
+        self.threshold = np.zeros(batch_size)
+        self.square_of_row = np.zeros((n_steps + 1, batch_size))
+        self._collect()
+
+    @property
+    def n_words(self):
+        """Numbers held, those of the block of rows at hand left out."""
+        arrays = (
+            self.rows, self.signs, self.coordinates, self.factors, self.squares, self.multiples,
+            self.threshold, self.square_of_row, self.chosen, self.multiplicity, self.norm.array)
+        return sum(np.asarray(a).size for a in arrays) + sum(s.n_words for s in self.samplers)
+
+    def _collect(self):
+        """Sort the rows of the steps so far, equal ones together."""
+        n = self.n_chosen * self.batch_size
+        rows, places = np.unique(self.rows.reshape(-1)[:n], return_inverse=True)
+        self.chosen = rows
+        self.multiplicity = np.bincount(
+            places, self.scale * self.signs.reshape(-1)[:n], minlength=len(rows)).astype(float)
+
+    def begin_pass(self):
+        """Begin a pass that looks: new reservoirs, new sketches."""
+        cdef uint64_t seed
+        self.n_passes += 1
+        seed = mix(self.seed + self.n_passes)
+        for k, sampler in enumerate(self.samplers):
+            sampler.restart(mix(seed + <uint64_t> (k + 1)))
+        self.norm.restart(seed)
+        self.shift, self.largest = self.largest, -np.inf
+        self.threshold[:] = 0
+        self.total = 0
+        self.extreme = -np.inf if self.ball else np.inf
+        self.rewind()
+
+    def rewind(self):
+        """Begin to read the rows from the first one."""
+        self.position = self.next_row = 0
+
+    def look(self, Matrix matrix, const double[::1] signs, Py_ssize_t start, Py_ssize_t stop):
+        """Rows [start, stop) of a block pass by: draw from them, sketch those drawn before."""
+        cdef Py_ssize_t i
+        cdef bint draws = self.n_chosen < self.row.shape[0]
+        cdef double sign, square
+        cdef Line x
+        cdef L2Sampler sampler
+        for i in range(start, stop):
+            x = line_at(&matrix.rows, i)
+            sign = signs[i]
+            square = 0
+            if self.ball:
+                square = squared_norm(&x) * self.scale * self.scale
+                self.accesses += x.size
+            self._pass_by(&x, sign, square, draws)
+            if self._was_chosen():
+                for sampler in self.samplers:
+                    sampler.add_line(&x, self.multiplicity[self.position - 1])
+                self.norm.add_line(&x, self.multiplicity[self.position - 1])
+                self.accesses += x.size
+            self.next_row += 1
+
+    cdef void _pass_by(self, const Line* x, double sign, double square, bint draws) noexcept nogil:
+        """Weigh a row; it may replace rows of the reservoirs."""
+        cdef double mean_v = 0, weight = self._log_weight(x, sign, square, &mean_v)
+        cdef Py_ssize_t k
+        if self.ball:
+            self.extreme = max(self.extreme, mean_v)
+        else:
+            self.extreme = min(self.extreme, mean_v)
+        self.largest = max(self.largest, weight)
+        if not draws:
+            return
+        self.total += exp(weight - self.shift)
+        for k in range(self.batch_size):
+            if self.total > self.threshold[k]:
+                # the sum at which the next one replaces it: P(none until S) = total / S
+                self.threshold[k] = self.total / (1 - uniform(self.random.bits))
+                self.row[self.n_chosen, k] = self.next_row
+                self.sign[self.n_chosen, k] = sign
+                self.square_of_row[self.n_chosen, k] = square
+
+    cdef double _log_weight(
+        self, const Line* x, double sign, double square, double* mean_v
+    ) noexcept nogil:
+        """log p(i) up to a constant, and the mean of v_s(i) over the steps so far."""
+        cdef double limit = 1 / self.eta, total = 0, logarithm = 0, product = 1, v, part
+        cdef Py_ssize_t s, k
+        for s in range(self.n_done):
+            v = 0
+            for k in range(self.batch_size):
+                part = self.factor[s, k] * sign * self.scale * value_at(x, self.coordinate[s, k])
+                v += min(limit, max(-limit, part))
+            v /= self.batch_size
+            if self.ball:
+                v = square - 2 * v + self.square[s]
+            total += v
+            v = self.eta * min(limit, max(-limit, v))
+            product *= 1 + v + v * v if self.ball else 1 - v + v * v
+            if not 1 / LARGE < product < LARGE:
+                logarithm += log(product)
+                product = 1
+        self.accesses += self.n_done * self.batch_size
+        mean_v[0] = total / max(1, self.n_done)
+        return logarithm + log(product)
+
+    cdef bint _was_chosen(self) noexcept nogil:
+        """Tell whether the next row was drawn before; `position` is then one after its place."""
+        if self.position < self.chosen.shape[0] and self.chosen[self.position] == self.next_row:
+            self.position += 1
+            return True
+        return False
+
+    def end_look(self):
+        """All rows have passed by: those in the reservoirs are drawn; candidates are known."""
+        for sampler in self.samplers:
+            sampler.find(self.n_columns)
+
+    def read(self, Matrix matrix, Py_ssize_t start, Py_ssize_t stop):
+        """Rows [start, stop) of a block pass by once more: the candidates' values."""
+        cdef Py_ssize_t i
+        cdef Line x
+        cdef L2Sampler sampler
+        for i in range(start, stop):
+            if self._was_chosen():
+                x = line_at(&matrix.rows, i)
+                for sampler in self.samplers:
+                    sampler.add_candidates(&x, self.multiplicity[self.position - 1])
+                    self.accesses += sampler.candidate.shape[0]
+            self.next_row += 1
+
+    def end_read(self):
+        """Keep the coordinates that the samplers drew, and what their values mean."""
+        cdef double square = squared_norm_estimate(&self.norm.counters), multiple
+        cdef Py_ssize_t s = self.n_done, k, best
+        cdef L2Sampler sampler
+        if self.ball:
+            multiple = 1.0 / (self.n_chosen * self.batch_size)
+        else:
+            multiple = self.pace / self.batch_size
+            multiple /= max(1.0, multiple * sqrt(square))
+        self.multiples[s] = multiple
+        self.square[s] = multiple * multiple * square
+        for k in range(self.batch_size):
+            sampler = self.samplers[k]
+            best = sampler.best()
+            if best >= 0:
+                self.coordinate[s, k] = sampler.candidate[best]
+                self.factor[s, k] = self.square[s] / (multiple * sampler.value[best])
+        self.n_done += 1
+
+    def take_rows(self):
+        """From now on the rows in the reservoirs count among those drawn."""
+        self.n_chosen += 1
+        self._collect()
+
+    def drawn(self):
+        """Return what is known of the mean of all rows drawn: its squared norm, theirs' mean."""
+        n = self.n_chosen * self.batch_size
+        squares = np.asarray(self.square_of_row).reshape(-1)[:n]
+        return squared_norm_estimate(&self.norm.counters) / n**2, squares.mean()
+
+    def combination(self):
+        """Return rows and factors of a sum of scaled rows that is the mean of x_1, .., x_S."""
+        later = np.cumsum(self.multiples[::-1])[::-1] / len(self.multiples)
+        factors = self.scale * self.signs[:-1] * later[:, np.newaxis]
+        rows, places = np.unique(self.rows[:-1], return_inverse=True)
+        return rows, np.bincount(places.reshape(-1), factors.reshape(-1), minlength=len(rows))

@@ -1,0 +1,455 @@
+"""Semi-streaming: a separating hyperplane, a smallest ball, in memory that knows neither n nor d.
+
+The data is a source that can be read again and again (see `sublinear.sources`). The model is a list
+of rows with weights; `materialize` adds them up in one more pass.
+"""
+
+import math
+import time
+from typing import NamedTuple
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils.extmath import safe_sparse_dot
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from sublinear._core.matrix import Matrix
+from sublinear._core.random import RandomBits
+from sublinear._solvers.semi_streaming import SemiStreaming
+from sublinear._stream import Stream
+from sublinear._validation import check_number, check_training_data, margin_targets, seed_sequence
+from sublinear.sources import ArraySource
+
+__all__ = ["SemiStreamingEnclosingBall", "SemiStreamingPerceptron", "SemiStreamingResult"]
+
+ROWS_PER_CALL = 4096  # between two looks at Ctrl-C
+LARGEST_ETA = 0.3  # and at most sqrt(log n / S)
+PACE = 30.0  # of the perceptron's primal steps, 1 / sqrt(2 S) in the paper
+SKETCH_WIDTH, SKETCH_DEPTH, CANDIDATES = 256, 5, 8
+
+
+class SemiStreamingResult(NamedTuple):
+    """What a fit took.
+
+    Attributes
+    ----------
+    passes : int
+        Over the source.
+    words : int
+        Numbers in working memory, blocks of the source left out.
+    accesses : int
+        Values of rows looked at; a source may read more.
+    seconds : float
+    n_steps : int
+    """
+
+    passes: int
+    words: int
+    accesses: int
+    seconds: float
+    n_steps: int
+
+
+class _Unlabelled:
+    """A source of blocks X, or (X, ..), as one of blocks (X, y)."""
+
+    def __init__(self, source):
+        self.source = source
+
+    def __iter__(self):
+        for block in self.source:
+            X = block[0] if isinstance(block, tuple) else block
+            yield X, np.zeros(X.shape[0])
+
+
+class _SemiStreaming(BaseEstimator):
+    """Passes over a source, common to both."""
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+    def _check_parameters(self):
+        check_number("epsilon", self.epsilon, low=0, high=1, open_low=True)
+        check_number("batch_size", self.batch_size, low=1, integer=True)
+
+    def _fit_stream(self, stream):
+        """Run the solver over a checked stream; set the attributes that both have."""
+        started = time.perf_counter()
+        stream.require_repeatable()
+        n_rows, largest = self._first_pass(stream)
+        if largest == 0:
+            raise ValueError("all rows are zero: there is no direction to find")
+        log_n = math.log(max(2, n_rows))
+        n_steps = max(2, math.ceil(log_n / (self.epsilon**2 * self.batch_size)))
+        seeds = seed_sequence(self.random_state)
+        solver = SemiStreaming(
+            RandomBits(seeds),
+            int(seeds.generate_state(1, np.uint64)[0]),
+            ball=self._ball,
+            n_columns=stream.n_features,
+            n_steps=n_steps,
+            batch_size=self.batch_size,
+            eta=min(LARGEST_ETA, math.sqrt(log_n / n_steps)),
+            pace=PACE / math.sqrt(2 * n_steps),
+            scale=1 / largest,
+            sketch=(SKETCH_WIDTH, SKETCH_DEPTH, CANDIDATES, self._norm_width()),
+        )
+        self._look(stream, solver)
+        for _ in range(n_steps):
+            solver.take_rows()
+            self._look(stream, solver)
+            solver.end_look()
+            solver.rewind()
+            self._read(stream, solver)
+            solver.end_read()
+        solver.take_rows()
+        self._look(stream, solver)
+        self._largest_norm = largest
+        self.n_features_in_ = stream.n_features
+        self.rows_, self.row_weights_ = solver.combination()
+        if self._ball:  # the perceptron's weights have norm 1 for rows of any length
+            self.row_weights_ *= largest
+        self.n_iter_ = n_steps
+        self.result_ = SemiStreamingResult(
+            passes=2 * n_steps + 3,
+            words=solver.n_words,
+            accesses=solver.accesses,
+            seconds=time.perf_counter() - started,
+            n_steps=n_steps,
+        )
+        return solver
+
+    def _norm_width(self):
+        """Counters that tell a squared norm to about epsilon."""
+        return 2 ** max(6, math.ceil(math.log2(4 / self.epsilon**2)))
+
+    def _first_pass(self, stream):
+        """Return the number of rows and their largest norm."""
+        largest = 0.0
+        for block in stream:
+            if block.sample_weight is not None:
+                raise ValueError("a margin and a ball know no sample weights: leave them out")
+            self._meet(block)
+            largest = max(largest, float(Matrix(block.X).squared_norms().max()))
+        if not largest < 1e300:
+            raise ValueError("the squared norm of a row overflows: scale X down")
+        return stream.rows, math.sqrt(largest)
+
+    def _look(self, stream, solver):
+        solver.begin_pass()
+        for block in stream:
+            matrix, signs = Matrix(block.X), self._signs(block)
+            for start in range(0, matrix.n_rows, ROWS_PER_CALL):
+                solver.look(matrix, signs, start, min(matrix.n_rows, start + ROWS_PER_CALL))
+
+    def _read(self, stream, solver):
+        for block in stream:
+            matrix = Matrix(block.X)
+            for start in range(0, matrix.n_rows, ROWS_PER_CALL):
+                solver.read(matrix, start, min(matrix.n_rows, start + ROWS_PER_CALL))
+
+    def _combine(self, stream):
+        """Return the sum of the rows of the model, in one pass."""
+        check_is_fitted(self)
+        total = np.zeros(self.n_features_in_)
+        first = 0
+        for block in stream:
+            if block.X.shape[1] != self.n_features_in_:
+                raise ValueError(
+                    f"the source has {block.X.shape[1]} columns, but the fit had "
+                    f"{self.n_features_in_}"
+                )
+            last = first + block.X.shape[0]
+            mine = slice(*np.searchsorted(self.rows_, (first, last)))
+            Matrix(block.X).add_rows(self.row_weights_[mine], self.rows_[mine] - first, total)
+            first = last
+        return total
+
+
+class SemiStreamingPerceptron(ClassifierMixin, _SemiStreaming):
+    """A hyperplane through the origin with a large margin, by passes over a source.
+
+    Finds weights of norm at most 1 whose least margin, over rows scaled so that the longest has
+    norm 1, is within about `epsilon` of the largest possible one; for data that a hyperplane
+    through the origin separates. The working memory depends on `epsilon` and, by the logarithm,
+    on the number of rows, not on their length.
+
+    Parameters
+    ----------
+    epsilon : float, default=0.1
+        Accuracy, as a part of the norm of the longest row. log(n) / epsilon^2 draws are made.
+    batch_size : int, default=16
+        Draws in a step, which takes two passes.
+    random_state : int, RandomState, Generator or None, default=None
+
+    Attributes
+    ----------
+    rows_ : ndarray of shape (n_chosen,), int
+        Numbers of the rows that the model is made of, in the order of the source.
+    row_weights_ : ndarray of shape (n_chosen,)
+        Their factors in ``coef_``.
+    margin_estimate_ : float
+        Of the least margin, in the units of X: the least mean of the estimates made on the way.
+    margin_bound_ : float
+        Estimate of an upper bound on any margin: the norm of the mean of the rows drawn.
+    classes_ : ndarray of shape (2,)
+    coef_ : ndarray of shape (1, n_features)
+        Once `materialize`, or `fit`, has been called.
+    n_iter_ : int
+        Steps.
+    n_features_in_ : int
+    result_ : SemiStreamingResult
+        Passes, words, accesses, time.
+
+    References
+    ----------
+    Clarkson, Hazan, Woodruff, "Sublinear optimization for machine learning", FOCS 2010, section V.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sublinear.semi_streaming import SemiStreamingPerceptron
+    >>> from sublinear.sources import ArraySource
+    >>> X = np.random.default_rng(0).normal(size=(500, 10))
+    >>> X = X[abs(X[:, 0]) > 0.5]
+    >>> source = ArraySource(X, X[:, 0] > 0)
+    >>> model = SemiStreamingPerceptron(epsilon=0.2, random_state=0).fit_stream(source)
+    >>> model.materialize(source).score(X, X[:, 0] > 0) > 0.95
+    True
+    """
+
+    _ball = False
+
+    def __init__(self, epsilon=0.1, *, batch_size=16, random_state=None):
+        self.epsilon = epsilon
+        self.batch_size = batch_size
+        self.random_state = random_state
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_class = False
+        tags.classifier_tags.poor_score = True  # no intercept; made for data with a margin
+        return tags
+
+    def fit_stream(self, source):
+        """Find the rows and weights of the model.
+
+        Parameters
+        ----------
+        source : iterable of (X, y)
+            Blocks, dense or CSR, with labels of two classes; iterated many times.
+
+        Returns
+        -------
+        self : SemiStreamingPerceptron
+        """
+        self._check_parameters()
+        self.classes_ = None
+        solver = self._fit_stream(Stream(source, y_numeric=False, read_ahead=0))
+        self.margin_estimate_ = solver.extreme * self._largest_norm
+        self.margin_bound_ = math.sqrt(solver.drawn()[0]) * self._largest_norm
+        if hasattr(self, "coef_"):
+            del self.coef_
+        return self
+
+    def fit(self, X, y):
+        """Fit arrays: `fit_stream` and `materialize`.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,)
+
+        Returns
+        -------
+        self : SemiStreamingPerceptron
+        """
+        X, y = check_training_data(self, X, y)
+        source = ArraySource(X, y)
+        return self.fit_stream(source).materialize(source)
+
+    def materialize(self, source):
+        """Compute `coef_`, in one pass over the source of the fit.
+
+        Parameters
+        ----------
+        source : iterable of (X, y)
+
+        Returns
+        -------
+        self : SemiStreamingPerceptron
+        """
+        self.coef_ = self._combine(Stream(source, y_numeric=False, read_ahead=0))[np.newaxis]
+        return self
+
+    def _meet(self, block):
+        check_classification_targets(block.y)
+        found = np.unique(block.y)
+        self.classes_ = found if self.classes_ is None else np.union1d(self.classes_, found)
+        if len(self.classes_) > 2:
+            raise ValueError(
+                "Only binary classification is supported. The source has at least the labels "
+                f"{self.classes_.tolist()}"
+            )
+
+    def _first_pass(self, stream):
+        found = super()._first_pass(stream)
+        if len(self.classes_) < 2:
+            raise ValueError(
+                "y holds only one class; a classifier needs examples of at least two classes, "
+                f"got {self.classes_.tolist()}"
+            )
+        return found
+
+    def _signs(self, block):
+        return margin_targets(block.y, self.classes_[1])
+
+    def decision_function(self, X):
+        """Return <x_i, coef>.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+
+        Returns
+        -------
+        scores : ndarray of shape (n_samples,)
+        """
+        check_is_fitted(self, "coef_")
+        X = validate_data(self, X, reset=False, accept_sparse="csr")
+        return safe_sparse_dot(X, self.coef_[0], dense_output=True)
+
+    def predict(self, X):
+        """Return the label of the side on which a row lies.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+
+        Returns
+        -------
+        labels : ndarray of shape (n_samples,)
+        """
+        chosen = (self.decision_function(X) > 0).astype(int)
+        return self.classes_[chosen]
+
+
+class SemiStreamingEnclosingBall(_SemiStreaming):
+    """The smallest ball around the rows, by passes over a source.
+
+    Finds a centre from which no row is much farther than from the best one: the squared radius, for
+    rows scaled so that the longest has norm 1, is within about `epsilon` of the least. The working
+    memory depends on `epsilon` and, by the logarithm, on the number of rows, not on their length.
+
+    Parameters
+    ----------
+    epsilon : float, default=0.1
+        Accuracy, as a part of the squared norm of the longest row. log(n) / epsilon^2 draws are
+        made.
+    batch_size : int, default=16
+        Draws in a step, which takes two passes.
+    random_state : int, RandomState, Generator or None, default=None
+
+    Attributes
+    ----------
+    rows_ : ndarray of shape (n_chosen,), int
+        Numbers of the rows whose weighted sum is the centre, in the order of the source.
+    row_weights_ : ndarray of shape (n_chosen,)
+    radius_estimate_ : float
+        In the units of X: from the largest mean of the squared distances estimated on the way.
+    radius_bound_ : float
+        Estimate of a lower bound on the radius of any ball, from the rows drawn.
+    center_ : ndarray of shape (n_features,)
+        Once `materialize`, or `fit`, has been called.
+    n_iter_ : int
+        Steps.
+    n_features_in_ : int
+    result_ : SemiStreamingResult
+        Passes, words, accesses, time.
+
+    References
+    ----------
+    Clarkson, Hazan, Woodruff, "Sublinear optimization for machine learning", FOCS 2010, section V.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sublinear.semi_streaming import SemiStreamingEnclosingBall
+    >>> X = np.random.default_rng(0).normal(size=(500, 3))
+    >>> X /= np.linalg.norm(X, axis=1, keepdims=True)
+    >>> ball = SemiStreamingEnclosingBall(random_state=0).fit(X + 5)
+    >>> bool(abs(ball.center_ - 5).max() < 0.5)
+    True
+    """
+
+    _ball = True
+
+    def __init__(self, epsilon=0.1, *, batch_size=16, random_state=None):
+        self.epsilon = epsilon
+        self.batch_size = batch_size
+        self.random_state = random_state
+
+    def fit_stream(self, source):
+        """Find the rows and weights of the centre.
+
+        Parameters
+        ----------
+        source : iterable of X, or of (X, ..)
+            Blocks, dense or CSR; iterated many times. What comes after X is not used.
+
+        Returns
+        -------
+        self : SemiStreamingEnclosingBall
+        """
+        self._check_parameters()
+        solver = self._fit_stream(self._stream(source))
+        square, mean = solver.drawn()
+        self.radius_estimate_ = math.sqrt(max(0.0, solver.extreme)) * self._largest_norm
+        self.radius_bound_ = math.sqrt(max(0.0, mean - square)) * self._largest_norm
+        if hasattr(self, "center_"):
+            del self.center_
+        return self
+
+    def fit(self, X, y=None):
+        """Fit an array: `fit_stream` and `materialize`.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        y : None
+            Not used.
+
+        Returns
+        -------
+        self : SemiStreamingEnclosingBall
+        """
+        X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32])
+        source = ArraySource(X, np.zeros(X.shape[0]))
+        return self.fit_stream(source).materialize(source)
+
+    def materialize(self, source):
+        """Compute `center_`, in one pass over the source of the fit.
+
+        Parameters
+        ----------
+        source : iterable of X, or of (X, ..)
+
+        Returns
+        -------
+        self : SemiStreamingEnclosingBall
+        """
+        self.center_ = self._combine(self._stream(source))
+        return self
+
+    def _stream(self, source):
+        Stream(source, y_numeric=True, read_ahead=0).require_repeatable()
+        return Stream(_Unlabelled(source), y_numeric=True, read_ahead=0)
+
+    def _meet(self, block):
+        pass
+
+    def _signs(self, block):
+        return np.ones(block.X.shape[0])

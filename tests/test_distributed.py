@@ -1,0 +1,550 @@
+"""Partitions, their dual ascent and its estimators: in this process, and on a cluster of two."""
+
+import _thread
+import itertools
+import os
+import signal
+import subprocess
+import sys
+import threading
+
+import numpy as np
+import pytest
+from reference import objective as values
+from reference.cocoa import Part, cocoa
+from reference.losses import LOSSES as ORACLES
+from reference.sdca import fisher_yates
+from scipy import sparse
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+import sublinear
+from sublinear import _cluster
+from sublinear._block_ascent import BlockDualAscent, PartitionsLost
+from sublinear._cluster import contiguous_groups
+from sublinear._core.losses import MARGIN_LOSSES, REGRESSION_LOSSES
+from sublinear._core.random import RandomBits
+from sublinear._drive import Limits, drive
+from sublinear._partitions import LocalPartitions, Partition, Problem
+from sublinear.distributed import SDCAClassifier, SDCARegressor
+
+COMBINATIONS = ("safe", "adaptive")
+EXACT = {"alpha": 0.05, "tol": 1e-12, "random_state": 0}
+CLOSE = {"alpha": 0.05, "tol": 1e-4, "random_state": 0}
+SHORT = {"alpha": 0.05, "tol": 0, "max_iter": 8, "random_state": 0}
+NO_LIMIT = 2**62
+
+
+def spawned(seed, *key):
+    return RandomBits(np.random.SeedSequence(seed, spawn_key=key))
+
+
+class Ridge:
+    """A small problem in three partitions of different size; no dual of it ever rests."""
+
+    alpha, seed, sizes = 0.05, 5, (30, 18, 12)
+
+    def __init__(self, loss="squared"):
+        random = np.random.default_rng(0)
+        self.X = random.normal(size=(sum(self.sizes), 6))
+        self.y = self.X @ random.normal(size=6) + random.normal(size=len(self.X))
+        self.loss, self.oracle = loss, ORACLES[loss]()
+        cuts = np.cumsum((0, *self.sizes))
+        self.rows = [slice(a, b) for a, b in itertools.pairwise(cuts)]
+
+    def partitions(self):
+        return LocalPartitions(
+            [Partition(k, [(self.X[r], self.y[r])], True) for k, r in enumerate(self.rows)]
+        )
+
+    def solver(self, combination, partitions=None, passes=1):
+        problem = Problem(
+            REGRESSION_LOSSES[self.loss].loss,
+            (),
+            self.alpha,
+            float(len(self.y)),
+            0.0,
+            np.random.SeedSequence(self.seed),
+        )
+        return BlockDualAscent(
+            partitions or self.partitions(),
+            problem,
+            n_weights=6,
+            n_stored=self.X.size,
+            combination=combination,
+            passes=passes,
+        )
+
+    def primal(self, w):
+        return values.primal(self.X, self.y, self.oracle, self.alpha, w)
+
+    def dual(self, a):
+        return values.dual(self.X, self.y, self.oracle, self.alpha, a)
+
+    def optimum(self):
+        n, d = self.X.shape
+        return np.linalg.solve(self.X.T @ self.X + self.alpha * n * np.eye(d), self.X.T @ self.y)
+
+
+def settled_duals(solver):
+    """The duals of all partitions, after a certificate."""
+    return np.concatenate([a for part in solver.partitions.partitions for a in part.duals])
+
+
+@pytest.mark.parametrize("combination", COMBINATIONS)
+def test_rounds_are_those_of_the_oracle(combination):
+    problem = Ridge()
+    parts = []
+    for k, rows in enumerate(problem.rows):
+        random = spawned(problem.seed, k, 0)
+        shuffled = fisher_yates(lambda n, random=random: int(random.integers(n, 1)[0]))
+        parts.append(
+            Part(problem.X[rows], problem.y[rows], problem.oracle, problem.alpha, 60, shuffled)
+        )
+    solver = problem.solver(combination)
+    sigmas = set()
+    for w, a in itertools.islice(cocoa(parts, problem.alpha, combination == "adaptive"), 12):
+        assert solver.advance(NO_LIMIT)
+        np.testing.assert_allclose(solver.w, w, rtol=1e-9, atol=1e-12)
+        solver.certify(lambda w: w)
+        np.testing.assert_allclose(settled_duals(solver), a, rtol=1e-9, atol=1e-12)
+        sigmas.add(solver.sigma)
+    assert (len(sigmas) > 1) == (combination == "adaptive")
+
+
+@pytest.mark.parametrize("combination", COMBINATIONS)
+@pytest.mark.parametrize("passes", [1, 3])
+def test_certificates_are_true_and_the_dual_never_falls(combination, passes):
+    problem = Ridge()
+    solver = problem.solver(combination, passes=passes)
+    last = -np.inf
+    for _ in range(10):
+        solver.advance(NO_LIMIT)
+        model, primal, dual = solver.certify(lambda w: w)
+        assert primal == pytest.approx(problem.primal(model), rel=1e-12)
+        assert dual == pytest.approx(problem.dual(settled_duals(solver)), rel=1e-10)
+        assert dual >= last - 1e-12
+        last = dual
+    assert last > problem.dual(np.zeros(60))
+
+
+@pytest.mark.parametrize("combination", COMBINATIONS)
+def test_the_optimum_is_reached(combination):
+    problem = Ridge()
+    model, result, error = drive(problem.solver(combination), Limits(1e-13, 500))
+    assert error is None and result.status == "converged"
+    np.testing.assert_allclose(model, problem.optimum(), atol=1e-6)
+
+
+def test_work_is_counted_and_limited():
+    problem = Ridge()
+    solver = problem.solver("safe")
+    assert not solver.advance(problem.X.size - 1)
+    assert solver.accesses == solver.n_iter == 0
+    assert solver.advance(problem.X.size)
+    assert solver.accesses == problem.X.size
+    assert solver.objective.accesses == 0
+    solver.certify(lambda w: w)
+    assert solver.objective.accesses == problem.X.size
+
+
+class LossyPartitions(LocalPartitions):
+    """Loses partition k at the n-th call of a method, for every (method, n, k) given."""
+
+    def __init__(self, problem, losses):
+        super().__init__(problem.partitions().partitions)
+        self.problem, self.losses, self.calls = problem, set(losses), {}
+
+    def ask(self, method, *arguments, only=None):
+        self.calls[method] = self.calls.get(method, 0) + 1
+        gone = {k for name, n, k in self.losses if (name, n) == (method, self.calls[method])}
+        for k in gone:
+            self.partitions[k] = None
+        asked = {k for k in range(len(self)) if only is None or k in only}
+        answers = super().ask(method, *arguments, only=asked - gone)
+        if gone & asked:
+            raise PartitionsLost(gone & asked)
+        return answers
+
+    def rebuild(self, lost):
+        for k in lost:
+            rows = self.problem.rows[k]
+            self.partitions[k] = Partition(k, [(self.problem.X[rows], self.problem.y[rows])], True)
+
+
+@pytest.mark.parametrize("combination", COMBINATIONS)
+@pytest.mark.parametrize(
+    "losses",
+    [
+        [("round", 3, 1)],
+        [("certify", 2, 0)],
+        [("open", 1, 2)],
+        [("round", 2, 0), ("restore", 1, 1)],
+        [("round", 4, 2), ("catch_up", 1, 2)],
+        [("round", 1, 0), ("round", 3, 0), ("round", 5, 1)],
+        [("at_zeros", 1, 1), ("round", 6, 0), ("round", 6, 1), ("round", 6, 2)],
+    ],
+    ids=str,
+)
+def test_a_lost_partition_does_not_end_the_fit(combination, losses):
+    problem = Ridge()
+    partitions = LossyPartitions(problem, losses)
+    solver = problem.solver(combination, partitions)
+    for _ in range(12):
+        solver.advance(NO_LIMIT)
+        model, primal, dual = solver.certify(lambda w: w)
+        assert primal == pytest.approx(problem.primal(model), rel=1e-12)
+        assert dual == pytest.approx(problem.dual(settled_duals(solver)), rel=1e-9)
+    solver.objective.at_zeros()
+    assert solver.n_lost == len(losses)
+    result = drive(solver, Limits(1e-12, 500))[1]
+    assert result.status == "converged"
+
+
+def test_a_loss_costs_about_a_round():
+    problem = Ridge()
+
+    def rounds(losses):
+        return drive(
+            problem.solver("adaptive", LossyPartitions(problem, losses)), Limits(1e-8, 500)
+        )[1].n_iter
+
+    assert rounds([("round", 8, 0)]) <= rounds([]) + 10
+
+
+def test_a_partition_that_is_always_lost_ends_the_fit():
+    class Hopeless(LossyPartitions):
+        def ask(self, method, *arguments, only=None):
+            if method == "round":
+                raise PartitionsLost({1})
+            return super().ask(method, *arguments, only=only)
+
+    problem = Ridge()
+    _, result, error = drive(problem.solver("safe", Hopeless(problem, [])), Limits(1e-8))
+    assert isinstance(error, RuntimeError) and "lost 5 times" in str(error)
+    assert result.status == "interrupted"
+
+
+def assert_same_problem(parts, whole):
+    """Both are certified to be near the optimum of one and the same objective."""
+    assert parts.status == whole.status == "converged"
+    assert abs(parts.primal - whole.primal) <= parts.gap + whole.gap + 1e-14
+    assert max(parts.dual, whole.dual) <= min(parts.primal, whole.primal) * (1 + 1e-14)
+
+
+@pytest.mark.parametrize("make", [np.asarray, sparse.csr_array], ids=["dense", "sparse"])
+@pytest.mark.parametrize("loss", MARGIN_LOSSES)
+def test_classifier_finds_the_optimum_of_one_process(binary, loss, make):
+    X, y = binary
+    whole = sublinear.SDCAClassifier(loss, pack=False, **CLOSE).fit(make(X), y)
+    parts = SDCAClassifier(loss, n_partitions=3, **CLOSE).fit(make(X), y)
+    assert_same_problem(parts.result_, whole.result_)
+    np.testing.assert_allclose(parts.coef_, whole.coef_, atol=1e-2)
+    assert parts.partitions_ == [[0, 66], [66, 133], [133, 200]]
+
+
+@pytest.mark.parametrize("loss", REGRESSION_LOSSES)
+def test_regressor_finds_the_optimum_of_one_process(regression, loss):
+    X, y = regression
+    whole = sublinear.SDCARegressor(loss, pack=False, **CLOSE).fit(X, y)
+    parts = SDCARegressor(loss, n_partitions=2, **CLOSE).fit(X, y)
+    assert_same_problem(parts.result_, whole.result_)
+    np.testing.assert_allclose(parts.coef_, whole.coef_, atol=1e-2)
+    assert parts.coef_.shape == (X.shape[1],)
+
+
+@pytest.mark.parametrize("class_weight", [None, "balanced", {0: 3.0, 2: 0.5}], ids=str)
+def test_weights_and_classes_are_those_of_the_whole(multiclass, class_weight):
+    X, y = multiclass
+    order = np.argsort(y, kind="stable")  # no partition has all classes
+    X, y = X[order], y[order]
+    weight = np.random.default_rng(0).integers(0, 3, len(y))
+    options = EXACT | {"class_weight": class_weight}
+    whole = sublinear.SDCAClassifier("smoothed_hinge", pack=False, **options).fit(X, y, weight)
+    parts = SDCAClassifier("smoothed_hinge", n_partitions=3, **options).fit(X, y, weight)
+    np.testing.assert_array_equal(parts.classes_, whole.classes_)
+    np.testing.assert_allclose(parts.coef_, whole.coef_, atol=1e-5)
+    assert parts.result_.primal == pytest.approx(whole.result_.primal, rel=1e-10)
+
+
+CHECKED = [
+    SDCAClassifier("smoothed_hinge", n_partitions=3, alpha=0.1, tol=1e-14, max_iter=5000),
+    SDCARegressor("huber", n_partitions=2, alpha=0.1, tol=1e-14, max_iter=5000),
+]
+
+
+def expected_failures(estimator):
+    """Weights equal repetition at the optimum, to 1e-7."""
+    checks = [f"check_sample_weight_equivalence_on_{kind}_data" for kind in ("dense", "sparse")]
+    return dict.fromkeys(checks, "other partitions, each solved to a gap of 1e-14")
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@parametrize_with_checks(CHECKED, expected_failed_checks=expected_failures)
+def test_scikit_learn_checks(estimator, check):
+    check(estimator)
+
+
+def blocks_of_rows(X, y, n_blocks):
+    return [(X[rows], y[rows]) for rows in np.array_split(np.arange(len(y)), n_blocks) if len(rows)]
+
+
+def test_sources_of_several_blocks(binary):
+    X, y = binary
+    blocks = blocks_of_rows(X, y, 6)
+    sources = [blocks[:2], lambda: iter(blocks[2:5]), (block for block in blocks[5:])]
+    model = SDCAClassifier("smoothed_hinge", **EXACT).fit(sources)
+    whole = sublinear.SDCAClassifier("smoothed_hinge", pack=False, **EXACT).fit(X, y)
+    np.testing.assert_allclose(model.coef_, whole.coef_, atol=1e-5)
+    assert model.partitions_ == [[0], [1], [2]] and model.n_lost_ == 0
+
+
+def test_empty_blocks_and_partitions_are_passed_over(binary):
+    X, y = binary
+    empty = (X[:0], y[:0])
+    with_empty = SDCAClassifier(**CLOSE).fit([[(X[:90], y[:90]), empty], [(X[90:], y[90:])]])
+    without = SDCAClassifier(**CLOSE).fit([[(X[:90], y[:90])], [(X[90:], y[90:])]])
+    np.testing.assert_array_equal(with_empty.coef_, without.coef_)
+    with_partition = SDCAClassifier(**CLOSE).fit([[(X, y)], [empty]])
+    assert with_partition.result_.status == "converged"
+
+
+def test_an_interrupt_leaves_the_model_so_far(sparse_problem):
+    model = SDCAClassifier(n_partitions=2, alpha=1e-7, tol=0, max_iter=10**9, random_state=0)
+    threading.Timer(0.3, _thread.interrupt_main).start()
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(*sparse_problem)
+    assert model.result_.status == "interrupted" and model.coef_.any()
+    assert model.predict(sparse_problem[0][:3]).shape == (3,)
+
+
+def test_float32_blocks_make_a_float32_model(binary):
+    X, y = binary
+    single = X.astype(np.float32)
+    model = SDCAClassifier(n_partitions=2, **CLOSE).fit(single, y)
+    assert model.coef_.dtype == model.intercept_.dtype == np.float32
+    mixed = SDCAClassifier(**CLOSE).fit([[(single, y)], [(X, y)]])
+    assert mixed.coef_.dtype == np.float64
+
+
+def test_the_local_twin_predicts_the_same_and_can_be_saved(multiclass, tmp_path):
+    X, y = multiclass
+    model = SDCAClassifier("logistic", n_partitions=2, alpha=0.01, random_state=0).fit(X, y)
+    local = model.to_local()
+    assert type(local) is sublinear.SDCAClassifier and local.alpha == 0.01
+    np.testing.assert_array_equal(local.predict_proba(X), model.predict_proba(X))
+    sublinear.save_model(local, tmp_path / "model.npz")
+    saved = sublinear.load_model(tmp_path / "model.npz")
+    np.testing.assert_array_equal(saved.decision_function(X), model.decision_function(X))
+
+
+def test_groups_of_chunks_are_even_runs():
+    assert contiguous_groups((10, 10, 10, 10), 2) == [[0, 1], [2, 3]]
+    assert contiguous_groups((30, 10, 10, 10), 2) == [[0], [1, 2, 3]]
+    assert contiguous_groups((np.nan,) * 3, 3) == [[0], [1], [2]]
+    assert contiguous_groups((5, 5), 7) == [[0], [1]]
+
+
+@pytest.mark.parametrize(
+    ("blocks", "message"),
+    [
+        ([[(np.ones((4, 3)), [0, 1, 0, 1])], [(np.ones((4, 2)), [0, 1, 0, 1])]], "differ in their"),
+        ([[(np.ones((2, 3)), [0, 1]), (np.ones((2, 2)), [0, 1])]], "differ in columns"),
+        ([[(np.ones((4, 3)), [1, 1, 1, 1])], [(np.ones((2, 3)), [1, 1])]], "only one class"),
+        ([], "no sources"),
+        ([[]], "all partitions are empty"),
+        ([[np.ones((4, 3))]], "must be a tuple"),
+        ([[(np.ones((4, 3)), [0, 1, 1])]], "inconsistent numbers"),
+        ([[(np.full((2, 3), np.nan), [0, 1])]], "NaN"),
+        ([[(np.ones((2, 3)), [0, 1], [1, -1])]], "negative"),
+        ([[(np.ones((2, 3)), [0, 1], [0, 0])]], "nothing to fit"),
+        ([[(np.ones((2, 3)), [0.5, 1.5])]], "continuous"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_bad_blocks_are_refused(blocks, message):
+    with pytest.raises(ValueError, match=message):
+        SDCAClassifier().fit(blocks)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"combination": "bold"}, "combination"),
+        ({"passes": 0}, "passes"),
+        ({"n_partitions": 0}, "n_partitions"),
+        ({"client": 3}, "client must be"),
+        ({"loss": "squared"}, "loss"),
+    ],
+)
+def test_bad_parameters_are_refused(binary, options, message):
+    with pytest.raises(ValueError, match=message):
+        SDCAClassifier(**options).fit(*binary)
+
+
+def test_dask_is_not_imported_without_need():
+    program = (
+        "import sys, numpy as np; from sublinear.distributed import SDCARegressor; "
+        "SDCARegressor(n_partitions=2).fit(np.eye(4), np.arange(4.0)); "
+        "print(sorted({'dask', 'distributed'} & sys.modules.keys()))"
+    )
+    shown = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    assert shown.stdout.strip() == "[]"
+
+
+@pytest.fixture(scope="session")
+def client():
+    """The client of a cluster of two processes, which restarts those that die."""
+    distributed = pytest.importorskip("distributed", reason="no dask[distributed]")
+    with (
+        distributed.LocalCluster(
+            n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None
+        ) as cluster,
+        distributed.Client(cluster, set_as_default=False) as client,
+    ):
+        yield client
+
+
+@pytest.fixture
+def da(client):
+    return pytest.importorskip("dask.array")
+
+
+def in_chunks(da, *arrays, rows=40):
+    return [da.from_array(a, chunks=(rows, *a.shape[1:])) for a in arrays]
+
+
+def local_fit(model, X, y, rows=40):
+    """Fit a clone without cluster on the same partitions."""
+    chunks = [(X[k : k + rows], y[k : k + rows]) for k in range(0, len(y), rows)]
+    sources = [[chunks[k] for k in group] for group in model.partitions_]
+    return type(model)(**(model.get_params() | {"client": None})).fit(sources)
+
+
+@pytest.mark.parametrize("options", [{}, {"n_partitions": 3}, {"combination": "safe"}], ids=str)
+def test_a_cluster_finds_what_one_process_finds(client, da, multiclass, options):
+    X, y = multiclass
+    model = SDCAClassifier(client=client, **SHORT, **options)
+    model.fit(*in_chunks(da, X, y))
+    alone = local_fit(model, X, y)
+    np.testing.assert_allclose(model.coef_, alone.coef_, rtol=1e-10, atol=1e-10)
+    assert model.result_.gap == pytest.approx(alone.result_.gap, rel=1e-10, abs=1e-13)
+    assert model.n_iter_ == alone.n_iter_
+    assert sorted(itertools.chain(*model.partitions_)) == list(range(6))
+
+
+def test_sparse_chunks_weights_and_unknown_sizes(client, da, regression):
+    X, y = regression
+    weight = np.random.default_rng(0).integers(1, 4, len(y)).astype(float)
+    A, b, s = in_chunks(da, X, y, weight)
+    A = A.map_blocks(sparse.csr_array)
+    A._chunks = ((np.nan,) * A.numblocks[0], A.chunks[1])
+    model = SDCARegressor("huber", client=client, **EXACT).fit(A, b, s)
+    whole = sublinear.SDCARegressor("huber", pack=False, **EXACT).fit(X, y, weight)
+    np.testing.assert_allclose(model.coef_, whole.coef_, atol=1e-5)
+
+
+def test_predictions_and_scores_chunk_by_chunk(client, da, multiclass, regression):
+    X, y = multiclass
+    A, b = in_chunks(da, X, y)
+    model = SDCAClassifier(client=client, **SHORT).fit(A, b)
+    np.testing.assert_array_equal(client.compute(model.predict(A)).result(), model.predict(X))
+    scores = model.decision_function(A)
+    assert scores.shape == (240, 3) and scores.dtype == model.coef_.dtype
+    np.testing.assert_allclose(client.compute(scores).result(), model.decision_function(X))
+    assert model.score(A, b) == pytest.approx(model.score(X, y))
+    X, y = regression
+    A, b, s = in_chunks(da, X, y, np.arange(len(y), dtype=float))
+    model = SDCARegressor(client=client, **SHORT).fit(A, b, s)
+    assert model.score(A, b, s) == pytest.approx(model.score(X, y, np.arange(len(y))))
+    assert model.score(A, b) == pytest.approx(model.score(X, y))
+
+
+def test_sources_are_read_on_the_workers(client, binary):
+    X, y = binary
+    sources = [blocks_of_rows(X[:80], y[:80], 2), blocks_of_rows(X[80:], y[80:], 3)]
+    model = SDCAClassifier("smoothed_hinge", client=client, **EXACT).fit(sources)
+    alone = SDCAClassifier("smoothed_hinge", **EXACT).fit(sources)
+    np.testing.assert_allclose(model.coef_, alone.coef_, rtol=1e-10, atol=1e-12)
+
+
+def test_without_a_cluster_dask_arrays_are_fitted_here(da, binary):
+    X, y = binary
+    model = SDCAClassifier(n_partitions=2, **CLOSE).fit(*in_chunks(da, X, y, rows=50))
+    assert model.partitions_ == [[0, 1], [2, 3]]
+    assert model.result_.status == "converged"
+
+
+def test_an_address_will_do_and_is_left_alone(client, da, binary):
+    address = client.scheduler_info()["address"]
+    model = SDCAClassifier(client=address, **CLOSE).fit(*in_chunks(da, *binary))
+    assert model.result_.status == "converged"
+    assert client.status == "running"
+
+
+def test_a_worker_that_is_killed_in_mid_fit(client, da, binary):
+    X, y = binary
+    A, b = in_chunks(da, X, y)
+    certificates = []
+
+    def kill(snapshot):
+        certificates.append(snapshot)
+        if len(certificates) == 2:
+            address = sorted(client.scheduler_info()["workers"])[0]
+            pid = client.run(os.getpid, workers=[address])[address]
+            os.kill(pid, signal.SIGKILL if hasattr(signal, "SIGKILL") else signal.SIGTERM)
+
+    model = SDCAClassifier(
+        "smoothed_hinge", client=client, callback=kill, n_partitions=2, **EXACT
+    ).fit(A, b)
+    assert len(certificates) > 2 and model.n_lost_ >= 1
+    assert model.result_.status == "converged"
+    whole = sublinear.SDCAClassifier("smoothed_hinge", pack=False, **EXACT).fit(X, y)
+    np.testing.assert_allclose(model.coef_, whole.coef_, atol=1e-5)
+    assert model.result_.primal == pytest.approx(whole.result_.primal, rel=1e-11)
+
+
+def test_rows_that_cannot_be_computed_again_end_the_fit(client, da, binary):
+    pytest.importorskip("distributed")
+    X, y = binary
+    client.wait_for_workers(2)
+    workers = sorted(client.scheduler_info()["workers"])
+    futures = [
+        client.scatter(part, workers=[worker])
+        for part, worker in zip((X[:100], X[100:]), workers, strict=True)
+    ]
+    A = da.concatenate([da.from_delayed(f, shape=(100, 12), dtype=float) for f in futures])
+    b = da.from_array(y, chunks=100)
+
+    def kill(snapshot):
+        pid = client.run(os.getpid, workers=[workers[0]])[workers[0]]
+        os.kill(pid, signal.SIGKILL if hasattr(signal, "SIGKILL") else signal.SIGTERM)
+
+    with pytest.raises(RuntimeError, match="cannot compute again"):
+        SDCAClassifier(client=client, callback=kill, **EXACT).fit(A, b)
+
+
+def test_a_scheduler_that_cannot_be_reached(client, binary, monkeypatch):
+    monkeypatch.setattr(_cluster, "CONNECT_SECONDS", 0.3)
+    with pytest.raises(ValueError, match="cannot be reached"):
+        SDCAClassifier(client="tcp://127.0.0.1:9").fit(*binary)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda A, b: (A.rechunk((40, 6)), b), "all columns"),
+        (lambda A, b: (A, b.rechunk(50)), "the same chunks|different sizes"),
+        (lambda A, b: (A, b.rechunk(((20, 60, 40, 40, 40),))), "different sizes"),
+        (lambda A, b: (A, np.ones(200)), "must be one"),
+        (lambda A, b: (A, A), "one-dimensional"),
+        (lambda A, b: (A[A[:, 0] > 0], b.rechunk(50)), "compute_chunk_sizes"),
+        (lambda A, b: (A[A[:, 0] > 0], b), "inconsistent numbers"),
+        (lambda A, b: (A, 0 * b), "only one class"),
+    ],
+)
+def test_bad_dask_arrays_are_refused(client, da, binary, change, message):
+    A, b = in_chunks(da, *binary)
+    with pytest.raises(ValueError, match=message):
+        SDCAClassifier(client=client).fit(*change(A, b))
