@@ -40,6 +40,7 @@ from sublinear.linear import PegasosClassifier, PegasosRegressor, SDCAClassifier
 from sublinear.margin import L2SVMClassifier, SublinearPerceptron
 from sublinear.paths import KernelPath, Path, kernel_path, sdca_path
 from sublinear.streaming import StreamingSVRGClassifier, StreamingSVRGRegressor, StreamResult
+from sublinear.structured import PegasosStructured, SequencePegasos, StructuredProblem
 from sublinear.theory import batch_speedup, spectral_norm_squared
 
 __all__ = [
@@ -52,13 +53,16 @@ __all__ = [
     "Path",
     "PegasosClassifier",
     "PegasosRegressor",
+    "PegasosStructured",
     "Result",
     "SDCAClassifier",
     "SDCARegressor",
+    "SequencePegasos",
     "Snapshot",
     "StreamResult",
     "StreamingSVRGClassifier",
     "StreamingSVRGRegressor",
+    "StructuredProblem",
     "SublinearPerceptron",
     "TraceRow",
     "__version__",

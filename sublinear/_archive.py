@@ -90,6 +90,8 @@ def plain_parameters(estimator):
     parameters["callback"] = None
     if not isinstance(parameters["random_state"], numbers.Integral):
         parameters["random_state"] = None
+    if parameters.get("cost") is not None:
+        parameters["cost"] = np.asarray(parameters["cost"], dtype=np.float64).tolist()
     if isinstance(parameters.get("class_weight"), dict):
         # JSON keys are strings, labels need not be.
         pairs = parameters["class_weight"].items()

@@ -75,7 +75,10 @@ class Observers:
         if self.estimator.callback is None:
             return False
         snapshot = Snapshot(
-            *row, class_index=class_index, _model=model.copy(), _constant=self.constant
+            *row,
+            class_index=class_index,
+            _model=self.estimator._feature_weights(model).copy(),
+            _constant=self.constant,
         )
         return bool(self.estimator.callback(snapshot))
 

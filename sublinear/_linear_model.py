@@ -282,6 +282,10 @@ class CertifiedModel(CallbackSupportMixin, BaseEstimator):
     def _problem_name(self, k):
         return type(self).__name__
 
+    def _feature_weights(self, model):
+        """Return the part of a model that belongs to features and the constant."""
+        return model
+
     def _attributes_of_one(self, class_index, model, constant):
         """Fitted attributes of a model on its way, None where one problem is not the whole."""
         return None
@@ -353,7 +357,14 @@ class LinearModel(CertifiedModel):
         if training.solvers is not None and k in training.solvers:
             training.solvers[k].restart(self.alpha)
             return training.solvers[k]
-        objective = Objective(
+        objective = self._make_objective(training, k, n_jobs)
+        solver = self._make_solver(objective, random, k)
+        if training.solvers is not None:
+            training.solvers[k] = solver
+        return solver
+
+    def _make_objective(self, training, k, n_jobs):
+        return Objective(
             training.matrix,
             training.targets[k](),
             self._make_loss(),
@@ -362,10 +373,6 @@ class LinearModel(CertifiedModel):
             n_jobs if len(training.targets) == 1 else 1,
             not self._penalizes_intercept(),
         )
-        solver = self._make_solver(objective, random, k)
-        if training.solvers is not None:
-            training.solvers[k] = solver
-        return solver
 
     def _store(self, outcomes, training, seconds):
         """Set the fitted attributes."""
@@ -420,9 +427,12 @@ class OneVsRestMixin(ClassifierMixin):
         weights = combine_weights(
             self.class_weight, self.classes_, y, check_sample_weight(sample_weight, X)
         )
+        return self._training(X, y, self._targets(y), weights, sample_weight)
+
+    def _targets(self, y):
+        """Return a function for each problem, which makes its targets."""
         positive = self.classes_[1:] if len(self.classes_) == 2 else self.classes_
-        targets = [lambda label=label: margin_targets(y, label) for label in positive]
-        return self._training(X, y, targets, weights, sample_weight)
+        return [lambda label=label: margin_targets(y, label) for label in positive]
 
     def _problem_name(self, k):
         name = super()._problem_name(k)
@@ -505,7 +515,8 @@ class LinearClassifier(OneVsRestMixin, LinearModel):
     def predict_proba(self, X):
         """Return class probabilities; only with loss="logistic".
 
-        With more than two classes the one-vs-rest probabilities are divided by their sum.
+        Where there is one model for each of more than two classes, their probabilities are divided
+        by their sum; a model of all classes at once has a softmax.
 
         Parameters
         ----------
@@ -515,9 +526,15 @@ class LinearClassifier(OneVsRestMixin, LinearModel):
         -------
         probabilities : ndarray of shape (n_samples, n_classes)
         """
-        probabilities = expit(self.decision_function(X))
-        if probabilities.ndim == 1:
-            return np.column_stack([1 - probabilities, probabilities])
+        scores = self.decision_function(X)
+        if scores.ndim == 1:
+            positive = expit(scores)
+            return np.column_stack([1 - positive, positive])
+        return self._probabilities(scores)
+
+    def _probabilities(self, scores):
+        """Return probabilities from the scores of more than two classes."""
+        probabilities = expit(scores)
         total = probabilities.sum(axis=1, keepdims=True)
         return np.where(
             total > 0, probabilities / np.where(total > 0, total, 1), 1 / probabilities.shape[1]

@@ -164,9 +164,12 @@ def _checked_parameters(kind, parameters):
     weights = parameters.get("class_weight")
     if isinstance(weights, list):
         parameters["class_weight"] = {label: float(weight) for label, weight in weights}
+    if parameters.get("cost") is not None:
+        parameters["cost"] = np.array(parameters["cost"], dtype=np.float64)
     for name, value in parameters.items():
         plain = isinstance(value, bool | int | float | str) or value is None
-        if not plain and not (name == "class_weight" and isinstance(value, dict)):
+        known_kind = {"class_weight": dict, "cost": np.ndarray}.get(name)
+        if not plain and not (known_kind and isinstance(value, known_kind)):
             raise ArchiveError(f"parameter {name!r} is neither a number nor a string")
     return parameters
 

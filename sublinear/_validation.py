@@ -155,6 +155,33 @@ def margin_targets(y, label):
     return targets
 
 
+def check_cost(cost, n_classes):
+    """Return a cost matrix as float64, or None; ValueError if it is none for so many classes."""
+    if cost is None:
+        return None
+    try:
+        cost = np.ascontiguousarray(cost, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"cost must be a matrix of numbers: {error}") from error
+    if cost.shape != (n_classes, n_classes):
+        raise ValueError(
+            f"cost must have a row and a column for each of the {n_classes} classes, in the order "
+            f"of classes_; got shape {cost.shape}"
+        )
+    if not np.isfinite(cost).all() or (cost < 0).any():
+        raise ValueError("costs must be finite and not negative")
+    if cost.diagonal().any():
+        raise ValueError("cost must be 0 on its diagonal: predicting the right class is free")
+    if not cost.any():
+        raise ValueError("cost is zero everywhere: there is nothing to learn")
+    return cost
+
+
+def class_codes(y, classes):
+    """Return the place of every label among the sorted classes (intc)."""
+    return np.searchsorted(classes, y).astype(np.intc)
+
+
 def combine_weights(class_weight, classes, y, weights):
     """Return sample weights times class weights (float64), None if all are 1.
 

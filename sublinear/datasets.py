@@ -5,7 +5,7 @@ import numbers
 import numpy as np
 from scipy import sparse
 
-from sublinear import _readers
+from sublinear import _readers, _sequences
 from sublinear._known_optima import (
     make_enclosing_ball,
     make_lower_bound_instance,
@@ -13,9 +13,11 @@ from sublinear._known_optima import (
     make_planted_margin,
     make_simplex_qp,
 )
+from sublinear._sequences import HiddenMarkovModel
 from sublinear._validation import generator
 
 __all__ = [
+    "HiddenMarkovModel",
     "load",
     "make_enclosing_ball",
     "make_lower_bound_instance",
@@ -23,6 +25,7 @@ __all__ = [
     "make_planted_margin",
     "make_simplex_qp",
     "make_sparse_classification",
+    "make_tagged_sequences",
 ]
 
 
@@ -168,10 +171,85 @@ def make_sparse_classification(
     return (X, y, coef) if return_coef else (X, y)
 
 
+def make_tagged_sequences(
+    n_sequences=1000,
+    *,
+    n_tags=8,
+    n_symbols=500,
+    symbols_per_row=2,
+    mean_length=20,
+    persistence=0.3,
+    clarity=0.6,
+    random_state=None,
+    model=None,
+):
+    """Generate sequences of tagged rows from a hidden Markov model.
+
+    A hidden tag goes from row to row; each row shows a few symbols drawn by its tag. The
+    model is returned, so the least error that any tagger can have is known: that of
+    `HiddenMarkovModel.decode`, the most probable tag given the whole sequence.
+
+    Parameters
+    ----------
+    n_sequences : int, default=1000
+    n_tags, n_symbols : int, default=8, 500
+    symbols_per_row : int, default=2
+        Independent draws; a row holds their counts.
+    mean_length : float, default=20
+        Lengths are 1 + a Poisson variable.
+    persistence : float, default=0.3
+        How likely a tag is to stay, before it changes at random; from 0 to 1.
+    clarity : float, default=0.6
+        How much of a tag's symbols is its own, the rest is common to all; from 0 to 1.
+    random_state : None, int, RandomState or Generator, default=None
+        Seed or source of the random draws.
+    model : HiddenMarkovModel, default=None
+        Draw from this one; the parameters of a new one then have no effect.
+
+    Returns
+    -------
+    X : csr_array of shape (n_rows, n_symbols), float64
+        The rows of all sequences, one sequence after the other.
+    y : ndarray of shape (n_rows,), int64
+        Tags from 0 to n_tags - 1.
+    lengths : ndarray of shape (n_sequences,), int64
+        Rows of every sequence.
+    model : HiddenMarkovModel
+
+    Examples
+    --------
+    >>> from sublinear.datasets import make_tagged_sequences
+    >>> X, y, lengths, model = make_tagged_sequences(100, random_state=0)
+    >>> X.shape[0] == len(y) == lengths.sum()
+    True
+    >>> model.least_error(X, lengths) < 0.5
+    True
+    """
+    _check_counts(
+        {"n_sequences": n_sequences, "symbols_per_row": symbols_per_row, "n_symbols": n_symbols}, 1
+    )
+    _check_counts({"n_tags": n_tags}, 2)
+    for name, value in (("persistence", persistence), ("clarity", clarity)):
+        if not 0 <= value <= 1:
+            raise ValueError(f"{name} must lie between 0 and 1, got {value}")
+    if not mean_length >= 1:
+        raise ValueError(f"mean_length must be at least 1, got {mean_length}")
+    rng = generator(random_state)
+    if model is None:
+        model = _sequences.random_model(rng, n_tags, n_symbols, persistence, clarity)
+    lengths = 1 + rng.poisson(mean_length - 1, n_sequences)
+    X, y = _sequences.draw(rng, model, lengths, symbols_per_row)
+    return X, y, lengths, model
+
+
+def _check_counts(values, least):
+    for name, value in values.items():
+        if not isinstance(value, numbers.Integral) or value < least:
+            raise ValueError(f"{name} must be a whole number of at least {least}, got {value!r}")
+
+
 def _check_shape(n_samples, n_features, row_entries):
-    for name, value in (("n_samples", n_samples), ("n_features", n_features)):
-        if not isinstance(value, numbers.Integral) or value < 2:
-            raise ValueError(f"{name} must be a whole number of at least 2, got {value!r}")
+    _check_counts({"n_samples": n_samples, "n_features": n_features}, 2)
     if not 0 < row_entries < n_features:
         raise ValueError(f"row_entries must lie between 0 and n_features, got {row_entries}")
 

@@ -11,13 +11,17 @@ the gap between them, which bounds how far the model is from optimal.
 import json
 
 import numpy as np
+from scipy.special import softmax
 from sklearn.utils.metaestimators import available_if
 
 from sublinear._callbacks import with_callbacks
 from sublinear._core.best_constant import PIECEWISE_LINEAR
+from sublinear._core.joint_losses import JOINT_LOSSES
+from sublinear._core.joint_objective import JointObjective
 from sublinear._core.matrix import Matrix
 from sublinear._core.order import SAMPLINGS
 from sublinear._core.packed import beyond_cache, can_pack, packing_pays, packing_rounds
+from sublinear._core.steps import AVERAGES as JOINT_AVERAGES
 from sublinear._drive import Limits
 from sublinear._linear_model import (
     LinearClassifier,
@@ -25,6 +29,7 @@ from sublinear._linear_model import (
     LinearRegressor,
     with_parameters,
 )
+from sublinear._solvers.joint_pegasos import JointPegasos
 from sublinear._solvers.minibatch_sdca import AVERAGES as DUAL_AVERAGES
 from sublinear._solvers.minibatch_sdca import RULES, MiniBatchSDCA
 from sublinear._solvers.pegasos import AVERAGES, BIASES, LEARNING_RATES, Pegasos, first_pace
@@ -34,9 +39,11 @@ from sublinear._streamed_sdca import DualStreamFit
 from sublinear._validation import (
     check_batch_size,
     check_choice,
+    check_cost,
     check_flag,
     check_number,
     check_training_data,
+    class_codes,
     declared_classes,
     find_classes,
     seed_sequence,
@@ -546,15 +553,13 @@ class _PegasosModel(StreamFit, LinearModel):
 
     def _make_solver(self, objective, random, k):
         matrix = objective.matrix
-        n_rows = matrix.n_rows
 
         def make(pack):
             return Pegasos(
                 objective,
                 random,
                 sampling=self.sampling,
-                # the last block of a stream may be shorter than a batch
-                batch_size=n_rows if self.batch_size == "all" else min(self.batch_size, n_rows),
+                batch_size=self._rows_of_a_batch(matrix.n_rows),
                 projection=self.projection,
                 average=self.average,
                 learning_rate=self.learning_rate,
@@ -564,6 +569,13 @@ class _PegasosModel(StreamFit, LinearModel):
             )
 
         solver = packed_or_not(self, make, packs(self, matrix, self._packing_pays(matrix)))
+        return self._resumed(solver, k)
+
+    def _rows_of_a_batch(self, n_rows):
+        """Return batch_size as a number; a stream's last block may be shorter than a batch."""
+        return n_rows if self.batch_size == "all" else min(self.batch_size, n_rows)
+
+    def _resumed(self, solver, k):
         if self._states is not None and self._states[k] is not None:
             solver.resume(self._states[k])
         return solver
@@ -667,6 +679,16 @@ class PegasosClassifier(_PegasosModel, LinearClassifier):
     %(pegasos)s
     class_weight : dict, "balanced" or None, default=None
         Factors on the weights of the examples by class; "balanced" gives all the same total.
+    multi_class : {"ovr", "joint"}, default="ovr"
+        "ovr": one model for each class, that class against the rest. "joint": one model of all
+        classes, with one weight vector w_r for each. Its losses are, with z_r = <w_r, x> +
+        intercept_r: "hinge", max_r cost(y, r) + z_r - z_y, and "logistic",
+        log sum_r exp(z_r - z_y); it penalises alpha / 2 sum_r |w_r|^2. It takes one thread,
+        learning_rate="pegasos", bias="feature", any average but "random", unpacked rows, and
+        n_samples * n_classes numbers for its certificate.
+    cost : array-like of shape (n_classes, n_classes), default=None
+        For multi_class="joint" and loss="hinge": cost[i, j] is that of predicting classes_[j] for
+        an example of classes_[i]; not negative, 0 on the diagonal. None: 1 off the diagonal.
 
     Attributes
     ----------
@@ -717,6 +739,8 @@ class PegasosClassifier(_PegasosModel, LinearClassifier):
         fit_intercept=True,
         intercept_scaling=1.0,
         class_weight=None,
+        multi_class="ovr",
+        cost=None,
         tol=1e-3,
         max_iter=1000,
         max_accesses=None,
@@ -740,6 +764,8 @@ class PegasosClassifier(_PegasosModel, LinearClassifier):
         self.fit_intercept = fit_intercept
         self.intercept_scaling = intercept_scaling
         self.class_weight = class_weight
+        self.multi_class = multi_class
+        self.cost = cost
         self.tol = tol
         self.max_iter = max_iter
         self.max_accesses = max_accesses
@@ -748,6 +774,86 @@ class PegasosClassifier(_PegasosModel, LinearClassifier):
         self.warm_start = warm_start
         self.verbose = verbose
         self.callback = callback
+
+    def _check_parameters(self):
+        super()._check_parameters()
+        check_choice("multi_class", self.multi_class, ("ovr", "joint"))
+        if self.multi_class == "joint":
+            self._check_joint_parameters()
+        if self.cost is not None and (self.multi_class, self.loss) != ("joint", "hinge"):
+            raise ValueError('cost needs multi_class="joint" and loss="hinge"')
+
+    def _check_joint_parameters(self):
+        check_choice("loss", self.loss, JOINT_LOSSES)
+        check_choice("average", self.average, JOINT_AVERAGES)
+        for name, needed in (("learning_rate", "pegasos"), ("bias", "feature")):
+            if getattr(self, name) != needed:
+                raise ValueError(f'multi_class="joint" needs {name}="{needed}"')
+        if self.pack is True:
+            raise ValueError('multi_class="joint" does not pack rows: use pack="auto" or False')
+
+    def _targets(self, y):
+        if self.multi_class == "joint":
+            return [lambda: class_codes(y, self.classes_)]
+        return super()._targets(y)
+
+    def _make_objective(self, training, k, n_jobs):
+        if self.multi_class != "joint":
+            return super()._make_objective(training, k, n_jobs)
+        n_classes = len(self.classes_)
+        costs = (check_cost(self.cost, n_classes),) if self.loss == "hinge" else ()
+        loss = JOINT_LOSSES[self.loss](n_classes, *costs)
+        targets = training.targets[k]()
+        return JointObjective(training.matrix, targets, loss, self.alpha, training.weights)
+
+    def _make_solver(self, objective, random, k):
+        if self.multi_class != "joint":
+            return super()._make_solver(objective, random, k)
+        solver = JointPegasos(
+            objective,
+            random,
+            sampling=self.sampling,
+            batch_size=self._rows_of_a_batch(objective.matrix.n_rows),
+            projection=self.projection,
+            average=self.average,
+        )
+        return self._resumed(solver, k)
+
+    def _coefficients(self, models, constant, dtype):
+        if self.multi_class == "joint":
+            models = list(models[0].T)
+            if len(models) == 2:  # their sum is 0
+                models = [models[1] - models[0]]
+        return super()._coefficients(models, constant, dtype)
+
+    def _attributes_of_one(self, class_index, model, constant):
+        if self.multi_class != "joint":
+            return super()._attributes_of_one(class_index, model, constant)
+        coef, intercept = self._coefficients([model], constant, model.dtype)
+        return {"coef_": coef, "intercept_": intercept, "classes_": self.classes_}
+
+    def _feature_weights(self, model):
+        return model.T if self.multi_class == "joint" else model
+
+    def _problem_name(self, k):
+        return type(self).__name__ if self.multi_class == "joint" else super()._problem_name(k)
+
+    def _probabilities(self, scores):
+        if self.multi_class == "joint":
+            return softmax(scores, axis=1)
+        return super()._probabilities(scores)
+
+    def _store(self, outcomes, training, seconds):
+        super()._store(outcomes, training, seconds)
+        self._fitted_multi_class = self.multi_class
+
+    def _stream_state(self):
+        return super()._stream_state() | {"multi_class": self._fitted_multi_class}
+
+    def _set_stream_state(self, state):
+        super()._set_stream_state(state)
+        if state is not None:
+            self._fitted_multi_class = state["multi_class"]
 
     @with_callbacks
     def fit(self, X, y, sample_weight=None):
@@ -758,7 +864,7 @@ class PegasosClassifier(_PegasosModel, LinearClassifier):
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
             Dense or CSR, float32 or float64, is used as it is; other types are converted.
         y : array-like of shape (n_samples,)
-            Labels; with more than two classes, one-vs-rest.
+            Labels; with more than two classes, `multi_class` says how.
         sample_weight : array-like of shape (n_samples,), default=None
             Not negative; a weight k counts like k copies of the example.
 
@@ -781,6 +887,7 @@ class PegasosClassifier(_PegasosModel, LinearClassifier):
             self._has_states()
             and np.array_equal(classes, self.classes_)
             and self.coef_.shape[1] == X.shape[1]
+            and self._fitted_multi_class == self.multi_class
         )
         self.classes_ = classes
         return self._solve(self._class_training(X, y, sample_weight), self._limits())
@@ -807,11 +914,10 @@ class PegasosClassifier(_PegasosModel, LinearClassifier):
         """
         first = self._begin_partial_fit()
         X, y = check_training_data(self, X, y, reset=first)
-        self._set_stream_classes(y, classes, first)
-        return self._solve_block(self._class_training(X, y, sample_weight), first)
-
-    def _set_stream_classes(self, y, classes, first):
+        if not first and self._fitted_multi_class != self.multi_class:
+            raise ValueError("multi_class must not change between calls of partial_fit")
         self.classes_ = declared_classes(y, classes, None if first else self.classes_)
+        return self._solve_block(self._class_training(X, y, sample_weight), first)
 
 
 @with_parameters(pegasos=_PEGASOS_PARAMETERS)

@@ -2,6 +2,7 @@
 
 import bz2
 import gzip
+import itertools
 import lzma
 
 import numpy as np
@@ -10,7 +11,7 @@ from scipy import sparse
 from sklearn.datasets import dump_svmlight_file
 
 from sublinear._readers import read
-from sublinear.datasets import load, make_sparse_classification
+from sublinear.datasets import load, make_sparse_classification, make_tagged_sequences
 
 COMPRESS = {"": bytes, ".gz": gzip.compress, ".bz2": bz2.compress, ".xz": lzma.compress}
 
@@ -421,3 +422,71 @@ class TestAnyFile:
     def test_labels_only(self, write):
         with pytest.raises(ValueError, match="no feature columns"):
             load(write("a.svm", "1\n-1\n"))
+
+
+class TestTaggedSequences:
+    def test_posteriors_are_those_of_brute_force(self):
+        X, _, lengths, model = make_tagged_sequences(
+            6, n_tags=3, n_symbols=7, mean_length=3, random_state=1
+        )
+        found = model.posteriors(X, lengths)
+        emitted = np.exp(model.log_emissions(X))
+        first = 0
+        for length in lengths:
+            expected = np.zeros((length, 3))
+            for tags in itertools.product(range(3), repeat=int(length)):
+                chance = model.start[tags[0]]
+                for before, after in itertools.pairwise(tags):
+                    chance *= model.transition[before, after]
+                rows = np.arange(length)
+                chance *= emitted[first + rows, tags].prod()
+                expected[rows, tags] += chance
+            expected /= expected.sum(axis=1, keepdims=True)
+            np.testing.assert_allclose(found[first : first + length], expected, rtol=1e-9)
+            first += length
+
+    def test_the_least_error_is_what_decoding_makes(self):
+        X, y, lengths, model = make_tagged_sequences(3000, n_symbols=100, random_state=0)
+        error = np.mean(model.decode(X, lengths) != y)
+        assert model.least_error(X, lengths) == pytest.approx(error, abs=0.01)
+        assert 0.05 < error < 0.5
+
+    def test_frequencies_are_those_of_the_model(self):
+        X, y, lengths, model = make_tagged_sequences(
+            5000, n_tags=3, n_symbols=6, symbols_per_row=2, mean_length=10, random_state=0
+        )
+        counts = np.stack([X[y == tag].sum(axis=0) for tag in range(3)])
+        shares = counts / counts.sum(axis=1, keepdims=True)
+        np.testing.assert_allclose(shares, model.emission, atol=0.02)
+        first = np.cumsum(lengths) - lengths
+        np.testing.assert_allclose(np.bincount(y[first]) / 5000, model.start, atol=0.03)
+        inner = np.setdiff1d(np.arange(1, len(y)), first)
+        steps = np.zeros((3, 3))
+        np.add.at(steps, (y[inner - 1], y[inner]), 1)
+        np.testing.assert_allclose(
+            steps / steps.sum(axis=1, keepdims=True), model.transition, atol=0.03
+        )
+        np.testing.assert_array_equal(X.sum(axis=1), 2)
+
+    def test_seeds_and_a_given_model(self):
+        first = make_tagged_sequences(10, random_state=0)
+        again = make_tagged_sequences(10, random_state=0)
+        np.testing.assert_array_equal(first[1], again[1])
+        other = make_tagged_sequences(10, random_state=1, model=first[3])
+        assert other[3] is first[3]
+        assert len(other[1]) != len(first[1]) or (other[1] != first[1]).any()
+
+    @pytest.mark.parametrize(
+        "wrong",
+        [
+            {"n_sequences": 0},
+            {"n_tags": 1},
+            {"symbols_per_row": 1.5},
+            {"persistence": 2},
+            {"clarity": -1},
+            {"mean_length": 0},
+        ],
+    )
+    def test_bad_parameters(self, wrong):
+        with pytest.raises(ValueError, match=next(iter(wrong))):
+            make_tagged_sequences(**{"n_sequences": 5, **wrong})

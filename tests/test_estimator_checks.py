@@ -13,6 +13,7 @@ from sublinear import (
     PegasosRegressor,
     SDCAClassifier,
     SDCARegressor,
+    SequencePegasos,
     StreamingSVRGClassifier,
     StreamingSVRGRegressor,
     SublinearPerceptron,
@@ -30,6 +31,7 @@ CASES = [
     SDCARegressor(),
     PegasosClassifier(),
     PegasosRegressor(),
+    SequencePegasos(),
     # unscaled data of large norm: a margin to within 0.01 would take minutes
     SublinearPerceptron(epsilon=0.5, max_iter=20_000),
     SublinearPerceptron(epsilon=0.5, max_iter=20_000, variant="plain"),
@@ -60,12 +62,35 @@ CASES = [
     KernelPegasosClassifier(kernel="linear", max_support=20, max_iter=30),
     KernelSDCAClassifier(max_support=20),
     KernelSDCAClassifier(tol=1e-6, multi_class="ovr"),
+    *(PegasosClassifier(loss, multi_class="joint", **ALL) for loss in ("hinge", "logistic")),
+    PegasosClassifier(multi_class="joint"),
 ]
 
 EQUIVALENCE = (
     "check_sample_weight_equivalence_on_dense_data",
     "check_sample_weight_equivalence_on_sparse_data",
 )
+
+# without `lengths` all rows are one sequence, whose weight is one number
+OF_SEQUENCES = {
+    **dict.fromkeys(
+        (
+            *EQUIVALENCE,
+            "check_sample_weights_pandas_series",
+            "check_sample_weights_not_an_array",
+            "check_sample_weights_list",
+            "check_sample_weights_shape",
+            "check_sample_weights_not_overwritten",
+            "check_all_zero_sample_weights_error",
+        ),
+        "sample_weight has a number for each sequence, not for each row",
+    ),
+    **dict.fromkeys(
+        ("check_methods_sample_order_invariance", "check_methods_subset_invariance"),
+        "the label of a row depends on the rows around it",
+    ),
+    "check_n_features_in_after_fitting": "calls partial_fit without classes",
+}
 
 
 def expected_failures(estimator):
@@ -86,7 +111,7 @@ def expected_failures(estimator):
         )
     if isinstance(estimator, PegasosClassifier) and estimator.bias == "search":
         return dict.fromkeys(EQUIVALENCE, "the number of rows decides when the intercept moves")
-    return {}
+    return OF_SEQUENCES if isinstance(estimator, SequencePegasos) else {}
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")

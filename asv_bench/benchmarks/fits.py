@@ -3,7 +3,8 @@
 import numpy as np
 from sklearn.svm import SVC
 
-from sublinear import KernelSDCAClassifier
+from sublinear import KernelSDCAClassifier, PegasosClassifier, SequencePegasos
+from sublinear.datasets import make_tagged_sequences
 
 from .problems import make_dense, make_sparse
 from .solvers import (
@@ -105,3 +106,31 @@ class Memory:
 
     def peakmem_fit(self, solver):
         timed_fit(self.model, self.X, self.y)
+
+
+class Joint:
+    """An epoch of joint multiclass Pegasos, 20 classes."""
+
+    params = [["hinge", "logistic"], list(PROBLEMS)]
+    param_names = ["loss", "problem"]
+
+    def setup(self, loss, problem):
+        self.X, y = PROBLEMS[problem]()
+        self.y = np.random.default_rng(0).integers(0, 10, y.size) + 10 * (y > 0)
+        self.model = PegasosClassifier(
+            loss, multi_class="joint", alpha=ALPHA, max_iter=1, tol=0, random_state=0
+        )
+
+    def time_epoch(self, loss, problem):
+        timed_fit(self.model, self.X, self.y)
+
+
+class Sequences:
+    """An epoch over 1000 tagged sequences."""
+
+    def setup(self):
+        self.data = make_tagged_sequences(1000, random_state=0)[:3]
+        self.model = SequencePegasos(alpha=ALPHA, max_iter=1, tol=0, random_state=0)
+
+    def time_epoch(self):
+        self.model.fit(*self.data)

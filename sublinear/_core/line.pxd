@@ -152,12 +152,10 @@ cdef inline void prefetch_weights(const Line* x, const double* w) noexcept nogil
             prefetch(w + (<const int64_t*> x.indices)[k])
 
 
-cdef inline void prefetch_ahead(
-    const Lines* lines, const uint32_t* draws, Py_ssize_t position, Py_ssize_t ready,
-    const double* w
+cdef inline void prefetch_lines_ahead(
+    const Lines* lines, const uint32_t* draws, Py_ssize_t position, Py_ssize_t ready
 ) noexcept nogil:
-    """Ask for what the draws after `position`, up to `ready`, will read."""
-    cdef Line line
+    """Ask for the lines of the draws after `position`, up to `ready`."""
     if is_dense(lines.storage):
         if position + LINE_AHEAD < ready:
             prefetch_line(lines, draws[position + LINE_AHEAD])
@@ -165,9 +163,18 @@ cdef inline void prefetch_ahead(
         prefetch(lines.offsets
                  + draws[position + OFFSET_AHEAD] * (4 if has_int32(lines.storage) else 8))
         prefetch_line(lines, draws[position + LINE_AHEAD])
-        if lines.length > CACHED_WEIGHTS:
-            line = line_at(lines, draws[position + WEIGHTS_AHEAD])
-            prefetch_weights(&line, w)
+
+
+cdef inline void prefetch_ahead(
+    const Lines* lines, const uint32_t* draws, Py_ssize_t position, Py_ssize_t ready,
+    const double* w
+) noexcept nogil:
+    """Ask for what the draws after `position`, up to `ready`, will read."""
+    cdef Line line
+    prefetch_lines_ahead(lines, draws, position, ready)
+    if lines.length > CACHED_WEIGHTS and position + OFFSET_AHEAD < ready:
+        line = line_at(lines, draws[position + WEIGHTS_AHEAD])
+        prefetch_weights(&line, w)
 
 
 # Loops over typed pointers. Four partial sums hide the latency of the additions.
@@ -256,6 +263,65 @@ cdef inline double sum_of_squares(
         value = values[k * stride]
         total += value * value
     return total
+
+
+# Loops over W, whose entries for one column of the data, one for each class, lie together.
+
+cdef inline void sparse_dot_classes(
+    const real_t* values, const index_t* indices, Py_ssize_t size, const double* W,
+    Py_ssize_t n_classes, double* scores
+) noexcept nogil:
+    cdef Py_ssize_t k
+    for k in range(size):
+        dense_add64(W + indices[k] * n_classes, values[k], scores, n_classes)
+
+
+cdef inline void strided_dot_classes(
+    const real_t* values, Py_ssize_t stride, Py_ssize_t size, const double* W,
+    Py_ssize_t n_classes, double* scores
+) noexcept nogil:
+    cdef Py_ssize_t k
+    for k in range(size):
+        dense_add64(W + k * n_classes, values[k * stride], scores, n_classes)
+
+
+cdef inline void sparse_add_classes(
+    const real_t* values, const index_t* indices, Py_ssize_t size, const double* factors,
+    Py_ssize_t n_classes, double* W
+) noexcept nogil:
+    cdef Py_ssize_t k
+    for k in range(size):
+        dense_add64(factors, values[k], W + indices[k] * n_classes, n_classes)
+
+
+cdef inline void strided_add_classes(
+    const real_t* values, Py_ssize_t stride, Py_ssize_t size, const double* factors,
+    Py_ssize_t n_classes, double* W
+) noexcept nogil:
+    cdef Py_ssize_t k
+    for k in range(size):
+        dense_add64(factors, values[k * stride], W + k * n_classes, n_classes)
+
+
+cdef inline void sparse_add_pair(
+    const real_t* values, const index_t* indices, Py_ssize_t size, double factor,
+    Py_ssize_t n_classes, double* up, double* down
+) noexcept nogil:
+    cdef Py_ssize_t k, j
+    for k in range(size):
+        j = indices[k] * n_classes
+        up[j] += factor * values[k]
+        down[j] -= factor * values[k]
+
+
+cdef inline void strided_add_pair(
+    const real_t* values, Py_ssize_t stride, Py_ssize_t size, double factor,
+    Py_ssize_t n_classes, double* up, double* down
+) noexcept nogil:
+    cdef Py_ssize_t k
+    for k in range(size):
+        up[k * n_classes] += factor * values[k * stride]
+        down[k * n_classes] -= factor * values[k * stride]
 
 
 # The primitives.
@@ -501,3 +567,83 @@ cdef inline double value_at(const Line* x, Py_ssize_t j) noexcept nogil:
         else:
             high = middle
     return entry_value(x, low) if low < x.size and entry_index(x, low) == j else 0
+
+
+# The primitives over W, an array of shape (length of w, n_classes) in row order.
+
+cdef inline void dot_classes(
+    const Line* x, const double* W, Py_ssize_t n_classes, double* scores
+) noexcept nogil:
+    """scores = W' x"""
+    cdef Py_ssize_t c
+    for c in range(n_classes):
+        scores[c] = 0
+    if x.storage == SPARSE_FLOAT64_INT32:
+        sparse_dot_classes(<const double*> x.values, <const int32_t*> x.indices, x.size, W,
+                           n_classes, scores)
+    elif x.storage == SPARSE_FLOAT32_INT32:
+        sparse_dot_classes(<const float*> x.values, <const int32_t*> x.indices, x.size, W,
+                           n_classes, scores)
+    elif x.storage == SPARSE_FLOAT64_INT64:
+        sparse_dot_classes(<const double*> x.values, <const int64_t*> x.indices, x.size, W,
+                           n_classes, scores)
+    elif x.storage == SPARSE_FLOAT32_INT64:
+        sparse_dot_classes(<const float*> x.values, <const int64_t*> x.indices, x.size, W,
+                           n_classes, scores)
+    elif x.storage == DENSE_FLOAT64:
+        strided_dot_classes(<const double*> x.values, x.stride, x.size, W, n_classes, scores)
+    else:
+        strided_dot_classes(<const float*> x.values, x.stride, x.size, W, n_classes, scores)
+    if x.constant != 0:
+        dense_add64(W + x.length * n_classes, x.constant, scores, n_classes)
+
+
+cdef inline void add_classes(
+    const Line* x, const double* factors, Py_ssize_t n_classes, double* W
+) noexcept nogil:
+    """W += x factors'"""
+    if x.storage == SPARSE_FLOAT64_INT32:
+        sparse_add_classes(<const double*> x.values, <const int32_t*> x.indices, x.size, factors,
+                           n_classes, W)
+    elif x.storage == SPARSE_FLOAT32_INT32:
+        sparse_add_classes(<const float*> x.values, <const int32_t*> x.indices, x.size, factors,
+                           n_classes, W)
+    elif x.storage == SPARSE_FLOAT64_INT64:
+        sparse_add_classes(<const double*> x.values, <const int64_t*> x.indices, x.size, factors,
+                           n_classes, W)
+    elif x.storage == SPARSE_FLOAT32_INT64:
+        sparse_add_classes(<const float*> x.values, <const int64_t*> x.indices, x.size, factors,
+                           n_classes, W)
+    elif x.storage == DENSE_FLOAT64:
+        strided_add_classes(<const double*> x.values, x.stride, x.size, factors, n_classes, W)
+    else:
+        strided_add_classes(<const float*> x.values, x.stride, x.size, factors, n_classes, W)
+    if x.constant != 0:
+        dense_add64(factors, x.constant, W + x.length * n_classes, n_classes)
+
+
+cdef inline void add_pair(
+    const Line* x, double factor, Py_ssize_t n_classes, Py_ssize_t plus, Py_ssize_t minus, double* W
+) noexcept nogil:
+    """W[:, plus] += factor * x, W[:, minus] -= factor * x"""
+    if x.storage == SPARSE_FLOAT64_INT32:
+        sparse_add_pair(<const double*> x.values, <const int32_t*> x.indices, x.size, factor,
+                        n_classes, W + plus, W + minus)
+    elif x.storage == SPARSE_FLOAT32_INT32:
+        sparse_add_pair(<const float*> x.values, <const int32_t*> x.indices, x.size, factor,
+                        n_classes, W + plus, W + minus)
+    elif x.storage == SPARSE_FLOAT64_INT64:
+        sparse_add_pair(<const double*> x.values, <const int64_t*> x.indices, x.size, factor,
+                        n_classes, W + plus, W + minus)
+    elif x.storage == SPARSE_FLOAT32_INT64:
+        sparse_add_pair(<const float*> x.values, <const int64_t*> x.indices, x.size, factor,
+                        n_classes, W + plus, W + minus)
+    elif x.storage == DENSE_FLOAT64:
+        strided_add_pair(<const double*> x.values, x.stride, x.size, factor, n_classes, W + plus,
+                         W + minus)
+    else:
+        strided_add_pair(<const float*> x.values, x.stride, x.size, factor, n_classes, W + plus,
+                         W + minus)
+    if x.constant != 0:
+        W[x.length * n_classes + plus] += factor * x.constant
+        W[x.length * n_classes + minus] -= factor * x.constant

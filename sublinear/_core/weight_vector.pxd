@@ -31,20 +31,23 @@ cdef inline double weight_dot(const ScaledVector* w, const Line* x) noexcept nog
     return w.scale * dot(x, w.values)
 
 
+cdef inline void count_in_norm(ScaledVector* w, double cross, double square) noexcept nogil:
+    """w has grown by some u: cross = 2 <w, u>, with w from before, and square = |u|^2."""
+    w.drift += 4e-16 * (w.squared_norm + fabs(cross) + square)
+    w.squared_norm += cross + square
+    if w.drift > 1e-11 * w.squared_norm:
+        refresh_norm(w)
+
+
 cdef inline double add_line(ScaledVector* w, const Line* x, double factor) noexcept nogil:
     """w += factor * x; returns the coefficient of x in the change of v."""
     cdef double change = factor / w.scale
-    cdef double cross, square
-    if w.keeps_norm:
-        cross = 2 * factor * weight_dot(w, x)
-        square = factor * factor * squared_norm(x)
-        w.drift += 4e-16 * (w.squared_norm + fabs(cross) + square)
-        w.squared_norm += cross + square
+    cdef double cross = 2 * factor * weight_dot(w, x) if w.keeps_norm else 0
     add(x, change, w.values)
     if w.correction != NULL and w.sum_of_scales != 0:
         add(x, change * w.sum_of_scales, w.correction)
-    if w.drift > 1e-11 * w.squared_norm:
-        refresh_norm(w)
+    if w.keeps_norm:
+        count_in_norm(w, cross, factor * factor * squared_norm(x))
     return change
 
 

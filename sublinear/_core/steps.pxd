@@ -1,0 +1,29 @@
+from sublinear._core.order cimport Order
+from sublinear._core.weight_vector cimport WeightVector
+
+
+cdef class IterateMean:
+    cdef readonly str which
+    cdef readonly bint keeps_sum
+    cdef readonly Py_ssize_t next_window
+    cdef list windows
+
+
+cdef class SubgradientSteps:
+    cdef readonly Order order
+    cdef readonly WeightVector weight_vector
+    cdef readonly IterateMean mean
+    cdef readonly Py_ssize_t n_steps, n_iter, accesses
+    cdef readonly double n_drawn           # examples of all steps
+    cdef double alpha
+    cdef double radius                     # 0: no projection
+    cdef Py_ssize_t n_examples, batch_size, n_seen    # n_seen: examples of the present epoch
+
+    cdef void _run(self, Py_ssize_t limit) noexcept nogil
+    cdef void _step(self, Py_ssize_t size) noexcept nogil
+
+    cdef Py_ssize_t entries(self, Py_ssize_t i) noexcept nogil
+    cdef void look_ahead(self, Py_ssize_t position) noexcept nogil
+    cdef void look_at(self, Py_ssize_t i, Py_ssize_t place) noexcept nogil
+    cdef void learn_from(self, Py_ssize_t i, Py_ssize_t place, double rate) noexcept nogil
+    cdef void rescale(self, double factor) noexcept nogil

@@ -1,0 +1,225 @@
+"""SubgradientSteps: the loop of Pegasos around examples of any kind.
+
+    for each batch B, N the number of examples of it and all batches before it:
+        w <- (1 - |B| / N) w - 1 / (alpha N) sum_{i in B} g_i
+        w <- the nearest point with |w| <= radius                                    (optional)
+
+Batches of b examples make this step t = N / b of Shalev-Shwartz et al., "Pegasos" (2011), Figure 2,
+since then |B| / N = 1 / t. A shorter batch, the last one of an epoch or a block of a stream, counts
+by its size: every example drawn has the same coefficient in w, whose sum over whole epochs is the
+same for all.
+
+A subclass knows what an example is:
+
+    entries(i)                   feature values that a look at example i reads
+    look_ahead(position)         asks for what the draws after `position` will read
+    look_at(i, place)            keeps at `place`, 0 .. b - 1, what a sub-gradient at w needs
+    learn_from(i, place, rate)   w -= rate * g_i
+    rescale(factor)              w.values are about to be multiplied by the factor
+"""
+from libc.stdint cimport uint32_t
+
+import numpy as np
+
+from sublinear._core.order cimport Draws, make_ready, next_chunk
+from sublinear._core.line cimport OFFSET_AHEAD
+from sublinear._core.random cimport RandomBits
+from sublinear._core.weight_vector cimport (
+    ScaledVector, count_in_average, fold_scale, needs_folding, project, shrink,
+)
+
+
+AVERAGES = ("last", "mean", "tail")
+
+
+def shrunk_dual(double cost, double penalty, double reach):
+    """Return the greatest c cost - c^2 penalty over factors c from 0 to reach."""
+    if 2 * penalty * reach > cost:
+        reach = cost / (2 * penalty)
+    return reach * cost - reach * reach * penalty
+
+
+cdef class IterateMean:
+    """Which iterates the model is the mean of.
+
+    Parameters
+    ----------
+    which : {"last", "mean", "tail"}
+        The last iterate, the mean of all, or the mean of those since step 2^k, where 2^k is the
+        largest power of two that is at most half the number of steps.
+    """
+
+    def __cinit__(self, str which):
+        if which not in AVERAGES:
+            raise ValueError(f"average must be one of {AVERAGES}, got {which!r}")
+        self.which = which
+        self.keeps_sum = which != "last"
+        self.windows = []              # (steps, sum of iterates) at powers of two
+        self.next_window = 1
+
+    def note(self, WeightVector w):
+        """Begin a window of the tail if the time has come: call it when n_averaged has grown."""
+        if self.which == "tail" and w.vector.n_averaged == self.next_window:
+            self.windows = self.windows[len(self.windows) // 2:] + [
+                (self.next_window, w.sum_of_iterates())]
+            self.next_window *= 2
+
+    def model(self, WeightVector w):
+        """Return the mean as a new array (float64)."""
+        if self.which == "last":
+            return w.to_array()
+        if self.which == "tail" and len(self.windows) == 2:
+            steps, total = self.windows[0]
+            return (w.sum_of_iterates() - total) / (w.vector.n_averaged - steps)
+        return w.average()
+
+    def state(self, WeightVector w):
+        """Return what `resume` needs."""
+        return {
+            "average": self.which,
+            "sum_of_iterates": w.sum_of_iterates() if self.keeps_sum else None,
+            "n_averaged": w.vector.n_averaged,
+            "window_steps": np.array([steps for steps, _ in self.windows], dtype=np.int64),
+            "window_sums": np.array([total for _, total in self.windows]),
+            "next_window": self.next_window,
+        }
+
+    def resume(self, WeightVector w, state):
+        """Go on from a `state`; begin anew if it was of another kind."""
+        if self.keeps_sum and state["average"] == self.which:
+            w.set_average(state["sum_of_iterates"], state["n_averaged"])
+            self.windows = list(zip(state["window_steps"].tolist(), state["window_sums"]))
+            self.next_window = state["next_window"]
+
+
+cdef class SubgradientSteps:
+    """The loop; what an example is comes from the subclass.
+
+    Parameters
+    ----------
+    n_examples, n_weights : int
+    alpha : float
+    random : RandomBits
+    sampling : {"shuffle", "fixed", "replacement", "subsets"}, default="shuffle"
+    batch_size : int, default=1
+    average : {"last", "mean", "tail"}, default="last"
+    radius : float, default=0
+        Of the ball to project onto; 0 for none.
+
+    Attributes
+    ----------
+    n_steps, n_iter, accesses : int
+        Steps taken, epochs (of n_examples) completed, feature values read.
+    """
+
+    def __init__(
+        self, Py_ssize_t n_examples, Py_ssize_t n_weights, double alpha, RandomBits random,
+        str sampling="shuffle", Py_ssize_t batch_size=1, str average="last", double radius=0
+    ):
+        self.n_examples = n_examples
+        self.alpha = alpha
+        self.radius = radius
+        self.batch_size = batch_size
+        self.order = Order(n_examples, sampling, random, batch_size)
+        self.mean = IterateMean(average)
+        self.weight_vector = WeightVector(
+            n_weights, averaged=self.mean.keeps_sum, keeps_norm=radius > 0)
+
+    estimated_gap = float("inf")
+    certificate_growth = 1.5
+    keeps_best = False
+    diverged = False
+
+    @property
+    def work(self):
+        """Feature values read, and one for every example looked at."""
+        return self.accesses + self.n_iter * self.n_examples + self.n_seen
+
+    def state(self):
+        """Return what `resume` needs to go on, perhaps over other examples."""
+        return {
+            "w": self.weight_vector.to_array(),
+            "n_steps": self.n_steps,
+            "n_drawn": self.n_drawn,
+            **self.mean.state(self.weight_vector),
+        }
+
+    def resume(self, state):
+        """Go on from a `state()` of as many weights."""
+        self.weight_vector.set(state["w"])
+        self.n_steps, self.n_drawn = state["n_steps"], state["n_drawn"]
+        self.mean.resume(self.weight_vector, state)
+
+    def advance(self, Py_ssize_t limit):
+        """Go on until the epoch ends, then return True, or a step would exceed `limit`."""
+        cdef Py_ssize_t epoch = self.n_iter, before = -1
+        while self.n_iter == epoch and self.n_steps != before:
+            before = self.n_steps
+            with nogil:
+                self._run(limit)
+            self.mean.note(self.weight_vector)
+        return self.n_iter > epoch
+
+    cdef void _run(self, Py_ssize_t limit) noexcept nogil:
+        """Steps until the epoch, the budget or a window of the tail average ends."""
+        cdef Draws* draws = &self.order.draws
+        cdef Py_ssize_t k, size, total
+        while True:
+            make_ready(draws, min(draws.count, draws.position + self.batch_size + OFFSET_AHEAD))
+            size = min(self.batch_size, draws.count - draws.position)
+            total = 0
+            for k in range(draws.position, draws.position + size):
+                total += self.entries(draws.items[k])
+            if self.accesses + total > limit:
+                return
+            self._step(size)
+            self.accesses += total
+            draws.position += size
+            if draws.position == draws.count:
+                next_chunk(draws)
+            self.n_seen += size
+            if self.n_seen >= self.n_examples:
+                self.n_seen -= self.n_examples
+                self.n_iter += 1
+                return
+            if self.weight_vector.vector.n_averaged == self.mean.next_window:
+                return
+
+    cdef void _step(self, Py_ssize_t size) noexcept nogil:
+        cdef ScaledVector* w = &self.weight_vector.vector
+        cdef Py_ssize_t k, position = self.order.draws.position
+        cdef const uint32_t* batch = self.order.draws.items + position
+        for k in range(size):
+            self.look_ahead(position + k)
+            self.look_at(batch[k], k)
+        self.n_steps += 1
+        self.n_drawn += size
+        shrink(w, 1 - size / self.n_drawn)
+        for k in range(size):
+            self.learn_from(batch[k], k, 1 / (self.alpha * self.n_drawn))
+        if self.radius > 0:
+            project(w, self.radius)
+        if needs_folding(w):
+            self.rescale(w.scale)
+            fold_scale(w)
+        if self.mean.keeps_sum:
+            count_in_average(w)
+
+    cdef Py_ssize_t entries(self, Py_ssize_t i) noexcept nogil:
+        return 0
+
+    cdef void look_ahead(self, Py_ssize_t position) noexcept nogil:
+        pass
+
+    cdef void look_at(self, Py_ssize_t i, Py_ssize_t place) noexcept nogil:
+        pass
+
+    cdef void learn_from(self, Py_ssize_t i, Py_ssize_t place, double rate) noexcept nogil:
+        pass
+
+    cdef void rescale(self, double factor) noexcept nogil:
+        pass
+
+    def model(self):
+        """Return the weights chosen by `average` as a new array (float64)."""
+        return self.mean.model(self.weight_vector)

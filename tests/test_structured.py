@@ -1,0 +1,196 @@
+"""PegasosStructured: the same steps as the compiled solvers, and what users may get wrong."""
+
+import numpy as np
+import pytest
+from reference import chain_pegasos as chains
+from scipy import sparse
+from sklearn.base import clone
+
+from sublinear import PegasosClassifier, PegasosStructured, SequencePegasos, StructuredProblem
+from sublinear.datasets import make_tagged_sequences
+
+FEW = {"alpha": 0.05, "random_state": 0, "max_iter": 6, "tol": 0}
+
+pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+
+
+class Classes(StructuredProblem):
+    """Multiclass classification with unit costs."""
+
+    def __init__(self, k, make=np.asarray):
+        self.k, self.make = k, make
+
+    def joint_features(self, x, y):
+        return self.make(np.kron(x, np.eye(self.k)[y])[np.newaxis])
+
+    def loss(self, y, other):
+        return float(y != other)
+
+    def loss_augmented_decode(self, weights, x, y):
+        return int(np.argmax(x @ weights.reshape(-1, self.k) + (np.arange(self.k) != y)))
+
+    def decode(self, weights, x):
+        return int(np.argmax(x @ weights.reshape(-1, self.k)))
+
+
+class Tags(StructuredProblem):
+    """Label sequences, with the weights laid out as SequencePegasos does."""
+
+    def __init__(self, k):
+        self.k = k
+
+    def joint_features(self, x, y):
+        w = chains.zeros(x.shape[1], self.k)
+        chains.add_path(w, x, y, 1.0)
+        return chains.as_array(w).ravel()
+
+    def loss(self, y, other):
+        return float(np.sum(y != other))
+
+    def loss_augmented_decode(self, weights, x, y):
+        return chains.viterbi(chains.from_array(weights.reshape(-1, self.k), self.k), x, y)
+
+    def decode(self, weights, x):
+        return chains.viterbi(chains.from_array(weights.reshape(-1, self.k), self.k), x)
+
+
+@pytest.mark.parametrize("make", [np.asarray, sparse.csr_array])
+@pytest.mark.parametrize(
+    ("average", "batch_size", "sampling"),
+    [
+        ("last", 1, "shuffle"),
+        ("tail", 1, "fixed"),
+        ("mean", 7, "subsets"),
+        ("tail", 7, "shuffle"),
+        ("mean", 7, "replacement"),
+        ("tail", "all", "shuffle"),
+    ],
+)
+def test_it_is_joint_multiclass_where_that_is_the_problem(
+    multiclass, make, average, batch_size, sampling
+):
+    X, y = multiclass
+    settings = FEW | {"average": average, "batch_size": batch_size, "sampling": sampling}
+    settings["max_iter"] = 2
+    weights = np.random.default_rng(0).integers(0, 3, len(y))
+    ours = PegasosStructured(Classes(3, make), **settings).fit(X, y, weights)
+    compiled = PegasosClassifier(multi_class="joint", fit_intercept=False, **settings)
+    compiled.fit(X, y, weights)
+    np.testing.assert_allclose(ours.coef_.reshape(-1, 3).T, compiled.coef_, atol=1e-10)
+    assert ours.result_.primal == pytest.approx(compiled.result_.primal, rel=1e-9)
+    np.testing.assert_array_equal(ours.predict(X), compiled.predict(X))
+    assert ours.score(X, y) == pytest.approx(compiled.score(X, y) - 1)
+
+
+def test_it_is_the_chain_where_that_is_the_problem():
+    X, y, lengths, _ = make_tagged_sequences(
+        12, n_tags=3, n_symbols=8, mean_length=5, random_state=0
+    )
+    X = X.toarray()
+    matrices, labels = (np.split(array, np.cumsum(lengths)[:-1]) for array in (X, y))
+    ours = PegasosStructured(Tags(3), **FEW).fit(matrices, labels)
+    compiled = SequencePegasos(fit_intercept=False, **FEW).fit(X, y, lengths)
+    array = ours.coef_.reshape(-1, 3)
+    np.testing.assert_allclose(array[:3], compiled.transition_, atol=1e-10)
+    np.testing.assert_allclose(array[4:].T, compiled.coef_, atol=1e-10)
+    assert ours.result_.primal == pytest.approx(compiled.result_.primal, rel=1e-9)
+    assert ours.result_.dual == pytest.approx(compiled.result_.dual, rel=1e-9)
+    np.testing.assert_array_equal(
+        np.concatenate(ours.predict(matrices)), compiled.predict(X, lengths)
+    )
+
+
+def test_the_gap_closes_and_seeds(multiclass):
+    X, y = multiclass
+    model = PegasosStructured(Classes(3), alpha=0.1, tol=0.1, random_state=0).fit(X, y)
+    assert model.result_.status == "converged"
+    assert 0 <= model.result_.relative_gap <= 0.1
+    again = clone(model).fit(X, y)
+    np.testing.assert_array_equal(model.coef_, again.coef_)
+
+
+@pytest.mark.parametrize("average", ["last", "mean", "tail"])
+def test_streams(multiclass, average):
+    X, y = multiclass
+    settings = FEW | {"batch_size": "all", "average": average}
+    whole = PegasosStructured(Classes(3), **settings).fit(X, y)
+    stream = PegasosStructured(Classes(3), **settings)
+    for _ in range(6):
+        stream.partial_fit(X, y)
+    np.testing.assert_allclose(stream.coef_, whole.coef_, rtol=1e-9, atol=1e-13)
+    assert stream.result_.gap == np.inf and stream.result_.status == "partial_fit"
+    stream.partial_fit(X[:50], y[:50]).partial_fit(X[50:51], y[50:51])
+    assert np.isfinite(stream.coef_).all()
+
+
+def test_a_feature_map_whose_length_changes(multiclass):
+    X, y = multiclass
+
+    class Growing(Classes):
+        calls = 0
+
+        def joint_features(self, x, y):
+            self.calls += 1
+            row = super().joint_features(x, y)
+            return row if self.calls < 30 else row[:, :-1]
+
+    model = PegasosStructured(Growing(3), **FEW)
+    with pytest.raises(ValueError, match="29 numbers, but 30 before: its length must not change"):
+        model.fit(X, y)
+    assert model.result_.status == "interrupted" and np.isfinite(model.coef_).all()
+    stream = PegasosStructured(Classes(3), **FEW).partial_fit(X, y)
+    with pytest.raises(ValueError, match="length must not change"):
+        stream.partial_fit(X[:, :4], y)
+
+
+@pytest.mark.parametrize(
+    ("method", "wrong", "words"),
+    [
+        ("joint_features", lambda x, y: np.full(3, np.nan), "NaN"),
+        ("joint_features", lambda x, y: np.ones((2, 3)), "one row"),
+        ("joint_features", lambda x, y: np.ones((1, 0)), "one row"),
+        ("loss", lambda y, other: -1.0, "not negative"),
+        ("loss", lambda y, other: np.nan, "not negative"),
+        ("decode", None, "no decode"),
+    ],
+)
+def test_bad_problems(multiclass, method, wrong, words):
+    problem = Classes(3)
+    setattr(problem, method, wrong)
+    with pytest.raises(ValueError, match=words):
+        PegasosStructured(problem, **FEW).fit(*multiclass)
+
+
+def test_bad_input(multiclass):
+    X, y = multiclass
+    for data, words in (((X, y[:-1]), "inconsistent"), ((X[:0], y[:0]), "no examples")):
+        with pytest.raises(ValueError, match=words):
+            PegasosStructured(Classes(3)).fit(*data)
+    for parameters, words in (({"alpha": -1}, "alpha"), ({"batch_size": 500}, "exceeds")):
+        with pytest.raises(ValueError, match=words):
+            PegasosStructured(Classes(3), **parameters).fit(X, y)
+    with pytest.raises(ValueError, match="must have the methods"):
+        PegasosStructured(None).fit(X, y)
+
+
+def test_errors_of_the_problem_reach_the_caller(multiclass):
+    X, y = multiclass
+
+    class Failing(Classes):
+        def loss(self, y, other):
+            raise ZeroDivisionError("mine")
+
+    with pytest.raises(ZeroDivisionError, match="mine"):
+        PegasosStructured(Failing(3), **FEW).fit(X, y)
+
+
+def test_weights_are_read_only(multiclass):
+    X, y = multiclass
+
+    class Writing(Classes):
+        def loss_augmented_decode(self, weights, x, y):
+            weights[0] = 1
+            return y
+
+    with pytest.raises(ValueError, match="read-only"):
+        PegasosStructured(Writing(3), **FEW).fit(X, y)
