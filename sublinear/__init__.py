@@ -39,6 +39,7 @@ from sublinear.kernel import KernelPegasosClassifier, KernelSDCAClassifier, Kern
 from sublinear.linear import PegasosClassifier, PegasosRegressor, SDCAClassifier, SDCARegressor
 from sublinear.margin import L2SVMClassifier, SublinearPerceptron
 from sublinear.paths import KernelPath, Path, kernel_path, sdca_path
+from sublinear.soft_margin import SIMBAClassifier, simba_path
 from sublinear.streaming import StreamingSVRGClassifier, StreamingSVRGRegressor, StreamResult
 from sublinear.structured import PegasosStructured, SequencePegasos, StructuredProblem
 from sublinear.theory import batch_speedup, spectral_norm_squared
@@ -57,6 +58,7 @@ __all__ = [
     "Result",
     "SDCAClassifier",
     "SDCARegressor",
+    "SIMBAClassifier",
     "SequencePegasos",
     "Snapshot",
     "StreamResult",
@@ -73,6 +75,7 @@ __all__ = [
     "save_model",
     "sdca_path",
     "show_versions",
+    "simba_path",
     "solve_matrix_game",
     "solve_simplex_qp",
     "spectral_norm_squared",

@@ -18,6 +18,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from sublinear._callbacks import CallbackSupportMixin, Observers, Progress
+from sublinear._core.computed import ComputedMatrix
 from sublinear._core.losses import MARGIN_LOSSES, REGRESSION_LOSSES
 from sublinear._core.matrix import Matrix
 from sublinear._core.objective import Objective
@@ -30,6 +31,7 @@ from sublinear._validation import (
     check_number,
     check_sample_weight,
     combine_weights,
+    has_matrix,
     margin_targets,
     seed_sequence,
 )
@@ -169,6 +171,11 @@ class Training:
     def dtype(self):
         """The type in which a model is stored."""
         return self.matrix.dtype
+
+
+def as_matrix(X, constant=0.0):
+    """Return the Matrix of checked data, of a store or of an oracle."""
+    return X.matrix(constant) if has_matrix(X) else Matrix(X, constant)
 
 
 def check_finite(outcomes, constant, dtype):
@@ -335,6 +342,8 @@ def with_progress(observe, progress):
 class LinearModel(CertifiedModel):
     """What linear models share: the penalty, their data, coefficients and intercept."""
 
+    _asks_for_lines = False  # whether the solver can work with computed lines
+
     def _check_parameters(self):
         super()._check_parameters()
         check_number("alpha", self.alpha, low=0, open_low=True)
@@ -349,7 +358,12 @@ class LinearModel(CertifiedModel):
     def _training(self, X, y, targets, weights, sample_weight):
         """Return the Training for checked data."""
         metadata = None if sample_weight is None else {"sample_weight": sample_weight}
-        matrix = Matrix(X, constant=self._constant(X))
+        matrix = as_matrix(X, self._constant(X))
+        if isinstance(matrix, ComputedMatrix) and not self._asks_for_lines:
+            raise ValueError(
+                f"{type(self).__name__} does not take a FeatureOracle: it reads every row; "
+                "SIMBAClassifier asks for single rows and columns"
+            )
         return Training(X, y, metadata, matrix, targets, weights)
 
     def _solver(self, training, k, random, n_jobs):

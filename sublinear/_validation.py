@@ -4,7 +4,7 @@ import math
 import numbers
 
 import numpy as np
-from sklearn.utils import check_random_state
+from sklearn.utils import check_array, check_random_state, column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_consistent_length, validate_data
 
@@ -50,8 +50,23 @@ def check_choice(name, value, choices):
         raise ValueError(f"{name} must be one of {known}; got {value!r}")
 
 
-def check_training_data(estimator, X, y, *, y_numeric=False, reset=True):
-    """Return X and y as arrays that solvers can read, X float32 or float64, CSR if sparse."""
+def check_training_data(estimator, X, y, *, y_numeric=False, reset=True, ensure_all_finite=True):
+    """Return X and y as arrays that solvers can read, X float32 or float64, CSR if sparse.
+
+    What has a `matrix` of its own, a store or an oracle, is taken as it is.
+    """
+    if has_matrix(X):
+        y = check_array(y, ensure_2d=False, dtype=None)
+        y = column_or_1d(y, warn=True)
+        check_consistent_length(X, y)
+        if reset:
+            estimator.n_features_in_ = X.shape[1]
+        elif estimator.n_features_in_ != X.shape[1]:
+            raise ValueError(
+                f"X has {X.shape[1]} features, {type(estimator).__name__} was fitted with "
+                f"{estimator.n_features_in_}"
+            )
+        return X, y
     return validate_data(
         estimator,
         X,
@@ -61,7 +76,13 @@ def check_training_data(estimator, X, y, *, y_numeric=False, reset=True):
         accept_large_sparse=True,
         dtype=[np.float64, np.float32],
         y_numeric=y_numeric,
+        ensure_all_finite=ensure_all_finite,
     )
+
+
+def has_matrix(X):
+    """Tell whether X lends its rows and columns itself, as those of sublinear.data do."""
+    return callable(getattr(X, "matrix", None)) and hasattr(X, "shape")
 
 
 def check_sample_weight(sample_weight, X):

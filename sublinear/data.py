@@ -11,10 +11,13 @@ from pathlib import Path
 import numpy as np
 
 from sublinear import _dual_store_build as building
+from sublinear._core.computed import ComputedMatrix
 from sublinear._core.matrix import Matrix
-from sublinear._validation import check_flag, check_number
+from sublinear._validation import check_flag, check_number, generator
 
-__all__ = ["DualStore"]
+__all__ = ["AccessBudgetError", "DualStore", "FeatureOracle", "FourierFeatures"]
+
+LEAST_LINES = 32  # of a FeatureOracle that are kept, however long: a step reads 16
 
 
 class DualStore:
@@ -241,3 +244,182 @@ def _resident(array):
     if library.mincore(ctypes.c_void_p(start), ctypes.c_size_t(length), states) != 0:
         return None
     return int((np.frombuffer(states, np.uint8) & 1).sum()) * page
+
+
+class AccessBudgetError(RuntimeError):
+    """A FeatureOracle was asked for more values than its budget allows."""
+
+
+class FeatureOracle:
+    """A matrix whose rows and columns a program computes when they are asked for.
+
+    The sublinear methods ask for a few rows and a few columns, so features that are dear to
+    compute are computed only where they are needed. Every value is counted; lines are kept in a
+    cache, and only what is computed counts.
+
+    Parameters
+    ----------
+    shape : tuple of int
+        Rows and columns.
+    row, column : callable
+        Given a number, return that row, of shape (n_columns,), or that column, of shape
+        (n_rows,): real and finite numbers.
+    dtype : {float64, float32}, default=float64
+        The type in which lines are kept.
+    budget : int, default=None
+        How many values may be computed; no limit by default.
+    cache : int, default=2**26
+        Bytes for rows, and for columns, that are kept.
+
+    Attributes
+    ----------
+    accesses : int
+        Values computed so far.
+    n_rows_computed, n_columns_computed : int
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sublinear.data import FeatureOracle
+    >>> A = np.arange(6.0).reshape(2, 3)
+    >>> oracle = FeatureOracle(A.shape, lambda i: A[i], lambda j: A[:, j], budget=5)
+    >>> oracle.column(1), oracle.accesses
+    (array([1., 4.]), 2)
+    """
+
+    def __init__(self, shape, row, column, *, dtype=np.float64, budget=None, cache=2**26):
+        for name, size in zip(("rows", "columns"), shape, strict=True):
+            check_number(f"the number of {name}", size, low=1, integer=True)
+        if np.dtype(dtype) not in (np.float32, np.float64):
+            raise ValueError(f"dtype must be float32 or float64, got {dtype!r}")
+        if budget is not None:
+            check_number("budget", budget, low=0, integer=True)
+        check_number("cache", cache, low=0, integer=True)
+        self.shape, self.dtype = tuple(shape), np.dtype(dtype)
+        self.budget, self.cache = budget, cache
+        self.accesses = self.n_rows_computed = self.n_columns_computed = 0
+        self._compute_row, self._compute_column = row, column
+
+    def row(self, i):
+        """Compute row i.
+
+        Raises
+        ------
+        AccessBudgetError
+            If the budget does not allow it.
+        ValueError
+            If what comes out has a wrong shape or is not finite.
+        """
+        values = self._line("row", i, self._compute_row, self.shape[1])
+        self.n_rows_computed += 1
+        return values
+
+    def column(self, j):
+        """Compute column j; errors are those of `row`."""
+        values = self._line("column", j, self._compute_column, self.shape[0])
+        self.n_columns_computed += 1
+        return values
+
+    def _line(self, kind, number, compute, length):
+        if self.budget is not None and self.accesses + length > self.budget:
+            raise AccessBudgetError(
+                f"{kind} {number} has {length} values, of the budget of {self.budget} there are "
+                f"{self.budget - self.accesses} left: raise budget, or stop earlier (max_accesses)"
+            )
+        values = np.asarray(compute(int(number)))
+        if values.shape != (length,):
+            raise ValueError(
+                f"the oracle's {kind} {number} has shape {values.shape}, it must have ({length},)"
+            )
+        if values.dtype.kind not in "fiub":
+            raise ValueError(f"the oracle's {kind} {number} holds {values.dtype}, no real numbers")
+        if not np.isfinite(values).all():
+            raise ValueError(f"the oracle's {kind} {number} holds NaN or infinity")
+        self.accesses += length
+        return values.astype(self.dtype, copy=False)
+
+    def matrix(self, constant=0.0):
+        """Return the rows as solvers read them; its `transposed()` are the columns.
+
+        Parameters
+        ----------
+        constant : float, default=0.0
+            The value of one more column that is not computed; 0 for none.
+        """
+        n_rows, n_columns = self.shape
+        columns = self._computed(self.column, (n_columns, n_rows))
+        return self._computed(self.row, self.shape, constant, columns)
+
+    def _computed(self, compute, shape, constant=0.0, transposed=None):
+        capacity = min(shape[0], max(LEAST_LINES, self.cache // (shape[1] * self.dtype.itemsize)))
+        return ComputedMatrix(compute, shape, self.dtype, capacity, constant, transposed)
+
+
+class FourierFeatures(FeatureOracle):
+    """Random Fourier features of the rows of X, computed where they are asked for.
+
+    sqrt(2 / n_components) cos(<omega_j, x_i> + phase_j), with omega_j from the normal distribution
+    of variance 2 gamma: inner products of rows approach exp(-gamma |x - x'|^2).
+
+    Parameters
+    ----------
+    X : {ndarray, sparse matrix} of shape (n_samples, n_features)
+    n_components : int, default=1000
+        Number of columns of the oracle.
+    gamma : float, default=1.0
+    random_state : None, int, RandomState or Generator, default=None
+    dtype, budget, cache
+        As in FeatureOracle.
+
+    Notes
+    -----
+    Rahimi and Recht, "Random features for large-scale kernel machines" (2007). Rows have length
+    sqrt(2) at most, 1 on average.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sublinear.data import FourierFeatures
+    >>> features = FourierFeatures(np.eye(3), 500, gamma=0.5, random_state=0)
+    >>> features.row(2).shape, features.column(7).shape, features.accesses
+    ((500,), (3,), 503)
+    """
+
+    def __init__(
+        self,
+        X,
+        n_components=1000,
+        *,
+        gamma=1.0,
+        random_state=None,
+        dtype=np.float64,
+        budget=None,
+        cache=2**26,
+    ):
+        check_number("n_components", n_components, low=1, integer=True)
+        check_number("gamma", gamma, low=0, open_low=True)
+        rng = generator(random_state)
+        self.X = X
+        self._directions = rng.standard_normal((n_components, X.shape[1])) * np.sqrt(2 * gamma)
+        self._phases = rng.uniform(0, 2 * np.pi, n_components)
+        super().__init__(
+            (X.shape[0], n_components),
+            self._fourier_row,
+            self._fourier_column,
+            dtype=dtype,
+            budget=budget,
+            cache=cache,
+        )
+
+    def _fourier_row(self, i):
+        return self.transform(self.X[[i]])[0]
+
+    def _fourier_column(self, j):
+        return self._waves(self.X @ self._directions[j] + self._phases[j])
+
+    def _waves(self, angles):
+        return np.sqrt(2 / self.shape[1]) * np.cos(angles)
+
+    def transform(self, X):
+        """Return all features of other rows, as an array of shape (n_rows, n_components)."""
+        return self._waves(X @ self._directions.T + self._phases)

@@ -5,7 +5,6 @@ from dataclasses import replace
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.validation import validate_data
 
 from sublinear._callbacks import with_callbacks
 from sublinear._drive import Limits
@@ -27,6 +26,7 @@ from sublinear._validation import (
     check_training_data,
     combine_weights,
     find_classes,
+    has_matrix,
     margin_targets,
 )
 
@@ -175,9 +175,10 @@ class SublinearPerceptron(_SaddleClassifier):
 
         Parameters
         ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        X : {array-like, sparse matrix, DualStore} of shape (n_samples, n_features)
             Dense or CSR, float32 or float64, is used as it is; other types are converted. Sparse
-            data also gets a copy in column order.
+            data also gets a copy in column order. Of a store only what the fit draws is read,
+            given row_norm and certify=None.
         y : array-like of shape (n_samples,)
             Labels; with more than two classes, one-vs-rest.
         sample_weight : array-like of shape (n_samples,), default=None
@@ -195,17 +196,11 @@ class SublinearPerceptron(_SaddleClassifier):
             After Ctrl-C; the fitted attributes hold the model reached so far.
         """
         self._check_parameters()
-        X, y = validate_data(
-            self,
-            X,
-            y,
-            accept_sparse="csr",
-            accept_large_sparse=True,
-            dtype=[np.float64, np.float32],
-            ensure_all_finite=self._reads_all(),
-        )
+        X, y = check_training_data(self, X, y, ensure_all_finite=self._reads_all())
         weights = check_sample_weight(sample_weight, X)
         if weights is not None and not weights.all():
+            if has_matrix(X):
+                raise ValueError("sample_weight needs rows in memory: X is a store")
             X, y = X[weights > 0], y[weights > 0]
         self.classes_ = find_classes(y)
         training = self._class_training(X, y, None)

@@ -18,7 +18,7 @@ LAYERS = (
     {"_checkpoint"},
     {"_linear_model", "_saddle", "_support", "theory", "_stream"},
     {"_kernel_multiclass", "_streamed_sdca"},
-    {"linear", "kernel", "structured", "geometry", "margin", "games", "streaming"},
+    {"linear", "kernel", "structured", "geometry", "margin", "soft_margin", "games", "streaming"},
     {"_partitions"},
     {"_block_ascent"},
     {"_cluster"},

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
+from sublinear import SublinearPerceptron
 from sublinear import _dual_store_build as building
 from sublinear._core.matrix import Matrix
 from sublinear.data import DualStore
@@ -271,3 +272,19 @@ class TestOpen:
         store, _ = stored
         store.verify()
         assert 0 < store.resident_bytes() <= store.nbytes + 8 * 4096
+
+
+@pytest.mark.parametrize("kind", [np.asarray, sparse.csr_array])
+def test_the_perceptron_takes_a_store(tmp_path, kind):
+    X = make(80, 30)
+    y = np.where(X @ np.random.default_rng(2).normal(size=30) > 0, 1, -1)
+    store = DualStore.build(tmp_path / "store", kind(X))
+    options = {"certify": None, "row_norm": 10.0, "max_iter": 2000, "random_state": 0}
+    expected = SublinearPerceptron(**options).fit(kind(X), y)
+    found = SublinearPerceptron(**options).fit(store, y)
+    assert 0 < found.result_.accesses <= 2000 * 110
+    assert found.score(X, y) == pytest.approx(expected.score(X, y), abs=0.2)
+    if kind is sparse.csr_array:  # in memory dense columns are drawn by the cache line
+        np.testing.assert_array_equal(found.coef_, expected.coef_)
+    with pytest.raises(ValueError, match="needs rows in memory"):
+        SublinearPerceptron().fit(store, y, sample_weight=np.arange(80.0))

@@ -4,13 +4,14 @@ import itertools
 
 import numpy as np
 import pytest
-from reference.losses import LOSSES as ORACLES
+from reference import losses as reference
 from scipy.optimize import brentq, minimize_scalar
 from scipy.special import expit
 
 from sublinear._core.losses import COUNT_LOSSES, MARGIN_LOSSES, REGRESSION_LOSSES
 
 REGISTRY = MARGIN_LOSSES | REGRESSION_LOSSES | COUNT_LOSSES
+ORACLES = reference.LOSSES | reference.COUNT_LOSSES
 PARAMETERS = {"smoothing": (0.5, 1.0, 2.0), "epsilon": (0.1, 1.35)}
 MARGINS = np.concatenate([np.linspace(-4, 4, 41), [-1.0, 0.0, 1.0]])
 

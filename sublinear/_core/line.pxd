@@ -55,6 +55,7 @@ cdef struct Lines:
     const char* values
     const char* indices
     const char* offsets
+    const Py_ssize_t* slots  # dense lines computed on demand: their places; else NULL
     double constant
 
 
@@ -76,7 +77,7 @@ cdef inline bint has_int32(Storage storage) noexcept nogil:
 cdef inline Py_ssize_t line_start(const Lines* lines, Py_ssize_t i) noexcept nogil:
     """Position of line i's first entry among the stored values."""
     if is_dense(lines.storage):
-        return i * lines.line_stride
+        return (i if lines.slots == NULL else lines.slots[i]) * lines.line_stride
     if has_int32(lines.storage):
         return (<const int32_t*> lines.offsets)[i]
     return (<const int64_t*> lines.offsets)[i]
@@ -535,6 +536,7 @@ cdef inline double squared_norm(const Line* x) noexcept nogil:
     else:
         total = sum_of_squares(<const double*> x.values, stride, x.size)
     return total + x.constant * x.constant
+
 
 # Single entries, for what cannot go through a line at once.
 

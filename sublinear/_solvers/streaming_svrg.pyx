@@ -31,7 +31,7 @@ nor a step has to be known. Near its minimiser w~ the loss of the K rows before 
 S, without the slope; so the new w~ minimises that of all K + k_s rows to first order: no stage is
 thrown away, and the stream may end anywhere.
 
-Cost: a row of dots and an addition per row; a Newton system per stage; per stage the kept rows.
+Cost: a dot and two additions per row; a Newton system per stage; per stage the kept rows.
 
 Gradients are summed in lanes that the number of a row in the stream alone determines: the result
 depends neither on how the stream is cut into blocks nor on the number of threads.
@@ -308,8 +308,9 @@ class InnerProblem:
     """mean over a sample of l(<v, x_i>) + <c, v> + alpha / 2 |v|^2 + <r, (v - w~)^2> / 2.
 
     With c the difference of a gradient at w~ and that of the sample, its minimiser is where the
-    inner steps of SVRG with draws from the sample would lead, but for the damping r. That gives features which are rarer in the sample than in the stream the
-    curvature they lack, and keeps steps short where a few rows say little about the curvature.
+    inner steps of SVRG with draws from the sample would lead, but for the damping r. That gives
+    features which are rarer in the sample than in the stream the curvature they lack, and keeps
+    steps short where a few rows say little about the curvature.
     """
 
     def __init__(self, loss, sample, alpha, anchor, gradient=None, squares=None):

@@ -27,19 +27,15 @@ def matrix_game(A, x, p):
 
 
 def slack_margin(margins, nu):
-    """The largest g with sum_i min(2, max(0, g - margins_i)) <= nu n: problem (3)'s value.
-
-    The sum is piecewise linear in g: its slope rises by one at every margin and falls by one two
-    above it.
-    """
-    breaks = np.concatenate([margins, margins + 2])
-    order = np.argsort(breaks, kind="stable")
-    breaks = breaks[order]
-    slopes = np.cumsum(np.repeat([1, -1], len(margins))[order])
-    sums = np.concatenate([[0], np.cumsum(slopes[:-1] * np.diff(breaks))])
-    last = np.searchsorted(sums, nu * len(margins), side="right") - 1
-    slope = max(slopes[last], 1)  # it is 0 only after the last break, where the sum is 2 n
-    return breaks[last] + (nu * len(margins) - sums[last]) / slope
+    """The largest min_i margins_i + xi_i over the slack of problem (3), by bisection."""
+    low, high = margins.min(), margins.min() + 2
+    for _ in range(100):
+        middle = (low + high) / 2
+        if np.maximum(0, middle - margins).sum() <= nu * len(margins):
+            low = middle
+        else:
+            high = middle
+    return low
 
 
 def slack_mass(p, nu):

@@ -114,8 +114,8 @@ def poisson():
     )
 
 
+COUNT_LOSSES = {"poisson": poisson}
 LOSSES = {
-    "poisson": poisson,
     "hinge": hinge,
     "squared_hinge": squared_hinge,
     "smoothed_hinge": smoothed_hinge,

@@ -19,11 +19,11 @@ def slack(p, nu):
     return xi
 
 
-def simba(X, y, nu, T, draws, *, bias=True, adaptive=False, eta=None):
+def simba(X, y, nu, T, draws, *, bias=True, adaptive=False, eta=None, refresh=1):
     """Yield w_t, b_t, xi_t, p_t and the row of every step.
 
     `adaptive` has the rates of the paper's experiments, t in place of T; the analysis wants rates
-    of at most 1 / 6.
+    of at most 1 / 6. With `refresh` the slack stays where it is for so many steps.
     """
     n, d = X.shape
     A = y[:, None] * X
@@ -33,7 +33,9 @@ def simba(X, y, nu, T, draws, *, bias=True, adaptive=False, eta=None):
         rate = min(1 / 6, np.sqrt(np.log(n) / horizon)) if eta is None else eta
         i = draws.row(p)
         u = u + A[i] / np.sqrt(2 * horizon)
-        xi, b = slack(p, nu), np.sign(p @ y) if bias else 0.0
+        if (t - 1) % refresh == 0:
+            xi = slack(p, nu)
+        b = np.sign(p @ y) if bias else 0.0
         w = u / max(1, np.linalg.norm(u))
         yield w, b, xi, p, i
         p = reweighted(p, draw_l2(A, w, draws) + xi + b * y, rate)

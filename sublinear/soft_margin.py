@@ -1,0 +1,381 @@
+"""Soft margins without reading all of the data: SIMBAClassifier and its path over nu."""
+
+import math
+import warnings
+from dataclasses import replace
+
+import numpy as np
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
+
+from sublinear._callbacks import with_callbacks
+from sublinear._drive import Limits
+from sublinear._linear_model import LinearClassifier, as_matrix, caller_level
+from sublinear._solvers.simba import SIMBA
+from sublinear._validation import (
+    check_choice,
+    check_flag,
+    check_number,
+    check_sample_weight,
+    check_training_data,
+    find_classes,
+    has_matrix,
+    margin_targets,
+)
+
+__all__ = ["SIMBAClassifier", "simba_path"]
+
+FIRST_ROUND = 1024  # steps, where nothing tells how many it will take
+PRACTICAL = {"primal_rate": 3.0, "dual_rate": 1.0}
+THEORY = {"primal_rate": 1.0, "dual_rate": 1.0}
+THEORY_STEPS = 100.0**2  # T = this * log(n) / epsilon^2
+
+
+class SlackMargin:
+    """Problem (3) of the paper for rows divided by `unit`, as a minimisation.
+
+    Parameters
+    ----------
+    targets : ndarray of shape (n_rows,), float64
+    nu : float
+    unit : float
+        The largest norm of a row.
+    bias : bool
+    """
+
+    def __init__(self, targets, nu, unit, bias):
+        self.targets, self.nu, self.unit, self.bias = targets, nu, unit, bias
+        self.accesses = 0
+
+    def certificate(self, matrix, w, b, p, rounded):
+        """Return the rescaled model of w and b, minus its margin, minus the bound of p."""
+        rows = np.arange(matrix.n_rows)
+        length = np.linalg.norm(w)
+        weights = (w / length if length > 0 else w) / self.unit
+        if self.bias:
+            weights = np.append(weights, b)
+        margins = self.targets * matrix.row_dots(weights, rows)
+        gradient = np.zeros(matrix.n_weights)
+        matrix.add_rows(p * self.targets, rows, gradient)
+        self.accesses += 2 * matrix.n_stored
+        value = slack_margin(margins, self.nu)
+        bound = slack_mass(p, self.nu) + np.linalg.norm(gradient[: len(w)]) / self.unit
+        bound += np.abs(gradient[len(w) :]).sum()
+        scale = value if value > 0 else 1.0
+        model = rounded(weights / scale)  # Lemma 2.1
+        change = np.abs(scale * model - weights)
+        lost = self.unit * np.linalg.norm(change[: len(w)]) + change[len(w) :].sum()
+        return model, -(value - lost), -bound
+
+    def at_zeros(self):
+        """No model is known beforehand."""
+        return None, math.inf, -math.inf
+
+
+def slack_margin(margins, nu):
+    """Return the largest min_i margins_i + xi_i over 0 <= xi_i <= 2 with sum xi_i <= nu n.
+
+    g is possible if sum_i max(0, g - margins_i) <= nu n, that is if k g <= nu n + (the sum of the k
+    least margins) for every k, and if nobody needs more than 2.
+    """
+    margins = np.sort(margins)
+    sums = np.cumsum(margins) + nu * len(margins)
+    return float(min((sums / np.arange(1, len(margins) + 1)).min(), margins[0] + 2))
+
+
+def slack_mass(p, nu):
+    """Return the maximum of <p, xi> over 0 <= xi_i <= 2 with sum xi_i <= nu n."""
+    slack = np.clip(nu * len(p) - 2 * np.arange(len(p)), 0, 2)
+    return float(np.sort(p)[::-1] @ slack)
+
+
+def repetitions(weights):
+    """Return the rows that stand for whole-numbered weights, each as often as it counts."""
+    if weights is None:
+        return None
+    least = weights[weights > 0].min()
+    counts = np.round(weights / least)
+    if not np.array_equal(counts * least, weights):
+        raise ValueError(
+            "sample_weight must hold whole multiples of its least positive weight: they count as "
+            "repetitions, and slack cannot be shared by a part of a row"
+        )
+    return np.repeat(np.arange(len(weights)), counts.astype(np.intp))
+
+
+class SIMBAClassifier(LinearClassifier):
+    """Support vector machine that reads single rows and columns: SIMBA.
+
+    Maximises min_i y_i (<w, x_i> + b) + xi_i over |w| <= 1, |b| <= 1 and slack 0 <= xi_i <= 2 of
+    mean nu at most, with rows divided by the largest of their norms. That is the margin of a
+    support vector machine whose hinge loss is nu times the norm of its weights; a certificate
+    bounds how far the fitted one is from the largest.
+
+    Parameters
+    ----------
+    nu : float, default=0.01
+        Mean slack, between 0 and 1: larger values forgive more. Text classifies best with a few
+        thousandths.
+    epsilon : float, default=0.01
+        How far from the largest margin the fit may end, absolute, where the longest row has
+        length 1. By Lemma 2.1 norm and loss are then at most 1 / (1 - epsilon / margin) times
+        what they might be.
+    fit_intercept : bool, default=True
+        Whether there is a bias b.
+    rates : {"adaptive", "constant"}, default="adaptive"
+        Step sizes that fall with the steps taken, as in the paper's experiments, or those that
+        belong to the length of the run, as in its Algorithm 1.
+    certify : {"las_vegas", "exact"} or None, default="las_vegas"
+        "las_vegas": go on, in rounds of doubling length, until a certificate proves epsilon.
+        "exact": take as many steps as epsilon asks for and end with a certificate, which takes
+        two passes. None: the same without one; `coef_` then has norm 1 and is not rescaled.
+    constants : {"practical", "theory"}, default="practical"
+        Number of steps and step sizes, as experiments suggest or as the proof needs them, which
+        is thousands of times more steps.
+    max_iter : int, default=None
+        Limit on steps; None: a thousand times what it takes to read X once, at least a million,
+        with certify="las_vegas", else the number that epsilon asks for.
+    max_accesses : int, default=None
+        Limit on stored values read by the solver of each binary problem, never exceeded.
+    row_norm : float, default=None
+        The largest norm of a row, or a bound on it. None: it is computed, which takes a pass.
+    n_jobs : int, default=None
+        Threads over one-vs-rest problems. The result does not depend on them.
+    random_state : int, RandomState, Generator or None, default=None
+        Seeds the draws.
+    verbose : int, default=0
+        1: show progress and the gap on stderr.
+    callback : callable, default=None
+        Called with a Snapshot at every certificate; stops the fit by returning True.
+
+    Attributes
+    ----------
+    coef_ : ndarray of shape (1, n_features) or (n_classes, n_features)
+        Rescaled by Lemma 2.1: rows without slack have margin 1.
+    intercept_ : ndarray of shape (1,) or (n_classes,)
+    classes_ : ndarray of shape (n_classes,)
+    n_features_in_ : int
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+    n_iter_ : int
+        Steps.
+    result_ : Result
+        Margin, bound and gap; values read, as stored (`accesses`) and with every row charged
+        n_features and every column n_samples (`full_accesses`).
+
+    See Also
+    --------
+    SDCAClassifier : Small gaps; fewer accesses on text.
+
+    Notes
+    -----
+    Algorithm 1 of Hazan, Koren, Srebro, "Beating SGD: learning SVMs in sublinear time" (2011).
+
+    Examples
+    --------
+    >>> from sublinear import SIMBAClassifier
+    >>> X, y = [[-1.0, 0.2], [-0.8, -0.1], [0.9, 0.0], [1.0, 0.3]], [0, 0, 1, 1]
+    >>> model = SIMBAClassifier(nu=0.1, epsilon=0.1, random_state=0).fit(X, y)
+    >>> model.predict([[0.5, 0.5]])
+    array([1])
+    >>> bool(model.result_.gap <= 0.1)
+    True
+    """
+
+    _asks_for_lines = True
+
+    def __init__(
+        self,
+        nu=0.01,
+        *,
+        epsilon=0.01,
+        fit_intercept=True,
+        rates="adaptive",
+        certify="las_vegas",
+        constants="practical",
+        max_iter=None,
+        max_accesses=None,
+        row_norm=None,
+        n_jobs=None,
+        random_state=None,
+        verbose=0,
+        callback=None,
+    ):
+        self.nu = nu
+        self.epsilon = epsilon
+        self.fit_intercept = fit_intercept
+        self.rates = rates
+        self.certify = certify
+        self.constants = constants
+        self.max_iter = max_iter
+        self.max_accesses = max_accesses
+        self.row_norm = row_norm
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+        self.callback = callback
+
+    def _check_parameters(self):
+        check_number("nu", self.nu, low=0, high=1)
+        check_number("epsilon", self.epsilon, low=0, open_low=True)
+        check_flag("fit_intercept", self.fit_intercept)
+        check_choice("rates", self.rates, ("adaptive", "constant"))
+        check_choice("constants", self.constants, ("practical", "theory"))
+        if self.certify is not None:
+            check_choice("certify", self.certify, ("las_vegas", "exact"))
+        for name in ("max_iter", "max_accesses"):
+            if getattr(self, name) is not None:
+                check_number(name, getattr(self, name), low=1, integer=True)
+        if self.row_norm is not None:
+            check_number("row_norm", self.row_norm, low=0, open_low=True)
+        if self.n_jobs is not None:
+            check_number("n_jobs", self.n_jobs, low=-math.inf, integer=True)
+        if self.callback is not None and not callable(self.callback):
+            raise ValueError(f"callback must be callable or None, got {self.callback!r}")
+
+    @with_callbacks
+    def fit(self, X, y, sample_weight=None):
+        """Fit the model.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix, DualStore, FeatureOracle} of shape (n_samples, n_features)
+            Dense or CSR, float32 or float64, is used as it is; other types are converted. Sparse
+            data also gets a copy in column order. Of a store or an oracle only what the fit asks
+            for is read, given row_norm and certify=None.
+        y : array-like of shape (n_samples,)
+            Labels; with more than two classes, one-vs-rest.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Whole multiples of the least positive weight: a row is repeated as often, one of weight
+            0 left out.
+
+        Returns
+        -------
+        self : SIMBAClassifier
+
+        Raises
+        ------
+        ValueError
+            For parameters or data that make no sense; the message says what to do.
+        KeyboardInterrupt
+            After Ctrl-C; the fitted attributes hold the model reached so far.
+        """
+        return self._fit(X, y, sample_weight)
+
+    def _fit(self, X, y, sample_weight=None, starts=None):
+        """Fit from the states of other solvers, one for each problem."""
+        self._check_parameters()
+        X, y = check_training_data(self, X, y)
+        repeated = repetitions(check_sample_weight(sample_weight, X))
+        if repeated is not None:
+            if has_matrix(X):
+                raise ValueError("sample_weight needs rows in memory: X is a store or an oracle")
+            X, y = X[repeated], y[repeated]
+        self.classes_ = find_classes(y)
+        training = self._class_training(X, y, None)
+        training.matrix.transposed()  # once, before threads ask for it
+        unit = self.row_norm or float(np.sqrt(as_matrix(X).squared_norms().max())) or 1.0
+        steps = self._steps(len(y), training.matrix.n_stored)
+        training.plan = {"unit": unit, "steps": steps, "starts": starts}
+        return self._solve(
+            training,
+            Limits(
+                self.epsilon,
+                steps,
+                self.max_accesses or math.inf,
+                certify=self.certify is not None,
+                absolute=True,
+                maximise=True,
+            ),
+        )
+
+    def _steps(self, n_rows, n_stored):
+        """The number of steps after which to end."""
+        if self.max_iter is not None:
+            return self.max_iter
+        if self.certify == "las_vegas":
+            return max(10**6, 1000 * n_stored // 2)
+        factor = THEORY_STEPS if self.constants == "theory" else 1.0
+        return min(math.ceil(factor * math.log(max(2, n_rows)) / self.epsilon**2), 2**50)
+
+    def _class_training(self, X, y, sample_weight):
+        positive = self.classes_[1:] if len(self.classes_) == 2 else self.classes_
+        targets = [lambda label=label: margin_targets(y, label) for label in positive]
+        return self._training(X, y, targets, None, sample_weight)
+
+    def _constant(self, X):
+        return 1.0 if self.fit_intercept else 0.0
+
+    def _solver(self, training, k, random, n_jobs):
+        targets, plan = training.targets[k](), training.plan
+        problem = SlackMargin(targets, self.nu, plan["unit"], self.fit_intercept)
+        if self.row_norm is None and k == 0:
+            problem.accesses = training.matrix.n_stored  # the pass that found it
+        in_rounds = self.certify == "las_vegas"
+        return SIMBA(
+            problem,
+            training.matrix,
+            targets,
+            random,
+            nu=self.nu,
+            bias=self.fit_intercept,
+            unit=plan["unit"],
+            round_steps=FIRST_ROUND if in_rounds else plan["steps"],
+            growth=2 if in_rounds else 1,
+            max_steps=plan["steps"],
+            adaptive=self.rates == "adaptive",
+            start=None if plan["starts"] is None else plan["starts"][k],
+            **(THEORY if self.constants == "theory" else PRACTICAL),
+        )
+
+    def _keep(self, solver):
+        return solver.state()
+
+    def _store(self, outcomes, training, seconds):
+        self._states = [outcome.kept for outcome in outcomes]
+        for outcome in outcomes:
+            if outcome.result.status == "partial_fit":
+                outcome.result = replace(outcome.result, status="uncertified")
+        super()._store(outcomes, training, seconds)
+
+    def _warn_if_limited(self, limits):
+        result = self.result_
+        if result.status in ("max_iter", "max_accesses") and self.certify == "las_vegas":
+            warnings.warn(
+                f"SIMBAClassifier stopped at {result.status} with a gap of {result.gap:.2e}, above "
+                f"epsilon={self.epsilon:g}. Raise epsilon or {result.status}.",
+                ConvergenceWarning,
+                stacklevel=caller_level(),
+            )
+
+
+def simba_path(X, y, nus, **parameters):
+    """Fit one SIMBAClassifier for each nu, each begun where the last one ended.
+
+    Parameters
+    ----------
+    X, y
+        As for SIMBAClassifier.
+    nus : sequence of float
+    **parameters
+        Of SIMBAClassifier, except nu.
+
+    Returns
+    -------
+    models : list of SIMBAClassifier
+        In the order of nus.
+
+    Examples
+    --------
+    >>> from sublinear import simba_path
+    >>> X, y = [[-1.0, 0.2], [-0.8, -0.1], [0.9, 0.0], [1.0, 0.3]], [0, 0, 1, 1]
+    >>> models = simba_path(X, y, [0.1, 0.3], epsilon=0.1, random_state=0)
+    >>> [model.nu for model in models]
+    [0.1, 0.3]
+    """
+    model = SIMBAClassifier(**parameters)
+    models, states = [], None
+    for nu in nus:
+        model = clone(model).set_params(nu=nu)
+        models.append(model._fit(X, y, starts=states))
+        states = model._states
+    return models
