@@ -569,13 +569,13 @@ class _PegasosModel(StreamFit, LinearModel):
             )
 
         solver = packed_or_not(self, make, packs(self, matrix, self._packing_pays(matrix)))
-        return self._resumed(solver, k)
+        return self._with_state(solver, k)
 
     def _rows_of_a_batch(self, n_rows):
         """Return batch_size as a number; a stream's last block may be shorter than a batch."""
         return n_rows if self.batch_size == "all" else min(self.batch_size, n_rows)
 
-    def _resumed(self, solver, k):
+    def _with_state(self, solver, k):
         if self._states is not None and self._states[k] is not None:
             solver.resume(self._states[k])
         return solver
@@ -817,7 +817,7 @@ class PegasosClassifier(_PegasosModel, LinearClassifier):
             projection=self.projection,
             average=self.average,
         )
-        return self._resumed(solver, k)
+        return self._with_state(solver, k)
 
     def _coefficients(self, models, constant, dtype):
         if self.multi_class == "joint":
