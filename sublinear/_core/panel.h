@@ -349,8 +349,9 @@ PANEL_TARGET static inline void PANEL_FUNCTION(panel_slopes)(
 }
 
 /* Steps along pairs of coefficients that keep their sum: the first by the largest slope, the
-   second by the largest gain. A step ends where a coefficient meets 0 or its end.
-   As panel_ascend else. */
+   second by the largest gain. A step ends where a coefficient meets 0 or its end. As panel_ascend
+   else, but `least` and `largest` are slopes along a pair: the gain of a step that meets an end
+   at once is next to nothing, whatever others would gain. */
 PANEL_TARGET static ptrdiff_t PANEL_FUNCTION(panel_ascend_pairs)(
     panel_problem *p, ptrdiff_t limit, float least, float *largest)
 {
@@ -370,7 +371,7 @@ PANEL_TARGET static ptrdiff_t PANEL_FUNCTION(panel_ascend_pairs)(
         const float *restrict row = p->values + i * p->size;
         const float flattest = 1e-6f * p->curvature[i];
         const float room_up = (b[i] < 0 && epsilon > 0 ? 0.0f : p->high[i]) - b[i];
-        *largest = 0;
+        float steepest[PANEL] = {0}, gain = 0.0f;
         if (b[i] < p->high[i])
             for (ptrdiff_t block = 0; block < n_blocks; block++) {
                 float copy[PANEL];
@@ -379,6 +380,8 @@ PANEL_TARGET static ptrdiff_t PANEL_FUNCTION(panel_ascend_pairs)(
                     float rise = slope - g[k] + (b[k] > 0 ? epsilon : -epsilon);
                     float room = b[k] - (b[k] > 0 && epsilon > 0 ? 0.0f : p->low[k]);
                     float bend = p->curvature[i] + p->curvature[k] - 2.0f * row[k], change;
+                    rise = room > 0.0f ? rise : 0.0f;
+                    steepest[l] = steepest[l] > rise ? steepest[l] : rise;
                     bend = bend > flattest ? bend : flattest;
                     change = rise / bend;
                     change = change < room ? change : room;
@@ -390,12 +393,13 @@ PANEL_TARGET static ptrdiff_t PANEL_FUNCTION(panel_ascend_pairs)(
                     values[i % PANEL] = 0.0f; /* rounding must not pair it with itself */
                 memcpy(copy, values, sizeof copy);
                 float most = PANEL_FUNCTION(panel_largest)(copy);
-                if (most > *largest) {
-                    *largest = most;
+                if (most > gain) {
+                    gain = most;
                     j = block * PANEL + PANEL_FUNCTION(panel_place)(values, PANEL);
                 }
             }
-        if (step == limit || !(*largest > least))
+        *largest = PANEL_FUNCTION(panel_largest)(steepest);
+        if (step == limit || !(*largest > least) || !(gain > 0.0f))
             return step;
         const float *restrict other = p->values + j * p->size;
         float bend = p->curvature[i] + p->curvature[j] - 2.0f * row[j];

@@ -14,7 +14,8 @@ of the coefficients v in a box, with |v_i| where the loss is insensitive to smal
         m += K[:, changed rows of W] times their changes
 
 A free intercept keeps sum v = 0: the ascent then goes along pairs of coefficients, as in libsvm's
-second order working set selection (Fan, Chen, Lin, JMLR 6, 2005).
+second order working set selection (Fan, Chen, Lin, JMLR 6, 2005), until no pair's slope exceeds
+sqrt(`inner_tol`) times the first one.
 
 Cost of a round: |W|^2 / 2 kernel evaluations for K_WW and n for every changed row; O(|W|) per step
 of the ascent, O(n) for gains and values. Nothing is cached between rounds. Rows of W are random
@@ -24,7 +25,7 @@ Coefficients and their slopes are float32 within the ascent and float64 outside.
 with slopes from the float64 margins, so errors of the ascent do not add up.
 """
 from cpython.exc cimport PyErr_CheckSignals
-from libc.math cimport INFINITY, fabs
+from libc.math cimport INFINITY, fabs, sqrt
 from libc.stdint cimport int64_t
 
 import numpy as np
@@ -287,9 +288,10 @@ cdef class KernelSDCA:
             if self.least < 0:
                 if pairs:
                     panels().ascend_pairs(problem, 0, 0, &largest)
+                    self.least = largest * <float> sqrt(self.inner_tol)
                 else:
                     panels().ascend(problem, 0, 0, &largest)
-                self.least = largest * self.inner_tol
+                    self.least = largest * <float> self.inner_tol
             if pairs:
                 taken = panels().ascend_pairs(problem, limit, self.least, &largest)
             else:
@@ -305,16 +307,16 @@ cdef class KernelSDCA:
         after = self.inner[0, :len(rows)]
         moved = before != after
         target[rows[moved]] = after[moved]
-        if pairs and moved.any():
-            self._restore_sum(target, rows[moved])
-        self._change(rows[moved], target)
+        if pairs:
+            self._restore_sum(target)
+        self._change(rows[target[rows] != self.coefficients[rows]], target)
         return True
 
-    def _restore_sum(self, target, rows):
-        """Take what float32 added to sum v off the coefficient farthest from 0 and its ends."""
-        excess, v = target.sum(), target[rows]
-        room = np.minimum(np.minimum(v - self.low[rows], self.high[rows] - v), np.abs(v))
-        widest = rows[room.argmax()]
+    def _restore_sum(self, target):
+        """Take what float32 added to sum v off the coefficient farthest from its ends."""
+        rows, excess = self.rows, target.sum()
+        v = target[rows]
+        widest = rows[np.minimum(v - self.low[rows], self.high[rows] - v).argmax()]
         target[widest] = min(max(target[widest] - excess, self.low[widest]), self.high[widest])
 
     def _change(self, rows, target):
