@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 from sklearn.base import clone
+from sklearn.datasets import make_friedman1
 from sklearn.kernel_ridge import KernelRidge
 from sklearn.metrics.pairwise import pairwise_kernels
 from sklearn.model_selection import GridSearchCV
@@ -292,3 +293,14 @@ def test_bad_data_is_refused(data):
     model = KernelSDCAClassifier().fit(X, y)
     with pytest.raises(ValueError, match="features"):
         model.predict(X[:, :2])
+
+
+@pytest.mark.parametrize("loss", ["epsilon_insensitive", "absolute"])
+@pytest.mark.parametrize("C", [30, 300])
+def test_a_free_intercept_far_from_zero_costs_no_accuracy(C, loss):
+    X, y = make_friedman1(n_samples=150, random_state=0)
+    model = KernelSDCARegressor(
+        C=C, loss=loss, penalize_intercept=False, tol=3e-6, max_iter=40, random_state=0
+    )
+    model.fit(X, y + 100)
+    assert model.result_.status == "converged"

@@ -84,6 +84,21 @@ def test_the_gap_closes_and_holds_in_float64(name, weighted, intercept):
         assert abs(model[:-1].sum()) <= 1e-9 * np.abs(model[:-1]).sum()
 
 
+@pytest.mark.parametrize("intercept", [{}, {"constant": 1.5}, {"free_intercept": True}])
+@pytest.mark.parametrize("C", [30.0, 300.0, 3000.0])
+def test_the_gap_closes_where_coefficients_are_large(C, intercept):
+    """Steps far below what float32 resolves next to the largest coefficients still count."""
+    problem = Problem(C=C, **intercept)
+    solver = problem.solver()
+    for _ in range(60):
+        while not solver.advance(2**60):
+            pass
+        _, primal, dual = solver.certify(None)
+        if primal - dual < 1e-6 * primal:
+            break
+    assert primal - dual < 1e-6 * primal
+
+
 def test_margins_stay_those_of_the_coefficients():
     problem = Problem(constant=0.5)
     solver = problem.solver(block_size=32)

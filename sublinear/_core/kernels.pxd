@@ -27,7 +27,8 @@ cdef extern from "panel.h" nogil:
         const float* inverse
         const float* low
         const float* high
-        float* coefficient
+        const float* kink
+        float* change
         float* gradient
         float* best
     ctypedef struct panel_functions:

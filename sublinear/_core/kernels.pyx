@@ -411,7 +411,7 @@ cdef class PanelRows(KernelRows):
     cdef void _values(
         self, const Part* part, Py_ssize_t p, bint symmetric, float* buffer, float* out
     ) noexcept nogil:
-        """Store the values of a panel's columns; if symmetric, only below the diagonal."""
+        """Store the values of a panel's columns; if symmetric, those below the diagonal twice."""
         cdef float* tile = buffer
         cdef float* norms = tile + TILE * PANEL
         cdef const float* panel = self._panel(part, p, norms + PANEL, norms)
@@ -422,6 +422,8 @@ cdef class PanelRows(KernelRows):
             self._tile(part, first, size, panel, norms, tile)
             for r in range(size):
                 memcpy(out + (first + r) * stride + p * PANEL, tile + r * PANEL, PANEL * 4)
+            if symmetric and k > p:
+                store_transposed(tile, size, out + p * PANEL * stride + first, stride)
 
     cdef void _product(
         self, const Part* part, Py_ssize_t p, float* buffer, const float* changes,
@@ -460,9 +462,6 @@ cdef class PanelRows(KernelRows):
         cdef float[:, ::1] out = values
         for p in prange(n_panels, nogil=True, schedule="dynamic", num_threads=n_threads):
             self._values(part, p, symmetric, &buffers[threadid(), 0], &out[0, 0])
-        if symmetric:
-            for p in prange(n_panels, nogil=True, schedule="dynamic", num_threads=n_threads):
-                mirror(&out[0, 0], p, part.n_rows, n_panels * PANEL)
         return values
 
     def add_product(self, rows, changes, double[:, ::1] margins, int n_threads=1):
@@ -497,14 +496,16 @@ cdef void build_panel(
         scatter(&x, panel + lane, PANEL)
 
 
-cdef void mirror(float* values, Py_ssize_t p, Py_ssize_t n_rows, Py_ssize_t stride) noexcept nogil:
-    """Copy what is below the diagonal to the right of it, zeros beyond, for a panel's rows."""
-    cdef Py_ssize_t r, c, q, start
-    for q in range(p + 1, (n_rows + PANEL - 1) // PANEL):
-        start = q * PANEL
-        for r in range(p * PANEL, min(n_rows, (p + 1) * PANEL)):
-            for c in range(start, start + PANEL):
-                values[r * stride + c] = values[c * stride + r] if c < n_rows else 0
+cdef void store_transposed(
+    const float* tile, Py_ssize_t n_rows, float* out, Py_ssize_t stride
+) noexcept nogil:
+    """Store a tile's columns as rows of 64 entries, with zeros beyond n_rows."""
+    cdef Py_ssize_t r, lane
+    for lane in range(PANEL):
+        for r in range(n_rows):
+            out[lane * stride + r] = tile[r * PANEL + lane]
+        for r in range(n_rows, PANEL):
+            out[lane * stride + r] = 0
 
 
 cdef class PostingRows(KernelRows):

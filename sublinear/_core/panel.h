@@ -30,9 +30,9 @@ typedef struct {
     float scale, shift;
 } panel_kernel;
 
-/* The concave piecewise quadratic function that a working set's coefficients b maximise,
+/* The concave piecewise quadratic function of changes d that a working set maximises,
 
-       <g, d> - 1/2 <d, K d> - epsilon (|b + d|_1 - |b|_1),    low <= b + d <= high,
+       <g, d> - 1/2 <d, K d> - epsilon |d - kink|_1,    low <= d <= high,
 
    with size, a multiple of 64, entries in each array: padded by low = high = 0. */
 typedef struct {
@@ -40,8 +40,8 @@ typedef struct {
     float epsilon;
     const float *values;                /* K, size by size */
     const float *curvature, *inverse;   /* its diagonal, and 1 / diagonal */
-    const float *low, *high;
-    float *coefficient, *gradient;      /* b, g */
+    const float *low, *high, *kink;
+    float *change, *gradient;           /* d, g - K d */
     float *best;                        /* per 64 entries: the largest gain, or slope */
 } panel_problem;
 
@@ -267,26 +267,31 @@ PANEL_TARGET static inline float PANEL_FUNCTION(panel_largest)(float *values)
     return values[0];
 }
 
-/* The gains of the best single steps of 64 coefficients, and their largest. */
+/* Where the best step of each of 64 changes alone ends, what it gains, and the largest gain. */
 PANEL_TARGET static inline float PANEL_FUNCTION(panel_gains)(
-    const panel_problem *p, ptrdiff_t start, float *restrict gains)
+    const panel_problem *p, ptrdiff_t start, float *restrict target, float *restrict gains)
 {
-    const float *restrict b = p->coefficient + start, *restrict g = p->gradient + start;
+    const float *restrict d = p->change + start, *restrict g = p->gradient + start;
     const float *restrict q = p->curvature + start, *restrict inverse = p->inverse + start;
     const float *restrict low = p->low + start, *restrict high = p->high + start;
+    const float *restrict kink = p->kink + start;
     const float epsilon = p->epsilon;
     if (epsilon == 0.0f)
         for (int l = 0; l < PANEL; l++) {
-            float d = panel_clip(b[l] + g[l] * inverse[l], low[l], high[l]) - b[l];
-            gains[l] = d * (g[l] - 0.5f * q[l] * d);
+            target[l] = panel_clip(d[l] + g[l] * inverse[l], low[l], high[l]);
+            float step = target[l] - d[l];
+            gains[l] = step * (g[l] - 0.5f * q[l] * step);
         }
     else
         for (int l = 0; l < PANEL; l++) {
-            float u = q[l] * b[l] + g[l];
-            float target = panel_clip(
-                (u - panel_clip(u, -epsilon, epsilon)) * inverse[l], low[l], high[l]);
-            float d = target - b[l];
-            gains[l] = d * (g[l] - 0.5f * q[l] * d) - epsilon * (fabsf(target) - fabsf(b[l]));
+            float above = d[l] + (g[l] - epsilon) * inverse[l];
+            float below = d[l] + (g[l] + epsilon) * inverse[l];
+            target[l] = panel_clip(panel_clip(kink[l], above, below), low[l], high[l]);
+            float step = target[l] - d[l], from = d[l] - kink[l], to = target[l] - kink[l];
+            float farther = fabsf(to) - fabsf(from);
+            farther = from >= 0.0f && to >= 0.0f ? step : farther; /* exact on one side */
+            farther = from <= 0.0f && to <= 0.0f ? -step : farther;
+            gains[l] = step * (g[l] - 0.5f * q[l] * step) - epsilon * farther;
         }
     float copy[PANEL];
     memcpy(copy, gains, sizeof copy);
@@ -307,49 +312,44 @@ static inline ptrdiff_t PANEL_FUNCTION(panel_place)(const float *values, ptrdiff
 PANEL_TARGET static ptrdiff_t PANEL_FUNCTION(panel_ascend)(
     panel_problem *p, ptrdiff_t limit, float least, float *largest)
 {
-    float gains[PANEL];
+    float target[PANEL], gains[PANEL];
     ptrdiff_t n_blocks = p->size / PANEL, step;
     for (ptrdiff_t block = 0; block < n_blocks; block++)
-        p->best[block] = PANEL_FUNCTION(panel_gains)(p, block * PANEL, gains);
+        p->best[block] = PANEL_FUNCTION(panel_gains)(p, block * PANEL, target, gains);
     for (step = 0;; step++) {
         ptrdiff_t j = PANEL_FUNCTION(panel_place)(p->best, n_blocks);
         *largest = p->best[j];
         if (step == limit || !(*largest > least))
             return step;
         j *= PANEL;
-        PANEL_FUNCTION(panel_gains)(p, j, gains);
-        j += PANEL_FUNCTION(panel_place)(gains, PANEL);
-        float u = p->curvature[j] * p->coefficient[j] + p->gradient[j];
-        if (p->epsilon == 0.0f)
-            u = p->coefficient[j] + p->gradient[j] * p->inverse[j];
-        else
-            u = (u - panel_clip(u, -p->epsilon, p->epsilon)) * p->inverse[j];
-        float target = panel_clip(u, p->low[j], p->high[j]);
-        float change = target - p->coefficient[j];
-        p->coefficient[j] = target;
+        PANEL_FUNCTION(panel_gains)(p, j, target, gains);
+        ptrdiff_t lane = PANEL_FUNCTION(panel_place)(gains, PANEL);
+        j += lane;
+        float change = target[lane] - p->change[j];
+        p->change[j] = target[lane];
         for (ptrdiff_t block = 0; block < n_blocks; block++) {
             float *restrict g = p->gradient + block * PANEL;
             const float *restrict k = p->values + j * p->size + block * PANEL;
             for (int l = 0; l < PANEL; l++)
                 g[l] -= change * k[l];
-            p->best[block] = PANEL_FUNCTION(panel_gains)(p, block * PANEL, gains);
+            p->best[block] = PANEL_FUNCTION(panel_gains)(p, block * PANEL, target, gains);
         }
     }
 }
 
-/* How fast the objective rises as 64 coefficients grow; -inf at their upper ends. */
+/* How fast the objective rises as 64 changes grow; -inf at their upper ends. */
 PANEL_TARGET static inline void PANEL_FUNCTION(panel_slopes)(
     const panel_problem *p, ptrdiff_t start, float *restrict slopes)
 {
     for (int l = 0; l < PANEL; l++) {
-        float b = p->coefficient[start + l];
-        float slope = p->gradient[start + l] - (b >= 0 ? p->epsilon : -p->epsilon);
-        slopes[l] = b < p->high[start + l] ? slope : -INFINITY;
+        float d = p->change[start + l];
+        float side = d >= p->kink[start + l] ? p->epsilon : -p->epsilon;
+        slopes[l] = d < p->high[start + l] ? p->gradient[start + l] - side : -INFINITY;
     }
 }
 
-/* Steps along pairs of coefficients that keep their sum: the first by the largest slope, the
-   second by the largest gain. A step ends where a coefficient meets 0 or its end. As panel_ascend
+/* Steps along pairs of changes that keep their sum: the first by the largest slope, the
+   second by the largest gain. A step ends where a change meets its kink or its end. As panel_ascend
    else, but `least` and `largest` are slopes along a pair: the gain of a step that meets an end
    at once is next to nothing, whatever others would gain. */
 PANEL_TARGET static ptrdiff_t PANEL_FUNCTION(panel_ascend_pairs)(
@@ -357,7 +357,8 @@ PANEL_TARGET static ptrdiff_t PANEL_FUNCTION(panel_ascend_pairs)(
 {
     float values[PANEL];
     ptrdiff_t n_blocks = p->size / PANEL, step;
-    float *b = p->coefficient, *g = p->gradient;
+    float *d = p->change, *g = p->gradient;
+    const float *kink = p->kink;
     const float epsilon = p->epsilon;
     for (ptrdiff_t block = 0; block < n_blocks; block++) {
         PANEL_FUNCTION(panel_slopes)(p, block * PANEL, values);
@@ -367,18 +368,19 @@ PANEL_TARGET static ptrdiff_t PANEL_FUNCTION(panel_ascend_pairs)(
         ptrdiff_t i = PANEL_FUNCTION(panel_place)(p->best, n_blocks) * PANEL, j = 0;
         PANEL_FUNCTION(panel_slopes)(p, i, values);
         i += PANEL_FUNCTION(panel_place)(values, PANEL);
-        const float slope = g[i] - (b[i] >= 0 ? epsilon : -epsilon);
+        const float slope = g[i] - (d[i] >= kink[i] ? epsilon : -epsilon);
         const float *restrict row = p->values + i * p->size;
         const float flattest = 1e-6f * p->curvature[i];
-        const float room_up = (b[i] < 0 && epsilon > 0 ? 0.0f : p->high[i]) - b[i];
+        const float top = d[i] < kink[i] && epsilon > 0 ? kink[i] : p->high[i];
+        const float room_up = top - d[i];
         float steepest[PANEL] = {0}, gain = 0.0f;
-        if (b[i] < p->high[i])
+        if (d[i] < p->high[i])
             for (ptrdiff_t block = 0; block < n_blocks; block++) {
                 float copy[PANEL];
                 for (int l = 0; l < PANEL; l++) {
                     ptrdiff_t k = block * PANEL + l;
-                    float rise = slope - g[k] + (b[k] > 0 ? epsilon : -epsilon);
-                    float room = b[k] - (b[k] > 0 && epsilon > 0 ? 0.0f : p->low[k]);
+                    float rise = slope - g[k] + (d[k] > kink[k] ? epsilon : -epsilon);
+                    float room = d[k] - (d[k] > kink[k] && epsilon > 0 ? kink[k] : p->low[k]);
                     float bend = p->curvature[i] + p->curvature[k] - 2.0f * row[k], change;
                     rise = room > 0.0f ? rise : 0.0f;
                     steepest[l] = steepest[l] > rise ? steepest[l] : rise;
@@ -403,20 +405,21 @@ PANEL_TARGET static ptrdiff_t PANEL_FUNCTION(panel_ascend_pairs)(
             return step;
         const float *restrict other = p->values + j * p->size;
         float bend = p->curvature[i] + p->curvature[j] - 2.0f * row[j];
-        float change = (slope - g[j] + (b[j] > 0 ? epsilon : -epsilon)) /
+        float change = (slope - g[j] + (d[j] > kink[j] ? epsilon : -epsilon)) /
                        (bend > flattest ? bend : flattest);
-        const float room_down = b[j] - (b[j] > 0 && epsilon > 0 ? 0.0f : p->low[j]);
+        const float bottom = d[j] > kink[j] && epsilon > 0 ? kink[j] : p->low[j];
+        const float room_down = d[j] - bottom;
         if (change >= room_up && room_up <= room_down) {
             change = room_up;
-            b[j] -= change;
-            b[i] = b[i] < 0 && epsilon > 0 ? 0.0f : p->high[i];
+            d[i] = top;
+            d[j] -= change;
         } else if (change >= room_down) {
             change = room_down;
-            b[i] += change;
-            b[j] = b[j] > 0 && epsilon > 0 ? 0.0f : p->low[j];
+            d[i] += change;
+            d[j] = bottom;
         } else {
-            b[i] += change;
-            b[j] -= change;
+            d[i] += change;
+            d[j] -= change;
         }
         for (ptrdiff_t block = 0; block < n_blocks; block++) {
             ptrdiff_t start = block * PANEL;

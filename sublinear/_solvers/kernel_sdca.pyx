@@ -21,8 +21,9 @@ Cost of a round: |W|^2 / 2 kernel evaluations for K_WW and n for every changed r
 of the ascent, O(n) for gains and values. Nothing is cached between rounds. Rows of W are random
 among those that can gain: the top ones alone would be near copies of each other.
 
-Coefficients and their slopes are float32 within the ascent and float64 outside. A round begins
-with slopes from the float64 margins, so errors of the ascent do not add up.
+Changes of coefficients and slopes are float32 within the ascent, coefficients and margins float64.
+A round begins with changes of 0 and slopes from the margins, so errors of the ascent do not add up,
+and shrink with the changes.
 """
 from cpython.exc cimport PyErr_CheckSignals
 from libc.math cimport INFINITY, fabs, sqrt
@@ -104,7 +105,7 @@ cdef class KernelSDCA:
         y, scales = objective.targets_array, objective.scales_array
         self.objective = objective
         self.epsilon = form.epsilon
-        high = toward_zero(np.where(scales > 0, form.bound * np.where(scales > 0, scales, 1), 0))
+        high = np.where(scales > 0, form.bound * np.where(scales > 0, scales, 1), 0)
         self.high = np.where(form.one_sided & (y < 0), 0, high)
         self.low = np.where(form.one_sided & (y > 0), 0, -high)
         with np.errstate(divide="ignore"):
@@ -187,6 +188,7 @@ cdef class KernelSDCA:
             cost = len(rows) * (len(rows) + 1) // 2
             if self.accesses + cost > limit:
                 return False
+            self.rows = self.values = None  # their memory serves again
             values = self.objective.rows.block(rows, rows, self.objective.n_threads)
             if self.objective.constant:
                 values += self.objective.constant**2
@@ -251,11 +253,10 @@ cdef class KernelSDCA:
         """Copy what the ascent needs of W."""
         rows, width = self.rows, self.values.shape[1]
         v = self.coefficients[rows]
-        g = self.objective.targets_array[rows] - self.margins[rows] - self.ridge[rows] * v
-        if not self.objective.free_intercept:
-            g -= self.intercept
+        g = self.objective.targets_array[rows] - self.margins[rows] - self.intercept
+        g -= self.ridge[rows] * v
         q = self.curvature[rows]
-        parts = (v, g, q, 1 / q, self.low[rows], self.high[rows])
+        parts = (np.zeros_like(v), g, q, 1 / q, self.low[rows] - v, self.high[rows] - v, -v)
         self.inner = np.zeros((len(parts) + 1, width), dtype=np.float32)
         cdef float[:, ::1] inner = self.inner
         cdef float[:, ::1] values = self.values
@@ -265,13 +266,14 @@ cdef class KernelSDCA:
         self.problem.size = width
         self.problem.epsilon = self.epsilon
         self.problem.values = &values[0, 0]
-        self.problem.coefficient = &inner[0, 0]
+        self.problem.change = &inner[0, 0]
         self.problem.gradient = &inner[1, 0]
         self.problem.curvature = &inner[2, 0]
         self.problem.inverse = &inner[3, 0]
         self.problem.low = &inner[4, 0]
         self.problem.high = &inner[5, 0]
-        self.problem.best = &inner[6, 0]
+        self.problem.kink = &inner[6, 0]
+        self.problem.best = &inner[7, 0]
         self.inner_steps = 0
         self.least = -1
         self.phase = ASCEND
@@ -302,15 +304,23 @@ cdef class KernelSDCA:
         if taken == limit and self.inner_steps < most:
             return False
         target = self.coefficients.copy()
-        rows = self.rows
-        before = self.coefficients[rows].astype(np.float32)
-        after = self.inner[0, :len(rows)]
-        moved = before != after
-        target[rows[moved]] = after[moved]
+        target[self.rows] = self._reached()
         if pairs:
             self._restore_sum(target)
-        self._change(rows[target[rows] != self.coefficients[rows]], target)
+        self._change(np.flatnonzero(target != self.coefficients), target)
         return True
+
+    def _reached(self):
+        """The coefficients of W after the ascent: exactly at an end or at 0 where it says so."""
+        rows = self.rows
+        change, low, high, kink = self.inner[[0, 4, 5, 6], :len(rows)]
+        reached = np.clip(self.coefficients[rows] + change, self.low[rows], self.high[rows])
+        if self.epsilon > 0:
+            reached[change == kink] = 0
+        for end, exact in ((low, self.low), (high, self.high)):
+            at_end = change == end
+            reached[at_end] = exact[rows[at_end]]
+        return reached
 
     def _restore_sum(self, target):
         """Take what float32 added to sum v off the coefficient farthest from its ends."""
@@ -352,11 +362,3 @@ cdef class KernelSDCA:
         intercept = objective.best_intercept(self.margins)
         primal, dual = objective.values(self.coefficients, self.margins, intercept)
         return objective.model(self.coefficients, intercept), primal, dual
-
-
-def toward_zero(values):
-    """Return float64 values, rounded toward zero to what float32 can hold."""
-    rounded = values.astype(np.float32)
-    over = np.abs(rounded) > np.abs(values)
-    rounded[over] = np.nextafter(rounded[over], np.float32(0))
-    return rounded.astype(np.float64)
