@@ -54,9 +54,9 @@ class MinimumEnclosingBall(CallbackSupportMixin, OutlierMixin, BaseEstimator):
         Not negative, of sum 1: the p of the bound `result_.dual` =
         sum_i p_i |x_i|^2 - |sum_i p_i x_i|^2. Absent with certify=None.
     offset_ : float
-        -radius_: decision_function = score_samples - offset_.
+        Minus the radius: decision_function is score_samples minus this.
     n_features_in_ : int
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (n_features,)
     n_iter_ : int
         Rows, and columns, drawn.
     result_ : Result
@@ -224,7 +224,7 @@ class MinimumEnclosingBall(CallbackSupportMixin, OutlierMixin, BaseEstimator):
         return -np.sqrt(np.maximum(squares, 0))
 
     def decision_function(self, X):
-        """Return radius_ minus the distance from the centre: negative outside of the ball.
+        """Return the radius minus the distance from the centre: negative outside of the ball.
 
         Parameters
         ----------

@@ -96,7 +96,7 @@ class SublinearPerceptron(_SaddleClassifier):
     intercept_ : ndarray of shape (1,) or (n_classes,)
     classes_ : ndarray of shape (n_classes,)
     n_features_in_ : int
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (n_features,)
     n_iter_ : int
         Rows, and columns, drawn.
     result_ : Result
@@ -275,7 +275,7 @@ class L2SVMClassifier(_SaddleClassifier):
     intercept_ : ndarray of shape (1,) or (n_classes,)
     classes_ : ndarray of shape (n_classes,)
     n_features_in_ : int
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (n_features,)
     n_iter_ : int
         Rows, and columns, drawn.
     result_ : Result

@@ -155,7 +155,7 @@ class SIMBAClassifier(LinearClassifier):
     intercept_ : ndarray of shape (1,) or (n_classes,)
     classes_ : ndarray of shape (n_classes,)
     n_features_in_ : int
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (n_features,)
     n_iter_ : int
         Steps.
     result_ : Result
