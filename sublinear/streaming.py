@@ -671,3 +671,4 @@ class StreamingSVRGClassifier(OneVsRestMixin, _StreamingSVRG):
         return self._fitted("intercept_", lambda: self._intercepts)
 
     predict_proba = LinearClassifier.__dict__["predict_proba"]
+    _probabilities = LinearClassifier._probabilities
