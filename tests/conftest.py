@@ -1,7 +1,10 @@
 """Small data sets that several test modules share, and the folder of the real ones."""
 
+import _thread
 import importlib.util
 import os
+import signal
+import threading
 from pathlib import Path
 
 import numpy as np
@@ -65,3 +68,19 @@ def load():
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module.load
+
+
+@pytest.fixture
+def interrupt_after():
+    """A function that does what Ctrl-C does, some seconds later; also where SIGINT is ignored."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    timers = []
+
+    def start(seconds):
+        timers.append(threading.Timer(seconds, _thread.interrupt_main))
+        timers[-1].start()
+
+    yield start
+    for timer in timers:
+        timer.cancel()
+    signal.signal(signal.SIGINT, before)

@@ -1,12 +1,10 @@
 """Partitions, their dual ascent and its estimators: in this process, and on a cluster of two."""
 
-import _thread
 import itertools
 import os
 import signal
 import subprocess
 import sys
-import threading
 
 import numpy as np
 import pytest
@@ -308,9 +306,9 @@ def test_empty_blocks_and_partitions_are_passed_over(binary):
     assert with_partition.result_.status == "converged"
 
 
-def test_an_interrupt_leaves_the_model_so_far(sparse_problem):
+def test_an_interrupt_leaves_the_model_so_far(sparse_problem, interrupt_after):
     model = SDCAClassifier(n_partitions=2, alpha=1e-7, tol=0, max_iter=10**9, random_state=0)
-    threading.Timer(0.3, _thread.interrupt_main).start()
+    interrupt_after(0.3)
     with pytest.raises(KeyboardInterrupt):
         model.fit(*sparse_problem)
     assert model.result_.status == "interrupted" and model.coef_.any()

@@ -45,6 +45,9 @@ CASES = {
 }
 
 
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background ignores it
+
+
 def interrupt_later(delay):
     """Send SIGINT to this process; returns a list that then holds the time of it."""
     sent = []
@@ -58,7 +61,7 @@ def interrupt_later(delay):
 
 
 def run(model, X, y):
-    sent = interrupt_later(0.25)
+    sent = interrupt_later(0.5)
     raised = None
     try:
         model.fit(X, y)

@@ -1,10 +1,6 @@
 """The kernel estimators: optima against libsvm, storage, memory, bad input."""
 
-import os
 import pickle
-import signal
-import sys
-import threading
 import warnings
 
 import numpy as np
@@ -218,14 +214,13 @@ def test_budgets_and_callbacks(data):
     assert seen[0].coef.shape == (160,) and len(seen) == 2
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="sends itself SIGINT")
 @pytest.mark.parametrize("penalised", [True, False])
-def test_an_interrupt_leaves_a_model(sparse_problem, penalised):
+def test_an_interrupt_leaves_a_model(sparse_problem, interrupt_after, penalised):
     X, y = sparse_problem
     model = KernelSDCAClassifier(
         C=1e3, tol=0, max_iter=10**9, penalize_intercept=penalised, random_state=0
     )
-    threading.Timer(1.0, os.kill, (os.getpid(), signal.SIGINT)).start()
+    interrupt_after(1.0)
     with pytest.raises(KeyboardInterrupt):
         model.fit(X, y)
     assert model.result_.status == "interrupted"
