@@ -112,6 +112,10 @@ class MinimumEnclosingBall(CallbackSupportMixin, OutlierMixin, BaseEstimator):
         return tags
 
     @with_callbacks
+    def _feature_weights(self, model):
+        """Return what a callback sees: the centre."""
+        return model
+
     def fit(self, X, y=None, sample_weight=None):
         """Find the ball.
 
