@@ -111,11 +111,11 @@ class MinimumEnclosingBall(CallbackSupportMixin, OutlierMixin, BaseEstimator):
         tags.input_tags.sparse = True
         return tags
 
-    @with_callbacks
     def _feature_weights(self, model):
         """Return what a callback sees: the centre."""
         return model
 
+    @with_callbacks
     def fit(self, X, y=None, sample_weight=None):
         """Find the ball.
 
