@@ -35,6 +35,7 @@ __all__ = [
 ]
 
 BLOCK_ROWS = 8192
+ARRAY_BLOCK_ROWS = 2**16  # blocks of arrays are views: only the checks of a block cost time
 BLOCK_BYTES = 2**22
 PATIENCE = 0.2  # seconds between two looks whether the other side of a queue has gone
 GOODBYE = 2.0  # seconds for a reading thread to finish its block after the fit has ended
@@ -105,7 +106,7 @@ class ArraySource:
     X : ndarray or CSR matrix of shape (n_samples, n_features)
     y : array-like of shape (n_samples,)
     sample_weight : array-like of shape (n_samples,), default=None
-    block_rows : int, default=8192
+    block_rows : int, default=65536
         Rows of a block; the last one may have fewer.
 
     Examples
@@ -117,7 +118,7 @@ class ArraySource:
     [(2, 2), (2, 2), (1, 2)]
     """
 
-    def __init__(self, X, y, sample_weight=None, *, block_rows=BLOCK_ROWS):
+    def __init__(self, X, y, sample_weight=None, *, block_rows=ARRAY_BLOCK_ROWS):
         check_number("block_rows", block_rows, low=1, integer=True)
         self.X = X.tocsr() if sparse.issparse(X) else np.asarray(X)
         columns = [y] if sample_weight is None else [y, sample_weight]
