@@ -15,7 +15,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.extmath import safe_sparse_dot
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from sublinear._callbacks import CallbackSupportMixin, Observers, Progress
 from sublinear._core.computed import ComputedMatrix
@@ -29,6 +29,7 @@ from sublinear._validation import (
     check_choice,
     check_flag,
     check_number,
+    check_rows,
     check_sample_weight,
     combine_weights,
     has_matrix,
@@ -420,14 +421,7 @@ class LinearModel(CertifiedModel):
     def _scores(self, X):
         """Return <x_i, coef> + intercept for every row and problem."""
         check_is_fitted(self)
-        X = validate_data(
-            self,
-            X,
-            reset=False,
-            accept_sparse="csr",
-            accept_large_sparse=True,
-            dtype=[np.float64, np.float32],
-        )
+        X = check_rows(self, X)
         return safe_sparse_dot(X, self.coef_.T, dense_output=True) + self.intercept_
 
 
@@ -516,14 +510,8 @@ class LinearRegressor(RegressorMixin, LinearModel):
         return self._scores(X)
 
 
-class LinearClassifier(OneVsRestMixin, LinearModel):
-    """One-vs-rest over linear models."""
-
-    def _attributes_of_one(self, class_index, model, constant):
-        if len(self.classes_) > 2:
-            return None
-        coef, intercept = self._coefficients([model], constant, model.dtype)
-        return {"coef_": coef, "intercept_": intercept, "classes_": self.classes_}
+class ProbabilityMixin:
+    """Class probabilities of models with logistic loss, from their scores."""
 
     @available_if(lambda self: self.loss == "logistic")
     def predict_proba(self, X):
@@ -553,3 +541,13 @@ class LinearClassifier(OneVsRestMixin, LinearModel):
         return np.where(
             total > 0, probabilities / np.where(total > 0, total, 1), 1 / probabilities.shape[1]
         )
+
+
+class LinearClassifier(ProbabilityMixin, OneVsRestMixin, LinearModel):
+    """One-vs-rest over linear models."""
+
+    def _attributes_of_one(self, class_index, model, constant):
+        if len(self.classes_) > 2:
+            return None
+        coef, intercept = self._coefficients([model], constant, model.dtype)
+        return {"coef_": coef, "intercept_": intercept, "classes_": self.classes_}

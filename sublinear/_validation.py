@@ -85,6 +85,18 @@ def has_matrix(X):
     return callable(getattr(X, "matrix", None)) and hasattr(X, "shape")
 
 
+def check_rows(estimator, X, *, reset=False, accept_sparse="csr"):
+    """Return X as `check_training_data` does, without targets: rows to predict, mostly."""
+    return validate_data(
+        estimator,
+        X,
+        reset=reset,
+        accept_sparse=accept_sparse,
+        accept_large_sparse=True,
+        dtype=[np.float64, np.float32],
+    )
+
+
 def check_sample_weight(sample_weight, X):
     """Return the weights as float64 of shape (n_rows,), or None if they are all 1."""
     if sample_weight is None:

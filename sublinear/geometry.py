@@ -6,7 +6,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, OutlierMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.extmath import row_norms, safe_sparse_dot
-from sklearn.utils.validation import check_array, check_is_fitted, validate_data
+from sklearn.utils.validation import check_array, check_is_fitted
 
 from sublinear._callbacks import CallbackSupportMixin, Observers, Progress, with_callbacks
 from sublinear._core.matrix import Matrix
@@ -25,7 +25,7 @@ from sublinear._saddle import (
     saddle_parameters,
     settings_of,
 )
-from sublinear._validation import check_sample_weight, seed_sequence
+from sublinear._validation import check_rows, check_sample_weight, seed_sequence
 
 CERTIFY = ("las_vegas", "exact")
 
@@ -179,14 +179,7 @@ class MinimumEnclosingBall(CallbackSupportMixin, OutlierMixin, BaseEstimator):
         return self
 
     def _checked(self, X, reset=True):
-        return validate_data(
-            self,
-            X,
-            reset=reset,
-            accept_sparse="csr",
-            accept_large_sparse=True,
-            dtype=[np.float64, np.float32],
-        )
+        return check_rows(self, X, reset=reset)
 
     def _store(self, solver, result, dtype):
         self.center_ = self.center_.astype(dtype, copy=False)

@@ -17,7 +17,7 @@ import numpy as np
 import scipy.sparse as sp
 from joblib import effective_n_jobs
 from sklearn.base import RegressorMixin
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from sublinear._callbacks import with_callbacks
 from sublinear._core.kernel_objective import KernelObjective
@@ -39,6 +39,7 @@ from sublinear._validation import (
     check_choice,
     check_flag,
     check_number,
+    check_rows,
     check_sample_weight,
     check_training_data,
 )
@@ -401,14 +402,7 @@ class KernelModel(CertifiedModel):
     def _scores(self, X):
         """Return f(x_i) + intercept for every row and problem, (n_rows, n_problems)."""
         check_is_fitted(self)
-        X = validate_data(
-            self,
-            X,
-            reset=False,
-            accept_sparse=False if self.kernel == "precomputed" else "csr",
-            accept_large_sparse=True,
-            dtype=[np.float64, np.float32],
-        )
+        X = check_rows(self, X, accept_sparse=False if self.kernel == "precomputed" else "csr")
         n_rows, n_support = X.shape[0], len(self.support_)
         margins = np.zeros((len(self.intercept_), n_rows))
         if n_support == 0:

@@ -13,17 +13,17 @@ from joblib import effective_n_jobs
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.extmath import safe_sparse_dot
-from sklearn.utils.validation import validate_data
 
 from sublinear._core.losses import COUNT_LOSSES, MARGIN_LOSSES, REGRESSION_LOSSES
 from sublinear._core.random import RandomBits
-from sublinear._linear_model import LinearClassifier, OneVsRestMixin, with_parameters
+from sublinear._linear_model import OneVsRestMixin, ProbabilityMixin, with_parameters
 from sublinear._solvers.streaming_svrg import Block, CombinedSVRG, PaperSVRG
 from sublinear._stream import StreamFit
 from sublinear._validation import (
     check_choice,
     check_flag,
     check_number,
+    check_rows,
     check_sample_weight,
     check_training_data,
     declared_classes,
@@ -295,14 +295,7 @@ class _StreamingSVRG(StreamFit, BaseEstimator):
     def _scores(self, X):
         if not self.__sklearn_is_fitted__():
             raise NotFittedError(f"call fit before using this {type(self).__name__}")
-        X = validate_data(
-            self,
-            X,
-            reset=False,
-            accept_sparse="csr",
-            accept_large_sparse=True,
-            dtype=[np.float64, np.float32],
-        )
+        X = check_rows(self, X)
         weights = self._models[:, : self.n_features_in_]
         return safe_sparse_dot(X, weights.T, dense_output=True) + self._intercepts
 
@@ -522,7 +515,7 @@ class StreamingSVRGRegressor(RegressorMixin, _StreamingSVRG):
 
 
 @with_parameters(common=_PARAMETERS, attributes=_ATTRIBUTES)
-class StreamingSVRGClassifier(OneVsRestMixin, _StreamingSVRG):
+class StreamingSVRGClassifier(ProbabilityMixin, OneVsRestMixin, _StreamingSVRG):
     """Linear classification in one pass over a stream, by Streaming SVRG.
 
     See StreamingSVRGRegressor; with more than two classes one model per class (one-vs-rest).
@@ -669,6 +662,3 @@ class StreamingSVRGClassifier(OneVsRestMixin, _StreamingSVRG):
     @property
     def intercept_(self):
         return self._fitted("intercept_", lambda: self._intercepts)
-
-    predict_proba = LinearClassifier.__dict__["predict_proba"]
-    _probabilities = LinearClassifier._probabilities
