@@ -39,6 +39,7 @@ from sublinear.kernel import KernelPegasosClassifier, KernelSDCAClassifier, Kern
 from sublinear.linear import PegasosClassifier, PegasosRegressor, SDCAClassifier, SDCARegressor
 from sublinear.margin import L2SVMClassifier, SublinearPerceptron
 from sublinear.paths import KernelPath, Path, kernel_path, sdca_path
+from sublinear.primal_dual import solve_primal_dual
 from sublinear.soft_margin import SIMBAClassifier, simba_path
 from sublinear.streaming import StreamingSVRGClassifier, StreamingSVRGRegressor, StreamResult
 from sublinear.structured import PegasosStructured, SequencePegasos, StructuredProblem
@@ -77,6 +78,7 @@ __all__ = [
     "show_versions",
     "simba_path",
     "solve_matrix_game",
+    "solve_primal_dual",
     "solve_simplex_qp",
     "spectral_norm_squared",
 ]

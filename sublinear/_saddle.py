@@ -290,7 +290,7 @@ class Saddle:
     """
 
     geometry = ""
-    targets = offsets = ridge = None
+    targets = offsets = ridge = caps = None
 
     def __init__(self, unit=None):
         self.unit = unit
@@ -360,10 +360,14 @@ class SimplexQP(Saddle):
 
     def primal(self, x, payoffs, longest, rounded):
         model = rounded(x)
-        value = x @ x - (self.offsets + 2 * payoffs).min()
+        value = x @ x + self._largest(-self.offsets - 2 * payoffs)
         # what rounding x can add to |x|^2 - 2 <A_i, x>
         change = np.linalg.norm(model - x)
         return model, value + change * (change + 2 * np.linalg.norm(x) + 2 * longest)
+
+    def _largest(self, values):
+        """Return the largest p'values over all p allowed."""
+        return values.max()
 
     def dual(self, p, gradient):
         return -(p @ self.offsets + gradient @ gradient)
@@ -393,6 +397,38 @@ class EnclosingBall(SimplexQP):
 
     def dual(self, p, gradient):
         return max(0.0, super().dual(p, gradient))
+
+
+class SoftBall(EnclosingBall):
+    """Minimise R2 + sum_i caps_i max(0, |A_i - x|^2 - R2) over x and R2.
+
+    For given x that is the largest sum_i p_i |A_i - x|^2 with p_i <= caps_i, sum 1: the mean of the
+    largest squared distances, until the caps add up to 1.
+
+    Parameters
+    ----------
+    squared_norms : ndarray of shape (n_rows,), float64
+        |A_i|^2.
+    caps : ndarray of shape (n_rows,), float64
+        Of sum 1 at least.
+    unit : float or None
+    """
+
+    def __init__(self, squared_norms, caps, unit=None):
+        super().__init__(squared_norms, unit)
+        self.caps = caps
+
+    def _largest(self, values):
+        return mean_of_largest(values, self.caps)[0]
+
+
+def mean_of_largest(values, caps):
+    """Return the largest p'values with p <= caps of sum 1, and the least value that p needs."""
+    order = np.argsort(-values, kind="stable")
+    before = np.cumsum(caps[order]) - caps[order]
+    p = np.clip(1 - before, 0, caps[order])
+    needed = int(np.searchsorted(before, 1 - 1e-12)) - 1
+    return float(p @ values[order] / p.sum()), float(values[order[needed]])
 
 
 class SquaredHinge(SimplexQP):

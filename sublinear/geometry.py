@@ -1,6 +1,7 @@
 """Enclosing balls and quadratic programs over the simplex."""
 
 import warnings
+from dataclasses import replace
 
 import numpy as np
 from sklearn.base import BaseEstimator, OutlierMixin
@@ -18,30 +19,36 @@ from sublinear._saddle import (
     Plan,
     SimplexQP,
     SimplexResult,
+    SoftBall,
     check_saddle_parameters,
     is_reduced,
+    mean_of_largest,
     named,
     run_saddle,
     saddle_parameters,
     settings_of,
 )
-from sublinear._validation import check_rows, check_sample_weight, seed_sequence
+from sublinear._validation import check_number, check_rows, check_sample_weight, seed_sequence
 
 CERTIFY = ("las_vegas", "exact")
 
 
 @with_parameters(saddle=saddle_parameters(CERTIFY))
 class MinimumEnclosingBall(CallbackSupportMixin, OutlierMixin, BaseEstimator):
-    """The smallest ball that holds all rows of X, to a certified accuracy.
+    """The smallest ball that holds all rows of X, or nearly all, to a certified accuracy.
 
     Minimises max_i |x_i - center|^2 to within epsilon times the optimum, reading single rows and
-    columns between a few passes.
+    columns between a few passes. With nu > 0 the ball is soft (support vector data description): it
+    minimises radius^2 + mean_i max(0, |x_i - center|^2 - radius^2) / nu, and less than nu of the
+    rows lie outside.
 
     Parameters
     ----------
     epsilon : float, default=0.01
-        How far from the smallest squared radius the fit may end, relative to that of the ball
-        found.
+        How far from the smallest objective the fit may end, relative to that of the ball found.
+    nu : float, default=0.0
+        Between 0 and 1: what part of the rows may lie outside. Rows on the sphere and outside are
+        at least that part. 0: all rows lie in the ball.
     %(saddle)s
 
     Attributes
@@ -49,10 +56,11 @@ class MinimumEnclosingBall(CallbackSupportMixin, OutlierMixin, BaseEstimator):
     center_ : ndarray of shape (n_features,)
         Of the dtype of X.
     radius_ : float
-        Every row of X is within it; NaN with certify=None.
+        Every row of X is within it; with nu > 0 all but less than nu of them. NaN with
+        certify=None.
     dual_coef_ : ndarray of shape (n_samples,), float64
-        Not negative, of sum 1: the p of the bound `result_.dual` =
-        sum_i p_i |x_i|^2 - |sum_i p_i x_i|^2. Absent with certify=None.
+        Not negative, of sum 1, with nu > 0 at most sample_weight_i / (nu * their sum): the p of the
+        bound `result_.dual` = sum_i p_i |x_i|^2 - |sum_i p_i x_i|^2. Absent with certify=None.
     offset_ : float
         Minus the radius: decision_function is score_samples minus this.
     n_features_in_ : int
@@ -60,15 +68,16 @@ class MinimumEnclosingBall(CallbackSupportMixin, OutlierMixin, BaseEstimator):
     n_iter_ : int
         Rows, and columns, drawn.
     result_ : Result
-        Squared radius of the ball, a bound that no ball goes below, and the gap between them;
-        feature values read.
+        Squared radius of the ball, with nu > 0 the objective, a bound that no ball goes below, and
+        the gap between them; feature values read.
 
     Notes
     -----
     Section III of Clarkson, Hazan, Woodruff, "Sublinear optimization for machine learning" (2010),
     by default with the variance reduction of Carmon, Jin, Sidford, Tian, "Variance reduction for
     matrix games" (2019), in which rows are seen from the present centre. variant="plain" sees them
-    from the origin, as the paper does: centre X for it.
+    from the origin, as the paper does: centre X for it. The soft ball is that of Tax and Duin,
+    "Support vector data description" (2004); its p are projected onto their caps in every step.
 
     Examples
     --------
@@ -85,6 +94,7 @@ class MinimumEnclosingBall(CallbackSupportMixin, OutlierMixin, BaseEstimator):
         self,
         epsilon=0.01,
         *,
+        nu=0.0,
         variant="auto",
         batch_size="auto",
         certify="las_vegas",
@@ -96,6 +106,7 @@ class MinimumEnclosingBall(CallbackSupportMixin, OutlierMixin, BaseEstimator):
         callback=None,
     ):
         self.epsilon = epsilon
+        self.nu = nu
         self.variant = variant
         self.batch_size = batch_size
         self.certify = certify
@@ -126,7 +137,8 @@ class MinimumEnclosingBall(CallbackSupportMixin, OutlierMixin, BaseEstimator):
             data also gets a copy in column order.
         y : ignored
         sample_weight : array-like of shape (n_samples,), default=None
-            Not negative; rows of weight 0 are left out, other weights do not matter.
+            Not negative; rows of weight 0 are left out. With nu > 0 a weight k counts like k copies
+            of the row, without it other weights do not matter.
 
         Returns
         -------
@@ -140,15 +152,21 @@ class MinimumEnclosingBall(CallbackSupportMixin, OutlierMixin, BaseEstimator):
             After Ctrl-C; the fitted attributes hold the ball reached so far.
         """
         check_saddle_parameters(self, CERTIFY)
+        check_number("nu", self.nu, low=0, high=1)
         X = self._checked(X)
         weights = check_sample_weight(sample_weight, X)
         if weights is not None and not weights.all():
-            X = X[weights > 0]
+            X, weights = X[weights > 0], weights[weights > 0]
         matrix = Matrix(X)
         norms = matrix.squared_norms()
         if not np.isfinite(norms).all():
             raise ValueError("the squared norms of the rows overflow: scale X down")
-        problem = EnclosingBall(norms, None if is_reduced(self) else np.sqrt(norms.max()) or 1.0)
+        unit = None if is_reduced(self) else np.sqrt(norms.max()) or 1.0
+        if self.nu > 0:
+            weights = np.ones(len(norms)) if weights is None else weights
+            problem = SoftBall(norms, weights / (self.nu * weights.sum()), unit)
+        else:
+            problem = EnclosingBall(norms, unit)
         problem.accesses = matrix.n_stored  # for the norms
         plan = Plan(self, "hull", matrix, self.epsilon, 1.0)
         limits = Limits(
@@ -172,7 +190,13 @@ class MinimumEnclosingBall(CallbackSupportMixin, OutlierMixin, BaseEstimator):
         if progress:
             progress.close()
         observers.close()
-        self._store(solver, named(result), matrix.dtype)
+        self.center_ = self.center_.astype(matrix.dtype, copy=False)
+        radius = np.sqrt(result.primal)
+        if problem.caps is not None and np.isfinite(radius):
+            radius = np.sqrt(mean_of_largest(self._squared_distances(X), problem.caps)[1])
+            read = result.certificate_accesses + matrix.n_stored
+            result = replace(result, certificate_accesses=read)
+        self._store(solver, named(result), float(radius))
         if error is not None:
             raise error
         self._warn_if_limited()
@@ -181,10 +205,9 @@ class MinimumEnclosingBall(CallbackSupportMixin, OutlierMixin, BaseEstimator):
     def _checked(self, X, reset=True):
         return check_rows(self, X, reset=reset)
 
-    def _store(self, solver, result, dtype):
-        self.center_ = self.center_.astype(dtype, copy=False)
+    def _store(self, solver, result, radius):
         self.result_, self.n_iter_ = result, result.n_iter
-        self.radius_ = float(np.sqrt(result.primal))
+        self.radius_ = radius
         self.offset_ = -self.radius_
         if solver.best_p is not None:
             self.dual_coef_ = solver.best_p
@@ -193,8 +216,8 @@ class MinimumEnclosingBall(CallbackSupportMixin, OutlierMixin, BaseEstimator):
         result = self.result_
         if result.status in ("max_iter", "max_accesses"):
             warnings.warn(
-                f"MinimumEnclosingBall stopped at {result.status}: the squared radius is certified "
-                f"to {result.relative_gap:.2e} of the optimum, epsilon={self.epsilon:g} was asked "
+                f"MinimumEnclosingBall stopped at {result.status}: the objective is certified to "
+                f"{result.relative_gap:.2e} of the optimum, epsilon={self.epsilon:g} was asked "
                 f"for. Raise epsilon or {result.status}.",
                 ConvergenceWarning,
                 stacklevel=caller_level(),
@@ -212,13 +235,16 @@ class MinimumEnclosingBall(CallbackSupportMixin, OutlierMixin, BaseEstimator):
         scores : ndarray of shape (n_samples,), float64
         """
         check_is_fitted(self)
-        X = self._checked(X, reset=False)
+        return -np.sqrt(self._squared_distances(self._checked(X, reset=False)))
+
+    def _squared_distances(self, X):
+        """Return |x_i - center|^2 (float64)."""
         center = self.center_.astype(np.float64)
         if not hasattr(X, "toarray"):
-            return -np.sqrt(row_norms(X.astype(np.float64, copy=False) - center, squared=True))
+            return row_norms(X.astype(np.float64, copy=False) - center, squared=True)
         squares = row_norms(X.astype(np.float64, copy=False), squared=True)
         squares += center @ center - 2 * safe_sparse_dot(X, center)
-        return -np.sqrt(np.maximum(squares, 0))
+        return np.maximum(squares, 0)
 
     def decision_function(self, X):
         """Return the radius minus the distance from the centre: negative outside of the ball.

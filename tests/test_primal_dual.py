@@ -4,7 +4,7 @@ import itertools
 
 import numpy as np
 import pytest
-from reference.sampling import reweighted
+from reference.sampling import Inverted, reweighted
 from reference.sublinear_perceptron import perceptron
 from reference.sublinear_simplex_qp import simplex_qp
 from scipy import sparse
@@ -26,20 +26,9 @@ def unchanged(w):
     return w
 
 
-class Uniforms:
+def uniforms():
     """Draws by inversion of the same uniform numbers as the solver's."""
-
-    def __init__(self, seed=0):
-        self.stream = iter(bits(seed).doubles(100_000))
-
-    def row(self, probabilities):
-        ends = np.cumsum(probabilities)
-        return min(np.searchsorted(ends, next(self.stream) * ends[-1], "right"), len(ends) - 1)
-
-    column = row
-
-    def coin(self, probability):
-        return next(self.stream) < probability
+    return Inverted(bits().doubles(100_000))
 
 
 @pytest.fixture
@@ -71,7 +60,7 @@ def test_perceptron_follows_figure_3(data):
     A, signs, _ = data
     solver = plain(Margin(signs, 1.0), Matrix(sparse.csr_array(A * signs[:, None])))
     assert solver.advance(NO_LIMIT)
-    for ours, theirs in zip(solver.means(), means(perceptron(A, T, ETA, Uniforms())), strict=True):
+    for ours, theirs in zip(solver.means(), means(perceptron(A, T, ETA, uniforms())), strict=True):
         np.testing.assert_allclose(ours, theirs, rtol=1e-9, atol=1e-12)
 
 
@@ -80,7 +69,7 @@ def test_enclosing_ball_and_simplex_qp_follow_section_iii(data):
     solver = plain(SimplexQP(b, 1.0), Matrix(sparse.csr_array(A)))
     assert solver.advance(NO_LIMIT)
     chance = min(1, np.log(T) / np.sqrt(T * np.log(N)))
-    theirs = means(simplex_qp(A, b, T, ETA, chance, Uniforms()))
+    theirs = means(simplex_qp(A, b, T, ETA, chance, uniforms()))
     for ours, other in zip(solver.means(), theirs, strict=True):
         np.testing.assert_allclose(ours, other, rtol=1e-9, atol=1e-12)
 
@@ -99,7 +88,7 @@ def test_game_follows_section_iv_in_slices_too(data):
     solver = plain(Game(1.0), Matrix(sparse.csr_array(A)))
     while not solver.advance(solver.accesses + N + D):
         pass
-    theirs = means(simultaneous_game(A, ETA, Uniforms()))
+    theirs = means(simultaneous_game(A, ETA, uniforms()))
     for ours, other in zip(solver.means(), theirs, strict=True):
         np.testing.assert_allclose(ours, other, rtol=1e-9)
 
@@ -166,7 +155,7 @@ def test_variance_reduction_follows_its_oracle(data, geometry):
     else:
         problem, X, x, move, gain, centred = Game(1.0), A, np.full(D, 1 / D), move_simplex, -0.5, 0
     solver = reduced(problem, Matrix(sparse.csr_array(X)))
-    draws = Uniforms()
+    draws = uniforms()
     assert solver.advance(NO_LIMIT)  # the pass at the first anchor
     for _ in range(3):
         known = gain * (A @ x) + (0.5 * b if geometry == "hull" else 0)
@@ -222,7 +211,7 @@ def test_accesses_are_those_of_the_lines_drawn(data):
     A = A * signs[:, None]
     solver = plain(Margin(signs, 1.0), Matrix(sparse.csr_array(A)))
     solver.advance(NO_LIMIT)
-    draws, stored, full = Uniforms(), 0, 0
+    draws, stored, full = uniforms(), 0, 0
     row, column = draws.row, draws.column
 
     def counted_row(chances):

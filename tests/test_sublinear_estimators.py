@@ -57,6 +57,23 @@ def smallest_ball(X):
     return found.x[d]
 
 
+def soft_ball(X, nu, weights=None):
+    """The least R2 + sum caps_i max(0, |x_i - c|^2 - R2) from its dual, by SciPy; the p of it."""
+    weights = np.ones(len(X)) if weights is None else weights
+    caps, squares = weights / (nu * weights.sum()), (X**2).sum(axis=1)
+    found = minimize(
+        lambda p: ((X.T @ p) ** 2).sum() - p @ squares,
+        weights / weights.sum(),
+        jac=lambda p: 2 * X @ (X.T @ p) - squares,
+        bounds=[(0, cap) for cap in caps],
+        constraints={"type": "eq", "fun": lambda p: p.sum() - 1, "jac": np.ones_like},
+        method="SLSQP",
+        options={"ftol": 1e-11, "maxiter": 1000},
+    )
+    assert found.success
+    return -found.fun, found.x
+
+
 X60, Y60 = separable()
 MARGIN = largest_margin(X60, Y60)
 POINTS = np.random.default_rng(1).normal(size=(40, 4)) + 3.0
@@ -109,6 +126,57 @@ def test_ball_is_within_epsilon_for_a_hundred_seeds(variant):
         p = ball.dual_coef_
         assert p.min() >= 0
         assert p.sum() == pytest.approx(1)
+
+
+@pytest.mark.parametrize("nu", (0.06, 0.25, 0.8, 1.0))
+@pytest.mark.parametrize("variant", ("plain", "variance_reduced"))
+def test_soft_ball_is_within_epsilon(nu, variant):
+    """Of the exact quadratic program, whose value lies between those of the certificate."""
+    epsilon = 1e-3 if variant == "variance_reduced" else 0.05
+    X = POINTS if variant == "variance_reduced" else POINTS - 3.0
+    optimum, p = soft_ball(X, nu)
+    cap = 1 / (nu * len(X))
+    for seed in range(20):
+        ball = MinimumEnclosingBall(epsilon, nu=nu, variant=variant, random_state=seed).fit(X)
+        result = ball.result_
+        assert result.status == "converged"
+        assert result.relative_gap <= epsilon
+        assert result.dual - 1e-6 <= optimum <= result.primal + 1e-6
+        p = ball.dual_coef_
+        assert p.min() >= -1e-15 and p.max() <= cap * (1 + 1e-9)
+        assert p.sum() == pytest.approx(1)
+        squares = ((X - ball.center_) ** 2).sum(axis=1)
+        radius2 = ball.radius_**2
+        excess = np.maximum(0, squares - radius2).sum() * cap
+        assert radius2 + excess == pytest.approx(result.primal)
+        outside = (ball.predict(X) == -1).mean()
+        assert outside < nu <= (squares >= radius2 * (1 - 1e-9)).mean() + 1e-12
+        assert outside >= nu - 1.001 / len(X)
+        np.testing.assert_allclose(ball.score_samples(X), -np.sqrt(squares))
+        assert all(row.gap >= 0 for row in result.trace)
+    if nu == 1:
+        np.testing.assert_allclose(p, 1 / len(X))
+        off = ball.center_ - X.mean(axis=0)
+        assert off @ off <= result.gap + 1e-12
+
+
+def test_a_tiny_nu_is_the_hard_ball():
+    hard = MinimumEnclosingBall(1e-3, random_state=0).fit(POINTS)
+    soft = MinimumEnclosingBall(1e-3, nu=1e-6, random_state=0).fit(POINTS)
+    assert soft.radius_ == pytest.approx(hard.radius_, rel=2e-3)
+    assert (soft.predict(POINTS) == 1).all()
+
+
+def test_weights_of_a_soft_ball_are_repetitions():
+    weights = np.random.default_rng(7).integers(0, 4, size=len(POINTS)).astype(float)
+    optimum, _ = soft_ball(POINTS[weights > 0], 0.3, weights[weights > 0])
+    repeated, _ = soft_ball(np.repeat(POINTS, weights.astype(int), axis=0), 0.3)
+    assert optimum == pytest.approx(repeated)
+    ball = MinimumEnclosingBall(1e-3, nu=0.3, random_state=0).fit(POINTS, sample_weight=weights)
+    assert ball.result_.dual - 1e-6 <= optimum <= ball.result_.primal + 1e-6
+    assert ball.result_.relative_gap <= 1e-3
+    outside = ball.predict(POINTS) == -1
+    assert weights[outside].sum() < 0.3 * weights.sum()
 
 
 @pytest.mark.parametrize("make", (sparse.csr_array, np.asfortranarray, np.array))
@@ -261,6 +329,12 @@ def test_edges():
 def test_bad_parameters(estimator, parameters, message):
     with pytest.raises(ValueError, match=message):
         estimator(**parameters).fit(X60, Y60)
+
+
+@pytest.mark.parametrize("nu", (-0.1, 1.1, np.nan, "half"))
+def test_bad_nu(nu):
+    with pytest.raises(ValueError, match="nu must be a number of at least 0 and at most 1"):
+        MinimumEnclosingBall(nu=nu).fit(POINTS)
 
 
 def test_bad_parameters_of_the_perceptron():

@@ -22,6 +22,9 @@ deterministic part of v and, to 0.2 %, its noise enter p by exp(-eta v).
 
 Cost per step: n + d, and the stored entries of batch_size rows and columns.
 
+With caps on p, as the soft ball has them, each reweighting is followed by the projection onto
+p(i) <= caps(i) in relative entropy, p(i) = min(caps(i), theta p(i)).
+
 Departures: mini-batches; where adjacent columns (rows) of dense data lie together in memory, they
 are drawn together, by the sum of their chances, which keeps g and v unbiased; the practical rates;
 rounds of doubling length go on from the last iterate; where rows may lie far from the origin
@@ -32,6 +35,7 @@ from libc.math cimport fabs, log, sqrt
 
 import numpy as np
 
+from sublinear._core.computed cimport ComputedMatrix
 from sublinear._core.flat_sampler cimport Draw, FlatSampler, FlatSums, draw_entries, sum_blocks
 from sublinear._core.line cimport (
     ADJACENT, Line, Lines, add, add_adjacent, dot, line_at, line_size,
@@ -138,6 +142,15 @@ cdef Py_ssize_t lines_drawn(const Player* player) noexcept nogil:
     return total
 
 
+cdef list drawn_numbers(const Player* player):
+    """The lines drawn that are stored: the constant line is not."""
+    cdef Py_ssize_t k
+    lines = []
+    for k in range(player.n_drawn):
+        lines += range(player.draws[k].start, min(player.draws[k].stop, player.lines.count))
+    return lines
+
+
 cdef double add_draws(
     Player* player, const double* signs, double constant, const double* centre,
     double* response, Py_ssize_t size
@@ -210,6 +223,33 @@ cdef double reweight(
     return seen
 
 
+cdef void cap_weights(Player* player, const double* caps) noexcept nogil:
+    """Project the iterate: min(caps, scale * value) with the scale that makes its sum 1.
+
+    The sum is concave in scale and too small where every weight counts in full: Newton's method
+    comes from below and ends where the same weights are capped again.
+    """
+    cdef double* value = player.value
+    cdef double scale = player.scale, free, fixed
+    cdef Py_ssize_t k, n_fixed, n_before = -1
+    while True:
+        free = fixed = 0
+        n_fixed = 0
+        for k in range(player.size):
+            if scale * value[k] >= caps[k]:
+                fixed += caps[k]
+                n_fixed += 1
+            else:
+                free += value[k]
+        if n_fixed == n_before or free <= 0:
+            break
+        n_before = n_fixed
+        scale = max(scale, (1 - fixed) / free)
+    for k in range(player.size):
+        value[k] = min(caps[k], scale * value[k])
+    player.scale = 1
+
+
 def not_finite():
     """The error for values that are not finite, or too large."""
     return ValueError(
@@ -248,10 +288,11 @@ cdef class PrimalDual:
         objective (float64) or None; `unit`, about the largest |A_i|, for the simplex the largest
         entry, or None, which asks `measure(x, Y A x, longest)` after the first pass;
         `primal(x, Y A x, longest, rounded)`, the model that x becomes and a bound on its objective,
-        with longest = max |A_i|; `dual(p, A'Y p)`, a bound from below; and `accesses`, to which
-        passes made for certificates alone are added.
+        with longest = max |A_i|; `dual(p, A'Y p)`, a bound from below; `caps` on p (float64, of sum
+        1 at least) or None; and `accesses`, to which passes made for certificates alone are added.
     matrix : Matrix
-        Its rows are the A_i; a constant column may stand for an intercept.
+        Its rows are the A_i; a constant column may stand for an intercept. Of a ComputedMatrix what
+        is drawn is asked for.
     random : RandomBits
     columns : Matrix or None
         The transpose; None asks the matrix for it.
@@ -277,7 +318,9 @@ cdef class PrimalDual:
     cdef list keeper
     cdef bint drawn                      # lines are drawn for a step not yet taken
     cdef bint skips, moves               # x moves in some steps only; in this one
+    cdef bint computed
     cdef const double* targets
+    cdef const double* caps
     cdef Py_ssize_t batch_size, round_steps, n_steps, n_looks, n_moves
     cdef double unit, move_chance, best_dual, sum_of_seen
     cdef double squared_length           # the largest |A_i|^2 seen in a whole pass; -1 before one
@@ -297,9 +340,15 @@ cdef class PrimalDual:
         self.batch_size, self.unit = batch_size, problem.unit or 0
         self.keeper = []
         self.targets = self._keep(problem.targets)
+        self.caps = self._keep(problem.caps)
+        self.computed = isinstance(matrix, ComputedMatrix)
         self.p_state = self._set_up(&self.p, &self.matrix.rows, matrix.n_rows)
         self.x_state = self._set_up(&self.x, &self.columns.rows, matrix.n_weights)
         self.x.squared = self.geometry != SIMPLEX
+        self.p_state["value"][:] = 1.0 if problem.caps is None else problem.caps
+        self.p_state["value"] /= self.p_state["value"].sum()
+        if self.geometry == SIMPLEX:
+            self.x_state["value"][:] = 1.0 / self.x.size
         self.moves = True
         self.best_dual = -np.inf
         self.squared_length = -1
@@ -344,7 +393,7 @@ cdef class PrimalDual:
         cdef Py_ssize_t per_step = self.p.size + self.x.size
         return self.accesses + per_step * (self.n_iter // self.batch_size)
 
-    cdef bint _take_steps(self, Py_ssize_t limit) noexcept nogil:
+    cdef int _take_steps(self, Py_ssize_t limit) except -1 nogil:
         """Steps to the end of the round, then True, or until one would exceed the limit."""
         cdef Py_ssize_t cost
         cdef double centred_p, centred_x
@@ -355,6 +404,9 @@ cdef class PrimalDual:
             cost = entries(&self.p) + entries(&self.x)
             if self.accesses + cost > limit:
                 return False
+            if self.computed:
+                with gil:
+                    self._hold_drawn()
             centred_p = add_draws(
                 &self.p, self.targets, 0, NULL, self.x.response, self.x.size)
             centred_x = add_draws(
@@ -380,6 +432,12 @@ cdef class PrimalDual:
                 self.p.n_drawn = 0
         draw(&self.x, self.random)
         self.drawn = True
+
+    cdef _hold_drawn(self):
+        """Have the lines drawn computed."""
+        PyErr_CheckSignals()
+        (<ComputedMatrix> self.matrix).hold(drawn_numbers(&self.p))
+        (<ComputedMatrix> self.columns).hold(drawn_numbers(&self.x))
 
     cdef void _move(self, double centred_p, double centred_x) noexcept nogil:
         """Move p and x by what this step's estimates say."""
@@ -411,6 +469,9 @@ cdef class PrimalDual:
         cdef double largest = 0
         while start < self.p.size:
             stop = self._rows_within(start, PASS_SLICE)
+            if self.computed:
+                stop = min(stop, start + (<ComputedMatrix> self.matrix).capacity)
+                (<ComputedMatrix> self.matrix).hold(range(start, stop))
             with nogil:
                 largest = max(largest, pass_over(
                     &self.matrix.rows, self.targets, &x[0], &p[0], &payoff[0], &slope[0],
@@ -477,9 +538,6 @@ cdef class SublinearPrimalDual(PrimalDual):
         self.sampled = sampled
         self.round_steps, self.growth = round_steps, growth
         self.primal_rate, self.dual_rate = primal_rate, dual_rate
-        self.p_state["value"][:] = 1.0 / self.p.size
-        if self.geometry == SIMPLEX:
-            self.x_state["value"][:] = 1.0 / self.x.size
         if problem.offsets is not None:
             self.known_array = np.zeros(self.p.size)
             self.known = self._keep(self.known_array)
@@ -520,6 +578,8 @@ cdef class SublinearPrimalDual(PrimalDual):
         elif self.geometry == SIMPLEX:
             rate = -rate
         self.sum_of_seen += reweight(&self.p, rate, self.targets, self.known, shift, False)
+        if self.caps != NULL:
+            cap_weights(&self.p, self.caps)
         if not self.moves:
             return
         self.n_moves += 1
@@ -586,6 +646,8 @@ cdef class SublinearPrimalDual(PrimalDual):
                 if j == self.columns.n_rows:
                     np.asarray(means)[k] += factor * self.matrix.constant
                     continue
+                if self.computed:
+                    (<ComputedMatrix> self.columns).hold((j,))
                 line = line_at(&self.columns.rows, j)
                 add(&line, factor, &means[k, 0])
                 total += line.size
@@ -627,9 +689,6 @@ cdef class VarianceReducedPrimalDual(PrimalDual):
         super().__init__(problem, matrix, random, columns, batch_size)
         self.round_steps = stage_steps
         self.primal_rate, self.dual_rate = primal_rate, dual_rate
-        self.p_state["value"][:] = 1.0 / self.p.size
-        if self.geometry == SIMPLEX:
-            self.x_state["value"][:] = 1.0 / self.x.size
         self.p_state["anchor"][:] = self.p_state["value"]
         self.x_state["anchor"][:] = self.x_state["value"]
         self.begun = self.geometry == SIMPLEX
@@ -760,6 +819,8 @@ cdef class VarianceReducedPrimalDual(PrimalDual):
                     self.ridge[k] * self.p.value[k] * self.p.scale - self.tail[k])
         self.sum_of_seen += reweight(
             &self.p, self.gain, self.targets, self.known, self.gain * centred_x, True)
+        if self.caps != NULL:
+            cap_weights(&self.p, self.caps)
         if self.geometry == SIMPLEX:
             self.sum_of_seen += reweight(x, -self.gain, NULL, NULL, 0, True)
         elif self.geometry == HULL:

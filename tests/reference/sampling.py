@@ -22,6 +22,22 @@ class Draws:
         return self.random.random() < probability
 
 
+class Inverted:
+    """Draws by inversion of a stream of uniform numbers: those of a compiled solver, say."""
+
+    def __init__(self, uniforms):
+        self.stream = iter(uniforms)
+
+    def row(self, probabilities):
+        ends = np.cumsum(probabilities)
+        return min(np.searchsorted(ends, next(self.stream) * ends[-1], "right"), len(ends) - 1)
+
+    column = row
+
+    def coin(self, probability):
+        return next(self.stream) < probability
+
+
 class Replayed:
     """Draws made elsewhere: one row, one column and one coin for every step that asks for them."""
 

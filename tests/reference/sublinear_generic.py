@@ -37,6 +37,35 @@ def matrix_game(A, T, eta, draws):
     )
 
 
+def lazy_perceptron(A, T, eta, draws, radius=1.0):
+    """The perceptron with lazy projection, as Figure 3 has it, in a ball of any radius."""
+    total = np.zeros(A.shape[1])
+    step = radius / np.linalg.norm(A, axis=1).max() / np.sqrt(2 * T)
+
+    def regret_step(x, i):
+        total[:] += step * A[i]
+        return total / max(1, np.linalg.norm(total) / radius)
+
+    def sample(x, draws):
+        return draw_l2(A, x, draws)
+
+    return primal_dual(len(A), T, eta, np.zeros(A.shape[1]), regret_step, sample, draws)
+
+
+def simplex_qp(A, b, T, eta, draws):
+    """max over x of min over i of b_i + 2 <A_i, x> - |x|^2; x is the mean of the rows drawn."""
+    drawn = []
+
+    def regret_step(x, i):
+        drawn.append(A[i])
+        return np.mean(drawn, axis=0)
+
+    def sample(x, draws):
+        return b + 2 * draw_l2(A, x, draws) - x @ x
+
+    return primal_dual(len(A), T, eta, np.zeros(A.shape[1]), regret_step, sample, draws)
+
+
 def perceptron(A, T, eta, draws):
     """The perceptron as an instance: like Figure 3, but x is projected at every step."""
 

@@ -1,0 +1,499 @@
+"""The generic sublinear primal-dual method: solve_primal_dual, low-regret steps, samplers."""
+
+import math
+import warnings
+from dataclasses import dataclass, field
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.validation import check_array
+
+from sublinear._core.random import RandomBits
+from sublinear._drive import Limits, Snapshot, drive, no_observer
+from sublinear._linear_model import as_matrix
+from sublinear._result import Result
+from sublinear._saddle import CONSTANTS, named
+from sublinear._solvers import generic_primal_dual as compiled
+from sublinear._validation import check_choice, check_flag, check_number, has_matrix, seed_sequence
+
+__all__ = [
+    "BallStep",
+    "L1Sampler",
+    "L2Sampler",
+    "LowRegretStep",
+    "MeanStep",
+    "PrimalDualResult",
+    "Sampler",
+    "SimplexStep",
+    "solve_primal_dual",
+]
+
+CERTIFY = ("las_vegas", "exact")
+FIRST_ROUND = 1024  # steps, where nothing tells how many it will take
+DUAL_RATES = {"practical": 0.5, "theory": 0.01}
+LEAST_MAX_ITER = 10**6
+
+
+class LowRegretStep(compiled.LowRegretStep):
+    """Base of low-regret steps: what a user's own has to offer.
+
+    A subclass holds a point x and moves it so that the sum of the c_i(x) it was shown falls short
+    of the best fixed point's by o(T). `start` and `step` and the attribute `x` are needed, the
+    others have defaults.
+
+    Attributes
+    ----------
+    x : ndarray of shape (n,), float64
+        The present point, for the subclass to set: read after `start`, `go_on` and every `step`.
+    accesses, full_accesses : int
+        Values of the data read so far, and the same with every line charged in full. They begin
+        at 0; add to them what a call reads.
+    most_accesses : int, default=-1
+        The most that one `step` reads; -1 if that is not known. `max_accesses` needs it.
+
+    Examples
+    --------
+    Follow the perturbed leader over two actions:
+
+    >>> import numpy as np
+    >>> from sublinear import solve_primal_dual
+    >>> from sublinear.primal_dual import L1Sampler, LowRegretStep
+    >>> A = np.array([[1.0, -1.0], [-1.0, 1.0]])
+    >>> class Leader(LowRegretStep):
+    ...     def start(self, n_steps):
+    ...         self.random = np.random.default_rng(0)
+    ...         self.total, self.spread = np.zeros(2), np.sqrt(n_steps)
+    ...         self.step(None)
+    ...
+    ...     def step(self, i):
+    ...         if i is not None:
+    ...             self.total = self.total + A[i]
+    ...         noise = self.random.exponential(self.spread, 2)
+    ...         self.x = np.eye(2)[np.argmax(self.total + noise)]
+    ...
+    ...     def bound(self, p):
+    ...         return (A.T @ p).max()
+    >>> result = solve_primal_dual(Leader(), L1Sampler(A), epsilon=0.1, random_state=0)
+    >>> result.status, bool(result.gap <= 0.1)
+    ('converged', True)
+    """
+
+    def start(self, n_steps):
+        """Go to the first point; a round of so many steps begins."""
+        return super().start(n_steps)
+
+    def go_on(self, n_steps):
+        """Begin a further round, of so many steps, from about the present point."""
+        return super().go_on(n_steps)
+
+    def step(self, i):
+        """See c_i at x, and move x."""
+        return super().step(i)
+
+    def bound(self, p):
+        """Return the maximum of sum_i p_i c_i(x) over all x allowed; inf: it is not known."""
+        return super().bound(p)
+
+    def n_steps(self, epsilon):
+        """Return after how many steps the regret per step is at most epsilon; 0: not known."""
+        return super().n_steps(epsilon)
+
+
+class Sampler(compiled.Sampler):
+    """Base of samplers: what a user's own has to offer.
+
+    `n_rows` and `sample` are needed, the others have defaults.
+
+    Attributes
+    ----------
+    n_rows : int
+        How many functions c_i there are, for the subclass to set.
+    scale : float, default=1.0
+        What |c_i(x)|, and the standard deviation of its estimates, are at most, or about.
+    accesses, full_accesses, most_accesses : int
+        As in LowRegretStep, for one `sample`.
+    """
+
+    def start(self):
+        """Prepare: called once, before the first sample."""
+        return super().start()
+
+    def sample(self, x, random):
+        """Return unbiased estimates of all c_i(x), an array of shape (n_rows,).
+
+        Parameters
+        ----------
+        x : ndarray of shape (n,), float64
+        random : numpy.random.Generator
+        """
+        return super().sample(x, random)
+
+    def values(self, x):
+        """Return all c_i(x) exactly, for certificates; None: they are not known."""
+        return super().values(x)
+
+
+def _checked_matrix(A):
+    if not has_matrix(A):
+        A = check_array(A, accept_sparse="csr", dtype=[np.float64, np.float32])
+    return as_matrix(A)
+
+
+def _checked_offsets(offsets, n_rows):
+    if offsets is None:
+        return None
+    offsets = np.ascontiguousarray(offsets, dtype=np.float64)
+    if offsets.shape != (n_rows,) or not np.isfinite(offsets).all():
+        raise ValueError(f"offsets must be {n_rows} finite numbers, one per row of A")
+    return offsets
+
+
+def _checked_step(A, offsets, rate, unit, name):
+    """Check what the compiled steps share; returns their first arguments."""
+    check_number("rate", rate, low=0, open_low=True)
+    if unit is not None:
+        check_number(name, unit, low=0, open_low=True)
+    matrix = _checked_matrix(A)
+    return matrix, _checked_offsets(offsets, matrix.n_rows), rate, unit
+
+
+class BallStep(compiled.BallStep):
+    """Low-regret step: online gradient ascent in a ball, with lazy projection.
+
+    For c_i(x) = offsets_i + <A_i, x> over |x| <= radius: y moves by multiples of the rows, and x is
+    y, shortened to the radius.
+
+    Parameters
+    ----------
+    A : {array-like, sparse matrix, DualStore, FeatureOracle} of shape (n_rows, n_columns)
+        Dense or CSR, float32 or float64, is used as it is.
+    offsets : array-like of shape (n_rows,), default=None
+        None means zeros.
+    radius : float, default=1.0
+    rate : float, default=1.0
+        Factor on the step radius / (row_norm sqrt(2 T)) of the theory. Larger ones, up to 30, are
+        often better.
+    row_norm : float, default=None
+        The largest norm of a row. None: found by a pass when a solution begins.
+    """
+
+    def __init__(self, A, offsets=None, *, radius=1.0, rate=1.0, row_norm=None):
+        check_number("radius", radius, low=0, open_low=True)
+        super().__init__(*_checked_step(A, offsets, rate, row_norm, "row_norm"), radius)
+
+
+class SimplexStep(compiled.SimplexStep):
+    """Low-regret step: multiplicative weights over the simplex.
+
+    For c_i(x) = offsets_i + <A_i, x>, x not negative and of sum 1.
+
+    Parameters
+    ----------
+    A : {array-like, sparse matrix, DualStore, FeatureOracle} of shape (n_rows, n_columns)
+        Dense or CSR, float32 or float64, is used as it is.
+    offsets : array-like of shape (n_rows,), default=None
+        None means zeros.
+    rate : float, default=1.0
+        Factor on the rate sqrt(log(n_columns) / T) / largest of the theory.
+    largest : float, default=None
+        The largest absolute entry of A. None: found by a pass when a solution begins.
+    """
+
+    def __init__(self, A, offsets=None, *, rate=1.0, largest=None):
+        super().__init__(*_checked_step(A, offsets, rate, largest, "largest"))
+
+
+class MeanStep(compiled.MeanStep):
+    """Low-regret step for strongly concave functions: the mean of the rows seen.
+
+    For c_i(x) = offsets_i + 2 <A_i, x> - |x|^2 over all x, as in enclosing balls, whose offsets are
+    -|A_i|^2, and simplex QPs. The mean is the best fixed point in hindsight: follow the leader.
+
+    Parameters
+    ----------
+    A : {array-like, sparse matrix, DualStore, FeatureOracle} of shape (n_rows, n_columns)
+        Dense or CSR, float32 or float64, is used as it is.
+    offsets : array-like of shape (n_rows,), default=None
+        None means zeros.
+    row_norm : float, default=None
+        The largest norm of a row. None: found by a pass if `n_steps` is asked.
+    """
+
+    def __init__(self, A, offsets=None, *, row_norm=None):
+        super().__init__(*_checked_step(A, offsets, 1.0, row_norm, "row_norm"))
+
+
+class _ColumnSampler(compiled.CompiledSampler):
+    """What the compiled samplers share."""
+
+    _squared = True
+
+    def __init__(self, A, offsets=None, *, quadratic=False, scale=None):
+        check_flag("quadratic", quadratic)
+        if scale is not None:
+            check_number("scale", scale, low=0, open_low=True)
+        matrix = _checked_matrix(A)
+        offsets = _checked_offsets(offsets, matrix.n_rows)
+        super().__init__(matrix, offsets, quadratic, self._squared, scale)
+
+
+class L2Sampler(_ColumnSampler):
+    """Sampler: one column, drawn by x_j^2.
+
+    Estimates <A_i, x> by A_ij |x|^2 / x_j, of variance at most |A_i|^2 |x|^2.
+
+    Parameters
+    ----------
+    A : {array-like, sparse matrix, DualStore, FeatureOracle} of shape (n_rows, n_columns)
+        Dense or CSR, float32 or float64, is used as it is; sparse data also gets a copy in column
+        order.
+    offsets : array-like of shape (n_rows,), default=None
+        None means zeros.
+    quadratic : bool, default=False
+        Whether c_i(x) is offsets_i + 2 <A_i, x> - |x|^2, not offsets_i + <A_i, x>.
+    scale : float, default=None
+        About the largest |c_i(x)|. None: the larger of the largest |offsets_i| and the largest
+        |A_i|, its square if quadratic, found by a pass when a solution begins.
+    """
+
+
+class L1Sampler(_ColumnSampler):
+    """Sampler: one column, drawn by |x_j|.
+
+    Estimates <A_i, x> by A_ij |x|_1 sign(x_j); for x in the simplex these are entries of A.
+
+    Parameters
+    ----------
+    A : {array-like, sparse matrix, DualStore, FeatureOracle} of shape (n_rows, n_columns)
+        Dense or CSR, float32 or float64, is used as it is; sparse data also gets a copy in column
+        order.
+    offsets : array-like of shape (n_rows,), default=None
+        None means zeros.
+    quadratic : bool, default=False
+        Whether c_i(x) is offsets_i + 2 <A_i, x> - |x|^2, not offsets_i + <A_i, x>.
+    scale : float, default=None
+        About the largest |c_i(x)|. None: the larger of the largest |offsets_i| and the largest
+        |A_ij|, if quadratic the largest |A_i|^2, found by a pass when a solution begins.
+    """
+
+    _squared = False
+
+
+@dataclass(frozen=True, repr=False)
+class PrimalDualResult(Result):
+    """What `solve_primal_dual` found: a Result with both players.
+
+    Attributes
+    ----------
+    x : ndarray of shape (n,), float64
+        The point that reaches `primal`.
+    p : ndarray of shape (n_rows,), float64
+        Not negative, of sum 1: the weights that prove `dual`.
+    """
+
+    x: np.ndarray = field(default=None, repr=False)
+    p: np.ndarray = field(default=None, repr=False)
+
+
+class _Certificates:
+    """The problem as the solver wants it: minus the values of c, and what they cost."""
+
+    def __init__(self, low_regret, sampler, needs_bound):
+        self.blocks, self.needs_bound = (low_regret, sampler), needs_bound
+        self.accesses = self.full_accesses = 0
+
+    def counted(self, call, *arguments):
+        """Call; what the blocks read meanwhile is counted here."""
+        before = self._read()
+        result = call(*arguments)
+        read = self._read()
+        self.accesses += read[0] - before[0]
+        self.full_accesses += read[1] - before[1]
+        return result
+
+    def _read(self):
+        return (
+            sum(block.accesses for block in self.blocks),
+            sum(block.full_accesses for block in self.blocks),
+        )
+
+    def certificate(self, x, p):
+        low_regret, sampler = self.blocks
+        values = self.counted(sampler.values, x)
+        if values is None:
+            raise ValueError(
+                "the sampler has no values(x), which certificates need: add it, or use certify=None"
+            )
+        values = compiled.checked(values, sampler.n_rows, "what the sampler's values() returns")
+        bound = self.counted(low_regret.bound, p)
+        if not (np.ndim(bound) == 0 and np.isreal(bound) and bound > -math.inf):
+            raise ValueError(f"bound(p) of the low-regret step must be a number, got {bound!r}")
+        if bound == math.inf and self.needs_bound:
+            raise ValueError(
+                'the low-regret step has no bound(p), which certify="las_vegas" needs: add it, or '
+                'use certify="exact" or None'
+            )
+        return -values.min(), -float(bound)
+
+    def at_zeros(self):
+        """No point is known beforehand."""
+        return None, math.inf, -math.inf
+
+
+def solve_primal_dual(
+    low_regret,
+    sampler,
+    epsilon=0.05,
+    *,
+    certify="las_vegas",
+    constants="practical",
+    max_iter=None,
+    max_accesses=None,
+    random_state=None,
+    callback=None,
+):
+    """Maximise min_i c_i(x), from a low-regret step and a sampler.
+
+    The generic sublinear primal-dual method: in each step the sampler estimates all c_i(x), weights
+    p of the low ones grow, a row i is drawn by p, and the low-regret step sees c_i. The mean of x
+    solves the problem.
+
+    Parameters
+    ----------
+    low_regret : LowRegretStep
+        `BallStep`, `SimplexStep` or `MeanStep` of `sublinear.primal_dual`, or a user's own subclass
+        of `LowRegretStep`.
+    sampler : Sampler
+        `L2Sampler`, `L1Sampler`, or a user's own subclass of `Sampler`.
+    epsilon : float, default=0.05
+        How far from the maximum the mean of x may be, absolute.
+    certify : {"las_vegas", "exact"} or None, default="las_vegas"
+        "las_vegas": go on, in rounds of doubling length, until a certificate proves epsilon; it
+        needs `sampler.values` and `low_regret.bound`. "exact": the number of steps that epsilon
+        asks for, and one certificate. None: the same without.
+    constants : {"practical", "theory"}, default="practical"
+        eta = c sqrt(log(n) / T) with c = 1/2, or 1/100 as in the paper.
+    max_iter : int, default=None
+        Limit on steps. None: with certify="las_vegas" a hundred times the number that epsilon asks
+        for, at least a million; else that number, the larger of low_regret.n_steps(epsilon) and
+        log(n) (scale / epsilon)^2.
+    max_accesses : int, default=None
+        Limit on values read by the steps, never exceeded; both blocks must know `most_accesses`.
+    random_state : int, RandomState, Generator or None, default=None
+        Seeds the draws.
+    callback : callable, default=None
+        Called with a Snapshot at every certificate, whose `coef` is x; stops by returning True.
+
+    Returns
+    -------
+    result : PrimalDualResult
+        A `Result` with x and p. `primal` is min_i c_i(x), `dual`, max_x sum_i p_i c_i(x), bounds
+        the maximum from above, and `gap` is their difference.
+
+    Raises
+    ------
+    ValueError
+        For parameters, data or blocks that make no sense; the message says what to do.
+
+    Notes
+    -----
+    Figure 4 of Clarkson, Hazan, Woodruff, "Sublinear optimization for machine learning" (2010).
+    Compiled blocks run together without the interpreter; with a user's own a step takes some tens
+    of microseconds more.
+
+    Examples
+    --------
+    The largest margin of four points, as the perceptron finds it:
+
+    >>> import numpy as np
+    >>> from sublinear import solve_primal_dual
+    >>> from sublinear.primal_dual import BallStep, L2Sampler
+    >>> A = np.array([[1.0, 0.2], [0.8, -0.1], [0.9, 0.0], [1.0, -0.3]])
+    >>> result = solve_primal_dual(BallStep(A), L2Sampler(A), epsilon=0.05, random_state=0)
+    >>> result.status, bool(result.primal >= 0.74)
+    ('converged', True)
+    """
+    _check_parameters(low_regret, sampler, epsilon, certify, constants, max_iter, max_accesses)
+    if callback is not None and not callable(callback):
+        raise ValueError(f"callback must be callable or None, got {callback!r}")
+    in_rounds = certify == "las_vegas"
+    problem = _Certificates(low_regret, sampler, in_rounds)
+    problem.counted(sampler.start)
+    check_number("the sampler's n_rows", getattr(sampler, "n_rows", None), low=1, integer=True)
+    check_number("the sampler's scale", sampler.scale, low=0, open_low=True)
+    log_n = math.log(max(2, sampler.n_rows))
+    steps = max(
+        problem.counted(low_regret.n_steps, epsilon), log_n * (sampler.scale / epsilon) ** 2
+    )
+    max_steps = max(LEAST_MAX_ITER, 100 * steps) if in_rounds else steps
+    max_steps = math.ceil(min(max_steps if max_iter is None else max_iter, 2.0**50))
+    first = min(max_steps, FIRST_ROUND) if in_rounds and constants == "practical" else steps
+    first = min(max_steps, math.ceil(first))
+    problem.counted(low_regret.start, first)
+    solver = compiled.GenericPrimalDual(
+        problem,
+        low_regret,
+        sampler,
+        RandomBits(seed_sequence(random_state)),
+        dual_rate=DUAL_RATES[constants],
+        round_steps=first,
+        growth=2 if in_rounds else 1,
+        max_steps=max_steps,
+    )
+    limits = Limits(
+        epsilon,
+        max_steps,
+        max_accesses or math.inf,
+        certify=certify is not None,
+        absolute=True,
+        maximise=True,
+    )
+    observe = no_observer if callback is None else _observer(callback)
+    x, result, error = drive(solver, limits, observe=observe)
+    if error is not None:
+        raise error
+    _warn_if_limited(result, epsilon, in_rounds)
+    p = solver.means()[1] if solver.best_p is None else solver.best_p
+    return PrimalDualResult(**vars(named(result)), x=x, p=p / p.sum())
+
+
+def _check_parameters(low_regret, sampler, epsilon, certify, constants, max_iter, max_accesses):
+    for name, block, kind in (
+        ("low_regret", low_regret, compiled.LowRegretStep),
+        ("sampler", sampler, compiled.Sampler),
+    ):
+        if not isinstance(block, kind):
+            raise ValueError(
+                f"{name} must be an instance of a subclass of "
+                f"sublinear.primal_dual.{kind.__name__}, got {block!r}"
+            )
+        if max_accesses is not None and block.most_accesses < 0:
+            raise ValueError(
+                f"max_accesses needs {name}.most_accesses, the most that one call reads: set it"
+            )
+    check_number("epsilon", epsilon, low=0, open_low=True)
+    check_choice("constants", constants, CONSTANTS)
+    if certify is not None:
+        check_choice("certify", certify, CERTIFY)
+    for name, value in (("max_iter", max_iter), ("max_accesses", max_accesses)):
+        if value is not None:
+            check_number(name, value, low=1, integer=True)
+
+
+def _observer(callback):
+    """Return what `drive` calls at a certificate."""
+
+    def observe(row, x):
+        return bool(callback(Snapshot(*row, class_index=0, _model=x.copy(), _constant=0.0)))
+
+    return observe
+
+
+def _warn_if_limited(result, epsilon, in_rounds):
+    if result.status == "max_accesses" or (in_rounds and result.status == "max_iter"):
+        warnings.warn(
+            f"stopped at {result.status} with a gap of {result.gap:.2e}, above epsilon="
+            f"{epsilon:g}. Raise epsilon or {result.status}.",
+            ConvergenceWarning,
+            stacklevel=3,
+        )
