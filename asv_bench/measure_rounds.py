@@ -3,44 +3,74 @@
     python asv_bench/measure_rounds.py [FOLDER] [--sets covtype] [--json measure_rounds.json]
 
 - the overhead of a round: rounds over two rows, for models of several lengths;
+- one pass of Streaming SVRG: two workers against the same two partitions in one process;
 - a whole fit to a gap of 1e-3: two workers, the same two partitions in one process, SDCAClassifier
   with one thread. Data is on the workers before the clock starts.
 """
 
 import argparse
 import statistics
+import warnings
 
 import dask.array as da
 import numpy as np
-from distributed import Client, LocalCluster
+from distributed import Client, LocalCluster, wait
 from figures import add_common_arguments, interleaved_medians, problems, report, seconds_of
 from threadpoolctl import threadpool_limits
 
 import sublinear
-from sublinear.distributed import SDCAClassifier
+from sublinear.distributed import PegasosClassifier, SDCAClassifier, StreamingSVRGClassifier
 
 LENGTHS = (100, 10_000, 100_000)
-ROUNDS = 30
+ROUNDS, FEW, REPETITIONS = 40, 10, 5
+STAGE_ROWS = 1_000_000
 HEADER = ["what", "figure", "compared with", "ratio"]
 
 
-def overhead(client, length):
+def overhead(client, length, kind):
     """Return the median seconds of a round whose work is nothing, and those here."""
     X = np.zeros((2, length))
     X[:, 0] = 1, -1
     sources = [[(X[k : k + 1], np.array([k]))] for k in range(2)]
+    options = {"batch_size": 1} if kind is PegasosClassifier else {}
 
-    def rounds(client):
-        times = []
-        model = SDCAClassifier(client=client, tol=0, max_iter=ROUNDS, random_state=0)
-        for _ in range(3):
-            model.fit(sources)
-            gaps = np.diff([row.seconds for row in model.result_.trace])
-            per_round = np.diff([row.n_iter for row in model.result_.trace])
-            times.extend(gaps / per_round)
-        return statistics.median(times)
+    def seconds(client, rounds):
+        model = kind(client=client, tol=0, max_iter=rounds, random_state=0, **options)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return seconds_of(lambda: model.fit(sources))
 
-    return {"length": length, "cluster": rounds(client), "here": rounds(None)}
+    def per_round(client):
+        """Of long fits less short ones: what begins and ends a fit is in both."""
+        pairs = [(seconds(client, ROUNDS), seconds(client, FEW)) for _ in range(REPETITIONS)]
+        return statistics.median((long - short) / (ROUNDS - FEW) for long, short in pairs)
+
+    return {
+        "kind": kind.__name__,
+        "length": length,
+        "cluster": per_round(client),
+        "here": per_round(None),
+    }
+
+
+def stages(client):
+    """Return the seconds of a pass of Streaming SVRG over rows that the workers hold."""
+    X = da.random.default_rng(0).standard_normal((STAGE_ROWS, 20), chunks=(STAGE_ROWS // 8, 20))
+    y = (X[:, 0] + X[:, 1] > 0).astype(np.int64)
+    X, y = client.persist([X, y])
+    with client.as_current():
+        wait([X, y])
+    options = {"alpha": 1e-4, "kept_rows": 1000}
+    model = StreamingSVRGClassifier(client=client, **options).fit(X, y)
+    chunks = [(X.blocks[k].compute(), y.blocks[k].compute()) for k in range(8)]
+    sources = [[chunks[k] for k in group] for group in model.partitions_]
+    here = StreamingSVRGClassifier(**options)
+    tasks = {
+        "cluster": lambda _: seconds_of(lambda: model.fit(X, y)),
+        "here": lambda _: seconds_of(lambda: here.fit(sources)),
+    }
+    seconds = interleaved_medians(tasks, REPETITIONS)
+    return {"seconds": seconds, "rounds": model.n_iter_ + 1, "rows": STAGE_ROWS}
 
 
 def fits(client, problem, repetitions):
@@ -85,14 +115,21 @@ def fits(client, problem, repetitions):
     }
 
 
-def rows(overheads, fitted):
+def rows(overheads, staged, fitted):
     for one in overheads:
         yield [
-            f"round without work, {one['length']} weights",
+            f"{one['kind']}, round without work, {one['length']} weights",
             f"{1e3 * one['cluster']:.1f} ms",
             f"in one process, {1e3 * one['here']:.2f} ms",
             f"{one['cluster'] / one['here']:.1f}",
         ]
+    seconds = staged["seconds"]
+    yield [
+        f"StreamingSVRGClassifier, {staged['rows']:,} rows, {staged['rounds']} stages",
+        f"{seconds['cluster']:.2f} s",
+        f"same partitions, one process, {seconds['here']:.2f} s",
+        f"{seconds['cluster'] / seconds['here']:.2f}",
+    ]
     for one in fitted:
         seconds = one["seconds"]
         ours = seconds["two workers"]
@@ -122,13 +159,19 @@ def main():
         LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster,
         Client(cluster, set_as_default=False) as client,
     ):
-        overheads = [overhead(client, length) for length in LENGTHS]
-        fitted = [
-            fits(client, problem, options.repetitions)
-            for problem in problems(options.data, options.sets)
+        overheads = [
+            overhead(client, length, kind)
+            for kind in (SDCAClassifier, PegasosClassifier)
+            for length in LENGTHS
         ]
+        staged = stages(client)
+        sets = problems(options.data, options.sets) if options.data else ()
+        fitted = [fits(client, problem, options.repetitions) for problem in sets]
     report(
-        HEADER, list(rows(overheads, fitted)), options.json, {"rounds": overheads, "fits": fitted}
+        HEADER,
+        list(rows(overheads, staged, fitted)),
+        options.json,
+        {"rounds": overheads, "stages": staged, "fits": fitted},
     )
 
 

@@ -69,6 +69,14 @@ def read_archive(path, format, version, build, *, required=(), known=None):
         raise ValueError(f"{path}: damaged {name} file ({error})") from error
 
 
+def part_of(state, name):
+    """Return what a flat dict holds under the names "name.other", by "other"."""
+    prefix = f"{name}."
+    return {
+        key.removeprefix(prefix): value for key, value in state.items() if key.startswith(prefix)
+    }
+
+
 def plain_labels(labels):
     """Return labels as an array that needs no pickling."""
     labels = np.asarray(labels)
@@ -87,8 +95,10 @@ def plain_scalar(value):
 def plain_parameters(estimator):
     """Return an estimator's parameters as JSON knows them; callbacks and generators are None."""
     parameters = estimator.get_params(deep=False)
-    parameters["callback"] = None
-    if not isinstance(parameters["random_state"], numbers.Integral):
+    for name in ("callback", "client"):
+        if name in parameters:
+            parameters[name] = None
+    if not isinstance(parameters.get("random_state"), numbers.Integral):
         parameters["random_state"] = None
     if parameters.get("cost") is not None:
         parameters["cost"] = np.asarray(parameters["cost"], dtype=np.float64).tolist()

@@ -1,9 +1,18 @@
-"""Dual ascent by partitions that work at the same time: CoCoA+ (see `_partitions`).
+"""Dual ascent by partitions that work at the same time: CoCoA+.
 
-    each round, partition k:   c_k, conjugate_k = passes of SDCA around w, with alpha / sigma
+Paper: Ma, Smith, Jaggi, Jordan, Richtarik, Takac, "Adding vs. averaging in distributed primal-dual
+optimization" (CoCoA+, 2015), Algorithm 1.
+
+    each round, partition k:   c_k, conjugate_k = passes of SDCA around w
     here:                      w += gamma sum_k c_k,   duals follow
 
-One vector of the length of w travels to every partition, one comes back.
+With w = w(a) of all duals, partition k improves its own by SDCA on
+
+    - (1 / W) sum_i s_i l*(-a_i) - alpha <w, c> - sigma alpha / 2 |c|^2,
+
+where c = sum_i s_i (a_i - its value before) x_i / (alpha W) is what it adds to w. That is SDCA with
+alpha / sigma in place of alpha, on v = w + sigma c. One vector of the length of w travels to every
+partition; one comes back, added up on its way.
 
 combination="safe": gamma = 1, sigma = the number of partitions; the dual value cannot fall.
 combination="adaptive", which goes beyond the paper: gamma <= 1 maximises
@@ -14,84 +23,171 @@ which the convexity of the conjugates gives from what was sent anyway. So the du
 either, and sigma may be less: where the maximiser was below 1, the next sigma is larger by as much;
 where it was well above, smaller by a fifth.
 
-A partition that is lost begins anew: the others tell their parts of w(a), the new one makes a pass
-of its own from duals of zero, and the fit goes on.
+Duals are on trial until the next request tells how far to go from the last ones to them. A
+partition that is lost begins anew: the others tell their parts of w(a), the new one makes a pass of
+its own from duals of zero, and the fit goes on.
 """
+
+from typing import NamedTuple
 
 import numpy as np
 
-from sublinear._partitions import inner
+from sublinear._archive import part_of
+from sublinear._core.random import RandomBits
+from sublinear._partitions import Partition, Rounds, inner
+from sublinear._solvers.sdca import SDCA
 
 COMBINATIONS = ("adaptive", "safe")
 ROOM = 1.2  # the least maximiser after which sigma becomes smaller
 SMALLER = 0.8  # by this factor: not often, since a change wakes up all sleeping examples
 LARGER = 4.0  # by this factor at the most
-MOST_LOSSES = 5  # in one request
+SLICE = 1 << 24  # feature values between two looks at Ctrl-C
 
 
-class PartitionsLost(Exception):
-    """Some partitions are gone, with their duals.
+class Trial(NamedTuple):
+    """What a partition proposes in a round.
 
-    Parameters
-    ----------
-    indices : set of int
+    change is what w would gain; conjugate, what sum_i s_i l*(-a_i) would; work, accesses, gap and
+    loss are those of its solvers, the last two estimates.
     """
 
-    def __init__(self, indices):
-        super().__init__(f"partitions lost: {sorted(indices)}")
-        self.indices = indices
+    change: np.ndarray
+    conjugate: float
+    accesses: int
+    work: int
+    gap: float
+    loss: float
 
 
-class WholeObjective:
-    """The objective of all partitions together, as `_drive` wants it."""
+class DualPartition(Partition):
+    """Rows with their duals."""
 
-    def __init__(self, solver):
-        self.solver = solver
-        self.accesses = 0
+    def open(self, problem, n_weights):
+        """Begin a problem with duals of zero."""
+        super().open(problem, n_weights)
+        self.sigmas, self.trial = [1.0], None  # all the sigmas so far
+        self.v = np.zeros(n_weights)
+        seed = problem.seed
+        self.solvers = []
+        for k, objective in enumerate(self.objectives):
+            own = np.random.SeedSequence(seed.entropy, spawn_key=(*seed.spawn_key, self.index, k))
+            self.solvers.append(SDCA(objective, RandomBits(own), w=self.v))
+        self.duals = [np.zeros(objective.matrix.n_rows) for objective in self.objectives]
 
-    def at_zeros(self):
-        """Return zero weights, their primal value and the dual value of zero duals."""
-        parts = self.solver.insist(lambda: self.solver.partitions.ask("at_zeros"))
-        return (np.zeros_like(self.solver.w), *map(sum, zip(*parts, strict=True)))
+    def round(self, number, gamma, w, sigma, passes):
+        """Settle the last round, make a number of passes around w; return the Trial."""
+        self._settle(number - 1, gamma)
+        accesses, work, gap, loss = self._run(w, sigma, passes)
+        self.trial = number
+        conjugate = sum(
+            objective.conjugate_sum(solver.duals()) - objective.conjugate_sum(duals)
+            for objective, solver, duals in self._all()
+        )
+        return Trial((self.v - w) / sigma, conjugate, accesses, work, gap, loss)
+
+    def certify(self, number, gamma, w, model):
+        """Settle the last round; return `sums`."""
+        self._settle(number - 1, gamma)
+        return self.sums(w, self.duals, model)
+
+    def restore(self, number, gamma):
+        """Settle the last round, drop the present one; return this partition's part of w(a)."""
+        self._settle(number - 1, gamma)
+        self._settle(number, 0.0)
+        return (self.weights_of(self.duals) / self.sigmas[-1],)
+
+    def catch_up(self, w):
+        """Make a pass around w while the others wait; return what it adds to w, what it read."""
+        accesses, work, _, _ = self._run(w, 1.0, 1)
+        self.duals = [solver.duals() for solver in self.solvers]
+        return self.v - w, accesses, work
+
+    def state(self, number, gamma):
+        """Settle the last round; return what `set_state` needs."""
+        self._settle(number - 1, gamma)
+        return {"sigmas": np.array(self.sigmas)} | {
+            f"{k}.{name}": value
+            for k, solver in enumerate(self.solvers)
+            for name, value in solver.state().items()
+        }
+
+    def set_state(self, state):
+        """Go on from a `state()`."""
+        self.open(self.problem, self.n_weights)
+        for sigma in state["sigmas"][1:].tolist():
+            self._change_sigma(sigma)  # one after the other: the same roundings
+        for k, solver in enumerate(self.solvers):
+            solver.set_state(part_of(state, k))
+            self.duals[k] = solver.duals()
+
+    def _all(self):
+        return zip(self.objectives, self.solvers, self.duals, strict=True)
+
+    def _change_sigma(self, sigma):
+        for solver in self.solvers:
+            solver.restart(self.problem.alpha / sigma)
+        self.sigmas.append(sigma)
+
+    def _run(self, w, sigma, passes):
+        """Make passes of SDCA with alpha / sigma; return accesses, work, estimates."""
+        if sigma != self.sigmas[-1]:
+            self._change_sigma(sigma)
+        self.v[:] = w
+        accesses = -sum(solver.accesses for solver in self.solvers)
+        work = -sum(solver.work for solver in self.solvers)
+        for _ in range(passes):
+            for solver in self.solvers:
+                while not solver.advance(solver.accesses + SLICE + self.v.size):
+                    pass
+        return (
+            accesses + sum(solver.accesses for solver in self.solvers),
+            work + sum(solver.work for solver in self.solvers),
+            sum(solver.pass_gap for solver in self.solvers),
+            sum(solver.pass_loss for solver in self.solvers),
+        )
+
+    def _settle(self, number, gamma):
+        """If the duals of that round are on trial, go so far towards them."""
+        if self.trial != number:
+            return
+        self.trial = None
+        for k, (objective, solver, duals) in enumerate(self._all()):
+            new = solver.duals()
+            if gamma < 1:
+                new = duals + gamma * (new - duals)
+                objective.make_feasible(new)
+                solver.set_duals(new)
+            self.duals[k] = new
 
 
-class BlockDualAscent:
-    """CoCoA+ as a solver for `_drive`: a round is an iteration.
+class BlockDualAscent(Rounds):
+    """CoCoA+ as a solver for `_drive`.
 
     Parameters
     ----------
-    partitions : LocalPartitions or the like
-    problem : Problem
-    n_weights, n_stored : int
-        Length of w; feature values of all rows.
+    partitions, problem, n_weights, n_stored
+        As in Rounds.
     combination : {"adaptive", "safe"}
     passes : int
         Of every partition in a round.
     """
 
     keeps_best = True
-    diverged = False
     certificate_growth = 2.0
 
     def __init__(self, partitions, problem, *, n_weights, n_stored, combination, passes):
-        self.partitions, self.problem = partitions, problem
         self.adaptive, self.passes = combination == "adaptive", passes
-        self.n_stored = n_stored
         self.w = np.zeros(n_weights)
         self.sigma, self.gamma = float(len(partitions)), 1.0
-        self.n_iter = self.accesses = self.work = self.n_lost = 0
-        self.estimated_gap = np.inf
-        self.objective = WholeObjective(self)
-        self.insist(self._begin)
+        super().__init__(partitions, problem, n_weights=n_weights, n_stored=n_stored)
 
     def advance(self, limit):
         """Make a round and return True, or do nothing if it might exceed the limit."""
         if self.accesses + self.passes * self.n_stored > limit:
             return False
-        trials = self.insist(self._round)
+        change, trials = self.insist(self._round)
         self.n_iter += 1
-        changes = [trial.change for trial in trials]
-        change = sum(changes[1:], changes[0].copy())
+        trials = [Trial(None, *rest) for rest in trials]
         square = inner(change, change)
         if self.adaptive and square > 0:
             self._adapt(change, square, sum(trial.conjugate for trial in trials))
@@ -103,7 +199,7 @@ class BlockDualAscent:
         return True
 
     def _round(self):
-        return self.partitions.ask(
+        return self.partitions.total(
             "round", self.n_iter + 1, self.gamma, self.w, self.sigma, self.passes
         )
 
@@ -119,45 +215,33 @@ class BlockDualAscent:
             self.sigma *= SMALLER
         self.sigma = min(max(self.sigma, 1.0), float(len(self.partitions)))
 
-    def _penalty(self, w):
-        return self.problem.alpha / 2 * inner(w, w)
-
     def model(self):
         """Return the weights."""
         return self.w
 
     def certify(self, rounded):
         """Return w with its certificate (`_drive`)."""
-
-        def request():
-            return self.partitions.ask(
+        model = rounded(self.w)
+        sums = self.insist(
+            lambda: self.partitions.ask(
                 "certify", self.n_iter + 1, self.gamma, self.w, rounded(self.w)
             )
-
-        losses, conjugates = zip(*self.insist(request), strict=True)
-        self.objective.accesses += self.n_stored
-        model = rounded(self.w)
-        total = self.problem.total_weight
-        primal = self._penalty(model) + sum(losses) / total
-        dual = self._penalty(self.w) - sum(conjugates) / total
-        return model, primal, min(dual, primal)  # rounding must not make the gap negative
-
-    def insist(self, request):
-        """Return request(), however many partitions must be rebuilt for it."""
-        lost = set()
-        for _ in range(MOST_LOSSES):
-            try:
-                if lost:
-                    self._recover(lost)
-                    lost = set()
-                return request()
-            except PartitionsLost as error:
-                self.n_lost += len(error.indices)
-                lost |= error.indices
-        raise RuntimeError(
-            f"partitions {sorted(lost)} were lost {MOST_LOSSES} times in a row: their workers die "
-            "with them, perhaps for want of memory"
         )
+        model = rounded(self.w)  # of now: partitions may have been lost
+        return model, *self._certificate(sums, self.w, model)
+
+    def _settling(self):
+        return self.n_iter + 1, self.gamma
+
+    def state(self):
+        """As Rounds.state, with the duals of all partitions."""
+        return super().state() | {"w": self.w, "sigma": self.sigma, "gamma": self.gamma}
+
+    def set_state(self, state):
+        """As Rounds.set_state."""
+        super().set_state(state)
+        self.w, self.sigma = np.array(state["w"]), float(state["sigma"])
+        self.gamma = float(state["gamma"])
 
     def _begin(self):
         self._open(None)
@@ -167,10 +251,9 @@ class BlockDualAscent:
         return self.partitions.ask("open", self.problem, self.w.size, only=only)
 
     def _recover(self, lost):
-        """Rebuild what is lost; w becomes that of the duals that are left, after one pass there."""
-        self.partitions.rebuild(lost)
+        """Begin the lost ones anew; w becomes that of the duals that are left, and their pass."""
         self._open(lost)
-        w = sum(self.partitions.ask("restore", self.n_iter + 1, self.gamma), 0.0 * self.w)
+        w, _ = self.partitions.total("restore", self.n_iter + 1, self.gamma)
         for k in sorted(lost):
             ((change, accesses, work),) = self.partitions.ask("catch_up", w, only={k})
             w = w + change

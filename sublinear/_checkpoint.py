@@ -14,6 +14,7 @@ from scipy import sparse
 
 from sublinear._archive import (
     ArchiveError,
+    part_of,
     plain_labels,
     plain_parameters,
     plain_scalar,
@@ -26,7 +27,7 @@ from sublinear._version import __version__
 
 FORMAT = "sublinear checkpoint"
 VERSION = 1
-NOT_COMPARED = ("verbose", "callback", "n_jobs", "warm_start")
+NOT_COMPARED = ("verbose", "callback", "n_jobs", "warm_start", "client")
 FITTED = ("coef_", "intercept_", "n_features_in_", "n_iter_", "classes_", "dual_coef_")
 _SUMMARY = [field.name for field in fields(Result) if field.name not in ("trace", "parts")]
 
@@ -67,6 +68,10 @@ class Checkpoint:
         """Take the first Block for the mark of its source; later calls change nothing."""
         if "first block" not in self.identity:
             self.identity["first block"] = _fingerprint(block)
+
+    def identify_partitions(self, marks):
+        """Take the marks of partitions, a list of strings or None, for that of the data."""
+        self.identity["partitions"] = marks
 
     def load(self):
         """Return the state in the file, None if there is none to go on from.
@@ -115,6 +120,65 @@ class Checkpoint:
         return True
 
 
+class RoundsCheckpoint:
+    """The file of a fit over partitions: problems solved so far, and the rounds of the present one.
+
+    Parameters
+    ----------
+    checkpoint : Checkpoint
+        Its partitions are identified; it counts rounds.
+    """
+
+    def __init__(self, checkpoint):
+        self.checkpoint = checkpoint
+        self.state = checkpoint.load() or {"n_solved": 0}
+        self.solver = None
+
+    def seeds(self, sequence, count):
+        """Return seeds for the problems: those of the fit that the file is of."""
+        entropy = self.state.setdefault("entropy", sequence.entropy)
+        return np.random.SeedSequence(entropy).spawn(count)
+
+    def is_solved(self, k):
+        """Tell whether the file has the model of problem k."""
+        return k < self.state["n_solved"]
+
+    def solved(self, k):
+        """Return the model and the Result of a solved problem."""
+        state = part_of(self.state, f"solved {k}")
+        return state["model"], result_of(state)
+
+    def begin(self, k, solver):
+        """Take the solver of problem k; return what `drive` needs to go on, or None."""
+        self.solver = solver
+        self.checkpoint.last = 0
+        state = part_of(self.state, "present")
+        if not state:
+            return None
+        solver.set_state(state)
+        self.checkpoint.last = solver.n_iter
+        return state
+
+    def keep(self, state_of_run):
+        """Save if it is time to."""
+        if self.checkpoint.is_due(self.solver.n_iter):
+            present = self.solver.state() | state_of_run()
+            self._save({f"present.{name}": value for name, value in present.items()})
+
+    def end(self, k, model, result):
+        """Save the model of problem k."""
+        state = {"model": model} | summary_of(result)
+        self.state |= {f"solved {k}.{name}": value for name, value in state.items()}
+        self.state["n_solved"] = k + 1
+        self._save({})
+
+    def _save(self, present):
+        self.state = {
+            name: value for name, value in self.state.items() if not name.startswith("present.")
+        }
+        self.checkpoint.save(self.state | present)
+
+
 def fitted_state(estimator):
     """Return an estimator's fitted attributes as a flat dict for a checkpoint."""
     state = {}
@@ -126,7 +190,17 @@ def fitted_state(estimator):
                 state[name] = np.asarray(value)
     if hasattr(estimator, "classes_"):
         state["object_classes"] = estimator.classes_.dtype == object
-    return state | {f"result_.{name}": getattr(estimator.result_, name) for name in _SUMMARY}
+    return state | summary_of(estimator.result_)
+
+
+def summary_of(result):
+    """Return the numbers of a Result as a flat dict."""
+    return {f"result_.{name}": getattr(result, name) for name in _SUMMARY}
+
+
+def result_of(state):
+    """Return the Result of a `summary_of`."""
+    return Result(**{name: state[f"result_.{name}"] for name in _SUMMARY})
 
 
 def set_fitted_state(estimator, state):
@@ -138,12 +212,17 @@ def set_fitted_state(estimator, state):
         estimator.classes_ = estimator.classes_.astype(object)
     for name in ("n_features_in_", "n_iter_"):
         setattr(estimator, name, int(getattr(estimator, name)))
-    estimator.result_ = Result(**{name: state[f"result_.{name}"] for name in _SUMMARY})
+    estimator.result_ = result_of(state)
 
 
 def _difference(name, theirs, mine):
     if name == "first block":
         return "the first block of the data is another one"
+    if name == "partitions":
+        return (
+            "the rows of its partitions were others (what workers hold may change from fit to fit: "
+            "n_partitions makes the same partitions every time)"
+        )
     if name == "parameters":
         for key in sorted(mine.keys() | (theirs or {}).keys()):
             before, now = (theirs or {}).get(key), mine.get(key)

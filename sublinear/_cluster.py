@@ -10,8 +10,8 @@ from contextlib import contextmanager
 
 import numpy as np
 
-from sublinear._block_ascent import PartitionsLost
-from sublinear._partitions import Partition, check_block
+from sublinear._partitions import PartitionsLost, tree_sum
+from sublinear._stream import checked_block
 
 CONNECT_SECONDS = 10
 
@@ -122,16 +122,16 @@ def contiguous_groups(sizes, count):
     return [np.flatnonzero(group == k).tolist() for k in range(count) if (group == k).any()]
 
 
-class PartitionOnWorker(Partition):
-    """A Partition as an actor, made of blocks or of a source."""
-
-    def __init__(self, index, numeric, source, *blocks):
-        super().__init__(index, blocks if source is None else blocks_of(source), numeric)
+def make_partition(kind, index, numeric, source, *blocks):
+    """Return a partition of blocks or of a source."""
+    return kind(index, blocks if source is None else source, numeric)
 
 
-def blocks_of(source):
-    """Return the blocks of a source: an iterable, or a function that returns one."""
-    return source() if callable(source) else source
+def add_on_worker(first, second):
+    """Return the sum of two vectors, or of those that partitions have put away."""
+    waiting = [part if isinstance(part, np.ndarray) else part.take() for part in (first, second)]
+    first, second = (part if isinstance(part, np.ndarray) else part.result() for part in waiting)
+    return first + second
 
 
 class ClusterPartitions:
@@ -140,21 +140,23 @@ class ClusterPartitions:
     Parameters
     ----------
     client : distributed.Client
+    kind : type
+        Of the partitions: Partition or the like.
     numeric : bool
     chunks : list of tuples of delayed objects, default=()
         (X, y) or (X, y, sample_weight) each.
     groups : list of lists of int, default=None
         The chunks of every partition. None: a partition is what one worker holds.
     sources : list, default=()
-        Instead of chunks: see `blocks_of`; one per partition.
+        Instead of chunks: what Partition takes; one per partition.
 
     Attributes
     ----------
     groups : list of lists of int
     """
 
-    def __init__(self, client, numeric, *, chunks=(), groups=None, sources=()):
-        self.client, self.numeric, self.sources = client, numeric, sources
+    def __init__(self, client, kind, numeric, *, chunks=(), groups=None, sources=()):
+        self.client, self.kind, self.numeric, self.sources = client, kind, numeric, sources
         workers = self._workers()
         if not workers:
             raise ValueError("the cluster has no workers: start some, or wait for them")
@@ -180,6 +182,25 @@ class ClusterPartitions:
             {k: lambda k=k: getattr(self.actors[k], method)(*arguments) for k in asked}
         )
 
+    def total(self, method, *arguments):
+        """As LocalPartitions.total; every pair is added where its first part is."""
+        rests = self.ask("put", method, *arguments)
+        if len(self) == 1:
+            return self.ask("take")[0], rests
+        parts = list(zip(self.futures, self.places, strict=True))
+        future, _ = tree_sum(parts, self._added)
+        try:
+            return future.result(), rests
+        except Exception as error:
+            self._raise_unless_lost(error)
+            self.ask("ping")  # raises PartitionsLost, and says which
+            raise
+
+    def _added(self, first, second):
+        (a, place), (b, _) = first, second
+        where = {} if place is None else {"workers": [place], "allow_other_workers": True}
+        return self.client.submit(add_on_worker, a, b, pure=False, **where), place
+
     def rebuild(self, lost):
         """Make lost partitions anew, on the workers that have the fewest of the others."""
         alive = [worker for worker in self._workers() if worker not in self._places_of(lost)]
@@ -200,7 +221,7 @@ class ClusterPartitions:
         from dask import delayed
         from distributed import wait
 
-        check = delayed(check_block, pure=False)
+        check = delayed(checked_block, pure=False)
         blocks = self.client.compute([check(chunk, self.numeric) for chunk in chunks])
         wait(blocks)
         for block in blocks:
@@ -221,7 +242,8 @@ class ClusterPartitions:
         for k in partitions:
             place = self.places[k]
             self.futures[k] = self.client.submit(
-                PartitionOnWorker,
+                make_partition,
+                self.kind,
                 k,
                 self.numeric,
                 self.sources[k] if self.sources else None,

@@ -126,7 +126,8 @@ def drive(
     dtype : numpy dtype
         The type in which the model will be stored: its primal value is that of the rounded model.
     keep : callable, default=None
-        Called between slices with a function that returns the state of this run, a flat dict.
+        Called between slices, while the fit goes on, with a function that returns the state of
+        this run, a flat dict.
     start : dict, default=None
         Such a state, to go on from; the solver has to be in its own of the same moment.
 
@@ -146,7 +147,7 @@ def drive(
             for _ in run.slices():
                 if tick is not None:
                     tick(solver)
-                if keep is not None:
+                if keep is not None and run.status is None:
                     keep(run.state)
                 if run.status is None and stop is not None and stop.is_set():
                     run.status = "interrupted"

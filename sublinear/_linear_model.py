@@ -237,19 +237,27 @@ class CertifiedModel(CallbackSupportMixin, BaseEstimator):
     def _limits(self):
         return Limits(self.tol, self.max_iter, self.max_accesses or np.inf)
 
-    def _solve(self, training, limits):
-        """Solve every problem; store the models; raise what interrupted them."""
+    def _solve(self, training, limits, checkpoint=None):
+        """Solve every problem; store the models; raise what interrupted them.
+
+        A `checkpoint` is a RoundsCheckpoint or the like; the problems are solved one after another.
+        """
         started = time.perf_counter()
         n_problems, constant = len(training.targets), training.constant
         n_jobs = effective_n_jobs(self.n_jobs)
         observers = Observers(self, training, n_problems, constant, self._attributes_of_one)
         seeds = self._seeds(n_problems)
+        if checkpoint:
+            seeds = checkpoint.seeds(seed_sequence(self.random_state), n_problems)
 
         def problem(k, stop):
             if stop.is_set():
                 return Outcome(np.zeros(training.n_weights), NOT_BEGUN)
+            if checkpoint and checkpoint.is_solved(k):
+                return Outcome(*checkpoint.solved(k))
             try:
                 solver = self._solver(training, k, RandomBits(seeds[k]), n_jobs)
+                start = checkpoint and checkpoint.begin(k, solver)
             except KeyboardInterrupt as interrupt:
                 return Outcome(np.zeros(training.n_weights), NOT_BEGUN, interrupt)
             shown = self.verbose and limits.certify  # not every block of a stream
@@ -261,9 +269,13 @@ class CertifiedModel(CallbackSupportMixin, BaseEstimator):
                 tick=progress and progress.tick,
                 stop=stop,
                 dtype=training.dtype,
+                keep=checkpoint and checkpoint.keep,
+                start=start,
             )
             if progress:
                 progress.close()
+            if checkpoint and error is None:
+                checkpoint.end(k, model, result)
             return Outcome(
                 model, result, error, None if training.solvers is not None else self._keep(solver)
             )

@@ -1,31 +1,39 @@
-"""A partition of the examples, and what the others may ask of it. Knows nothing of clusters.
+"""Rows in partitions, and what all solvers over partitions share. Knows nothing of clusters.
 
-Paper: Ma, Smith, Jaggi, Jordan, Richtarik, Takac, "Adding vs. averaging in distributed primal-dual
-optimization" (CoCoA+, 2015), Algorithm 1. With w = w(a) of all duals, partition k improves its own
-
-    by SDCA on   - (1 / W) sum_i s_i l*(-a_i) - alpha <w, c> - sigma alpha / 2 |c|^2,
-
-where c = sum_i s_i (a_i - its value before) x_i / (alpha W) is what it adds to w. That is SDCA with
-alpha / sigma in place of alpha, on v = w + sigma c.
-
-Duals are on trial until the next request tells how far to go from the last ones to them.
+A solver asks all partitions the same and waits for their answers. Vectors of the length of the
+model are added up on their way to it, as a tree whose shape the number of partitions determines.
 """
 
+import hashlib
+import itertools
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_X_y
 
+from sublinear._archive import part_of
 from sublinear._core.matrix import Matrix
 from sublinear._core.objective import Objective
-from sublinear._core.random import RandomBits
-from sublinear._solvers.sdca import SDCA
-from sublinear._validation import check_sample_weight, margin_targets
+from sublinear._stream import checked_block
+from sublinear._validation import margin_targets
 
 LOSS, CONJUGATE = 0, 2  # their places in Objective.sums
-SLICE = 1 << 24  # feature values between two looks at Ctrl-C
+MOST_LOSSES = 5  # of partitions in one request
+MARKED_ROWS = 1000  # of every block, in the mark of a partition
+
+
+class PartitionsLost(Exception):
+    """Some partitions are gone, with their state.
+
+    Parameters
+    ----------
+    indices : set of int
+    """
+
+    def __init__(self, indices):
+        super().__init__(f"partitions lost: {sorted(indices)}")
+        self.indices = indices
 
 
 @dataclass(frozen=True)
@@ -58,26 +66,13 @@ class Problem:
 class Description(NamedTuple):
     """What a partition tells about its examples; masses are the weights of the labels."""
 
+    n_rows: int
     n_columns: int
     n_stored: int
+    widest: int  # feature values of the longest row
     dtype: np.dtype
     labels: np.ndarray | None
     masses: np.ndarray  # of all examples where there are no labels, shape (1,)
-
-
-class Trial(NamedTuple):
-    """What a partition proposes in a round.
-
-    change is what w would gain; conjugate, what sum_i s_i l*(-a_i) would; work, accesses, gap and
-    loss are those of its solvers, the last two estimates.
-    """
-
-    change: np.ndarray
-    conjugate: float
-    accesses: int
-    work: int
-    gap: float
-    loss: float
 
 
 def inner(u, v):
@@ -85,48 +80,27 @@ def inner(u, v):
     return float(np.add.reduce(u * v))
 
 
-def check_block(block, numeric):
-    """Return X, y and weights of a block as solvers can read them; weights None if all are 1."""
-    if not isinstance(block, (tuple, list)) or not 2 <= len(block) <= 3:
-        raise ValueError("a block must be a tuple (X, y) or (X, y, sample_weight)")
-    X, y = check_X_y(
-        block[0],
-        block[1],
-        accept_sparse="csr",
-        accept_large_sparse=True,
-        dtype=[np.float64, np.float32],
-        y_numeric=numeric,
-        ensure_min_samples=0,
-    )
-    if not numeric and y.shape[0] > 0:
-        check_classification_targets(y)
-    weight = block[2] if len(block) == 3 else None
-    if weight is not None and X.shape[0] > 0 and np.any(weight):
-        weight = check_sample_weight(weight, X)
-    elif weight is not None:  # nothing counts here
-        weight = np.zeros(X.shape[0])
-    return X, np.asarray(y, dtype=np.float64) if numeric else y, weight
+def blocks_of(source):
+    """Return the blocks of a source: an iterable, or a function that returns one."""
+    return source() if callable(source) else source
 
 
 class Partition:
-    """Blocks of rows with their duals.
+    """Blocks of rows.
 
     Parameters
     ----------
     index : int
-    blocks : iterable of (X, y) or (X, y, sample_weight)
+    source : iterable of (X, y) or (X, y, sample_weight), or a function that returns one
     numeric : bool
         Whether y holds numbers to be predicted, not labels.
     """
 
-    def __init__(self, index, blocks, numeric):
+    def __init__(self, index, source, numeric):
         self.index, self.numeric = index, numeric
-        self.blocks = []
-        for block in blocks:
-            checked = check_block(block, numeric)
-            if checked[0].shape[0] > 0:
-                self.blocks.append(checked)
-        widths = sorted({X.shape[1] for X, _, _ in self.blocks})
+        checked = [checked_block(block, numeric) for block in blocks_of(source)]
+        self.blocks = [block for block in checked if block.X.shape[0] > 0]
+        widths = sorted({block.X.shape[1] for block in self.blocks})
         if len(widths) > 1:
             raise ValueError(f"the blocks of partition {index} differ in columns: {widths}")
 
@@ -134,40 +108,47 @@ class Partition:
         """Return the Description, None without rows."""
         if not self.blocks:
             return None
-        weights = [np.ones(X.shape[0]) if w is None else w for X, _, w in self.blocks]
+        matrices = [Matrix(block.X) for block in self.blocks]
+        weights = [
+            np.ones(X.shape[0]) if weight is None else weight for X, _, weight in self.blocks
+        ]
         labels, masses = None, np.array([sum(float(w.sum()) for w in weights)])
         if not self.numeric:
-            y = np.concatenate([y for _, y, _ in self.blocks])
+            y = np.concatenate([block.y for block in self.blocks])
             labels, places = np.unique(y, return_inverse=True)
+            check_classification_targets(labels)
             masses = np.bincount(places, weights=np.concatenate(weights))
         return Description(
-            n_columns=self.blocks[0][0].shape[1],
-            n_stored=sum(X.nnz if hasattr(X, "nnz") else X.size for X, _, _ in self.blocks),
-            dtype=np.result_type(*(X.dtype for X, _, _ in self.blocks)),
+            n_rows=sum(matrix.n_rows for matrix in matrices),
+            n_columns=matrices[0].n_columns,
+            n_stored=sum(matrix.n_stored for matrix in matrices),
+            widest=max(longest_row(block.X) for block in self.blocks),
+            dtype=np.result_type(*(block.X.dtype for block in self.blocks)),
             labels=labels,
             masses=masses,
         )
 
+    def mark(self):
+        """Return a hash of the first rows of every block."""
+        return mark_of(self.blocks)
+
     def open(self, problem, n_weights):
-        """Begin a problem with duals of zero."""
-        self.problem, self.sigma, self.trial = problem, 1.0, None
-        self.v = np.zeros(n_weights)
-        self.objectives, self.solvers, self.duals = [], [], []
+        """Begin a problem."""
+        self.problem, self.n_weights = problem, n_weights
         loss = problem.loss(*problem.loss_parameters)
-        seed = problem.seed
-        for k, (X, y, weight) in enumerate(self.blocks):
-            objective = Objective(
+        self.objectives = [
+            Objective(
                 Matrix(X, problem.constant),
-                y if self.numeric else margin_targets(y, problem.label),
+                np.ascontiguousarray(y, dtype=np.float64)
+                if self.numeric
+                else margin_targets(y, problem.label),
                 loss,
                 problem.alpha,
                 weights_of_classes(y, weight, problem.class_factors),
                 total_weight=problem.total_weight,
             )
-            own = np.random.SeedSequence(seed.entropy, spawn_key=(*seed.spawn_key, self.index, k))
-            self.objectives.append(objective)
-            self.solvers.append(SDCA(objective, RandomBits(own), w=self.v))
-            self.duals.append(np.zeros(objective.matrix.n_rows))
+            for X, y, weight in self.blocks
+        ]
 
     def at_zeros(self):
         """Return the parts of P(0) and D(0)."""
@@ -176,78 +157,52 @@ class Partition:
             sum(objective.dual_of_zeros() for objective in self.objectives),
         )
 
-    def round(self, number, gamma, w, sigma, passes):
-        """Settle the last round, make a number of passes around w; return the Trial."""
-        self._settle(number - 1, gamma)
-        accesses, work, gap, loss = self._run(w, sigma, passes)
-        self.trial = number
-        conjugate = sum(
-            objective.conjugate_sum(solver.duals()) - objective.conjugate_sum(duals)
-            for objective, solver, duals in self._all()
-        )
-        return Trial((self.v - w) / sigma, conjugate, accesses, work, gap, loss)
+    def sums(self, w, duals, model):
+        """Return sums over the rows: losses of a model; conjugates of duals, with products by w."""
+        total = np.zeros(CONJUGATE + 1)
+        for objective, of_block in zip(self.objectives, duals, strict=True):
+            total += objective.sums([model], w, of_block)[: CONJUGATE + 1]
+        return total[LOSS], total[CONJUGATE]
 
-    def certify(self, number, gamma, w, model):
-        """Settle the last round; return sums over the rows: losses, conjugates with products."""
-        self._settle(number - 1, gamma)
-        sums = np.zeros(CONJUGATE + 1)
-        for objective, _, duals in self._all():
-            sums += objective.sums([model], w, duals)[: CONJUGATE + 1]
-        return sums[LOSS], sums[CONJUGATE]
-
-    def restore(self, number, gamma):
-        """Settle the last round, drop the present one; return this partition's part of w(a)."""
-        self._settle(number - 1, gamma)
-        self._settle(number, 0.0)
-        return (
-            sum(
-                (objective.weights_of_dual(duals) for objective, _, duals in self._all()),
-                np.zeros_like(self.v),
-            )
-            / self.sigma
+    def weights_of(self, duals):
+        """Return this partition's part of w(a)."""
+        return sum(
+            (
+                objective.weights_of_dual(of_block)
+                for objective, of_block in zip(self.objectives, duals, strict=True)
+            ),
+            np.zeros(self.n_weights),
         )
 
-    def catch_up(self, w):
-        """Make a pass around w while the others wait; return what it adds to w, what it read."""
-        accesses, work, _, _ = self._run(w, 1.0, 1)
-        self.duals = [solver.duals() for solver in self.solvers]
-        return self.v - w, accesses, work
+    def put(self, method, *arguments):
+        """Keep the vector that a method returns with its other results; return those."""
+        self.vector, *rest = getattr(self, method)(*arguments)
+        return rest
 
-    def _all(self):
-        return zip(self.objectives, self.solvers, self.duals, strict=True)
+    def take(self):
+        """Return the vector kept."""
+        return self.vector
 
-    def _run(self, w, sigma, passes):
-        """Make passes of SDCA with alpha / sigma; return accesses, work, estimates."""
-        if sigma != self.sigma:
-            for solver in self.solvers:
-                solver.restart(self.problem.alpha / sigma)
-            self.sigma = sigma
-        self.v[:] = w
-        accesses = -sum(solver.accesses for solver in self.solvers)
-        work = -sum(solver.work for solver in self.solvers)
-        for _ in range(passes):
-            for solver in self.solvers:
-                while not solver.advance(solver.accesses + SLICE + self.v.size):
-                    pass
-        return (
-            accesses + sum(solver.accesses for solver in self.solvers),
-            work + sum(solver.work for solver in self.solvers),
-            sum(solver.pass_gap for solver in self.solvers),
-            sum(solver.pass_loss for solver in self.solvers),
-        )
+    def ping(self):
+        """Answer."""
 
-    def _settle(self, number, gamma):
-        """If the duals of that round are on trial, go so far towards them."""
-        if self.trial != number:
-            return
-        self.trial = None
-        for k, (objective, solver, duals) in enumerate(self._all()):
-            new = solver.duals()
-            if gamma < 1:
-                new = duals + gamma * (new - duals)
-                objective.make_feasible(new)
-                solver.set_duals(new)
-            self.duals[k] = new
+
+def mark_of(blocks):
+    """Return a hash of the first rows of every Block."""
+    digest = hashlib.sha256()
+    for X, y, weight in blocks:
+        first = X[:MARKED_ROWS]
+        first = first.toarray() if hasattr(first, "toarray") else np.ascontiguousarray(first)
+        digest.update(f"{X.shape}{X.dtype.str}".encode())
+        digest.update(first.tobytes())
+        digest.update(repr(y[:MARKED_ROWS].tolist()).encode())
+        digest.update(b"" if weight is None else weight[:MARKED_ROWS].tobytes())
+    return digest.hexdigest()
+
+
+def longest_row(X):
+    """Return the largest number of stored entries of a row."""
+    return int(np.diff(X.indptr).max()) if hasattr(X, "indptr") else X.shape[1]
 
 
 def weights_of_classes(y, weight, factors):
@@ -289,3 +244,138 @@ class LocalPartitions:
             for k, partition in enumerate(self.partitions)
             if only is None or k in only
         ]
+
+    def total(self, method, *arguments):
+        """Return the sum of the vectors with which the answers begin, and what is left of them."""
+        rests = self.ask("put", method, *arguments)
+        return tree_sum(self.ask("take"), np.add), rests
+
+
+def tree_sum(parts, add):
+    """Add neighbours until one is left; `add` takes two of them."""
+    while len(parts) > 1:
+        pairs = itertools.zip_longest(parts[::2], parts[1::2])
+        parts = [first if second is None else add(first, second) for first, second in pairs]
+    return parts[0]
+
+
+class WholeObjective:
+    """The objective of all partitions together, as `_drive` wants it."""
+
+    def __init__(self, solver):
+        self.solver = solver
+        self.accesses = 0
+
+    def at_zeros(self):
+        """Return zero weights, their primal value and the dual value of zero duals."""
+        parts = self.solver.insist(lambda: self.solver.partitions.ask("at_zeros"))
+        return (np.zeros(self.solver.n_weights), *map(sum, zip(*parts, strict=True)))
+
+
+_COUNTS = ("n_iter", "accesses", "work", "n_lost")
+
+
+class Rounds:
+    """What solvers over partitions share: a round is an iteration.
+
+    A subclass has `_recover(lost)`, which makes lost partitions again, and `_begin()`.
+
+    Parameters
+    ----------
+    partitions : LocalPartitions or the like
+    problem : Problem
+    n_weights, n_stored : int
+        Length of w; feature values of all rows.
+
+    Attributes
+    ----------
+    n_lost : int
+        Partitions that were lost.
+    """
+
+    diverged = False
+
+    def __init__(self, partitions, problem, *, n_weights, n_stored):
+        self.partitions, self.problem = partitions, problem
+        self.n_weights, self.n_stored = n_weights, n_stored
+        self.n_iter = self.accesses = self.work = self.n_lost = 0
+        self.estimated_gap = np.inf
+        self.objective = WholeObjective(self)
+        self.insist(self._begin)
+
+    def _penalty(self, w):
+        return self.problem.alpha / 2 * inner(w, w)
+
+    def _certificate(self, sums, w, model):
+        """Return the primal value of a model and the dual value, from what partitions tell."""
+        losses, conjugates = zip(*sums, strict=True)
+        self.objective.accesses += self.n_stored
+        total = self.problem.total_weight
+        primal = self._penalty(model) + sum(losses) / total
+        dual = self._penalty(w) - sum(conjugates) / total
+        return primal, min(dual, primal)  # rounding must not make the gap negative
+
+    def insist(self, request):
+        """Return request(), however many partitions must be made again for it."""
+
+        def note(lost):
+            self.n_lost += len(lost)
+
+        return insist(self.partitions, request, self._recover, note)
+
+    def _settling(self):
+        """What partitions must know to tell their state."""
+        return ()
+
+    def state(self):
+        """Return what `set_state` needs to go on, a flat dict of arrays and numbers."""
+        state = {name: getattr(self, name) for name in _COUNTS}
+        state |= {
+            "estimated_gap": self.estimated_gap,
+            "certificate_accesses": self.objective.accesses,
+        }
+        parts = self.insist(lambda: self.partitions.ask("state", *self._settling()))
+        for k, part in enumerate(parts):
+            state |= {f"{k}.{name}": value for name, value in part.items()}
+        return state
+
+    def set_state(self, state):
+        """Go on from a `state()` of a solver made alike."""
+        for name in _COUNTS:
+            setattr(self, name, int(state[name]))
+        self.estimated_gap = float(state["estimated_gap"])
+        self.objective.accesses = int(state["certificate_accesses"])
+        for k in range(len(self.partitions)):
+            part = part_of(state, k)
+            self.insist(lambda k=k, part=part: self.partitions.ask("set_state", part, only={k}))
+
+
+def insist(partitions, request, recover, note=lambda lost: None):
+    """Return request(); where partitions are lost, make them again, recover(lost), and repeat.
+
+    Parameters
+    ----------
+    partitions : LocalPartitions or the like
+    request, recover, note : callable
+        note(lost) is told every loss.
+
+    Raises
+    ------
+    RuntimeError
+        If they are lost time and again.
+    """
+    lost = set()
+    for _ in range(MOST_LOSSES):
+        try:
+            if lost:
+                partitions.rebuild(lost)
+                recover(lost)
+                lost = set()
+            return request()
+        except PartitionsLost as error:
+            note(error.indices)
+            lost |= error.indices
+    raise RuntimeError(
+        f"partitions {sorted(lost)} were lost {MOST_LOSSES} times in a row: their workers die "
+        "with them, perhaps for want of memory"
+    )

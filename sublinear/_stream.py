@@ -35,6 +35,38 @@ class Block(NamedTuple):
     sample_weight: np.ndarray | None
 
 
+def checked_block(block, y_numeric):
+    """Return the Block of what a source yields; weights may all be 0, rows may be missing.
+
+    Raises
+    ------
+    ValueError
+        If it is no (X, y) or (X, y, sample_weight) that solvers can read.
+    """
+    if isinstance(block, Block):
+        return block
+    if not isinstance(block, (tuple, list)) or len(block) not in (2, 3):
+        raise ValueError(
+            f"a source must yield (X, y) or (X, y, sample_weight), got {_described(block)}"
+        )
+    X, y, *weights = block
+    X, y = check_X_y(
+        X,
+        y,
+        accept_sparse="csr",
+        accept_large_sparse=True,
+        dtype=[np.float64, np.float32],
+        y_numeric=y_numeric,
+        ensure_min_samples=0,
+    )
+    weights = weights[0] if weights else None
+    if weights is None or X.shape[0] == 0:
+        return Block(X, y, None)
+    if np.ndim(weights) and not np.any(weights):
+        return Block(X, y, np.zeros(X.shape[0]))
+    return Block(X, y, check_sample_weight(weights, X))
+
+
 class Stream:
     """A source whose blocks are checked on their way in.
 
@@ -104,29 +136,14 @@ class Stream:
 
     def _checked(self, block):
         """Return the Block, or None if it holds nothing."""
-        if not isinstance(block, (tuple, list)) or len(block) not in (2, 3):
-            raise ValueError(
-                f"a source must yield (X, y) or (X, y, sample_weight), got {_described(block)}"
-            )
-        X, y, *weights = block
-        X, y = check_X_y(
-            X,
-            y,
-            accept_sparse="csr",
-            accept_large_sparse=True,
-            dtype=[np.float64, np.float32],
-            y_numeric=self.y_numeric,
-            ensure_min_samples=0,
-        )
+        X, y, weights = checked_block(block, self.y_numeric)
         if self.n_features is None:
             self.n_features, self.dtype = X.shape[1], X.dtype
         if X.shape[1] != self.n_features:
             raise ValueError(f"{X.shape[1]} columns, but the first block has {self.n_features}")
-        weights = weights[0] if weights else None
-        nothing = weights is not None and np.ndim(weights) and not np.any(weights)
-        if X.shape[0] == 0 or nothing:
+        if X.shape[0] == 0 or (weights is not None and not weights.any()):
             return None
-        return Block(X.astype(self.dtype, copy=False), y, check_sample_weight(weights, X))
+        return Block(X.astype(self.dtype, copy=False), y, weights)
 
 
 def _generator(iterable):

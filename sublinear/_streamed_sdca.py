@@ -12,6 +12,7 @@ import numpy as np
 from joblib import effective_n_jobs
 from sklearn.base import is_classifier
 
+from sublinear._archive import part_of
 from sublinear._callbacks import Progress, RowProgress
 from sublinear._checkpoint import fitted_state, set_fitted_state
 from sublinear._core.matrix import Matrix
@@ -303,14 +304,7 @@ class StreamedSDCA:
         self.position = state["position"]
         self.objective.accesses = state["certificate_accesses"]
         for k, solver in enumerate(self.solvers):
-            prefix = f"{k}."
-            solver.set_state(
-                {
-                    name.removeprefix(prefix): value
-                    for name, value in state.items()
-                    if name.startswith(prefix)
-                }
-            )
+            solver.set_state(part_of(state, k))
 
 
 def _stacked(models):

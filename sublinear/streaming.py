@@ -14,6 +14,7 @@ from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.extmath import safe_sparse_dot
 
+from sublinear._archive import part_of
 from sublinear._core.losses import COUNT_LOSSES, MARGIN_LOSSES, REGRESSION_LOSSES
 from sublinear._core.random import RandomBits
 from sublinear._linear_model import OneVsRestMixin, ProbabilityMixin, with_parameters
@@ -328,14 +329,7 @@ class _StreamingSVRG(StreamFit, BaseEstimator):
         self._seeds = np.random.SeedSequence(entropy, n_children_spawned=spawned)
         self._dtype, self._known = np.dtype(str(state["dtype"])), {}
         for k, solver in enumerate(self._solvers):
-            prefix = f"{k}."
-            solver.resume(
-                {
-                    name.removeprefix(prefix): value
-                    for name, value in state.items()
-                    if name.startswith(prefix)
-                }
-            )
+            solver.resume(part_of(state, k))
 
 
 def default_kept_rows(n_weights):

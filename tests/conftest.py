@@ -84,3 +84,21 @@ def interrupt_after():
     for timer in timers:
         timer.cancel()
     signal.signal(signal.SIGINT, before)
+
+
+@pytest.fixture(scope="session")
+def client():
+    """The client of a cluster of two processes, which restarts those that die."""
+    distributed = pytest.importorskip("distributed", reason="no dask[distributed]")
+    with (
+        distributed.LocalCluster(
+            n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None
+        ) as cluster,
+        distributed.Client(cluster, set_as_default=False) as client,
+    ):
+        yield client
+
+
+@pytest.fixture
+def da(client):
+    return pytest.importorskip("dask.array")

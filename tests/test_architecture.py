@@ -30,7 +30,7 @@ LAYERS = (
         "streaming",
     },
     {"_partitions"},
-    {"_block_ascent"},
+    {"_batch_steps", "_block_ascent", "_stage_sums"},
     {"_cluster"},
     {"distributed", "paths", "semi_streaming", "_model_file"},
     {"__init__"},

@@ -22,6 +22,7 @@ number of threads.
 from cpython.exc cimport PyErr_CheckSignals
 from cython.parallel cimport prange
 from libc.math cimport fabs, sqrt
+from libc.stdint cimport uint32_t
 
 import numpy as np
 
@@ -245,6 +246,31 @@ cdef class Objective:
                     add(&x, scale * self.weight(i) * duals[i], &w[0])
         self.accesses += self.matrix.n_stored
         return result
+
+    def subgradient(self, const double[::1] w, const uint32_t[::1] rows, double[::1] pull):
+        """Return sum_i s_i l'(<w, x_i>) x_i over the rows, and how many feature values it read.
+
+        Parameters
+        ----------
+        w : ndarray of shape (n_weights,), float64
+        rows : ndarray of uint32
+        pull : ndarray of shape (n_rows,), float64
+            Gains -s_i l'(<w, x_i>) for every row of the sum.
+        """
+        result = np.zeros(self.matrix.n_weights)
+        cdef double[::1] total = result
+        cdef Py_ssize_t k, i, n_read = 0
+        cdef double slope
+        cdef Line x
+        with nogil:
+            for k in range(rows.shape[0]):
+                i = rows[k]
+                x = line_at(&self.matrix.rows, i)
+                slope = self.weight(i) * self.loss.derivative(dot(&x, &w[0]), self.targets[i])
+                add(&x, slope, &total[0])
+                pull[i] -= slope
+                n_read += x.size
+        return result, n_read
 
     cdef double curvature(self, Py_ssize_t i, double square) noexcept nogil:
         """Of the dual along coordinate i, divided by s_i / W: s_i |x_i|^2 / (alpha W)."""

@@ -284,6 +284,38 @@ cdef class SDCA:
         self.order = None
         return self.examples.release_duals()
 
+    def state(self):
+        """Return what `set_state` needs to go on between two passes, a flat dict; without `w`."""
+        return {
+            "duals": self.duals(), "sleep": np.array(self.examples.sleep),
+            "awake": np.array(self.order.items[:self.order.draws.count]),
+            **self._progress(self.order.random)}
+
+    def set_state(self, state):
+        """Go on from a `state()`, with an objective of the same alpha."""
+        cdef Draws* draws = &self.order.draws
+        awake = state["awake"]
+        self.set_duals(state["duals"])
+        np.asarray(self.examples.sleep)[:] = state["sleep"]
+        self.order.items[:len(awake)] = awake
+        draws.n = draws.count = len(awake)
+        next_chunk(draws)
+        self._set_progress(self.order.random, state)
+
+    def _progress(self, RandomBits random):
+        return {
+            "random": json.dumps(random.state()), "n_iter": self.n_iter,
+            "accesses": self.accesses, "n_visited": self.n_visited,
+            "sample_gap": self.sample.gap, "sample_loss": self.sample.loss,
+            "pass_gap": self.pass_gap, "pass_loss": self.pass_loss}
+
+    def _set_progress(self, RandomBits random, state):
+        random.set_state(json.loads(state["random"]))
+        self.n_iter, self.accesses = int(state["n_iter"]), int(state["accesses"])
+        self.n_visited = int(state["n_visited"])
+        self.sample.gap, self.sample.loss = state["sample_gap"], state["sample_loss"]
+        self.pass_gap, self.pass_loss = state["pass_gap"], state["pass_loss"]
+
     def model(self):
         """Return the weights."""
         return self._with_offset(self.w) if self.objective.free_constant else self.w
@@ -364,21 +396,12 @@ cdef class BlockwiseSDCA(SDCA):
 
     def state(self):
         """Return what `set_state` needs to go on between two blocks, a flat dict."""
-        return {
-            "w": self.w, "random": json.dumps(self.random.state()), "n_iter": self.n_iter,
-            "accesses": self.accesses, "n_visited": self.n_visited, "sample_gap": self.sample.gap,
-            "sample_loss": self.sample.loss, "pass_gap": self.pass_gap,
-            "pass_loss": self.pass_loss, **self.mean.state(),
-        }
+        return {"w": self.w, **self._progress(self.random), **self.mean.state()}
 
     def set_state(self, state):
         """Go on from a `state()`."""
         self.w[:] = state["w"]
-        self.random.set_state(json.loads(state["random"]))
-        self.n_iter, self.accesses = state["n_iter"], state["accesses"]
-        self.n_visited = state["n_visited"]
-        self.sample.gap, self.sample.loss = state["sample_gap"], state["sample_loss"]
-        self.pass_gap, self.pass_loss = state["pass_gap"], state["pass_loss"]
+        self._set_progress(self.random, state)
         self.mean.set_state(state)
 
 

@@ -224,6 +224,18 @@ cdef class AnchoredGradient:
         self.n_rows += stop - start
         self.accesses += count_entries(&rows)
 
+    def add_sums(self, sums, Py_ssize_t n_rows, Py_ssize_t accesses, double total_weight):
+        """Add rows that were summed elsewhere: what `flat` returns there, and their counts."""
+        self.sums[0] += sums
+        self.n_rows += n_rows
+        self.accesses += accesses
+        self.total_weight += total_weight
+
+    @property
+    def flat(self):
+        """The sums of all lanes."""
+        return self.sums.sum(axis=0)
+
     cdef void _add_to_lane(self, int lane, const Rows* rows) noexcept nogil:
         """Add the rows of those groups that are the lane's."""
         cdef double* gradient = &self.lanes[lane, 0]
@@ -266,17 +278,18 @@ cdef class AnchoredGradient:
     @property
     def mean(self):
         """The mean gradient, float64, shape (n_weights,)."""
-        return self.sums.sum(axis=0)[:len(self.anchor)] / self.total_weight
+        return self.flat[:len(self.anchor)] / self.total_weight
 
     @property
     def squares(self):
         """The sum of the squares of every feature, float64, shape (n_weights,)."""
-        return self.sums.sum(axis=0)[len(self.anchor):-2]
+        return self.flat[len(self.anchor):2 * len(self.anchor)]
 
     @property
     def mean_loss(self):
         """The mean loss at the anchor, of every eighth row; NaN if there is none."""
-        total, weight = self.sums.sum(axis=0)[-2:]
+        sums, place = self.flat, 2 * len(self.anchor)
+        total, weight = sums[place], sums[place + 1]
         return total / weight if weight > 0 else math.nan
 
 
@@ -524,6 +537,23 @@ class CombinedSVRG:
             if self.gradient.n_rows == self.stage_rows:
                 self._end_stage()
             start = stop
+
+    def take_sums(self, sums, n_rows, accesses, total_weight, kept):
+        """Take rows of this stage that were summed elsewhere; `kept` are Samples of some of them.
+
+        They may be as many as the stage still lacks at the most.
+        """
+        self.gradient.add_sums(sums, n_rows, accesses, total_weight)
+        self.kept += kept
+        self.n_rows += n_rows
+        if self.gradient.n_rows == self.stage_rows:
+            self._end_stage()
+
+    @property
+    def rows_wanted(self):
+        """How many rows this stage lacks, and how many of them are to be kept."""
+        n_kept = sum(len(sample.targets) for sample in self.kept)
+        return self.stage_rows - self.gradient.n_rows, max(0, self.kept_rows - n_kept)
 
     def _end_stage(self):
         self.anchor = self.model()

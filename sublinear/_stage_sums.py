@@ -1,0 +1,283 @@
+"""Streaming SVRG over partitions: they sum the gradients of a stage, this process ends it.
+
+The stages are those of CombinedSVRG in `_solvers.streaming_svrg`. Every partition takes an equal
+share of a stage from its source, until that ends. Gradients and squares of features are added up
+on their way, as a tree; a few rows of every stage are sent along and kept here.
+
+    each round, partition k:   the sum over its share of the stage of the gradients at w~
+    here:                      w~ <- the minimiser over the kept rows, corrected by the sum
+
+A partition that is lost is made again and passes over the rows that it had taken: the round is
+repeated, nothing else is lost.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from sublinear._partitions import blocks_of, insist, mark_of
+from sublinear._solvers.streaming_svrg import AnchoredGradient, Sample
+from sublinear._solvers.streaming_svrg import Block as Rows
+from sublinear._stream import EMPTY, Stream
+from sublinear._validation import check_known_labels, margin_targets
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What partitions must know of the problems.
+
+    Attributes
+    ----------
+    loss : type
+    loss_parameters : tuple of float
+    constant : float
+        The value of the constant feature; 0 for none.
+    classes, positive : ndarray or None
+        All labels, and those of the positive class of every problem; None: y holds the targets.
+    counts : bool
+        Whether targets must not be negative.
+    """
+
+    loss: type
+    loss_parameters: tuple
+    constant: float
+    classes: np.ndarray | None = None
+    positive: np.ndarray | None = None
+    counts: bool = False
+
+
+class Start(NamedTuple):
+    """What is known of a partition from its first block."""
+
+    n_columns: int
+    dtype: np.dtype
+    mark: str
+
+
+class Share(NamedTuple):
+    """What a partition tells of its share, but for the sums: counts, kept rows, is it at its end.
+
+    kept is a list of (rows, targets of every problem, weights).
+    """
+
+    n_rows: int
+    accesses: int
+    total_weight: float
+    kept: list
+    ended: bool
+
+
+class StagePartition:
+    """A source that is read once, a share of a stage at a time.
+
+    Parameters
+    ----------
+    index : int
+    source : iterable of (X, y) or (X, y, sample_weight), or a function that returns one
+    numeric : bool
+        Whether y holds numbers to be predicted, not labels.
+    """
+
+    def __init__(self, index, source, numeric):
+        self.index, self.source, self.numeric = index, source, numeric
+        self.number, self.begun = 0, False
+        self._rewind()
+
+    def _rewind(self):
+        self.stream = Stream(blocks_of(self.source), y_numeric=self.numeric, read_ahead=0)
+        self.blocks = iter(self.stream)
+        self.position = 0  # in the present block
+        self.block = self._next()
+
+    def _next(self):
+        try:
+            return next(self.blocks, None)
+        except ValueError as error:
+            if str(error) == EMPTY:
+                return None
+            raise
+
+    def start(self):
+        """Return the Start, None without rows."""
+        if self.block is None:
+            return None
+        return Start(self.stream.n_features, self.stream.dtype, mark_of([self.block]))
+
+    def labels(self):
+        """Return the distinct labels, in a pass of its own."""
+        if isinstance(self.source, Iterator):
+            raise ValueError(
+                "a generator can be read only once: give fit the classes, all labels to come, or a "
+                "function that returns the generator"
+            )
+        found = [np.unique(block.y) for block in [self.block, *self.blocks] if block is not None]
+        self._rewind()
+        return np.unique(np.concatenate(found)) if found else None
+
+    def open(self, plan, taken):
+        """Begin a fit, behind the rows that a partition in this one's place had taken."""
+        self.plan = plan
+        self.loss = plan.loss(*plan.loss_parameters)
+        self.answer = None
+        if self.begun:
+            self._rewind()
+        rows = taken[self.index]
+        while rows > 0 and self.block is not None:
+            step = min(rows, self.block.X.shape[0] - self.position)
+            self._go_on(step)
+            rows -= step
+        if rows > 0:
+            raise ValueError("a source has become shorter: it must yield the same rows again")
+        self.rows = None
+
+    def _go_on(self, step):
+        self.position += step
+        if self.position == self.block.X.shape[0]:
+            self.position, self.block, self.rows = 0, self._next(), None
+
+    def round(self, number, anchors, shares, kept):
+        """Return the sums over the share of round `number` at the anchors, and the Share."""
+        if number != self.number:
+            self.number, self.begun = number, True
+            self.answer = self._sum(anchors, shares[self.index], kept[self.index])
+        return self.answer
+
+    def _sum(self, anchors, share, keep):
+        gradients = [AnchoredGradient(self.loss, anchor) for anchor in anchors]
+        samples = []
+        while share > 0 and self.block is not None:
+            problems = self._problems()
+            start = self.position
+            stop = start + min(share, problems[0].n_rows - start, keep or share)
+            if keep > 0:
+                parts = [rows.kept(start, stop) for rows in problems]
+                targets = [part.targets for part in parts]
+                samples.append((parts[0].rows, targets, parts[0].weights))
+                keep -= stop - start
+            for gradient, rows in zip(gradients, problems, strict=True):
+                gradient.add(rows, start, stop)
+            share -= stop - start
+            self._go_on(stop - start)
+        vector = np.concatenate([gradient.flat for gradient in gradients])
+        first = gradients[0]
+        return vector, *Share(
+            first.n_rows, first.accesses, first.total_weight, samples, self.block is None
+        )
+
+    def _problems(self):
+        """Return the present block as every problem has it."""
+        if self.rows is None:
+            X, y, weights = self.block
+            with self.stream.naming_block():
+                targets = self._targets(y)
+            first = Rows(X, targets[0], weights, self.plan.constant)
+            self.rows = [first, *(first.with_targets(others) for others in targets[1:])]
+        return self.rows
+
+    def _targets(self, y):
+        if self.plan.classes is not None:
+            check_known_labels(y, self.plan.classes)
+            return [margin_targets(y, label) for label in self.plan.positive]
+        if self.plan.counts and (y < 0).any():
+            raise ValueError('loss="poisson" is for counts: y must not be negative')
+        return [np.ascontiguousarray(y, dtype=np.float64)]
+
+    def put(self, method, *arguments):
+        """Keep the vector that a method returns with its other results; return those."""
+        self.vector, *rest = getattr(self, method)(*arguments)
+        return rest
+
+    def take(self):
+        """Return the vector kept."""
+        return self.vector
+
+    def ping(self):
+        """Answer."""
+
+
+def even_shares(count, takers, n_partitions):
+    """Share out rows to those partitions as evenly as can be; return the share of each."""
+    shares = [0] * n_partitions
+    for place, k in enumerate(sorted(takers)):
+        shares[k] = (place + 1) * count // len(takers) - place * count // len(takers)
+    return shares
+
+
+class Stages:
+    """One pass over all partitions.
+
+    Parameters
+    ----------
+    partitions : LocalPartitions or the like
+        Of StagePartitions.
+    plan : Plan
+    solvers : list of CombinedSVRG
+        One for each problem.
+
+    Attributes
+    ----------
+    n_rounds, n_lost : int
+    taken : list of int
+        Rows that every partition has taken.
+    """
+
+    def __init__(self, partitions, plan, solvers):
+        self.partitions, self.plan, self.solvers = partitions, plan, solvers
+        self.n_rounds = self.n_lost = 0
+        self.taken = [0] * len(partitions)
+        self.ended = set()
+
+    def state(self):
+        """Return what `set_state` needs, a flat dict, but for the solvers."""
+        return {
+            "n_rounds": self.n_rounds,
+            "n_lost": self.n_lost,
+            "taken": np.array(self.taken),
+            "ended": np.array(sorted(self.ended), dtype=np.int64),
+        }
+
+    def set_state(self, state):
+        """Go on from a `state()`."""
+        self.n_rounds, self.n_lost = int(state["n_rounds"]), int(state["n_lost"])
+        self.taken, self.ended = state["taken"].tolist(), set(state["ended"].tolist())
+
+    def run(self, after):
+        """Take all rows; calls after() when a round is over."""
+        self._insist(lambda: self._open(None))
+        while len(self.ended) < len(self.partitions):
+            self._round()
+            after()
+
+    def _insist(self, request):
+        def note(lost):
+            self.n_lost += len(lost)
+
+        return insist(self.partitions, request, self._open, note)
+
+    def _open(self, only):
+        return self.partitions.ask("open", self.plan, self.taken, only=only)
+
+    def _round(self):
+        wanted, keep = self.solvers[0].rows_wanted
+        anchors = [solver.anchor for solver in self.solvers]
+        takers, count = set(range(len(self.partitions))) - self.ended, len(self.partitions)
+        shares, kept = (even_shares(rows, takers, count) for rows in (wanted, keep))
+        number = self.n_rounds + 1
+        vector, rests = self._insist(
+            lambda: self.partitions.total("round", number, anchors, shares, kept)
+        )
+        self.n_rounds = number
+        told = [Share(*rest) for rest in rests]
+        counts = [sum(share[k] for share in told) for k in range(3)]
+        for k, sums in enumerate(np.split(vector, len(self.solvers))):
+            samples = [
+                Sample(rows, targets[k], weights)
+                for share in told
+                for rows, targets, weights in share.kept
+            ]
+            self.solvers[k].take_sums(sums, *counts, samples)
+        for k, share in enumerate(told):
+            self.taken[k] += share.n_rows
+        self.ended = {k for k, share in enumerate(told) if share.ended}

@@ -1,0 +1,528 @@
+"""Over partitions: large-batch Pegasos, Streaming SVRG, and checkpoints of all."""
+
+import itertools
+import os
+import signal
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from reference.losses import LOSSES as ORACLES
+from reference.pegasos import pegasos
+from scipy import sparse
+from sklearn.base import clone
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+import sublinear
+from sublinear._batch_steps import BatchPartition, BatchSteps
+from sublinear._checkpoint import Checkpoint
+from sublinear._core.losses import MARGIN_LOSSES
+from sublinear._partitions import LocalPartitions, Problem
+from sublinear._stage_sums import even_shares
+from sublinear.distributed import (
+    PegasosClassifier,
+    SDCAClassifier,
+    SDCARegressor,
+    StreamingSVRGClassifier,
+    StreamingSVRGRegressor,
+)
+
+pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+NO_LIMIT = 2**62
+KILL = getattr(signal, "SIGKILL", signal.SIGTERM)
+
+
+def in_parts(X, y, n_parts, weight=None):
+    """Sources of two blocks each."""
+    arrays = [X, y] if weight is None else [X, y, weight]
+    return [
+        [tuple(a[rows] for a in arrays) for rows in np.array_split(part, 2)]
+        for part in np.array_split(np.arange(len(y)), n_parts)
+    ]
+
+
+# Pegasos
+
+
+def batch_steps(X, y, loss="smoothed_hinge", sizes=(30, 18, 12), batch_size=20, **options):
+    """The solver over partitions of these sizes, two blocks each but for the last."""
+    cuts = np.cumsum((0, *sizes))
+    parts = []
+    for k, (start, stop) in enumerate(itertools.pairwise(cuts)):
+        middle = (start + stop) // 2
+        rows = [slice(start, middle), slice(middle, stop)]
+        parts.append(BatchPartition(k, [(X[r], y[r]) for r in rows if r.stop > r.start], False))
+    entry = MARGIN_LOSSES[loss]
+    problem = Problem(
+        entry.loss, (1.0,) * len(entry.parameters), 0.05, float(len(y)), 0.0,
+        np.random.SeedSequence(3), label=1,
+    )  # fmt: skip
+    return BatchSteps(
+        LocalPartitions(parts), problem, n_weights=X.shape[1], n_stored=X.size, sizes=list(sizes),
+        widest=X.shape[1], batch_size=batch_size,
+        **({"average": "last", "projection": False} | options),
+    )  # fmt: skip
+
+
+def batches_of(solver, n_rounds):
+    """The rows of every round, in the numbering of the whole."""
+    starts = np.cumsum((0, *solver.sizes))
+    for number in range(n_rounds):
+        firsts, lasts = solver._drawn(number), solver._drawn(number + 1)
+        yield np.concatenate(
+            [
+                starts[k] + part._draws(firsts[k], lasts[k])
+                for k, part in enumerate(solver.partitions.partitions)
+            ]
+        )
+
+
+@pytest.mark.parametrize("loss", ["hinge", "smoothed_hinge", "logistic"])
+def test_steps_are_those_of_the_oracle(binary, loss):
+    X, y = binary[0][:60], binary[1][:60]
+    solver = batch_steps(X, y, loss)
+    batches = list(batches_of(solver, 9))
+    assert [len(batch) for batch in batches] == [20] * 9
+    targets, oracle = 2.0 * y - 1, ORACLES[loss]()
+    for w in pegasos(X, targets, oracle, 0.05, batches):
+        assert solver.advance(NO_LIMIT)
+        np.testing.assert_allclose(solver.w, w, rtol=1e-10, atol=1e-13)
+
+
+def test_an_epoch_of_every_partition_is_a_permutation(binary):
+    solver = batch_steps(binary[0][:60], binary[1][:60], batch_size=7)
+    drawn = np.concatenate(list(batches_of(solver, 60)))
+    assert len(drawn) == 7 * 60
+    np.testing.assert_array_equal(np.bincount(drawn), np.full(60, 7))
+
+
+def test_work_is_counted_and_limited(binary):
+    X, y = binary[0][:60], binary[1][:60]
+    solver = batch_steps(X, y)
+    assert not solver.advance(20 * X.shape[1] - 1) and solver.n_iter == 0
+    assert solver.advance(20 * X.shape[1]) and solver.accesses == 20 * X.shape[1]
+
+
+@pytest.mark.parametrize("average", ["tail", "mean", "last", "random"])
+def test_certificates_are_those_of_one_process(binary, average):
+    X, y = binary
+    model = PegasosClassifier(
+        "logistic", n_partitions=3, alpha=0.05, batch_size=40, average=average, tol=1e-3,
+        random_state=0,
+    ).fit(X, y)  # fmt: skip
+    whole = sublinear.SDCAClassifier("logistic", alpha=0.05, tol=1e-10, random_state=0).fit(X, y)
+    result = model.result_
+    assert result.status == "converged"
+    assert result.dual <= whole.result_.primal <= result.primal + 1e-12
+    w = np.append(model.coef_, model.intercept_)
+    z = X @ model.coef_[0] + model.intercept_
+    primal = 0.025 * w @ w + np.logaddexp(0, -(2 * y - 1) * z).mean()
+    assert result.primal == pytest.approx(primal, rel=1e-12)
+
+
+def test_weights_classes_and_sparse_rows(multiclass):
+    X, y = multiclass
+    order = np.argsort(y, kind="stable")  # no partition has all classes
+    X, y = sparse.csr_array(X[order]), y[order]
+    weight = np.random.default_rng(0).integers(0, 3, len(y)).astype(float)
+    options = {"alpha": 0.05, "class_weight": "balanced", "tol": 2e-2, "random_state": 0}
+    model = PegasosClassifier("smoothed_hinge", n_partitions=3, **options).fit(X, y, weight)
+    whole = sublinear.SDCAClassifier("smoothed_hinge", **options | {"tol": 1e-10}).fit(X, y, weight)
+    for part, best in zip(model.result_.parts, whole.result_.parts, strict=True):
+        assert part.status == "converged"
+        assert part.dual <= best.primal * (1 + 1e-9) and best.primal <= part.primal * (1 + 1e-9)
+    assert type(model.to_local()) is sublinear.PegasosClassifier
+
+
+def test_losses_without_bounded_derivatives_are_projected(binary):
+    with pytest.raises(ValueError, match="needs projection"):
+        PegasosClassifier("squared_hinge").fit(*binary)
+    model = PegasosClassifier(
+        "squared_hinge", projection=True, n_partitions=2, alpha=0.1, tol=0.05, random_state=0
+    ).fit(*binary)
+    assert model.result_.status == "converged"
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"batch_size": 0}, "batch_size"),
+        ({"batch_size": 201}, "exceeds"),
+        ({"average": "best"}, "average"),
+        ({"projection": 1}, "projection"),
+    ],
+)
+def test_bad_parameters_of_pegasos_are_refused(binary, options, message):
+    with pytest.raises(ValueError, match=message):
+        PegasosClassifier(**options).fit(*binary)
+
+
+# Streaming SVRG
+
+
+def noisy(n_rows, d=5, seed=0):
+    random = np.random.default_rng(seed)
+    X = random.normal(size=(n_rows, d))
+    return X, X @ np.arange(1.0, d + 1) + random.normal(size=n_rows)
+
+
+def order_of_stages(sizes, kept_rows, growth=2.0):
+    """The rows of partitions of these sizes in the order in which the stages take them."""
+    starts = np.cumsum((0, *sizes))[:-1]
+    taken, order, total = [0] * len(sizes), [], sum(sizes)
+    while len(order) < total:
+        stage, n_kept = [], 0
+        wanted = max(kept_rows, int((growth - 1) * len(order)))
+        while len(stage) < wanted and len(order) + len(stage) < total:
+            takers = {k for k, size in enumerate(sizes) if taken[k] < size}
+            shares = even_shares(wanted - len(stage), takers, len(sizes))
+            kept = even_shares(max(0, kept_rows - n_kept), takers, len(sizes))
+            first, rest = [], []
+            for k in sorted(takers):
+                count = min(shares[k], sizes[k] - taken[k])
+                rows = list(range(starts[k] + taken[k], starts[k] + taken[k] + count))
+                first += rows[: kept[k]]
+                rest += rows[kept[k] :]
+                taken[k] += count
+            n_kept += len(first)
+            stage += first + rest
+        order += stage
+    return np.array(order)
+
+
+@pytest.mark.parametrize("sizes", [(3000, 3000), (4001, 1500, 499)], ids=str)
+@pytest.mark.parametrize("loss", ["squared", "huber"])
+def test_stages_are_those_of_one_process(sizes, loss):
+    X, y = noisy(6000)
+    cuts = np.cumsum((0, *sizes))
+    sources = [
+        [(X[a:middle], y[a:middle]), (X[middle:b], y[middle:b])]
+        for a, b in itertools.pairwise(cuts)
+        for middle in [(2 * a + b) // 3]
+    ]
+    model = StreamingSVRGRegressor(loss, kept_rows=200).fit(sources)
+    order = order_of_stages(sizes, 200)
+    alone = sublinear.StreamingSVRGRegressor(loss, kept_rows=200, shuffle=False)
+    alone.fit(X[order], y[order])
+    np.testing.assert_allclose(model.coef_, alone.coef_, rtol=1e-10, atol=1e-12)
+    assert model.n_iter_ == alone.n_iter_
+    assert model.result_.n_rows == 6000
+    assert model.result_.accesses == alone.result_.accesses
+    assert model.result_.excess_risk == pytest.approx(alone.result_.excess_risk, rel=1e-8)
+
+
+def test_classes_weights_and_sparse_rows():
+    X, z = noisy(3000)
+    y = np.array(["low", "middle", "high"])[np.digitize(z, (-3, 3))]
+    weight = np.random.default_rng(1).integers(0, 3, len(y)).astype(float)
+    options = {"kept_rows": 300, "alpha": 1e-3}
+    dense = StreamingSVRGClassifier(**options).fit(in_parts(X, y, 3, weight))
+    rows = sparse.csr_array(X)
+    thin = StreamingSVRGClassifier(**options).fit(in_parts(rows, y, 3, weight))
+    assert dense.classes_.tolist() == ["high", "low", "middle"]
+    np.testing.assert_allclose(thin.coef_, dense.coef_, rtol=1e-8)
+    repeated = np.repeat(np.arange(len(y)), weight.astype(int))
+    best = sublinear.SDCAClassifier("logistic", alpha=1e-3, tol=1e-9).fit(X[repeated], y[repeated])
+    assert dense.score(X, y, weight) == pytest.approx(best.score(X, y, weight), abs=0.01)
+    local = dense.to_local()
+    np.testing.assert_array_equal(local.predict_proba(X), dense.predict_proba(X))
+    local.partial_fit(X[:500], y[:500])
+    assert local.result_.n_rows == dense.result_.n_rows + 500
+
+
+def test_counts_and_bad_counts():
+    X, z = noisy(2000)
+    y = np.random.default_rng(0).poisson(np.exp(z / 10)).astype(float)
+    model = StreamingSVRGRegressor("poisson", kept_rows=300).fit(in_parts(X, y, 2))
+    alone = sublinear.StreamingSVRGRegressor("poisson", kept_rows=300).fit(X, y)
+    np.testing.assert_allclose(model.coef_, alone.coef_, atol=0.05)
+    y[-1] = -1
+    with pytest.raises(ValueError, match="must not be negative"):
+        StreamingSVRGRegressor("poisson").fit(in_parts(X, y, 2))
+
+
+def test_a_generator_needs_its_classes(binary):
+    X, y = binary
+
+    def sources():
+        return [(block for block in part) for part in in_parts(X, y, 2)]
+
+    with pytest.raises(ValueError, match="only once"):
+        StreamingSVRGClassifier().fit(sources())
+    model = StreamingSVRGClassifier(alpha=0.01).fit(sources(), classes=[0, 1])
+    again = StreamingSVRGClassifier(alpha=0.01).fit(in_parts(X, y, 2))
+    np.testing.assert_array_equal(model.coef_, again.coef_)
+    with pytest.raises(ValueError, match="not among the classes"):
+        StreamingSVRGClassifier().fit(sources(), classes=[0, 2])
+    with pytest.raises(ValueError, match="a regressor has none"):
+        StreamingSVRGRegressor().fit(sources(), classes=[0, 1])
+
+
+@pytest.mark.parametrize(
+    ("sources", "message"),
+    [
+        ([[(np.ones((4, 3)), [0, 1, 0, 1])], [(np.ones((4, 2)), [0, 1, 0, 1])]], "differ in their"),
+        ([[(np.ones((2, 3)), [0, 1]), (np.ones((2, 2)), [0, 1])]], "first block has 3"),
+        ([[(np.ones((4, 3)), [1, 1, 1, 1])]], "only one class"),
+        ([], "no sources"),
+        ([[]], "all partitions are empty"),
+        ([[np.ones((4, 3))]], "must yield"),
+        ([[(np.full((2, 3), np.nan), [0, 1])]], "NaN"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_bad_sources_are_refused(sources, message):
+    with pytest.raises(ValueError, match=message):
+        StreamingSVRGClassifier().fit(sources)
+
+
+def test_a_source_that_becomes_shorter_is_refused(tmp_path):
+    X, y = noisy(400)
+    state = tmp_path / "state"
+    StreamingSVRGRegressor(kept_rows=50).fit(in_parts(X, y, 2), checkpoint=state)
+    short = [part[:1] for part in in_parts(X, y, 2)]
+    with pytest.raises(ValueError, match="become shorter"):
+        StreamingSVRGRegressor(kept_rows=50).fit(short, checkpoint=state)
+
+
+CHECKED = [
+    PegasosClassifier("smoothed_hinge", n_partitions=2, alpha=0.1, max_iter=20),
+    StreamingSVRGRegressor(n_partitions=2),
+    StreamingSVRGClassifier(n_partitions=2, alpha=1e-3),
+]
+
+
+def expected_failures(estimator):
+    checks = [f"check_sample_weight_equivalence_on_{kind}_data" for kind in ("dense", "sparse")]
+    return dict.fromkeys(checks, "repeated rows make other partitions, and so other steps")
+
+
+@parametrize_with_checks(CHECKED, expected_failed_checks=expected_failures)
+def test_scikit_learn_checks(estimator, check):
+    check(estimator)
+
+
+# Checkpoints
+
+MODELS = {
+    "dual ascent": SDCAClassifier("smoothed_hinge", alpha=0.01, tol=0, max_iter=12, random_state=0),
+    "dual ascent, three classes": SDCAClassifier(alpha=0.01, tol=0, max_iter=12, random_state=0),
+    "regression": SDCARegressor("huber", alpha=0.01, tol=0, max_iter=12, random_state=0),
+    "pegasos": PegasosClassifier(alpha=0.05, batch_size=30, tol=0, max_iter=15, random_state=0),
+    "stages": StreamingSVRGRegressor(kept_rows=10),
+    "stages, three classes": StreamingSVRGClassifier(alpha=1e-3, kept_rows=20),
+}
+
+
+def data_for(case, request):
+    name = "multiclass" if "three" in case else "binary"
+    return request.getfixturevalue("regression" if case == "regression" else name)
+
+
+@pytest.fixture
+def interrupt_at_save(monkeypatch):
+    """A function: the n-th checkpoint from now on is written, and then the fit interrupted."""
+
+    def after(count):
+        left = [count]
+
+        def save(self, state):
+            write(self, state)
+            left[0] -= 1
+            if left[0] == 0:
+                raise KeyboardInterrupt
+
+        monkeypatch.setattr(Checkpoint, "save", save)
+
+    write = Checkpoint.save
+    return after
+
+
+def assert_same(first, second):
+    np.testing.assert_array_equal(first.coef_, second.coef_)
+    np.testing.assert_array_equal(first.intercept_, second.intercept_)
+    assert first.n_iter_ == second.n_iter_ and first.result_.accesses == second.result_.accesses
+
+
+@pytest.mark.parametrize("case", MODELS)
+def test_an_interrupted_fit_goes_on_with_the_same_bits(case, request, tmp_path, interrupt_at_save):
+    X, y = data_for(case, request)
+    sources, file = in_parts(X, y, 3), tmp_path / "state"
+    whole = clone(MODELS[case]).fit(sources)
+    interrupt_at_save(2)
+    with pytest.raises(KeyboardInterrupt):
+        clone(MODELS[case]).fit(sources, checkpoint=file, checkpoint_every=2)
+    resumed = clone(MODELS[case]).fit(sources, checkpoint=file, checkpoint_every=2)
+    assert_same(resumed, whole)
+    again = clone(MODELS[case]).fit(sources, checkpoint=file)
+    assert_same(again, whole)
+
+
+PROGRAM = """
+import os, signal
+import numpy as np
+from sublinear.distributed import SDCAClassifier
+
+data = np.load("data.npz")
+parts = [[(data["X"][k::2], data["y"][k::2])] for k in range(2)]
+left = [4]
+
+def die(snapshot):
+    left[0] -= 1
+    if left[0] == 0:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+SDCAClassifier(alpha=0.01, tol=0, max_iter=30, random_state=7, callback=die).fit(
+    parts, checkpoint="state", checkpoint_every=2)
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="kill -9")
+def test_a_killed_fit_goes_on_with_the_same_bits(multiclass, tmp_path):
+    X, y = multiclass
+    np.savez(tmp_path / "data.npz", X=X, y=y)
+    ended = subprocess.run([sys.executable, "-c", PROGRAM], cwd=tmp_path, capture_output=True)
+    assert ended.returncode == -signal.SIGKILL, ended.stderr
+    options = {"alpha": 0.01, "tol": 0, "max_iter": 30, "random_state": 7}
+    parts = [[(X[k::2], y[k::2])] for k in range(2)]
+    whole = SDCAClassifier(**options).fit(parts)
+    resumed = SDCAClassifier(**options)
+    resumed.fit(parts, checkpoint=tmp_path / "state", checkpoint_every=2)
+    assert_same(resumed, whole)
+
+
+def test_a_checkpoint_of_another_fit_is_refused(binary, tmp_path):
+    X, y = binary
+    file = tmp_path / "state"
+    options = {"alpha": 0.01, "tol": 0, "max_iter": 4, "random_state": 0}
+    SDCAClassifier(**options).fit(in_parts(X, y, 2), checkpoint=file)
+    with pytest.raises(ValueError, match="rows of its partitions"):
+        SDCAClassifier(**options).fit(in_parts(X, y, 3), checkpoint=file)
+    with pytest.raises(ValueError, match="rows of its partitions"):
+        SDCAClassifier(**options).fit(in_parts(X + 1, y, 2), checkpoint=file)
+    with pytest.raises(ValueError, match=r"alpha=0\.01"):
+        SDCAClassifier(**options | {"alpha": 0.02}).fit(in_parts(X, y, 2), checkpoint=file)
+    with pytest.raises(ValueError, match="class was"):
+        PegasosClassifier().fit(in_parts(X, y, 2), checkpoint=file)
+    SDCAClassifier(**options).fit(in_parts(X, y, 3), checkpoint=file, resume=False)
+    file.write_bytes(file.read_bytes()[:500])
+    with pytest.raises(ValueError, match=str(file)):
+        SDCAClassifier(**options).fit(in_parts(X, y, 3), checkpoint=file)
+
+
+# On a cluster
+
+
+def in_chunks(da, *arrays, rows=40):
+    return [da.from_array(a, chunks=(rows, *a.shape[1:])) for a in arrays]
+
+
+def chunks_in_parts(model, X, y, rows=40):
+    chunks = [(X[k : k + rows], y[k : k + rows]) for k in range(0, len(y), rows)]
+    return [[chunks[k] for k in group] for group in model.partitions_]
+
+
+def kill_a_worker(client):
+    address = sorted(client.scheduler_info()["workers"])[0]
+    os.kill(client.run(os.getpid, workers=[address])[address], KILL)
+
+
+ON_CLUSTER = {
+    "pegasos": lambda **o: PegasosClassifier(
+        "logistic", alpha=0.05, batch_size=60, tol=0, max_iter=12, random_state=0, **o
+    ),
+    "stages": lambda **o: StreamingSVRGClassifier(alpha=1e-3, kept_rows=20, **o),
+}
+
+
+@pytest.mark.parametrize("case", ON_CLUSTER)
+@pytest.mark.parametrize("n_partitions", [None, 3])
+def test_a_cluster_finds_what_one_process_finds(client, da, multiclass, case, n_partitions):
+    X, y = multiclass
+    model = ON_CLUSTER[case](client=client, n_partitions=n_partitions)
+    A, b = in_chunks(da, X, y)
+    model.fit(A, b)
+    alone = ON_CLUSTER[case]().fit(chunks_in_parts(model, X, y))
+    np.testing.assert_allclose(model.coef_, alone.coef_, rtol=1e-10, atol=1e-10)
+    assert model.n_iter_ == alone.n_iter_
+    np.testing.assert_array_equal(client.compute(model.predict(A)).result(), model.predict(X))
+    probabilities = client.compute(model.predict_proba(A)).result()
+    np.testing.assert_allclose(probabilities, model.predict_proba(X), rtol=1e-12)
+    assert model.score(A, b) == pytest.approx(model.score(X, y))
+    parts = in_parts(X, y, 2)
+    assert model.score(parts) == pytest.approx(model.score(X, y))
+    np.testing.assert_array_equal(np.concatenate(model.predict_sources(parts)), model.predict(X))
+
+
+def test_counts_are_predicted_chunk_by_chunk(client, da, regression):
+    X, y = regression[0], np.abs(regression[1]).round()
+    A, b = in_chunks(da, X, y)
+    model = StreamingSVRGRegressor("poisson", client=client, alpha=1e-3, kept_rows=50).fit(A, b)
+    np.testing.assert_allclose(client.compute(model.predict(A)).result(), model.predict(X))
+    assert model.score(A, b) == pytest.approx(model.score(X, y))
+    assert model.score(in_parts(X, y, 2)) == pytest.approx(model.score(X, y))
+
+
+def test_a_killed_worker_costs_pegasos_a_round(client, da, binary, monkeypatch):
+    X, y = binary
+    step = BatchSteps.advance
+
+    def advance(solver, limit):
+        if solver.n_iter == 5:
+            kill_a_worker(client)
+        return step(solver, limit)
+
+    options = {"alpha": 0.05, "batch_size": 50, "tol": 0, "max_iter": 12, "random_state": 0}
+    model = PegasosClassifier("logistic", client=client, n_partitions=2, **options)
+    client.wait_for_workers(2)
+    monkeypatch.setattr(BatchSteps, "advance", advance)
+    model.fit(*in_chunks(da, X, y))
+    monkeypatch.undo()
+    assert model.n_lost_ >= 1 and model.n_iter_ == 12
+    alone = PegasosClassifier("logistic", **options).fit(chunks_in_parts(model, X, y))
+    np.testing.assert_allclose(model.coef_, alone.coef_, rtol=1e-10, atol=1e-12)
+
+
+def deadly_source(blocks, flag):
+    """A function whose blocks kill the process that reads the last one, where `flag` is missing."""
+
+    def source(kill=KILL):
+        import os
+
+        for k, block in enumerate(blocks):
+            if k == len(blocks) - 1 and not os.path.exists(flag):
+                open(flag, "w").close()
+                os.kill(os.getpid(), kill)
+            yield block
+
+    return source
+
+
+def test_a_killed_worker_costs_a_stage(client, tmp_path):
+    X, y = noisy(3000)
+    flag = str(tmp_path / "died")
+    parts = [
+        [(X[k : k + 250], y[k : k + 250]) for k in range(start, start + 1500, 250)]
+        for start in (0, 1500)
+    ]
+    sources = [deadly_source(parts[0], flag), parts[1]]
+    client.wait_for_workers(2)
+    model = StreamingSVRGRegressor(client=client, kept_rows=100).fit(sources)
+    assert model.n_lost_ >= 1 and os.path.exists(flag)
+    alone = StreamingSVRGRegressor(kept_rows=100).fit(parts)
+    np.testing.assert_allclose(model.coef_, alone.coef_, rtol=1e-10)
+    assert model.result_.n_rows == 3000
+
+
+@pytest.mark.parametrize("case", ["dual ascent", "pegasos", "stages"])
+def test_a_fit_over_a_cluster_goes_on(client, da, case, binary, tmp_path, interrupt_at_save):
+    X, y = binary
+    options = MODELS[case].get_params() | {"n_partitions": 2, "client": client}
+    arrays, file = in_chunks(da, X, y.astype(float)), tmp_path / "state"
+    make = MODELS[case].__class__
+    whole = make(**options).fit(*arrays)
+    interrupt_at_save(2)
+    with pytest.raises(KeyboardInterrupt):
+        make(**options).fit(*arrays, checkpoint=file, checkpoint_every=2)
+    assert_same(make(**options).fit(*arrays, checkpoint=file), whole)
