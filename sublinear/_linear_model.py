@@ -375,7 +375,7 @@ class LinearModel(CertifiedModel):
         if isinstance(matrix, ComputedMatrix) and not self._asks_for_lines:
             raise ValueError(
                 f"{type(self).__name__} does not take a FeatureOracle: it reads every row; "
-                "SIMBAClassifier asks for single rows and columns"
+                "SIMBAClassifier and SublinearPerceptron ask for single rows and columns"
             )
         return Training(X, y, metadata, matrix, targets, weights)
 

@@ -33,6 +33,7 @@ _CLASSES = {
 }
 _ARRAYS = {"coef", "intercept", "classes", "feature_names"}
 _SUMMARY = {field.name for field in dataclasses.fields(Result)} - {"trace", "parts"}
+_MAY_BE_UNKNOWN = ("full_accesses", "bytes_read")  # None where they are not counted
 
 
 def save_model(estimator, path):
@@ -214,7 +215,7 @@ def _checked_result(summary):
         raise ArchiveError("damaged model file (not the figures of a result)")
     for name, value in summary.items():
         wanted = str if name == "status" else int | float
-        counted = name != "full_accesses" or value is not None  # not every solver counts them
+        counted = name not in _MAY_BE_UNKNOWN or value is not None
         if counted and not isinstance(value, wanted):
             raise ArchiveError(f"damaged model file ({name} of the result is {value!r})")
     return Result(**summary, trace=(), parts=())

@@ -58,6 +58,9 @@ class Result:
     full_accesses : int or None
         `accesses` with every row charged n_features and every column n_samples, whatever they
         store, where lines of both kinds are read.
+    bytes_read : int or None
+        Bytes of a `DualStore` that solver and certificates asked for, values and, where sparse,
+        their indices; the system reads whole pages, and keeps them. None for other data.
     parts : tuple of Result
         One-vs-rest: the result of every class, whose sums are reported above. Empty otherwise.
     """
@@ -72,6 +75,7 @@ class Result:
     seconds: float
     trace: tuple[TraceRow, ...] = ()
     full_accesses: int | None = None
+    bytes_read: int | None = None
     parts: tuple["Result", ...] = ()
 
     @property
@@ -110,7 +114,11 @@ STATUSES = (
 
 def combine(parts, seconds):
     """Return the Result of independent problems: sums, the longest run and the worst status."""
-    full = [part.full_accesses for part in parts]
+
+    def total(name):
+        values = [getattr(part, name) for part in parts]
+        return None if None in values else sum(values)
+
     return Result(
         primal=sum(part.primal for part in parts),
         dual=sum(part.dual for part in parts),
@@ -120,6 +128,7 @@ def combine(parts, seconds):
         accesses=sum(part.accesses for part in parts),
         certificate_accesses=sum(part.certificate_accesses for part in parts),
         seconds=seconds,
-        full_accesses=None if None in full else sum(full),
+        full_accesses=total("full_accesses"),
+        bytes_read=total("bytes_read"),
         parts=tuple(parts),
     )

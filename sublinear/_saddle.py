@@ -7,12 +7,14 @@ from types import SimpleNamespace
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.validation import check_array
 
+from sublinear._core.matrix import Matrix
 from sublinear._core.random import RandomBits
 from sublinear._drive import Limits, drive
 from sublinear._result import Result
 from sublinear._solvers.primal_dual import SublinearPrimalDual, VarianceReducedPrimalDual
-from sublinear._validation import check_choice, check_number, seed_sequence
+from sublinear._validation import check_choice, check_number, has_matrix, seed_sequence
 
 VARIANTS = ("auto", "plain", "variance_reduced")
 CERTIFY = ("las_vegas", "exact", "sampled")
@@ -136,9 +138,21 @@ def line_values(matrix):
     return matrix.n_stored / matrix.n_rows + matrix.n_stored / matrix.n_columns
 
 
-def named(result):
-    """Return a result with the status that its numbers mean."""
-    return replace(result, status="uncertified") if result.status == "partial_fit" else result
+def named(result, X):
+    """Return a result with the status that its numbers mean, and what it read of a store."""
+    if result.status == "partial_fit":
+        result = replace(result, status="uncertified")
+    if not hasattr(X, "bytes_of"):
+        return result
+    read = X.bytes_of(result.accesses + result.certificate_accesses)
+    return replace(result, bytes_read=read)
+
+
+def checked_matrix(A):
+    """Return the Matrix of a user's A: an array, a sparse matrix, a store or an oracle."""
+    if has_matrix(A):
+        return A.matrix()
+    return Matrix(check_array(A, accept_sparse="csr", dtype=[np.float64, np.float32]))
 
 
 class Plan:
@@ -256,7 +270,7 @@ def settings_of(arguments):
     return settings
 
 
-def run_saddle(settings, plan, problem, matrix, *, absolute, maximise=False):
+def run_saddle(settings, plan, problem, matrix, A, *, absolute, maximise=False):
     """Solve a problem; returns the solver, its model and the Result; warns if a limit was met."""
     limits = Limits(
         settings.epsilon,
@@ -279,7 +293,7 @@ def run_saddle(settings, plan, problem, matrix, *, absolute, maximise=False):
             ConvergenceWarning,
             stacklevel=3,
         )
-    return solver, model, named(result)
+    return solver, model, named(result, A)
 
 
 class Saddle:

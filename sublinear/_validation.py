@@ -59,14 +59,7 @@ def check_training_data(estimator, X, y, *, y_numeric=False, reset=True, ensure_
         y = check_array(y, ensure_2d=False, dtype=None)
         y = column_or_1d(y, warn=True)
         check_consistent_length(X, y)
-        if reset:
-            estimator.n_features_in_ = X.shape[1]
-        elif estimator.n_features_in_ != X.shape[1]:
-            raise ValueError(
-                f"X has {X.shape[1]} features, {type(estimator).__name__} was fitted with "
-                f"{estimator.n_features_in_}"
-            )
-        return X, y
+        return note_features(estimator, X, reset), y
     return validate_data(
         estimator,
         X,
@@ -83,6 +76,30 @@ def check_training_data(estimator, X, y, *, y_numeric=False, reset=True, ensure_
 def has_matrix(X):
     """Tell whether X lends its rows and columns itself, as those of sublinear.data do."""
     return callable(getattr(X, "matrix", None)) and hasattr(X, "shape")
+
+
+def note_features(estimator, X, reset=True):
+    """Note, or compare, the number of features of what has a matrix of its own; returns it."""
+    if reset:
+        estimator.n_features_in_ = X.shape[1]
+    elif estimator.n_features_in_ != X.shape[1]:
+        raise ValueError(
+            f"X has {X.shape[1]} features, {type(estimator).__name__} was fitted with "
+            f"{estimator.n_features_in_}"
+        )
+    return X
+
+
+def drop_weightless(X, y, weights):
+    """Return X, y and weights without the rows of weight 0; y and weights may be None."""
+    if weights is None or weights.all():
+        return X, y, weights
+    if has_matrix(X):
+        raise ValueError(
+            "sample_weight may be 0 for rows in memory only: X is a store or an oracle"
+        )
+    kept = weights > 0
+    return X[kept], None if y is None else y[kept], weights[kept]
 
 
 def check_rows(estimator, X, *, reset=False, accept_sparse="csr"):

@@ -142,6 +142,11 @@ class DualStore:
             return Matrix.of_canonical(*arrays, length, constant=constant, transposed=transposed)
         return Matrix(arrays[0], constant, transposed=transposed)
 
+    def bytes_of(self, n_values):
+        """Return how many bytes so many stored values take, with their indices."""
+        index = np.dtype(self._header["index_dtype"]).itemsize if self.is_sparse else 0
+        return int(n_values) * (self.dtype.itemsize + index)
+
     def verify(self):
         """Read the whole store and compare it with its checksums.
 

@@ -1,11 +1,14 @@
 """Matrix games: solve_matrix_game."""
 
-import numpy as np
-import scipy.sparse as sp
-from sklearn.utils.validation import check_array
-
-from sublinear._core.matrix import Matrix
-from sublinear._saddle import Game, GameResult, Plan, run_saddle, settings_of
+from sublinear._saddle import (
+    Game,
+    GameResult,
+    Plan,
+    checked_matrix,
+    run_saddle,
+    settings_of,
+)
+from sublinear._validation import check_number
 
 
 def solve_matrix_game(
@@ -18,6 +21,7 @@ def solve_matrix_game(
     constants="practical",
     max_iter=None,
     max_accesses=None,
+    largest=None,
     random_state=None,
 ):
     """Find nearly optimal mixed strategies of a matrix game.
@@ -27,12 +31,15 @@ def solve_matrix_game(
 
     Parameters
     ----------
-    A : {array-like, sparse matrix} of shape (n_rows, n_columns)
-        What the column player pays. Dense or CSR, float32 or float64, is used as it is.
+    A : {array-like, sparse matrix, DualStore, FeatureOracle} of shape (n_rows, n_columns)
+        What the column player pays. Dense or CSR, float32 or float64, is used as it is. Of a store
+        or an oracle only what is drawn is asked for, given `largest` and certify=None.
     epsilon : float, default=0.05
         How far the strategies may be from optimal together, absolute.
     variant, batch_size, certify, constants, max_iter, max_accesses, random_state
         As in `MinimumEnclosingBall`.
+    largest : float, default=None
+        The largest absolute entry of A, or a bound on it. None: it is found by a pass.
 
     Returns
     -------
@@ -61,13 +68,13 @@ def solve_matrix_game(
     True
     """
     settings = settings_of(locals())
-    A = check_array(A, accept_sparse="csr", dtype=[np.float64, np.float32])
-    matrix = Matrix(A)
-    stored = matrix.arrays[0][: matrix.n_stored] if sp.issparse(A) else A
-    unit = float(max(stored.max(), -stored.min(), 0)) if stored.size else 0.0
-    problem = Game(unit or 1.0)
-    problem.accesses = matrix.n_stored
-    plan = Plan(settings, "simplex", matrix, epsilon, unit or 1.0)
-    solver, x, result = run_saddle(settings, plan, problem, matrix, absolute=True)
+    matrix = checked_matrix(A)
+    if largest is not None:
+        check_number("largest", largest, low=0, open_low=True)
+    unit = largest or matrix.largest_entry() or 1.0
+    problem = Game(unit)
+    problem.accesses = matrix.n_stored if largest is None else 0
+    plan = Plan(settings, "simplex", matrix, epsilon, unit)
+    solver, x, result = run_saddle(settings, plan, problem, matrix, A, absolute=True)
     p = solver.means()[1] if solver.best_p is None else solver.best_p
     return GameResult(**vars(result), row_strategy=p / p.sum(), column_strategy=x / x.sum())

@@ -7,13 +7,18 @@ import numpy as np
 from sklearn.base import BaseEstimator, OutlierMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.extmath import row_norms, safe_sparse_dot
-from sklearn.utils.validation import check_array, check_is_fitted
+from sklearn.utils.validation import check_is_fitted
 
 from sublinear._callbacks import CallbackSupportMixin, Observers, Progress, with_callbacks
-from sublinear._core.matrix import Matrix
 from sublinear._core.random import RandomBits
 from sublinear._drive import Limits, drive
-from sublinear._linear_model import Training, caller_level, with_parameters, with_progress
+from sublinear._linear_model import (
+    Training,
+    as_matrix,
+    caller_level,
+    with_parameters,
+    with_progress,
+)
 from sublinear._saddle import (
     EnclosingBall,
     Plan,
@@ -21,6 +26,7 @@ from sublinear._saddle import (
     SimplexResult,
     SoftBall,
     check_saddle_parameters,
+    checked_matrix,
     is_reduced,
     mean_of_largest,
     named,
@@ -28,7 +34,15 @@ from sublinear._saddle import (
     saddle_parameters,
     settings_of,
 )
-from sublinear._validation import check_number, check_rows, check_sample_weight, seed_sequence
+from sublinear._validation import (
+    check_number,
+    check_rows,
+    check_sample_weight,
+    drop_weightless,
+    has_matrix,
+    note_features,
+    seed_sequence,
+)
 
 CERTIFY = ("las_vegas", "exact")
 
@@ -127,18 +141,21 @@ class MinimumEnclosingBall(CallbackSupportMixin, OutlierMixin, BaseEstimator):
         return model
 
     @with_callbacks
-    def fit(self, X, y=None, sample_weight=None):
+    def fit(self, X, y=None, sample_weight=None, row_norms=None):
         """Find the ball.
 
         Parameters
         ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        X : {array-like, sparse matrix, DualStore, FeatureOracle} of shape (n_samples, n_features)
             Dense or CSR, float32 or float64, is used as it is; other types are converted. Sparse
-            data also gets a copy in column order.
+            data also gets a copy in column order. Of a store or an oracle only what the fit draws
+            is asked for, given row_norms and certify=None.
         y : ignored
         sample_weight : array-like of shape (n_samples,), default=None
             Not negative; rows of weight 0 are left out. With nu > 0 a weight k counts like k copies
             of the row, without it other weights do not matter.
+        row_norms : array-like of shape (n_samples,), default=None
+            The norms of the rows. None: they are computed, which takes a pass.
 
         Returns
         -------
@@ -153,12 +170,13 @@ class MinimumEnclosingBall(CallbackSupportMixin, OutlierMixin, BaseEstimator):
         """
         check_saddle_parameters(self, CERTIFY)
         check_number("nu", self.nu, low=0, high=1)
-        X = self._checked(X)
+        X = note_features(self, X) if has_matrix(X) else self._checked(X)
         weights = check_sample_weight(sample_weight, X)
-        if weights is not None and not weights.all():
-            X, weights = X[weights > 0], weights[weights > 0]
-        matrix = Matrix(X)
-        norms = matrix.squared_norms()
+        if row_norms is not None:
+            row_norms = check_row_norms(row_norms, X.shape[0])
+        X, row_norms, weights = drop_weightless(X, row_norms, weights)
+        matrix = as_matrix(X)
+        norms = matrix.squared_norms() if row_norms is None else row_norms**2
         if not np.isfinite(norms).all():
             raise ValueError("the squared norms of the rows overflow: scale X down")
         unit = None if is_reduced(self) else np.sqrt(norms.max()) or 1.0
@@ -167,7 +185,7 @@ class MinimumEnclosingBall(CallbackSupportMixin, OutlierMixin, BaseEstimator):
             problem = SoftBall(norms, weights / (self.nu * weights.sum()), unit)
         else:
             problem = EnclosingBall(norms, unit)
-        problem.accesses = matrix.n_stored  # for the norms
+        problem.accesses = matrix.n_stored if row_norms is None else 0
         plan = Plan(self, "hull", matrix, self.epsilon, 1.0)
         limits = Limits(
             self.epsilon,
@@ -193,10 +211,12 @@ class MinimumEnclosingBall(CallbackSupportMixin, OutlierMixin, BaseEstimator):
         self.center_ = self.center_.astype(matrix.dtype, copy=False)
         radius = np.sqrt(result.primal)
         if problem.caps is not None and np.isfinite(radius):
-            radius = np.sqrt(mean_of_largest(self._squared_distances(X), problem.caps)[1])
+            center = self.center_.astype(np.float64)
+            squares = norms + center @ center - 2 * matrix.row_dots(center, np.arange(len(norms)))
+            radius = np.sqrt(max(0.0, mean_of_largest(squares, problem.caps)[1]))
             read = result.certificate_accesses + matrix.n_stored
             result = replace(result, certificate_accesses=read)
-        self._store(solver, named(result), float(radius))
+        self._store(solver, named(result, X), float(radius))
         if error is not None:
             raise error
         self._warn_if_limited()
@@ -235,16 +255,13 @@ class MinimumEnclosingBall(CallbackSupportMixin, OutlierMixin, BaseEstimator):
         scores : ndarray of shape (n_samples,), float64
         """
         check_is_fitted(self)
-        return -np.sqrt(self._squared_distances(self._checked(X, reset=False)))
-
-    def _squared_distances(self, X):
-        """Return |x_i - center|^2 (float64)."""
+        X = self._checked(X, reset=False)
         center = self.center_.astype(np.float64)
         if not hasattr(X, "toarray"):
-            return row_norms(X.astype(np.float64, copy=False) - center, squared=True)
+            return -np.sqrt(row_norms(X.astype(np.float64, copy=False) - center, squared=True))
         squares = row_norms(X.astype(np.float64, copy=False), squared=True)
         squares += center @ center - 2 * safe_sparse_dot(X, center)
-        return np.maximum(squares, 0)
+        return -np.sqrt(np.maximum(squares, 0))
 
     def decision_function(self, X):
         """Return the radius minus the distance from the centre: negative outside of the ball.
@@ -276,6 +293,14 @@ class MinimumEnclosingBall(CallbackSupportMixin, OutlierMixin, BaseEstimator):
         return np.where(scores >= -tolerance, 1, -1)
 
 
+def check_row_norms(norms, n_rows):
+    """Return norms as float64; ValueError unless there is one for every row."""
+    norms = np.asarray(norms, dtype=np.float64)
+    if norms.shape != (n_rows,) or not np.isfinite(norms).all() or (norms < 0).any():
+        raise ValueError(f"row_norms must be {n_rows} finite numbers, not negative, one per row")
+    return norms
+
+
 def solve_simplex_qp(
     A,
     b=None,
@@ -287,20 +312,25 @@ def solve_simplex_qp(
     constants="practical",
     max_iter=None,
     max_accesses=None,
+    row_norm=None,
     random_state=None,
 ):
     """Minimise p'b + |A'p|^2 over the simplex.
 
     Parameters
     ----------
-    A : {array-like, sparse matrix} of shape (n_rows, n_columns)
-        Dense or CSR, float32 or float64, is used as it is.
+    A : {array-like, sparse matrix, DualStore, FeatureOracle} of shape (n_rows, n_columns)
+        Dense or CSR, float32 or float64, is used as it is. Of a store or an oracle only what is
+        drawn is asked for, given `row_norm` and certify=None.
     b : array-like of shape (n_rows,), default=None
         None means zeros: the shortest vector in the convex hull of the rows.
     epsilon : float, default=0.01
         How far from the minimum the objective may be, absolute.
     variant, batch_size, certify, constants, max_iter, max_accesses, random_state
         As in `MinimumEnclosingBall`.
+    row_norm : float, default=None
+        The largest norm of a row, or a bound on it. None: it is computed, which takes a pass with
+        variant="plain"; the other variant does not need it.
 
     Returns
     -------
@@ -327,18 +357,20 @@ def solve_simplex_qp(
     ([0.5, 0.5], 2.0)
     """
     settings = settings_of(locals())
-    A = check_array(A, accept_sparse="csr", dtype=[np.float64, np.float32])
-    matrix = Matrix(A)
+    matrix = checked_matrix(A)
+    if row_norm is not None:
+        check_number("row_norm", row_norm, low=0, open_low=True)
     b = np.zeros(matrix.n_rows) if b is None else np.asarray(b, dtype=np.float64)
     if b.shape != (matrix.n_rows,) or not np.isfinite(b).all():
         raise ValueError(f"b must be {matrix.n_rows} finite numbers, one per row of A")
     unit = None
     if not is_reduced(settings):
-        unit = float(np.sqrt(max(matrix.squared_norms().max(), np.ptp(b)))) or 1.0
+        square = matrix.squared_norms().max() if row_norm is None else row_norm**2
+        unit = float(np.sqrt(max(square, np.ptp(b)))) or 1.0
     problem = SimplexQP(b, unit)
-    problem.accesses = 0 if unit is None else matrix.n_stored
+    problem.accesses = 0 if unit is None or row_norm is not None else matrix.n_stored
     plan = Plan(settings, "hull", matrix, epsilon, (unit or 1.0) ** 2)
-    solver, _, result = run_saddle(settings, plan, problem, matrix, absolute=True, maximise=True)
+    solver, _, result = run_saddle(settings, plan, problem, matrix, A, absolute=True, maximise=True)
     p = solver.means()[1] if solver.best_p is None else solver.best_p
     # the solver's model is x, its dual variable p: here it is the other way round
     trace = tuple(row._replace(primal=row.dual, dual=row.primal) for row in result.trace)

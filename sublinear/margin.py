@@ -25,14 +25,16 @@ from sublinear._validation import (
     check_sample_weight,
     check_training_data,
     combine_weights,
+    drop_weightless,
     find_classes,
-    has_matrix,
     margin_targets,
 )
 
 
 class _SaddleClassifier(LinearClassifier):
     """What the classifiers here share."""
+
+    _asks_for_lines = True
 
     def _check_parameters(self):
         check_saddle_parameters(self)
@@ -48,6 +50,11 @@ class _SaddleClassifier(LinearClassifier):
 
     def _keep(self, solver):
         return None
+
+    def _store(self, outcomes, training, seconds):
+        for outcome in outcomes:
+            outcome.result = named(outcome.result, training.X)
+        super()._store(outcomes, training, seconds)
 
     def _warn_if_limited(self, limits):
         result = self.result_
@@ -175,10 +182,10 @@ class SublinearPerceptron(_SaddleClassifier):
 
         Parameters
         ----------
-        X : {array-like, sparse matrix, DualStore} of shape (n_samples, n_features)
+        X : {array-like, sparse matrix, DualStore, FeatureOracle} of shape (n_samples, n_features)
             Dense or CSR, float32 or float64, is used as it is; other types are converted. Sparse
-            data also gets a copy in column order. Of a store only what the fit draws is read,
-            given row_norm and certify=None.
+            data also gets a copy in column order. Of a store or an oracle only what the fit draws
+            is asked for, given row_norm and certify=None.
         y : array-like of shape (n_samples,)
             Labels; with more than two classes, one-vs-rest.
         sample_weight : array-like of shape (n_samples,), default=None
@@ -198,10 +205,7 @@ class SublinearPerceptron(_SaddleClassifier):
         self._check_parameters()
         X, y = check_training_data(self, X, y, ensure_all_finite=self._reads_all())
         weights = check_sample_weight(sample_weight, X)
-        if weights is not None and not weights.all():
-            if has_matrix(X):
-                raise ValueError("sample_weight needs rows in memory: X is a store")
-            X, y = X[weights > 0], y[weights > 0]
+        X, y, _ = drop_weightless(X, y, weights)
         self.classes_ = find_classes(y)
         training = self._class_training(X, y, None)
         training.matrix.transposed()  # once, before threads ask for it
@@ -227,7 +231,6 @@ class SublinearPerceptron(_SaddleClassifier):
 
     def _store(self, outcomes, training, seconds):
         for outcome in outcomes:
-            outcome.result = named(outcome.result)
             if outcome.result.status == "converged" and outcome.result.primal <= 0:
                 outcome.result = replace(outcome.result, status="not_separable")
         super()._store(outcomes, training, seconds)
@@ -335,9 +338,10 @@ class L2SVMClassifier(_SaddleClassifier):
 
         Parameters
         ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        X : {array-like, sparse matrix, DualStore, FeatureOracle} of shape (n_samples, n_features)
             Dense or CSR, float32 or float64, is used as it is; other types are converted. Sparse
-            data also gets a copy in column order.
+            data also gets a copy in column order. A store or an oracle is read as a whole, once in
+            every stage.
         y : array-like of shape (n_samples,)
             Labels; with more than two classes, one-vs-rest.
         sample_weight : array-like of shape (n_samples,), default=None
@@ -360,8 +364,7 @@ class L2SVMClassifier(_SaddleClassifier):
         self.classes_ = find_classes(y)
         weights = check_sample_weight(sample_weight, X)
         weights = combine_weights(self.class_weight, self.classes_, y, weights)
-        if weights is not None and not weights.all():
-            X, y, weights = X[weights > 0], y[weights > 0], weights[weights > 0]
+        X, y, weights = drop_weightless(X, y, weights)
         training = self._class_training(X, y, None)
         training.weights = np.ones(len(y)) if weights is None else weights
         training.matrix.transposed()  # once, before threads ask for it

@@ -6,15 +6,13 @@ from dataclasses import dataclass, field
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.validation import check_array
 
 from sublinear._core.random import RandomBits
 from sublinear._drive import Limits, Snapshot, drive, no_observer
-from sublinear._linear_model import as_matrix
 from sublinear._result import Result
-from sublinear._saddle import CONSTANTS, named
+from sublinear._saddle import CONSTANTS, checked_matrix, named
 from sublinear._solvers import generic_primal_dual as compiled
-from sublinear._validation import check_choice, check_flag, check_number, has_matrix, seed_sequence
+from sublinear._validation import check_choice, check_flag, check_number, seed_sequence
 
 __all__ = [
     "BallStep",
@@ -133,12 +131,6 @@ class Sampler(compiled.Sampler):
         return super().values(x)
 
 
-def _checked_matrix(A):
-    if not has_matrix(A):
-        A = check_array(A, accept_sparse="csr", dtype=[np.float64, np.float32])
-    return as_matrix(A)
-
-
 def _checked_offsets(offsets, n_rows):
     if offsets is None:
         return None
@@ -153,7 +145,7 @@ def _checked_step(A, offsets, rate, unit, name):
     check_number("rate", rate, low=0, open_low=True)
     if unit is not None:
         check_number(name, unit, low=0, open_low=True)
-    matrix = _checked_matrix(A)
+    matrix = checked_matrix(A)
     return matrix, _checked_offsets(offsets, matrix.n_rows), rate, unit
 
 
@@ -180,6 +172,7 @@ class BallStep(compiled.BallStep):
     def __init__(self, A, offsets=None, *, radius=1.0, rate=1.0, row_norm=None):
         check_number("radius", radius, low=0, open_low=True)
         super().__init__(*_checked_step(A, offsets, rate, row_norm, "row_norm"), radius)
+        self.source = A
 
 
 class SimplexStep(compiled.SimplexStep):
@@ -201,6 +194,7 @@ class SimplexStep(compiled.SimplexStep):
 
     def __init__(self, A, offsets=None, *, rate=1.0, largest=None):
         super().__init__(*_checked_step(A, offsets, rate, largest, "largest"))
+        self.source = A
 
 
 class MeanStep(compiled.MeanStep):
@@ -221,6 +215,7 @@ class MeanStep(compiled.MeanStep):
 
     def __init__(self, A, offsets=None, *, row_norm=None):
         super().__init__(*_checked_step(A, offsets, 1.0, row_norm, "row_norm"))
+        self.source = A
 
 
 class _ColumnSampler(compiled.CompiledSampler):
@@ -232,9 +227,10 @@ class _ColumnSampler(compiled.CompiledSampler):
         check_flag("quadratic", quadratic)
         if scale is not None:
             check_number("scale", scale, low=0, open_low=True)
-        matrix = _checked_matrix(A)
+        matrix = checked_matrix(A)
         offsets = _checked_offsets(offsets, matrix.n_rows)
         super().__init__(matrix, offsets, quadratic, self._squared, scale)
+        self.source = A
 
 
 class L2Sampler(_ColumnSampler):
@@ -454,7 +450,9 @@ def solve_primal_dual(
         raise error
     _warn_if_limited(result, epsilon, in_rounds)
     p = solver.means()[1] if solver.best_p is None else solver.best_p
-    return PrimalDualResult(**vars(named(result)), x=x, p=p / p.sum())
+    sources = [getattr(block, "source", None) for block in (low_regret, sampler)]
+    result = named(result, sources[0] if sources[0] is sources[1] else None)
+    return PrimalDualResult(**vars(result), x=x, p=p / p.sum())
 
 
 def _check_parameters(low_regret, sampler, epsilon, certify, constants, max_iter, max_accesses):

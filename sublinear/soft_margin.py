@@ -2,7 +2,6 @@
 
 import math
 import warnings
-from dataclasses import replace
 
 import numpy as np
 from sklearn.base import clone
@@ -11,6 +10,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sublinear._callbacks import with_callbacks
 from sublinear._drive import Limits
 from sublinear._linear_model import LinearClassifier, as_matrix, caller_level
+from sublinear._saddle import named
 from sublinear._solvers.simba import SIMBA
 from sublinear._validation import (
     check_choice,
@@ -333,8 +333,7 @@ class SIMBAClassifier(LinearClassifier):
     def _store(self, outcomes, training, seconds):
         self._states = [outcome.kept for outcome in outcomes]
         for outcome in outcomes:
-            if outcome.result.status == "partial_fit":
-                outcome.result = replace(outcome.result, status="uncertified")
+            outcome.result = named(outcome.result, training.X)
         super()._store(outcomes, training, seconds)
 
     def _warn_if_limited(self, limits):

@@ -286,5 +286,5 @@ def test_the_perceptron_takes_a_store(tmp_path, kind):
     assert found.score(X, y) == pytest.approx(expected.score(X, y), abs=0.2)
     if kind is sparse.csr_array:  # in memory dense columns are drawn by the cache line
         np.testing.assert_array_equal(found.coef_, expected.coef_)
-    with pytest.raises(ValueError, match="needs rows in memory"):
+    with pytest.raises(ValueError, match="may be 0 for rows in memory only"):
         SublinearPerceptron().fit(store, y, sample_weight=np.arange(80.0))

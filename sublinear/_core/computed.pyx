@@ -79,6 +79,14 @@ cdef class ComputedMatrix(Matrix):
         self.slots[i] = self.place
         self.place = (self.place + 1) % self.capacity
 
+    def largest_entry(self):
+        """Return the largest absolute value."""
+        largest = 0.0
+        for i in range(self.n_rows):
+            self.hold((i,))
+            largest = max(largest, float(np.abs(self.buffer[self.slots[i]]).max()))
+        return largest
+
     def squared_norms(self):
         """Return |row i|^2 for every row, the constant entry included (float64)."""
         result = np.empty(self.n_rows)

@@ -272,6 +272,11 @@ cdef class Matrix:
                     add(&x, dot(&x, &v[0]) / square, &total[0])
         return result
 
+    def largest_entry(self):
+        """Return the largest absolute value stored."""
+        values = self.arrays[0] if len(self.arrays) == 1 else self.arrays[0][:self.n_stored]
+        return float(max(values.max(), -values.min())) if values.size else 0.0
+
     def squared_norms(self):
         """Return |row i|^2 for every row, the constant entry included (float64)."""
         result = np.empty(self.n_rows)

@@ -190,16 +190,7 @@ def longest_row(Matrix matrix):
 
 def largest_entry(Matrix matrix):
     """Return the largest |A_ij|."""
-    cdef Py_ssize_t i, k
-    cdef double largest = 0
-    cdef Line line
-    for i in range(matrix.n_rows):
-        if isinstance(matrix, ComputedMatrix):
-            (<ComputedMatrix> matrix).hold((i,))
-        line = line_at(&matrix.rows, i)
-        for k in range(line.size):
-            largest = max(largest, fabs(entry_value(&line, k)))
-    return largest
+    return matrix.largest_entry()
 
 
 cdef class BallStep(CompiledStep):
