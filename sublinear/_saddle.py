@@ -9,12 +9,10 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_array
 
-from sublinear._core.matrix import Matrix
-from sublinear._core.random import RandomBits
 from sublinear._drive import Limits, drive
 from sublinear._result import Result
 from sublinear._solvers.primal_dual import SublinearPrimalDual, VarianceReducedPrimalDual
-from sublinear._validation import check_choice, check_number, has_matrix, seed_sequence
+from sublinear._validation import check_choice, check_number, has_matrix
 
 VARIANTS = ("auto", "plain", "variance_reduced")
 CERTIFY = ("las_vegas", "exact", "sampled")
@@ -148,11 +146,11 @@ def named(result, X):
     return replace(result, bytes_read=read)
 
 
-def checked_matrix(A):
-    """Return the Matrix of a user's A: an array, a sparse matrix, a store or an oracle."""
+def checked_data(A):
+    """Return a user's A as `as_matrix` takes it: an array, CSR, a store or an oracle."""
     if has_matrix(A):
-        return A.matrix()
-    return Matrix(check_array(A, accept_sparse="csr", dtype=[np.float64, np.float32]))
+        return A
+    return check_array(A, accept_sparse="csr", dtype=[np.float64, np.float32])
 
 
 class Plan:
@@ -270,18 +268,16 @@ def settings_of(arguments):
     return settings
 
 
-def run_saddle(settings, plan, problem, matrix, A, *, absolute, maximise=False):
-    """Solve a problem; returns the solver, its model and the Result; warns if a limit was met."""
+def run_saddle(settings, solver, max_iter, A, *, absolute, maximise=False):
+    """Run a solver; returns its model and the Result; warns if a limit was met."""
     limits = Limits(
         settings.epsilon,
-        plan.max_iter,
+        max_iter,
         settings.max_accesses or math.inf,
         certify=settings.certify is not None,
         absolute=absolute,
         maximise=maximise,
     )
-    random = RandomBits(seed_sequence(settings.random_state))
-    solver = plan.solver(problem, matrix, random)
     model, result, error = drive(solver, limits)
     if error is not None:
         raise error
@@ -293,7 +289,7 @@ def run_saddle(settings, plan, problem, matrix, A, *, absolute, maximise=False):
             ConvergenceWarning,
             stacklevel=3,
         )
-    return solver, model, named(result, A)
+    return model, named(result, A)
 
 
 class Saddle:

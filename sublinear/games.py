@@ -1,14 +1,16 @@
 """Matrix games: solve_matrix_game."""
 
+from sublinear._core.random import RandomBits
+from sublinear._linear_model import as_matrix
 from sublinear._saddle import (
     Game,
     GameResult,
     Plan,
-    checked_matrix,
+    checked_data,
     run_saddle,
     settings_of,
 )
-from sublinear._validation import check_number
+from sublinear._validation import check_number, seed_sequence
 
 
 def solve_matrix_game(
@@ -68,13 +70,15 @@ def solve_matrix_game(
     True
     """
     settings = settings_of(locals())
-    matrix = checked_matrix(A)
+    A = checked_data(A)
+    matrix = as_matrix(A)
     if largest is not None:
         check_number("largest", largest, low=0, open_low=True)
     unit = largest or matrix.largest_entry() or 1.0
     problem = Game(unit)
     problem.accesses = matrix.n_stored if largest is None else 0
     plan = Plan(settings, "simplex", matrix, epsilon, unit)
-    solver, x, result = run_saddle(settings, plan, problem, matrix, A, absolute=True)
-    p = solver.means()[1] if solver.best_p is None else solver.best_p
+    solver = plan.solver(problem, matrix, RandomBits(seed_sequence(random_state)))
+    x, result = run_saddle(settings, solver, plan.max_iter, A, absolute=True)
+    p = solver.best_distribution()
     return GameResult(**vars(result), row_strategy=p / p.sum(), column_strategy=x / x.sum())

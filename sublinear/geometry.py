@@ -12,6 +12,16 @@ from sklearn.utils.validation import check_is_fitted
 from sublinear._callbacks import CallbackSupportMixin, Observers, Progress, with_callbacks
 from sublinear._core.random import RandomBits
 from sublinear._drive import Limits, drive
+from sublinear._kernel_saddle import (
+    KERNEL_PARAMETERS,
+    ROUNDING,
+    KernelData,
+    check_kernel_parameters,
+    is_linear,
+    kernel_sum,
+    self_values,
+)
+from sublinear._kernel_training import KernelTraining
 from sublinear._linear_model import (
     Training,
     as_matrix,
@@ -26,7 +36,7 @@ from sublinear._saddle import (
     SimplexResult,
     SoftBall,
     check_saddle_parameters,
-    checked_matrix,
+    checked_data,
     is_reduced,
     mean_of_largest,
     named,
@@ -47,7 +57,7 @@ from sublinear._validation import (
 CERTIFY = ("las_vegas", "exact")
 
 
-@with_parameters(saddle=saddle_parameters(CERTIFY))
+@with_parameters(saddle=saddle_parameters(CERTIFY), kernel=KERNEL_PARAMETERS)
 class MinimumEnclosingBall(CallbackSupportMixin, OutlierMixin, BaseEstimator):
     """The smallest ball that holds all rows of X, or nearly all, to a certified accuracy.
 
@@ -64,11 +74,15 @@ class MinimumEnclosingBall(CallbackSupportMixin, OutlierMixin, BaseEstimator):
         Between 0 and 1: what part of the rows may lie outside. Rows on the sphere and outside are
         at least that part. 0: all rows lie in the ball.
     %(saddle)s
+    %(kernel)s
 
     Attributes
     ----------
     center_ : ndarray of shape (n_features,)
-        Of the dtype of X.
+        Of the dtype of X; with kernel="linear" only.
+    support_, support_vectors_, center_coef_
+        With another kernel: indices of the rows that make up the centre, the rows, and their
+        coefficients, not negative and of sum 1: center = sum_j center_coef_j k(row j, .).
     radius_ : float
         Every row of X is within it; with nu > 0 all but less than nu of them. NaN with
         certify=None.
@@ -118,6 +132,11 @@ class MinimumEnclosingBall(CallbackSupportMixin, OutlierMixin, BaseEstimator):
         random_state=None,
         verbose=0,
         callback=None,
+        kernel="linear",
+        kernel_values="exact",
+        gamma="scale",
+        degree=3,
+        coef0=0.0,
     ):
         self.epsilon = epsilon
         self.nu = nu
@@ -130,6 +149,11 @@ class MinimumEnclosingBall(CallbackSupportMixin, OutlierMixin, BaseEstimator):
         self.random_state = random_state
         self.verbose = verbose
         self.callback = callback
+        self.kernel = kernel
+        self.kernel_values = kernel_values
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -174,7 +198,12 @@ class MinimumEnclosingBall(CallbackSupportMixin, OutlierMixin, BaseEstimator):
         weights = check_sample_weight(sample_weight, X)
         if row_norms is not None:
             row_norms = check_row_norms(row_norms, X.shape[0])
+        check_kernel_parameters(self, X)
         X, row_norms, weights = drop_weightless(X, row_norms, weights)
+        if not is_linear(self):
+            if self.nu > 0:
+                raise ValueError('nu needs kernel="linear"')
+            return self._fit_kernel(X, y)
         matrix = as_matrix(X)
         norms = matrix.squared_norms() if row_norms is None else row_norms**2
         if not np.isfinite(norms).all():
@@ -193,22 +222,11 @@ class MinimumEnclosingBall(CallbackSupportMixin, OutlierMixin, BaseEstimator):
             self.max_accesses or np.inf,
             certify=self.certify is not None,
         )
-        random = RandomBits(seed_sequence(self.random_state))
+        solver = plan.solver(problem, matrix, RandomBits(seed_sequence(self.random_state)))
         training = Training(X, y, None, matrix, [None], weights)
-        observers = Observers(self, training, 1, 0.0, lambda k, model, constant: None)
-        progress = Progress(type(self).__name__, limits, "steps") if self.verbose else None
-        solver = plan.solver(problem, matrix, random)
-        self.center_, result, error = drive(
-            solver,
-            limits,
-            observe=with_progress(observers.of_problem(0), progress),
-            tick=progress and progress.tick,
-            dtype=matrix.dtype,
-        )
-        if progress:
-            progress.close()
-        observers.close()
+        self.center_, result, error = self._run(solver, limits, training, 0.0)
         self.center_ = self.center_.astype(matrix.dtype, copy=False)
+        self._tolerance = 1e-7 * np.abs(self.center_).max()
         radius = np.sqrt(result.primal)
         if problem.caps is not None and np.isfinite(radius):
             center = self.center_.astype(np.float64)
@@ -217,6 +235,51 @@ class MinimumEnclosingBall(CallbackSupportMixin, OutlierMixin, BaseEstimator):
             read = result.certificate_accesses + matrix.n_stored
             result = replace(result, certificate_accesses=read)
         self._store(solver, named(result, X), float(radius))
+        if error is not None:
+            raise error
+        self._warn_if_limited()
+        return self
+
+    def _run(self, solver, limits, training, constant):
+        """Drive a solver; returns its model, the result and what interrupted it."""
+        observers = Observers(self, training, 1, constant, lambda k, model, constant: None)
+        progress = Progress(type(self).__name__, limits, "steps") if self.verbose else None
+        found = drive(
+            solver,
+            limits,
+            observe=with_progress(observers.of_problem(0), progress),
+            tick=progress and progress.tick,
+            dtype=training.dtype,
+        )
+        if progress:
+            progress.close()
+        observers.close()
+        return found
+
+    def _fit_kernel(self, X, y):
+        """The ball in the space of a kernel."""
+        data = KernelData(self, X)
+        problem = EnclosingBall(data.diagonal, data.longest)
+        random = RandomBits(seed_sequence(self.random_state))
+        solver = data.solver(problem, random, self.epsilon, data.longest, 1.0)
+        limits = Limits(
+            self.epsilon,
+            data.limit(self.epsilon, 1.0),
+            self.max_accesses or np.inf,
+            certify=self.certify is not None,
+        )
+        training = KernelTraining(X, y, None, None, [None], None, rows=data.rows)
+        model, result, error = self._run(solver, limits, training, 1.0)
+        self._gamma = data.gamma
+        self.support_ = np.flatnonzero(model[:-1])
+        self.support_vectors_, self.center_coef_ = X[self.support_], model[self.support_]
+        sums = kernel_sum(
+            self, self._gamma, self.support_vectors_, self.center_coef_[None], self.support_vectors_
+        )
+        self._center_square = float(sums[0] @ self.center_coef_)
+        radius = float(np.sqrt(result.primal))
+        self._tolerance = np.sqrt(radius**2 + ROUNDING * data.longest**2) - radius
+        self._store(solver, named(result, X), radius)
         if error is not None:
             raise error
         self._warn_if_limited()
@@ -256,6 +319,10 @@ class MinimumEnclosingBall(CallbackSupportMixin, OutlierMixin, BaseEstimator):
         """
         check_is_fitted(self)
         X = self._checked(X, reset=False)
+        if not is_linear(self):
+            parts = self._gamma, self.support_vectors_, self.center_coef_[None]
+            squares = self_values(self, self._gamma, X) - 2 * kernel_sum(self, *parts, X)[0]
+            return -np.sqrt(np.maximum(squares + self._center_square, 0))
         center = self.center_.astype(np.float64)
         if not hasattr(X, "toarray"):
             return -np.sqrt(row_norms(X.astype(np.float64, copy=False) - center, squared=True))
@@ -289,8 +356,7 @@ class MinimumEnclosingBall(CallbackSupportMixin, OutlierMixin, BaseEstimator):
         """
         scores = self.decision_function(X)
         # a row on the sphere is in the ball, whatever rounding says
-        tolerance = 1e-7 * (self.radius_ + np.abs(self.center_).max())
-        return np.where(scores >= -tolerance, 1, -1)
+        return np.where(scores >= -(1e-7 * self.radius_ + self._tolerance), 1, -1)
 
 
 def check_row_norms(norms, n_rows):
@@ -314,8 +380,13 @@ def solve_simplex_qp(
     max_accesses=None,
     row_norm=None,
     random_state=None,
+    kernel="linear",
+    kernel_values="exact",
+    gamma="scale",
+    degree=3,
+    coef0=0.0,
 ):
-    """Minimise p'b + |A'p|^2 over the simplex.
+    """Minimise p'b + |A'p|^2, or p'b + p'K p with a kernel matrix, over the simplex.
 
     Parameters
     ----------
@@ -331,6 +402,8 @@ def solve_simplex_qp(
     row_norm : float, default=None
         The largest norm of a row, or a bound on it. None: it is computed, which takes a pass with
         variant="plain"; the other variant does not need it.
+    kernel, kernel_values, gamma, degree, coef0
+        As in `MinimumEnclosingBall`: K_ij = k(A_i, A_j).
 
     Returns
     -------
@@ -357,21 +430,31 @@ def solve_simplex_qp(
     ([0.5, 0.5], 2.0)
     """
     settings = settings_of(locals())
-    matrix = checked_matrix(A)
+    check_kernel_parameters(settings, A)
     if row_norm is not None:
         check_number("row_norm", row_norm, low=0, open_low=True)
+    A = checked_data(A)
+    matrix = as_matrix(A)
     b = np.zeros(matrix.n_rows) if b is None else np.asarray(b, dtype=np.float64)
     if b.shape != (matrix.n_rows,) or not np.isfinite(b).all():
         raise ValueError(f"b must be {matrix.n_rows} finite numbers, one per row of A")
-    unit = None
-    if not is_reduced(settings):
-        square = matrix.squared_norms().max() if row_norm is None else row_norm**2
-        unit = float(np.sqrt(max(square, np.ptp(b)))) or 1.0
-    problem = SimplexQP(b, unit)
-    problem.accesses = 0 if unit is None or row_norm is not None else matrix.n_stored
-    plan = Plan(settings, "hull", matrix, epsilon, (unit or 1.0) ** 2)
-    solver, _, result = run_saddle(settings, plan, problem, matrix, A, absolute=True, maximise=True)
-    p = solver.means()[1] if solver.best_p is None else solver.best_p
+    random = RandomBits(seed_sequence(random_state))
+    if is_linear(settings):
+        unit = None
+        if not is_reduced(settings):
+            square = matrix.squared_norms().max() if row_norm is None else row_norm**2
+            unit = float(np.sqrt(max(square, np.ptp(b)))) or 1.0
+        problem = SimplexQP(b, unit)
+        problem.accesses = 0 if unit is None or row_norm is not None else matrix.n_stored
+        plan = Plan(settings, "hull", matrix, epsilon, (unit or 1.0) ** 2)
+        solver, max_iter = plan.solver(problem, matrix, random), plan.max_iter
+    else:
+        data = KernelData(settings, A)
+        unit = float(np.sqrt(max(data.longest**2, np.ptp(b))))
+        solver = data.solver(SimplexQP(b, unit), random, epsilon, unit, unit**2)
+        max_iter = data.limit(epsilon, unit**2)
+    _, result = run_saddle(settings, solver, max_iter, A, absolute=True, maximise=True)
+    p = solver.best_distribution()
     # the solver's model is x, its dual variable p: here it is the other way round
     trace = tuple(row._replace(primal=row.dual, dual=row.primal) for row in result.trace)
     swapped = vars(result) | {"primal": result.dual, "dual": result.primal, "trace": trace}

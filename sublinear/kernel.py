@@ -24,14 +24,14 @@ from sublinear._core.kernel_objective import KernelObjective
 from sublinear._core.kernels import (
     KERNELS,
     CallableRows,
-    KernelRows,
     PrecomputedRows,
     kernel_rows,
 )
 from sublinear._core.losses import MARGIN_LOSSES, REGRESSION_LOSSES
 from sublinear._core.order import SAMPLINGS
 from sublinear._kernel_multiclass import KernelClassifierMixin
-from sublinear._linear_model import CertifiedModel, Training, caller_level, with_parameters
+from sublinear._kernel_training import KernelTraining, check_kernel_shape, gamma_value, like
+from sublinear._linear_model import CertifiedModel, caller_level, with_parameters
 from sublinear._solvers.kernel_pegasos import KernelPegasos
 from sublinear._solvers.kernel_sdca import KernelSDCA
 from sublinear._support import best_on_span, nearest_span
@@ -152,35 +152,6 @@ _parameters = with_parameters(
 )
 
 
-@dataclass
-class KernelTraining(Training):
-    """The Training of a kernel machine: `matrix` is None, there is a kernel matrix instead.
-
-    Attributes
-    ----------
-    rows : KernelRows or None
-        Of all examples; None where there are subsets.
-    subsets : list of callables or None
-        Each returns the examples of a problem, in order, where it has not all of them.
-    """
-
-    rows: KernelRows | None = None
-    subsets: list | None = None
-
-    constant = 1.0
-    dtype = np.dtype(np.float64)
-
-    @property
-    def n_rows(self):
-        """How many examples there are."""
-        return self.X.shape[0]
-
-    @property
-    def n_weights(self):
-        """The coefficients, and the intercept."""
-        return self.n_rows + 1
-
-
 @dataclass(frozen=True)
 class Reduction:
     """What `max_support` took away.
@@ -213,12 +184,7 @@ class KernelModel(CertifiedModel):
         super()._check_parameters()
         if not callable(self.kernel):
             check_choice("kernel", self.kernel, (*KERNELS, "precomputed"))
-        if isinstance(self.gamma, str):
-            check_choice("gamma", self.gamma, ("scale", "auto"))
-        else:
-            check_number("gamma", self.gamma, low=0, open_low=True)
-        check_number("degree", self.degree, low=0, high=1000, integer=True)
-        check_number("coef0", self.coef0, low=-math.inf)
+        check_kernel_shape(self)
         check_number("C", self.C, low=0, open_low=True)
         check_flag("penalize_intercept", self.penalize_intercept)
         if self.memory_limit is not None:
@@ -407,7 +373,7 @@ class KernelModel(CertifiedModel):
         margins = np.zeros((len(self.intercept_), n_rows))
         if n_support == 0:
             return margins.T + self.intercept_
-        support = None if self.kernel == "precomputed" else self._like(self.support_vectors_, X)
+        support = None if self.kernel == "precomputed" else like(self.support_vectors_, X)
         per_row = 8 * max(1, X.nnz // n_rows if sp.issparse(X) else X.shape[1])
         step = max(PANEL, int(self._memory() / 4 / max(per_row, 8 * len(margins))))
         rows_step = max(PANEL, int(self._memory() / 4 / per_row) // PANEL * PANEL)
@@ -429,12 +395,6 @@ class KernelModel(CertifiedModel):
             margins[:, start : start + step] = part
         return margins.T + self.intercept_
 
-    def _like(self, support, X):
-        """The support vectors, sparse or dense like X."""
-        if sp.issparse(X) and not sp.issparse(support):
-            return sp.csr_array(support)
-        return support.toarray() if sp.issparse(support) and not sp.issparse(X) else support
-
     def _prediction_rows(self, support, X):
         """The KernelRows between the support vectors and the rows of X."""
         if self.kernel == "precomputed":
@@ -447,34 +407,6 @@ class KernelModel(CertifiedModel):
 def shifted_block(rows, constant, chosen):
     """Return rows of a kernel matrix with a constant added."""
     return rows.block(chosen)[:, : rows.n_columns] + constant
-
-
-def gamma_value(gamma, X, weights=None):
-    """Return gamma as a number."""
-    if gamma == "auto":
-        return 1.0 / X.shape[1]
-    if gamma != "scale":
-        return float(gamma)
-    variance = weighted_variance(X, weights)
-    return 1.0 / (X.shape[1] * variance) if variance > 0 else 1.0
-
-
-def weighted_variance(X, weights=None):
-    """Return the variance of all values of X, rows counted by their weights, without a copy."""
-    weights = np.ones(X.shape[0]) if weights is None else weights
-    count = weights.sum() * X.shape[1]
-    step = max(1, 2**20 // X.shape[1])
-    blocks = [slice(start, start + step) for start in range(0, X.shape[0], step)]
-    if sp.issparse(X):
-        mean = weights @ np.asarray(X.sum(axis=1)).ravel() / count
-        squares = sum(
-            weights[b] @ np.asarray(X[b].multiply(X[b]).sum(axis=1)).ravel() for b in blocks
-        )
-        return max(0.0, squares / count - mean**2)
-    mean = sum(weights[b] @ X[b].sum(axis=1, dtype=np.float64) for b in blocks) / count
-    return (
-        sum(weights[b] @ ((X[b] - mean) ** 2).sum(axis=1, dtype=np.float64) for b in blocks) / count
-    )
 
 
 class _KernelSDCAModel(KernelModel):

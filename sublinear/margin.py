@@ -5,9 +5,18 @@ from dataclasses import replace
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.validation import check_is_fitted
 
 from sublinear._callbacks import with_callbacks
 from sublinear._drive import Limits
+from sublinear._kernel_saddle import (
+    KERNEL_PARAMETERS,
+    KernelData,
+    check_kernel_parameters,
+    is_linear,
+    kernel_sum,
+)
+from sublinear._kernel_training import KernelTraining
 from sublinear._linear_model import LinearClassifier, caller_level, with_parameters
 from sublinear._saddle import (
     CERTIFY,
@@ -22,6 +31,7 @@ from sublinear._saddle import (
 from sublinear._validation import (
     check_flag,
     check_number,
+    check_rows,
     check_sample_weight,
     check_training_data,
     combine_weights,
@@ -44,9 +54,13 @@ class _SaddleClassifier(LinearClassifier):
             check_number("n_jobs", self.n_jobs, low=-np.inf, integer=True)
 
     def _class_training(self, X, y, sample_weight):
+        check_kernel_parameters(self, X)
         positive = self.classes_[1:] if len(self.classes_) == 2 else self.classes_
         targets = [lambda label=label: margin_targets(y, label) for label in positive]
-        return self._training(X, y, targets, None, sample_weight)
+        if is_linear(self):
+            return self._training(X, y, targets, None, sample_weight)
+        data = KernelData(self, X, self.intercept_scaling**2 if self.fit_intercept else 0.0)
+        return KernelTraining(X, y, None, None, targets, None, plan=data, rows=data.rows)
 
     def _keep(self, solver):
         return None
@@ -54,7 +68,24 @@ class _SaddleClassifier(LinearClassifier):
     def _store(self, outcomes, training, seconds):
         for outcome in outcomes:
             outcome.result = named(outcome.result, training.X)
-        super()._store(outcomes, training, seconds)
+        if is_linear(self):
+            super()._store(outcomes, training, seconds)
+            return
+        models = np.stack([outcome.model for outcome in outcomes])
+        self.support_ = np.flatnonzero(models[:, :-1].any(axis=0))
+        self.support_vectors_ = training.X[self.support_]
+        self.dual_coef_ = np.ascontiguousarray(models[:, self.support_])
+        self.intercept_ = models[:, -1]
+        self._gamma = training.plan.gamma
+        self._report(outcomes, seconds)
+
+    def _scores(self, X):
+        if is_linear(self):
+            return super()._scores(X)
+        check_is_fitted(self)
+        X = check_rows(self, X)
+        parts = self._gamma, self.support_vectors_, self.dual_coef_
+        return kernel_sum(self, *parts, X, self.n_jobs).T + self.intercept_
 
     def _warn_if_limited(self, limits):
         result = self.result_
@@ -69,7 +100,7 @@ class _SaddleClassifier(LinearClassifier):
             )
 
 
-@with_parameters(saddle=saddle_parameters(CERTIFY))
+@with_parameters(saddle=saddle_parameters(CERTIFY), kernel=KERNEL_PARAMETERS)
 class SublinearPerceptron(_SaddleClassifier):
     """The hyperplane of the largest margin, by reading single rows and columns.
 
@@ -91,6 +122,7 @@ class SublinearPerceptron(_SaddleClassifier):
     %(saddle)s
     n_jobs : int, default=None
         Threads over one-vs-rest problems. The result does not depend on them.
+    %(kernel)s
     row_norm : float, default=None
         The largest norm of a row, the constant feature included, or a bound on it. None: it is
         computed, which takes a pass. With it, and certify=None or "sampled", X is not scanned
@@ -99,7 +131,10 @@ class SublinearPerceptron(_SaddleClassifier):
     Attributes
     ----------
     coef_ : ndarray of shape (1, n_features) or (n_classes, n_features)
-        Of the dtype of X. With the intercept, of norm 1.
+        Of the dtype of X. With the intercept, of norm 1. With kernel="linear" only.
+    support_, support_vectors_, dual_coef_
+        With another kernel: indices of the rows drawn, the rows, and their coefficients, an array
+        of shape (n_problems, n_support): f = sum_j dual_coef_j k(support vector j, .).
     intercept_ : ndarray of shape (1,) or (n_classes,)
     classes_ : ndarray of shape (n_classes,)
     n_features_in_ : int
@@ -149,6 +184,11 @@ class SublinearPerceptron(_SaddleClassifier):
         random_state=None,
         verbose=0,
         callback=None,
+        kernel="linear",
+        kernel_values="exact",
+        gamma="scale",
+        degree=3,
+        coef0=0.0,
     ):
         self.epsilon = epsilon
         self.fit_intercept = fit_intercept
@@ -165,6 +205,11 @@ class SublinearPerceptron(_SaddleClassifier):
         self.random_state = random_state
         self.verbose = verbose
         self.callback = callback
+        self.kernel = kernel
+        self.kernel_values = kernel_values
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
 
     def _check_parameters(self):
         super()._check_parameters()
@@ -208,14 +253,18 @@ class SublinearPerceptron(_SaddleClassifier):
         X, y, _ = drop_weightless(X, y, weights)
         self.classes_ = find_classes(y)
         training = self._class_training(X, y, None)
-        training.matrix.transposed()  # once, before threads ask for it
-        unit = self.row_norm
-        if unit is None and not is_reduced(self):  # that method's first pass tells
-            unit = float(np.sqrt(training.matrix.squared_norms().max())) or 1.0
-        training.plan = Plan(self, "ball", training.matrix, self.epsilon, unit)
+        if is_linear(self):
+            training.matrix.transposed()  # once, before threads ask for it
+            unit = self.row_norm
+            if unit is None and not is_reduced(self):  # that method's first pass tells
+                unit = float(np.sqrt(training.matrix.squared_norms().max())) or 1.0
+            training.plan = Plan(self, "ball", training.matrix, self.epsilon, unit)
+            max_iter = training.plan.max_iter
+        else:
+            max_iter = training.plan.limit(self.epsilon, training.plan.longest)
         limits = Limits(
             self.epsilon,
-            training.plan.max_iter,
+            max_iter,
             self.max_accesses or np.inf,
             certify=self.certify is not None,
             absolute=True,
@@ -224,6 +273,10 @@ class SublinearPerceptron(_SaddleClassifier):
         return self._solve(training, limits)
 
     def _solver(self, training, k, random, n_jobs):
+        if not is_linear(self):
+            unit = training.plan.longest
+            problem = Margin(training.targets[k](), unit)
+            return training.plan.solver(problem, random, self.epsilon, unit, unit)
         problem = Margin(training.targets[k](), training.plan.unit)
         if training.plan.unit is not None and self.row_norm is None and k == 0:
             problem.accesses = training.matrix.n_stored  # the pass that found it
@@ -236,6 +289,7 @@ class SublinearPerceptron(_SaddleClassifier):
         super()._store(outcomes, training, seconds)
 
 
+@with_parameters(kernel=KERNEL_PARAMETERS)
 class L2SVMClassifier(_SaddleClassifier):
     """Linear classification with the squared hinge loss, as a margin with implicit coordinates.
 
@@ -270,11 +324,15 @@ class L2SVMClassifier(_SaddleClassifier):
         1: show progress and the gap on stderr.
     callback : callable, default=None
         Called with a Snapshot at every certificate; stops the fit by returning True.
+    %(kernel)s
 
     Attributes
     ----------
     coef_ : ndarray of shape (1, n_features) or (n_classes, n_features)
-        Of the dtype of X.
+        Of the dtype of X; with kernel="linear" only.
+    support_, support_vectors_, dual_coef_
+        With another kernel: indices of the rows drawn, the rows, and their coefficients, an array
+        of shape (n_problems, n_support): f = sum_j dual_coef_j k(support vector j, .).
     intercept_ : ndarray of shape (1,) or (n_classes,)
     classes_ : ndarray of shape (n_classes,)
     n_features_in_ : int
@@ -301,7 +359,7 @@ class L2SVMClassifier(_SaddleClassifier):
     array([1])
     """
 
-    certify, variant, constants = "las_vegas", "variance_reduced", "practical"
+    certify, variant, constants = "las_vegas", "auto", "practical"
 
     def __init__(
         self,
@@ -318,6 +376,11 @@ class L2SVMClassifier(_SaddleClassifier):
         random_state=None,
         verbose=0,
         callback=None,
+        kernel="linear",
+        kernel_values="exact",
+        gamma="scale",
+        degree=3,
+        coef0=0.0,
     ):
         self.alpha = alpha
         self.epsilon = epsilon
@@ -331,6 +394,11 @@ class L2SVMClassifier(_SaddleClassifier):
         self.random_state = random_state
         self.verbose = verbose
         self.callback = callback
+        self.kernel = kernel
+        self.kernel_values = kernel_values
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
 
     @with_callbacks
     def fit(self, X, y, sample_weight=None):
@@ -367,13 +435,20 @@ class L2SVMClassifier(_SaddleClassifier):
         X, y, weights = drop_weightless(X, y, weights)
         training = self._class_training(X, y, None)
         training.weights = np.ones(len(y)) if weights is None else weights
-        training.matrix.transposed()  # once, before threads ask for it
-        training.plan = Plan(self, "hull", training.matrix, self.epsilon)
-        limits = Limits(self.epsilon, training.plan.max_iter, self.max_accesses or np.inf)
+        if is_linear(self):
+            training.matrix.transposed()  # once, before threads ask for it
+            training.plan = Plan(self, "hull", training.matrix, self.epsilon)
+            max_iter = training.plan.max_iter
+        else:
+            max_iter = training.plan.limit(self.epsilon, 1.0)
+        limits = Limits(self.epsilon, max_iter, self.max_accesses or np.inf)
         return self._solve(training, limits)
 
     def _solver(self, training, k, random, n_jobs):
         weights = training.weights
         ridge = np.sqrt(self.alpha * weights.sum() / (2 * weights))
         problem = SquaredHinge(training.targets[k](), ridge, self.alpha)
+        if not is_linear(self):
+            unit = float(np.sqrt(training.plan.longest**2 + (ridge**2).max() / len(ridge)))
+            return training.plan.solver(problem, random, self.epsilon, unit, 1.0)
         return training.plan.solver(problem, training.matrix, random)

@@ -9,8 +9,9 @@ from sklearn.exceptions import ConvergenceWarning
 
 from sublinear._core.random import RandomBits
 from sublinear._drive import Limits, Snapshot, drive, no_observer
+from sublinear._linear_model import as_matrix
 from sublinear._result import Result
-from sublinear._saddle import CONSTANTS, checked_matrix, named
+from sublinear._saddle import CONSTANTS, checked_data, named
 from sublinear._solvers import generic_primal_dual as compiled
 from sublinear._validation import check_choice, check_flag, check_number, seed_sequence
 
@@ -145,7 +146,7 @@ def _checked_step(A, offsets, rate, unit, name):
     check_number("rate", rate, low=0, open_low=True)
     if unit is not None:
         check_number(name, unit, low=0, open_low=True)
-    matrix = checked_matrix(A)
+    matrix = as_matrix(checked_data(A))
     return matrix, _checked_offsets(offsets, matrix.n_rows), rate, unit
 
 
@@ -227,7 +228,7 @@ class _ColumnSampler(compiled.CompiledSampler):
         check_flag("quadratic", quadratic)
         if scale is not None:
             check_number("scale", scale, low=0, open_low=True)
-        matrix = checked_matrix(A)
+        matrix = as_matrix(checked_data(A))
         offsets = _checked_offsets(offsets, matrix.n_rows)
         super().__init__(matrix, offsets, quadratic, self._squared, scale)
         self.source = A

@@ -17,7 +17,8 @@ LAYERS = (
     {"_archive", "_callbacks", "data", "datasets", "sources"},
     {"_checkpoint"},
     {"_linear_model", "_saddle", "_support", "theory", "_stream"},
-    {"_kernel_multiclass", "_streamed_sdca"},
+    {"_kernel_multiclass", "_kernel_training", "_streamed_sdca"},
+    {"_kernel_saddle"},
     {
         "linear",
         "kernel",

@@ -456,6 +456,10 @@ cdef class PrimalDual:
             return (self.x_state["value"] * self.x.scale, self.p_state["value"] * self.p.scale)
         return self.x_state["total"] / self.n_looks, self.p_state["total"] / self.n_looks
 
+    def best_distribution(self):
+        """Return the p of the best dual value, its mean if there is none."""
+        return self.means()[1] if self.best_p is None else self.best_p
+
     def model(self):
         """Return the mean of x."""
         return self.means()[0]

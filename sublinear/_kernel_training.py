@@ -1,0 +1,85 @@
+"""What kernel machines of all kinds need before a solver runs: parameters, gamma, the data."""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.sparse as sp
+
+from sublinear._core.kernels import KernelRows
+from sublinear._linear_model import Training
+from sublinear._validation import check_choice, check_number
+
+
+@dataclass
+class KernelTraining(Training):
+    """The Training of a kernel machine: `matrix` is None, there is a kernel matrix instead.
+
+    Attributes
+    ----------
+    rows : KernelRows or None
+        Of all examples; None where there are subsets.
+    subsets : list of callables or None
+        Each returns the examples of a problem, in order, where it has not all of them.
+    """
+
+    rows: KernelRows | None = None
+    subsets: list | None = None
+
+    constant = 1.0
+    dtype = np.dtype(np.float64)
+
+    @property
+    def n_rows(self):
+        """How many examples there are."""
+        return self.X.shape[0]
+
+    @property
+    def n_weights(self):
+        """The coefficients, and the intercept."""
+        return self.n_rows + 1
+
+
+def check_kernel_shape(estimator):
+    """Raise ValueError unless gamma, degree and coef0 make sense."""
+    if isinstance(estimator.gamma, str):
+        check_choice("gamma", estimator.gamma, ("scale", "auto"))
+    else:
+        check_number("gamma", estimator.gamma, low=0, open_low=True)
+    check_number("degree", estimator.degree, low=0, high=1000, integer=True)
+    check_number("coef0", estimator.coef0, low=-math.inf)
+
+
+def like(support, X):
+    """Return support vectors sparse or dense like X."""
+    if sp.issparse(X) and not sp.issparse(support):
+        return sp.csr_array(support)
+    return support.toarray() if sp.issparse(support) and not sp.issparse(X) else support
+
+
+def gamma_value(gamma, X, weights=None):
+    """Return gamma as a number."""
+    if gamma == "auto":
+        return 1.0 / X.shape[1]
+    if gamma != "scale":
+        return float(gamma)
+    variance = weighted_variance(X, weights)
+    return 1.0 / (X.shape[1] * variance) if variance > 0 else 1.0
+
+
+def weighted_variance(X, weights=None):
+    """Return the variance of all values of X, rows counted by their weights, without a copy."""
+    weights = np.ones(X.shape[0]) if weights is None else weights
+    count = weights.sum() * X.shape[1]
+    step = max(1, 2**20 // X.shape[1])
+    blocks = [slice(start, start + step) for start in range(0, X.shape[0], step)]
+    if sp.issparse(X):
+        mean = weights @ np.asarray(X.sum(axis=1)).ravel() / count
+        squares = sum(
+            weights[b] @ np.asarray(X[b].multiply(X[b]).sum(axis=1)).ravel() for b in blocks
+        )
+        return max(0.0, squares / count - mean**2)
+    mean = sum(weights[b] @ X[b].sum(axis=1, dtype=np.float64) for b in blocks) / count
+    return (
+        sum(weights[b] @ ((X[b] - mean) ** 2).sum(axis=1, dtype=np.float64) for b in blocks) / count
+    )
