@@ -1,8 +1,8 @@
-"""Every linear classifier on one objective: alpha/2 |w|^2 + mean hinge loss, no intercept.
+"""Every linear classifier: on one objective, alpha/2 |w|^2 + mean hinge loss, or on its own.
 
-Solvers of this package are watched by a callback during a single fit. scikit-learn's peers cannot
-be watched, so their curves come from refits with a growing number of passes, each timed whole.
-Fits too short to be timed once are repeated, and the fastest counts.
+No intercept. Solvers of this package are watched by a callback during a single fit. scikit-learn's
+peers cannot be watched, so their curves come from refits with a growing number of passes, each
+timed whole. Fits too short to be timed once are repeated, and the fastest counts.
 """
 
 import math
@@ -22,6 +22,9 @@ from sklearn.svm import LinearSVC
 from threadpoolctl import threadpool_limits
 
 from sublinear.linear import PegasosClassifier, SDCAClassifier
+from sublinear.margin import L2SVMClassifier, SublinearPerceptron
+from sublinear.soft_margin import SIMBAClassifier
+from sublinear.streaming import StreamingSVRGClassifier
 
 __all__ = ["Comparison", "Limits", "Point", "Problem", "Run", "compare", "make_problem"]
 
@@ -72,7 +75,7 @@ class Point:
     passes: float
     accesses: int
     seconds: float
-    objective: float
+    objective: float | None
     dual: float | None
     test_error: float
     gap: float = math.nan
@@ -88,6 +91,7 @@ class Run:
     curve: tuple[Point, ...]
     accesses_counted: bool  # False: passes times stored entries
     certificate_accesses: int = 0
+    solves: str | None = None  # what it optimises, where not the common objective
 
     @property
     def last(self):
@@ -100,13 +104,17 @@ class Run:
 
 @dataclass(frozen=True)
 class Comparison:
-    """All runs on one problem, and the best dual value that any of them reached."""
+    """All runs on one problem, and the best dual value that any of them reached.
+
+    ``others`` are those of solvers that optimise something else.
+    """
 
     problem: Problem
     limits: Limits
     seed: int
     best_dual: float
     runs: tuple[Run, ...]
+    others: tuple[Run, ...]
 
 
 def make_problem(X, y, *, alpha, scale="none", intercept=False, test_size=0.25, seed=0):
@@ -137,19 +145,55 @@ def _compare_in_one_thread(problem, limits, seed, progress):
     # Peers are judged by a dual value ten times closer to the optimum than tol asks for.
     sharp = replace(limits, tol=limits.tol / 10)
     with progress("reference dual value") as show:
-        reference = _watched_fit(SDCAClassifier, problem, sharp, seed, show)
+        make = partial(_hinge_solver, SDCAClassifier, problem, sharp, seed)
+        reference = _watched_fit(make, problem, sharp, show)
     best_dual = _best_dual([reference])
     runs = []
     for kind in (SDCAClassifier, PegasosClassifier):
-        with progress(kind.__name__) as show:
-            fit = partial(_watched_fit, kind, problem, limits, seed, show)
-            runs.append(_fastest(fit, attrgetter("last.seconds")))
+        make = partial(_hinge_solver, kind, problem, limits, seed)
+        runs.append(_watched_run(make, kind.__name__, problem, limits, progress))
     best_dual = _best_dual([reference, *runs])
     for solver, make in (("LinearSVC", _linear_svc), ("SGDClassifier", _sgd_classifier)):
         with progress(solver) as show:
             runs.append(_refitted_run(make, problem, limits, best_dual, seed, show))
+    others = [
+        _watched_run(make, solver, problem, limits, progress, solves)
+        for solver, solves, make in _other_solvers(problem, limits, seed)
+    ]
     runs = tuple(_with_gaps(run, best_dual) for run in runs)
-    return Comparison(problem, limits, seed, best_dual, runs)
+    return Comparison(problem, limits, seed, best_dual, runs, tuple(others))
+
+
+def _hinge_solver(kind, problem, limits, seed):
+    """Return an estimator of the common objective."""
+    return kind(
+        loss="hinge",
+        alpha=problem.alpha,
+        fit_intercept=False,
+        tol=limits.tol,
+        max_iter=limits.max_iter,
+        n_jobs=1,
+        random_state=seed,
+    )
+
+
+def _other_solvers(problem, limits, seed):
+    """Return (name, what it optimises, a function that makes it) of those with another objective.
+
+    Their parameters are the default ones, but for alpha and the limit on what they read.
+    """
+    common = {"fit_intercept": False, "random_state": seed, "n_jobs": 1}
+    budget = {"max_accesses": limits.max_iter * problem.n_entries}
+    alpha = {"alpha": problem.alpha}
+    solvers = (
+        (L2SVMClassifier, "alpha/2 |w|^2 + mean squared hinge loss", budget | alpha),
+        (SIMBAClassifier, "largest margin with slack of mean nu = 0.01", budget),
+        (SublinearPerceptron, "largest margin, all rows separated", budget),
+        (StreamingSVRGClassifier, "expected logistic loss, one pass", alpha),
+    )
+    return [
+        (kind.__name__, solves, partial(kind, **common, **own)) for kind, solves, own in solvers
+    ]
 
 
 def _two_classes(y):
@@ -191,8 +235,8 @@ class _Watcher:
     between two passes would push the solver's data out of the processor's cache.
     """
 
-    def __init__(self, problem, limits, show):
-        self.problem, self.limits, self.show = problem, limits, show
+    def __init__(self, problem, limits, show, solves):
+        self.problem, self.limits, self.show, self.solves = problem, limits, show, solves
         self.points, self.waiting = [], []
         self.started = time.perf_counter()
 
@@ -209,13 +253,34 @@ class _Watcher:
         return seconds > self.limits.max_seconds
 
     def evaluate(self):
-        self.points += [_watched_point(self.problem, *kept) for kept in self.waiting]
+        self.points += [self.point(*kept) for kept in self.waiting]
         self.waiting.clear()
+
+    def point(self, state, coef, seconds):
+        common = {
+            "accesses": state.accesses,
+            "seconds": seconds,
+            "test_error": self.problem.test_error(coef),
+        }
+        if self.solves is None:
+            return Point(
+                passes=state.n_iter,
+                objective=self.problem.objective(coef),
+                dual=_finite(state.dual),
+                **common,
+            )
+        return Point(
+            passes=state.accesses / self.problem.n_entries,
+            objective=_finite(getattr(state, "primal", math.nan)),
+            dual=_finite(getattr(state, "dual", math.nan)),
+            gap=getattr(state, "gap", math.nan),
+            **common,
+        )
 
     def curve(self, estimator, seconds):
         """Return all points, of which the last is the fitted estimator's."""
         self.evaluate()
-        last = _watched_point(self.problem, estimator.result_, estimator.coef_[0], seconds)
+        last = self.point(estimator.result_, estimator.coef_[0], seconds)
         earlier = [point for point in self.points if point.accesses < last.accesses]
         return (*earlier, last)
 
@@ -228,33 +293,35 @@ def _fastest(fit, seconds):
     return min(outcomes, key=seconds)
 
 
-def _watched_fit(kind, problem, limits, seed, show):
+def _watched_run(make, solver, problem, limits, progress, solves=None):
+    with progress(solver) as show:
+        fit = partial(_watched_fit, make, problem, limits, show, solves)
+        return _fastest(fit, attrgetter("last.seconds"))
+
+
+def _watched_fit(make, problem, limits, show, solves=None):
     """Fit a solver of this package once, noting a point at each of its certificates."""
-    parameters = {"loss": "hinge", "alpha": problem.alpha, "fit_intercept": False}
-    parameters |= {"tol": limits.tol, "max_iter": limits.max_iter, "random_state": seed}
-    watcher = _Watcher(problem, limits, show)
-    estimator = kind(**parameters, n_jobs=1, callback=watcher)
+    watcher = _Watcher(problem, limits, show, solves)
+    estimator = make()
+    parameters = estimator.get_params()
+    if "callback" in parameters:
+        estimator.set_params(callback=watcher)
     _fit_quietly(estimator, problem)
     curve = watcher.curve(estimator, watcher.seconds())
     return Run(
-        solver=kind.__name__,
+        solver=type(estimator).__name__,
         library="sublinear",
         parameters=parameters,
         curve=curve,
         accesses_counted=True,
-        certificate_accesses=estimator.result_.certificate_accesses,
+        certificate_accesses=getattr(estimator.result_, "certificate_accesses", 0),
+        solves=solves,
     )
 
 
-def _watched_point(problem, state, coef, seconds):
-    return Point(
-        passes=state.n_iter,
-        accesses=state.accesses,
-        seconds=seconds,
-        objective=problem.objective(coef),
-        dual=state.dual if math.isfinite(state.dual) else None,
-        test_error=problem.test_error(coef),
-    )
+def _finite(value):
+    """Return the value, or None where it is not known."""
+    return value if math.isfinite(value) else None
 
 
 def _refitted_run(make, problem, limits, best_dual, seed, show):

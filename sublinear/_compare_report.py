@@ -21,14 +21,18 @@ _COLUMNS += ("passes", "seconds")
 # Okabe and Ito's colours, told apart by colour-blind readers; markers tell them apart in print.
 _STYLES = (("#0072B2", "o", "-"), ("#009E73", "s", "-"), ("#D55E00", "^", "--"))
 _STYLES += (("#CC79A7", "D", "--"), ("#E69F00", "v", ":"), ("#56B4E9", "P", ":"))
+_STYLES += (("#000000", "X", ":"), ("#999999", "*", ":"))
 
 
 def table(comparison):
     """Return the table as text, with the notes that say how to read it."""
     rows = [_COLUMNS] + [_row(run) for run in comparison.runs]
-    widths = [max(len(row[column]) for row in rows) for column in range(len(_COLUMNS))]
+    others = [_row(run) for run in comparison.others]
+    widths = [max(len(row[column]) for row in rows + others) for column in range(len(_COLUMNS))]
     lines = [_aligned(row, widths) for row in rows]
     lines.insert(1, "-" * len(lines[0]))
+    lines += ["", "with objectives of their own, at default settings:"]
+    lines += [_aligned(row, widths) for row in others]
     return "\n".join([_headline(comparison), "", *lines, "", *_notes(comparison)])
 
 
@@ -36,11 +40,11 @@ def _row(run):
     point = run.last
     return (
         run.solver,
-        f"{point.objective:.6f}",
-        f"{point.gap:.1e}" + ("  " if run.certified else " *"),
+        "-" if point.objective is None else f"{point.objective:.6f}",
+        "-  " if math.isnan(point.gap) else f"{point.gap:.1e}" + ("  " if run.certified else " *"),
         f"{100 * point.test_error:.2f} %",
         f"{point.accesses:,}" + ("  " if run.accesses_counted else " +"),
-        f"{point.passes:g}",
+        f"{point.passes:.3g}",
         f"{point.seconds:.3f}",
     )
 
@@ -69,8 +73,8 @@ def _headline(comparison):
 def _notes(comparison):
     certificates = " and ".join(
         f"{run.certificate_accesses:,} by {run.solver}"
-        for run in comparison.runs
-        if run.accesses_counted
+        for run in (*comparison.runs, *comparison.others)
+        if run.certificate_accesses
     )
     notes = [
         f"* no dual value of its own: its objective minus {comparison.best_dual:.6f}, the best",
@@ -82,6 +86,7 @@ def _notes(comparison):
         "Seconds are those of one whole fit in one thread, the fastest of three if it is short.",
         "A scikit-learn solver is fitted again with a growing max_iter; its row is the last fit.",
     ]
+    notes += [f"{run.solver}: {run.solves}." for run in comparison.others]
     first = comparison.runs[0].last
     if first.gap > comparison.limits.tol * first.objective:
         notes.append(
@@ -115,6 +120,7 @@ def as_json(comparison):
         "best_dual": comparison.best_dual,
         "versions": _versions(),
         "runs": [_run_as_json(run) for run in comparison.runs],
+        "others": [_run_as_json(run) for run in comparison.others],
         "notes": _notes(comparison),
     }
 
@@ -123,6 +129,7 @@ def _run_as_json(run):
     return {
         "solver": run.solver,
         "library": run.library,
+        "solves": run.solves or "the objective",
         "parameters": {name: _plain(value) for name, value in run.parameters.items()},
         **_point_as_json(run.last),
         "gap_from": "its own dual value" if run.certified else "the best dual value of the run",
@@ -160,10 +167,11 @@ def draw(comparison):
     figure = Figure(figsize=(11, 8.5), layout="constrained")
     FigureCanvasAgg(figure)
     axes = figure.subplots(2, 2, sharex="col", sharey="row")
-    for run, style in zip(comparison.runs, _cycled(len(comparison.runs)), strict=True):
+    runs = (*comparison.runs, *comparison.others)
+    for run, style in zip(runs, _cycled(len(runs)), strict=True):
         _draw_run(axes, run, style)
     _finish_axes(axes, comparison)
-    handles, labels = axes[0, 0].get_legend_handles_labels()
+    handles, labels = axes[1, 0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=4, frameon=False)
     figure.suptitle(_title(comparison), fontsize=11)
     return figure
@@ -176,17 +184,20 @@ def _cycled(count):
 def _draw_run(axes, run, style):
     color, marker, line = style
     look = {"color": color, "marker": marker, "linestyle": line, "markersize": 4.5}
-    look |= {"linewidth": 1.5, "label": run.solver + ("" if run.certified else " *")}
+    mark = " †" if run.solves else "" if run.certified else " *"
+    look |= {"linewidth": 1.5, "label": run.solver + mark}
     # A point that read nothing has no place on a logarithmic axis.
     curve = [point for point in run.curve if point.accesses > 0]
     for column, name in enumerate(("seconds", "accesses")):
         x = [getattr(point, name) for point in curve]
-        axes[0, column].plot(x, [point.gap or math.nan for point in curve], **look)
+        if run.solves is None:
+            axes[0, column].plot(x, [point.gap or math.nan for point in curve], **look)
         axes[1, column].plot(x, [100 * point.test_error for point in curve], **look)
 
 
 def _finish_axes(axes, comparison):
-    errors = [point.test_error for run in comparison.runs for point in run.curve]
+    runs = (*comparison.runs, *comparison.others)
+    errors = [point.test_error for run in runs for point in run.curve]
     for axis in axes.flat:
         axis.set_xscale("log")
         axis.grid(True, which="major", color="0.88", linewidth=0.8)
@@ -217,6 +228,6 @@ def _title(comparison):
         f"{problem.classes}: {problem.X.shape[0]:,} x {problem.X.shape[1]:,}, "
         f"{problem.n_entries:,} stored entries\n"
         f"alpha/2 |w|² + mean hinge loss, alpha = {problem.alpha:g}.   dotted: tol = "
-        f"{comparison.limits.tol:g}   * gap to the run's best dual value; values read: "
-        "passes × entries"
+        f"{comparison.limits.tol:g}\n* gap to the run's best dual value; values read: "
+        "passes × entries   † an objective of its own"
     )

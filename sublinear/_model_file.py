@@ -21,6 +21,9 @@ from sublinear._archive import (
 )
 from sublinear._result import Result
 from sublinear.linear import PegasosClassifier, PegasosRegressor, SDCAClassifier, SDCARegressor
+from sublinear.margin import L2SVMClassifier, SublinearPerceptron
+from sublinear.soft_margin import SIMBAClassifier
+from sublinear.structured import SequencePegasos
 
 __all__ = ["load_model", "save_model"]
 
@@ -29,9 +32,19 @@ VERSION = 1
 
 _CLASSES = {
     kind.__name__: kind
-    for kind in (SDCAClassifier, SDCARegressor, PegasosClassifier, PegasosRegressor)
+    for kind in (
+        SDCAClassifier,
+        SDCARegressor,
+        PegasosClassifier,
+        PegasosRegressor,
+        SequencePegasos,
+        SublinearPerceptron,
+        L2SVMClassifier,
+        SIMBAClassifier,
+    )
 }
-_ARRAYS = {"coef", "intercept", "classes", "feature_names"}
+_CHAIN_ARRAYS = ("transition", "start")
+_ARRAYS = {"coef", "intercept", "classes", "feature_names", *_CHAIN_ARRAYS}
 _SUMMARY = {field.name for field in dataclasses.fields(Result)} - {"trace", "parts"}
 _MAY_BE_UNKNOWN = ("full_accesses", "bytes_read")  # None where they are not counted
 
@@ -45,8 +58,9 @@ def save_model(estimator, path):
 
     Parameters
     ----------
-    estimator : SDCAClassifier, SDCARegressor, PegasosClassifier or PegasosRegressor
-        A fitted estimator.
+    estimator : a linear estimator or a SequencePegasos
+        A fitted estimator: SDCAClassifier, SDCARegressor, PegasosClassifier, PegasosRegressor,
+        SequencePegasos, SublinearPerceptron, L2SVMClassifier or SIMBAClassifier.
     path : str or path-like
         Where to write; an existing file is replaced.
 
@@ -72,7 +86,7 @@ def load_model(path):
 
     Returns
     -------
-    estimator : SDCAClassifier, SDCARegressor, PegasosClassifier or PegasosRegressor
+    estimator : object of the class that was saved
         Ready to predict. Its `result_` has the figures of the fit without the trace.
 
     Raises
@@ -96,6 +110,8 @@ def write_model(estimator, path, notes=None):
     classes = getattr(estimator, "classes_", None)
     if classes is not None:
         arrays["classes"] = plain_labels(classes)
+    if name == SequencePegasos.__name__:
+        arrays |= {part: getattr(estimator, f"{part}_") for part in _CHAIN_ARRAYS}
     if hasattr(estimator, "feature_names_in_"):
         arrays["feature_names"] = plain_labels(estimator.feature_names_in_)
     header = {
@@ -141,9 +157,11 @@ def _checked_header(header):
 def _rebuilt(header, arrays):
     kind = _CLASSES[header["class"]]
     estimator = kind(**_checked_parameters(kind, header["parameters"]))
-    coef, intercept = _checked_arrays(header, arrays)
-    estimator.coef_ = coef
-    estimator.intercept_ = intercept[()]  # a number where it has no dimension
+    _check_arrays(header, arrays)
+    estimator.coef_ = arrays["coef"]
+    estimator.intercept_ = arrays["intercept"][()]  # a number where it has no dimension
+    for name in _chain_arrays(header):
+        setattr(estimator, f"{name}_", arrays[name])
     if "classes" in arrays:
         estimator.classes_ = arrays["classes"]
         if header.get("object_classes"):
@@ -175,39 +193,47 @@ def _checked_parameters(kind, parameters):
     return parameters
 
 
-def _checked_arrays(header, arrays):
-    """Return coef and intercept if every array has the dtype and shape its class needs."""
-    coef, intercept = arrays["coef"], arrays["intercept"]
-    for name, array in (("coef", coef), ("intercept", intercept)):
+def _chain_arrays(header):
+    return _CHAIN_ARRAYS if header["class"] == SequencePegasos.__name__ else ()
+
+
+def _check_arrays(header, arrays):
+    """Raise ArchiveError unless every array has the dtype and shape its class needs."""
+    chain_arrays, n_features = _chain_arrays(header), header["n_features_in"]
+    known = _ARRAYS - set(_CHAIN_ARRAYS) | set(chain_arrays)
+    if not set(chain_arrays) <= set(arrays) <= known:
+        raise ArchiveError(f"damaged model file (not the arrays of a {header['class']})")
+    for name in ("coef", "intercept", *chain_arrays):
+        array = arrays[name]
         if array.dtype not in (np.float32, np.float64):
             raise ArchiveError(f"{name} must be float32 or float64, not {array.dtype}")
         if not np.isfinite(array).all():
             raise ArchiveError(f"{name} is not finite")
     if issubclass(_CLASSES[header["class"]], RegressorMixin):
-        expected = (header["n_features_in"],)
-        if "classes" in arrays or intercept.size != 1 or intercept.ndim > 1:
+        if "classes" in arrays or arrays["intercept"].size != 1 or arrays["intercept"].ndim > 1:
             raise ArchiveError("damaged model file (not the arrays of a regressor)")
+        expected = {"coef": (n_features,)}
     else:
-        n_rows = _n_class_rows(arrays)
-        expected = (n_rows, header["n_features_in"])
-        if intercept.shape != (n_rows,):
-            raise ArchiveError(f"intercept has shape {intercept.shape}, expected {(n_rows,)}")
-    if coef.shape != expected:
-        raise ArchiveError(f"coef has shape {coef.shape}, expected {expected}")
+        k = _n_classes(arrays)
+        rows = 1 if k == 2 and not chain_arrays else k
+        expected = {"coef": (rows, n_features), "intercept": (rows,)}
+        expected |= {name: (k, k) if name == "transition" else (k,) for name in chain_arrays}
+    for name, shape in expected.items():
+        if arrays[name].shape != shape:
+            raise ArchiveError(f"{name} has shape {arrays[name].shape}, expected {shape}")
     names = arrays.get("feature_names")
-    if names is not None and (names.dtype.kind != "U" or names.shape != expected[-1:]):
+    if names is not None and (names.dtype.kind != "U" or names.shape != (n_features,)):
         raise ArchiveError("feature_names must be one string for each feature")
-    return coef, intercept
 
 
-def _n_class_rows(arrays):
-    """Return the number of rows of coef that the class labels call for."""
+def _n_classes(arrays):
+    """Return the number of class labels."""
     classes = arrays.get("classes")
     if classes is None or classes.ndim != 1 or classes.dtype.kind not in "biufU":
         raise ArchiveError("damaged model file (no class labels)")
     if classes.size < 2 or np.any(classes[1:] <= classes[:-1]):
         raise ArchiveError("class labels must be two or more, ascending and distinct")
-    return 1 if classes.size == 2 else classes.size
+    return classes.size
 
 
 def _checked_result(summary):

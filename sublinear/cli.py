@@ -103,8 +103,8 @@ def _add_compare(commands):
         "compare",
         help="train every linear classifier beside scikit-learn's and tabulate",
         description="Train every linear classifier beside scikit-learn's LinearSVC and "
-        "SGDClassifier on one objective; print a table, write compare.json and compare.png. "
-        "Without DATA the rows are generated.",
+        "SGDClassifier, those for the hinge loss on one objective; print a table, write "
+        "compare.json and compare.png. Without DATA the rows are generated.",
         allow_abbrev=False,
     )
     parser.add_argument("data", nargs="?", metavar="DATA", help="data file")

@@ -16,12 +16,12 @@ from sklearn.utils.metaestimators import available_if
 
 from sublinear._callbacks import with_callbacks
 from sublinear._core.best_constant import PIECEWISE_LINEAR
+from sublinear._core.iterates import AVERAGES
 from sublinear._core.joint_losses import JOINT_LOSSES
 from sublinear._core.joint_objective import JointObjective
 from sublinear._core.matrix import Matrix
 from sublinear._core.order import SAMPLINGS
 from sublinear._core.packed import beyond_cache, can_pack, packing_pays, packing_rounds
-from sublinear._core.steps import AVERAGES as JOINT_AVERAGES
 from sublinear._drive import Limits
 from sublinear._linear_model import (
     LinearClassifier,
@@ -32,7 +32,7 @@ from sublinear._linear_model import (
 from sublinear._solvers.joint_pegasos import JointPegasos
 from sublinear._solvers.minibatch_sdca import AVERAGES as DUAL_AVERAGES
 from sublinear._solvers.minibatch_sdca import RULES, MiniBatchSDCA
-from sublinear._solvers.pegasos import AVERAGES, BIASES, LEARNING_RATES, Pegasos, first_pace
+from sublinear._solvers.pegasos import BIASES, LEARNING_RATES, Pegasos, first_pace
 from sublinear._solvers.sdca import SDCA, thread_schedule
 from sublinear._stream import StreamFit
 from sublinear._streamed_sdca import DualStreamFit
@@ -684,8 +684,8 @@ class PegasosClassifier(_PegasosModel, LinearClassifier):
         classes, with one weight vector w_r for each. Its losses are, with z_r = <w_r, x> +
         intercept_r: "hinge", max_r cost(y, r) + z_r - z_y, and "logistic",
         log sum_r exp(z_r - z_y); it penalises alpha / 2 sum_r |w_r|^2. It takes one thread,
-        learning_rate="pegasos", bias="feature", any average but "random", unpacked rows, and
-        n_samples * n_classes numbers for its certificate.
+        learning_rate="pegasos", bias="feature", unpacked rows, and n_samples * n_classes numbers
+        for its certificate.
     cost : array-like of shape (n_classes, n_classes), default=None
         For multi_class="joint" and loss="hinge": cost[i, j] is that of predicting classes_[j] for
         an example of classes_[i]; not negative, 0 on the diagonal. None: 1 off the diagonal.
@@ -785,7 +785,6 @@ class PegasosClassifier(_PegasosModel, LinearClassifier):
 
     def _check_joint_parameters(self):
         check_choice("loss", self.loss, JOINT_LOSSES)
-        check_choice("average", self.average, JOINT_AVERAGES)
         for name, needed in (("learning_rate", "pegasos"), ("bias", "feature")):
             if getattr(self, name) != needed:
                 raise ValueError(f'multi_class="joint" needs {name}="{needed}"')

@@ -17,10 +17,11 @@ from sklearn.utils.validation import check_consistent_length, check_is_fitted, v
 
 from sublinear._callbacks import with_callbacks
 from sublinear._core.chain import ChainObjective, Chains
+from sublinear._core.iterates import AVERAGES, certify_best, choose
 from sublinear._core.matrix import Matrix
 from sublinear._core.order import SAMPLINGS, Order
 from sublinear._core.random import RandomBits
-from sublinear._core.steps import AVERAGES, IterateMean, shrunk_dual
+from sublinear._core.steps import shrunk_dual
 from sublinear._core.weight_vector import WeightVector
 from sublinear._drive import Limits, drive
 from sublinear._linear_model import LinearModel
@@ -126,8 +127,8 @@ class SequencePegasos(LinearModel):
         Sequences per step.
     sampling : {"shuffle", "fixed", "replacement", "subsets"}, default="shuffle"
         The order of the sequences, as in PegasosClassifier.
-    average : {"tail", "mean", "last"}, default="tail"
-        Which iterates the model is the mean of, as in PegasosClassifier.
+    average : {"tail", "mean", "last", "random"}, default="tail"
+        Which iterates become the model, as in PegasosClassifier.
     fit_intercept : bool, default=True
         Append a constant feature of value `intercept_scaling` to every row; its weights are
         penalised like the others.
@@ -514,6 +515,11 @@ class _StructuredObjective:
             self.accesses += look.difference.n_stored
         return self.alpha / 2 * float(weights @ weights) + total / len(self.ratios)
 
+    def at_zeros(self):
+        """Return zero weights, their primal value and the dual value of zero duals."""
+        zeros = np.zeros(self.n_features)
+        return zeros, self.primal(zeros), 0.0
+
 
 def _read_only(array):
     array.flags.writeable = False
@@ -528,22 +534,27 @@ class _StructuredPegasos:
 
     estimated_gap = float("inf")
     certificate_growth = 1.5
-    keeps_best = diverged = False
+    diverged = False
 
     def __init__(self, objective, random, *, sampling, batch_size, average):
         n = len(objective.X)
         self.objective, self.batch_size = objective, batch_size
         self.order = Order(n, sampling, random, batch_size)
         self.chunk = batch_size if sampling == "subsets" else n
-        self.mean = IterateMean(average)
+        self.output = choose(average, random.bit_generator.seed_seq)
         self.weight_vector = WeightVector(
-            objective.n_features, averaged=self.mean.keeps_sum, keeps_norm=False
+            objective.n_features, averaged=self.output.averages, keeps_norm=False
         )
         self.n_draws = np.zeros(n)
         self.n_iter = self.accesses = self.n_drawn = 0
         self.in_chunk = self.in_epoch = 0
         self.cost = 0.0
         self.is_resumed = False
+
+    @property
+    def keeps_best(self):
+        """Whether one of several models is to be chosen by its objective."""
+        return self.output.keeps_best
 
     @property
     def work(self):
@@ -555,13 +566,13 @@ class _StructuredPegasos:
         return {
             "w": self.weight_vector.to_array(),
             "n_drawn": self.n_drawn,
-            **self.mean.state(self.weight_vector),
+            **self.output.state(self.weight_vector),
         }
 
     def resume(self, state):
         """Go on from a `state()`; there is no certificate then."""
         self.weight_vector.set(state["w"])
-        self.mean.resume(self.weight_vector, state)
+        self.output.resume(self.weight_vector, state)
         self.n_drawn = state["n_drawn"]
         self.is_resumed = True
 
@@ -587,9 +598,10 @@ class _StructuredPegasos:
             self.cost += ratio * look.loss
             self.n_draws[i] += 1
             self.accesses += look.difference.n_stored
-        if self.mean.keeps_sum:
+        if self.output.counts:
             self.weight_vector.count_in_average()
-        self.mean.note(self.weight_vector)
+        if self.weight_vector.n_averaged == self.output.next_look:
+            self.output.look(self.weight_vector)
         self.in_epoch += size
         if self.in_epoch >= len(self.n_draws):
             self.in_epoch -= len(self.n_draws)
@@ -597,7 +609,7 @@ class _StructuredPegasos:
 
     def model(self):
         """Return the weights chosen by `average`."""
-        return self.mean.model(self.weight_vector)
+        return self.output.models(self.weight_vector)[0].copy()
 
     def dual(self):
         """Return the dual value of the outputs found so far, shrunk to be feasible."""
@@ -611,8 +623,8 @@ class _StructuredPegasos:
 
     def certify(self, rounded):
         """Return the model and its certificate (see `_drive`)."""
-        model = rounded(self.model())
-        primal = self.objective.primal(model)
+        models = self.output.models(self.weight_vector)
+        model, primal = certify_best(models, rounded, self.objective.primal)
         return model, primal, min(primal, self.dual())
 
 
@@ -632,8 +644,8 @@ class PegasosStructured(BaseEstimator):
         Examples per step.
     sampling : {"shuffle", "fixed", "replacement", "subsets"}, default="shuffle"
         The order of the examples, as in PegasosClassifier.
-    average : {"tail", "mean", "last"}, default="tail"
-        Which iterates the model is the mean of, as in PegasosClassifier.
+    average : {"tail", "mean", "last", "random"}, default="tail"
+        Which iterates become the model, as in PegasosClassifier.
     tol : float, default=1e-3
         Stop when the duality gap is at most tol times the objective. 0: run to max_iter.
     max_iter : int, default=100

@@ -298,6 +298,8 @@ class TestInterrupt:
 
 class TestCompare:
     SOLVERS = ["SDCAClassifier", "PegasosClassifier", "LinearSVC", "SGDClassifier"]
+    OTHERS = ["L2SVMClassifier", "SIMBAClassifier", "SublinearPerceptron"]
+    OTHERS += ["StreamingSVRGClassifier"]
     OPTIONS = ["--alpha", "0.01", "--tol", "0.01", "--max-iter", "50"]
 
     @pytest.fixture
@@ -305,7 +307,7 @@ class TestCompare:
         status, out, err = run("compare", train, *self.OPTIONS)
         assert status == 0
         assert "nan" not in out
-        for solver in self.SOLVERS:
+        for solver in self.SOLVERS + self.OTHERS:
             assert solver in out
             assert solver in err  # the progress display
         assert "Weak duality" in out
@@ -320,6 +322,7 @@ class TestCompare:
 
     def test_figures_agree_with_each_other(self, document):
         assert [run["solver"] for run in document["runs"]] == self.SOLVERS
+        assert [run["solver"] for run in document["others"]] == self.OTHERS
         best = document["best_dual"]
         for run in document["runs"]:
             assert run["curve"][-1]["objective"] == run["objective"]

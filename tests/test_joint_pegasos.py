@@ -485,3 +485,13 @@ def test_news20_as_good_as_crammer_singer(load):
         multi_class="joint", alpha=1 / len(y), max_iter=15, tol=0, random_state=0
     )
     assert 1 - model.fit(X, y).score(X_test, y_test) <= 0.1418
+
+
+def test_an_interrupt_leaves_the_model_so_far(multiclass, interrupt_after):
+    X, y = multiclass
+    model = PegasosClassifier(**JOINT | {"tol": 0, "max_iter": 10**9})
+    interrupt_after(0.3)
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(X, y)
+    assert model.result_.status == "interrupted" and model.n_iter_ > 0
+    assert model.score(X, y) > 0.5

@@ -12,13 +12,21 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.svm import LinearSVC
 
 from sublinear import (
+    L2SVMClassifier,
     PegasosClassifier,
     PegasosRegressor,
     SDCAClassifier,
     SDCARegressor,
+    SequencePegasos,
+    SIMBAClassifier,
+    SublinearPerceptron,
     load_model,
     save_model,
 )
+
+WITH_ALPHA = [SDCAClassifier, SDCARegressor, PegasosClassifier, PegasosRegressor, L2SVMClassifier]
+WITH_ALPHA += [SequencePegasos]
+KINDS = [*WITH_ALPHA, SIMBAClassifier, SublinearPerceptron]
 
 LABELS = {
     "integers": [-1, 1],
@@ -39,7 +47,10 @@ def fitted(kind=SDCAClassifier, labels=(-1, 1), **options):
         y = y.astype(object)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        return kind(alpha=0.01, max_iter=5, **{"random_state": 0, **options}).fit(X, y), X
+        options = {"random_state": 0, "max_iter": 5, **options}
+        if kind in WITH_ALPHA:
+            options["alpha"] = 0.01
+        return kind(**options).fit(X, y), X
 
 
 def rewrite(path, *, arrays=None, header=None, drop=(), save=np.savez):
@@ -61,9 +72,7 @@ def path(tmp_path):
 
 
 class TestRoundTrip:
-    @pytest.mark.parametrize(
-        "kind", [SDCAClassifier, SDCARegressor, PegasosClassifier, PegasosRegressor]
-    )
+    @pytest.mark.parametrize("kind", KINDS)
     @pytest.mark.parametrize("fit_intercept", [True, False])
     def test_same_model(self, tmp_path, kind, fit_intercept):
         model, X = fitted(kind, fit_intercept=fit_intercept)
@@ -72,7 +81,9 @@ class TestRoundTrip:
         assert type(loaded) is kind
         assert loaded.get_params() == model.get_params()
         np.testing.assert_array_equal(loaded.predict(X), model.predict(X))
-        for name in ("coef_", "intercept_"):
+        arrays = ["coef_", "intercept_"]
+        arrays += ["transition_", "start_"] if kind is SequencePegasos else []
+        for name in arrays:
             found, expected = getattr(loaded, name), getattr(model, name)
             np.testing.assert_array_equal(found, expected)
             assert np.asarray(found).dtype == np.asarray(expected).dtype
@@ -273,7 +284,7 @@ class TestNotAModel:
             ({"intercept": np.array([np.inf])}, "intercept is not finite"),
             ({"classes": np.array([1, -1])}, "ascending"),
             ({"classes": np.array([1])}, "two or more"),
-            ({"classes": np.array([1, 2, 3])}, "intercept has shape"),
+            ({"classes": np.array([1, 2, 3])}, "coef has shape"),
             ({"classes": np.array([[1, 2]])}, "no class labels"),
             ({"feature_names": np.array(["a"])}, "feature_names"),
         ],
@@ -281,6 +292,29 @@ class TestNotAModel:
     def test_arrays(self, path, arrays, words):
         rewrite(path, arrays=arrays)
         with pytest.raises(ValueError, match=words):
+            load_model(path)
+
+    @pytest.mark.parametrize(
+        "arrays, words",
+        [
+            ({"transition": np.ones(2)}, "transition has shape"),
+            ({"start": np.ones(3)}, "start has shape"),
+            ({"start": np.array([0, np.nan])}, "start is not finite"),
+        ],
+    )
+    def test_arrays_of_a_chain(self, path, arrays, words):
+        save_model(fitted(SequencePegasos)[0], path)
+        rewrite(path, arrays=arrays)
+        with pytest.raises(ValueError, match=words):
+            load_model(path)
+
+    def test_a_chain_needs_its_arrays_and_no_other_model_has_them(self, path):
+        rewrite(path, arrays={"start": np.ones(2)})
+        with pytest.raises(ValueError, match="not the arrays of a SDCAClassifier"):
+            load_model(path)
+        save_model(fitted(SequencePegasos)[0], path)
+        rewrite(path, drop=["start"])
+        with pytest.raises(ValueError, match="not the arrays of a SequencePegasos"):
             load_model(path)
 
     def test_no_classes(self, path):

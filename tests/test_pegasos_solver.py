@@ -8,14 +8,14 @@ from reference import objective as values
 from reference.losses import LOSSES as ORACLES
 from reference.pegasos import PACES, averaged, pegasos
 from scipy import sparse
-from scipy.stats import chi2
 
+from sublinear._core.iterates import AVERAGES
 from sublinear._core.losses import MARGIN_LOSSES, REGRESSION_LOSSES
 from sublinear._core.matrix import Matrix
 from sublinear._core.objective import Objective
 from sublinear._core.order import SAMPLINGS, Order
 from sublinear._core.random import RandomBits
-from sublinear._solvers.pegasos import AVERAGES, BIASES, Pegasos, Random, first_pace
+from sublinear._solvers.pegasos import BIASES, Pegasos, first_pace
 from sublinear._solvers.sdca import SDCA
 
 MEANS = ("last", "mean", "tail")
@@ -309,33 +309,6 @@ def test_the_objective_comes_near_the_optimum(name, average):
     best = problem.optimum()
     model = run_epochs(Pegasos(problem.objective(), bits(), average=average), 500).model()
     assert best - 1e-8 <= problem.primal(model) <= best * 1.02
-
-
-class Watched:
-    """What an output looks at: iterate t is t itself."""
-
-    def __init__(self, seed):
-        self.output, self.t = Random(np.random.SeedSequence(seed)), 0
-
-    def iterate(self):
-        return self.t
-
-    def run(self, count):
-        for t in range(self.t + 1, self.t + count + 1):
-            self.t = t
-            if self.t == self.output.next_look:
-                self.output.look(self)
-        return self.output.kept
-
-
-@pytest.mark.parametrize("T", [2, 7])
-def test_random_iterates_are_uniform_and_independent(T):
-    """Lemma 3: all pairs of iterates are equally likely (chi-square, 99.9 %)."""
-    pairs = np.array([Watched(seed).run(T) for seed in range(1000)])
-    assert pairs.min() >= 1 and pairs.max() <= T
-    counts = np.bincount((pairs[:, 0] - 1) * T + pairs[:, 1] - 1, minlength=T * T)
-    expected = 1000 / T**2
-    assert np.sum((counts - expected) ** 2) / expected <= chi2.ppf(0.999, T * T - 1)
 
 
 def test_random_iterates_are_iterates_and_the_better_one_is_returned():

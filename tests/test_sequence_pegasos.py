@@ -103,7 +103,7 @@ def test_subgradients_by_finite_differences():
             "w": start.ravel(),
             "n_steps": 1,
             "n_drawn": 10.0,
-            **solver.mean.state(solver.weight_vector),
+            **solver.output.state(solver.weight_vector),
         }
     )
     solver.advance(2**60)
@@ -414,3 +414,13 @@ def test_bad_input():
         model.partial_fit(X, np.full(31, 5), LENGTHS)
     with pytest.raises(ValueError, match="features"):
         model.predict(X[:, :2], LENGTHS)
+
+
+def test_an_interrupt_leaves_the_model_so_far(tagged, interrupt_after):
+    X, y, lengths = tagged
+    model = SequencePegasos(**FEW | {"tol": 0, "max_iter": 10**9})
+    interrupt_after(0.3)
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(X, y, lengths)
+    assert model.result_.status == "interrupted" and model.n_iter_ > 0
+    assert model.score(X, y, lengths) > 0.5

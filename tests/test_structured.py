@@ -194,3 +194,13 @@ def test_weights_are_read_only(multiclass):
 
     with pytest.raises(ValueError, match="read-only"):
         PegasosStructured(Writing(3), **FEW).fit(X, y)
+
+
+def test_an_interrupt_leaves_the_model_so_far(multiclass, interrupt_after):
+    X, y = multiclass
+    model = PegasosStructured(Classes(3), **FEW | {"tol": 0, "max_iter": 10**9})
+    interrupt_after(0.3)
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(X, y)
+    assert model.result_.status == "interrupted" and model.n_iter_ > 0
+    assert model.score(X, y) > -0.5

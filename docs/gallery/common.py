@@ -224,13 +224,16 @@ def _short_lists_on_one_line(text):
     return flat.sub(lambda found: f"[{' '.join(found[1].split())}]", text) + "\n"
 
 
-def write(figure, numbers, folder, stem, *, uses_data=True):
-    """Write the figure and its numbers, beside and then renamed."""
+def write(figure, numbers, folder, stem, *, uses_data=True, text=None):
+    """Write the figure, its numbers and, if there is a text, that: beside and then renamed."""
     if uses_data and not os.environ.get("SUBLINEAR_DATA"):
         stem += "-generated"  # the figures in the docs show real data
     beside = folder / f"{stem}.part"
     figure.savefig(beside, format="png", dpi=90, bbox_inches="tight", metadata={"Software": None})
     os.replace(beside, folder / f"{stem}.png")
-    beside.write_text(_short_lists_on_one_line(json.dumps(numbers, indent=1)), encoding="utf-8")
-    os.replace(beside, folder / f"{stem}.json")
+    texts = {"json": _short_lists_on_one_line(json.dumps(numbers, indent=1)), "md": text}
+    for suffix, content in texts.items():
+        if content is not None:
+            beside.write_text(content, encoding="utf-8")
+            os.replace(beside, folder / f"{stem}.{suffix}")
     print("wrote", folder / f"{stem}.png")

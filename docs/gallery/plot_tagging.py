@@ -239,10 +239,8 @@ def main():
     numbers |= {"task": TASK, "n_train": N_TRAIN, "n_test": N_TEST, "seconds_per_epoch": ratios}
     text = table(numbers, ratios)
     print(text)
-    write(draw(numbers), numbers, arguments.output, "tagging", uses_data=False)
-    beside = arguments.output / "tagging.md.part"
-    beside.write_text(text, encoding="utf-8")
-    beside.replace(arguments.output / "tagging.md")
+    figure = draw(numbers)
+    write(figure, numbers, arguments.output, "tagging", uses_data=False, text=text)
 
 
 if __name__ == "__main__":

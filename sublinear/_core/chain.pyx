@@ -198,3 +198,9 @@ cdef class ChainObjective:
             PyErr_CheckSignals()
         self.accesses += chains.matrix.n_stored
         return self.penalty(weights) + total / self.total_weight
+
+    def at_zeros(self):
+        """Return zero weights, their primal value and the dual value of zero duals."""
+        cdef Py_ssize_t k = self.chains.n_classes
+        zeros = np.zeros((self.chains.n_weights // k, k))
+        return zeros, self.primal(zeros), 0.0

@@ -144,6 +144,11 @@ cdef class JointObjective:
             total += self.weight(i) * self.loss.value(&scores[0], self.labels[i])
         return total / self.total_weight
 
+    def at_zeros(self):
+        """Return zero weights, their primal value and the dual value of zero duals."""
+        zeros = np.zeros((self.matrix.n_weights, self.n_classes))
+        return zeros, self.primal_of_zeros(), 0.0
+
     def radius(self):
         """Return a bound on the norm of the optimum: sqrt(P(0) / alpha)."""
         return float(np.sqrt(self.primal_of_zeros() / self.alpha))

@@ -2,17 +2,12 @@ from sublinear._core.order cimport Order
 from sublinear._core.weight_vector cimport WeightVector
 
 
-cdef class IterateMean:
-    cdef readonly str which
-    cdef readonly bint keeps_sum
-    cdef readonly Py_ssize_t next_window
-    cdef list windows
-
-
 cdef class SubgradientSteps:
     cdef readonly Order order
     cdef readonly WeightVector weight_vector
-    cdef readonly IterateMean mean
+    cdef readonly object output            # which iterates become the model
+    cdef bint counts                       # iterates, for the output
+    cdef Py_ssize_t next_look
     cdef readonly Py_ssize_t n_steps, n_iter, accesses
     cdef readonly double n_drawn           # examples of all steps
     cdef double alpha

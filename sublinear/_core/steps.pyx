@@ -19,8 +19,6 @@ A subclass knows what an example is:
 """
 from libc.stdint cimport uint32_t
 
-import numpy as np
-
 from sublinear._core.order cimport Draws, make_ready, next_chunk
 from sublinear._core.line cimport OFFSET_AHEAD
 from sublinear._core.random cimport RandomBits
@@ -28,8 +26,7 @@ from sublinear._core.weight_vector cimport (
     ScaledVector, count_in_average, fold_scale, needs_folding, project, shrink,
 )
 
-
-AVERAGES = ("last", "mean", "tail")
+from sublinear._core.iterates import certify_best, choose
 
 
 def shrunk_dual(double cost, double penalty, double reach):
@@ -37,59 +34,6 @@ def shrunk_dual(double cost, double penalty, double reach):
     if 2 * penalty * reach > cost:
         reach = cost / (2 * penalty)
     return reach * cost - reach * reach * penalty
-
-
-cdef class IterateMean:
-    """Which iterates the model is the mean of.
-
-    Parameters
-    ----------
-    which : {"last", "mean", "tail"}
-        The last iterate, the mean of all, or the mean of those since step 2^k, where 2^k is the
-        largest power of two that is at most half the number of steps.
-    """
-
-    def __cinit__(self, str which):
-        if which not in AVERAGES:
-            raise ValueError(f"average must be one of {AVERAGES}, got {which!r}")
-        self.which = which
-        self.keeps_sum = which != "last"
-        self.windows = []              # (steps, sum of iterates) at powers of two
-        self.next_window = 1
-
-    def note(self, WeightVector w):
-        """Begin a window of the tail if the time has come: call it when n_averaged has grown."""
-        if self.which == "tail" and w.vector.n_averaged == self.next_window:
-            self.windows = self.windows[len(self.windows) // 2:] + [
-                (self.next_window, w.sum_of_iterates())]
-            self.next_window *= 2
-
-    def model(self, WeightVector w):
-        """Return the mean as a new array (float64)."""
-        if self.which == "last":
-            return w.to_array()
-        if self.which == "tail" and len(self.windows) == 2:
-            steps, total = self.windows[0]
-            return (w.sum_of_iterates() - total) / (w.vector.n_averaged - steps)
-        return w.average()
-
-    def state(self, WeightVector w):
-        """Return what `resume` needs."""
-        return {
-            "average": self.which,
-            "sum_of_iterates": w.sum_of_iterates() if self.keeps_sum else None,
-            "n_averaged": w.vector.n_averaged,
-            "window_steps": np.array([steps for steps, _ in self.windows], dtype=np.int64),
-            "window_sums": np.array([total for _, total in self.windows]),
-            "next_window": self.next_window,
-        }
-
-    def resume(self, WeightVector w, state):
-        """Go on from a `state`; begin anew if it was of another kind."""
-        if self.keeps_sum and state["average"] == self.which:
-            w.set_average(state["sum_of_iterates"], state["n_averaged"])
-            self.windows = list(zip(state["window_steps"].tolist(), state["window_sums"]))
-            self.next_window = state["next_window"]
 
 
 cdef class SubgradientSteps:
@@ -102,7 +46,8 @@ cdef class SubgradientSteps:
     random : RandomBits
     sampling : {"shuffle", "fixed", "replacement", "subsets"}, default="shuffle"
     batch_size : int, default=1
-    average : {"last", "mean", "tail"}, default="last"
+    average : {"last", "mean", "tail", "random"}, default="last"
+        Which iterates become the model: see sublinear._core.iterates.
     radius : float, default=0
         Of the ball to project onto; 0 for none.
 
@@ -121,14 +66,19 @@ cdef class SubgradientSteps:
         self.radius = radius
         self.batch_size = batch_size
         self.order = Order(n_examples, sampling, random, batch_size)
-        self.mean = IterateMean(average)
+        self.output = choose(average, random.bit_generator.seed_seq)
+        self.counts, self.next_look = self.output.counts, self.output.next_look
         self.weight_vector = WeightVector(
-            n_weights, averaged=self.mean.keeps_sum, keeps_norm=radius > 0)
+            n_weights, averaged=self.output.averages, keeps_norm=radius > 0)
 
     estimated_gap = float("inf")
     certificate_growth = 1.5
-    keeps_best = False
     diverged = False
+
+    @property
+    def keeps_best(self):
+        """Whether one of several models is to be chosen by its objective."""
+        return self.output.keeps_best
 
     @property
     def work(self):
@@ -141,14 +91,15 @@ cdef class SubgradientSteps:
             "w": self.weight_vector.to_array(),
             "n_steps": self.n_steps,
             "n_drawn": self.n_drawn,
-            **self.mean.state(self.weight_vector),
+            **self.output.state(self.weight_vector),
         }
 
     def resume(self, state):
         """Go on from a `state()` of as many weights."""
         self.weight_vector.set(state["w"])
         self.n_steps, self.n_drawn = state["n_steps"], state["n_drawn"]
-        self.mean.resume(self.weight_vector, state)
+        self.output.resume(self.weight_vector, state)
+        self.next_look = self.output.next_look
 
     def advance(self, Py_ssize_t limit):
         """Go on until the epoch ends, then return True, or a step would exceed `limit`."""
@@ -157,11 +108,13 @@ cdef class SubgradientSteps:
             before = self.n_steps
             with nogil:
                 self._run(limit)
-            self.mean.note(self.weight_vector)
+            if self.counts and self.weight_vector.vector.n_averaged == self.next_look:
+                self.output.look(self.weight_vector)
+                self.next_look = self.output.next_look
         return self.n_iter > epoch
 
     cdef void _run(self, Py_ssize_t limit) noexcept nogil:
-        """Steps until the epoch, the budget or a window of the tail average ends."""
+        """Steps until the epoch or the budget ends, or the output wants to look."""
         cdef Draws* draws = &self.order.draws
         cdef Py_ssize_t k, size, total
         while True:
@@ -182,7 +135,7 @@ cdef class SubgradientSteps:
                 self.n_seen -= self.n_examples
                 self.n_iter += 1
                 return
-            if self.weight_vector.vector.n_averaged == self.mean.next_window:
+            if self.counts and self.weight_vector.vector.n_averaged == self.next_look:
                 return
 
     cdef void _step(self, Py_ssize_t size) noexcept nogil:
@@ -202,7 +155,7 @@ cdef class SubgradientSteps:
         if needs_folding(w):
             self.rescale(w.scale)
             fold_scale(w)
-        if self.mean.keeps_sum:
+        if self.counts:
             count_in_average(w)
 
     cdef Py_ssize_t entries(self, Py_ssize_t i) noexcept nogil:
@@ -220,6 +173,20 @@ cdef class SubgradientSteps:
     cdef void rescale(self, double factor) noexcept nogil:
         pass
 
+    def shaped(self, model):
+        """Return the weights in the shape that the objective wants."""
+        return model
+
+    def dual(self):
+        """Return the dual value of what the steps have found, a lower bound on the optimum."""
+        raise NotImplementedError
+
     def model(self):
         """Return the weights chosen by `average` as a new array (float64)."""
-        return self.mean.model(self.weight_vector)
+        return self.shaped(self.output.models(self.weight_vector)[0].copy())
+
+    def certify(self, rounded):
+        """Return the model and its certificate (see `_drive`)."""
+        models = [self.shaped(model) for model in self.output.models(self.weight_vector)]
+        model, primal = certify_best(models, rounded, self.objective.primal)
+        return model, primal, min(primal, self.dual())

@@ -136,20 +136,14 @@ cdef class ChainPegasos(SubgradientSteps):
                 x = line_at(&self.chains.matrix.rows, row)
                 add_pair(&x, factor, k, labels[row], found[row], start + k)
 
-    def model(self):
-        """Return the weights chosen by `average`, a new array of n_classes columns (float64)."""
-        return SubgradientSteps.model(self).reshape(-1, self.chains.n_classes)
+    def shaped(self, model):
+        """Return the weights as an array of n_classes columns."""
+        return model.reshape(-1, self.chains.n_classes)
 
     def dual(self):
         """Return the dual value of the paths found so far, shrunk to be feasible (see the top)."""
         if self.is_resumed or self.n_drawn == 0:
             return -np.inf
-        last = self.weight_vector.to_array().reshape(-1, self.chains.n_classes)
+        last = self.shaped(self.weight_vector.to_array())
         reach = self.n_drawn / (self.n_examples * <double> np.max(self.n_draws))
         return shrunk_dual(self.cost / self.n_drawn, self.objective.penalty(last), reach)
-
-    def certify(self, rounded):
-        """Return the model and its certificate (see `_drive`)."""
-        model = rounded(self.model())
-        primal = self.objective.primal(model)
-        return model, primal, min(primal, self.dual())

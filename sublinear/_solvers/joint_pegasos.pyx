@@ -179,9 +179,9 @@ cdef class JointPegasos(SubgradientSteps):
         for k in range(self.n_examples * self.n_classes):
             coefficient[k] *= factor
 
-    def model(self):
-        """Return the weights chosen by `average`, a new array (n_weights, n_classes), float64."""
-        return SubgradientSteps.model(self).reshape(-1, self.n_classes)
+    def shaped(self, model):
+        """Return the weights as an array (n_weights, n_classes)."""
+        return model.reshape(-1, self.n_classes)
 
     def duals(self):
         """Return feasible duals near those of the last iterate, (n_rows, n_classes), float64."""
@@ -194,8 +194,6 @@ cdef class JointPegasos(SubgradientSteps):
         objective.make_feasible(duals)
         return duals
 
-    def certify(self, rounded):
-        """Return the model and its certificate, that of `duals()` (see `_drive`)."""
-        model = rounded(self.model())
-        primal = self.objective.primal(model)
-        return model, primal, min(primal, self.objective.dual(self.duals()))
+    def dual(self):
+        """Return the dual value of `duals()`."""
+        return self.objective.dual(self.duals())

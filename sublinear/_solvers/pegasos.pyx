@@ -51,6 +51,7 @@ from sublinear._core.weight_vector cimport (
     shrink, weight_dot,
 )
 
+from sublinear._core.iterates import choose
 from sublinear._core.minorants import Minorants
 
 
@@ -84,110 +85,6 @@ cdef enum Treatment:
 BIASES = {
     "feature": FEATURE, "subgradient": SUBGRADIENT, "batch": BATCH, "search": SEARCH,
 }
-
-# What a solver returns. An output has `look`, which is called when the solver has counted
-# `next_look` iterates, `models`, the candidates to be returned, and `state`, a flat dict of what
-# `resume` needs.
-NEVER = 2**62
-
-
-class Last:
-    """The last iterate."""
-
-    counts, averages, keeps_best = False, False, False
-    next_look = NEVER
-
-    def __init__(self, seed):
-        pass
-
-    def look(self, solver):
-        pass
-
-    def models(self, solver):
-        return [solver.iterate()]
-
-    def state(self):
-        return {"next_look": self.next_look}
-
-    def resume(self, state):
-        self.next_look = state["next_look"]
-
-
-class Mean(Last):
-    """The mean of all iterates."""
-
-    counts = averages = True
-
-    def models(self, solver):
-        return [solver.mean_since(0, 0.0)]
-
-
-class Tail(Mean):
-    """The mean of the iterates since step 2^k, the greatest power of two up to half of them."""
-
-    def __init__(self, seed):
-        self.next_look = 1
-        self.windows = [(0, 0.0)]  # (steps, sum of iterates) at the last two powers of two
-
-    def look(self, solver):
-        total = solver.sum_of_iterates()
-        self.windows = self.windows[len(self.windows) - 1:] + [(self.next_look, total)]
-        self.next_look *= 2
-
-    def models(self, solver):
-        return [solver.mean_since(*self.windows[0])]
-
-    def state(self):
-        sums = {f"window_{k}": total for k, (_, total) in enumerate(self.windows)}
-        return super().state() | sums | {"window_steps": np.array([n for n, _ in self.windows])}
-
-    def resume(self, state):
-        super().resume(state)
-        steps = state["window_steps"].tolist()
-        self.windows = [(n, state[f"window_{k}"]) for k, n in enumerate(steps)]
-
-
-class Random(Last):
-    """The better one of two iterates drawn at random (Lemma 3): at least one of two is good.
-
-    Iterate t takes the place of the one kept with probability 1 / t, so that all are equally
-    likely whenever the fit ends. Draws depend on the seed and t alone.
-    """
-
-    counts, keeps_best = True, True
-
-    def __init__(self, seed):
-        self.seed = [int(word) for word in seed.generate_state(4)]
-        self.next_look = 1
-        self.next_picks, self.kept = [1, 1], [None, None]
-
-    def look(self, solver):
-        picks, kept = list(self.next_picks), list(self.kept)
-        for k in range(2):
-            if picks[k] == self.next_look:
-                kept[k] = solver.iterate()
-                draw = 1 - np.random.default_rng([*self.seed, self.next_look, k]).random()
-                picks[k] = min(NEVER, math.floor(self.next_look / draw) + 1)
-        self.next_picks, self.kept, self.next_look = picks, kept, min(picks)
-
-    def models(self, solver):
-        return [solver.iterate()] if self.kept[0] is None else self.kept
-
-    def state(self):
-        return super().state() | {
-            "seed": np.array(self.seed),
-            "next_picks": np.array(self.next_picks),
-            "kept_0": self.kept[0],
-            "kept_1": self.kept[1],
-        }
-
-    def resume(self, state):
-        super().resume(state)
-        self.seed, self.next_picks = state["seed"].tolist(), state["next_picks"].tolist()
-        self.kept = [state["kept_0"], state["kept_1"]]
-
-
-AVERAGES = {"last": Last, "mean": Mean, "tail": Tail, "random": Random}
 
 
 cdef class Pegasos:
@@ -236,8 +133,7 @@ cdef class Pegasos:
     cdef BestConstant best_constant        # of a batch
     cdef object minorants                  # of the minimum over w, as a function of b
     cdef double stride                     # of the search, while it looks for the other side
-    cdef str average
-    cdef object output
+    cdef object output                     # which iterates become the model
     cdef bint counts                       # iterates, for the output
     cdef double radius                     # 0: no projection
     cdef Py_ssize_t batch_size, n_seen     # n_seen: examples of the present epoch
@@ -255,8 +151,6 @@ cdef class Pegasos:
         str learning_rate="pegasos", eta0=None, str bias="feature", bint pack=False
     ):
         cdef Py_ssize_t n = objective.matrix.n_rows
-        if average not in AVERAGES:
-            raise ValueError(f"average must be one of {tuple(AVERAGES)}, got {average!r}")
         self.objective = objective
         self.loss = objective.loss
         self.order = Order(n, sampling, random, batch_size)
@@ -268,8 +162,7 @@ cdef class Pegasos:
             self.packed = PackedRows(
                 objective.matrix, objective.targets_array, None, objective.n_threads)
             self.rows = self.packed.rows
-        self.average = average
-        self.output = AVERAGES[average](random.bit_generator.seed_seq)
+        self.output = choose(average, random.bit_generator.seed_seq)
         self.counts = self.output.counts
         self.weight_vector = WeightVector(
             objective.matrix.n_weights, averaged=self.output.averages, keeps_norm=projection)
@@ -318,11 +211,8 @@ cdef class Pegasos:
             "bias": self.bias,
             "coefficients": self.coefficients * w.vector.scale,
             "n_steps": self.n_steps,
-            "average": self.average,
-            "sum_of_iterates": w.sum_of_iterates() if self.output.averages else None,
             "sum_of_biases": self.sum_of_biases,
-            "n_averaged": w.n_averaged,
-            **self.output.state(),
+            **self.output.state(w),
         }
 
     def resume(self, state):
@@ -335,11 +225,9 @@ cdef class Pegasos:
         self.n_steps = state["n_steps"]
         if self.treatment != FEATURE:
             self.bias = state["bias"]
-        if self.average == state["average"]:
-            self.output.resume(state)
-            self.next_look = self.output.next_look
-            sum_of_iterates = state["sum_of_iterates"] if self.output.averages else 0.0
-            self.weight_vector.set_average(sum_of_iterates, state["n_averaged"])
+        self.output.resume(self.weight_vector, state)
+        self.next_look = self.output.next_look
+        if self.weight_vector.n_averaged > 0:
             self.sum_of_biases = state["sum_of_biases"]
         if state["coefficients"].shape[0] == self.coefficient.shape[0]:
             self.coefficients[:] = state["coefficients"]
@@ -452,18 +340,18 @@ cdef class Pegasos:
             w[self.objective.matrix.n_columns] = bias / self.objective.matrix.constant
         return w
 
-    def iterate(self):
+    @property
+    def n_averaged(self):
+        """How many iterates are counted."""
+        return self.weight_vector.n_averaged
+
+    def to_array(self):
         """Return the present weights as a new array (float64)."""
         return self._with_bias(self.weight_vector.to_array(), self.bias)
 
     def sum_of_iterates(self):
         """Return the sum of the iterates counted so far (float64)."""
         return self._with_bias(self.weight_vector.sum_of_iterates(), self.sum_of_biases)
-
-    def mean_since(self, Py_ssize_t steps, total):
-        """Return the mean of the iterates after those `steps` whose sum is `total`."""
-        cdef Py_ssize_t count = self.weight_vector.n_averaged - steps
-        return (self.sum_of_iterates() - total) / count if count > 0 else self.iterate()
 
     def model(self):
         """Return the weights chosen by the output as a new array (float64)."""
@@ -533,7 +421,7 @@ cdef class Pegasos:
         self.bias = bias
         self.n_fits += 1
         self.n_steps = min(self.n_steps, -(-self.rows.count // self.batch_size))
-        self.output = AVERAGES[self.average](self.order.random.bit_generator.seed_seq)
+        self.output = choose(self.output.name, self.order.random.bit_generator.seed_seq)
         self.next_look = self.output.next_look
         self.weight_vector.set_average(0, 0)
         self.sum_of_biases = 0

@@ -1,0 +1,156 @@
+"""Which iterates of a sub-gradient method become its model.
+
+The iterates are those of a WeightVector, or of a solver with its three members: `to_array()`, the
+present one; `sum_of_iterates()` and `n_averaged`, the sum and the number of those counted so far.
+A choice has
+
+    counts       whether iterates must be counted, and `averages`, whether summed too
+    keeps_best   whether `models` returns several, of which the one with the best objective counts
+    next_look    `look(iterates)` is to be called when that many iterates are counted
+    models(iterates)             the candidates (float64)
+    state(iterates), resume(iterates, state)
+
+`state` is flat; a state of another choice is ignored by `resume`.
+"""
+
+import math
+
+import numpy as np
+
+NEVER = 2**62
+
+
+class Last:
+    """The last iterate."""
+
+    name = "last"
+    counts = averages = keeps_best = False
+    next_look = NEVER
+
+    def __init__(self, seed):
+        pass
+
+    def look(self, iterates):
+        pass
+
+    def models(self, iterates):
+        return [iterates.to_array()]
+
+    def state(self, iterates):
+        return {
+            "average": self.name,
+            "next_look": self.next_look,
+            "n_averaged": iterates.n_averaged,
+            "sum_of_iterates": iterates.sum_of_iterates() if self.averages else 0.0,
+        }
+
+    def resume(self, iterates, state):
+        if state["average"] == self.name:
+            self._resume(state)
+            iterates.set_average(state["sum_of_iterates"], state["n_averaged"])
+
+    def _resume(self, state):
+        self.next_look = state["next_look"]
+
+
+class Mean(Last):
+    """The mean of all iterates."""
+
+    name = "mean"
+    counts = averages = True
+
+    def models(self, iterates):
+        return [mean_since(iterates, 0, 0.0)]
+
+
+class Tail(Mean):
+    """The mean of the iterates since step 2^k, the greatest power of two up to half of them."""
+
+    name = "tail"
+
+    def __init__(self, seed):
+        self.next_look = 1
+        self.windows = [(0, 0.0)]  # (steps, sum of iterates) at the last two powers of two
+
+    def look(self, iterates):
+        window = self.next_look, iterates.sum_of_iterates()
+        self.windows = [self.windows[-1], window]
+        self.next_look *= 2
+
+    def models(self, iterates):
+        return [mean_since(iterates, *self.windows[0])]
+
+    def state(self, iterates):
+        sums = {f"window_{k}": total for k, (_, total) in enumerate(self.windows)}
+        steps = np.array([steps for steps, _ in self.windows])
+        return super().state(iterates) | sums | {"window_steps": steps}
+
+    def _resume(self, state):
+        super()._resume(state)
+        steps = state["window_steps"].tolist()
+        self.windows = [(n, state[f"window_{k}"]) for k, n in enumerate(steps)]
+
+
+class Random(Last):
+    """The better one of two iterates drawn at random: Lemma 3 of the Pegasos paper.
+
+    Iterate t takes the place of the one kept with probability 1 / t, so that all are equally
+    likely whenever the fit ends. Draws depend on the seed and t alone.
+    """
+
+    name = "random"
+    counts = keeps_best = True
+
+    def __init__(self, seed):
+        self.seed = [int(word) for word in seed.generate_state(4)]
+        self.next_look = 1
+        self.next_picks, self.kept = [1, 1], [None, None]
+
+    def look(self, iterates):
+        picks, kept = list(self.next_picks), list(self.kept)
+        for k in range(2):
+            if picks[k] == self.next_look:
+                kept[k] = iterates.to_array()
+                draw = 1 - np.random.default_rng([*self.seed, self.next_look, k]).random()
+                picks[k] = min(NEVER, math.floor(self.next_look / draw) + 1)
+        self.next_picks, self.kept, self.next_look = picks, kept, min(picks)
+
+    def models(self, iterates):
+        return [iterates.to_array()] if self.kept[0] is None else self.kept
+
+    def state(self, iterates):
+        return super().state(iterates) | {
+            "seed": np.array(self.seed),
+            "next_picks": np.array(self.next_picks),
+            "kept_0": self.kept[0],
+            "kept_1": self.kept[1],
+        }
+
+    def _resume(self, state):
+        super()._resume(state)
+        self.seed, self.next_picks = state["seed"].tolist(), state["next_picks"].tolist()
+        self.kept = [state["kept_0"], state["kept_1"]]
+
+
+def mean_since(iterates, steps, total):
+    """Return the mean of the iterates after those `steps` whose sum is `total`."""
+    count = iterates.n_averaged - steps
+    return (iterates.sum_of_iterates() - total) / count if count > 0 else iterates.to_array()
+
+
+AVERAGES = {choice.name: choice for choice in (Last, Mean, Tail, Random)}
+
+
+def choose(average, seed):
+    """Return the choice of that name; `seed`, a SeedSequence, is for random ones."""
+    if average not in AVERAGES:
+        raise ValueError(f"average must be one of {tuple(AVERAGES)}, got {average!r}")
+    return AVERAGES[average](seed)
+
+
+def certify_best(models, rounded, primal):
+    """Return the candidate with the least primal value, rounded as it will be stored, and it."""
+    models = [rounded(model) for model in models]
+    primals = [primal(model) for model in models]
+    best = int(np.argmin(primals))
+    return models[best], primals[best]
