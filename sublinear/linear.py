@@ -21,7 +21,12 @@ from sublinear._core.joint_losses import JOINT_LOSSES
 from sublinear._core.joint_objective import JointObjective
 from sublinear._core.matrix import Matrix
 from sublinear._core.order import SAMPLINGS
-from sublinear._core.packed import beyond_cache, can_pack, packing_pays, packing_rounds
+from sublinear._core.packed import (
+    beyond_a_core,
+    can_pack,
+    packing_pays,
+    packing_rounds,
+)
 from sublinear._drive import Limits
 from sublinear._linear_model import (
     LinearClassifier,
@@ -488,9 +493,9 @@ batch_size : int or "all", default=1
     pack : bool or "auto", default="auto"
         Work on a copy of sparse rows in which a row's values, rounded to float32, and columns lie
         together: 8 bytes per stored entry and 32 per row, for faster steps where the rows exceed
-        the cache. Certificates use X itself. "auto": there, if `max_iter` allows for enough epochs,
-        but not for memory-mapped data, nor if the copy would take over half of the free memory, nor
-        where values would be rounded and tol is below 1e-6, nor in `partial_fit`.
+        the cache of one core. Certificates use X itself. "auto": there, if `max_iter` allows for
+        enough epochs, but not for memory-mapped data, nor if the copy would take over half of the
+        free memory, nor where values would be rounded and tol is below 1e-6, nor in `partial_fit`.
 """
 
 
@@ -582,7 +587,7 @@ class _PegasosModel(StreamFit, LinearModel):
 
     def _packing_pays(self, matrix):
         epochs = min(self.max_iter, (self.max_accesses or np.inf) / max(1, matrix.n_stored))
-        return beyond_cache(matrix) and epochs >= REPAID_EPOCHS and self._stream_seeds is None
+        return beyond_a_core(matrix) and epochs >= REPAID_EPOCHS and self._stream_seeds is None
 
     def _store(self, outcomes, training, seconds):
         super()._store(outcomes, training, seconds)

@@ -28,6 +28,7 @@ assert sizeof(Record) == RECORD_HEADER
 cdef enum:
     SHORT_ROW = 64               # entries
     BEYOND_CACHE = 1_500_000     # entries, some 16 MiB
+    BEYOND_A_CORE = 250_000      # some 3 MiB: what a core has for itself
     VALUES_LOOKED_AT = 4096
     ROWS_PER_CALL = 1 << 16      # between two looks at pending signals
 
@@ -122,6 +123,11 @@ def packing_pays(Matrix matrix):
 def beyond_cache(Matrix matrix):
     """Tell whether the rows together exceed what caches of today hold."""
     return matrix.n_stored >= BEYOND_CACHE
+
+
+def beyond_a_core(Matrix matrix):
+    """Tell whether the rows together exceed the caches that a core has for itself."""
+    return matrix.n_stored >= BEYOND_A_CORE
 
 
 def packing_rounds(Matrix matrix):
