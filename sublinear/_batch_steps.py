@@ -18,8 +18,8 @@ and its part of the certificate's duals, the means of -l' over the draws of each
 import numpy as np
 
 from sublinear._archive import part_of
+from sublinear._core.iterates import choose
 from sublinear._partitions import Partition, Rounds
-from sublinear._solvers.pegasos import AVERAGES
 
 
 class BatchPartition(Partition):
@@ -114,7 +114,7 @@ class BatchSteps(Rounds):
     batch_size : int
         Rows of a batch; shares are rounded, so that a batch may have a few less or more.
     average : str
-        As in `_solvers.pegasos`.
+        As in `_core.iterates`.
     projection : bool
         Whether to project onto the ball that holds the optimum.
     """
@@ -137,7 +137,7 @@ class BatchSteps(Rounds):
         self.sizes, self.widest, self.batch_size = sizes, widest, batch_size
         self.w, self.total = np.zeros(n_weights), np.zeros(n_weights)
         self.n_averaged = 0
-        self.output = AVERAGES[average](problem.seed)
+        self.output = choose(average, problem.seed)
         self.keeps_best = self.output.keeps_best
         super().__init__(partitions, problem, n_weights=n_weights, n_stored=n_stored)
         self.radius = np.inf
@@ -170,13 +170,14 @@ class BatchSteps(Rounds):
             if length > self.radius:
                 self.w *= self.radius / length
         if self.output.counts:
-            self.total += self.w
             self.n_averaged += 1
+            if self.output.averages:
+                self.total += self.w
             if self.n_averaged == self.output.next_look:
                 self.output.look(self)
         return True
 
-    def iterate(self):
+    def to_array(self):
         """Return the present weights as an array of their own."""
         return self.w.copy()
 
@@ -184,10 +185,10 @@ class BatchSteps(Rounds):
         """Return the sum of the iterates so far."""
         return self.total.copy()
 
-    def mean_since(self, steps, total):
-        """Return the mean of the iterates after those `steps` whose sum is `total`."""
-        count = self.n_averaged - steps
-        return (self.total - total) / count if count > 0 else self.iterate()
+    def set_average(self, sum_of_iterates, n_averaged):
+        """Let there be that many iterates of this sum."""
+        self.total[:] = sum_of_iterates
+        self.n_averaged = int(n_averaged)
 
     def model(self):
         """Return the weights chosen by the average."""
@@ -211,15 +212,14 @@ class BatchSteps(Rounds):
 
     def state(self):
         """As Rounds.state."""
-        state = super().state() | {f"output.{k}": v for k, v in self.output.state().items()}
-        return state | {"w": self.w, "total": self.total, "n_averaged": self.n_averaged}
+        output = {f"output.{name}": value for name, value in self.output.state(self).items()}
+        return super().state() | output | {"w": self.w}
 
     def set_state(self, state):
         """As Rounds.set_state."""
         super().set_state(state)
-        self.output.resume(part_of(state, "output"))
-        self.w, self.total = np.array(state["w"]), np.array(state["total"])
-        self.n_averaged = int(state["n_averaged"])
+        self.w = np.array(state["w"])
+        self.output.resume(self, part_of(state, "output"))
 
     def _begin(self):
         self._recover(None)

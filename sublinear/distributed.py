@@ -24,6 +24,7 @@ from sublinear._cluster import (
     contiguous_groups,
     is_dask_array,
 )
+from sublinear._core.iterates import AVERAGES
 from sublinear._linear_model import (
     LinearClassifier,
     LinearModel,
@@ -32,7 +33,6 @@ from sublinear._linear_model import (
     with_parameters,
 )
 from sublinear._partitions import LocalPartitions, Problem, blocks_of, insist
-from sublinear._solvers.pegasos import AVERAGES
 from sublinear._stage_sums import Plan, StagePartition, Stages
 from sublinear._stream import checked_block
 from sublinear._validation import (
