@@ -38,7 +38,7 @@ CASES = [
     SublinearPerceptron(epsilon=0.5, max_iter=20_000, variant="plain"),
     L2SVMClassifier(alpha=0.5),
     L2SVMClassifier(alpha=0.5, epsilon=0.1, kernel="rbf"),
-    SublinearPerceptron(epsilon=0.02, max_iter=20_000, kernel="rbf"),
+    SublinearPerceptron(epsilon=0.1, max_iter=20_000, kernel="rbf", gamma=10.0),
     MinimumEnclosingBall(epsilon=0.1, max_iter=20_000, kernel="rbf"),
     MinimumEnclosingBall(),
     MinimumEnclosingBall(nu=0.1),
