@@ -7,6 +7,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from sublinear._core.kernels import KernelRows
+from sublinear._core.matrix import Matrix
 from sublinear._linear_model import Training
 from sublinear._validation import check_choice, check_number
 
@@ -71,14 +72,11 @@ def weighted_variance(X, weights=None):
     """Return the variance of all values of X, rows counted by their weights, without a copy."""
     weights = np.ones(X.shape[0]) if weights is None else weights
     count = weights.sum() * X.shape[1]
-    step = max(1, 2**20 // X.shape[1])
-    blocks = [slice(start, start + step) for start in range(0, X.shape[0], step)]
     if sp.issparse(X):
         mean = weights @ np.asarray(X.sum(axis=1)).ravel() / count
-        squares = sum(
-            weights[b] @ np.asarray(X[b].multiply(X[b]).sum(axis=1)).ravel() for b in blocks
-        )
-        return max(0.0, squares / count - mean**2)
+        return max(0.0, weights @ Matrix(X).squared_norms() / count - mean**2)
+    step = max(1, 2**16 // X.shape[1])
+    blocks = [slice(start, start + step) for start in range(0, X.shape[0], step)]
     mean = sum(weights[b] @ X[b].sum(axis=1, dtype=np.float64) for b in blocks) / count
     return (
         sum(weights[b] @ ((X[b] - mean) ** 2).sum(axis=1, dtype=np.float64) for b in blocks) / count

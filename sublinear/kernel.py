@@ -228,22 +228,27 @@ class KernelModel(CertifiedModel):
         return self._square(X, self._memory() / (2 * n_at_once))
 
     def _block(self, training, n_problems_at_once):
-        """Return the rows of a block, and how far its ascent goes."""
+        """Return the rows of a block."""
         n_rows = training.n_rows
         some = training.X[:: max(1, n_rows // ROWS_LOOKED_AT)]
-        stored = some.nnz if sp.issparse(some) else np.count_nonzero(some)
-        short = stored <= SHORT_ROW * some.shape[0]
-        size, inner_tol = (2048, 0.03) if short else (4096, 0.01)
-        affordable = int(math.sqrt(self._memory() / (8 * n_problems_at_once))) // PANEL * PANEL
+        stored = (some.nnz if sp.issparse(some) else np.count_nonzero(some)) / some.shape[0]
+        size = 2048 if stored <= SHORT_ROW else 4096
+        # rows^2 values, and packed rows; blocks of given values come in float64 first
+        given = callable(self.kernel) or self.kernel == "precomputed"
+        per_value, per_row = (12, 0) if given else (4, 8 * stored)
+        share = self._memory() / (2 * n_problems_at_once)
+        affordable = (math.sqrt(per_row**2 + 4 * per_value * share) - per_row) / (2 * per_value)
+        affordable = int(affordable) // PANEL * PANEL
         if affordable < min(LEAST_BLOCK, n_rows):
+            enough = 2 * n_problems_at_once * LEAST_BLOCK * (per_value * LEAST_BLOCK + per_row)
             warnings.warn(
                 f"memory_limit={self.memory_limit} leaves room for blocks of only "
                 f"{max(PANEL, affordable)} examples: the fit will take more rounds and time. "
-                f"{8 * LEAST_BLOCK**2 * n_problems_at_once} bytes would do.",
+                f"{math.ceil(enough)} bytes would do.",
                 UserWarning,
                 stacklevel=caller_level(),
             )
-        return max(PANEL, min(size, affordable)), inner_tol
+        return max(PANEL, min(size, affordable))
 
     def _objective(self, training, k, n_jobs, rows=None):
         """Return the KernelObjective of problem k, on the KernelRows if they are there already."""
@@ -418,12 +423,11 @@ class _KernelSDCAModel(KernelModel):
             solver = training.solvers[k]
             solver.restart(self._objective(training, k, n_jobs, solver.objective.rows))
             return solver
-        block_size, inner_tol = self._block(training, min(n_jobs, len(training.targets)))
+        block_size = self._block(training, min(n_jobs, len(training.targets)))
         solver = KernelSDCA(
             self._objective(training, k, n_jobs),
             random,
             block_size=block_size,
-            inner_tol=inner_tol,
             coefficients=self._starting_coefficients(training, k),
             max_accesses=self.max_accesses or math.inf,
         )
@@ -833,7 +837,7 @@ class KernelPegasosClassifier(KernelClassifierMixin, KernelModel):
     def _solver(self, training, k, random, n_jobs):
         objective = self._objective(training, k, n_jobs)
         n_rows = objective.n_rows
-        block_size, _ = self._block(training, min(n_jobs, len(training.targets)))
+        block_size = self._block(training, min(n_jobs, len(training.targets)))
         solver = KernelPegasos(
             objective,
             random,

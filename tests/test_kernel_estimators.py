@@ -1,6 +1,7 @@
 """The kernel estimators: optima against libsvm, storage, memory, bad input."""
 
 import pickle
+import tracemalloc
 import warnings
 
 import numpy as np
@@ -161,6 +162,45 @@ def test_too_little_memory_works_and_says_so(binary):
     assert model.result_.status == "converged"
 
 
+def peak_of(function):
+    """The peak of what Python and NumPy hold while the function runs, above what they held."""
+    tracemalloc.start()
+    try:
+        before = tracemalloc.get_traced_memory()[0]
+        function()
+        return tracemalloc.get_traced_memory()[1] - before
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize("make", [np.asarray, sparse.csr_array])
+@pytest.mark.parametrize("limit", [2**22, 2**24, 2**26])
+def test_memory_stays_within_its_limit(make, limit):
+    """The panels of X, 9.6 MB, fit into half of the largest limit alone."""
+    random = np.random.default_rng(0)
+    X = make(random.normal(size=(12_000, 200)).astype(np.float32))
+    y = random.integers(0, 2, 12_000)
+    model = KernelSDCAClassifier(memory_limit=limit, max_iter=2, tol=0, random_state=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        fit = peak_of(lambda: model.fit(X, y))
+    few_numbers = 300 * X.shape[0]
+    of_model = 4 * 200 * len(model.support_) * (1 if make is np.asarray else 3)
+    assert fit < limit + few_numbers + of_model
+    if limit == 2**22:
+        prediction = peak_of(lambda: model.decision_function(X))
+        assert prediction < limit + few_numbers + of_model
+
+
+def test_memory_of_a_given_matrix_stays_within_its_limit(data):
+    X = np.random.default_rng(0).normal(size=(3000, 3))
+    K, y = pairwise_kernels(X, metric="rbf"), np.where(X[:, 0] * X[:, 1] > 0, 1, -1)
+    model = KernelSDCAClassifier(kernel="precomputed", memory_limit=2**23, max_iter=3, tol=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        assert peak_of(lambda: model.fit(K, y)) < 2**23 + 300 * 3000
+
+
 def test_one_thread_or_two_give_the_same_bits(data):
     X, y, _, _ = data
     models = [KernelSDCAClassifier(n_jobs=n, random_state=0).fit(X, y) for n in (1, 2)]
@@ -288,6 +328,19 @@ def test_bad_data_is_refused(data):
     model = KernelSDCAClassifier().fit(X, y)
     with pytest.raises(ValueError, match="features"):
         model.predict(X[:, :2])
+
+
+@pytest.mark.parametrize("penalised", [True, False])
+@pytest.mark.parametrize("epsilon", [0.1, 1.0])
+def test_a_wide_tube_costs_no_accuracy(epsilon, penalised):
+    """Slopes on the side of a coefficient go to 0, those of the loss without its tube to epsilon,
+    next to which float32 resolves less."""
+    X, y = make_friedman1(n_samples=300, noise=0.5, random_state=0)
+    model = KernelSDCARegressor(
+        C=30, epsilon=epsilon, penalize_intercept=penalised, tol=2e-8, random_state=0
+    )
+    assert model.fit(X, y).result_.status == "converged"
+    assert model.n_iter_ < 100
 
 
 @pytest.mark.parametrize("loss", ["epsilon_insensitive", "absolute"])

@@ -130,6 +130,17 @@ def test_small_slices_change_nothing():
     np.testing.assert_array_equal(whole.margins, sliced.margins)
 
 
+def test_a_refused_working_set_is_not_drawn_again():
+    """How often a limit is in the way depends on the clock."""
+    whole, refused = Problem().solver(block_size=48), Problem().solver(block_size=48)
+    for _ in range(5):
+        whole.advance(2**60)
+        limit = refused.accesses
+        while not refused.advance(limit):
+            limit += 300
+    np.testing.assert_array_equal(whole.coefficients, refused.coefficients)
+
+
 def test_a_start_is_made_feasible_and_gone_on_from():
     problem = Problem()
     solver = problem.solver()

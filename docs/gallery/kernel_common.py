@@ -33,12 +33,11 @@ class Source:
     alpha: float
     target: float
     block_size: int
-    inner_tol: float
 
 
 SOURCES = {
-    "adult": Source("Adult", 0.05, 3.07e-5, 0.0445, 2048, 0.03),
-    "mnist8": Source("MNIST, 8 against the rest", 0.02, 1.67e-5, 0.00144, 4096, 0.01),
+    "adult": Source("Adult", 0.05, 3.07e-5, 0.0445, 2048),
+    "mnist8": Source("MNIST, 8 against the rest", 0.02, 1.67e-5, 0.00144, 4096),
 }
 
 
@@ -84,7 +83,6 @@ class KernelProblem:
             objective,
             random,
             block_size=self.source.block_size,
-            inner_tol=self.source.inner_tol,
         )
 
     def svc(self, **options):

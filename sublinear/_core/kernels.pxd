@@ -21,13 +21,15 @@ cdef extern from "panel.h" nogil:
         float shift
     ctypedef struct panel_problem:
         Py_ssize_t size
-        float epsilon
+        int has_kinks
         const float* values
         const float* curvature
         const float* inverse
         const float* low
         const float* high
         const float* kink
+        const float* above
+        const float* below
         float* change
         float* gradient
         float* best

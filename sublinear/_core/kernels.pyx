@@ -41,7 +41,7 @@ cdef double LARGEST = 1e37          # float32 holds 3.4e38
 FAR_OUT = 64                        # mean gamma |x|^2 from which on dense data is centred
 MOST_PANEL_BYTES = 2**23            # of one panel of sparse data
 POSTING_COST = 40                   # of a matching pair, in stored entries of a row in panels
-BLOCK_BYTES = 2**24                 # of values that a product keeps at a time
+BLOCK_BYTES = 2**22                 # of values that a product keeps at a time
 ASYMMETRY = 1e-5                    # of the largest value: what rounding to float32 may do
 
 cdef const panel_functions* _chosen = NULL
@@ -201,11 +201,17 @@ def kernel_rows(kernel, X, Y=None, double memory=float("inf")):
 
 def matching_pairs(Matrix left, Matrix right):
     """Return how many features a row of each have in common on average; sparse matrices."""
-    counts, others = (
-        np.bincount(side.arrays[1][:side.n_stored], minlength=side.n_columns).astype(float)
-        for side in (left, right)
-    )
+    counts, others = (feature_counts(side) for side in (left, right))
     return counts @ others / left.n_rows / right.n_rows
+
+
+def feature_counts(Matrix side):
+    """Return how many rows of a sparse matrix have each feature."""
+    counts, step = np.zeros(side.n_columns), max(2**16, side.n_columns)
+    for start in range(0, side.n_stored, step):  # bincount copies indices
+        part = side.arrays[1][start:min(start + step, side.n_stored)]
+        counts += np.bincount(part, minlength=side.n_columns)
+    return counts
 
 
 cdef class KernelRows:
@@ -245,8 +251,8 @@ cdef class KernelRows:
         n_threads : int, default=1
         """
         cdef float[:, ::1] change = np.ascontiguousarray(changes, dtype=np.float32)
-        cdef Py_ssize_t size = max(
-            1, BLOCK_BYTES // (4 * padded(self.n_columns) * TILE)) * TILE
+        cdef Py_ssize_t size = max(  # with a copy in float64 where functions or matrices give them
+            1, BLOCK_BYTES // (12 * padded(self.n_columns) * TILE)) * TILE
         cdef float[:, ::1] values
         cdef Py_ssize_t start, p, n_rows
         for start in range(0, len(rows), size):
@@ -649,20 +655,24 @@ cdef class PrecomputedRows(KernelRows):
 
     def block(self, rows, columns=None, int n_threads=1):
         """As KernelRows.block."""
-        values = self.matrix[rows]
-        return widened(values if columns is None else values[:, columns])
+        return widened(self.matrix[rows if columns is None else np.ix_(rows, columns)])
 
 
 def checked_values(values, source):
     """Return an array of kernel values; ValueError if float32 cannot hold one."""
-    if values.dtype.kind not in "fiu" or not np.abs(values).max(initial=0) < LARGEST:
+    if values.dtype.kind not in "fiu" or not largest_of(values) < LARGEST:
         raise ValueError(f"{source} holds values that are not finite float32 numbers")
     return values
 
 
+def largest_of(values):
+    """Return the largest absolute value, nan if there is one, without a copy."""
+    return np.maximum(values.max(initial=0), -float(values.min(initial=0)))
+
+
 def check_symmetric(values, source):
     """Raise ValueError unless a square matrix is symmetric up to rounding."""
-    tolerance = ASYMMETRY * np.abs(values).max(initial=0)
+    tolerance = ASYMMETRY * largest_of(values)
     for start in range(0, values.shape[0], PANEL):
         stop = start + PANEL
         if not (np.abs(values[start:stop] - values[:, start:stop].T) <= tolerance).all():

@@ -32,15 +32,17 @@ typedef struct {
 
 /* The concave piecewise quadratic function of changes d that a working set maximises,
 
-       <g, d> - 1/2 <d, K d> - epsilon |d - kink|_1,    low <= d <= high,
+       <g, d> - 1/2 <d, K d> - sum above max(0, d - kink) + below max(0, kink - d),
 
-   with size, a multiple of 64, entries in each array: padded by low = high = 0. */
+   low <= d <= high, with size, a multiple of 64, entries in each array: padded by low = high = 0.
+   g is the slope on the side of the kink where a change begins, so that it goes to 0, and float32
+   resolves it, however wide the tube is. */
 typedef struct {
     ptrdiff_t size;
-    float epsilon;
+    int has_kinks;                      /* else above and below are zeros */
     const float *values;                /* K, size by size */
     const float *curvature, *inverse;   /* its diagonal, and 1 / diagonal */
-    const float *low, *high, *kink;
+    const float *low, *high, *kink, *above, *below;
     float *change, *gradient;           /* d, g - K d */
     float *best;                        /* per 64 entries: the largest gain, or slope */
 } panel_problem;
@@ -275,8 +277,8 @@ PANEL_TARGET static inline float PANEL_FUNCTION(panel_gains)(
     const float *restrict q = p->curvature + start, *restrict inverse = p->inverse + start;
     const float *restrict low = p->low + start, *restrict high = p->high + start;
     const float *restrict kink = p->kink + start;
-    const float epsilon = p->epsilon;
-    if (epsilon == 0.0f)
+    const float *restrict above = p->above + start, *restrict below = p->below + start;
+    if (!p->has_kinks)
         for (int l = 0; l < PANEL; l++) {
             target[l] = panel_clip(d[l] + g[l] * inverse[l], low[l], high[l]);
             float step = target[l] - d[l];
@@ -284,14 +286,15 @@ PANEL_TARGET static inline float PANEL_FUNCTION(panel_gains)(
         }
     else
         for (int l = 0; l < PANEL; l++) {
-            float above = d[l] + (g[l] - epsilon) * inverse[l];
-            float below = d[l] + (g[l] + epsilon) * inverse[l];
-            target[l] = panel_clip(panel_clip(kink[l], above, below), low[l], high[l]);
+            float least = d[l] + (g[l] - above[l]) * inverse[l];
+            float most = d[l] + (g[l] + below[l]) * inverse[l];
+            target[l] = panel_clip(panel_clip(kink[l], least, most), low[l], high[l]);
             float step = target[l] - d[l], from = d[l] - kink[l], to = target[l] - kink[l];
-            float farther = fabsf(to) - fabsf(from);
-            farther = from >= 0.0f && to >= 0.0f ? step : farther; /* exact on one side */
-            farther = from <= 0.0f && to <= 0.0f ? -step : farther;
-            gains[l] = step * (g[l] - 0.5f * q[l] * step) - epsilon * farther;
+            float rise = (to > 0.0f ? to : 0.0f) - (from > 0.0f ? from : 0.0f);
+            float fall = rise - step;
+            rise = from >= 0.0f && to >= 0.0f ? step : rise; /* exact on one side */
+            fall = from >= 0.0f && to >= 0.0f ? 0.0f : fall;
+            gains[l] = step * (g[l] - 0.5f * q[l] * step) - above[l] * rise - below[l] * fall;
         }
     float copy[PANEL];
     memcpy(copy, gains, sizeof copy);
@@ -337,58 +340,83 @@ PANEL_TARGET static ptrdiff_t PANEL_FUNCTION(panel_ascend)(
     }
 }
 
-/* How fast the objective rises as 64 changes grow; -inf at their upper ends. */
-PANEL_TARGET static inline void PANEL_FUNCTION(panel_slopes)(
-    const panel_problem *p, ptrdiff_t start, float *restrict slopes)
+/* How fast the objective rises as change k grows, and as it falls; -inf, and inf, at an end. */
+PANEL_TARGET static inline float PANEL_FUNCTION(panel_rising)(
+    const panel_problem *p, ptrdiff_t k, int has_kinks)
 {
-    for (int l = 0; l < PANEL; l++) {
-        float d = p->change[start + l];
-        float side = d >= p->kink[start + l] ? p->epsilon : -p->epsilon;
-        slopes[l] = d < p->high[start + l] ? p->gradient[start + l] - side : -INFINITY;
-    }
+    float slope = p->gradient[k];
+    if (has_kinks)
+        slope += p->change[k] >= p->kink[k] ? -p->above[k] : p->below[k];
+    return p->change[k] < p->high[k] ? slope : -INFINITY;
+}
+
+PANEL_TARGET static inline float PANEL_FUNCTION(panel_falling)(
+    const panel_problem *p, ptrdiff_t k, int has_kinks)
+{
+    float slope = p->gradient[k];
+    if (has_kinks)
+        slope += p->change[k] > p->kink[k] ? -p->above[k] : p->below[k];
+    return p->change[k] > p->low[k] ? slope : INFINITY;
+}
+
+/* Where a change that grows, or falls, meets its kink or its end. */
+PANEL_TARGET static inline float PANEL_FUNCTION(panel_top)(
+    const panel_problem *p, ptrdiff_t k, int has_kinks)
+{
+    return has_kinks && p->change[k] < p->kink[k] ? p->kink[k] : p->high[k];
+}
+
+PANEL_TARGET static inline float PANEL_FUNCTION(panel_bottom)(
+    const panel_problem *p, ptrdiff_t k, int has_kinks)
+{
+    return has_kinks && p->change[k] > p->kink[k] ? p->kink[k] : p->low[k];
+}
+
+/* The largest slope of each 64 changes that can grow. */
+PANEL_TARGET static inline float PANEL_FUNCTION(panel_steepest)(
+    const panel_problem *p, ptrdiff_t start, float *restrict slopes, int has_kinks)
+{
+    float copy[PANEL];
+    for (int l = 0; l < PANEL; l++)
+        copy[l] = slopes[l] = PANEL_FUNCTION(panel_rising)(p, start + l, has_kinks);
+    return PANEL_FUNCTION(panel_largest)(copy);
 }
 
 /* Steps along pairs of changes that keep their sum: the first by the largest slope, the
    second by the largest gain. A step ends where a change meets its kink or its end. As panel_ascend
    else, but `least` and `largest` are slopes along a pair: the gain of a step that meets an end
    at once is next to nothing, whatever others would gain. */
-PANEL_TARGET static ptrdiff_t PANEL_FUNCTION(panel_ascend_pairs)(
-    panel_problem *p, ptrdiff_t limit, float least, float *largest)
+PANEL_TARGET static inline ptrdiff_t PANEL_FUNCTION(panel_pairs)(
+    panel_problem *p, ptrdiff_t limit, float least, float *largest, const int has_kinks)
 {
     float values[PANEL];
     ptrdiff_t n_blocks = p->size / PANEL, step;
     float *d = p->change, *g = p->gradient;
-    const float *kink = p->kink;
-    const float epsilon = p->epsilon;
-    for (ptrdiff_t block = 0; block < n_blocks; block++) {
-        PANEL_FUNCTION(panel_slopes)(p, block * PANEL, values);
-        p->best[block] = PANEL_FUNCTION(panel_largest)(values);
-    }
+    for (ptrdiff_t block = 0; block < n_blocks; block++)
+        p->best[block] = PANEL_FUNCTION(panel_steepest)(p, block * PANEL, values, has_kinks);
     for (step = 0;; step++) {
         ptrdiff_t i = PANEL_FUNCTION(panel_place)(p->best, n_blocks) * PANEL, j = 0;
-        PANEL_FUNCTION(panel_slopes)(p, i, values);
+        PANEL_FUNCTION(panel_steepest)(p, i, values, has_kinks);
         i += PANEL_FUNCTION(panel_place)(values, PANEL);
-        const float slope = g[i] - (d[i] >= kink[i] ? epsilon : -epsilon);
+        const float slope = PANEL_FUNCTION(panel_rising)(p, i, has_kinks);
         const float *restrict row = p->values + i * p->size;
         const float flattest = 1e-6f * p->curvature[i];
-        const float top = d[i] < kink[i] && epsilon > 0 ? kink[i] : p->high[i];
-        const float room_up = top - d[i];
+        const float top = PANEL_FUNCTION(panel_top)(p, i, has_kinks), room_up = top - d[i];
         float steepest[PANEL] = {0}, gain = 0.0f;
         if (d[i] < p->high[i])
             for (ptrdiff_t block = 0; block < n_blocks; block++) {
                 float copy[PANEL];
                 for (int l = 0; l < PANEL; l++) {
                     ptrdiff_t k = block * PANEL + l;
-                    float rise = slope - g[k] + (d[k] > kink[k] ? epsilon : -epsilon);
-                    float room = d[k] - (d[k] > kink[k] && epsilon > 0 ? kink[k] : p->low[k]);
+                    float rise = slope - PANEL_FUNCTION(panel_falling)(p, k, has_kinks);
+                    float room = d[k] - PANEL_FUNCTION(panel_bottom)(p, k, has_kinks);
                     float bend = p->curvature[i] + p->curvature[k] - 2.0f * row[k], change;
-                    rise = room > 0.0f ? rise : 0.0f;
+                    rise = rise > 0.0f ? rise : 0.0f;
                     steepest[l] = steepest[l] > rise ? steepest[l] : rise;
                     bend = bend > flattest ? bend : flattest;
                     change = rise / bend;
                     change = change < room ? change : room;
                     change = change < room_up ? change : room_up;
-                    change = change > 0.0f ? change : 0.0f;
                     values[l] = change * (rise - 0.5f * bend * change);
                 }
                 if (i / PANEL == block)
@@ -405,9 +433,9 @@ PANEL_TARGET static ptrdiff_t PANEL_FUNCTION(panel_ascend_pairs)(
             return step;
         const float *restrict other = p->values + j * p->size;
         float bend = p->curvature[i] + p->curvature[j] - 2.0f * row[j];
-        float change = (slope - g[j] + (d[j] > kink[j] ? epsilon : -epsilon)) /
+        float change = (slope - PANEL_FUNCTION(panel_falling)(p, j, has_kinks)) /
                        (bend > flattest ? bend : flattest);
-        const float bottom = d[j] > kink[j] && epsilon > 0 ? kink[j] : p->low[j];
+        const float bottom = PANEL_FUNCTION(panel_bottom)(p, j, has_kinks);
         const float room_down = d[j] - bottom;
         if (change >= room_up && room_up <= room_down) {
             change = room_up;
@@ -425,10 +453,16 @@ PANEL_TARGET static ptrdiff_t PANEL_FUNCTION(panel_ascend_pairs)(
             ptrdiff_t start = block * PANEL;
             for (int l = 0; l < PANEL; l++)
                 g[start + l] -= change * (row[start + l] - other[start + l]);
-            PANEL_FUNCTION(panel_slopes)(p, start, values);
-            p->best[block] = PANEL_FUNCTION(panel_largest)(values);
+            p->best[block] = PANEL_FUNCTION(panel_steepest)(p, start, values, has_kinks);
         }
     }
+}
+
+PANEL_TARGET static ptrdiff_t PANEL_FUNCTION(panel_ascend_pairs)(
+    panel_problem *p, ptrdiff_t limit, float least, float *largest)
+{
+    return p->has_kinks ? PANEL_FUNCTION(panel_pairs)(p, limit, least, largest, 1)
+                        : PANEL_FUNCTION(panel_pairs)(p, limit, least, largest, 0);
 }
 
 static const panel_functions PANEL_FUNCTION(panel_functions) = {

@@ -23,7 +23,9 @@ among those that can gain: the top ones alone would be near copies of each other
 
 Changes of coefficients and slopes are float32 within the ascent, coefficients and margins float64.
 A round begins with changes of 0 and slopes from the margins, so errors of the ascent do not add up,
-and shrink with the changes.
+and shrink with the changes. Where the loss is insensitive to small errors, slopes are those on the
+side of 0 where the coefficient is: they vanish at the optimum, those of the loss without its tube
+do not.
 """
 from cpython.exc cimport PyErr_CheckSignals
 from libc.math cimport INFINITY, fabs, sqrt
@@ -56,7 +58,7 @@ cdef class KernelSDCA:
     random : RandomBits
     block_size : int, default=2048
         Rows of W at the most.
-    inner_tol : float, default=0.03
+    inner_tol : float, default=0.01
         When the ascent within W ends.
     coefficients : ndarray of shape (n_rows,), float64, default=None
         Where to start: v, moved to the nearest feasible point. None means zeros.
@@ -79,13 +81,14 @@ cdef class KernelSDCA:
     cdef int phase
     cdef object low, high, ridge, curvature, gains
     cdef readonly object rows                        # of W
+    cdef object chosen                               # the next W
     cdef object values, inner                        # K_WW, arrays of the ascent
     cdef object changed, target                      # rows that change, and to what
     cdef panel_problem problem
 
     def __init__(
         self, KernelObjective objective, RandomBits random, *, Py_ssize_t block_size=2048,
-        double inner_tol=0.03, coefficients=None, double max_accesses=INFINITY
+        double inner_tol=0.01, coefficients=None, double max_accesses=INFINITY
     ):
         n = objective.n_rows
         self.random = random
@@ -115,6 +118,7 @@ cdef class KernelSDCA:
 
     def _begin(self, coefficients):
         """Let the coefficients go to the feasible point nearest to these."""
+        self.chosen = None
         start = coefficients.copy()
         self.objective.make_feasible(start)
         start = np.clip(start, self.low, self.high)
@@ -183,7 +187,9 @@ cdef class KernelSDCA:
         left = self.max_accesses - self.accesses
         while size > 1 and size * (size + 1) / 2 + size * n > left:
             size //= 2
-        rows = self._working_set(size)
+        if self.chosen is None:  # else the limit was in the way of them
+            self.chosen = self._working_set(size)
+        rows = self.chosen
         if not np.array_equal(rows, self.rows):
             cost = len(rows) * (len(rows) + 1) // 2
             if self.accesses + cost > limit:
@@ -196,6 +202,7 @@ cdef class KernelSDCA:
             values[places, places] = self.curvature[rows]
             self.accesses += cost
             self.rows, self.values = rows, values
+        self.chosen = None
         self._begin_ascent()
         return True
 
@@ -256,7 +263,11 @@ cdef class KernelSDCA:
         g = self.objective.targets_array[rows] - self.margins[rows] - self.intercept
         g -= self.ridge[rows] * v
         q = self.curvature[rows]
-        parts = (np.zeros_like(v), g, q, 1 / q, self.low[rows] - v, self.high[rows] - v, -v)
+        side = np.where(v == 0, np.sign(g), np.sign(v))
+        g -= self.epsilon * side
+        parts = (
+            np.zeros_like(v), g, q, 1 / q, self.low[rows] - v, self.high[rows] - v, -v,
+            self.epsilon * (1 - side), self.epsilon * (1 + side))
         self.inner = np.zeros((len(parts) + 1, width), dtype=np.float32)
         cdef float[:, ::1] inner = self.inner
         cdef float[:, ::1] values = self.values
@@ -264,7 +275,7 @@ cdef class KernelSDCA:
         for row, part in enumerate(parts):
             inner_parts[row, :len(rows)] = part
         self.problem.size = width
-        self.problem.epsilon = self.epsilon
+        self.problem.has_kinks = self.epsilon > 0
         self.problem.values = &values[0, 0]
         self.problem.change = &inner[0, 0]
         self.problem.gradient = &inner[1, 0]
@@ -273,7 +284,9 @@ cdef class KernelSDCA:
         self.problem.low = &inner[4, 0]
         self.problem.high = &inner[5, 0]
         self.problem.kink = &inner[6, 0]
-        self.problem.best = &inner[7, 0]
+        self.problem.above = &inner[7, 0]
+        self.problem.below = &inner[8, 0]
+        self.problem.best = &inner[9, 0]
         self.inner_steps = 0
         self.least = -1
         self.phase = ASCEND

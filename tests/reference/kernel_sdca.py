@@ -40,7 +40,7 @@ def ascend(K, v, g, low, high, epsilon, inner_tol, most):
         gain, target = gains(v, g, q, low, high, epsilon)
 
 
-def kernel_sdca(K, y, form, scales, working_sets, inner_tol=0.03):
+def kernel_sdca(K, y, form, scales, working_sets, inner_tol=0.01):
     """Yield the coefficients after every round, one round per working set; no free intercept."""
     low, high, ridge = box(form, y, scales)
     v, margins = np.zeros(len(y)), np.zeros(len(y))
