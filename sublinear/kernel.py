@@ -207,16 +207,18 @@ class KernelModel(CertifiedModel):
         """Return the KernelTraining for checked data."""
         metadata = None if sample_weight is None else {"sample_weight": sample_weight}
         self._gamma = gamma_value(self.gamma, X, weights)
-        rows = self._square(X, self._memory() / 2) if subsets is None else None
+        rows = None
+        if subsets is None:
+            rows = self._square(X, self._memory() / 2, effective_n_jobs(self.n_jobs))
         return KernelTraining(X, y, metadata, None, targets, weights, rows=rows, subsets=subsets)
 
-    def _square(self, X, memory):
+    def _square(self, X, memory, n_threads=1):
         """Return the KernelRows of X with itself."""
         if callable(self.kernel):
             return CallableRows(self.kernel, X)
         if self.kernel == "precomputed":
             return PrecomputedRows(X)
-        return kernel_rows(self._kernel(), X, memory=memory)
+        return kernel_rows(self._kernel(), X, memory=memory, n_threads=n_threads)
 
     def _part(self, training, chosen, n_at_once):
         """Return the KernelRows of some of the examples, as one of so many at a time."""

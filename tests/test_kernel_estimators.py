@@ -315,6 +315,21 @@ def test_bad_parameters_are_refused(data, parameters, message):
         KernelSDCAClassifier(**parameters).fit(X, y)
 
 
+def test_bad_kernel_values_in_prediction_are_refused(data):
+    X, y, _, _ = data
+    answer = {"of": lambda A, B: A @ B.T}
+    model = KernelSDCAClassifier(kernel=lambda A, B: answer["of"](A, B)).fit(X, y)
+    answer["of"] = lambda A, B: np.full((len(A), len(B)), np.nan)
+    with pytest.raises(ValueError, match="not finite"):
+        model.predict(X)
+    answer["of"] = lambda A, B: np.ones((len(B), len(A)))
+    with pytest.raises(ValueError, match="returned shape"):
+        model.predict(X[:3])
+    model = KernelSDCAClassifier(kernel="precomputed").fit(X @ X.T, y)
+    with pytest.raises(ValueError, match="features"):
+        model.predict((X @ X.T)[:, :7])
+
+
 def test_bad_data_is_refused(data):
     X, y, _, _ = data
     with pytest.raises(ValueError, match="one class"):

@@ -39,7 +39,7 @@ cdef double LOG2_E = 1.4426950408889634
 cdef double LARGEST = 1e37          # float32 holds 3.4e38
 
 FAR_OUT = 64                        # mean gamma |x|^2 from which on dense data is centred
-MOST_PANEL_BYTES = 2**23            # of one panel of sparse data
+MOST_PANEL_BYTES = 2**22            # of one panel of sparse data
 POSTING_COST = 40                   # of a matching pair, in stored entries of a row in panels
 BLOCK_BYTES = 2**22                 # of values that a product keeps at a time
 ASYMMETRY = 1e-5                    # of the largest value: what rounding to float32 may do
@@ -168,7 +168,7 @@ cdef Py_ssize_t padded(Py_ssize_t count) noexcept nogil:
     return (count + PANEL - 1) // PANEL * PANEL
 
 
-def kernel_rows(kernel, X, Y=None, double memory=float("inf")):
+def kernel_rows(kernel, X, Y=None, double memory=float("inf"), int n_threads=1):
     """Return the KernelRows of a Kernel between the rows of X and those of Y.
 
     Parameters
@@ -178,6 +178,8 @@ def kernel_rows(kernel, X, Y=None, double memory=float("inf")):
         As Matrix takes them; Y None means X.
     memory : float, default=inf
         Bytes that panels of Y may take; without them panels are built when they are needed.
+    n_threads : int, default=1
+        That build panels.
     """
     left = Matrix(X)
     right = left if Y is None else Matrix(Y)
@@ -196,7 +198,7 @@ def kernel_rows(kernel, X, Y=None, double memory=float("inf")):
         left = Matrix(left.arrays[0] - mean)
         right = left if Y is None else Matrix(right.arrays[0] - mean)
     bytes_needed = padded(right.n_rows) * right.n_columns * 4.0
-    return PanelRows(kernel, left, right, bytes_needed <= memory)
+    return PanelRows(kernel, left, right, bytes_needed <= memory, n_threads)
 
 
 def matching_pairs(Matrix left, Matrix right):
@@ -354,9 +356,13 @@ cdef class PanelRows(KernelRows):
     keeps_panels : bool
         Build them once, 4 bytes for every value of `right`, zeros included; else anew for every
         product.
+    n_threads : int, default=1
+        That build them.
     """
 
-    def __init__(self, Kernel kernel, Matrix left, Matrix right, bint keeps_panels=True):
+    def __init__(
+        self, Kernel kernel, Matrix left, Matrix right, bint keeps_panels=True, int n_threads=1
+    ):
         cdef float[::1] view
         cdef const float[::1] norms
         cdef Py_ssize_t p, n_panels, panel_size = right.n_columns * PANEL
@@ -381,7 +387,7 @@ cdef class PanelRows(KernelRows):
             view = self.store
             part.columns = NULL
             part.n_columns = self.n_columns
-            for p in range(n_panels):
+            for p in prange(n_panels, nogil=True, schedule="static", num_threads=n_threads):
                 build_panel(&right.rows, &part, p, &view[p * panel_size])
             self.stored = &view[0]
 
