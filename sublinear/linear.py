@@ -87,9 +87,10 @@ penalize_intercept : bool, default=True
         Work on a copy of sparse rows in which all that a step reads lies together: 8 bytes per
         stored entry and about 50 per row, for faster passes where short rows exceed the cache.
         Values are rounded to float32, certificates are not. "auto": for short sparse rows
-        that together exceed the cache, and where two threads share the work; not for
-        memory-mapped data, nor if the copy would take over half of the free memory, nor where
-        values would be rounded and tol is below 1e-6. False: no copy. Batches do not use it.
+        that together exceed the cache, from the second pass on, and where two threads share the
+        work; not for memory-mapped data, nor if the copy would take over half of the free memory,
+        nor where values would be rounded and tol is below 1e-6. False: no copy. Batches do not use
+        it.
     batch_size : int or "all", default=1
         Examples per iteration. More than 1 is for study, and for machines with many cores: see
         `batch_speedup` for what it can save.
@@ -134,7 +135,9 @@ class _DualModel(DualStreamFit, LinearModel):
             schedule = thread_schedule(matrix)
 
         def make(pack):
-            return (schedule if pack and schedule else SDCA)(objective, random, duals, pack)
+            if pack and schedule is not None:
+                return schedule(objective, random, duals, pack)
+            return SDCA(objective, random, duals, "later" if pack and self.pack == "auto" else pack)
 
         pays = schedule is not None or packing_pays(matrix)
         return packed_or_not(self, make, packs(self, matrix, pays))

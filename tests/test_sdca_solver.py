@@ -23,6 +23,9 @@ def bits(seed=0):
     return RandomBits(np.random.SeedSequence(seed))
 
 
+PACKING = (False, True, "later")
+
+
 class Problem:
     """A small sparse problem; its values are float32-representable, every row has an entry."""
 
@@ -98,7 +101,7 @@ def exactly(w):
     return w
 
 
-@pytest.mark.parametrize("pack", [False, True])
+@pytest.mark.parametrize("pack", PACKING)
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("name", ORACLES)
 def test_step_by_step(name, weighted, pack):
@@ -162,7 +165,7 @@ def test_packed_and_all_csr_types_give_the_same_bits(name):
         run_passes(SDCA(problem.objective(csr_of(values, indices), 1.0), bits(), None, pack), 7)
         for values in (np.float32, np.float64)
         for indices in (np.int32, np.int64)
-        for pack in (False, True)
+        for pack in PACKING
     ]
     for run in runs[1:]:
         np.testing.assert_array_equal(run.w, runs[0].w)
@@ -171,7 +174,7 @@ def test_packed_and_all_csr_types_give_the_same_bits(name):
         assert run.estimated_gap == runs[0].estimated_gap
 
 
-@pytest.mark.parametrize("pack", [False, True])
+@pytest.mark.parametrize("pack", PACKING)
 def test_slices_change_nothing(pack):
     problem = Problem("hinge", n_rows=700, alpha=1e-3)
     whole = SDCA(problem.objective(), bits(), None, pack)
@@ -229,7 +232,7 @@ def test_the_dual_never_falls_and_w_follows_it(name, alpha, weighted):
         value = after
 
 
-@pytest.mark.parametrize("pack", [False, True])
+@pytest.mark.parametrize("pack", PACKING)
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("name", SMOOTH)
 def test_smooth_losses_reach_the_optimum(name, weighted, pack):
@@ -286,12 +289,26 @@ def test_the_mean_of_the_pass_is_a_candidate():
     assert dual == pytest.approx(problem.dual(solver.duals()), rel=1e-9)
 
 
-def test_certificates_stand_when_packing_rounds():
-    """Values that float32 cannot hold: the dual value stays below the true optimum."""
+def rounded_sum(problem, duals):
+    """Return w(duals) over rows rounded to float32."""
+    return problem.X.astype(np.float32).T.astype(float) @ duals / (problem.alpha * len(duals))
+
+
+@pytest.mark.parametrize("pack", [True, "later"])
+@pytest.mark.parametrize("start", [None, 0.3])
+def test_certificates_stand_when_packing_rounds(pack, start):
+    """Values that float32 cannot hold: the dual value stays below the true optimum.
+
+    What is certified rests on w being the sum over the rounded rows from the beginning.
+    """
     problem = Problem("logistic", n_rows=200)
     problem.X *= 1 + np.random.default_rng(1).normal(size=problem.X.shape) * 1e-6
     best = problem.optimum().fun
-    solver = SDCA(problem.objective(), bits(), None, True)
+    start = None if start is None else start * problem.y
+    solver = run_passes(SDCA(problem.objective(), bits(), start, pack), 2)
+    np.testing.assert_allclose(
+        solver.w, rounded_sum(problem, solver.duals()), rtol=1e-12, atol=1e-13
+    )
     for _ in range(60):
         run_passes(solver, 5)
         model, primal, dual = solver.certify(exactly)
@@ -301,7 +318,16 @@ def test_certificates_stand_when_packing_rounds():
     assert primal - dual < 1e-6 * primal
 
 
-@pytest.mark.parametrize("pack", [False, True])
+def test_rows_that_cannot_be_packed_stay_as_they_are():
+    problem = Problem("hinge")
+    problem.X *= 1e-60
+    later, plain = (SDCA(problem.objective(), bits(), None, pack) for pack in ("later", False))
+    np.testing.assert_array_equal(run_passes(later, 4).w, run_passes(plain, 4).w)
+    with pytest.raises(OverflowError):
+        SDCA(problem.objective(), bits(), None, True)
+
+
+@pytest.mark.parametrize("pack", PACKING)
 def test_start_from_given_duals(pack):
     problem = Problem("hinge")
     start = np.random.default_rng(2).normal(size=40)
@@ -360,7 +386,7 @@ def test_rows_too_long_for_float64():
         SDCA(problem.objective(), bits())
 
 
-@pytest.mark.parametrize("pack", [False, True])
+@pytest.mark.parametrize("pack", PACKING)
 def test_what_is_certified_and_released_is_the_callers(pack):
     problem = Problem("hinge")
     solver = SDCA(problem.objective(), bits(), None, pack)

@@ -3,7 +3,7 @@ from cpython.exc cimport PyErr_CheckSignals
 
 import numpy as np
 
-from sublinear._core.line cimport Line, line_at, squared_norm
+from sublinear._core.line cimport Line, add, line_at, squared_norm
 
 cdef enum:
     ROWS_PER_CALL = 1 << 16      # between two looks at pending signals
@@ -62,6 +62,37 @@ cdef class Examples:
                     example.dual = self.loss.nearest_dual(start[i], self.objective.targets[i])
             PyErr_CheckSignals()
         self.objective.check_curvature(largest)
+
+    def pack(self):
+        """Go on in a packed copy of the rows; OverflowError if float32 cannot hold their values."""
+        cdef PackedRows packed = PackedRows(
+            self.objective.matrix, self.objective.targets_array, None, self.objective.n_threads)
+        cdef Record* record
+        cdef Py_ssize_t i
+        for i in range(self.rows.count):
+            record = record_at(packed, i)
+            record.dual = self.example[i].dual
+            record.curvature = self.example[i].curvature
+        self.packed = packed
+        self.rows = &self.packed.rows
+        self.example = NULL
+        self.buffer = None
+
+    def weights(self):
+        """Return w(duals), the sum over the rows as they are kept here (float64)."""
+        result = np.zeros(self.objective.matrix.n_weights)
+        cdef double[::1] w = result
+        cdef double scale = 1 / (self.objective.alpha * self.objective.total_weight), dual
+        cdef Py_ssize_t first, i
+        cdef Line x
+        for first in range(0, self.rows.count, ROWS_PER_CALL):
+            for i in range(first, min(self.rows.count, first + ROWS_PER_CALL)):
+                dual = self.at(i).dual
+                if dual != 0:
+                    x = line_at(self.rows, i)
+                    add(&x, scale * self.objective.weight(i) * dual, &w[0])
+            PyErr_CheckSignals()
+        return result
 
     def rescale(self, double ratio):
         """Multiply the curvatures, wake everybody up."""

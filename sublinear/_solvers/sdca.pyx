@@ -96,8 +96,9 @@ cdef class SDCA:
     random : RandomBits
     duals : ndarray of shape (n_rows,), float64, default=None
         Where to start; moved into the loss's domain. None means zeros.
-    pack : bool, default=False
-        Work on a packed copy of the rows (see PackedRows), which must be sparse.
+    pack : bool or "later", default=False
+        Work on a packed copy of the rows (see PackedRows), which must be sparse. "later": from the
+        second pass on, since a copy does not pay for one, and if float32 can hold the values.
     w : ndarray of shape (n_weights,), float64, default=None
         Weights that the solver shares with others, who see to it that they belong to the duals of
         all. None means weights of its own, those of `duals`.
@@ -125,20 +126,20 @@ cdef class SDCA:
     cdef Py_ssize_t n_visited
     cdef Sample sample                     # of this pass
     cdef readonly double pass_gap, pass_loss   # estimated in the last one
+    cdef bint packs_later
 
-    def __init__(
-        self, Objective objective, RandomBits random, duals=None, bint pack=False, w=None
-    ):
+    def __init__(self, Objective objective, RandomBits random, duals=None, pack=False, w=None):
         self.objective = objective
         self.loss = objective.loss
         self.step_scale = 1 / (objective.alpha * objective.total_weight)
-        self.examples = self._make_examples(duals, pack)
+        self.packs_later = pack == "later"
+        self.examples = self._make_examples(duals, pack is True)
         if w is not None:
             self.w = w
         elif duals is None:
             self.w = np.zeros(objective.matrix.n_weights)
         else:
-            self.w = objective.weights_of_dual(self.examples.duals())
+            self.w = self._weights_of_duals()
         cdef double[::1] view = self.w
         self.weights = &view[0]
         self.order = Order(objective.matrix.n_rows, "shuffle", random)
@@ -147,6 +148,21 @@ cdef class SDCA:
 
     def _make_examples(self, duals, pack):
         return Examples(self.objective, duals, pack)
+
+    def _weights_of_duals(self):
+        """w(duals); over rounded rows where steps see those, as their certificates suppose."""
+        if self.examples.packed is None:
+            return self.objective.weights_of_dual(self.examples.duals())
+        return self.examples.weights()
+
+    def _pack(self):
+        self.packs_later = False
+        try:
+            self.examples.pack()
+        except OverflowError:    # they stay as they are
+            return
+        if not self.examples.packed.exact:
+            self.w[:] = self._weights_of_duals()
 
     def restart(self, double alpha):
         """Go on from the present duals with another alpha; counts start at 0 again.
@@ -189,6 +205,8 @@ cdef class SDCA:
     def advance(self, Py_ssize_t limit):
         """Go on until the pass ends, then return True, or another row would exceed `limit`."""
         cdef Py_ssize_t before = self.n_iter
+        if self.packs_later and before > 0:
+            self._pack()
         with nogil:
             self._run(limit)
         return self.n_iter > before
@@ -688,6 +706,9 @@ cdef class ColumnHalves(TwoThreads):
         self.other = Examples(self.objective, duals, True, (middle, matrix.n_columns))
         examples.packed.exact = examples.packed.exact and self.other.packed.exact
         return examples
+
+    def _weights_of_duals(self):
+        return self.examples.weights() + self.other.weights()
 
     def __init__(self, objective, random, duals=None, pack=True):
         TwoThreads.__init__(self, objective, random, duals, pack)
