@@ -78,6 +78,8 @@ class KernelData:
         if self.diagonal.min() < 0:
             raise ValueError("k(x, x) is negative for a row: choose a larger coef0")
         self.batch = self._batch()
+        if settings.kernel_values == "sampled":
+            self.matrix.transposed()  # once, before threads ask for it
 
     def _batch(self):
         if self.settings.batch_size != "auto":
@@ -144,6 +146,12 @@ class KernelData:
             estimator=estimator,
             capacity=int(MEMORY / 2 / (4 * self.matrix.n_rows)),
         )
+
+
+def forget(estimator, names):
+    """Drop fitted attributes that an earlier fit with another kernel may have left."""
+    for name in names:
+        vars(estimator).pop(name, None)
 
 
 def kernel_sum(settings, gamma, support_vectors, coefficients, X, n_jobs=None):

@@ -104,6 +104,11 @@ def write_model(estimator, path, notes=None):
     name = type(estimator).__name__
     if _CLASSES.get(name) is not type(estimator):
         raise TypeError(f"cannot save a {name}; a model is one of {', '.join(_CLASSES)}")
+    if getattr(estimator, "kernel", "linear") != "linear":
+        raise ValueError(
+            f"a model file holds coefficients of features, a {name} with kernel="
+            f"{estimator.kernel!r} has none: pickle it"
+        )
     if not hasattr(estimator, "coef_"):
         raise ValueError(f"this {name} is not fitted; call fit before saving it")
     arrays = {"coef": estimator.coef_, "intercept": np.asarray(estimator.intercept_)}

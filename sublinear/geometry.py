@@ -17,6 +17,7 @@ from sublinear._kernel_saddle import (
     ROUNDING,
     KernelData,
     check_kernel_parameters,
+    forget,
     is_linear,
     kernel_sum,
     self_values,
@@ -222,6 +223,7 @@ class MinimumEnclosingBall(CallbackSupportMixin, OutlierMixin, BaseEstimator):
             self.max_accesses or np.inf,
             certify=self.certify is not None,
         )
+        forget(self, ("support_", "support_vectors_", "center_coef_"))
         solver = plan.solver(problem, matrix, RandomBits(seed_sequence(self.random_state)))
         training = Training(X, y, None, matrix, [None], weights)
         self.center_, result, error = self._run(solver, limits, training, 0.0)
@@ -270,6 +272,7 @@ class MinimumEnclosingBall(CallbackSupportMixin, OutlierMixin, BaseEstimator):
         )
         training = KernelTraining(X, y, None, None, [None], None, rows=data.rows)
         model, result, error = self._run(solver, limits, training, 1.0)
+        forget(self, ("center_",))
         self._gamma = data.gamma
         self.support_ = np.flatnonzero(model[:-1])
         self.support_vectors_, self.center_coef_ = X[self.support_], model[self.support_]
@@ -292,6 +295,7 @@ class MinimumEnclosingBall(CallbackSupportMixin, OutlierMixin, BaseEstimator):
         self.result_, self.n_iter_ = result, result.n_iter
         self.radius_ = radius
         self.offset_ = -self.radius_
+        forget(self, ("dual_coef_",))
         if solver.best_p is not None:
             self.dual_coef_ = solver.best_p
 

@@ -13,6 +13,7 @@ from sublinear._kernel_saddle import (
     KERNEL_PARAMETERS,
     KernelData,
     check_kernel_parameters,
+    forget,
     is_linear,
     kernel_sum,
 )
@@ -69,8 +70,10 @@ class _SaddleClassifier(LinearClassifier):
         for outcome in outcomes:
             outcome.result = named(outcome.result, training.X)
         if is_linear(self):
+            forget(self, ("support_", "support_vectors_", "dual_coef_"))
             super()._store(outcomes, training, seconds)
             return
+        forget(self, ("coef_",))
         models = np.stack([outcome.model for outcome in outcomes])
         self.support_ = np.flatnonzero(models[:, :-1].any(axis=0))
         self.support_vectors_ = training.X[self.support_]
@@ -219,7 +222,8 @@ class SublinearPerceptron(_SaddleClassifier):
 
     def _reads_all(self):
         """Whether a fit reads all of X anyway."""
-        return self.certify not in (None, "sampled") or self.row_norm is None
+        by_lines = self.certify in (None, "sampled") and self.row_norm is not None
+        return not by_lines or self.kernel != "linear"
 
     @with_callbacks
     def fit(self, X, y, sample_weight=None):

@@ -18,6 +18,7 @@ from sublinear import (
     L2SVMClassifier,
     MinimumEnclosingBall,
     SublinearPerceptron,
+    save_model,
     solve_simplex_qp,
 )
 from sublinear._core.kernel_estimators import KernelEstimator
@@ -506,8 +507,25 @@ def test_bad_parameters(rings, estimator, given, words):
             estimator(**given).fit(X, y)
 
 
-def test_what_kernels_cannot_do(rings):
+def test_another_kernel_leaves_nothing_of_the_last_fit(rings):
     X, y = rings
+    for model, linear in (
+        (SublinearPerceptron(0.3), "coef_"),
+        (L2SVMClassifier(0.5, 0.3), "coef_"),
+        (MinimumEnclosingBall(0.3), "center_"),
+    ):
+        for kernel in ("linear", "rbf", "linear"):
+            model.set_params(kernel=kernel).fit(X, y)
+            assert hasattr(model, linear) == (kernel == "linear")
+            assert hasattr(model, "support_vectors_") == (kernel == "rbf")
+            assert model.predict(X).shape == y.shape
+
+
+def test_what_kernels_cannot_do(rings, tmp_path):
+    X, y = rings
+    broken = np.where(np.arange(len(X))[:, None] == 5, np.nan, X)
+    with pytest.raises(ValueError, match="NaN"):
+        SublinearPerceptron(certify=None, row_norm=1.0, kernel="rbf").fit(broken, y)
     with pytest.raises(ValueError, match='certify="sampled" needs kernel="linear"'):
         SublinearPerceptron(certify="sampled", kernel="rbf").fit(X, y)
     with pytest.raises(ValueError, match='nu needs kernel="linear"'):
@@ -517,3 +535,6 @@ def test_what_kernels_cannot_do(rings):
         MinimumEnclosingBall(kernel="rbf").fit(oracle)
     with pytest.raises(ValueError, match="centre or scale X"):
         SublinearPerceptron(kernel="rbf", gamma=1e4, kernel_values="sampled").fit(X, y)
+    model = SublinearPerceptron(0.3, random_state=0, **RBF_OPTIONS).fit(X, y)
+    with pytest.raises(ValueError, match="a model file holds coefficients of features"):
+        save_model(model, tmp_path / "model")
