@@ -3,7 +3,7 @@ from cpython.exc cimport PyErr_CheckSignals
 
 import numpy as np
 
-from sublinear._core.line cimport Line, add, line_at, squared_norm
+from sublinear._core.line cimport Line, line_at, squared_norm, add as add_row
 
 cdef enum:
     ROWS_PER_CALL = 1 << 16      # between two looks at pending signals
@@ -90,7 +90,7 @@ cdef class Examples:
                 dual = self.at(i).dual
                 if dual != 0:
                     x = line_at(self.rows, i)
-                    add(&x, scale * self.objective.weight(i) * dual, &w[0])
+                    add_row(&x, scale * self.objective.weight(i) * dual, &w[0])
             PyErr_CheckSignals()
         return result
 
