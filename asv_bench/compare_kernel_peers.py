@@ -18,7 +18,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from figures import add_common_arguments, report
+from figures import add_common_arguments, earlier, report
 
 CHILD = Path(__file__).with_name("one_kernel_fit.py")
 ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
@@ -139,11 +139,6 @@ def rows(name, figures):
             yield [title, name, f"{seconds:.3g}", f"{ratio:.1f}", *["-"] * 5]
 
 
-def earlier(path):
-    """Return the parts that the file holds."""
-    return json.loads(path.read_text(encoding="utf-8"))["parts"] if path.is_file() else {}
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     add_common_arguments(parser, "compare_kernel_peers.json", sets=False)
@@ -152,7 +147,7 @@ def main():
     parser.add_argument("--repetitions-of-svc", type=int, default=1)
     parser.add_argument("--prefix", default="", help="a command that runs each fit, e.g. taskset")
     options = parser.parse_args()
-    parts = earlier(options.json)
+    parts = earlier(options.json).get("parts", {})
     for name in options.parts:
         parts[name] = measure(
             PARTS[name],

@@ -8,12 +8,14 @@ where the name does not say otherwise; liblinear-official and Snap ML where they
 1. a long SDCA fit brackets the optimum P* between its dual and its primal value;
 2. for every solver the loosest setting is sought with which (P(w) - P*) / P* <= 1e-3 for all seeds;
 3. those fits are timed in turns, and their medians and ratios are printed as a markdown table.
+
+A set that is run again replaces its figures in the file, the others stay.
 """
 
 import argparse
 
 from benchmarks.solvers import installed_names, loosest_setting, optimum, timed_fit
-from figures import add_common_arguments, interleaved_medians, problems, report
+from figures import ALPHAS, add_common_arguments, earlier, interleaved_medians, problems, report
 from threadpoolctl import threadpool_limits
 
 BASELINE = "LinearSVC"
@@ -81,13 +83,14 @@ def main():
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--repetitions", type=int, default=9)
     options = parser.parse_args()
+    kept = earlier(options.json)
+    sets = {one["set"]: one for one in kept.get("sets", ()) if kept["target"] == options.target}
     with threadpool_limits(1, user_api="blas"):
-        figures = [
-            compare(
+        for problem in problems(options.data, options.sets):
+            sets[problem.name] = compare(
                 problem, options.solvers, options.target, range(options.seeds), options.repetitions
             )
-            for problem in problems(options.data, options.sets)
-        ]
+    figures = [sets[name] for name in ALPHAS if name in sets]
     table = [row for one in figures for row in rows(one)]
     report(HEADER, table, options.json, {"target": options.target, "sets": figures})
 

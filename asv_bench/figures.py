@@ -111,6 +111,11 @@ def write_text(path, text):
     os.replace(beside, path)
 
 
+def earlier(path):
+    """Return what `report` wrote to a JSON file before, {} if nothing."""
+    return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+
+
 def report(header, rows, path, figures):
     """Print the table; write it as markdown and, with everything behind it, as JSON."""
     table = markdown_table(header, rows)
