@@ -62,7 +62,8 @@ def stages(client):
         wait([X, y])
     options = {"alpha": 1e-4, "kept_rows": 1000}
     model = StreamingSVRGClassifier(client=client, **options).fit(X, y)
-    chunks = [(X.blocks[k].compute(), y.blocks[k].compute()) for k in range(8)]
+    parts = client.gather(client.compute([(X.blocks[k], y.blocks[k]) for k in range(8)]))
+    chunks = [tuple(part) for part in parts]
     sources = [[chunks[k] for k in group] for group in model.partitions_]
     here = StreamingSVRGClassifier(**options)
     tasks = {

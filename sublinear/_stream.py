@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
+from scipy import sparse
 from sklearn import config_context
 from sklearn.base import is_classifier
 from sklearn.utils.validation import check_X_y
@@ -35,8 +36,10 @@ class Block(NamedTuple):
     sample_weight: np.ndarray | None
 
 
-def checked_block(block, y_numeric):
+def checked_block(block, y_numeric, look_at_values=True):
     """Return the Block of what a source yields; weights may all be 0, rows may be missing.
+
+    Without `look_at_values` X may hold what is not finite.
 
     Raises
     ------
@@ -58,6 +61,7 @@ def checked_block(block, y_numeric):
         dtype=[np.float64, np.float32],
         y_numeric=y_numeric,
         ensure_min_samples=0,
+        ensure_all_finite=look_at_values,
     )
     weights = weights[0] if weights else None
     if weights is None or X.shape[0] == 0:
@@ -97,6 +101,7 @@ class Stream:
         self.read_ahead = 0 if isinstance(source, ArraySource) else read_ahead
         self.n_features = self.dtype = None
         self.blocks = self.rows = 0
+        self.whole = None  # the Block of all rows, if they could be checked at once
 
     @property
     def skipped(self):
@@ -114,7 +119,9 @@ class Stream:
     def __iter__(self):
         """Yield the Blocks of one pass."""
         self.blocks = self.rows = 0
-        source = ReadAhead(self.source, self.read_ahead) if self.read_ahead else self.source
+        source = self._checked_whole() or self.source
+        if self.read_ahead:
+            source = ReadAhead(source, self.read_ahead)
         with contextlib.closing(_generator(source)) as blocks:
             for block in blocks:
                 self.blocks += 1
@@ -125,6 +132,27 @@ class Stream:
                     yield block
         if not self.rows:
             raise ValueError(EMPTY)
+
+    def _checked_whole(self):
+        """Return Blocks of arrays that need no copy, or None: only values are left to be checked.
+
+        A block is looked at when its turn comes, which brings it into the cache.
+        """
+        source = self.source
+        if not isinstance(source, ArraySource) or source.X.dtype not in (np.float32, np.float64):
+            return None
+        if self.whole is None:
+            # what is wrong is said of the block where it is
+            with contextlib.suppress(ValueError, TypeError):
+                self.whole = checked_block((source.X, *source.columns), self.y_numeric, False)
+        return self.whole and self._finite_blocks(source)
+
+    def _finite_blocks(self, source):
+        for checked, block in zip(source.blocks_of(*self.whole), source, strict=True):
+            X = checked[0]
+            with np.errstate(over="ignore", invalid="ignore"):
+                total = np.add.reduce(X.data if sparse.issparse(X) else X, axis=None)
+            yield Block(*checked) if np.isfinite(total) else block
 
     @contextlib.contextmanager
     def naming_block(self):
@@ -213,7 +241,8 @@ class StreamFit:
         Returns
         -------
         self : estimator
-            With an attribute `stream_`, a StreamSummary.
+            With an attribute `stream_`, a StreamSummary, and `feature_names_in_` if the source has
+            `feature_names`.
 
         Raises
         ------
@@ -232,11 +261,29 @@ class StreamFit:
         stream = Stream(source, y_numeric=not is_classifier(self), read_ahead=read_ahead)
         if checkpoint is not None:
             checkpoint = Checkpoint(checkpoint, checkpoint_every, resume, self, classes)
+        names = self._names_for(source)
         try:
             self._fit_source(stream, classes, checkpoint)
         finally:
             self.stream_ = StreamSummary(stream.blocks, stream.rows, stream.skipped)
+            if names is not None:
+                self.feature_names_in_ = names
         return self
+
+    def _names_for(self, source):
+        """Return the names that features will have, None for none; blocks come without names."""
+        known = vars(self).pop("feature_names_in_", None)
+        names = getattr(source, "feature_names", None)
+        names = None if names is None else np.array(names, dtype=object)
+        if not getattr(self, "warm_start", False) or known is None:
+            return names
+        if names is not None and not np.array_equal(names, known):
+            self.feature_names_in_ = known
+            raise ValueError(
+                f"the source's features are {names.tolist()}; the model goes on from "
+                f"{known.tolist()}"
+            )
+        return known
 
     def _fit_source(self, stream, classes, checkpoint):
         """Take one pass, a `partial_fit` for every block."""
@@ -261,9 +308,7 @@ class StreamFit:
                 if stream.blocks > done:
                     # the door has seen that all is finite
                     with stream.naming_block(), config_context(assume_finite=True):
-                        self.partial_fit(
-                            block.X, block.y, sample_weight=block.sample_weight, **options
-                        )
+                        self._learn_block(block, stream.blocks == done + 1, options)
                     if checkpoint and checkpoint.is_due(stream.blocks):
                         self._save(checkpoint, stream)
                 elif stream.blocks == done and stream.rows != rows:
@@ -277,6 +322,10 @@ class StreamFit:
             )
         if checkpoint and done < stream.blocks:
             self._save(checkpoint, stream)
+
+    def _learn_block(self, block, first, options):
+        """Learn from a Block; `first` of this pass."""
+        self.partial_fit(block.X, block.y, sample_weight=block.sample_weight, **options)
 
     def _resumed(self, block, checkpoint):
         """Restore the state that some blocks led to; return how many they are, and their rows."""

@@ -191,6 +191,8 @@ def _two_numbers(y):
 
 def check_known_labels(y, classes):
     """Raise ValueError unless all labels are among the classes."""
+    if len(classes) == 2 and ((y == classes[0]) | (y == classes[1])).all():
+        return  # without sorting them
     unknown = np.setdiff1d(y, classes)
     if unknown.size:
         raise ValueError(
@@ -200,9 +202,7 @@ def check_known_labels(y, classes):
 
 def margin_targets(y, label):
     """Return +1.0 where y is the label and -1.0 elsewhere (float64)."""
-    targets = np.full(y.shape, -1.0)
-    targets[y == label] = 1.0
-    return targets
+    return np.where(y == label, 1.0, -1.0)
 
 
 def check_cost(cost, n_classes):

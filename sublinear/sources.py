@@ -35,7 +35,7 @@ __all__ = [
 ]
 
 BLOCK_ROWS = 8192
-ARRAY_BLOCK_ROWS = 2**16  # blocks of arrays are views: only the checks of a block cost time
+ARRAY_BLOCK_ROWS = 2**14  # a block should fit into the cache: its values are looked at first
 BLOCK_BYTES = 2**22
 PATIENCE = 0.2  # seconds between two looks whether the other side of a queue has gone
 GOODBYE = 2.0  # seconds for a reading thread to finish its block after the fit has ended
@@ -106,7 +106,7 @@ class ArraySource:
     X : ndarray or CSR matrix of shape (n_samples, n_features)
     y : array-like of shape (n_samples,)
     sample_weight : array-like of shape (n_samples,), default=None
-    block_rows : int, default=65536
+    block_rows : int, default=16384
         Rows of a block; the last one may have fewer.
 
     Examples
@@ -129,9 +129,14 @@ class ArraySource:
                 raise ValueError(f"X has {self.X.shape[0]} rows, but {name} {len(column)}")
 
     def __iter__(self):
+        return self.blocks_of(self.X, *self.columns)
+
+    def blocks_of(self, X, *columns):
+        """Yield the blocks of arrays that take the place of this source's own; None stays None."""
         for start in range(0, self.X.shape[0], self.block_rows):
             stop = min(start + self.block_rows, self.X.shape[0])
-            yield (_rows(self.X, start, stop), *(column[start:stop] for column in self.columns))
+            parts = (column if column is None else column[start:stop] for column in columns)
+            yield (_rows(X, start, stop), *parts)
 
 
 def _rows(X, start, stop):
@@ -335,6 +340,8 @@ class CSVSource(_TextSource):
     ----------
     skipped : int
         Lines left out in the last pass, or so far in this one.
+    feature_names : list of str or None
+        Of the header, where there is one.
     """
 
     def __init__(
@@ -356,6 +363,10 @@ class CSVSource(_TextSource):
             numeric = [_readers.is_finite_number(row[column]) for row in rows if column < len(row)]
             header = _readers.is_header(rows[0], label_column) or numeric == [False, True]
         self.header_lines = number if header else number - 1
+        self.feature_names = None
+        if header:
+            self.feature_names = [name.strip() for name in rows[0]]
+            del self.feature_names[column]
         self._n_columns = len(rows[0])
         self._column = column
         if self._n_columns < 2:
@@ -491,10 +502,24 @@ class ParquetSource:
         self.block_rows = block_rows
         self.label_column = label_column
 
+    @property
+    def feature_names(self):
+        """The names of the feature columns, a list."""
+        with self._opened(self.paths[0]) as file:
+            names = list(file.schema_arrow.names)
+        del names[_readers.label_index(self.paths[0], names, self.label_column, True)]
+        return names
+
     def __iter__(self):
+        first = None
         for path in self.paths:
             with self._opened(path) as file:
                 names = file.schema_arrow.names
+                first = first or names
+                if names != first:
+                    raise ValueError(
+                        f"{path}: its columns are {names}, those of {self.paths[0]} {first}"
+                    )
                 column = _readers.label_index(path, names, self.label_column, True)
                 for batch in file.iter_batches(self.block_rows):
                     columns = [part.to_numpy(zero_copy_only=False) for part in batch.columns]

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from joblib import effective_n_jobs
-from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.base import BaseEstimator, RegressorMixin, is_classifier
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.extmath import safe_sparse_dot
 
@@ -23,6 +23,7 @@ from sublinear._stream import StreamFit
 from sublinear._validation import (
     check_choice,
     check_flag,
+    check_known_labels,
     check_number,
     check_rows,
     check_sample_weight,
@@ -238,7 +239,7 @@ class _StreamingSVRG(StreamFit, BaseEstimator):
             raise ValueError("fit_intercept must not change between calls of partial_fit")
         constant = self.intercept_scaling if self.fit_intercept else 0.0
         self._dtype = X.dtype
-        first = Block(X, targets[0], check_sample_weight(sample_weight, X), constant, order)
+        first = Block(X, targets[0], sample_weight, constant, order)
         return [first, *(first.with_targets(others) for others in targets[1:])]
 
     def _take(self, blocks):
@@ -247,6 +248,15 @@ class _StreamingSVRG(StreamFit, BaseEstimator):
         for solver, block in zip(self._solvers, blocks, strict=True):
             solver.take(block)
 
+    def _learn_block(self, block, first, options):
+        if first:
+            super()._learn_block(block, first, options)
+            return
+        # as partial_fit, without the checks that the door has made
+        if is_classifier(self):
+            check_known_labels(block.y, self.classes_)
+        self._take(self._blocks(block.X, self._targets(block.y), block.sample_weight))
+
     def _take_all(self, X, targets, sample_weight):
         """Take the rows of `fit` in their order, or a random one, with looks at Ctrl-C between."""
         n_rows = X.shape[0]
@@ -254,7 +264,8 @@ class _StreamingSVRG(StreamFit, BaseEstimator):
             order = np.random.default_rng(self._seeds.spawn(1)[0]).permutation(n_rows)
         else:
             order = np.arange(n_rows)
-        blocks = self._blocks(X, targets, sample_weight, order.astype(np.uint32))
+        weights = check_sample_weight(sample_weight, X)
+        blocks = self._blocks(X, targets, weights, order.astype(np.uint32))
         for start in range(0, n_rows, BLOCK_ROWS):
             self._take([block.part(start, start + BLOCK_ROWS) for block in blocks])
 
@@ -456,7 +467,7 @@ class StreamingSVRGRegressor(RegressorMixin, _StreamingSVRG):
         self._check_parameters()
         first = not (self.warm_start and self.__sklearn_is_fitted__())
         X, targets = self._checked(X, y, first)
-        self._take_all(X, [targets], sample_weight)
+        self._take_all(X, targets, sample_weight)
         return self
 
     def partial_fit(self, X, y, sample_weight=None):
@@ -474,16 +485,20 @@ class StreamingSVRGRegressor(RegressorMixin, _StreamingSVRG):
         """
         self._check_parameters()
         X, targets = self._checked(X, y, not self.__sklearn_is_fitted__())
-        self._take(self._blocks(X, [targets], sample_weight))
+        self._take(self._blocks(X, targets, check_sample_weight(sample_weight, X)))
         return self
 
     def _checked(self, X, y, first):
         X, y = check_training_data(self, X, y, y_numeric=True, reset=first)
-        if self.loss == "poisson" and (y < 0).any():
-            raise ValueError('loss="poisson" is for counts: y must not be negative')
+        targets = self._targets(y)
         if first:
             self._begin(1)
-        return X, np.ascontiguousarray(y, dtype=np.float64)
+        return X, targets
+
+    def _targets(self, y):
+        if self.loss == "poisson" and (y < 0).any():
+            raise ValueError('loss="poisson" is for counts: y must not be negative')
+        return [np.ascontiguousarray(y, dtype=np.float64)]
 
     @property
     def coef_(self):
@@ -638,7 +653,7 @@ class StreamingSVRGClassifier(ProbabilityMixin, OneVsRestMixin, _StreamingSVRG):
         classes = declared_classes(y, classes, None if first else self.classes_)
         if first:
             self._begin_classes(classes)
-        self._take(self._blocks(X, self._targets(y), sample_weight))
+        self._take(self._blocks(X, self._targets(y), check_sample_weight(sample_weight, X)))
         return self
 
     def _begin_classes(self, classes):

@@ -51,15 +51,20 @@ from scipy.sparse.linalg import LinearOperator, cg
 from scipy.special import gammaincinv
 
 from sublinear._core.line cimport (
-    Line, Lines, add, add_squares, dot, is_dense, line_at, line_size, line_start, prefetch_ahead,
+    Line, Lines, add, dot, is_dense, line_at, line_size, line_start, prefetch_ahead,
 )
 from sublinear._core.losses cimport Loss
 from sublinear._core.matrix cimport Matrix
+from sublinear._core.row_groups cimport add_rows, slopes_of
+
+from sublinear._core.losses import Logistic
 
 cdef enum:
     LANES = 4
     GROUP = 256       # consecutive rows of a lane
     SAMPLED = 8       # every eighth row's loss is evaluated
+    MOST_TOGETHER = 64        # rows whose slopes are computed together
+    VALUES_TOGETHER = 2048    # of dense rows, so that they are still in the nearest cache
 
 # Newton's method on the kept rows
 MAX_NEWTON_STEPS = 50
@@ -196,12 +201,14 @@ cdef class AnchoredGradient:
     # sums by lane: gradients; squares; losses of some rows and their weights
     cdef readonly object anchor, sums
     cdef Loss loss
+    cdef bint is_logistic
     cdef int n_threads
     cdef const double[::1] w
     cdef double[:, ::1] lanes
 
     def __init__(self, Loss loss, anchor, int n_threads=1):
         self.loss, self.anchor, self.w, self.n_threads = loss, anchor, anchor, n_threads
+        self.is_logistic = isinstance(loss, Logistic)
         self.sums = np.zeros((LANES, 2 * len(anchor) + 2))
         self.lanes = self.sums
 
@@ -212,14 +219,18 @@ cdef class AnchoredGradient:
         cdef const double[::1] weights = block.weights
         cdef const uint32_t[::1] order = block.order
         cdef Rows rows
-        cdef int lane
+        cdef Py_ssize_t lane, group = self.n_rows // GROUP
         rows.lines = &matrix.rows
         rows.order = NULL if order is None else &order[0]
         rows.targets = &targets[0]
         rows.weights = NULL if weights is None else &weights[0]
         rows.start, rows.stop = start, stop
-        for lane in prange(LANES, nogil=True, num_threads=self.n_threads, schedule="static"):
-            self._add_to_lane(lane, &rows)
+        if self.n_threads == 1:
+            with nogil:
+                self._add_groups(&rows, group, 1)
+        else:
+            for lane in prange(LANES, nogil=True, num_threads=self.n_threads, schedule="static"):
+                self._add_groups(&rows, group + lane, LANES)
         self.total_weight += block.total_weight(start, stop)
         self.n_rows += stop - start
         self.accesses += count_entries(&rows)
@@ -236,32 +247,49 @@ cdef class AnchoredGradient:
         """The sums of all lanes."""
         return self.sums.sum(axis=0)
 
-    cdef void _add_to_lane(self, int lane, const Rows* rows) noexcept nogil:
-        """Add the rows of those groups that are the lane's."""
-        cdef double* gradient = &self.lanes[lane, 0]
+    cdef void _add_groups(
+        self, const Rows* rows, Py_ssize_t group, Py_ssize_t step
+    ) noexcept nogil:
+        """Add the rows of a group, of the one `step` groups further on, and so forth."""
+        cdef Py_ssize_t shift = self.n_rows - rows.start    # row k has the number k + shift
+        cdef Py_ssize_t together = min(
+            MOST_TOGETHER, max(4, VALUES_TOGETHER // max(1, rows.lines.length)))
+        cdef Py_ssize_t first, last, stop
+        if not is_dense(rows.lines.storage):
+            together = MOST_TOGETHER // 4
+        while group * GROUP < rows.stop + shift:
+            first = max(rows.start, group * GROUP - shift)
+            stop = min(rows.stop, (group + 1) * GROUP - shift)
+            while first < stop:
+                last = min(stop, first + together)
+                self._add_rows(&self.lanes[group % LANES, 0], rows, first, last, shift)
+                first = last
+            group += step
+
+    cdef void _add_rows(
+        self, double* gradient, const Rows* rows, Py_ssize_t first, Py_ssize_t last,
+        Py_ssize_t shift
+    ) noexcept nogil:
+        """Add the rows first .. last - 1, MOST_TOGETHER at the most."""
         cdef double* squares = gradient + self.w.shape[0]
         cdef double* losses = squares + self.w.shape[0]
-        cdef Py_ssize_t k, i
-        cdef Py_ssize_t shift = self.n_rows - rows.start    # row k has the number k + shift
-        cdef Py_ssize_t group = self.n_rows // GROUP
-        cdef double z, s
-        cdef Line x
-        group += (lane - group % LANES + LANES) % LANES
-        while group * GROUP < rows.stop + shift:
-            for k in range(
-                max(rows.start, group * GROUP - shift),
-                min(rows.stop, (group + 1) * GROUP - shift)
-            ):
-                i = row_at(rows, k, &self.w[0])
-                x = line_at(rows.lines, i)
-                z = dot(&x, &self.w[0])
-                s = 1.0 if rows.weights == NULL else rows.weights[i]
-                add(&x, s * self.loss.derivative(z, rows.targets[i]), gradient)
-                add_squares(&x, s, squares)
-                if (k + shift) % SAMPLED == 0:
-                    losses[0] += s * self.loss.value(z, rows.targets[i])
-                    losses[1] += s
-            group += LANES
+        cdef double[MOST_TOGETHER] z, y, s, slope
+        cdef Line[MOST_TOGETHER] x
+        cdef Py_ssize_t k, i, r, count = last - first
+        for k in range(first, last):
+            r = k - first
+            i = row_at(rows, k, &self.w[0])
+            x[r] = line_at(rows.lines, i)
+            z[r] = dot(&x[r], &self.w[0])
+            y[r] = rows.targets[i]
+            s[r] = 1.0 if rows.weights == NULL else rows.weights[i]
+        slopes_of(self.loss, self.is_logistic, z, y, slope, count)
+        for r in range(count):
+            slope[r] *= s[r]
+            if (first + r + shift) % SAMPLED == 0:
+                losses[0] += s[r] * self.loss.value(z[r], y[r])
+                losses[1] += s[r]
+        add_rows(x, count, slope, s, gradient, squares)
 
     def state(self):
         """Return what `resume` needs, a flat dict."""
@@ -331,9 +359,12 @@ class InnerProblem:
         self.shares = sample.weights / sample.weights.sum()
         self.slope = self.damping = np.zeros(len(anchor))
         self.precision = 0.0
+        self.first_scores = self.scores(anchor)
+        self.first_curvatures = self.shares * loss.second_derivatives(
+            self.first_scores, sample.targets)
         if gradient is not None:    # None: the sample is all there is, nothing to correct
             self.precision = ENOUGH
-            self.slope = gradient - self._mean_gradient(self.scores(anchor))
+            self.slope = gradient - self._mean_gradient(self.first_scores)
             self.damping = self._damping(squares)
 
     def scores(self, v):
@@ -361,17 +392,17 @@ class InnerProblem:
         """Return the Hessian, or that of iteratively re-weighted least squares."""
         targets = self.sample.targets
         if reweighted:
-            curvatures = np.abs(self.loss.derivatives(scores, targets)) / np.maximum(
+            curvatures = self.shares * np.abs(self.loss.derivatives(scores, targets)) / np.maximum(
                 np.abs(scores - targets), 1e-12)
+        elif scores is self.first_scores:
+            curvatures = self.first_curvatures
         else:
-            curvatures = self.loss.second_derivatives(scores, targets)
-        return Hessian(self.sample.rows, self.shares * curvatures, self.alpha + self.damping)
+            curvatures = self.shares * self.loss.second_derivatives(scores, targets)
+        return Hessian(self.sample.rows, curvatures, self.alpha + self.damping)
 
     def _damping(self, squares):
         """Return r: curvature that the sample lacks, and what leaves it few degrees of freedom."""
-        rows = self.sample.rows
-        curvatures = self.shares * self.loss.second_derivatives(
-            self.scores(self.anchor), self.sample.targets)
+        rows, curvatures = self.sample.rows, self.first_curvatures
         sampled = rows.multiply(rows) if sp.issparse(rows) else np.square(rows)
         missing = np.maximum(0, squares - sampled.T @ self.shares)
         damping = np.sum(curvatures) * missing
@@ -383,8 +414,7 @@ class InnerProblem:
 
     def minimise(self):
         """Return the minimiser by Newton's method; a Hessian is used as long as it serves."""
-        v = self.anchor
-        scores = self.scores(v)
+        v, scores = self.anchor, self.first_scores
         value = self.value(v, scores)
         gradient = self.gradient(v, scores)
         hessian = self.hessian(scores)
@@ -393,12 +423,13 @@ class InnerProblem:
             direction = hessian.solve(gradient)
             decrement = gradient @ direction
             first = max(first, decrement)
-            found = None
-            if reweighted or hessian.explains(gradient, direction):
-                found = self._shortened(v, direction, value, decrement)
+            explained = reweighted or hessian.explains(gradient, direction)
+            if explained and decrement < self.precision * first:
+                return v - direction
+            found = self._shortened(v, direction, value, decrement) if explained else None
             if found is not None:
                 v, scores, value, full = found
-                if decrement <= max(EXACT * abs(value), self.precision * first):
+                if decrement <= EXACT * abs(value):
                     return v
                 gradient = self.gradient(v, scores)
                 if not full or gradient @ hessian.solve(gradient) > STALE * decrement:
@@ -433,11 +464,16 @@ class Hessian:
         if rows.shape[1] <= FACTORISED:
             if sp.issparse(rows):
                 self.matrix = (rows.T @ rows.multiply(curvatures[:, np.newaxis]).tocsr()).toarray()
+            elif np.ptp(curvatures) == 0:
+                self.matrix = curvatures[0] * (rows.T @ rows)
             else:
-                self.matrix = rows.T @ (rows * curvatures[:, np.newaxis])
+                scaled = rows * np.sqrt(curvatures)[:, np.newaxis]
+                self.matrix = scaled.T @ scaled    # a product that BLAS knows to be symmetric
 
     def product(self, v):
         """Return the matrix times v."""
+        if self.matrix is not None:
+            return self.matrix @ v + self.shift * v
         return self.rows.T @ (self.curvatures * (self.rows @ v)) + self.shift * v
 
     def solve(self, right):

@@ -1,0 +1,82 @@
+"""Names of features that a source knows: kept by fit_stream, compared, saved."""
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+
+import sublinear
+from sublinear import PegasosClassifier, SDCAClassifier, StreamingSVRGClassifier
+from sublinear.sources import ArraySource, CSVSource, ParquetSource
+
+MODELS = [
+    PegasosClassifier(alpha=0.1, random_state=0),
+    SDCAClassifier(alpha=0.1, random_state=0),
+    StreamingSVRGClassifier(alpha=0.1),
+]
+
+
+@pytest.fixture
+def table(tmp_path, binary):
+    """A function that writes a CSV file whose header has these names before the label's."""
+    X, y = binary
+
+    def write(names, name="rows.csv"):
+        path = tmp_path / name
+        header = ",".join([*names, "label"])
+        rows = np.column_stack([X[:, : len(names)], y])
+        np.savetxt(path, rows, delimiter=",", header=header, comments="")
+        return CSVSource(path, label_column="label", block_bytes=2000)
+
+    return write
+
+
+@pytest.mark.parametrize("model", MODELS, ids=lambda model: type(model).__name__)
+def test_names_of_a_header_are_kept(model, table, tmp_path, binary):
+    source = table(["age", "height", "weight"])
+    assert source.feature_names == ["age", "height", "weight"]
+    model = clone(model)
+    model.fit_stream(source, classes=[0, 1])
+    assert model.feature_names_in_.tolist() == ["age", "height", "weight"]
+    assert model.feature_names_in_.dtype == object
+    with pytest.warns(UserWarning, match="does not have valid feature names"):
+        model.predict(binary[0][:, :3])
+    model.fit_stream(ArraySource(binary[0], binary[1]), classes=[0, 1])
+    assert not hasattr(model, "feature_names_in_")
+
+
+def test_names_are_saved(table, tmp_path):
+    model = PegasosClassifier(alpha=0.1, random_state=0)
+    model.fit_stream(table(["a", "b"]), classes=[0, 1])
+    sublinear.save_model(model, tmp_path / "model.npz")
+    assert sublinear.load_model(tmp_path / "model.npz").feature_names_in_.tolist() == ["a", "b"]
+
+
+def test_a_model_goes_on_with_the_same_features_only(table):
+    model = PegasosClassifier(alpha=0.1, random_state=0, warm_start=True)
+    model.fit_stream(table(["a", "b"]), classes=[0, 1])
+    with pytest.raises(ValueError, match="goes on from"):
+        model.fit_stream(table(["a", "c"], "others.csv"), classes=[0, 1])
+    assert model.feature_names_in_.tolist() == ["a", "b"]
+    model.fit_stream(table(["a", "b"]), classes=[0, 1])
+    assert model.feature_names_in_.tolist() == ["a", "b"]
+
+
+def test_a_file_without_header_has_none(tmp_path):
+    np.savetxt(tmp_path / "rows.csv", np.eye(3), delimiter=",")
+    assert CSVSource(tmp_path / "rows.csv").feature_names is None
+
+
+def test_names_of_parquet_columns(tmp_path, binary):
+    pyarrow = pytest.importorskip("pyarrow")
+    from pyarrow import parquet
+
+    X, y = binary
+    for k, name in enumerate(["b", "b", "c"]):
+        columns = {"a": X[:, 0], "label": y, name: X[:, 1]}
+        parquet.write_table(pyarrow.table(columns), tmp_path / f"{k}.parquet")
+    paths = [tmp_path / f"{k}.parquet" for k in range(3)]
+    model = StreamingSVRGClassifier(alpha=0.1)
+    model.fit_stream(ParquetSource(paths[:2], label_column="label"), classes=[0, 1])
+    assert model.feature_names_in_.tolist() == ["a", "b"]
+    with pytest.raises(ValueError, match="its columns are"):
+        list(ParquetSource(paths, label_column="label"))
