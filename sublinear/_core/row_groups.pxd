@@ -1,4 +1,4 @@
-"""Sums of many rows, and slopes of many scores: row_groups.h where rows are dense and adjacent."""
+"""Sums of several rows, by loops over four dense rows at once, and slopes of many scores."""
 from sublinear._core.line cimport DENSE_FLOAT32, DENSE_FLOAT64, Line, add, add_squares
 from sublinear._core.losses cimport Loss
 
