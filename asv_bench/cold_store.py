@@ -18,11 +18,11 @@ from pathlib import Path
 
 import numpy as np
 from figures import report, seconds_of
+from planted import Planted
 
 from sublinear import SublinearPerceptron
 from sublinear.data import DualStore
 
-MARGIN = 0.1
 HEADER = [
     "store, bytes",
     "max_iter",
@@ -33,27 +33,6 @@ HEADER = [
     "bytes from the disk",
     "seconds",
 ]
-
-
-class Planted:
-    """Rows of length 1 with margins of MARGIN and more, in blocks; the labels are kept."""
-
-    def __init__(self, n, block=512):
-        self.n, self.block = n, block
-        self.random = np.random.default_rng(0)
-        self.w = (self.random.choice([-1.0, 1.0], n) / np.sqrt(n)).astype(np.float32)
-        self.y = self.random.choice([-1, 1], n)
-
-    def blocks(self):
-        for start in range(0, self.n, self.block):
-            y = self.y[start : start + self.block]
-            rows = self.random.standard_normal((len(y), self.n), dtype=np.float32)
-            rows -= np.outer(rows @ self.w, self.w)
-            rows /= np.linalg.norm(rows, axis=1)[:, None]
-            margins = np.minimum(MARGIN * (1 + self.random.exponential(size=len(y))), 0.9)
-            rows *= np.sqrt(1 - margins**2)[:, None]
-            rows += np.outer(margins, self.w)
-            yield (rows * y[:, None]).astype(np.float32)
 
 
 def forget(folder):

@@ -9,20 +9,23 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_array
 
+from sublinear._core.random import RandomBits
 from sublinear._drive import Limits, drive
 from sublinear._result import Result
 from sublinear._solvers.primal_dual import SublinearPrimalDual, VarianceReducedPrimalDual
-from sublinear._validation import check_choice, check_number, has_matrix
+from sublinear._validation import check_choice, check_number, has_matrix, seed_sequence
 
 VARIANTS = ("auto", "plain", "variance_reduced")
+WHOLE_PASSES = {"active_set", "optimistic"}  # variants that read X in whole passes
+MAX_PASSES = 10_000
 CERTIFY = ("las_vegas", "exact", "sampled")
 CONSTANTS = ("practical", "theory")
 
 SADDLE_PARAMETERS = """\
-variant : {"auto", "plain", "variance_reduced"}, default="auto"
+variant : {%(variants)s}, default="auto"
         "plain": the algorithm of Clarkson et al. "variance_reduced": stages that begin with a pass
-        over X, whose results the steps then correct; it closes small gaps faster. "auto":
-        "variance_reduced" with certify="las_vegas", else "plain".
+        over X, whose results the steps then correct; it closes small gaps faster.%(whole)s "auto":
+        "%(default)s" with certify="las_vegas", else "plain".
     batch_size : int or "auto", default="auto"
         Rows, and columns, drawn in one step. "auto": 16 for dense data, 32 with variance reduction;
         for sparse data as many as store about n_samples + n_features values; 1 with
@@ -57,18 +60,25 @@ SAMPLED = """\
 """
 
 
-def saddle_parameters(certify):
-    """Return the documentation of the parameters, for these ways to certify."""
+ACTIVE_SET = """
+        "active_set": whole passes that find the farthest rows; the ball of these alone is solved
+        in between."""
+
+
+def saddle_parameters(certify, variants=VARIANTS, whole="", default="variance_reduced"):
+    """Return the documentation of the parameters, for these ways to certify and variants."""
     text = SADDLE_PARAMETERS.replace("%(certify)s", ", ".join(f'"{way}"' for way in certify))
+    text = text.replace("%(variants)s", ", ".join(f'"{variant}"' for variant in variants))
+    text = text.replace("%(whole)s", whole).replace("%(default)s", default)
     if "sampled" in certify:
         return text.replace("%(sampled)s", SAMPLED.rstrip())
     return text.replace("        %(sampled)s\n", "")
 
 
-def check_saddle_parameters(estimator, certify=CERTIFY):
+def check_saddle_parameters(estimator, certify=CERTIFY, variants=VARIANTS):
     """Raise ValueError unless the parameters of SADDLE_PARAMETERS make sense."""
     check_number("epsilon", estimator.epsilon, low=0, open_low=True)
-    check_choice("variant", estimator.variant, VARIANTS)
+    check_choice("variant", estimator.variant, variants)
     check_choice("constants", estimator.constants, CONSTANTS)
     if estimator.certify is not None:
         check_choice("certify", estimator.certify, certify)
@@ -77,20 +87,22 @@ def check_saddle_parameters(estimator, certify=CERTIFY):
     for name in ("max_iter", "max_accesses"):
         if getattr(estimator, name) is not None:
             check_number(name, getattr(estimator, name), low=1, integer=True)
-    if is_reduced(estimator) and estimator.certify in (None, "sampled"):
+    variant = variant_of(estimator)
+    if variant != "plain" and estimator.certify in (None, "sampled"):
         raise ValueError(
-            'variant="variance_reduced" certifies at every pass it makes: it needs '
+            f'variant="{variant}" certifies at every pass it makes: it needs '
             'certify="las_vegas" or "exact"'
         )
-    if is_reduced(estimator) and estimator.constants == "theory":
+    if variant != "plain" and estimator.constants == "theory":
         raise ValueError('constants="theory" needs variant="plain"')
 
 
-def is_reduced(estimator):
-    """Tell whether the variance-reduced method will run."""
-    if estimator.variant == "auto":
-        return estimator.certify == "las_vegas" and estimator.constants == "practical"
-    return estimator.variant == "variance_reduced"
+def variant_of(settings, default="variance_reduced"):
+    """Return the variant that will run; `default` is what "auto" means where it is certified."""
+    if settings.variant != "auto":
+        return settings.variant
+    certified = settings.certify == "las_vegas" and settings.constants == "practical"
+    return default if certified else "plain"
 
 
 @dataclass(frozen=True)
@@ -136,6 +148,11 @@ def line_values(matrix):
     return matrix.n_stored / matrix.n_rows + matrix.n_stored / matrix.n_columns
 
 
+def random_of(settings):
+    """Return the source of a solver's draws."""
+    return RandomBits(seed_sequence(settings.random_state))
+
+
 def named(result, X):
     """Return a result with the status that its numbers mean, and what it read of a store."""
     if result.status == "partial_fit":
@@ -166,6 +183,8 @@ class Plan:
     unit : float or None
         The lines' length, in the hull its square, which epsilon is measured against; None if the
         solver is going to find it, as the variance-reduced one does.
+    variant : str
+        What `variant_of` returned.
 
     Attributes
     ----------
@@ -173,11 +192,11 @@ class Plan:
         Steps after which to end.
     """
 
-    def __init__(self, settings, geometry, matrix, epsilon, unit=None):
+    def __init__(self, settings, geometry, matrix, epsilon, unit=None, *, variant):
         self.unit = unit
-        self.reduced = is_reduced(settings)
+        self.reduced = variant == "variance_reduced"
         self.theory = settings.constants == "theory"
-        self.fixed = settings.certify != "las_vegas" and not self.reduced
+        self.fixed = settings.certify != "las_vegas" and variant == "plain"
         self.rates = (THEORY if self.theory else PRACTICAL)[geometry]
         self.values = max(1.0, line_values(matrix))
         self._stage_draws = self.rates.stage * matrix.n_stored / self.values
@@ -189,6 +208,8 @@ class Plan:
         self.max_iter = max(10**6, 1000 * matrix.n_stored / self.values)
         if self.fixed:
             self.max_iter = steps
+        if variant in WHOLE_PASSES:
+            self.max_iter = MAX_PASSES
         if settings.max_iter is not None:
             self.max_iter = (
                 min(self.max_iter, settings.max_iter) if self.fixed else settings.max_iter
@@ -261,10 +282,10 @@ class SimplexResult(Result):
     p: np.ndarray = field(default=None, repr=False)
 
 
-def settings_of(arguments):
+def settings_of(arguments, variants):
     """Return the arguments of a function as checked settings of a plan."""
     settings = SimpleNamespace(**arguments)
-    check_saddle_parameters(settings, CERTIFY[:2])
+    check_saddle_parameters(settings, CERTIFY[:2], variants)
     return settings
 
 

@@ -102,7 +102,7 @@ def drop_weightless(X, y, weights):
     return X[kept], None if y is None else y[kept], weights[kept]
 
 
-def check_rows(estimator, X, *, reset=False, accept_sparse="csr"):
+def check_rows(estimator, X, *, reset=False, accept_sparse="csr", ensure_all_finite=True):
     """Return X as `check_training_data` does, without targets: rows to predict, mostly."""
     return validate_data(
         estimator,
@@ -110,6 +110,7 @@ def check_rows(estimator, X, *, reset=False, accept_sparse="csr"):
         reset=reset,
         accept_sparse=accept_sparse,
         accept_large_sparse=True,
+        ensure_all_finite=ensure_all_finite,
         dtype=[np.float64, np.float32],
     )
 

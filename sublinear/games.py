@@ -1,16 +1,19 @@
 """Matrix games: solve_matrix_game."""
 
-from sublinear._core.random import RandomBits
 from sublinear._linear_model import as_matrix
 from sublinear._saddle import (
+    VARIANTS,
     Game,
     GameResult,
     Plan,
     checked_data,
+    random_of,
     run_saddle,
     settings_of,
+    variant_of,
 )
-from sublinear._validation import check_number, seed_sequence
+from sublinear._solvers.optimistic import OptimisticWeights
+from sublinear._validation import check_number
 
 
 def solve_matrix_game(
@@ -38,7 +41,11 @@ def solve_matrix_game(
         or an oracle only what is drawn is asked for, given `largest` and certify=None.
     epsilon : float, default=0.05
         How far the strategies may be from optimal together, absolute.
-    variant, batch_size, certify, constants, max_iter, max_accesses, random_state
+    variant : {"auto", "plain", "variance_reduced", "optimistic"}, default="auto"
+        "plain" and "variance_reduced" as in `MinimumEnclosingBall`. "optimistic": multiplicative
+        weights in whole passes, in which each player predicts that the other one does what it did
+        last; `max_iter` limits passes. "auto": "optimistic" with certify="las_vegas", else "plain".
+    batch_size, certify, constants, max_iter, max_accesses, random_state
         As in `MinimumEnclosingBall`.
     largest : float, default=None
         The largest absolute entry of A, or a bound on it. None: it is found by a pass.
@@ -58,7 +65,8 @@ def solve_matrix_game(
     Notes
     -----
     Section IV of Clarkson, Hazan, Woodruff, "Sublinear optimization for machine learning" (2010);
-    by default with the variance reduction of Carmon, Jin, Sidford, Tian (2019).
+    the variance reduction of Carmon, Jin, Sidford, Tian (2019); by default the optimistic method of
+    Rakhlin, Sridharan, "Optimization, learning, and games with predictable sequences" (2013).
 
     Examples
     --------
@@ -69,7 +77,8 @@ def solve_matrix_game(
     >>> bool(result.primal - result.dual <= 0.01)
     True
     """
-    settings = settings_of(locals())
+    settings = settings_of(locals(), (*VARIANTS, "optimistic"))
+    variant = variant_of(settings, "optimistic")
     A = checked_data(A)
     matrix = as_matrix(A)
     if largest is not None:
@@ -77,8 +86,11 @@ def solve_matrix_game(
     unit = largest or matrix.largest_entry() or 1.0
     problem = Game(unit)
     problem.accesses = matrix.n_stored if largest is None else 0
-    plan = Plan(settings, "simplex", matrix, epsilon, unit)
-    solver = plan.solver(problem, matrix, RandomBits(seed_sequence(random_state)))
+    plan = Plan(settings, "simplex", matrix, epsilon, unit, variant=variant)
+    if variant == "optimistic":
+        solver = OptimisticWeights(problem, matrix)
+    else:
+        solver = plan.solver(problem, matrix, random_of(settings))
     x, result = run_saddle(settings, solver, plan.max_iter, A, absolute=True)
     p = solver.best_distribution()
     return GameResult(**vars(result), row_strategy=p / p.sum(), column_strategy=x / x.sum())

@@ -7,10 +7,10 @@ import numpy as np
 from sklearn.base import BaseEstimator, OutlierMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.extmath import row_norms, safe_sparse_dot
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.validation import assert_all_finite, check_is_fitted
 
 from sublinear._callbacks import CallbackSupportMixin, Observers, Progress, with_callbacks
-from sublinear._core.random import RandomBits
+from sublinear._core.passes import Passes
 from sublinear._drive import Limits, drive
 from sublinear._kernel_saddle import (
     KERNEL_PARAMETERS,
@@ -31,6 +31,7 @@ from sublinear._linear_model import (
     with_progress,
 )
 from sublinear._saddle import (
+    ACTIVE_SET,
     EnclosingBall,
     Plan,
     SimplexQP,
@@ -38,13 +39,16 @@ from sublinear._saddle import (
     SoftBall,
     check_saddle_parameters,
     checked_data,
-    is_reduced,
     mean_of_largest,
     named,
+    random_of,
     run_saddle,
     saddle_parameters,
     settings_of,
+    variant_of,
 )
+from sublinear._saddle import VARIANTS as SAMPLED_VARIANTS
+from sublinear._solvers.active_set import ActiveSet, start
 from sublinear._validation import (
     check_number,
     check_rows,
@@ -52,13 +56,16 @@ from sublinear._validation import (
     drop_weightless,
     has_matrix,
     note_features,
-    seed_sequence,
 )
 
 CERTIFY = ("las_vegas", "exact")
+VARIANTS = (*SAMPLED_VARIANTS, "active_set")
 
 
-@with_parameters(saddle=saddle_parameters(CERTIFY), kernel=KERNEL_PARAMETERS)
+@with_parameters(
+    saddle=saddle_parameters(CERTIFY, VARIANTS, ACTIVE_SET, "active_set"),
+    kernel=KERNEL_PARAMETERS,
+)
 class MinimumEnclosingBall(CallbackSupportMixin, OutlierMixin, BaseEstimator):
     """The smallest ball that holds all rows of X, or nearly all, to a certified accuracy.
 
@@ -95,7 +102,7 @@ class MinimumEnclosingBall(CallbackSupportMixin, OutlierMixin, BaseEstimator):
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features,)
     n_iter_ : int
-        Rows, and columns, drawn.
+        Passes of variant="active_set"; rows, and columns, drawn by the others.
     result_ : Result
         Squared radius of the ball, with nu > 0 the objective, a bound that no ball goes below, and
         the gap between them; feature values read.
@@ -103,7 +110,7 @@ class MinimumEnclosingBall(CallbackSupportMixin, OutlierMixin, BaseEstimator):
     Notes
     -----
     Section III of Clarkson, Hazan, Woodruff, "Sublinear optimization for machine learning" (2010),
-    by default with the variance reduction of Carmon, Jin, Sidford, Tian, "Variance reduction for
+    and the variance reduction of Carmon, Jin, Sidford, Tian, "Variance reduction for
     matrix games" (2019), in which rows are seen from the present centre. variant="plain" sees them
     from the origin, as the paper does: centre X for it. The soft ball is that of Tax and Duin,
     "Support vector data description" (2004); its p are projected onto their caps in every step.
@@ -193,9 +200,17 @@ class MinimumEnclosingBall(CallbackSupportMixin, OutlierMixin, BaseEstimator):
         KeyboardInterrupt
             After Ctrl-C; the fitted attributes hold the ball reached so far.
         """
-        check_saddle_parameters(self, CERTIFY)
+        check_saddle_parameters(self, CERTIFY, VARIANTS)
         check_number("nu", self.nu, low=0, high=1)
-        X = note_features(self, X) if has_matrix(X) else self._checked(X)
+        whole = self.nu == 0 and is_linear(self) and not has_matrix(X)
+        variant = variant_of(self, "active_set" if whole else "variance_reduced")
+        if variant == "active_set" and not whole:
+            raise ValueError('variant="active_set" needs nu=0, kernel="linear" and rows in memory')
+        if has_matrix(X):
+            X = note_features(self, X)
+        else:  # where norms are computed, they tell
+            told = is_linear(self) and row_norms is None
+            X = check_rows(self, X, reset=True, ensure_all_finite=not told)
         weights = check_sample_weight(sample_weight, X)
         if row_norms is not None:
             row_norms = check_row_norms(row_norms, X.shape[0])
@@ -206,17 +221,25 @@ class MinimumEnclosingBall(CallbackSupportMixin, OutlierMixin, BaseEstimator):
                 raise ValueError('nu needs kernel="linear"')
             return self._fit_kernel(X, y)
         matrix = as_matrix(X)
-        norms = matrix.squared_norms() if row_norms is None else row_norms**2
+        n_read = 0 if row_norms is not None else matrix.n_stored
+        if variant == "active_set":
+            passes = Passes(matrix)
+            p, center, n_first = start(matrix)
+            payoffs, norms = passes.payoffs_and_norms(center)
+            n_read = matrix.n_stored + n_first
+        else:
+            norms = matrix.squared_norms() if row_norms is None else row_norms**2
         if not np.isfinite(norms).all():
+            assert_all_finite(X, estimator_name=type(self).__name__, input_name="X")
             raise ValueError("the squared norms of the rows overflow: scale X down")
-        unit = None if is_reduced(self) else np.sqrt(norms.max()) or 1.0
+        unit = np.sqrt(norms.max()) or 1.0 if variant == "plain" else None
         if self.nu > 0:
             weights = np.ones(len(norms)) if weights is None else weights
             problem = SoftBall(norms, weights / (self.nu * weights.sum()), unit)
         else:
             problem = EnclosingBall(norms, unit)
-        problem.accesses = matrix.n_stored if row_norms is None else 0
-        plan = Plan(self, "hull", matrix, self.epsilon, 1.0)
+        problem.accesses = n_read
+        plan = Plan(self, "hull", matrix, self.epsilon, 1.0, variant=variant)
         limits = Limits(
             self.epsilon,
             plan.max_iter,
@@ -224,7 +247,12 @@ class MinimumEnclosingBall(CallbackSupportMixin, OutlierMixin, BaseEstimator):
             certify=self.certify is not None,
         )
         forget(self, ("support_", "support_vectors_", "center_coef_"))
-        solver = plan.solver(problem, matrix, RandomBits(seed_sequence(self.random_state)))
+        if variant == "active_set":
+            solver = ActiveSet(
+                problem, passes, X, p, center, payoffs, epsilon=self.epsilon, relative=True
+            )
+        else:
+            solver = plan.solver(problem, matrix, random_of(self))
         training = Training(X, y, None, matrix, [None], weights)
         self.center_, result, error = self._run(solver, limits, training, 0.0)
         self.center_ = self.center_.astype(matrix.dtype, copy=False)
@@ -262,7 +290,7 @@ class MinimumEnclosingBall(CallbackSupportMixin, OutlierMixin, BaseEstimator):
         """The ball in the space of a kernel."""
         data = KernelData(self, X)
         problem = EnclosingBall(data.diagonal, data.longest)
-        random = RandomBits(seed_sequence(self.random_state))
+        random = random_of(self)
         solver = data.solver(problem, random, self.epsilon, data.longest, 1.0)
         limits = Limits(
             self.epsilon,
@@ -287,9 +315,6 @@ class MinimumEnclosingBall(CallbackSupportMixin, OutlierMixin, BaseEstimator):
             raise error
         self._warn_if_limited()
         return self
-
-    def _checked(self, X, reset=True):
-        return check_rows(self, X, reset=reset)
 
     def _store(self, solver, result, radius):
         self.result_, self.n_iter_ = result, result.n_iter
@@ -322,7 +347,7 @@ class MinimumEnclosingBall(CallbackSupportMixin, OutlierMixin, BaseEstimator):
         scores : ndarray of shape (n_samples,), float64
         """
         check_is_fitted(self)
-        X = self._checked(X, reset=False)
+        X = check_rows(self, X)
         if not is_linear(self):
             parts = self._gamma, self.support_vectors_, self.center_coef_[None]
             squares = self_values(self, self._gamma, X) - 2 * kernel_sum(self, *parts, X)[0]
@@ -401,7 +426,10 @@ def solve_simplex_qp(
         None means zeros: the shortest vector in the convex hull of the rows.
     epsilon : float, default=0.01
         How far from the minimum the objective may be, absolute.
-    variant, batch_size, certify, constants, max_iter, max_accesses, random_state
+    variant : {"auto", "plain", "variance_reduced", "active_set"}, default="auto"
+        As in `MinimumEnclosingBall`, but "auto" is "variance_reduced" with certify="las_vegas":
+        working sets suit it where p has few entries.
+    batch_size, certify, constants, max_iter, max_accesses, random_state
         As in `MinimumEnclosingBall`.
     row_norm : float, default=None
         The largest norm of a row, or a bound on it. None: it is computed, which takes a pass with
@@ -433,8 +461,9 @@ def solve_simplex_qp(
     >>> result.p.round(2).tolist(), round(result.primal, 2)
     ([0.5, 0.5], 2.0)
     """
-    settings = settings_of(locals())
+    settings = settings_of(locals(), VARIANTS)
     check_kernel_parameters(settings, A)
+    variant = variant_of(settings)
     if row_norm is not None:
         check_number("row_norm", row_norm, low=0, open_low=True)
     A = checked_data(A)
@@ -442,20 +471,31 @@ def solve_simplex_qp(
     b = np.zeros(matrix.n_rows) if b is None else np.asarray(b, dtype=np.float64)
     if b.shape != (matrix.n_rows,) or not np.isfinite(b).all():
         raise ValueError(f"b must be {matrix.n_rows} finite numbers, one per row of A")
-    random = RandomBits(seed_sequence(random_state))
+    if variant == "active_set" and (has_matrix(A) or not is_linear(settings)):
+        raise ValueError('variant="active_set" needs rows in memory and kernel="linear"')
     if is_linear(settings):
         unit = None
-        if not is_reduced(settings):
+        if variant == "plain":
             square = matrix.squared_norms().max() if row_norm is None else row_norm**2
             unit = float(np.sqrt(max(square, np.ptp(b)))) or 1.0
         problem = SimplexQP(b, unit)
         problem.accesses = 0 if unit is None or row_norm is not None else matrix.n_stored
-        plan = Plan(settings, "hull", matrix, epsilon, (unit or 1.0) ** 2)
-        solver, max_iter = plan.solver(problem, matrix, random), plan.max_iter
+        plan = Plan(settings, "hull", matrix, epsilon, (unit or 1.0) ** 2, variant=variant)
+        max_iter = plan.max_iter
+        if variant == "active_set":
+            weights, x, n_read = start(matrix)
+            problem.accesses = matrix.n_stored + n_read
+            passes = Passes(matrix)
+            payoffs, _ = passes.payoffs_and_norms(x)
+            solver = ActiveSet(
+                problem, passes, A, weights, x, payoffs, epsilon=epsilon, relative=False
+            )
+        else:
+            solver = plan.solver(problem, matrix, random_of(settings))
     else:
         data = KernelData(settings, A)
         unit = float(np.sqrt(max(data.longest**2, np.ptp(b))))
-        solver = data.solver(SimplexQP(b, unit), random, epsilon, unit, unit**2)
+        solver = data.solver(SimplexQP(b, unit), random_of(settings), epsilon, unit, unit**2)
         max_iter = data.limit(epsilon, unit**2)
     _, result = run_saddle(settings, solver, max_iter, A, absolute=True, maximise=True)
     p = solver.best_distribution()

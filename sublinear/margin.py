@@ -25,9 +25,9 @@ from sublinear._saddle import (
     Plan,
     SquaredHinge,
     check_saddle_parameters,
-    is_reduced,
     named,
     saddle_parameters,
+    variant_of,
 )
 from sublinear._validation import (
     check_flag,
@@ -260,9 +260,11 @@ class SublinearPerceptron(_SaddleClassifier):
         if is_linear(self):
             training.matrix.transposed()  # once, before threads ask for it
             unit = self.row_norm
-            if unit is None and not is_reduced(self):  # that method's first pass tells
+            if unit is None and variant_of(self) == "plain":  # the other's first pass tells
                 unit = float(np.sqrt(training.matrix.squared_norms().max())) or 1.0
-            training.plan = Plan(self, "ball", training.matrix, self.epsilon, unit)
+            training.plan = Plan(
+                self, "ball", training.matrix, self.epsilon, unit, variant=variant_of(self)
+            )
             max_iter = training.plan.max_iter
         else:
             max_iter = training.plan.limit(self.epsilon, training.plan.longest)
@@ -441,7 +443,9 @@ class L2SVMClassifier(_SaddleClassifier):
         training.weights = np.ones(len(y)) if weights is None else weights
         if is_linear(self):
             training.matrix.transposed()  # once, before threads ask for it
-            training.plan = Plan(self, "hull", training.matrix, self.epsilon)
+            training.plan = Plan(
+                self, "hull", training.matrix, self.epsilon, variant=variant_of(self)
+            )
             max_iter = training.plan.max_iter
         else:
             max_iter = training.plan.limit(self.epsilon, 1.0)

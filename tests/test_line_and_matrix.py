@@ -9,6 +9,7 @@ from scipy import sparse
 from sublinear._core.losses import Squared
 from sublinear._core.matrix import Matrix
 from sublinear._core.objective import Objective
+from sublinear._core.passes import Passes
 
 VALUE_TYPES = (np.float32, np.float64)
 INDEX_TYPES = (np.int32, np.int64)
@@ -342,3 +343,31 @@ def test_nothing_is_written_to_the_input(store):
     objective.primal(np.ones(38))
     matrix.transposed()
     np.testing.assert_array_equal(bare(X), before)
+
+
+@pytest.mark.parametrize("dtype", (np.float32, np.float64))
+@pytest.mark.parametrize("n_columns", (1, 15, 16, 37, 64))
+@pytest.mark.parametrize("constant", (0.0, 2.0))
+def test_passes_give_what_single_rows_give(dtype, n_columns, constant):
+    """Bit for bit: rows taken several at once are summed in the same order."""
+    random = np.random.default_rng(n_columns)
+    X = random.normal(size=(11, n_columns)).astype(dtype)
+    matrix = Matrix(X, constant)
+    x, p = random.normal(size=matrix.n_weights), random.random(11)
+    p[4:8] = 0
+    targets = random.choice([-1.0, 1.0], 11)
+    singly = np.array([matrix.row_dots(x, [i])[0] for i in range(11)])
+    gradient = np.zeros(matrix.n_weights)
+    matrix.add_rows(targets * p, np.arange(11), gradient)
+    passes = Passes(matrix, targets)
+    for _ in range(2):  # norms come with the first pass
+        payoffs, slope = passes.products(x, p)
+        np.testing.assert_array_equal(payoffs, targets * singly)
+        np.testing.assert_array_equal(slope, gradient)
+    payoffs, norms = Passes(matrix, targets).payoffs_and_norms(x)
+    np.testing.assert_array_equal(payoffs, targets * singly)
+    np.testing.assert_array_equal(norms, matrix.squared_norms())
+    np.testing.assert_allclose(norms, (X.astype(float) ** 2).sum(axis=1) + constant**2)
+    assert passes.longest == np.sqrt(norms.max())
+    np.testing.assert_array_equal(passes.payoffs(x), targets * singly)
+    np.testing.assert_array_equal(matrix.row_dots(x, np.arange(11)[::-1]), singly[::-1])

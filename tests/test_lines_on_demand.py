@@ -39,7 +39,7 @@ FITS = {
     ),
     "ball": (
         lambda X, y: MinimumEnclosingBall(0.1, **UNSURE).fit(X, row_norms=NORMS),
-        lambda X, y: MinimumEnclosingBall(0.05, random_state=0).fit(X),
+        lambda X, y: MinimumEnclosingBall(0.05, variant="variance_reduced", random_state=0).fit(X),
         lambda model: (model.result_, model.center_, model.radius_),
     ),
     "soft ball": (

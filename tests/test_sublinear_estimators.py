@@ -17,6 +17,7 @@ from sublinear import (
     solve_matrix_game,
     solve_simplex_qp,
 )
+from sublinear.datasets import make_enclosing_ball, make_matrix_game
 
 
 def separable(n=60, d=5, seed=0):
@@ -110,10 +111,10 @@ def test_the_steps_epsilon_asks_for_bring_the_margin_within_epsilon():
     assert reached >= 95
 
 
-@pytest.mark.parametrize("variant", ("plain", "variance_reduced"))
+@pytest.mark.parametrize("variant", ("plain", "variance_reduced", "active_set"))
 def test_ball_is_within_epsilon_for_a_hundred_seeds(variant):
-    epsilon = 0.01 if variant == "variance_reduced" else 0.1
-    X = POINTS if variant == "variance_reduced" else POINTS - 3.0
+    epsilon = 0.1 if variant == "plain" else 0.01
+    X = POINTS - 3.0 if variant == "plain" else POINTS
     for seed in range(100):
         ball = MinimumEnclosingBall(epsilon, variant=variant, random_state=seed).fit(X)
         result = ball.result_
@@ -245,8 +246,11 @@ def test_certify_sampled_and_exact_and_theory():
 
 
 def test_budgets_are_hard():
-    for variant in ("plain", "variance_reduced"):
-        for estimator in (SublinearPerceptron, MinimumEnclosingBall):
+    for estimator, variants in (
+        (SublinearPerceptron, ("plain", "variance_reduced")),
+        (MinimumEnclosingBall, ("plain", "variance_reduced", "active_set")),
+    ):
+        for variant in variants:
             for budget in (1, 700):
                 with pytest.warns(ConvergenceWarning, match="max_accesses"):
                     model = estimator(1e-9, variant=variant, max_accesses=budget)
@@ -283,6 +287,31 @@ def test_reproducible_and_independent_of_threads():
     np.testing.assert_array_equal(coefs[0], coefs[1])
     np.testing.assert_array_equal(coefs[0], coefs[2])
     assert len(fits[0].result_.parts) == 3
+
+
+@pytest.mark.parametrize("make", (np.array, sparse.csr_array))
+def test_working_sets_smaller_than_the_data_find_known_balls(make):
+    """Also to gaps that products in float32 would not allow."""
+    for epsilon, dtype in ((0.01, np.float32), (1e-5, np.float32), (1e-9, np.float64)):
+        data = make_enclosing_ball(1500, 40, rank=10, dtype=dtype, random_state=1)
+        ball = MinimumEnclosingBall(epsilon).fit(make(data.X))
+        result = ball.result_
+        assert result.status == "converged"
+        assert result.relative_gap <= epsilon
+        assert result.dual <= data.radius**2 * (1 + 1e-6) <= result.primal * (1 + 2e-6)
+        assert np.count_nonzero(ball.dual_coef_) < 200
+        assert result.accesses % 1 == 0 < result.accesses
+        assert result.full_accesses >= result.n_iter * data.X.size
+
+
+def test_optimistic_games_of_known_value():
+    game = make_matrix_game(60, 90, random_state=2)
+    for scale in (1.0, 1e6, 1e-6):
+        result = solve_matrix_game(scale * game.A, 0.01 * scale)
+        assert result.status == "converged"
+        assert result.accesses == result.n_iter * game.A.size
+        assert abs(result.primal / scale - game.value) <= 0.01
+        assert abs(result.dual / scale - game.value) <= 0.01
 
 
 def test_rows_of_weight_zero_are_left_out():
@@ -323,6 +352,7 @@ def test_edges():
         ({"max_accesses": 0}, "max_accesses must be an integer"),
         ({"variant": "variance_reduced", "certify": None}, "needs certify="),
         ({"variant": "variance_reduced", "constants": "theory"}, "needs variant="),
+        ({"variant": "optimistic"}, "variant must be one of"),
     ],
 )
 @pytest.mark.parametrize("estimator", (SublinearPerceptron, MinimumEnclosingBall))
@@ -377,7 +407,7 @@ def lp_value(A):
     return found.fun
 
 
-@pytest.mark.parametrize("variant", ("plain", "variance_reduced"))
+@pytest.mark.parametrize("variant", ("plain", "variance_reduced", "optimistic"))
 def test_games_bracket_the_value_of_the_linear_program(variant):
     A = np.random.default_rng(3).uniform(-1, 1, (15, 20))
     value = lp_value(A)
@@ -424,12 +454,12 @@ def qp_value(A, b):
     return found.fun
 
 
-@pytest.mark.parametrize("variant", ("plain", "variance_reduced"))
+@pytest.mark.parametrize("variant", ("plain", "variance_reduced", "active_set"))
 def test_simplex_qps_are_within_epsilon_for_a_hundred_seeds(variant):
     random = np.random.default_rng(4)
     A, b = random.normal(size=(20, 6)) / 3 + 0.3, random.normal(size=20) / 5
     value = qp_value(A, b)
-    epsilon = 0.01 if variant == "variance_reduced" else 0.1
+    epsilon = 0.1 if variant == "plain" else 0.01
     for seed in range(100):
         result = solve_simplex_qp(A, b, epsilon, variant=variant, random_state=seed)
         assert result.status == "converged"

@@ -12,7 +12,9 @@ never stored, and its weight is the last one of ``w``.
 from libc.stdint cimport int32_t, int64_t, uint32_t
 
 from sublinear._core.portable cimport (
-    dense_add32, dense_add64, dense_dot32, dense_dot64, prefetch
+    dense_add32, dense_add64, dense_dot32, dense_dot64, dense_dots32, dense_dots64,
+    dense_dots_add32, dense_dots_add64, dense_dots_squares32, dense_dots_squares64,
+    dense_squares32, dense_squares64, prefetch
 )
 
 ctypedef fused real_t:
@@ -377,59 +379,6 @@ cdef inline void add(const Line* x, double factor, double* w) noexcept nogil:
         w[x.length] += factor * x.constant
 
 
-cdef enum:
-    ADJACENT = 16             # lines at most whose entries may share a cache line
-
-
-cdef inline void adjacent_add(
-    const real_t* values, Py_ssize_t stride, Py_ssize_t size, Py_ssize_t count,
-    const double* factors, double* w
-) noexcept nogil:
-    """w[k] += sum_c factors[c] values[k stride + c]"""
-    cdef double a, b, c, d
-    cdef const real_t* entry = values
-    cdef Py_ssize_t k, m
-    for k in range(size):
-        if k + PREFETCHED < size:
-            prefetch(entry + PREFETCHED * stride)
-        a = b = c = d = 0
-        m = 0
-        while m + 4 <= count:
-            a += factors[m] * entry[m]
-            b += factors[m + 1] * entry[m + 1]
-            c += factors[m + 2] * entry[m + 2]
-            d += factors[m + 3] * entry[m + 3]
-            m += 4
-        while m < count:
-            a += factors[m] * entry[m]
-            m += 1
-        w[k] += (a + b) + (c + d)
-        entry += stride
-
-
-cdef inline Py_ssize_t lines_per_cache_line(const Lines* lines) noexcept nogil:
-    """How many adjacent lines cost what one costs: dense ones whose entries are far apart."""
-    if is_dense(lines.storage) and lines.line_stride == 1 and lines.count > 1 \
-            and lines.stride != 1:
-        return CACHE_LINE // value_bytes(lines.storage)
-    return 1
-
-
-cdef inline void add_adjacent(
-    const Lines* lines, Py_ssize_t first, Py_ssize_t count, const double* factors, double* w
-) noexcept nogil:
-    """w += sum_c factors[c] * (line first + c), for dense lines"""
-    cdef const char* values = lines.values + first * value_bytes(lines.storage)
-    cdef Py_ssize_t c
-    if lines.constant != 0:
-        for c in range(count):
-            w[lines.length] += lines.constant * factors[c]
-    if value_bytes(lines.storage) == 4:
-        adjacent_add(<const float*> values, lines.stride, lines.length, count, factors, w)
-    else:
-        adjacent_add(<const double*> values, lines.stride, lines.length, count, factors, w)
-
-
 cdef inline void strided_add_squares(
     const real_t* values, Py_ssize_t stride, Py_ssize_t size, double factor, double* w
 ) noexcept nogil:
@@ -532,10 +481,88 @@ cdef inline double squared_norm(const Line* x) noexcept nogil:
     cdef Py_ssize_t stride = x.stride if is_dense(x.storage) else 1
     cdef double total
     if value_bytes(x.storage) == 4:
-        total = sum_of_squares(<const float*> x.values, stride, x.size)
+        if stride == 1:
+            total = dense_squares32(<const float*> x.values, x.size)
+        else:
+            total = sum_of_squares(<const float*> x.values, stride, x.size)
+    elif stride == 1:
+        total = dense_squares64(<const double*> x.values, x.size)
     else:
         total = sum_of_squares(<const double*> x.values, stride, x.size)
     return total + x.constant * x.constant
+
+
+# Several dense lines at once, in the order of single ones, so that they give the same bits.
+
+cdef enum:
+    ROWS = 4                  # as many as SUBLINEAR_ROWS
+
+
+cdef inline bint takes_rows(const Lines* lines) noexcept nogil:
+    """Whether `dot_rows` and its like can read the lines."""
+    return is_dense(lines.storage) and lines.stride == 1 and lines.slots == NULL
+
+
+cdef inline void row_addresses(
+    const Lines* lines, const Py_ssize_t* order, const char** rows
+) noexcept nogil:
+    cdef Py_ssize_t k, line_bytes = lines.line_stride * value_bytes(lines.storage)
+    for k in range(ROWS):
+        rows[k] = lines.values + order[k] * line_bytes
+
+
+cdef inline void add_constants(const Lines* lines, const double* x, double* dots) noexcept nogil:
+    cdef Py_ssize_t k
+    if lines.constant != 0:
+        for k in range(ROWS):
+            dots[k] += lines.constant * x[lines.length]
+
+
+cdef inline void dot_rows(
+    const Lines* lines, const Py_ssize_t* order, const double* x, double* dots
+) noexcept nogil:
+    """dots[k] = <line order[k], x> for ROWS lines"""
+    cdef const char* rows[ROWS]
+    row_addresses(lines, order, rows)
+    if lines.storage == DENSE_FLOAT32:
+        dense_dots32(<const float* const*> rows, lines.length, x, dots)
+    else:
+        dense_dots64(<const double* const*> rows, lines.length, x, dots)
+    add_constants(lines, x, dots)
+
+
+cdef inline void dot_and_square_rows(
+    const Lines* lines, const Py_ssize_t* order, const double* x, double* dots, double* squares
+) noexcept nogil:
+    """What `dot_rows` does, and squares[k] = |line order[k]|^2"""
+    cdef const char* rows[ROWS]
+    cdef Py_ssize_t k
+    row_addresses(lines, order, rows)
+    if lines.storage == DENSE_FLOAT32:
+        dense_dots_squares32(<const float* const*> rows, lines.length, x, dots, squares)
+    else:
+        dense_dots_squares64(<const double* const*> rows, lines.length, x, dots, squares)
+    add_constants(lines, x, dots)
+    for k in range(ROWS):
+        squares[k] += lines.constant * lines.constant
+
+
+cdef inline void dot_and_add_rows(
+    const Lines* lines, const Py_ssize_t* order, const double* x, double* dots,
+    const double* factors, double* w
+) noexcept nogil:
+    """What `dot_rows` does, and w += sum_k factors[k] * line order[k]"""
+    cdef const char* rows[ROWS]
+    cdef Py_ssize_t k
+    row_addresses(lines, order, rows)
+    if lines.storage == DENSE_FLOAT32:
+        dense_dots_add32(<const float* const*> rows, lines.length, x, dots, factors, w)
+    else:
+        dense_dots_add64(<const double* const*> rows, lines.length, x, dots, factors, w)
+    add_constants(lines, x, dots)
+    if lines.constant != 0:
+        for k in range(ROWS):
+            w[lines.length] += factors[k] * lines.constant
 
 
 # Single entries, for what cannot go through a line at once.

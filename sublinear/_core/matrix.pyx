@@ -13,8 +13,8 @@ import scipy.sparse as sp
 
 from sublinear._core.line cimport (
     DENSE_FLOAT32, DENSE_FLOAT64, SPARSE_FLOAT32_INT32, SPARSE_FLOAT32_INT64,
-    SPARSE_FLOAT64_INT32, SPARSE_FLOAT64_INT64, Line, add, dot, index_t, line_at, prefetch_ahead,
-    squared_norm,
+    SPARSE_FLOAT64_INT32, SPARSE_FLOAT64_INT64, ROWS, Line, add, dot, dot_rows, index_t,
+    line_at, prefetch_ahead, squared_norm, takes_rows,
 )
 
 cnp.import_array()
@@ -217,17 +217,24 @@ cdef class Matrix:
         order : array of int
         """
         cdef const uint32_t[::1] sequence = self._check_order(order)
-        cdef Py_ssize_t k, n = sequence.shape[0]
+        cdef Py_ssize_t k = 0, i, n = sequence.shape[0]
+        cdef Py_ssize_t several[ROWS]
         cdef Line x
         if w.shape[0] != self.n_weights:
             raise ValueError(f"w must have {self.n_weights} entries, got {w.shape[0]}")
         result = np.empty(n)
         cdef double[::1] products = result
         with nogil:
-            for k in range(n):
+            while takes_rows(&self.rows) and k + ROWS <= n:
+                for i in range(ROWS):
+                    several[i] = sequence[k + i]
+                dot_rows(&self.rows, several, &w[0], &products[k])
+                k += ROWS
+            while k < n:
                 prefetch_ahead(&self.rows, &sequence[0], k, n, &w[0])
                 x = line_at(&self.rows, sequence[k])
                 products[k] = dot(&x, &w[0])
+                k += 1
         return result
 
     def add_rows(self, const double[::1] factors, order, double[::1] w):

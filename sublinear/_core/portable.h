@@ -148,6 +148,146 @@ typedef float sublinear_lanes32 __attribute__((vector_size(32)));
     }
 #endif
 
+/* |x|^2, and what a pass needs of four lines at once, each in the order of the loops above: their dot
+   products with x, and their squares or w += sum of factors * lines. */
+enum { SUBLINEAR_ROWS = 4 };
+
+#if SUBLINEAR_VECTORS
+#define SUBLINEAR_DENSE_SQUARES(name, real)                                                 \
+    SUBLINEAR_WIDEST static double name(const real *x, ptrdiff_t size)                      \
+    {                                                                                       \
+        sublinear_lanes even = {0}, odd = {0}, a;                                           \
+        double total = 0.0;                                                                 \
+        ptrdiff_t k = 0;                                                                    \
+        for (; k + 2 * SUBLINEAR_LANES <= size; k += 2 * SUBLINEAR_LANES) {                 \
+            SUBLINEAR_LOAD_##real(a, x + k);                                                \
+            even += a * a;                                                                  \
+            SUBLINEAR_LOAD_##real(a, x + k + SUBLINEAR_LANES);                              \
+            odd += a * a;                                                                   \
+        }                                                                                   \
+        even += odd;                                                                        \
+        for (; k < size; k++)                                                               \
+            total += (double)x[k] * (double)x[k];                                           \
+        for (k = 0; k < SUBLINEAR_LANES; k++)                                               \
+            total += even[k];                                                               \
+        return total;                                                                       \
+    }
+
+#define SUBLINEAR_ROWS_BODY(real, EACH_GROUP, EACH_ENTRY)                                   \
+    sublinear_lanes sum[SUBLINEAR_ROWS][2] = {{{0}}}, a, b, g;                              \
+    double rest[SUBLINEAR_ROWS] = {0}, entry;                                               \
+    ptrdiff_t k = 0, lane;                                                                  \
+    int r, half;                                                                            \
+    (void)g;                                                                                \
+    for (; k + 2 * SUBLINEAR_LANES <= size; k += 2 * SUBLINEAR_LANES)                       \
+        for (half = 0; half < 2; half++) {                                                  \
+            ptrdiff_t at = k + half * SUBLINEAR_LANES;                                      \
+            SUBLINEAR_LOAD_double(b, x + at);                                               \
+            EACH_GROUP(real)                                                                \
+        }                                                                                   \
+    for (; k < size; k++)                                                                   \
+        for (r = 0; r < SUBLINEAR_ROWS; r++) {                                              \
+            entry = (double)rows[r][k];                                           \
+            rest[r] += entry * x[k];                                                        \
+            EACH_ENTRY                                                                      \
+        }                                                                                   \
+    for (r = 0; r < SUBLINEAR_ROWS; r++) {                                                  \
+        sum[r][0] += sum[r][1];                                                             \
+        for (lane = 0; lane < SUBLINEAR_LANES; lane++)                                      \
+            rest[r] += sum[r][0][lane];                                                     \
+        dots[r] = rest[r];                                                                  \
+    }
+
+#define SUBLINEAR_GROUP_DOT(real)                                                           \
+    for (r = 0; r < SUBLINEAR_ROWS; r++) {                                                  \
+        SUBLINEAR_LOAD_##real(a, rows[r] + at);                                   \
+        sum[r][half] += a * b;                                                              \
+    }
+#define SUBLINEAR_GROUP_DOT_ADD(real)                                                       \
+    SUBLINEAR_LOAD_double(g, w + at);                                                       \
+    for (r = 0; r < SUBLINEAR_ROWS; r++) {                                                  \
+        SUBLINEAR_LOAD_##real(a, rows[r] + at);                                   \
+        sum[r][half] += a * b;                                                              \
+        g += factors[r] * a;                                                                \
+    }                                                                                       \
+    memcpy(w + at, &g, sizeof(g));
+
+#define SUBLINEAR_GROUP_DOT_SQUARE(real)                                                    \
+    for (r = 0; r < SUBLINEAR_ROWS; r++) {                                                  \
+        SUBLINEAR_LOAD_##real(a, rows[r] + at);                                             \
+        sum[r][half] += a * b;                                                              \
+        square[r][half] += a * a;                                                           \
+    }
+
+#define SUBLINEAR_DENSE_ROWS(real)                                                          \
+    SUBLINEAR_WIDEST static void sublinear_dots_##real(                                     \
+        const real *const *rows, ptrdiff_t size, const double *x, double *dots)             \
+    {                                                                                       \
+        SUBLINEAR_ROWS_BODY(real, SUBLINEAR_GROUP_DOT, )                                    \
+    }                                                                                       \
+    SUBLINEAR_WIDEST static void sublinear_dots_squares_##real(                             \
+        const real *const *rows, ptrdiff_t size, const double *x, double *dots,             \
+        double *squares)                                                                    \
+    {                                                                                       \
+        sublinear_lanes square[SUBLINEAR_ROWS][2] = {{{0}}};                                \
+        for (int i = 0; i < SUBLINEAR_ROWS; i++)                                            \
+            squares[i] = 0;                                                                 \
+        SUBLINEAR_ROWS_BODY(real, SUBLINEAR_GROUP_DOT_SQUARE, squares[r] += entry * entry;) \
+        for (r = 0; r < SUBLINEAR_ROWS; r++) {                                              \
+            square[r][0] += square[r][1];                                                   \
+            for (lane = 0; lane < SUBLINEAR_LANES; lane++)                                  \
+                squares[r] += square[r][0][lane];                                           \
+        }                                                                                   \
+    }                                                                                       \
+    SUBLINEAR_WIDEST static void sublinear_dots_add_##real(                                 \
+        const real *const *rows, ptrdiff_t size, const double *x, double *dots,             \
+        const double *factors, double *w)                                                   \
+    {                                                                                       \
+        SUBLINEAR_ROWS_BODY(real, SUBLINEAR_GROUP_DOT_ADD, w[k] += factors[r] * entry;)     \
+    }
+#else
+#define SUBLINEAR_DENSE_SQUARES(name, real)                                                 \
+    static double name(const real *x, ptrdiff_t size)                                       \
+    {                                                                                       \
+        double lanes[2 * SUBLINEAR_LANES] = {0}, total = 0.0;                               \
+        ptrdiff_t k = 0, lane;                                                              \
+        for (; k + 2 * SUBLINEAR_LANES <= size; k += 2 * SUBLINEAR_LANES)                   \
+            for (lane = 0; lane < 2 * SUBLINEAR_LANES; lane++)                              \
+                lanes[lane] += (double)x[k + lane] * (double)x[k + lane];                   \
+        for (; k < size; k++)                                                               \
+            total += (double)x[k] * (double)x[k];                                           \
+        for (lane = 0; lane < SUBLINEAR_LANES; lane++)                                      \
+            total += lanes[lane] + lanes[lane + SUBLINEAR_LANES];                           \
+        return total;                                                                       \
+    }
+
+#define SUBLINEAR_DENSE_ROWS(real)                                                          \
+    static void sublinear_dots_##real(                                                      \
+        const real *const *rows, ptrdiff_t size, const double *x, double *dots)             \
+    {                                                                                       \
+        for (int r = 0; r < SUBLINEAR_ROWS; r++)                                            \
+            dots[r] = sublinear_dot_##real(rows[r], x, size);                               \
+    }                                                                                       \
+    static void sublinear_dots_squares_##real(                                              \
+        const real *const *rows, ptrdiff_t size, const double *x, double *dots,             \
+        double *squares)                                                                    \
+    {                                                                                       \
+        for (int r = 0; r < SUBLINEAR_ROWS; r++) {                                          \
+            dots[r] = sublinear_dot_##real(rows[r], x, size);                               \
+            squares[r] = sublinear_squares_##real(rows[r], size);                           \
+        }                                                                                   \
+    }                                                                                       \
+    static void sublinear_dots_add_##real(                                                  \
+        const real *const *rows, ptrdiff_t size, const double *x, double *dots,             \
+        const double *factors, double *w)                                                   \
+    {                                                                                       \
+        for (int r = 0; r < SUBLINEAR_ROWS; r++) {                                          \
+            dots[r] = sublinear_dot_##real(rows[r], x, size);                               \
+            sublinear_add_##real(rows[r], factors[r], w, size);                             \
+        }                                                                                   \
+    }
+#endif
+
 /* w += factor * x */
 #define SUBLINEAR_DENSE_ADD(name, real)                                                     \
     SUBLINEAR_WIDEST static void name(const real *restrict x, double factor,                \
@@ -157,9 +297,13 @@ typedef float sublinear_lanes32 __attribute__((vector_size(32)));
             w[k] += factor * (double)x[k];                                                  \
     }
 
-SUBLINEAR_DENSE_DOT(sublinear_dot32, float)
-SUBLINEAR_DENSE_DOT(sublinear_dot64, double)
-SUBLINEAR_DENSE_ADD(sublinear_add32, float)
-SUBLINEAR_DENSE_ADD(sublinear_add64, double)
+SUBLINEAR_DENSE_DOT(sublinear_dot_float, float)
+SUBLINEAR_DENSE_DOT(sublinear_dot_double, double)
+SUBLINEAR_DENSE_ADD(sublinear_add_float, float)
+SUBLINEAR_DENSE_ADD(sublinear_add_double, double)
+SUBLINEAR_DENSE_SQUARES(sublinear_squares_float, float)
+SUBLINEAR_DENSE_SQUARES(sublinear_squares_double, double)
+SUBLINEAR_DENSE_ROWS(float)
+SUBLINEAR_DENSE_ROWS(double)
 
 #endif

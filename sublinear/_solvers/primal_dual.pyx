@@ -35,13 +35,12 @@ from libc.math cimport fabs, log, sqrt
 
 import numpy as np
 
+from sublinear._core.adjacent cimport ADJACENT, add_adjacent, lines_per_cache_line
 from sublinear._core.computed cimport ComputedMatrix
 from sublinear._core.flat_sampler cimport Draw, FlatSampler, FlatSums, draw_entries, sum_blocks
-from sublinear._core.line cimport (
-    ADJACENT, Line, Lines, add, add_adjacent, dot, line_at, line_size,
-    lines_per_cache_line, prefetch_line, squared_norm,
-)
+from sublinear._core.line cimport Line, Lines, add, line_at, line_size, prefetch_line
 from sublinear._core.matrix cimport Matrix
+from sublinear._core.passes cimport Passes
 from sublinear._core.random cimport RandomBits, uniform
 
 GEOMETRIES = ("ball", "hull", "simplex")
@@ -58,7 +57,6 @@ cdef int PATIENCE = 3
 cdef double SLOWER = 0.7
 cdef Py_ssize_t LONGEST_STAGE = 1000     # times the first one
 cdef double SMALL_TOTAL = 2.0**-100
-cdef Py_ssize_t PASS_SLICE = 1 << 24     # values of a pass between two looks for Ctrl-C
 
 
 cdef struct Player:
@@ -258,26 +256,6 @@ def not_finite():
     )
 
 
-cdef double pass_over(
-    const Lines* rows, const double* targets, const double* x, const double* p, double* payoffs,
-    double* gradient, Py_ssize_t start, Py_ssize_t stop
-) noexcept nogil:
-    """Rows start .. stop of payoffs = Y A x and of gradient += A' Y p; the largest |A_i|^2."""
-    cdef Py_ssize_t i
-    cdef double target = 1, largest = 0
-    cdef Line line
-    for i in range(start, stop):
-        line = line_at(rows, i)
-        if i + 1 < stop:
-            prefetch_line(rows, i + 1)
-        if targets != NULL:
-            target = targets[i]
-        payoffs[i] = target * dot(&line, x)
-        add(&line, target * p[i], gradient)
-        largest = max(largest, squared_norm(&line))
-    return largest
-
-
 cdef class PrimalDual:
     """What both methods share: the players, their draws and estimates, passes, the budget.
 
@@ -323,7 +301,7 @@ cdef class PrimalDual:
     cdef const double* caps
     cdef Py_ssize_t batch_size, round_steps, n_steps, n_looks, n_moves
     cdef double unit, move_chance, best_dual, sum_of_seen
-    cdef double squared_length           # the largest |A_i|^2 seen in a whole pass; -1 before one
+    cdef readonly Passes passes
 
     estimated_gap = float("inf")
     certificate_growth = 1.0
@@ -351,7 +329,7 @@ cdef class PrimalDual:
             self.x_state["value"][:] = 1.0 / self.x.size
         self.moves = True
         self.best_dual = -np.inf
-        self.squared_length = -1
+        self.passes = Passes(matrix, problem.targets)
 
     cdef double* _keep(self, array):
         """The address of an array of float64, kept alive; NULL for None."""
@@ -464,38 +442,9 @@ cdef class PrimalDual:
         """Return the mean of x."""
         return self.means()[0]
 
-    def products(self, const double[::1] x, const double[::1] p):
-        """Return Y A x and A' Y p, in slices that can be interrupted (float64)."""
-        payoffs, gradient = np.empty(self.p.size), np.zeros(self.x.size)
-        cdef double[::1] payoff = payoffs
-        cdef double[::1] slope = gradient
-        cdef Py_ssize_t start = 0, stop
-        cdef double largest = 0
-        while start < self.p.size:
-            stop = self._rows_within(start, PASS_SLICE)
-            if self.computed:
-                stop = min(stop, start + (<ComputedMatrix> self.matrix).capacity)
-                (<ComputedMatrix> self.matrix).hold(range(start, stop))
-            with nogil:
-                largest = max(largest, pass_over(
-                    &self.matrix.rows, self.targets, &x[0], &p[0], &payoff[0], &slope[0],
-                    start, stop))
-            PyErr_CheckSignals()
-            start = stop
-        self.squared_length = largest
-        return payoffs, gradient
-
-    cdef Py_ssize_t _rows_within(self, Py_ssize_t start, Py_ssize_t n_values):
-        """The end of the rows from start on that hold so many stored values, at least one row."""
-        cdef Py_ssize_t stop = start, total = 0
-        while stop < self.p.size and (stop == start or total < n_values):
-            total += line_size(&self.matrix.rows, stop)
-            stop += 1
-        return stop
-
     def certified(self, x, p, rounded):
         """Return the model of x, its primal value, and the dual value of p, after one pass."""
-        payoffs, gradient = self.products(x, p)
+        payoffs, gradient = self.passes.products(x, p)
         self.problem.accesses += self.matrix.n_stored
         return self._values(x, payoffs, p, gradient, rounded)
 
@@ -506,7 +455,7 @@ cdef class PrimalDual:
         dual = self.problem.dual(p, gradient)
         if dual > self.best_dual or self.best_p is None:
             self.best_dual, self.best_p = dual, p
-        model, primal = self.problem.primal(x, payoffs, sqrt(self.squared_length), rounded)
+        model, primal = self.problem.primal(x, payoffs, self.passes.longest, rounded)
         return model, primal, self.best_dual
 
 
@@ -741,7 +690,7 @@ cdef class VarianceReducedPrimalDual(PrimalDual):
         """The pass at the anchor, unless it would exceed the limit."""
         if self.accesses + self.matrix.n_stored > limit:
             return False
-        payoffs, gradient = self.products(self.x_state["anchor"], self.p_state["anchor"])
+        payoffs, gradient = self.passes.products(self.x_state["anchor"], self.p_state["anchor"])
         self.p_state["anchored"][:] = payoffs
         self.x_state["anchored"][:] = gradient
         self.accesses += self.matrix.n_stored
@@ -754,7 +703,7 @@ cdef class VarianceReducedPrimalDual(PrimalDual):
         PrimalDual._begin_round(self)
         if self.unit == 0:
             self.unit = self.problem.measure(
-                self.x_state["anchor"], self.p_state["anchored"], sqrt(self.squared_length)) or 1.0
+                self.x_state["anchor"], self.p_state["anchored"], self.passes.longest) or 1.0
         self._certify_anchor()
         self.gain = self.dual_rate / self.unit
         if self.geometry == HULL:
