@@ -111,7 +111,9 @@ def main():
     panels[0].set_xlabel("n + d, n = d")
     panels[1].set_xlabel(f"1 / epsilon, n = d = {SIZE}")
     panels[0].set_ylabel("feature values read")
-    for axes in panels:
+    for axes, ticks in zip(panels, ([2 * n for n in SIZES], (5, 10, 20, 40)), strict=True):
+        axes.set_xticks(ticks, [str(tick) for tick in ticks], minor=False)
+        axes.set_xticks([], minor=True)
         axes.grid(alpha=0.25)
         axes.legend()
     write(figure, numbers, arguments.output, "sublinear_slopes", uses_data=False)
