@@ -22,7 +22,7 @@ _DAMAGE = (
     OSError,
     MemoryError,
     RecursionError,
-    NotImplementedError,
+    NotImplementedError,  # zipfile's word for kinds of compression that it does not know
     zipfile.BadZipFile,
 )
 

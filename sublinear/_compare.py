@@ -187,8 +187,8 @@ def _other_solvers(problem, limits, seed):
     alpha = {"alpha": problem.alpha}
     solvers = (
         (L2SVMClassifier, "alpha/2 |w|^2 + mean squared hinge loss", budget | alpha),
-        (SIMBAClassifier, "largest margin with slack of mean nu = 0.01", budget),
-        (SublinearPerceptron, "largest margin, all rows separated", budget),
+        (SIMBAClassifier, "largest margin, with slack", budget),
+        (SublinearPerceptron, "largest margin, without slack", budget),
         (StreamingSVRGClassifier, "expected logistic loss, one pass", alpha),
     )
     return [

@@ -10,7 +10,6 @@ from sklearn.utils.extmath import row_norms, safe_sparse_dot
 from sklearn.utils.validation import assert_all_finite, check_is_fitted
 
 from sublinear._callbacks import CallbackSupportMixin, Observers, Progress, with_callbacks
-from sublinear._core.passes import Passes
 from sublinear._drive import Limits, drive
 from sublinear._kernel_saddle import (
     KERNEL_PARAMETERS,
@@ -48,7 +47,7 @@ from sublinear._saddle import (
     variant_of,
 )
 from sublinear._saddle import VARIANTS as SAMPLED_VARIANTS
-from sublinear._solvers.active_set import ActiveSet, start
+from sublinear._solvers.active_set import ActiveSet, Beginning
 from sublinear._validation import (
     check_number,
     check_rows,
@@ -200,12 +199,7 @@ class MinimumEnclosingBall(CallbackSupportMixin, OutlierMixin, BaseEstimator):
         KeyboardInterrupt
             After Ctrl-C; the fitted attributes hold the ball reached so far.
         """
-        check_saddle_parameters(self, CERTIFY, VARIANTS)
-        check_number("nu", self.nu, low=0, high=1)
-        whole = self.nu == 0 and is_linear(self) and not has_matrix(X)
-        variant = variant_of(self, "active_set" if whole else "variance_reduced")
-        if variant == "active_set" and not whole:
-            raise ValueError('variant="active_set" needs nu=0, kernel="linear" and rows in memory')
+        variant = self._checked_variant(X)
         if has_matrix(X):
             X = note_features(self, X)
         else:  # where norms are computed, they tell
@@ -214,61 +208,63 @@ class MinimumEnclosingBall(CallbackSupportMixin, OutlierMixin, BaseEstimator):
         weights = check_sample_weight(sample_weight, X)
         if row_norms is not None:
             row_norms = check_row_norms(row_norms, X.shape[0])
-        check_kernel_parameters(self, X)
         X, row_norms, weights = drop_weightless(X, row_norms, weights)
         if not is_linear(self):
-            if self.nu > 0:
-                raise ValueError('nu needs kernel="linear"')
             return self._fit_kernel(X, y)
+        return self._fit_rows(X, y, row_norms, weights, variant)
+
+    def _checked_variant(self, X):
+        """Check the parameters; return the variant that will run."""
+        check_saddle_parameters(self, CERTIFY, VARIANTS)
+        check_number("nu", self.nu, low=0, high=1)
+        check_kernel_parameters(self, X)
+        if self.nu > 0 and not is_linear(self):
+            raise ValueError('nu needs kernel="linear"')
+        whole = self.nu == 0 and is_linear(self) and not has_matrix(X)
+        variant = variant_of(self, "active_set" if whole else "variance_reduced")
+        if variant == "active_set" and not whole:
+            raise ValueError('variant="active_set" needs nu=0, kernel="linear" and rows in memory')
+        return variant
+
+    def _fit_rows(self, X, y, row_norms, weights, variant):
+        """The ball of the rows themselves."""
         matrix = as_matrix(X)
-        n_read = 0 if row_norms is not None else matrix.n_stored
-        if variant == "active_set":
-            passes = Passes(matrix)
-            p, center, n_first = start(matrix)
-            payoffs, norms = passes.payoffs_and_norms(center)
-            n_read = matrix.n_stored + n_first
-        else:
-            norms = matrix.squared_norms() if row_norms is None else row_norms**2
-        if not np.isfinite(norms).all():
-            assert_all_finite(X, estimator_name=type(self).__name__, input_name="X")
-            raise ValueError("the squared norms of the rows overflow: scale X down")
+        beginning = Beginning(X, matrix) if variant == "active_set" else None
+        norms = squared_norms(X, matrix, row_norms, beginning)
         unit = np.sqrt(norms.max()) or 1.0 if variant == "plain" else None
         if self.nu > 0:
             weights = np.ones(len(norms)) if weights is None else weights
             problem = SoftBall(norms, weights / (self.nu * weights.sum()), unit)
         else:
             problem = EnclosingBall(norms, unit)
-        problem.accesses = n_read
         plan = Plan(self, "hull", matrix, self.epsilon, 1.0, variant=variant)
-        limits = Limits(
-            self.epsilon,
-            plan.max_iter,
-            self.max_accesses or np.inf,
-            certify=self.certify is not None,
-        )
-        forget(self, ("support_", "support_vectors_", "center_coef_"))
-        if variant == "active_set":
-            solver = ActiveSet(
-                problem, passes, X, p, center, payoffs, epsilon=self.epsilon, relative=True
-            )
+        if beginning is not None:
+            problem.accesses = beginning.n_read
+            solver = ActiveSet(problem, beginning, epsilon=self.epsilon, relative=True)
         else:
+            problem.accesses = matrix.n_stored if row_norms is None else 0
             solver = plan.solver(problem, matrix, random_of(self))
         training = Training(X, y, None, matrix, [None], weights)
-        self.center_, result, error = self._run(solver, limits, training, 0.0)
-        self.center_ = self.center_.astype(matrix.dtype, copy=False)
+        center, result, error = self._run(solver, self._limits(plan.max_iter), training, 0.0)
+        forget(self, ("support_", "support_vectors_", "center_coef_"))
+        self.center_ = center.astype(matrix.dtype, copy=False)
         self._tolerance = 1e-7 * np.abs(self.center_).max()
         radius = np.sqrt(result.primal)
-        if problem.caps is not None and np.isfinite(radius):
-            center = self.center_.astype(np.float64)
-            squares = norms + center @ center - 2 * matrix.row_dots(center, np.arange(len(norms)))
-            radius = np.sqrt(max(0.0, mean_of_largest(squares, problem.caps)[1]))
+        if self.nu > 0 and np.isfinite(radius):
+            radius = self._soft_radius(matrix, norms, problem.caps)
             read = result.certificate_accesses + matrix.n_stored
             result = replace(result, certificate_accesses=read)
-        self._store(solver, named(result, X), float(radius))
-        if error is not None:
-            raise error
-        self._warn_if_limited()
-        return self
+        return self._finish(solver, named(result, X), radius, error)
+
+    def _soft_radius(self, matrix, norms, caps):
+        """Return the radius that a soft ball has at its centre; reads the rows once."""
+        center = self.center_.astype(np.float64)
+        squares = norms + center @ center - 2 * matrix.row_dots(center, np.arange(len(norms)))
+        return np.sqrt(max(0.0, mean_of_largest(squares, caps)[1]))
+
+    def _limits(self, max_iter):
+        certify = self.certify is not None
+        return Limits(self.epsilon, max_iter, self.max_accesses or np.inf, certify=certify)
 
     def _run(self, solver, limits, training, constant):
         """Drive a solver; returns its model, the result and what interrupted it."""
@@ -292,12 +288,7 @@ class MinimumEnclosingBall(CallbackSupportMixin, OutlierMixin, BaseEstimator):
         problem = EnclosingBall(data.diagonal, data.longest)
         random = random_of(self)
         solver = data.solver(problem, random, self.epsilon, data.longest, 1.0)
-        limits = Limits(
-            self.epsilon,
-            data.limit(self.epsilon, 1.0),
-            self.max_accesses or np.inf,
-            certify=self.certify is not None,
-        )
+        limits = self._limits(data.limit(self.epsilon, 1.0))
         training = KernelTraining(X, y, None, None, [None], None, rows=data.rows)
         model, result, error = self._run(solver, limits, training, 1.0)
         forget(self, ("center_",))
@@ -308,21 +299,22 @@ class MinimumEnclosingBall(CallbackSupportMixin, OutlierMixin, BaseEstimator):
             self, self._gamma, self.support_vectors_, self.center_coef_[None], self.support_vectors_
         )
         self._center_square = float(sums[0] @ self.center_coef_)
-        radius = float(np.sqrt(result.primal))
+        radius = np.sqrt(result.primal)
         self._tolerance = np.sqrt(radius**2 + ROUNDING * data.longest**2) - radius
-        self._store(solver, named(result, X), radius)
-        if error is not None:
-            raise error
-        self._warn_if_limited()
-        return self
+        return self._finish(solver, named(result, X), radius, error)
 
-    def _store(self, solver, result, radius):
+    def _finish(self, solver, result, radius, error):
+        """Store what a fit found, then raise what interrupted it."""
         self.result_, self.n_iter_ = result, result.n_iter
-        self.radius_ = radius
+        self.radius_ = float(radius)
         self.offset_ = -self.radius_
         forget(self, ("dual_coef_",))
         if solver.best_p is not None:
             self.dual_coef_ = solver.best_p
+        if error is not None:
+            raise error
+        self._warn_if_limited()
+        return self
 
     def _warn_if_limited(self):
         result = self.result_
@@ -386,6 +378,18 @@ class MinimumEnclosingBall(CallbackSupportMixin, OutlierMixin, BaseEstimator):
         scores = self.decision_function(X)
         # a row on the sphere is in the ball, whatever rounding says
         return np.where(scores >= -(1e-7 * self.radius_ + self._tolerance), 1, -1)
+
+
+def squared_norms(X, matrix, norms, beginning):
+    """Return |A_i|^2, given their roots or a Beginning or neither; ValueError if not finite."""
+    if beginning is not None:
+        squares = beginning.norms
+    else:
+        squares = matrix.squared_norms() if norms is None else norms**2
+    if not np.isfinite(squares).all():
+        assert_all_finite(X, estimator_name="MinimumEnclosingBall", input_name="X")
+        raise ValueError("the squared norms of the rows overflow: scale X down")
+    return squares
 
 
 def check_row_norms(norms, n_rows):
@@ -473,33 +477,39 @@ def solve_simplex_qp(
         raise ValueError(f"b must be {matrix.n_rows} finite numbers, one per row of A")
     if variant == "active_set" and (has_matrix(A) or not is_linear(settings)):
         raise ValueError('variant="active_set" needs rows in memory and kernel="linear"')
-    if is_linear(settings):
-        unit = None
-        if variant == "plain":
-            square = matrix.squared_norms().max() if row_norm is None else row_norm**2
-            unit = float(np.sqrt(max(square, np.ptp(b)))) or 1.0
-        problem = SimplexQP(b, unit)
-        problem.accesses = 0 if unit is None or row_norm is not None else matrix.n_stored
-        plan = Plan(settings, "hull", matrix, epsilon, (unit or 1.0) ** 2, variant=variant)
-        max_iter = plan.max_iter
-        if variant == "active_set":
-            weights, x, n_read = start(matrix)
-            problem.accesses = matrix.n_stored + n_read
-            passes = Passes(matrix)
-            payoffs, _ = passes.payoffs_and_norms(x)
-            solver = ActiveSet(
-                problem, passes, A, weights, x, payoffs, epsilon=epsilon, relative=False
-            )
-        else:
-            solver = plan.solver(problem, matrix, random_of(settings))
-    else:
-        data = KernelData(settings, A)
-        unit = float(np.sqrt(max(data.longest**2, np.ptp(b))))
-        solver = data.solver(SimplexQP(b, unit), random_of(settings), epsilon, unit, unit**2)
-        max_iter = data.limit(epsilon, unit**2)
+    make = _qp_of_rows if is_linear(settings) else _qp_of_kernel
+    solver, max_iter = make(settings, A, matrix, b, variant)
     _, result = run_saddle(settings, solver, max_iter, A, absolute=True, maximise=True)
     p = solver.best_distribution()
     # the solver's model is x, its dual variable p: here it is the other way round
     trace = tuple(row._replace(primal=row.dual, dual=row.primal) for row in result.trace)
     swapped = vars(result) | {"primal": result.dual, "dual": result.primal, "trace": trace}
     return SimplexResult(**swapped, p=p / p.sum())
+
+
+def _qp_of_rows(settings, A, matrix, b, variant):
+    """Return the solver and its limit on steps."""
+    unit = None
+    if variant == "plain":
+        given = settings.row_norm
+        square = matrix.squared_norms().max() if given is None else given**2
+        unit = float(np.sqrt(max(square, np.ptp(b)))) or 1.0
+    problem = SimplexQP(b, unit)
+    plan = Plan(settings, "hull", matrix, settings.epsilon, (unit or 1.0) ** 2, variant=variant)
+    if variant == "active_set":
+        beginning = Beginning(A, matrix)
+        problem.accesses = beginning.n_read
+        solver = ActiveSet(problem, beginning, epsilon=settings.epsilon, relative=False)
+    else:
+        problem.accesses = 0 if unit is None or settings.row_norm is not None else matrix.n_stored
+        solver = plan.solver(problem, matrix, random_of(settings))
+    return solver, plan.max_iter
+
+
+def _qp_of_kernel(settings, A, matrix, b, variant):
+    """Return the solver and its limit on steps."""
+    data = KernelData(settings, A)
+    unit = float(np.sqrt(max(data.longest**2, np.ptp(b))))
+    problem, random = SimplexQP(b, unit), random_of(settings)
+    solver = data.solver(problem, random, settings.epsilon, unit, unit**2)
+    return solver, data.limit(settings.epsilon, unit**2)

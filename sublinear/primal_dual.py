@@ -418,14 +418,11 @@ def solve_primal_dual(
     problem.counted(sampler.start)
     check_number("the sampler's n_rows", getattr(sampler, "n_rows", None), low=1, integer=True)
     check_number("the sampler's scale", sampler.scale, low=0, open_low=True)
-    log_n = math.log(max(2, sampler.n_rows))
-    steps = max(
-        problem.counted(low_regret.n_steps, epsilon), log_n * (sampler.scale / epsilon) ** 2
+    asked = max(
+        problem.counted(low_regret.n_steps, epsilon),
+        math.log(max(2, sampler.n_rows)) * (sampler.scale / epsilon) ** 2,
     )
-    max_steps = max(LEAST_MAX_ITER, 100 * steps) if in_rounds else steps
-    max_steps = math.ceil(min(max_steps if max_iter is None else max_iter, 2.0**50))
-    first = min(max_steps, FIRST_ROUND) if in_rounds and constants == "practical" else steps
-    first = min(max_steps, math.ceil(first))
+    first, max_steps = _rounds(asked, in_rounds, constants, max_iter)
     problem.counted(low_regret.start, first)
     solver = compiled.GenericPrimalDual(
         problem,
@@ -454,6 +451,14 @@ def solve_primal_dual(
     sources = [getattr(block, "source", None) for block in (low_regret, sampler)]
     result = named(result, sources[0] if sources[0] is sources[1] else None)
     return PrimalDualResult(**vars(result), x=x, p=p / p.sum())
+
+
+def _rounds(asked, in_rounds, constants, max_iter):
+    """Return the steps of the first round and of all, where epsilon asks for `asked`."""
+    most = max(LEAST_MAX_ITER, 100 * asked) if in_rounds else asked
+    most = math.ceil(min(most if max_iter is None else max_iter, 2.0**50))
+    first = min(most, FIRST_ROUND) if in_rounds and constants == "practical" else asked
+    return min(most, math.ceil(first)), most
 
 
 def _check_parameters(low_regret, sampler, epsilon, certify, constants, max_iter, max_accesses):

@@ -425,14 +425,14 @@ class StructuredProblem:
         features : ndarray of shape (n_joint_features,), or sparse matrix of one row
             Always of the same length.
         """
-        raise NotImplementedError
+        raise NotImplementedError("a StructuredProblem needs joint_features(x, y)")
 
     def loss(self, y, other):
         """Return what it costs to say `other` where y is right: a float, not negative.
 
         loss(y, y) is 0.
         """
-        raise NotImplementedError
+        raise NotImplementedError("a StructuredProblem needs loss(y, other)")
 
     def loss_augmented_decode(self, weights, x, y):
         """Return the output for which its loss + <weights, phi(x, output)> is greatest.
@@ -446,11 +446,11 @@ class StructuredProblem:
             Read-only.
         x, y : object
         """
-        raise NotImplementedError
+        raise NotImplementedError("a StructuredProblem needs loss_augmented_decode(weights, x, y)")
 
     def decode(self, weights, x):
         """Return the output for which <weights, phi(x, output)> is greatest."""
-        raise NotImplementedError
+        raise NotImplementedError("a StructuredProblem needs decode(weights, x)")
 
 
 _METHODS = ("joint_features", "loss", "loss_augmented_decode", "decode")

@@ -274,7 +274,9 @@ CHECKED = [
 
 
 def expected_failures(estimator):
-    """Weights equal repetition at the optimum, to 1e-7."""
+    """The classifier's gap of 1e-14 leaves its scores apart by more than 1e-7."""
+    if isinstance(estimator, SDCARegressor):
+        return {}
     checks = [f"check_sample_weight_equivalence_on_{kind}_data" for kind in ("dense", "sparse")]
     return dict.fromkeys(checks, "other partitions, each solved to a gap of 1e-14")
 

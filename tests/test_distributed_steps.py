@@ -293,12 +293,7 @@ CHECKED = [
 ]
 
 
-def expected_failures(estimator):
-    checks = [f"check_sample_weight_equivalence_on_{kind}_data" for kind in ("dense", "sparse")]
-    return dict.fromkeys(checks, "repeated rows make other partitions, and so other steps")
-
-
-@parametrize_with_checks(CHECKED, expected_failed_checks=expected_failures)
+@parametrize_with_checks(CHECKED)
 def test_scikit_learn_checks(estimator, check):
     check(estimator)
 

@@ -48,6 +48,7 @@ class ToSuboptimality:
     def setup(self, found, solver, problem):
         self.model = found[solver, problem]
         if self.model is None:
+            # with this asv skips the combination
             raise NotImplementedError(f"{solver} does not get there")
         self.X, self.y = PROBLEMS[problem]()
 

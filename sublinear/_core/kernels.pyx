@@ -239,7 +239,7 @@ cdef class KernelRows:
         values : ndarray of shape (len(rows), size)
             size is the next multiple of 64; what is in the columns beyond len(columns) is finite.
         """
-        raise NotImplementedError
+        raise NotImplementedError("a subclass knows how its rows are kept")
 
     def add_product(self, rows, changes, double[:, ::1] margins, int n_threads=1):
         """Add changes @ matrix[rows] to margins, in place.

@@ -179,7 +179,7 @@ cdef class SubgradientSteps:
 
     def dual(self):
         """Return the dual value of what the steps have found, a lower bound on the optimum."""
-        raise NotImplementedError
+        raise NotImplementedError("a subclass knows its dual")
 
     def model(self):
         """Return the weights chosen by `average` as a new array (float64)."""

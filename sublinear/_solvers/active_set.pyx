@@ -79,13 +79,33 @@ cdef void pairwise_steps(
             v[k] += 2 * step * (gram[i, k] - gram[j, k])
 
 
-def start(Matrix matrix):
-    """Return equal weights of some rows, their mean, and the stored entries that it took."""
-    chosen = np.arange(0, matrix.n_rows, max(1, matrix.n_rows // START_ROWS), dtype=np.uint32)
-    p, x = np.zeros(matrix.n_rows), np.zeros(matrix.n_weights)
-    p[chosen] = 1.0 / len(chosen)  # in C 1 / length is 0
-    matrix.add_rows(p[chosen], chosen, x)
-    return p, x, matrix.n_stored * len(chosen) // matrix.n_rows
+class Beginning:
+    """Equal weights of some rows, their mean, and the pass that looks at all rows from there.
+
+    Parameters
+    ----------
+    X : ndarray or CSR matrix
+    matrix : Matrix
+        The same.
+
+    Attributes
+    ----------
+    p, x, payoffs, norms : ndarray, float64
+        The weights, their mean, A x, and |A_i|^2.
+    passes : Passes
+    n_read : int
+        Stored entries read.
+    """
+
+    def __init__(self, X, Matrix matrix):
+        n_rows = matrix.n_rows
+        chosen = np.arange(0, n_rows, max(1, n_rows // START_ROWS), dtype=np.uint32)
+        self.X, self.passes = X, Passes(matrix)
+        self.p, self.x = np.zeros(n_rows), np.zeros(matrix.n_weights)
+        self.p[chosen] = 1.0 / len(chosen)  # in C 1 / length is 0
+        matrix.add_rows(self.p[chosen], chosen, self.x)
+        self.payoffs, self.norms = self.passes.payoffs_and_norms(self.x)
+        self.n_read = matrix.n_stored + matrix.n_stored * len(chosen) // n_rows
 
 
 class ActiveSet:
@@ -96,12 +116,7 @@ class ActiveSet:
     problem : object
         Has `offsets`, b of the objective (float64); `primal`, `dual` and `accesses` as for
         PrimalDual.
-    passes : Passes
-        Has made its first pass.
-    X : ndarray or CSR matrix
-        What the passes go over.
-    p, x, payoffs : ndarray, float64
-        What `start` returned, and A x.
+    beginning : Beginning
     epsilon : float
         The gap that will be asked for, relative to the primal value if `relative`.
     relative : bool
@@ -121,7 +136,9 @@ class ActiveSet:
     keeps_best = True
     diverged = False
 
-    def __init__(self, problem, Passes passes, X, p, x, payoffs, *, epsilon, relative):
+    def __init__(self, problem, beginning, *, epsilon, relative):
+        cdef Passes passes = beginning.passes
+        X, p, x, payoffs = beginning.X, beginning.p, beginning.x, beginning.payoffs
         n_rows = passes.matrix.n_rows
         self.objective, self.passes, self.matrix, self.X = problem, passes, passes.matrix, X
         self.epsilon, self.relative = epsilon, relative

@@ -132,8 +132,8 @@ cdef class SDCA:
         self.objective = objective
         self.loss = objective.loss
         self.step_scale = 1 / (objective.alpha * objective.total_weight)
-        self.packs_later = pack == "later"
-        self.examples = self._make_examples(duals, pack is True)
+        self.packs_later = isinstance(pack, str) and pack == "later"
+        self.examples = self._make_examples(duals, bool(pack) and not self.packs_later)
         if w is not None:
             self.w = w
         elif duals is None:
