@@ -24,15 +24,13 @@ cdef extern from "panel.h" nogil:
         int has_kinks
         const float* values
         const float* curvature
-        const float* inverse
-        const float* low
-        const float* high
-        const float* kink
         const float* above
         const float* below
+        float* low
+        float* high
+        float* kink
         float* change
         float* gradient
-        float* best
     ctypedef struct panel_functions:
         void (*dots)(
             const panel_entry*, const int64_t*, Py_ssize_t, Py_ssize_t, const float*, float*, int

@@ -35,17 +35,24 @@ typedef struct {
        <g, d> - 1/2 <d, K d> - sum above max(0, d - kink) + below max(0, kink - d),
 
    low <= d <= high, with size, a multiple of 64, entries in each array: padded by low = high = 0.
-   g is the slope on the side of the kink where a change begins, so that it goes to 0, and float32
-   resolves it, however wide the tube is. */
+   low, high and kink are kept relative to the present d, so that d is at one of them where it is
+   0. g is the slope on the side of the kink where a change begins, so that it goes to 0, and
+   float32 resolves it, however wide the tube is. */
 typedef struct {
     ptrdiff_t size;
-    int has_kinks;                      /* else above and below are zeros */
-    const float *values;                /* K, size by size */
-    const float *curvature, *inverse;   /* its diagonal, and 1 / diagonal */
-    const float *low, *high, *kink, *above, *below;
-    float *change, *gradient;           /* d, g - K d */
-    float *best;                        /* per 64 entries: the largest gain, or slope */
+    int has_kinks;          /* else above and below are zeros */
+    const float *values;    /* K, size by size; its diagonal is 1 for panel_ascend */
+    const float *curvature; /* the diagonal, for panel_ascend_pairs */
+    const float *above, *below;
+    float *low, *high, *kink;
+    float *change, *gradient; /* d, g - K d */
 } panel_problem;
+
+/* The largest values of each lane so far, and the blocks of 64 entries where they are. */
+typedef struct {
+    float value[PANEL];
+    int32_t block[PANEL];
+} panel_largest;
 
 typedef struct {
     void (*dots)(const panel_entry *, const int64_t *, ptrdiff_t, ptrdiff_t, const float *,
@@ -60,6 +67,12 @@ static inline float panel_clip(float value, float low, float high)
 {
     value = value > low ? value : low;
     return value < high ? value : high;
+}
+
+/* first if chosen, which is 0 or 1, else second: bits that compilers turn into no branch */
+static inline int32_t panel_pick(int32_t chosen, int32_t first, int32_t second)
+{
+    return second ^ ((first ^ second) & -chosen);
 }
 
 #define PANEL_JOIN_(name, suffix) name##_##suffix
@@ -258,128 +271,200 @@ PANEL_TARGET static void PANEL_FUNCTION(panel_product)(
     }
 }
 
-/* The largest of 64 values. */
-PANEL_TARGET static inline float PANEL_FUNCTION(panel_largest)(float *values)
+/* Begins a search for the largest value, lane by lane. */
+PANEL_TARGET static inline void PANEL_FUNCTION(panel_search)(panel_largest *best, float least)
 {
-    for (int width = PANEL / 2; width >= PANEL_LANES; width /= 2)
-        for (int l = 0; l < width; l++)
-            values[l] = values[l] > values[l + width] ? values[l] : values[l + width];
-    for (int l = 1; l < PANEL_LANES; l++)
-        values[0] = values[0] > values[l] ? values[0] : values[l];
-    return values[0];
-}
-
-/* Where the best step of each of 64 changes alone ends, what it gains, and the largest gain. */
-PANEL_TARGET static inline float PANEL_FUNCTION(panel_gains)(
-    const panel_problem *p, ptrdiff_t start, float *restrict target, float *restrict gains)
-{
-    const float *restrict d = p->change + start, *restrict g = p->gradient + start;
-    const float *restrict q = p->curvature + start, *restrict inverse = p->inverse + start;
-    const float *restrict low = p->low + start, *restrict high = p->high + start;
-    const float *restrict kink = p->kink + start;
-    const float *restrict above = p->above + start, *restrict below = p->below + start;
-    if (!p->has_kinks)
-        for (int l = 0; l < PANEL; l++) {
-            target[l] = panel_clip(d[l] + g[l] * inverse[l], low[l], high[l]);
-            float step = target[l] - d[l];
-            gains[l] = step * (g[l] - 0.5f * q[l] * step);
-        }
-    else
-        for (int l = 0; l < PANEL; l++) {
-            float least = d[l] + (g[l] - above[l]) * inverse[l];
-            float most = d[l] + (g[l] + below[l]) * inverse[l];
-            target[l] = panel_clip(panel_clip(kink[l], least, most), low[l], high[l]);
-            float step = target[l] - d[l], from = d[l] - kink[l], to = target[l] - kink[l];
-            float rise = (to > 0.0f ? to : 0.0f) - (from > 0.0f ? from : 0.0f);
-            float fall = rise - step;
-            rise = from >= 0.0f && to >= 0.0f ? step : rise; /* exact on one side */
-            fall = from >= 0.0f && to >= 0.0f ? 0.0f : fall;
-            gains[l] = step * (g[l] - 0.5f * q[l] * step) - above[l] * rise - below[l] * fall;
-        }
-    float copy[PANEL];
-    memcpy(copy, gains, sizeof copy);
-    return PANEL_FUNCTION(panel_largest)(copy);
-}
-
-static inline ptrdiff_t PANEL_FUNCTION(panel_place)(const float *values, ptrdiff_t size)
-{
-    ptrdiff_t place = 0;
-    for (ptrdiff_t k = 1; k < size; k++)
-        if (values[k] > values[place])
-            place = k;
-    return place;
-}
-
-/* Greedy coordinate ascent: at most `limit` steps, until no gain exceeds `least`; tells how many,
-   and the largest gain left. */
-PANEL_TARGET static ptrdiff_t PANEL_FUNCTION(panel_ascend)(
-    panel_problem *p, ptrdiff_t limit, float least, float *largest)
-{
-    float target[PANEL], gains[PANEL];
-    ptrdiff_t n_blocks = p->size / PANEL, step;
-    for (ptrdiff_t block = 0; block < n_blocks; block++)
-        p->best[block] = PANEL_FUNCTION(panel_gains)(p, block * PANEL, target, gains);
-    for (step = 0;; step++) {
-        ptrdiff_t j = PANEL_FUNCTION(panel_place)(p->best, n_blocks);
-        *largest = p->best[j];
-        if (step == limit || !(*largest > least))
-            return step;
-        j *= PANEL;
-        PANEL_FUNCTION(panel_gains)(p, j, target, gains);
-        ptrdiff_t lane = PANEL_FUNCTION(panel_place)(gains, PANEL);
-        j += lane;
-        float change = target[lane] - p->change[j];
-        p->change[j] = target[lane];
-        for (ptrdiff_t block = 0; block < n_blocks; block++) {
-            float *restrict g = p->gradient + block * PANEL;
-            const float *restrict k = p->values + j * p->size + block * PANEL;
-            for (int l = 0; l < PANEL; l++)
-                g[l] -= change * k[l];
-            p->best[block] = PANEL_FUNCTION(panel_gains)(p, block * PANEL, target, gains);
-        }
+    for (int l = 0; l < PANEL; l++) {
+        best->value[l] = least;
+        best->block[l] = 0;
     }
 }
 
-/* How fast the objective rises as change k grows, and as it falls; -inf, and inf, at an end. */
-PANEL_TARGET static inline float PANEL_FUNCTION(panel_rising)(
-    const panel_problem *p, ptrdiff_t k, int has_kinks)
+/* Ends it: where the largest value is, which is best->value[0] then. */
+PANEL_TARGET static inline ptrdiff_t PANEL_FUNCTION(panel_found)(panel_largest *best)
 {
-    float slope = p->gradient[k];
-    if (has_kinks)
-        slope += p->change[k] >= p->kink[k] ? -p->above[k] : p->below[k];
-    return p->change[k] < p->high[k] ? slope : -INFINITY;
-}
-
-PANEL_TARGET static inline float PANEL_FUNCTION(panel_falling)(
-    const panel_problem *p, ptrdiff_t k, int has_kinks)
-{
-    float slope = p->gradient[k];
-    if (has_kinks)
-        slope += p->change[k] > p->kink[k] ? -p->above[k] : p->below[k];
-    return p->change[k] > p->low[k] ? slope : INFINITY;
-}
-
-/* Where a change that grows, or falls, meets its kink or its end. */
-PANEL_TARGET static inline float PANEL_FUNCTION(panel_top)(
-    const panel_problem *p, ptrdiff_t k, int has_kinks)
-{
-    return has_kinks && p->change[k] < p->kink[k] ? p->kink[k] : p->high[k];
-}
-
-PANEL_TARGET static inline float PANEL_FUNCTION(panel_bottom)(
-    const panel_problem *p, ptrdiff_t k, int has_kinks)
-{
-    return has_kinks && p->change[k] > p->kink[k] ? p->kink[k] : p->low[k];
-}
-
-/* The largest slope of each 64 changes that can grow. */
-PANEL_TARGET static inline float PANEL_FUNCTION(panel_steepest)(
-    const panel_problem *p, ptrdiff_t start, float *restrict slopes, int has_kinks)
-{
-    float copy[PANEL];
+    float *value = best->value;
+    int32_t *place = best->block;
     for (int l = 0; l < PANEL; l++)
-        copy[l] = slopes[l] = PANEL_FUNCTION(panel_rising)(p, start + l, has_kinks);
-    return PANEL_FUNCTION(panel_largest)(copy);
+        place[l] = place[l] * PANEL + l;
+    for (int width = PANEL / 2; width > 0; width /= 2)
+        for (int l = 0; l < width; l++) {
+            const float left = value[l], right = value[l + width];
+            place[l] = panel_pick(right > left, place[l + width], place[l]);
+            value[l] = right > left ? right : left;
+        }
+    return place[0];
+}
+
+/* Where the curvature is 1: the best step of a change alone, by its slope, and what it gains. */
+static inline float PANEL_FUNCTION(panel_step)(
+    float slope, float low, float high, float kink, float above, float below, int has_kinks)
+{
+    float step = has_kinks ? panel_clip(kink, slope - above, slope + below) : slope;
+    return panel_clip(step, low, high);
+}
+
+static inline float PANEL_FUNCTION(panel_gain)(
+    float step, float slope, float kink, float above, float below, int has_kinks)
+{
+    const float gain = step * (slope - 0.5f * step);
+    const float under = kink < 0.0f ? kink : 0.0f, over = kink > 0.0f ? kink : 0.0f;
+    const float rise = step - over, fall = under - step; /* exact on one side of the kink */
+    return has_kinks ? gain - (above * (rise > under ? rise : under) +
+                               below * (fall > -over ? fall : -over))
+                     : gain;
+}
+
+/* Follows a change of one entry, whose row of K is `row`, in a block of 64, and searches there. */
+PANEL_TARGET static inline void PANEL_FUNCTION(panel_follow)(
+    float change, const float *restrict row, float *restrict g, const float *restrict low,
+    const float *restrict high, const float *restrict kink, const float *restrict above,
+    const float *restrict below, float *restrict best, int32_t *restrict place, int32_t block,
+    const int has_kinks)
+{
+    for (int l = 0; l < PANEL; l++) {
+        const float slope = g[l] - change * row[l];
+        const float step = PANEL_FUNCTION(panel_step)(
+            slope, low[l], high[l], kink[l], above[l], below[l], has_kinks);
+        const float gain = PANEL_FUNCTION(panel_gain)(
+            step, slope, kink[l], above[l], below[l], has_kinks);
+        const float most = best[l];
+        g[l] = slope;
+        best[l] = gain > most ? gain : most;
+        place[l] = panel_pick(gain > most, block, place[l]);
+    }
+}
+
+/* Moves a change: exactly onto its kink or its end if the step leads there. */
+static inline void PANEL_FUNCTION(panel_move)(panel_problem *p, ptrdiff_t k, float step)
+{
+    p->change[k] += step;
+    p->low[k] -= step;
+    p->high[k] -= step;
+    p->kink[k] -= step;
+}
+
+/* Greedy coordinate ascent where all curvatures are 1: at most `limit` steps, until no gain
+   exceeds `least`; tells how many, and the largest gain left. */
+PANEL_TARGET static inline ptrdiff_t PANEL_FUNCTION(panel_singles)(
+    panel_problem *p, ptrdiff_t limit, float least, float *largest, const int has_kinks)
+{
+    const float *row = p->values;
+    float change = 0.0f;
+    for (ptrdiff_t taken = 0;; taken++) {
+        panel_largest best;
+        PANEL_FUNCTION(panel_search)(&best, 0.0f);
+        for (ptrdiff_t k = 0; k < p->size; k += PANEL)
+            PANEL_FUNCTION(panel_follow)(
+                change, row + k, p->gradient + k, p->low + k, p->high + k, p->kink + k,
+                p->above + k, p->below + k, best.value, best.block, (int32_t)(k / PANEL),
+                has_kinks);
+        const ptrdiff_t j = PANEL_FUNCTION(panel_found)(&best);
+        *largest = best.value[0];
+        if (taken == limit || !(*largest > least))
+            return taken;
+        change = PANEL_FUNCTION(panel_step)(
+            p->gradient[j], p->low[j], p->high[j], p->kink[j], p->above[j], p->below[j], has_kinks);
+        PANEL_FUNCTION(panel_move)(p, j, change);
+        row = p->values + j * p->size;
+    }
+}
+
+PANEL_TARGET static ptrdiff_t PANEL_FUNCTION(panel_ascend)(
+    panel_problem *p, ptrdiff_t limit, float least, float *largest)
+{
+    return p->has_kinks ? PANEL_FUNCTION(panel_singles)(p, limit, least, largest, 1)
+                        : PANEL_FUNCTION(panel_singles)(p, limit, least, largest, 0);
+}
+
+/* How fast the objective rises as a change grows, and as it falls; -inf, and inf, at an end. */
+static inline float PANEL_FUNCTION(panel_rising)(
+    float slope, float high, float kink, float above, float below, int has_kinks)
+{
+    if (has_kinks)
+        slope += kink > 0.0f ? below : -above;
+    return high > 0.0f ? slope : -INFINITY;
+}
+
+static inline float PANEL_FUNCTION(panel_falling)(
+    float slope, float low, float kink, float above, float below, int has_kinks)
+{
+    if (has_kinks)
+        slope += kink < 0.0f ? -above : below;
+    return low < 0.0f ? slope : INFINITY;
+}
+
+/* How far a change can grow, or fall, until it meets its kink or its end. */
+static inline float PANEL_FUNCTION(panel_room)(float high, float kink, int has_kinks)
+{
+    return has_kinks && kink > 0.0f ? kink : high;
+}
+
+static inline float PANEL_FUNCTION(panel_room_below)(float low, float kink, int has_kinks)
+{
+    return has_kinks && kink < 0.0f ? -kink : -low;
+}
+
+/* Follows changes of a pair of entries in a block of 64, and searches for the one to grow. */
+PANEL_TARGET static inline void PANEL_FUNCTION(panel_follow_pair)(
+    float change, const float *restrict row, const float *restrict other, float *restrict g,
+    const float *restrict high, const float *restrict kink, const float *restrict above,
+    const float *restrict below, float *restrict best, int32_t *restrict place, int32_t block,
+    const int has_kinks)
+{
+    for (int l = 0; l < PANEL; l++) {
+        const float slope = g[l] - change * (row[l] - other[l]);
+        const float rising = PANEL_FUNCTION(panel_rising)(
+            slope, high[l], kink[l], above[l], below[l], has_kinks);
+        const float most = best[l];
+        g[l] = slope;
+        best[l] = rising > most ? rising : most;
+        place[l] = panel_pick(rising > most, block, place[l]);
+    }
+}
+
+/* The entry of a pair that grows. */
+typedef struct {
+    float slope, curvature, room;
+} PANEL_FUNCTION(panel_grower);
+
+static inline float PANEL_FUNCTION(panel_bend)(
+    const PANEL_FUNCTION(panel_grower) *i, float curvature, float value)
+{
+    const float bend = i->curvature + curvature - 2.0f * value, flattest = 1e-6f * i->curvature;
+    return bend > flattest ? bend : flattest;
+}
+
+static inline float PANEL_FUNCTION(panel_pair_step)(
+    const PANEL_FUNCTION(panel_grower) *i, float rise, float bend, float room)
+{
+    float step = rise / bend;
+    step = step < room ? step : room;
+    return step < i->room ? step : i->room;
+}
+
+/* Searches in a block of 64 for the best entry to fall when i grows, whose row of K is `row`; keeps
+   the largest slopes too. */
+PANEL_TARGET static inline void PANEL_FUNCTION(panel_partners)(
+    const PANEL_FUNCTION(panel_grower) *i, const float *restrict row, const float *restrict g,
+    const float *restrict curvature, const float *restrict low, const float *restrict kink,
+    const float *restrict above, const float *restrict below, float *restrict steepest,
+    float *restrict best, int32_t *restrict place, int32_t block, const int has_kinks)
+{
+    for (int l = 0; l < PANEL; l++) {
+        const float falling = PANEL_FUNCTION(panel_falling)(
+            g[l], low[l], kink[l], above[l], below[l], has_kinks);
+        const float room = PANEL_FUNCTION(panel_room_below)(low[l], kink[l], has_kinks);
+        const float bend = PANEL_FUNCTION(panel_bend)(i, curvature[l], row[l]);
+        float rise = i->slope - falling;
+        rise = rise > 0.0f ? rise : 0.0f;
+        const float step = PANEL_FUNCTION(panel_pair_step)(i, rise, bend, room);
+        const float gain = step * (rise - 0.5f * bend * step);
+        const float most = best[l], top = steepest[l];
+        steepest[l] = rise > top ? rise : top;
+        best[l] = gain > most ? gain : most;
+        place[l] = panel_pick(gain > most, block, place[l]);
+    }
 }
 
 /* Steps along pairs of changes that keep their sum: the first by the largest slope, the
@@ -389,72 +474,47 @@ PANEL_TARGET static inline float PANEL_FUNCTION(panel_steepest)(
 PANEL_TARGET static inline ptrdiff_t PANEL_FUNCTION(panel_pairs)(
     panel_problem *p, ptrdiff_t limit, float least, float *largest, const int has_kinks)
 {
-    float values[PANEL];
-    ptrdiff_t n_blocks = p->size / PANEL, step;
-    float *d = p->change, *g = p->gradient;
-    for (ptrdiff_t block = 0; block < n_blocks; block++)
-        p->best[block] = PANEL_FUNCTION(panel_steepest)(p, block * PANEL, values, has_kinks);
-    for (step = 0;; step++) {
-        ptrdiff_t i = PANEL_FUNCTION(panel_place)(p->best, n_blocks) * PANEL, j = 0;
-        PANEL_FUNCTION(panel_steepest)(p, i, values, has_kinks);
-        i += PANEL_FUNCTION(panel_place)(values, PANEL);
-        const float slope = PANEL_FUNCTION(panel_rising)(p, i, has_kinks);
-        const float *restrict row = p->values + i * p->size;
-        const float flattest = 1e-6f * p->curvature[i];
-        const float top = PANEL_FUNCTION(panel_top)(p, i, has_kinks), room_up = top - d[i];
-        float steepest[PANEL] = {0}, gain = 0.0f;
-        if (d[i] < p->high[i])
-            for (ptrdiff_t block = 0; block < n_blocks; block++) {
-                float copy[PANEL];
-                for (int l = 0; l < PANEL; l++) {
-                    ptrdiff_t k = block * PANEL + l;
-                    float rise = slope - PANEL_FUNCTION(panel_falling)(p, k, has_kinks);
-                    float room = d[k] - PANEL_FUNCTION(panel_bottom)(p, k, has_kinks);
-                    float bend = p->curvature[i] + p->curvature[k] - 2.0f * row[k], change;
-                    rise = rise > 0.0f ? rise : 0.0f;
-                    steepest[l] = steepest[l] > rise ? steepest[l] : rise;
-                    bend = bend > flattest ? bend : flattest;
-                    change = rise / bend;
-                    change = change < room ? change : room;
-                    change = change < room_up ? change : room_up;
-                    values[l] = change * (rise - 0.5f * bend * change);
-                }
-                if (i / PANEL == block)
-                    values[i % PANEL] = 0.0f; /* rounding must not pair it with itself */
-                memcpy(copy, values, sizeof copy);
-                float most = PANEL_FUNCTION(panel_largest)(copy);
-                if (most > gain) {
-                    gain = most;
-                    j = block * PANEL + PANEL_FUNCTION(panel_place)(values, PANEL);
-                }
-            }
-        *largest = PANEL_FUNCTION(panel_largest)(steepest);
-        if (step == limit || !(*largest > least) || !(gain > 0.0f))
-            return step;
-        const float *restrict other = p->values + j * p->size;
-        float bend = p->curvature[i] + p->curvature[j] - 2.0f * row[j];
-        float change = (slope - PANEL_FUNCTION(panel_falling)(p, j, has_kinks)) /
-                       (bend > flattest ? bend : flattest);
-        const float bottom = PANEL_FUNCTION(panel_bottom)(p, j, has_kinks);
-        const float room_down = d[j] - bottom;
-        if (change >= room_up && room_up <= room_down) {
-            change = room_up;
-            d[i] = top;
-            d[j] -= change;
-        } else if (change >= room_down) {
-            change = room_down;
-            d[i] += change;
-            d[j] = bottom;
-        } else {
-            d[i] += change;
-            d[j] -= change;
-        }
-        for (ptrdiff_t block = 0; block < n_blocks; block++) {
-            ptrdiff_t start = block * PANEL;
-            for (int l = 0; l < PANEL; l++)
-                g[start + l] -= change * (row[start + l] - other[start + l]);
-            p->best[block] = PANEL_FUNCTION(panel_steepest)(p, start, values, has_kinks);
-        }
+    const float *row = p->values, *other = p->values;
+    float change = 0.0f;
+    for (ptrdiff_t taken = 0;; taken++) {
+        panel_largest best;
+        float steepest[PANEL] = {0};
+        PANEL_FUNCTION(panel_search)(&best, -INFINITY);
+        for (ptrdiff_t k = 0; k < p->size; k += PANEL)
+            PANEL_FUNCTION(panel_follow_pair)(
+                change, row + k, other + k, p->gradient + k, p->high + k, p->kink + k,
+                p->above + k, p->below + k, best.value, best.block, (int32_t)(k / PANEL),
+                has_kinks);
+        const ptrdiff_t i = PANEL_FUNCTION(panel_found)(&best);
+        const PANEL_FUNCTION(panel_grower) grower = {
+            best.value[0], p->curvature[i],
+            PANEL_FUNCTION(panel_room)(p->high[i], p->kink[i], has_kinks)};
+        row = p->values + i * p->size;
+        PANEL_FUNCTION(panel_search)(&best, 0.0f);
+        const float low = p->low[i];
+        p->low[i] = 0.0f; /* it cannot fall: rounding must not pair it with itself */
+        if (grower.slope > -INFINITY)
+            for (ptrdiff_t k = 0; k < p->size; k += PANEL)
+                PANEL_FUNCTION(panel_partners)(
+                    &grower, row + k, p->gradient + k, p->curvature + k, p->low + k, p->kink + k,
+                    p->above + k, p->below + k, steepest, best.value, best.block,
+                    (int32_t)(k / PANEL), has_kinks);
+        p->low[i] = low;
+        const ptrdiff_t j = PANEL_FUNCTION(panel_found)(&best);
+        *largest = 0.0f;
+        for (int l = 0; l < PANEL; l++)
+            *largest = *largest > steepest[l] ? *largest : steepest[l];
+        if (taken == limit || !(*largest > least) || !(best.value[0] > 0.0f))
+            return taken;
+        const float falling = PANEL_FUNCTION(panel_falling)(
+            p->gradient[j], p->low[j], p->kink[j], p->above[j], p->below[j], has_kinks);
+        change = PANEL_FUNCTION(panel_pair_step)(
+            &grower, grower.slope - falling,
+            PANEL_FUNCTION(panel_bend)(&grower, p->curvature[j], row[j]),
+            PANEL_FUNCTION(panel_room_below)(p->low[j], p->kink[j], has_kinks));
+        PANEL_FUNCTION(panel_move)(p, i, change);
+        PANEL_FUNCTION(panel_move)(p, j, -change);
+        other = p->values + j * p->size;
     }
 }
 

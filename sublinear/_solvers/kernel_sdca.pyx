@@ -28,6 +28,7 @@ side of 0 where the coefficient is: they vanish at the optimum, those of the los
 do not.
 """
 from cpython.exc cimport PyErr_CheckSignals
+from cython.parallel cimport prange
 from libc.math cimport INFINITY, fabs, sqrt
 from libc.stdint cimport int64_t
 
@@ -40,7 +41,8 @@ from sublinear._core.random cimport RandomBits, below
 cdef enum:
     STEPS_PER_ROW = 20
     WORK_PER_CALL = 1 << 25     # entries of K_WW that the ascent reads between two looks around
-    ROWS_PER_CALL = 512         # whose product with the kernel matrix is taken at once
+    ROWS_PER_CALL = 512         # whose product with the kernel matrix is taken at once, or as
+    VALUES_PER_CALL = 1 << 26   # many as have so many values: they share the reading of panels
     SELECT = 0
     ASCEND = 1
     UPDATE = 2
@@ -82,7 +84,7 @@ cdef class KernelSDCA:
     cdef object low, high, ridge, curvature, gains
     cdef readonly object rows                        # of W
     cdef object chosen                               # the next W
-    cdef object values, inner                        # K_WW, arrays of the ascent
+    cdef object values, inner, units                 # K_WW, arrays of the ascent, their units
     cdef object changed, target                      # rows that change, and to what
     cdef panel_problem problem
 
@@ -195,13 +197,10 @@ cdef class KernelSDCA:
             if self.accesses + cost > limit:
                 return False
             self.rows = self.values = None  # their memory serves again
-            values = self.objective.rows.block(rows, rows, self.objective.n_threads)
-            if self.objective.constant:
-                values += self.objective.constant**2
-            places = np.arange(len(rows))
-            values[places, places] = self.curvature[rows]
+            self.values = self.objective.rows.block(rows, rows, self.objective.n_threads)
             self.accesses += cost
-            self.rows, self.values = rows, values
+            self.rows = rows
+            self._scale_block()
         self.chosen = None
         self._begin_ascent()
         return True
@@ -256,19 +255,37 @@ cdef class KernelSDCA:
             items[k], items[other] = items[other], items[k]
         return candidates[:size]
 
+    def _scale_block(self):
+        """Make K_WW that of the changes divided by `units`: single steps need curvatures of 1."""
+        cdef float[:, ::1] values = self.values
+        cdef Py_ssize_t n_rows = len(self.rows), n_threads = self.objective.n_threads, i, k
+        cdef float shift = self.objective.constant * self.objective.constant
+        curvature = self.curvature[self.rows]
+        self.units = np.ones(n_rows) if self.objective.free_intercept else 1 / np.sqrt(curvature)
+        padded = np.ones(values.shape[1], dtype=np.float32)
+        padded[:n_rows] = self.units
+        cdef float[::1] units = padded
+        if shift != 0 or (padded != 1).any():
+            for i in prange(n_rows, nogil=True, schedule="static", num_threads=n_threads):
+                for k in range(units.shape[0]):
+                    values[i, k] = (values[i, k] + shift) * units[i] * units[k]
+        places = np.arange(n_rows)
+        self.values[places, places] = curvature * self.units**2
+
     def _begin_ascent(self):
         """Copy what the ascent needs of W."""
         rows, width = self.rows, self.values.shape[1]
-        v = self.coefficients[rows]
+        v, units = self.coefficients[rows], self.units
         g = self.objective.targets_array[rows] - self.margins[rows] - self.intercept
         g -= self.ridge[rows] * v
-        q = self.curvature[rows]
         side = np.where(v == 0, np.sign(g), np.sign(v))
         g -= self.epsilon * side
         parts = (
-            np.zeros_like(v), g, q, 1 / q, self.low[rows] - v, self.high[rows] - v, -v,
-            self.epsilon * (1 - side), self.epsilon * (1 + side))
-        self.inner = np.zeros((len(parts) + 1, width), dtype=np.float32)
+            np.zeros_like(v), g * units,
+            (self.low[rows] - v) / units, (self.high[rows] - v) / units, -v / units,
+            self.epsilon * (1 - side) * units, self.epsilon * (1 + side) * units,
+            self.curvature[rows])
+        self.inner = np.zeros((len(parts), width), dtype=np.float32)
         cdef float[:, ::1] inner = self.inner
         cdef float[:, ::1] values = self.values
         inner_parts = self.inner
@@ -279,14 +296,12 @@ cdef class KernelSDCA:
         self.problem.values = &values[0, 0]
         self.problem.change = &inner[0, 0]
         self.problem.gradient = &inner[1, 0]
-        self.problem.curvature = &inner[2, 0]
-        self.problem.inverse = &inner[3, 0]
-        self.problem.low = &inner[4, 0]
-        self.problem.high = &inner[5, 0]
-        self.problem.kink = &inner[6, 0]
-        self.problem.above = &inner[7, 0]
-        self.problem.below = &inner[8, 0]
-        self.problem.best = &inner[9, 0]
+        self.problem.low = &inner[2, 0]
+        self.problem.high = &inner[3, 0]
+        self.problem.kink = &inner[4, 0]
+        self.problem.above = &inner[5, 0]
+        self.problem.below = &inner[6, 0]
+        self.problem.curvature = &inner[7, 0]
         self.inner_steps = 0
         self.least = -1
         self.phase = ASCEND
@@ -326,13 +341,13 @@ cdef class KernelSDCA:
     def _reached(self):
         """The coefficients of W after the ascent: exactly at an end or at 0 where it says so."""
         rows = self.rows
-        change, low, high, kink = self.inner[[0, 4, 5, 6], :len(rows)]
-        reached = np.clip(self.coefficients[rows] + change, self.low[rows], self.high[rows])
+        change, low, high, kink = self.inner[[0, 2, 3, 4], :len(rows)]
+        reached = np.clip(
+            self.coefficients[rows] + change * self.units, self.low[rows], self.high[rows])
         if self.epsilon > 0:
-            reached[change == kink] = 0
-        for end, exact in ((low, self.low), (high, self.high)):
-            at_end = change == end
-            reached[at_end] = exact[rows[at_end]]
+            reached[kink == 0] = 0
+        for left, end in ((low, self.low), (high, self.high)):
+            reached[left == 0] = end[rows[left == 0]]
         return reached
 
     def _restore_sum(self, target):
@@ -350,7 +365,8 @@ cdef class KernelSDCA:
     def _update(self, limit):
         """Change some rows; False if that would exceed the limit."""
         n = self.objective.n_rows
-        rows = self.changed[self.position:self.position + ROWS_PER_CALL]
+        at_once = max(ROWS_PER_CALL, VALUES_PER_CALL // n)
+        rows = self.changed[self.position:self.position + at_once]
         if self.accesses + len(rows) * n > limit:
             return False
         changes = self.target[rows] - self.coefficients[rows]
