@@ -6,6 +6,7 @@ from reference import kernel_sdca as oracle
 from reference.losses import LOSSES as ORACLES
 from sklearn.metrics.pairwise import rbf_kernel
 
+from sublinear._core import kernels
 from sublinear._core.kernel_objective import KernelObjective
 from sublinear._core.kernels import KERNELS, kernel_rows
 from sublinear._core.losses import MARGIN_LOSSES, REGRESSION_LOSSES
@@ -97,6 +98,27 @@ def test_the_gap_closes_where_coefficients_are_large(C, intercept):
         if primal - dual < 1e-6 * primal:
             break
     assert primal - dual < 1e-6 * primal
+
+
+@pytest.mark.parametrize("intercept", [{}, {"constant": 1.5}, {"free_intercept": True}])
+@pytest.mark.parametrize("name", ["hinge", "squared_hinge", "epsilon_insensitive"])
+def test_vector_widths_and_threads_change_no_bit(name, intercept):
+    reached = []
+    try:
+        for lanes, threads in ((4, 1), (8, 1), (16, 1), (4, 2)):
+            if not kernels.use_lanes(lanes):
+                continue
+            solver = Problem(name, **intercept, n_threads=threads).solver(block_size=100)
+            for _ in range(3):
+                while not solver.advance(2**60):
+                    pass
+            reached.append((solver.coefficients, solver.margins))
+    finally:
+        assert kernels.use_lanes(16) or kernels.use_lanes(8) or kernels.use_lanes(4)
+    assert len(reached) > 1
+    for coefficients, margins in reached:
+        np.testing.assert_array_equal(coefficients, reached[0][0])
+        np.testing.assert_array_equal(margins, reached[0][1])
 
 
 def test_margins_stay_those_of_the_coefficients():

@@ -42,6 +42,7 @@ cdef extern from "panel.h" nogil:
         Py_ssize_t (*ascend)(panel_problem*, Py_ssize_t, float, float*) noexcept nogil
         Py_ssize_t (*ascend_pairs)(panel_problem*, Py_ssize_t, float, float*) noexcept nogil
     const panel_functions* panel_choose(int lanes) noexcept
+    void panel_transpose(const float* tile, float* out, Py_ssize_t stride) noexcept
 
 
 cdef const panel_functions* panels() noexcept nogil

@@ -435,7 +435,8 @@ cdef class PanelRows(KernelRows):
             for r in range(size):
                 memcpy(out + (first + r) * stride + p * PANEL, tile + r * PANEL, PANEL * 4)
             if symmetric and k > p:
-                store_transposed(tile, size, out + p * PANEL * stride + first, stride)
+                memset(tile + size * PANEL, 0, (TILE - size) * PANEL * 4)
+                panel_transpose(tile, out + p * PANEL * stride + first, stride)
 
     cdef void _product(
         self, const Part* part, Py_ssize_t p, float* buffer, const float* changes,
@@ -506,18 +507,6 @@ cdef void build_panel(
         column = p * PANEL + lane
         x = line_at(rows, column if part.columns == NULL else part.columns[column])
         scatter(&x, panel + lane, PANEL)
-
-
-cdef void store_transposed(
-    const float* tile, Py_ssize_t n_rows, float* out, Py_ssize_t stride
-) noexcept nogil:
-    """Store a tile's columns as rows of 64 entries, with zeros beyond n_rows."""
-    cdef Py_ssize_t r, lane
-    for lane in range(PANEL):
-        for r in range(n_rows):
-            out[lane * stride + r] = tile[r * PANEL + lane]
-        for r in range(n_rows, PANEL):
-            out[lane * stride + r] = 0
 
 
 cdef class PostingRows(KernelRows):

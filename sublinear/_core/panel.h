@@ -97,6 +97,34 @@ static inline int32_t panel_pick(int32_t chosen, int32_t first, int32_t second)
 #define PANEL_TARGET
 #include "panel.h"
 
+/* out[l * stride + r] = tile[r * PANEL + l]: a tile's columns as rows, four by four. */
+static void panel_transpose(const float *tile, float *out, ptrdiff_t stride)
+{
+#if defined(__clang__) || (defined(__GNUC__) && __GNUC__ >= 12)
+    typedef float four __attribute__((vector_size(16)));
+    for (int l = 0; l < PANEL; l += 4)
+        for (int r = 0; r < PANEL; r += 4) {
+            four in[4], low[2], high[2], columns[4];
+            for (int k = 0; k < 4; k++)
+                memcpy(&in[k], tile + (r + k) * PANEL + l, sizeof in[k]);
+            for (int k = 0; k < 2; k++) {
+                low[k] = __builtin_shufflevector(in[2 * k], in[2 * k + 1], 0, 4, 1, 5);
+                high[k] = __builtin_shufflevector(in[2 * k], in[2 * k + 1], 2, 6, 3, 7);
+            }
+            columns[0] = __builtin_shufflevector(low[0], low[1], 0, 1, 4, 5);
+            columns[1] = __builtin_shufflevector(low[0], low[1], 2, 3, 6, 7);
+            columns[2] = __builtin_shufflevector(high[0], high[1], 0, 1, 4, 5);
+            columns[3] = __builtin_shufflevector(high[0], high[1], 2, 3, 6, 7);
+            for (int k = 0; k < 4; k++)
+                memcpy(out + (l + k) * stride + r, &columns[k], sizeof columns[k]);
+        }
+#else
+    for (int l = 0; l < PANEL; l++)
+        for (int r = 0; r < PANEL; r++)
+            out[l * stride + r] = tile[r * PANEL + l];
+#endif
+}
+
 /* The functions of a width: 16, 8 or 4 lanes; NULL if the processor or the build lacks it. */
 static const panel_functions *panel_choose(int lanes)
 {
