@@ -22,15 +22,27 @@ def test_draw_splits_the_unit_interval(size):
             assert share == pytest.approx(weights[i] / weights.sum())
 
 
-@pytest.mark.parametrize(("size", "width"), [(5, 5), (40, 16), (32, 16), (33, 8)])
-def test_blocks_are_drawn_whole(size, width):
+@pytest.mark.parametrize(
+    ("size", "width", "lead"),
+    [
+        (5, 5, 0),
+        (40, 16, 0),
+        (32, 16, 0),
+        (33, 8, 0),
+        (5, 16, 4),
+        (40, 16, 4),
+        (12, 16, 4),
+        (33, 8, 2),
+    ],
+)
+def test_blocks_are_drawn_whole(size, width, lead):
     weights = np.random.default_rng(size).random(size)
-    sampler = FlatSampler(size, width)
+    sampler = FlatSampler(size, width, lead)
     sampler.chances[:] = weights
     total = sampler.update()
     before = 0.0
-    for start in range(0, size, width):
-        stop = min(size, start + width)
+    starts = [0, *range(width - lead, size, width)]
+    for start, stop in zip(starts, [*starts[1:], size], strict=True):
         here = weights[start:stop].sum()
         found = sampler.draw((before + here / 2) / total)
         assert found == (start, stop, pytest.approx(here / total))
@@ -64,3 +76,5 @@ def test_bad_calls_are_refused():
         FlatSampler(3).draw(0.5)
     with pytest.raises(ValueError, match="width"):
         FlatSampler(3, 0)
+    with pytest.raises(ValueError, match="lead"):
+        FlatSampler(3, 2, 2)

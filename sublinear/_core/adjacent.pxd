@@ -1,5 +1,7 @@
-"""Adjacent lines of dense data that cost what one of them costs: they share cache lines."""
-from sublinear._core.line cimport CACHE_LINE, Lines, is_dense, value_bytes
+"""Several dense lines at once: adjacent ones share cache lines, others come side by side."""
+from sublinear._core.line cimport (
+    CACHE_LINE, DENSE_FLOAT32, Line, Lines, is_dense, line_at, value_bytes
+)
 
 cdef extern from "adjacent.h" nogil:
     void add_some32 "sublinear_add_some_float"(
@@ -8,6 +10,12 @@ cdef extern from "adjacent.h" nogil:
     void add_some64 "sublinear_add_some_double"(
         const double* values, Py_ssize_t stride, Py_ssize_t size, Py_ssize_t count,
         const double* factors, double* w) noexcept
+    void add_rows32 "sublinear_add_rows_float"(
+        const float* a, const float* b, const float* c, const float* d, const double* factors,
+        double* w, Py_ssize_t size) noexcept
+    void add_rows64 "sublinear_add_rows_double"(
+        const double* a, const double* b, const double* c, const double* d,
+        const double* factors, double* w, Py_ssize_t size) noexcept
     void add_line32 "sublinear_add_line_float"(
         const float* values, Py_ssize_t stride, Py_ssize_t size, const double* factors, double* w
     ) noexcept
@@ -17,6 +25,10 @@ cdef extern from "adjacent.h" nogil:
 
 cdef enum:
     ADJACENT = 16             # lines at most whose entries may share a cache line
+    SIDE_BY_SIDE = 4          # lines that are far apart, read at the same time
+    # Bytes after the beginning of a cache line where NumPy's large arrays begin, on Linux at least.
+    # Groups of adjacent lines fit arrays that begin there, and do not depend on where others do.
+    FIRST_BYTE = 16
 
 
 cdef inline Py_ssize_t lines_per_cache_line(const Lines* lines) noexcept nogil:
@@ -25,6 +37,34 @@ cdef inline Py_ssize_t lines_per_cache_line(const Lines* lines) noexcept nogil:
             and lines.stride != 1:
         return CACHE_LINE // value_bytes(lines.storage)
     return 1
+
+
+cdef inline bint lie_side_by_side(const Lines* lines) noexcept nogil:
+    """Whether add_side_by_side takes these lines: dense ones whose entries are together."""
+    return is_dense(lines.storage) and lines.stride == 1
+
+
+cdef inline void add_side_by_side(
+    const Lines* lines, const Py_ssize_t* order, const double* factors, double* w
+) noexcept nogil:
+    """w += sum_r factors[r] * (line order[r]), for SIDE_BY_SIDE lines"""
+    cdef Py_ssize_t r
+    cdef Line line[SIDE_BY_SIDE]
+    for r in range(SIDE_BY_SIDE):
+        line[r] = line_at(lines, order[r])
+    if lines.storage == DENSE_FLOAT32:
+        add_rows32(
+            <const float*> line[0].values, <const float*> line[1].values,
+            <const float*> line[2].values, <const float*> line[3].values, factors, w,
+            lines.length)
+    else:
+        add_rows64(
+            <const double*> line[0].values, <const double*> line[1].values,
+            <const double*> line[2].values, <const double*> line[3].values, factors, w,
+            lines.length)
+    if lines.constant != 0:
+        for r in range(SIDE_BY_SIDE):
+            w[lines.length] += factors[r] * lines.constant
 
 
 cdef inline void add_adjacent(

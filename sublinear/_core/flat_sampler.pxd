@@ -12,7 +12,7 @@ cdef struct FlatSums:
     double* chance            # not negative
     double* cumulative        # cumulative[k]: the sum over blocks 0 .. k
     Py_ssize_t size
-    Py_ssize_t width          # block k covers [k * width, (k + 1) * width)
+    Py_ssize_t width, lead    # block k covers [k * width - lead, (k + 1) * width - lead)
     Py_ssize_t n_blocks
     bint whole                # blocks are drawn, not entries
 
@@ -21,7 +21,29 @@ cdef struct Draw:
     double share              # their part of the total
 
 
+cdef inline Py_ssize_t block_start(const FlatSums* sums, Py_ssize_t k) noexcept nogil:
+    return max(0, k * sums.width - sums.lead)
+
+
+cdef inline Py_ssize_t block_stop(const FlatSums* sums, Py_ssize_t k) noexcept nogil:
+    return min(sums.size, (k + 1) * sums.width - sums.lead)
+
+
+cdef inline double total_of(const FlatSums* sums) noexcept nogil:
+    return sums.cumulative[sums.n_blocks - 1]
+
+
+cdef void sum_some_blocks(
+    FlatSums* sums, Py_ssize_t first, Py_ssize_t last, const double* chance
+) noexcept nogil
+
 cdef double sum_blocks(FlatSums* sums) noexcept nogil
+
+cdef Draw draw_block(const FlatSums* sums, double u, double* rest) noexcept nogil
+
+cdef Draw entry_of_block(
+    const FlatSums* sums, Draw block, const double* chance, double rest
+) noexcept nogil
 
 cdef Draw draw_entries(const FlatSums* sums, double u) noexcept nogil
 

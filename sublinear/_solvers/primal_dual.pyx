@@ -31,17 +31,25 @@ rounds of doubling length go on from the last iterate; where rows may lie far fr
 (hull), x0 is taken off the lines drawn.
 """
 from cpython.exc cimport PyErr_CheckSignals
-from libc.math cimport fabs, log, sqrt
+from libc.math cimport log, sqrt
 
 import numpy as np
 
-from sublinear._core.adjacent cimport ADJACENT, add_adjacent, lines_per_cache_line
+from sublinear._core.adjacent cimport (
+    ADJACENT, FIRST_BYTE, SIDE_BY_SIDE, add_adjacent, add_side_by_side, lie_side_by_side,
+    lines_per_cache_line,
+)
 from sublinear._core.computed cimport ComputedMatrix
-from sublinear._core.flat_sampler cimport Draw, FlatSampler, FlatSums, draw_entries, sum_blocks
-from sublinear._core.line cimport Line, Lines, add, line_at, line_size, prefetch_line
+from sublinear._core.flat_sampler cimport (
+    SCANNED, Draw, FlatSampler, FlatSums, block_start, block_stop, draw_block, draw_entries,
+    entry_of_block, sum_some_blocks, total_of,
+)
+from sublinear._core.line cimport Line, Lines, add, line_at, line_size, prefetch_line, value_bytes
 from sublinear._core.matrix cimport Matrix
 from sublinear._core.passes cimport Passes
+from sublinear._core.portable cimport dense_add64, dense_squares64
 from sublinear._core.random cimport RandomBits, uniform
+from sublinear._core.sweeps cimport SWEPT, exponents, look_at, multiply, multiply_exp, sum_of
 
 GEOMETRIES = ("ball", "hull", "simplex")
 
@@ -64,64 +72,62 @@ cdef struct Player:
     Py_ssize_t size
     double* value          # the iterate is scale * value
     double scale
-    double* anchor
-    double* difference     # iterate - anchor
     double* total          # sum of the iterates of this stage
     double* response       # this step's estimate of the matrix times the other's difference
+    double* anchor         # NULL: the origin, and there are no factors either
     double* anchored       # the matrix times the other's anchor
     double* factor         # exp(-rate * what is known of the payoff), relative to the largest
-    bint squared           # draws by the squares of the difference
+    bint squared           # draws by the squares of iterate - anchor
     FlatSums* sums
     const Lines* lines
     Draw* draws
     Py_ssize_t n_draws, n_drawn
 
 
-cdef inline double clip(double z, double bound) noexcept nogil:
-    return min(bound, max(-bound, z))
+cdef inline double difference(const Player* player, Py_ssize_t k) noexcept nogil:
+    """Entry k of iterate - anchor."""
+    cdef double iterate = player.scale * player.value[k]
+    return iterate if player.anchor == NULL else iterate - player.anchor[k]
 
 
-cdef inline double variance_bounded(double z) noexcept nogil:
-    """1 - z + z^2"""
-    return 1 - z + z * z
-
-
-cdef inline double nearly_exp(double z) noexcept nogil:
-    """exp(-z) to 0.2 % for |z| <= 1"""
-    return (12 - 6 * z + z * z) / (12 + 6 * z + z * z)
+cdef void chances_of(
+    const Player* player, Py_ssize_t start, double* chance, Py_ssize_t size
+) noexcept nogil:
+    """What entries from start on are drawn by."""
+    cdef const double* anchor = NULL if player.anchor == NULL else player.anchor + start
+    look_at(player.value + start, player.scale, anchor, player.squared, chance, size)
 
 
 cdef void look(Player* player) noexcept nogil:
-    """Add the iterate to the total; find its difference from the anchor."""
-    cdef Py_ssize_t k
-    cdef double iterate
-    cdef double* value = player.value
-    cdef double* total = player.total
-    cdef const double* anchor = player.anchor
-    cdef double* difference = player.difference
-    cdef double* chance = player.sums.chance
-    cdef double scale = player.scale
-    if player.squared:
-        for k in range(player.size):
-            iterate = scale * value[k]
-            total[k] += iterate
-            difference[k] = iterate - anchor[k]
-            chance[k] = difference[k] * difference[k]
-    else:
-        for k in range(player.size):
-            iterate = scale * value[k]
-            total[k] += iterate
-            difference[k] = iterate - anchor[k]
-            chance[k] = fabs(difference[k])
+    """Add the iterate to the total; gather what its entries are drawn by."""
+    cdef double chance[SWEPT]
+    cdef FlatSums* sums = player.sums
+    cdef Py_ssize_t first = 0, last, start, size
+    while first < sums.n_blocks:
+        last = min(sums.n_blocks, first + SWEPT // sums.width)
+        start = block_start(sums, first)
+        size = block_stop(sums, last - 1) - start
+        dense_add64(player.value + start, player.scale, player.total + start, size)
+        chances_of(player, start, chance, size)
+        sum_some_blocks(sums, first, last, chance)
+        first = last
 
 
 cdef void draw(Player* player, RandomBits random) noexcept nogil:
     cdef Py_ssize_t k
+    cdef double chance[SCANNED]
+    cdef double rest
+    cdef Draw block
     player.n_drawn = 0
-    if sum_blocks(player.sums) > 0:
-        for k in range(player.n_draws):
-            player.draws[k] = draw_entries(player.sums, uniform(random.bits))
-        player.n_drawn = player.n_draws
+    if not total_of(player.sums) > 0:
+        return
+    for k in range(player.n_draws):
+        block = draw_block(player.sums, uniform(random.bits), &rest)
+        if not player.sums.whole:
+            chances_of(player, block.start, chance, block.stop - block.start)
+            block = entry_of_block(player.sums, block, chance, rest)
+        player.draws[k] = block
+    player.n_drawn = player.n_draws
 
 
 cdef Py_ssize_t entries(const Player* player) noexcept nogil:
@@ -149,6 +155,20 @@ cdef list drawn_numbers(const Player* player):
     return lines
 
 
+cdef void add_lines(
+    const Lines* lines, const Py_ssize_t* order, Py_ssize_t count, const double* factors, double* w
+) noexcept nogil:
+    """w += sum_r factors[r] * (line order[r]), for up to SIDE_BY_SIDE lines"""
+    cdef Py_ssize_t r
+    cdef Line line
+    if count == SIDE_BY_SIDE and lie_side_by_side(lines):
+        add_side_by_side(lines, order, factors, w)
+        return
+    for r in range(count):
+        line = line_at(lines, order[r])
+        add(&line, factors[r], w)
+
+
 cdef double add_draws(
     Player* player, const double* signs, double constant, const double* centre,
     double* response, Py_ssize_t size
@@ -157,31 +177,35 @@ cdef double add_draws(
 
     Line i counts signs[i] times, the centre once; the constant line has `constant` everywhere.
     """
-    cdef Py_ssize_t k, i, stop, n_lines = player.lines.count
+    cdef Py_ssize_t k, i, stop, n_lines = player.lines.count, n_single = 0
     cdef double factors[ADJACENT]
+    cdef double single_factors[SIDE_BY_SIDE]
+    cdef Py_ssize_t single[SIDE_BY_SIDE]
     cdef double factor, centred = 0, shift = 0
     cdef Draw drawn
-    cdef Line line
     for k in range(size):
         response[k] = 0
     for k in range(player.n_drawn):
         drawn = player.draws[k]
-        if k + 1 < player.n_drawn:
-            prefetch_line(player.lines, min(player.draws[k + 1].start, n_lines - 1))
         factor = 1 / (drawn.share * player.n_drawn)
         for i in range(drawn.start, drawn.stop):
-            factors[i - drawn.start] = factor * player.difference[i]
+            factors[i - drawn.start] = factor * difference(player, i)
             centred += factors[i - drawn.start] * (1 if centre == NULL else centre[i])
             if signs != NULL:
                 factors[i - drawn.start] *= signs[i]
         stop = min(drawn.stop, n_lines)
         if stop - drawn.start == 1:
-            line = line_at(player.lines, drawn.start)
-            add(&line, factors[0], response)
+            prefetch_line(player.lines, drawn.start)
+            single[n_single], single_factors[n_single] = drawn.start, factors[0]
+            n_single += 1
+            if n_single == SIDE_BY_SIDE:
+                add_lines(player.lines, single, n_single, single_factors, response)
+                n_single = 0
         elif stop > drawn.start:
             add_adjacent(player.lines, drawn.start, stop - drawn.start, factors, response)
         if drawn.stop > n_lines:
             shift += constant * factors[n_lines - drawn.start]
+    add_lines(player.lines, single, n_single, single_factors, response)
     if shift != 0:
         for k in range(size):
             response[k] += shift
@@ -189,33 +213,32 @@ cdef double add_draws(
 
 
 cdef double reweight(
-    Player* player, double rate, const double* signs, const double* extra, double shift,
-    bint reduced
+    Player* player, double rate, const double* signs, const double* extra, double shift
 ) noexcept nogil:
     """Multiply the weights by exp(-rate * payoff), or the first paper's approximation of it.
 
     Returns the sum of the responses: what is not finite in the lines drawn shows there.
     """
-    cdef Py_ssize_t k
-    cdef double total = 0, seen = 0, z, weight
-    cdef double* value = player.value
-    cdef const double* response = player.response
-    cdef const double* factor = player.factor
-    for k in range(player.size):
-        z = response[k]
-        seen += z
-        z *= rate if signs == NULL else rate * signs[k]
-        z = clip((z if extra == NULL else z + extra[k]) - shift, 1)
-        if reduced:
-            weight = value[k] * factor[k] * nearly_exp(z)
+    cdef double z[SWEPT]
+    cdef Py_ssize_t start = 0, size, k
+    cdef double total = 0, seen = 0
+    cdef double* value
+    while start < player.size:
+        size = min(SWEPT, player.size - start)
+        value = player.value + start
+        seen += sum_of(player.response + start, size)
+        exponents(
+            player.response + start, rate, NULL if signs == NULL else signs + start,
+            NULL if extra == NULL else extra + start, shift, z, size)
+        if player.factor == NULL:
+            multiply(value, z, TINY, size)
         else:
-            weight = value[k] * variance_bounded(z)
-        weight = max(weight, TINY)
-        value[k] = weight
-        total += weight
+            multiply_exp(value, player.factor + start, z, TINY, size)
+        total += sum_of(value, size)
+        start += size
     if total < SMALL_TOTAL or total > 1 / SMALL_TOTAL:
         for k in range(player.size):
-            value[k] /= total
+            player.value[k] /= total
         total = 1
     player.scale = 1 / total
     return seen
@@ -309,7 +332,8 @@ cdef class PrimalDual:
     diverged = False
 
     def __init__(
-        self, problem, Matrix matrix, RandomBits random, Matrix columns, Py_ssize_t batch_size
+        self, problem, Matrix matrix, RandomBits random, Matrix columns, Py_ssize_t batch_size,
+        bint anchored
     ):
         cdef int geometry = GEOMETRIES.index(problem.geometry)
         self.geometry = <Geometry> geometry
@@ -320,8 +344,8 @@ cdef class PrimalDual:
         self.targets = self._keep(problem.targets)
         self.caps = self._keep(problem.caps)
         self.computed = isinstance(matrix, ComputedMatrix)
-        self.p_state = self._set_up(&self.p, &self.matrix.rows, matrix.n_rows)
-        self.x_state = self._set_up(&self.x, &self.columns.rows, matrix.n_weights)
+        self.p_state = self._set_up(&self.p, &self.matrix.rows, matrix.n_rows, anchored)
+        self.x_state = self._set_up(&self.x, &self.columns.rows, matrix.n_weights, anchored)
         self.x.squared = self.geometry != SIMPLEX
         self.p_state["value"][:] = 1.0 if problem.caps is None else problem.caps
         self.p_state["value"] /= self.p_state["value"].sum()
@@ -340,21 +364,22 @@ cdef class PrimalDual:
         self.keeper.append(array)
         return &view[0]
 
-    cdef dict _set_up(self, Player* player, const Lines* lines, Py_ssize_t size):
+    cdef dict _set_up(self, Player* player, const Lines* lines, Py_ssize_t size, bint anchored):
         """Give a player its arrays and its sampler."""
-        cdef Py_ssize_t width = min(lines_per_cache_line(lines), size)
-        cdef FlatSampler sampler = FlatSampler(size, width)
+        cdef Py_ssize_t width = lines_per_cache_line(lines)
+        cdef Py_ssize_t lead = 0 if width == 1 else FIRST_BYTE // value_bytes(lines.storage)
+        cdef FlatSampler sampler = FlatSampler(size, width, lead)
         cdef Py_ssize_t n_draws = max(1, self.batch_size // width)
         cdef unsigned char[::1] draws = np.zeros(n_draws * sizeof(Draw), dtype=np.uint8)
-        names = ("value", "anchor", "difference", "total", "response", "anchored", "factor")
-        state = {name: np.zeros(size) for name in names}
+        state = {name: np.zeros(size) for name in ("value", "total", "response")}
         player.value = self._keep(state["value"])
-        player.anchor = self._keep(state["anchor"])
-        player.difference = self._keep(state["difference"])
         player.total = self._keep(state["total"])
         player.response = self._keep(state["response"])
-        player.anchored = self._keep(state["anchored"])
-        player.factor = self._keep(state["factor"])
+        if anchored:
+            state |= {name: np.zeros(size) for name in ("anchor", "anchored", "factor")}
+            player.anchor = self._keep(state["anchor"])
+            player.anchored = self._keep(state["anchored"])
+            player.factor = self._keep(state["factor"])
         player.size, player.scale, player.lines = size, 1, lines
         player.sums, player.draws, player.n_draws = &sampler.sums, <Draw*> &draws[0], n_draws
         self.keeper += [sampler, draws]
@@ -487,7 +512,7 @@ cdef class SublinearPrimalDual(PrimalDual):
         Py_ssize_t batch_size, Py_ssize_t round_steps, Py_ssize_t growth=2, double primal_rate,
         double dual_rate, sampled=None
     ):
-        super().__init__(problem, matrix, random, columns, batch_size)
+        super().__init__(problem, matrix, random, columns, batch_size, False)
         self.sampled = sampled
         self.round_steps, self.growth = round_steps, growth
         self.primal_rate, self.dual_rate = primal_rate, dual_rate
@@ -522,37 +547,32 @@ cdef class SublinearPrimalDual(PrimalDual):
 
     cdef void _move(self, double centred_p, double centred_x) noexcept nogil:
         cdef double rate = self.eta / self.unit, shift = 0
-        cdef Py_ssize_t j
         if self.geometry == HULL:
-            for j in range(self.x.size):
-                shift += self.x.value[j] * self.x.value[j]
-            shift *= rate / self.unit
+            shift = dense_squares64(self.x.value, self.x.size) * rate / self.unit
             rate *= 2 / self.unit
         elif self.geometry == SIMPLEX:
             rate = -rate
-        self.sum_of_seen += reweight(&self.p, rate, self.targets, self.known, shift, False)
+        self.sum_of_seen += reweight(&self.p, rate, self.targets, self.known, shift)
         if self.caps != NULL:
             cap_weights(&self.p, self.caps)
         if not self.moves:
             return
         self.n_moves += 1
         if self.geometry == SIMPLEX:
-            self.sum_of_seen += reweight(&self.x, -rate, NULL, NULL, 0, False)
+            self.sum_of_seen += reweight(&self.x, -rate, NULL, NULL, 0)
             return
-        rate = 1.0 / self.n_moves if self.geometry == HULL else 1
-        for j in range(self.x.size):
-            if self.geometry == HULL:
-                self.x.response[j] -= self.x.value[j]
-            self.x.value[j] += rate * self.x.response[j]
+        rate = 1
+        if self.geometry == HULL:
+            rate = 1.0 / self.n_moves
+            dense_add64(self.x.value, -1, self.x.response, self.x.size)
+        dense_add64(self.x.response, rate, self.x.value, self.x.size)
         self._project()
 
     cdef void _project(self) noexcept nogil:
         """x = step * (sum of rows), shortened to length 1."""
-        cdef double square = 0
-        cdef Py_ssize_t j
+        cdef double square
         if self.geometry == BALL:
-            for j in range(self.x.size):
-                square += self.x.value[j] * self.x.value[j]
+            square = dense_squares64(self.x.value, self.x.size)
             self.x.scale = self.step / max(1.0, self.step * sqrt(square))
             self.sum_of_seen += square
 
@@ -639,7 +659,7 @@ cdef class VarianceReducedPrimalDual(PrimalDual):
         self, problem, Matrix matrix, RandomBits random, *, Matrix columns=None,
         Py_ssize_t batch_size, Py_ssize_t stage_steps, double primal_rate, double dual_rate
     ):
-        super().__init__(problem, matrix, random, columns, batch_size)
+        super().__init__(problem, matrix, random, columns, batch_size, True)
         self.round_steps = stage_steps
         self.primal_rate, self.dual_rate = primal_rate, dual_rate
         self.p_state["anchor"][:] = self.p_state["value"]
@@ -771,20 +791,20 @@ cdef class VarianceReducedPrimalDual(PrimalDual):
                 self.tail[k] += rate * (
                     self.ridge[k] * self.p.value[k] * self.p.scale - self.tail[k])
         self.sum_of_seen += reweight(
-            &self.p, self.gain, self.targets, self.known, self.gain * centred_x, True)
+            &self.p, self.gain, self.targets, self.known, self.gain * centred_x)
         if self.caps != NULL:
             cap_weights(&self.p, self.caps)
         if self.geometry == SIMPLEX:
-            self.sum_of_seen += reweight(x, -self.gain, NULL, NULL, 0, True)
+            self.sum_of_seen += reweight(x, -self.gain, NULL, NULL, 0)
         elif self.geometry == HULL:
             for k in range(x.size):
                 x.value[k] += rate * (
                     x.anchored[k] + x.response[k] - centred_p * x.anchor[k] - x.value[k])
         else:
             rate /= self.unit
-            for k in range(x.size):
-                x.value[k] += rate * (x.anchored[k] + x.response[k])
-                square += x.value[k] * x.value[k]
+            dense_add64(x.anchored, rate, x.value, x.size)
+            dense_add64(x.response, rate, x.value, x.size)
+            square = dense_squares64(x.value, x.size)
             if square > 1:
                 length = sqrt(square)
                 for k in range(x.size):
