@@ -6,7 +6,19 @@
 
 #include "portable.h"
 
-enum { SUBLINEAR_ROWS_AHEAD = 16 };
+/* Far ahead, and into the second cache: where rows are a power of two apart the first one has room for
+   eight of them. */
+enum { SUBLINEAR_ROWS_AHEAD = 48 };
+
+#if defined(__GNUC__)
+#define sublinear_prefetch_far(address)    \
+    do {                                   \
+        __builtin_prefetch(address, 0, 2); \
+        __asm__ volatile("");              \
+    } while (0)
+#else
+#define sublinear_prefetch_far(address) ((void)(address))
+#endif
 
 /* w[k] += sum_c factors[c] * values[k * stride + c] */
 #define SUBLINEAR_ADD_SOME(name, real)                                                      \
@@ -46,17 +58,25 @@ static inline double sublinear_lane_sum(const sublinear_lanes *v)
     return (((*v)[0] + (*v)[4]) + ((*v)[1] + (*v)[5])) + (((*v)[2] + (*v)[6]) + ((*v)[3] + (*v)[7]));
 }
 
+/* Whether some of the rows have their 64 bytes in two cache lines. */
+static inline int sublinear_spans_two_lines(const void *values, size_t stride_bytes)
+{
+    return (uintptr_t)values % 64 != 0 || stride_bytes % 64 != 0;
+}
+
 /* The same for a whole cache line of columns: 16 floats, 8 doubles. */
 SUBLINEAR_WIDEST static void sublinear_add_line_float(
     const float *values, ptrdiff_t stride, ptrdiff_t size, const double *factors, double *w)
 {
+    const int two_lines = sublinear_spans_two_lines(values, stride * sizeof(float));
     sublinear_lanes low, high, a, b;
     memcpy(&low, factors, sizeof(low));
     memcpy(&high, factors + SUBLINEAR_LANES, sizeof(high));
     for (ptrdiff_t k = 0; k < size; k++, values += stride) {
         if (k + SUBLINEAR_ROWS_AHEAD < size) {
-            sublinear_prefetch(values + SUBLINEAR_ROWS_AHEAD * stride);
-            sublinear_prefetch(values + SUBLINEAR_ROWS_AHEAD * stride + 15);
+            sublinear_prefetch_far(values + SUBLINEAR_ROWS_AHEAD * stride);
+            if (two_lines)
+                sublinear_prefetch_far(values + SUBLINEAR_ROWS_AHEAD * stride + 15);
         }
         SUBLINEAR_LOAD_float(a, values);
         SUBLINEAR_LOAD_float(b, values + SUBLINEAR_LANES);
@@ -68,12 +88,14 @@ SUBLINEAR_WIDEST static void sublinear_add_line_float(
 SUBLINEAR_WIDEST static void sublinear_add_line_double(
     const double *values, ptrdiff_t stride, ptrdiff_t size, const double *factors, double *w)
 {
+    const int two_lines = sublinear_spans_two_lines(values, stride * sizeof(double));
     sublinear_lanes low, a;
     memcpy(&low, factors, sizeof(low));
     for (ptrdiff_t k = 0; k < size; k++, values += stride) {
         if (k + SUBLINEAR_ROWS_AHEAD < size) {
-            sublinear_prefetch(values + SUBLINEAR_ROWS_AHEAD * stride);
-            sublinear_prefetch(values + SUBLINEAR_ROWS_AHEAD * stride + 7);
+            sublinear_prefetch_far(values + SUBLINEAR_ROWS_AHEAD * stride);
+            if (two_lines)
+                sublinear_prefetch_far(values + SUBLINEAR_ROWS_AHEAD * stride + 7);
         }
         memcpy(&a, values, sizeof(a));
         a *= low;

@@ -1,7 +1,5 @@
 """Several dense lines at once: adjacent ones share cache lines, others come side by side."""
-from sublinear._core.line cimport (
-    CACHE_LINE, DENSE_FLOAT32, Line, Lines, is_dense, line_at, value_bytes
-)
+from sublinear._core.line cimport CACHE_LINE, Line, Lines, is_dense, line_at, value_bytes
 
 cdef extern from "adjacent.h" nogil:
     void add_some32 "sublinear_add_some_float"(
@@ -52,7 +50,7 @@ cdef inline void add_side_by_side(
     cdef Line line[SIDE_BY_SIDE]
     for r in range(SIDE_BY_SIDE):
         line[r] = line_at(lines, order[r])
-    if lines.storage == DENSE_FLOAT32:
+    if value_bytes(lines.storage) == 4:
         add_rows32(
             <const float*> line[0].values, <const float*> line[1].values,
             <const float*> line[2].values, <const float*> line[3].values, factors, w,
