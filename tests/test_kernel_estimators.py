@@ -14,7 +14,7 @@ from sklearn.metrics.pairwise import pairwise_kernels
 from sklearn.model_selection import GridSearchCV
 from sklearn.svm import SVC, SVR
 
-from sublinear import KernelSDCAClassifier, KernelSDCARegressor
+from sublinear import KernelPegasosClassifier, KernelSDCAClassifier, KernelSDCARegressor
 
 KERNEL_PARAMETERS = {
     "rbf": {"gamma": 0.5},
@@ -22,6 +22,7 @@ KERNEL_PARAMETERS = {
     "sigmoid": {"gamma": 0.01, "coef0": 0.0},
     "linear": {},
 }
+ESTIMATORS = [KernelSDCAClassifier, KernelSDCARegressor, KernelPegasosClassifier]
 EXACT = {"tol": 1e-7, "max_iter": 300, "random_state": 0}
 
 
@@ -85,19 +86,34 @@ def test_the_optimum_is_that_of_libsvm(data, kernel, intercept, weighted):
     )
 
 
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("intercept", ["none", "penalised", "free"])
 @pytest.mark.parametrize("kernel", ["rbf", "poly", "linear"])
-def test_support_vector_regression_is_that_of_libsvm(data, kernel):
+def test_support_vector_regression_is_that_of_libsvm(data, kernel, intercept, weighted):
+    """As above: where libsvm has no such intercept, by the dual value in float64."""
     X, _, y, weights = data
+    s = weights if weighted else np.ones(len(y))
     parameters = KERNEL_PARAMETERS[kernel]
     model = KernelSDCARegressor(
-        kernel=kernel, epsilon=0.2, penalize_intercept=False, **parameters, **EXACT
-    ).fit(X, y, weights)
-    peer = SVR(kernel=kernel, epsilon=0.2, tol=1e-9, **parameters).fit(X, y, weights)
+        kernel=kernel,
+        epsilon=0.2,
+        fit_intercept=intercept != "none",
+        penalize_intercept=intercept != "free",
+        intercept_scaling=2.0,
+        **parameters,
+        **EXACT,
+    ).fit(X, y, s)
     K = pairwise_kernels(X, metric=kernel, **parameters)
-    ours, best = (
-        svm_objective(K, y, all_coefficients(m, len(y)), m.intercept_[0], 1.0, weights, 0.2)
-        for m in (model, peer)
-    )
+    v = all_coefficients(model, len(y))
+    if intercept == "free":
+        peer = SVR(kernel=kernel, epsilon=0.2, tol=1e-9, **parameters).fit(X, y, s)
+        best = svm_objective(K, y, all_coefficients(peer, len(y)), peer.intercept_[0], 1.0, s, 0.2)
+        ours = svm_objective(K, y, v, model.intercept_[0], 1.0, s, 0.2)
+    else:
+        K = K + (4.0 if intercept == "penalised" else 0.0)
+        ours = svm_objective(K, y, v, 0.0, 1.0, s, 0.2)
+        best = y @ v - 0.2 * np.abs(v).sum() - v @ K @ v / 2
+        assert (np.abs(v) <= s).all()
     assert ours == pytest.approx(best, rel=1e-6)
     assert model.result_.primal == pytest.approx(ours, rel=1e-6)
 
@@ -279,14 +295,20 @@ def test_the_model_survives_pickling_cloning_and_searching(data):
     assert search.fit(X, y).best_score_ > 0.5
 
 
-def test_all_rows_equal():
+@pytest.mark.parametrize("kernel", KERNEL_PARAMETERS)
+def test_all_rows_equal(kernel):
     X, y = np.ones((50, 3)), np.arange(50) % 2
-    for free in (False, True):
+    makers = [
+        KernelSDCAClassifier(),
+        KernelSDCAClassifier(penalize_intercept=False),
+        KernelSDCARegressor(),
+        KernelPegasosClassifier(),
+    ]
+    for model in makers:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            model = KernelSDCAClassifier(penalize_intercept=free, max_iter=50).fit(X, y)
-        assert np.isfinite(model.decision_function(X)).all()
-    assert np.isfinite(KernelSDCARegressor().fit(X, y.astype(float)).predict(X)).all()
+            model.set_params(kernel=kernel, max_iter=50).fit(X, y)
+        assert np.isfinite(model.dual_coef_).all() and np.isfinite(model.predict(X)).all()
 
 
 @pytest.mark.parametrize(
@@ -302,17 +324,23 @@ def test_all_rows_equal():
         ({"coef0": np.nan}, "coef0 must be"),
         ({"C": 0}, "C must be"),
         ({"memory_limit": 0}, "memory_limit must be"),
-        ({"loss": "logistic"}, "loss must be"),
+        ({"loss": "squared_log"}, "loss must be"),
         ({"kernel": "precomputed"}, "square"),
         ({"kernel": lambda A, B: np.ones(3)}, "returned shape"),
         ({"kernel": lambda A, B: np.full((len(A), len(B)), np.nan)}, "not finite"),
         ({"kernel": "poly", "gamma": 1e30}, "range of float32"),
     ],
 )
-def test_bad_parameters_are_refused(data, parameters, message):
-    X, y, _, _ = data
+@pytest.mark.parametrize("make", ESTIMATORS)
+def test_bad_parameters_are_refused(data, make, parameters, message):
+    X, labels, scores, _ = data
     with pytest.raises(ValueError, match=message):
-        KernelSDCAClassifier(**parameters).fit(X, y)
+        make(**parameters).fit(X, scores if make is KernelSDCARegressor else labels)
+
+
+def test_a_loss_without_a_box_is_refused(data):
+    with pytest.raises(ValueError, match="loss must be"):
+        KernelSDCAClassifier("logistic").fit(data[0], data[1])
 
 
 def test_bad_kernel_values_in_prediction_are_refused(data):
@@ -332,8 +360,9 @@ def test_bad_kernel_values_in_prediction_are_refused(data):
 
 def test_bad_data_is_refused(data):
     X, y, _, _ = data
-    with pytest.raises(ValueError, match="one class"):
-        KernelSDCAClassifier().fit(X, np.ones(160))
+    for make in (KernelSDCAClassifier, KernelPegasosClassifier):
+        with pytest.raises(ValueError, match="one class"):
+            make().fit(X, np.ones(160))
     with pytest.raises(ValueError, match="dense"):
         KernelSDCAClassifier(kernel="precomputed").fit(sparse.eye_array(160).tocsr(), y)
     with pytest.raises(ValueError, match="not symmetric"):

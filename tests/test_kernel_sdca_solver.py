@@ -177,18 +177,23 @@ def test_a_start_is_made_feasible_and_gone_on_from():
     assert abs(wild.coefficients.sum()) < 1e-9 * np.abs(wild.coefficients).sum()
 
 
-@pytest.mark.parametrize("free", [False, True])
-def test_the_best_intercept_is_best(free):
-    problem = Problem("hinge", free_intercept=free)
-    margins = np.random.default_rng(1).normal(size=150)
-    best = problem.objective.best_intercept(margins)
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("name", LOSSES)
+def test_the_best_intercept_is_best(name, weighted):
+    problem = Problem(name, weighted=weighted, free_intercept=True)
+    random = np.random.default_rng(1)
     zeros = np.zeros(150)
-    if not free:
-        assert best == 0
-        return
-    least = problem.objective.values(zeros, margins, best)[0]
-    for step in (-1e-3, 1e-3, 1.0, -1.0):
-        assert least <= problem.objective.values(zeros, margins, best + step)[0] + 1e-9
+    for shift in (0.0, 0.01, 5.0, -300.0):
+        margins = random.normal(size=150) + shift
+        best = problem.objective.best_intercept(margins)
+        least = problem.objective.values(zeros, margins, best)[0]
+        for step in (-1e-3, 1e-3, 1.0, -1.0):
+            value = problem.objective.values(zeros, margins, best + step)[0]
+            assert least <= value + 1e-9 * abs(value)
+
+
+def test_no_intercept_is_0():
+    assert Problem().objective.best_intercept(np.ones(150)) == 0
 
 
 def test_losses_without_a_quadratic_conjugate_are_refused():

@@ -13,4 +13,5 @@ cdef class KernelObjective:
     cdef const double[::1] targets, scales
     cdef double last_intercept
 
+    cdef double slope_of(self, Py_ssize_t i, double score) noexcept nogil
     cdef double slope(self, const double[::1] margins, double intercept) noexcept nogil

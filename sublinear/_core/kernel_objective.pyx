@@ -79,25 +79,33 @@ cdef class KernelObjective:
         elif negative > positive:
             values[values < 0] *= positive / negative
 
+    cdef double slope_of(self, Py_ssize_t i, double score) noexcept nogil:
+        """The derivative of the loss of example i, weighted."""
+        if not self.scales[i] > 0:
+            return 0
+        return self.scales[i] * self.loss.derivative(score, self.targets[i])
+
     cdef double slope(self, const double[::1] margins, double intercept) noexcept nogil:
         """The derivative of the objective in a free intercept."""
         cdef double total = 0
         cdef Py_ssize_t i
         for i in range(self.n_rows):
-            if self.scales[i] > 0:
-                total += self.scales[i] * self.loss.derivative(
-                    margins[i] + intercept, self.targets[i])
+            total += self.slope_of(i, margins[i] + intercept)
         return total
 
     def best_intercept(self, const double[::1] margins):
         """Return the intercept that is best for these margins: 0 unless it is free.
 
-        Bisection, begun around the last answer.
+        Bisection, begun around the last answer. An example whose derivative is the same at both
+        ends has that derivative between them too, and is not looked at again.
         """
-        cdef double low, high, middle, width = 1e-3
+        cdef double low, high, middle, width = 1e-3, total, decided = 0
+        cdef Py_ssize_t i, k, count = 0, left
         cdef int _
         if not self.free_intercept:
             return 0.0
+        cdef double[:, ::1] slopes = np.empty((3, self.n_rows))  # at low, high and in the middle
+        cdef Py_ssize_t[::1] undecided = np.empty(self.n_rows, dtype=np.intp)
         low = high = self.last_intercept
         with nogil:
             while self.slope(margins, low) > 0 and width < 1e300:
@@ -107,14 +115,37 @@ cdef class KernelObjective:
             while self.slope(margins, high) < 0 and width < 1e300:
                 high += width
                 width *= 4
+            for i in range(self.n_rows):
+                slopes[0, count] = self.slope_of(i, margins[i] + low)
+                slopes[1, count] = self.slope_of(i, margins[i] + high)
+                undecided[count] = i
+                if slopes[0, count] == slopes[1, count]:
+                    decided += slopes[0, count]
+                else:
+                    count += 1
             for _ in range(100):
                 middle = low + (high - low) / 2
                 if high - low <= 1e-12 * (1 + fabs(middle)):
                     break
-                if self.slope(margins, middle) > 0:
+                total = decided
+                for k in range(count):
+                    i = undecided[k]
+                    slopes[2, k] = self.slope_of(i, margins[i] + middle)
+                    total += slopes[2, k]
+                if total > 0:
                     high = middle
                 else:
                     low = middle
+                left = 0
+                for k in range(count):
+                    undecided[left] = undecided[k]
+                    slopes[0, left] = slopes[0 if total > 0 else 2, k]
+                    slopes[1, left] = slopes[2 if total > 0 else 1, k]
+                    if slopes[0, left] == slopes[1, left]:
+                        decided += slopes[0, left]
+                    else:
+                        left += 1
+                count = left
         self.last_intercept = low + (high - low) / 2
         return self.last_intercept
 
