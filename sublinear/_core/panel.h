@@ -69,6 +69,80 @@ static inline float panel_clip(float value, float low, float high)
     return value < high ? value : high;
 }
 
+/* Where the curvature is 1: the best step of a change alone, by its slope, and what it gains. */
+static inline float panel_step(
+    float slope, float low, float high, float kink, float above, float below, int has_kinks)
+{
+    float step = has_kinks ? panel_clip(kink, slope - above, slope + below) : slope;
+    return panel_clip(step, low, high);
+}
+
+static inline float panel_gain(
+    float step, float slope, float kink, float above, float below, int has_kinks)
+{
+    const float gain = step * (slope - 0.5f * step);
+    const float under = kink < 0.0f ? kink : 0.0f, over = kink > 0.0f ? kink : 0.0f;
+    const float rise = step - over, fall = under - step; /* exact on one side of the kink */
+    return has_kinks ? gain - (above * (rise > under ? rise : under) +
+                               below * (fall > -over ? fall : -over))
+                     : gain;
+}
+
+/* Moves a change: exactly onto its kink or its end if the step leads there. */
+static inline void panel_move(panel_problem *p, ptrdiff_t k, float step)
+{
+    p->change[k] += step;
+    p->low[k] -= step;
+    p->high[k] -= step;
+    p->kink[k] -= step;
+}
+
+/* How fast the objective rises as a change grows, and as it falls; -inf, and inf, at an end. */
+static inline float panel_rising(
+    float slope, float high, float kink, float above, float below, int has_kinks)
+{
+    if (has_kinks)
+        slope += kink > 0.0f ? below : -above;
+    return high > 0.0f ? slope : -INFINITY;
+}
+
+static inline float panel_falling(
+    float slope, float low, float kink, float above, float below, int has_kinks)
+{
+    if (has_kinks)
+        slope += kink < 0.0f ? -above : below;
+    return low < 0.0f ? slope : INFINITY;
+}
+
+/* How far a change can grow, or fall, until it meets its kink or its end. */
+static inline float panel_room(float high, float kink, int has_kinks)
+{
+    return has_kinks && kink > 0.0f ? kink : high;
+}
+
+static inline float panel_room_below(float low, float kink, int has_kinks)
+{
+    return has_kinks && kink < 0.0f ? -kink : -low;
+}
+
+/* The entry of a pair that grows. */
+typedef struct {
+    float slope, curvature, room;
+} panel_grower;
+
+static inline float panel_bend(const panel_grower *i, float curvature, float value)
+{
+    const float bend = i->curvature + curvature - 2.0f * value, flattest = 1e-6f * i->curvature;
+    return bend > flattest ? bend : flattest;
+}
+
+static inline float panel_pair_step(const panel_grower *i, float rise, float bend, float room)
+{
+    float step = rise / bend;
+    step = step < room ? step : room;
+    return step < i->room ? step : i->room;
+}
+
 /* first if chosen, which is 0 or 1, else second: bits that compilers turn into no branch */
 static inline int32_t panel_pick(int32_t chosen, int32_t first, int32_t second)
 {
@@ -324,25 +398,6 @@ PANEL_TARGET static inline ptrdiff_t PANEL_FUNCTION(panel_found)(panel_largest *
     return place[0];
 }
 
-/* Where the curvature is 1: the best step of a change alone, by its slope, and what it gains. */
-static inline float PANEL_FUNCTION(panel_step)(
-    float slope, float low, float high, float kink, float above, float below, int has_kinks)
-{
-    float step = has_kinks ? panel_clip(kink, slope - above, slope + below) : slope;
-    return panel_clip(step, low, high);
-}
-
-static inline float PANEL_FUNCTION(panel_gain)(
-    float step, float slope, float kink, float above, float below, int has_kinks)
-{
-    const float gain = step * (slope - 0.5f * step);
-    const float under = kink < 0.0f ? kink : 0.0f, over = kink > 0.0f ? kink : 0.0f;
-    const float rise = step - over, fall = under - step; /* exact on one side of the kink */
-    return has_kinks ? gain - (above * (rise > under ? rise : under) +
-                               below * (fall > -over ? fall : -over))
-                     : gain;
-}
-
 /* Follows a change of one entry, whose row of K is `row`, in a block of 64, and searches there. */
 PANEL_TARGET static inline void PANEL_FUNCTION(panel_follow)(
     float change, const float *restrict row, float *restrict g, const float *restrict low,
@@ -352,24 +407,14 @@ PANEL_TARGET static inline void PANEL_FUNCTION(panel_follow)(
 {
     for (int l = 0; l < PANEL; l++) {
         const float slope = g[l] - change * row[l];
-        const float step = PANEL_FUNCTION(panel_step)(
+        const float step = panel_step(
             slope, low[l], high[l], kink[l], above[l], below[l], has_kinks);
-        const float gain = PANEL_FUNCTION(panel_gain)(
-            step, slope, kink[l], above[l], below[l], has_kinks);
+        const float gain = panel_gain(step, slope, kink[l], above[l], below[l], has_kinks);
         const float most = best[l];
         g[l] = slope;
         best[l] = gain > most ? gain : most;
         place[l] = panel_pick(gain > most, block, place[l]);
     }
-}
-
-/* Moves a change: exactly onto its kink or its end if the step leads there. */
-static inline void PANEL_FUNCTION(panel_move)(panel_problem *p, ptrdiff_t k, float step)
-{
-    p->change[k] += step;
-    p->low[k] -= step;
-    p->high[k] -= step;
-    p->kink[k] -= step;
 }
 
 /* Greedy coordinate ascent where all curvatures are 1: at most `limit` steps, until no gain
@@ -391,9 +436,9 @@ PANEL_TARGET static inline ptrdiff_t PANEL_FUNCTION(panel_singles)(
         *largest = best.value[0];
         if (taken == limit || !(*largest > least))
             return taken;
-        change = PANEL_FUNCTION(panel_step)(
+        change = panel_step(
             p->gradient[j], p->low[j], p->high[j], p->kink[j], p->above[j], p->below[j], has_kinks);
-        PANEL_FUNCTION(panel_move)(p, j, change);
+        panel_move(p, j, change);
         row = p->values + j * p->size;
     }
 }
@@ -405,34 +450,6 @@ PANEL_TARGET static ptrdiff_t PANEL_FUNCTION(panel_ascend)(
                         : PANEL_FUNCTION(panel_singles)(p, limit, least, largest, 0);
 }
 
-/* How fast the objective rises as a change grows, and as it falls; -inf, and inf, at an end. */
-static inline float PANEL_FUNCTION(panel_rising)(
-    float slope, float high, float kink, float above, float below, int has_kinks)
-{
-    if (has_kinks)
-        slope += kink > 0.0f ? below : -above;
-    return high > 0.0f ? slope : -INFINITY;
-}
-
-static inline float PANEL_FUNCTION(panel_falling)(
-    float slope, float low, float kink, float above, float below, int has_kinks)
-{
-    if (has_kinks)
-        slope += kink < 0.0f ? -above : below;
-    return low < 0.0f ? slope : INFINITY;
-}
-
-/* How far a change can grow, or fall, until it meets its kink or its end. */
-static inline float PANEL_FUNCTION(panel_room)(float high, float kink, int has_kinks)
-{
-    return has_kinks && kink > 0.0f ? kink : high;
-}
-
-static inline float PANEL_FUNCTION(panel_room_below)(float low, float kink, int has_kinks)
-{
-    return has_kinks && kink < 0.0f ? -kink : -low;
-}
-
 /* Follows changes of a pair of entries in a block of 64, and searches for the one to grow. */
 PANEL_TARGET static inline void PANEL_FUNCTION(panel_follow_pair)(
     float change, const float *restrict row, const float *restrict other, float *restrict g,
@@ -442,8 +459,7 @@ PANEL_TARGET static inline void PANEL_FUNCTION(panel_follow_pair)(
 {
     for (int l = 0; l < PANEL; l++) {
         const float slope = g[l] - change * (row[l] - other[l]);
-        const float rising = PANEL_FUNCTION(panel_rising)(
-            slope, high[l], kink[l], above[l], below[l], has_kinks);
+        const float rising = panel_rising(slope, high[l], kink[l], above[l], below[l], has_kinks);
         const float most = best[l];
         g[l] = slope;
         best[l] = rising > most ? rising : most;
@@ -451,42 +467,21 @@ PANEL_TARGET static inline void PANEL_FUNCTION(panel_follow_pair)(
     }
 }
 
-/* The entry of a pair that grows. */
-typedef struct {
-    float slope, curvature, room;
-} PANEL_FUNCTION(panel_grower);
-
-static inline float PANEL_FUNCTION(panel_bend)(
-    const PANEL_FUNCTION(panel_grower) *i, float curvature, float value)
-{
-    const float bend = i->curvature + curvature - 2.0f * value, flattest = 1e-6f * i->curvature;
-    return bend > flattest ? bend : flattest;
-}
-
-static inline float PANEL_FUNCTION(panel_pair_step)(
-    const PANEL_FUNCTION(panel_grower) *i, float rise, float bend, float room)
-{
-    float step = rise / bend;
-    step = step < room ? step : room;
-    return step < i->room ? step : i->room;
-}
-
 /* Searches in a block of 64 for the best entry to fall when i grows, whose row of K is `row`; keeps
    the largest slopes too. */
 PANEL_TARGET static inline void PANEL_FUNCTION(panel_partners)(
-    const PANEL_FUNCTION(panel_grower) *i, const float *restrict row, const float *restrict g,
+    const panel_grower *i, const float *restrict row, const float *restrict g,
     const float *restrict curvature, const float *restrict low, const float *restrict kink,
     const float *restrict above, const float *restrict below, float *restrict steepest,
     float *restrict best, int32_t *restrict place, int32_t block, const int has_kinks)
 {
     for (int l = 0; l < PANEL; l++) {
-        const float falling = PANEL_FUNCTION(panel_falling)(
-            g[l], low[l], kink[l], above[l], below[l], has_kinks);
-        const float room = PANEL_FUNCTION(panel_room_below)(low[l], kink[l], has_kinks);
-        const float bend = PANEL_FUNCTION(panel_bend)(i, curvature[l], row[l]);
+        const float falling = panel_falling(g[l], low[l], kink[l], above[l], below[l], has_kinks);
+        const float room = panel_room_below(low[l], kink[l], has_kinks);
+        const float bend = panel_bend(i, curvature[l], row[l]);
         float rise = i->slope - falling;
         rise = rise > 0.0f ? rise : 0.0f;
-        const float step = PANEL_FUNCTION(panel_pair_step)(i, rise, bend, room);
+        const float step = panel_pair_step(i, rise, bend, room);
         const float gain = step * (rise - 0.5f * bend * step);
         const float most = best[l], top = steepest[l];
         steepest[l] = rise > top ? rise : top;
@@ -514,9 +509,9 @@ PANEL_TARGET static inline ptrdiff_t PANEL_FUNCTION(panel_pairs)(
                 p->above + k, p->below + k, best.value, best.block, (int32_t)(k / PANEL),
                 has_kinks);
         const ptrdiff_t i = PANEL_FUNCTION(panel_found)(&best);
-        const PANEL_FUNCTION(panel_grower) grower = {
+        const panel_grower grower = {
             best.value[0], p->curvature[i],
-            PANEL_FUNCTION(panel_room)(p->high[i], p->kink[i], has_kinks)};
+            panel_room(p->high[i], p->kink[i], has_kinks)};
         row = p->values + i * p->size;
         PANEL_FUNCTION(panel_search)(&best, 0.0f);
         const float low = p->low[i];
@@ -534,14 +529,14 @@ PANEL_TARGET static inline ptrdiff_t PANEL_FUNCTION(panel_pairs)(
             *largest = *largest > steepest[l] ? *largest : steepest[l];
         if (taken == limit || !(*largest > least) || !(best.value[0] > 0.0f))
             return taken;
-        const float falling = PANEL_FUNCTION(panel_falling)(
+        const float falling = panel_falling(
             p->gradient[j], p->low[j], p->kink[j], p->above[j], p->below[j], has_kinks);
-        change = PANEL_FUNCTION(panel_pair_step)(
+        change = panel_pair_step(
             &grower, grower.slope - falling,
-            PANEL_FUNCTION(panel_bend)(&grower, p->curvature[j], row[j]),
-            PANEL_FUNCTION(panel_room_below)(p->low[j], p->kink[j], has_kinks));
-        PANEL_FUNCTION(panel_move)(p, i, change);
-        PANEL_FUNCTION(panel_move)(p, j, -change);
+            panel_bend(&grower, p->curvature[j], row[j]),
+            panel_room_below(p->low[j], p->kink[j], has_kinks));
+        panel_move(p, i, change);
+        panel_move(p, j, -change);
         other = p->values + j * p->size;
     }
 }
