@@ -21,7 +21,7 @@ from figures import interleaved_medians, report, seconds_of
 from one_fit import resident
 from sklearn.datasets import dump_svmlight_file
 
-from sublinear import PegasosClassifier, SDCAClassifier
+from sublinear import PegasosClassifier, SDCAClassifier, StreamingSVRGClassifier
 from sublinear.sources import GeneratorSource, SvmlightSource, open_source
 
 N_ROWS, N_SPARSE, N_DENSE = 60_000, 1000, 50
@@ -98,11 +98,12 @@ def peak(kind, n_rows, folder):
         source = SvmlightSource(
             Path(folder, f"{n_rows}.svm"), n_features=20, index_base=1, block_bytes=2**20
         )
-    model = PegasosClassifier(random_state=0)
-    if kind == "SDCA":
-        model = SDCAClassifier(random_state=0, max_iter=2, tol=1.0)
+    model = {
+        "SDCA": SDCAClassifier(random_state=0, max_iter=2, tol=1.0),
+        "StreamingSVRG": StreamingSVRGClassifier(),
+    }.get(kind, PegasosClassifier(random_state=0))
     model.fit_stream(source, classes=CLASSES)
-    assert model.stream_.rows == n_rows
+    assert model.stream_.rows == n_rows and np.isfinite(model.coef_).all()
     print(resident("VmHWM"))
 
 
@@ -141,6 +142,7 @@ def main():
                 kind: {str(n): memory(kind, n, folder) for n in sizes}
                 for kind, sizes in {
                     "Pegasos": (10**5, 10**6, 10**7),
+                    "StreamingSVRG": (10**5, 10**6, 10**7),
                     "svmlight": (10**5, 10**6),
                     "SDCA": (10**5, 10**6, 10**7),
                 }.items()
@@ -151,6 +153,7 @@ def main():
 TITLES = {
     "Pegasos": "PegasosClassifier, generated rows",
     "svmlight": "PegasosClassifier, svmlight text",
+    "StreamingSVRG": "StreamingSVRGClassifier, generated rows",
     "SDCA": "SDCAClassifier, generated rows",
 }
 

@@ -148,11 +148,11 @@ class Stream:
         return self.whole and self._finite_blocks(source)
 
     def _finite_blocks(self, source):
-        for checked, block in zip(source.blocks_of(*self.whole), source, strict=True):
-            X = checked[0]
+        for block in source.blocks_of(*self.whole):
+            X = block[0]
             with np.errstate(over="ignore", invalid="ignore"):
                 total = np.add.reduce(X.data if sparse.issparse(X) else X, axis=None)
-            yield Block(*checked) if np.isfinite(total) else block
+            yield Block(*block) if np.isfinite(total) else block
 
     @contextlib.contextmanager
     def naming_block(self):

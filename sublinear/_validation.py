@@ -203,7 +203,10 @@ def check_known_labels(y, classes):
 
 def margin_targets(y, label):
     """Return +1.0 where y is the label and -1.0 elsewhere (float64)."""
-    return np.where(y == label, 1.0, -1.0)
+    targets = np.array(y == label, dtype=np.float64)
+    targets *= 2
+    targets -= 1
+    return targets
 
 
 def check_cost(cost, n_classes):

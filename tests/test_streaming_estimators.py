@@ -207,6 +207,21 @@ def test_bad_blocks(binary):
     np.testing.assert_array_equal(model.coef_, before)  # nothing was lost
 
 
+@pytest.mark.parametrize("model", [*cases(), StreamingSVRGRegressor("poisson")], ids=repr)
+@pytest.mark.parametrize("n_rows", [1, 2, 3, 30, 31, 32, 59, 60, 61, 75])
+def test_the_source_may_end_anywhere(model, n_rows, request):
+    """After one row, rows of one class, around and in the midst of stages of 30, 30 and 60."""
+    X, y = data_of(model, request)
+    y = np.abs(np.round(y)) if model.loss == "poisson" else np.sort(y)
+    blocks = [(X[k : k + 7][: n_rows - k], y[k : k + 7][: n_rows - k]) for k in range(0, n_rows, 7)]
+    model = clone(model).set_params(kept_rows=30).fit_stream(blocks, **classes_of(model, y))
+    assert model.result_.n_rows == n_rows
+    assert model.n_iter_ == (n_rows >= 30) + (n_rows >= 60)
+    assert np.isfinite(model.coef_).all() and np.isfinite(model.predict(X)).all()
+    low, high = model.result_.excess_risk_interval
+    assert 0 <= low <= model.result_.excess_risk <= high < np.inf
+
+
 def test_parameters_of_the_theory():
     theory = streaming_svrg_parameters(10.0, growth=3.0, order=2.0)
     assert theory.step == pytest.approx(1 / 540)

@@ -10,7 +10,7 @@ from scipy import sparse
 
 from sublinear._core.losses import COUNT_LOSSES, MARGIN_LOSSES, REGRESSION_LOSSES
 from sublinear._core.random import RandomBits
-from sublinear._solvers.streaming_svrg import Block, CombinedSVRG, PaperSVRG
+from sublinear._solvers.streaming_svrg import AnchoredGradient, Block, CombinedSVRG, PaperSVRG
 
 REGISTRY = MARGIN_LOSSES | REGRESSION_LOSSES | COUNT_LOSSES
 ORACLES = reference.LOSSES | reference.COUNT_LOSSES
@@ -163,6 +163,30 @@ def test_a_resumed_solver_goes_on_with_the_same_bits(stop, kind, sparse_rows):
     assert second.accesses == whole.accesses
 
 
+@pytest.mark.parametrize("d", [1, 7, 8, 9, 16, 17, 20, 24, 25, 33, 48, 54, 600])
+@pytest.mark.parametrize("layout", [np.float64, np.float32, np.asfortranarray, sparse.csr_array])
+def test_sums_of_rows_of_any_width(d, layout):
+    random = np.random.default_rng(d)
+    X, y = random.normal(size=(150, d)).astype(np.float32), np.where(np.arange(150) % 3, 1.0, -1.0)
+    w, weights = random.normal(size=d + 1) / np.sqrt(d), random.integers(0, 4, 150).astype(float)
+    rows = np.column_stack([X, np.full(150, 2.0)]).astype(float)
+    loss = REGISTRY["logistic"].loss()
+    gradient = AnchoredGradient(loss, w)
+    if layout in (np.float64, np.float32):
+        padded = np.full((150, d + 3), np.nan)  # values beside the rows are not read
+        padded[:, 1 : d + 1] = X
+        block = Block(padded.astype(layout)[:, 1 : d + 1], y, weights, 2.0)
+    else:
+        block = Block(layout(X.astype(float)), y, weights, 2.0)
+    for start, stop in itertools.pairwise([0, 3, 77, 150]):
+        gradient.add(block, start, stop)
+    slopes = weights * loss.derivatives(rows @ w, y)
+    np.testing.assert_allclose(gradient.mean, slopes @ rows / weights.sum(), rtol=0, atol=1e-13)
+    np.testing.assert_allclose(gradient.squares, weights @ rows**2, rtol=1e-13)
+    losses = loss.values(rows @ w, y)[::8]
+    assert gradient.mean_loss == pytest.approx(np.average(losses, weights=weights[::8]))
+
+
 def test_accesses_are_counted_when_a_stage_ends():
     X, y, loss, _ = problem("squared", 500)
     X = sparse.csr_array(np.where(np.abs(X) > 0.5, X, 0))
@@ -201,6 +225,32 @@ def test_excess_risk_is_near_that_of_the_empirical_risk_minimiser(kind):
     assert np.mean(erm) / np.mean(ours) > 0.9
     assert inside >= 34  # of 40; 38 expected
     assert solver.risk().excess_risk == pytest.approx(np.mean(ours), rel=0.4)
+
+
+@pytest.mark.parametrize("loss", ["squared", "logistic", "poisson"])
+def test_the_stream_may_end_anywhere(loss):
+    """At every length, around the ends of stages too, the risk is near that of the minimiser."""
+    d, kept, alpha, repetitions = 5, 100, 0.1, 12
+    lengths = [1, 2, 3, 10, 50]
+    lengths += [end + k for end in (kept, 2 * kept, 4 * kept) for k in (-2, -1, 0, 1, 2, 10, 50)]
+    X, y, compiled, oracle = problem(loss, 20_000 + repetitions * lengths[-1], d)
+    tests, targets = X[:20_000], y[:20_000]
+
+    def risk(w):
+        return oracle.value(tests @ w, targets).mean() + alpha / 2 * w @ w
+
+    best = risk(fed(CombinedSVRG(compiled, d, alpha, kept_rows=20_000), tests, targets).model())
+    ours, erm = np.zeros(len(lengths)), np.zeros(len(lengths))
+    for start in range(20_000, len(y), lengths[-1]):
+        solver = CombinedSVRG(compiled, d, alpha, kept_rows=kept)
+        for k, (before, n) in enumerate(itertools.pairwise([0, *lengths])):
+            fed(solver, X[start + before : start + n], y[start + before : start + n])
+            rows = slice(start, start + n)
+            whole = fed(CombinedSVRG(compiled, d, alpha, kept_rows=n), X[rows], y[rows])
+            ours[k] += risk(solver.model()) - best
+            erm[k] += risk(whole.model()) - best
+        assert solver.n_stages == 3
+    assert (ours < 1.2 * erm).all(), (ours / erm).round(3)
 
 
 def test_wide_rows_are_solved_by_conjugate_gradients_with_damping():

@@ -379,44 +379,55 @@ cdef inline void add(const Line* x, double factor, double* w) noexcept nogil:
         w[x.length] += factor * x.constant
 
 
-cdef inline void strided_add_squares(
-    const real_t* values, Py_ssize_t stride, Py_ssize_t size, double factor, double* w
+cdef inline void strided_add_with_squares(
+    const real_t* values, Py_ssize_t stride, Py_ssize_t size, double factor, double weight,
+    double* w, double* squares
 ) noexcept nogil:
     cdef Py_ssize_t k
     cdef double value
     for k in range(size):
         value = values[k * stride]
-        w[k] += factor * value * value
+        w[k] += factor * value
+        squares[k] += weight * value * value
 
 
-cdef inline void sparse_add_squares(
-    const real_t* values, const index_t* indices, Py_ssize_t size, double factor, double* w
+cdef inline void sparse_add_with_squares(
+    const real_t* values, const index_t* indices, Py_ssize_t size, double factor, double weight,
+    double* w, double* squares
 ) noexcept nogil:
-    cdef Py_ssize_t k
+    cdef Py_ssize_t k, j
     cdef double value
     for k in range(size):
-        value = values[k]
-        w[indices[k]] += factor * value * value
+        value, j = values[k], indices[k]
+        w[j] += factor * value
+        squares[j] += weight * value * value
 
 
-cdef inline void add_squares(const Line* x, double factor, double* w) noexcept nogil:
-    """w_j += factor * x_j^2"""
+cdef inline void add_with_squares(
+    const Line* x, double factor, double weight, double* w, double* squares
+) noexcept nogil:
+    """w += factor * x, squares_j += weight * x_j^2"""
     if x.storage == SPARSE_FLOAT64_INT32:
-        sparse_add_squares(
-            <const double*> x.values, <const int32_t*> x.indices, x.size, factor, w)
+        sparse_add_with_squares(<const double*> x.values, <const int32_t*> x.indices, x.size,
+                                factor, weight, w, squares)
     elif x.storage == SPARSE_FLOAT32_INT32:
-        sparse_add_squares(<const float*> x.values, <const int32_t*> x.indices, x.size, factor, w)
+        sparse_add_with_squares(<const float*> x.values, <const int32_t*> x.indices, x.size,
+                                factor, weight, w, squares)
     elif x.storage == SPARSE_FLOAT64_INT64:
-        sparse_add_squares(
-            <const double*> x.values, <const int64_t*> x.indices, x.size, factor, w)
+        sparse_add_with_squares(<const double*> x.values, <const int64_t*> x.indices, x.size,
+                                factor, weight, w, squares)
     elif x.storage == SPARSE_FLOAT32_INT64:
-        sparse_add_squares(<const float*> x.values, <const int64_t*> x.indices, x.size, factor, w)
+        sparse_add_with_squares(<const float*> x.values, <const int64_t*> x.indices, x.size,
+                                factor, weight, w, squares)
     elif x.storage == DENSE_FLOAT64:
-        strided_add_squares(<const double*> x.values, x.stride, x.size, factor, w)
+        strided_add_with_squares(
+            <const double*> x.values, x.stride, x.size, factor, weight, w, squares)
     else:
-        strided_add_squares(<const float*> x.values, x.stride, x.size, factor, w)
+        strided_add_with_squares(
+            <const float*> x.values, x.stride, x.size, factor, weight, w, squares)
     if x.constant != 0:
-        w[x.length] += factor * x.constant * x.constant
+        w[x.length] += factor * x.constant
+        squares[x.length] += weight * x.constant * x.constant
 
 
 cdef inline void zero_entries(const Line* x, double* w) noexcept nogil:

@@ -13,3 +13,11 @@ cdef class Loss:
     cdef double nearest_dual(self, double dual, double target) noexcept nogil
     cdef double dual_step(
         self, double dual, double prediction, double target, double curvature) noexcept nogil
+
+    # the same for many, side by side
+    cdef void values_of(
+        self, const double* z, const double* y, double* out, Py_ssize_t count) noexcept nogil
+    cdef void derivatives_of(
+        self, const double* z, const double* y, double* out, Py_ssize_t count) noexcept nogil
+    cdef void second_derivatives_of(
+        self, const double* z, const double* y, double* out, Py_ssize_t count) noexcept nogil

@@ -19,6 +19,14 @@ from typing import NamedTuple
 
 import numpy as np
 
+cdef extern from "logistic.h" nogil:
+    void logistic_values "sublinear_logistic_values"(
+        const double* z, const double* y, double* values, Py_ssize_t size) noexcept
+    void logistic_slopes "sublinear_logistic_slopes"(
+        const double* z, const double* y, double* slopes, Py_ssize_t size) noexcept
+    void logistic_curvatures "sublinear_logistic_curvatures"(
+        const double* z, double* curvatures, Py_ssize_t size) noexcept
+
 
 cdef inline double clip(double value, double low, double high) noexcept nogil:
     """In a form that compilers turn into a maximum and a minimum, without branches."""
@@ -53,34 +61,52 @@ cdef class Loss:
     cdef double second_derivative(self, double prediction, double target) noexcept nogil:
         return 0
 
+    cdef void values_of(
+        self, const double* z, const double* y, double* out, Py_ssize_t count
+    ) noexcept nogil:
+        cdef Py_ssize_t k
+        for k in range(count):
+            out[k] = self.value(z[k], y[k])
+
+    cdef void derivatives_of(
+        self, const double* z, const double* y, double* out, Py_ssize_t count
+    ) noexcept nogil:
+        cdef Py_ssize_t k
+        for k in range(count):
+            out[k] = self.derivative(z[k], y[k])
+
+    cdef void second_derivatives_of(
+        self, const double* z, const double* y, double* out, Py_ssize_t count
+    ) noexcept nogil:
+        cdef Py_ssize_t k
+        for k in range(count):
+            out[k] = self.second_derivative(z[k], y[k])
+
     def values(self, predictions, targets):
         """Return l(z) for arrays of predictions and targets of one shape (n,)."""
-        cdef const double[:] z, y
+        cdef const double[::1] z, y
         z, y = columns(predictions, targets)
         cdef double[::1] result = np.empty(z.shape[0])
-        cdef Py_ssize_t i
-        for i in range(z.shape[0]):
-            result[i] = self.value(z[i], y[i])
+        if z.shape[0]:
+            self.values_of(&z[0], &y[0], &result[0], z.shape[0])
         return result.base
 
     def derivatives(self, predictions, targets):
         """Return l'(z) for arrays of predictions and targets of one shape (n,)."""
-        cdef const double[:] z, y
+        cdef const double[::1] z, y
         z, y = columns(predictions, targets)
         cdef double[::1] result = np.empty(z.shape[0])
-        cdef Py_ssize_t i
-        for i in range(z.shape[0]):
-            result[i] = self.derivative(z[i], y[i])
+        if z.shape[0]:
+            self.derivatives_of(&z[0], &y[0], &result[0], z.shape[0])
         return result.base
 
     def second_derivatives(self, predictions, targets):
         """Return l''(z) for arrays of predictions and targets of one shape (n,)."""
-        cdef const double[:] z, y
+        cdef const double[::1] z, y
         z, y = columns(predictions, targets)
         cdef double[::1] result = np.empty(z.shape[0])
-        cdef Py_ssize_t i
-        for i in range(z.shape[0]):
-            result[i] = self.second_derivative(z[i], y[i])
+        if z.shape[0]:
+            self.second_derivatives_of(&z[0], &y[0], &result[0], z.shape[0])
         return result.base
 
     def conjugates(self, duals, targets):
@@ -101,7 +127,7 @@ cdef class Loss:
 
 def columns(*arrays):
     """Return arrays as float64 vectors of one length."""
-    arrays = [np.asarray(array, dtype=np.float64) for array in arrays]
+    arrays = [np.ascontiguousarray(array, dtype=np.float64) for array in arrays]
     if any(array.shape != arrays[0].shape for array in arrays):
         raise ValueError(f"shapes differ: {[array.shape for array in arrays]}")
     return arrays
@@ -233,6 +259,21 @@ cdef class Logistic(Loss):
         cdef double small = exp(-fabs(prediction))
         return small / ((1 + small) * (1 + small))
 
+    cdef void values_of(
+        self, const double* z, const double* y, double* out, Py_ssize_t count
+    ) noexcept nogil:
+        logistic_values(z, y, out, count)
+
+    cdef void derivatives_of(
+        self, const double* z, const double* y, double* out, Py_ssize_t count
+    ) noexcept nogil:
+        logistic_slopes(z, y, out, count)
+
+    cdef void second_derivatives_of(
+        self, const double* z, const double* y, double* out, Py_ssize_t count
+    ) noexcept nogil:
+        logistic_curvatures(z, out, count)
+
     cdef double conjugate(self, double dual, double target) noexcept nogil:
         cdef double b = clip(target * dual, 0, 1)
         return entropy_term(b) + entropy_term(1 - b)
@@ -284,6 +325,13 @@ cdef class Squared(Loss):
 
     cdef double derivative(self, double prediction, double target) noexcept nogil:
         return prediction - target
+
+    cdef void derivatives_of(
+        self, const double* z, const double* y, double* out, Py_ssize_t count
+    ) noexcept nogil:
+        cdef Py_ssize_t k
+        for k in range(count):
+            out[k] = z[k] - y[k]
 
     cdef double second_derivative(self, double prediction, double target) noexcept nogil:
         return 1

@@ -38,22 +38,22 @@ cdef int check_rows(
     const index_t[::1] offsets, const index_t[::1] indices, Py_ssize_t n_columns
 ) noexcept nogil:
     """0: canonical; 1: unsorted or repeated columns; 2: not a CSR matrix."""
-    cdef Py_ssize_t i, k
-    cdef index_t previous
-    cdef int verdict = 0
-    if offsets[0] != 0 or offsets[offsets.shape[0] - 1] > indices.shape[0]:
+    cdef Py_ssize_t i, k, end = offsets[offsets.shape[0] - 1], n_outside = 0, n_falls = 0
+    if offsets[0] != 0 or end > indices.shape[0]:
         return 2
     for i in range(offsets.shape[0] - 1):
-        if offsets[i + 1] < offsets[i] or offsets[i + 1] > indices.shape[0]:
+        if offsets[i + 1] < offsets[i]:
             return 2
-        previous = -1
-        for k in range(offsets[i], offsets[i + 1]):
-            if indices[k] < 0 or indices[k] >= n_columns:
-                return 2
-            if indices[k] <= previous:
-                verdict = 1
-            previous = indices[k]
-    return verdict
+    # loops without branches; columns may fall only where a row begins
+    for k in range(end):
+        n_outside += (indices[k] < 0) | (indices[k] >= n_columns)
+    for k in range(1, end):
+        n_falls += indices[k] <= indices[k - 1]
+    for i in range(1, offsets.shape[0] - 1):
+        k = offsets[i]
+        if offsets[i - 1] < k < end:     # an entry follows, and rows before it have others
+            n_falls -= indices[k] <= indices[k - 1]
+    return 2 if n_outside else n_falls != 0
 
 
 def csr_verdict(offsets, indices, n_columns):

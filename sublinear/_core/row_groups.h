@@ -1,70 +1,150 @@
-/* Loops over several dense rows, or many scores, at once. Every sum is gathered in the order of the
-   rows, so that the bits are those of one row after the other. */
+/* Loops over several dense rows at once. Every sum is gathered in the order of the rows, so that the
+   bits are those of one row after the other. */
 #ifndef SUBLINEAR_ROW_GROUPS_H
 #define SUBLINEAR_ROW_GROUPS_H
 
-#include <math.h>
-#include <stdint.h>
 #include <string.h>
 
 #include "portable.h"
 
-/* sum += factor_r * x_r, squares += weight_r * x_r^2 for four rows r */
-#define SUBLINEAR_ADD_FOUR(name, real)                                                      \
-    SUBLINEAR_WIDEST static void name(const real *restrict a, const real *restrict b,       \
-                                      const real *restrict c, const real *restrict d,       \
-                                      const double *factors, const double *weights,         \
-                                      double *restrict sum, double *restrict squares,       \
-                                      ptrdiff_t size)                                       \
+/* dots_r = <x_r, w> for rows r = 0 .. count - 1, in eight partial sums that are added up by halves:
+   quicker for short rows than the order of portable.h, and like it the same for any vectors. */
+#if SUBLINEAR_VECTORS
+typedef double sublinear_half __attribute__((vector_size(32)));
+
+static inline double sublinear_sum_of_lanes(const sublinear_lanes *lanes)
+{
+    sublinear_half low, high;
+    memcpy(&low, lanes, sizeof(low));
+    memcpy(&high, (const char *)lanes + sizeof(low), sizeof(high));
+    low += high;
+    return (low[0] + low[2]) + (low[1] + low[3]);
+}
+
+#define SUBLINEAR_DOT_GROUP(name, real)                                                     \
+    SUBLINEAR_WIDEST static void name(const real *const *rows, ptrdiff_t count,             \
+                                      const double *w, double *dots, ptrdiff_t size)        \
     {                                                                                       \
-        const double fa = factors[0], fb = factors[1], fc = factors[2], fd = factors[3];    \
-        const double sa = weights[0], sb = weights[1], sc = weights[2], sd = weights[3];    \
-        for (ptrdiff_t k = 0; k < size; k++) {                                              \
-            const double va = a[k], vb = b[k], vc = c[k], vd = d[k];                        \
-            sum[k] = (((sum[k] + fa * va) + fb * vb) + fc * vc) + fd * vd;                  \
-            squares[k] = (((squares[k] + sa * va * va) + sb * vb * vb) + sc * vc * vc)      \
-                         + sd * vd * vd;                                                    \
+        const ptrdiff_t whole = size - size % SUBLINEAR_LANES;                              \
+        const ptrdiff_t last = size - SUBLINEAR_LANES;                                      \
+        sublinear_lanes end = {0}, sum[SUBLINEAR_ROWS], x, v;                               \
+        ptrdiff_t k, r = 0;                                                                 \
+        int i;                                                                              \
+        for (k = whole; k < size && last >= 0; k++)                                         \
+            end[k - last] = w[k];                                                           \
+        for (; r + SUBLINEAR_ROWS <= count && last >= 0; r += SUBLINEAR_ROWS) {             \
+            for (i = 0; i < SUBLINEAR_ROWS; i++) {                                          \
+                SUBLINEAR_LOAD_##real(x, rows[r + i] + last);                               \
+                sum[i] = x * end;                                                           \
+            }                                                                               \
+            for (k = 0; k < whole; k += SUBLINEAR_LANES) {                                  \
+                SUBLINEAR_LOAD_double(v, w + k);                                            \
+                for (i = 0; i < SUBLINEAR_ROWS; i++) {                                      \
+                    SUBLINEAR_LOAD_##real(x, rows[r + i] + k);                              \
+                    sum[i] += x * v;                                                        \
+                }                                                                           \
+            }                                                                               \
+            for (i = 0; i < SUBLINEAR_ROWS; i++)                                            \
+                dots[r + i] = sublinear_sum_of_lanes(&sum[i]);                              \
+        }                                                                                   \
+        for (; r < count; r++) {                                                            \
+            sum[0] = end * 0.0;                                                             \
+            if (last >= 0) {                                                                \
+                SUBLINEAR_LOAD_##real(x, rows[r] + last);                                   \
+                sum[0] = x * end;                                                           \
+            }                                                                               \
+            for (k = 0; k < whole; k += SUBLINEAR_LANES) {                                  \
+                SUBLINEAR_LOAD_double(v, w + k);                                            \
+                SUBLINEAR_LOAD_##real(x, rows[r] + k);                                      \
+                sum[0] += x * v;                                                            \
+            }                                                                               \
+            dots[r] = sublinear_sum_of_lanes(&sum[0]);                                      \
+            for (k = 0; k < size && last < 0; k++)                                          \
+                dots[r] += rows[r][k] * w[k];                                               \
         }                                                                                   \
     }
-
-SUBLINEAR_ADD_FOUR(sublinear_add_four32, float)
-SUBLINEAR_ADD_FOUR(sublinear_add_four64, double)
-
-/* slopes = l'(z) of the logistic loss, with targets y of +1 and -1 */
-SUBLINEAR_WIDEST static void sublinear_logistic_slopes(const double *restrict z,
-                                                       const double *restrict y,
-                                                       double *restrict slopes, ptrdiff_t size)
-{
-    const double round = 6755399441055744.0; /* 1.5 * 2^52: adding it rounds to integers */
-    for (ptrdiff_t k = 0; k < size; k++) {
-        const double margin = y[k] * z[k];
-        double x = -fabs(margin), shifted, scale, r, p;
-        int64_t bits;
-        x = x < -708.0 ? -708.0 : x;
-        shifted = x * 1.4426950408889634 + round;
-        memcpy(&bits, &shifted, sizeof(bits));
-        shifted -= round;
-        r = x - shifted * 6.93147180369123816490e-01;
-        r -= shifted * 1.90821492927058770002e-10;
-        p = 1.6059043836821613e-10;
-        p = p * r + 2.08767569878681e-09;
-        p = p * r + 2.505210838544172e-08;
-        p = p * r + 2.755731922398589e-07;
-        p = p * r + 2.7557319223985893e-06;
-        p = p * r + 2.48015873015873e-05;
-        p = p * r + 1.984126984126984e-04;
-        p = p * r + 1.388888888888889e-03;
-        p = p * r + 8.333333333333333e-03;
-        p = p * r + 4.1666666666666664e-02;
-        p = p * r + 1.6666666666666666e-01;
-        p = p * r + 0.5;
-        p = p * r + 1.0;
-        p = p * r + 1.0;
-        bits = (int64_t)((uint64_t)(bits + 1023) << 52);
-        memcpy(&scale, &bits, sizeof(scale));
-        p *= scale;
-        slopes[k] = -y[k] * (margin > 0 ? p : 1.0) / (1.0 + p);
+#else
+#define SUBLINEAR_DOT_GROUP(name, real)                                                     \
+    static void name(const real *const *rows, ptrdiff_t count, const double *w,             \
+                     double *dots, ptrdiff_t size)                                          \
+    {                                                                                       \
+        for (ptrdiff_t r = 0; r < count; r++)                                               \
+            dots[r] = sublinear_dot_##real(rows[r], w, size);                               \
     }
-}
+#endif
+
+SUBLINEAR_DOT_GROUP(sublinear_dot_group_float, float)
+SUBLINEAR_DOT_GROUP(sublinear_dot_group_double, double)
+
+/* sum += factor_r * x_r, squares += weight_r * x_r^2 for rows r = 0 .. count - 1, whose values are in
+   the nearest cache: the sums of some columns stay in registers for all rows. */
+#if SUBLINEAR_VECTORS
+enum { SUBLINEAR_ABREAST = 3 }; /* lanes whose sums are in registers at the same time */
+
+#define SUBLINEAR_ADD_ABREAST(real, lanes)                                                  \
+    for (r = 0; r < count; r++)                                                             \
+        for (i = 0; i < (lanes); i++) {                                                     \
+            SUBLINEAR_LOAD_##real(x, rows[r] + at[i]);                                      \
+            s[i] += factors[r] * x;                                                         \
+            q[i] += weights[r] * x * x;                                                     \
+        }
+
+#define SUBLINEAR_ADD_GROUP(name, real)                                                     \
+    SUBLINEAR_WIDEST static void name(                                                      \
+        const real *const *rows, ptrdiff_t count, const double *factors,                    \
+        const double *weights, double *restrict sum, double *restrict squares,              \
+        ptrdiff_t size)                                                                     \
+    {                                                                                       \
+        sublinear_lanes s[SUBLINEAR_ABREAST], q[SUBLINEAR_ABREAST], x;                      \
+        ptrdiff_t at[SUBLINEAR_ABREAST], done = 0, r, k;                                    \
+        int i, lanes;                                                                       \
+        while (done < size && size >= SUBLINEAR_LANES) {                                    \
+            /* the last lanes may begin among columns that are done: these are not stored */ \
+            for (lanes = 0; lanes < SUBLINEAR_ABREAST; lanes++) {                           \
+                at[lanes] = done + lanes * SUBLINEAR_LANES;                                 \
+                if (at[lanes] >= size)                                                      \
+                    break;                                                                  \
+                if (at[lanes] > size - SUBLINEAR_LANES)                                     \
+                    at[lanes] = size - SUBLINEAR_LANES;                                     \
+                SUBLINEAR_LOAD_double(s[lanes], sum + at[lanes]);                           \
+                SUBLINEAR_LOAD_double(q[lanes], squares + at[lanes]);                       \
+            }                                                                               \
+            if (lanes == 3) {                                                               \
+                SUBLINEAR_ADD_ABREAST(real, 3)                                              \
+            } else if (lanes == 2) {                                                        \
+                SUBLINEAR_ADD_ABREAST(real, 2)                                              \
+            } else {                                                                        \
+                SUBLINEAR_ADD_ABREAST(real, 1)                                              \
+            }                                                                               \
+            for (i = 0; i < lanes; i++)                                                     \
+                for (; done < at[i] + SUBLINEAR_LANES; done++) {                            \
+                    sum[done] = s[i][done - at[i]];                                         \
+                    squares[done] = q[i][done - at[i]];                                     \
+                }                                                                           \
+        }                                                                                   \
+        for (r = 0; r < count && done < size; r++)                                          \
+            for (k = 0; k < size; k++) {                                                    \
+                const double value = rows[r][k];                                            \
+                sum[k] += factors[r] * value;                                               \
+                squares[k] += weights[r] * value * value;                                   \
+            }                                                                               \
+    }
+#else
+#define SUBLINEAR_ADD_GROUP(name, real)                                                     \
+    static void name(const real *const *rows, ptrdiff_t count, const double *factors,       \
+                     const double *weights, double *restrict sum, double *restrict squares, \
+                     ptrdiff_t size)                                                        \
+    {                                                                                       \
+        for (ptrdiff_t r = 0; r < count; r++)                                               \
+            for (ptrdiff_t k = 0; k < size; k++) {                                          \
+                const double value = rows[r][k];                                            \
+                sum[k] += factors[r] * value;                                               \
+                squares[k] += weights[r] * value * value;                                   \
+            }                                                                               \
+    }
+#endif
+
+SUBLINEAR_ADD_GROUP(sublinear_add_group_float, float)
+SUBLINEAR_ADD_GROUP(sublinear_add_group_double, double)
 
 #endif

@@ -1,55 +1,91 @@
-"""Sums of several rows, by loops over four dense rows at once, and slopes of many scores."""
-from sublinear._core.line cimport DENSE_FLOAT32, DENSE_FLOAT64, Line, add, add_squares
-from sublinear._core.losses cimport Loss
+"""Loops over the rows of a group, dense ones several at once."""
+from sublinear._core.line cimport (
+    DENSE_FLOAT64, Line, Lines, add_with_squares, dot, line_at, line_start, takes_rows,
+    value_bytes,
+)
 
 cdef extern from "row_groups.h" nogil:
-    void add_four32 "sublinear_add_four32"(
-        const float* a, const float* b, const float* c, const float* d, const double* factors,
-        const double* weights, double* total, double* squares, Py_ssize_t size) noexcept
-    void add_four64 "sublinear_add_four64"(
-        const double* a, const double* b, const double* c, const double* d, const double* factors,
-        const double* weights, double* total, double* squares, Py_ssize_t size) noexcept
-    void logistic_slopes "sublinear_logistic_slopes"(
-        const double* z, const double* y, double* slopes, Py_ssize_t size) noexcept
+    void dot_group_float "sublinear_dot_group_float"(
+        const float* const* rows, Py_ssize_t count, const double* w, double* dots,
+        Py_ssize_t size) noexcept
+    void dot_group_double "sublinear_dot_group_double"(
+        const double* const* rows, Py_ssize_t count, const double* w, double* dots,
+        Py_ssize_t size) noexcept
+    void add_group_float "sublinear_add_group_float"(
+        const float* const* rows, Py_ssize_t count, const double* factors, const double* weights,
+        double* total, double* squares, Py_ssize_t size) noexcept
+    void add_group_double "sublinear_add_group_double"(
+        const double* const* rows, Py_ssize_t count, const double* factors, const double* weights,
+        double* total, double* squares, Py_ssize_t size) noexcept
+
+cdef enum:
+    MOST_TOGETHER = 64        # rows of a group
 
 
-cdef inline void add_rows(
-    const Line* x, Py_ssize_t count, const double* factors, const double* weights,
-    double* total, double* squares
-) noexcept nogil:
-    """total += factors_r x_r, squares += weights_r x_r^2 for all rows r, in their order"""
-    cdef Py_ssize_t r = 0, k
-    cdef bint wide = x.storage == DENSE_FLOAT64
-    if x.stride == 1 and (wide or x.storage == DENSE_FLOAT32):
-        while r + 4 <= count:
-            if wide:
-                add_four64(
-                    <const double*> x[r].values, <const double*> x[r + 1].values,
-                    <const double*> x[r + 2].values, <const double*> x[r + 3].values,
-                    factors + r, weights + r, total, squares, x.size)
-            else:
-                add_four32(
-                    <const float*> x[r].values, <const float*> x[r + 1].values,
-                    <const float*> x[r + 2].values, <const float*> x[r + 3].values,
-                    factors + r, weights + r, total, squares, x.size)
-            if x.constant != 0:
-                for k in range(r, r + 4):
-                    total[x.length] += factors[k] * x.constant
-                    squares[x.length] += weights[k] * x.constant * x.constant
-            r += 4
-    while r < count:
-        add(&x[r], factors[r], total)
-        add_squares(&x[r], weights[r], squares)
-        r += 1
+# Some lines of a matrix: their numbers, or where their values begin if there are loops for that.
+cdef struct Group:
+    const Lines* lines
+    bint together
+    Py_ssize_t count
+    Py_ssize_t order[MOST_TOGETHER]
+    const char* rows[MOST_TOGETHER]
 
 
-cdef inline void slopes_of(
-    Loss loss, bint is_logistic, const double* z, const double* y, double* slopes, Py_ssize_t count
-) noexcept nogil:
-    """slopes = l'(z)"""
+cdef inline void set_group(Group* group, const Lines* lines) noexcept nogil:
+    group.lines, group.together, group.count = lines, takes_rows(lines), 0
+
+
+cdef inline void append_line(Group* group, Py_ssize_t i) noexcept nogil:
+    if group.together:
+        group.rows[group.count] = group.lines.values + \
+            line_start(group.lines, i) * value_bytes(group.lines.storage)
+    group.order[group.count] = i
+    group.count += 1
+
+
+cdef inline void dot_group(const Group* group, const double* w, double* dots) noexcept nogil:
+    """dots[r] = <row r, w>"""
+    cdef const Lines* lines = group.lines
     cdef Py_ssize_t r
-    if is_logistic:
-        logistic_slopes(z, y, slopes, count)
+    cdef Line x
+    if not group.together:
+        for r in range(group.count):
+            x = line_at(lines, group.order[r])
+            dots[r] = dot(&x, w)
         return
-    for r in range(count):
-        slopes[r] = loss.derivative(z[r], y[r])
+    if lines.storage == DENSE_FLOAT64:
+        dot_group_double(
+            <const double* const*> group.rows, group.count, w, dots, lines.length)
+    else:
+        dot_group_float(
+            <const float* const*> group.rows, group.count, w, dots, lines.length)
+    if lines.constant != 0:
+        for r in range(group.count):
+            dots[r] += lines.constant * w[lines.length]
+
+
+cdef inline void add_group(
+    const Group* group, const double* factors, const double* weights, double* total,
+    double* squares
+) noexcept nogil:
+    """total += factors[r] x, squares += weights[r] x^2 for the rows x = r, one after the other"""
+    cdef const Lines* lines = group.lines
+    cdef Py_ssize_t r
+    cdef Line x
+    if not group.together:
+        for r in range(group.count):
+            x = line_at(lines, group.order[r])
+            add_with_squares(&x, factors[r], weights[r], total, squares)
+        return
+    if lines.storage == DENSE_FLOAT64:
+        add_group_double(
+            <const double* const*> group.rows, group.count, factors, weights, total, squares,
+            lines.length)
+    else:
+        add_group_float(
+            <const float* const*> group.rows, group.count, factors, weights, total, squares,
+            lines.length)
+    if lines.constant != 0:
+        for r in range(group.count):
+            total[lines.length] += factors[r] * lines.constant
+            squares[lines.length] += weights[r] * lines.constant * lines.constant

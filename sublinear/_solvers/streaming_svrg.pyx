@@ -55,15 +55,14 @@ from sublinear._core.line cimport (
 )
 from sublinear._core.losses cimport Loss
 from sublinear._core.matrix cimport Matrix
-from sublinear._core.row_groups cimport add_rows, slopes_of
-
-from sublinear._core.losses import Logistic
+from sublinear._core.row_groups cimport (
+    MOST_TOGETHER, Group, add_group, append_line, dot_group, set_group,
+)
 
 cdef enum:
     LANES = 4
     GROUP = 256       # consecutive rows of a lane
     SAMPLED = 8       # every eighth row's loss is evaluated
-    MOST_TOGETHER = 64        # rows whose slopes are computed together
     VALUES_TOGETHER = 2048    # of dense rows, so that they are still in the nearest cache
 
 # Newton's method on the kept rows
@@ -72,6 +71,7 @@ MAX_HALVINGS = 30
 EXACT = 1e-15             # Newton decrement at which to stop, by the value
 ENOUGH = 1e-4             # the same by the first one, that of the noise of a stage
 STALE = 0.1               # decrement left by a step that calls for another Hessian
+SPARSE_COST = 10          # operations on dense values that take as long as one on a stored entry
 FACTORISED = 512          # weights up to which Hessians are factorised
 MAX_CG_STEPS = 100
 CG_TOLERANCE = 1e-3
@@ -171,6 +171,12 @@ class Sample(NamedTuple):
         shape = len(targets), int(state[f"{prefix}.width"])
         return cls(sp.csr_array(parts, shape=shape), targets, weights)
 
+    def compact(self):
+        """Return the Sample with dense rows where these are quicker to multiply by."""
+        if sp.issparse(self.rows) and self.rows.nnz * SPARSE_COST >= math.prod(self.rows.shape):
+            return self._replace(rows=self.rows.toarray())
+        return self
+
 
 def joined(samples):
     """Return the Sample of the rows of all samples."""
@@ -201,14 +207,12 @@ cdef class AnchoredGradient:
     # sums by lane: gradients; squares; losses of some rows and their weights
     cdef readonly object anchor, sums
     cdef Loss loss
-    cdef bint is_logistic
     cdef int n_threads
     cdef const double[::1] w
     cdef double[:, ::1] lanes
 
     def __init__(self, Loss loss, anchor, int n_threads=1):
         self.loss, self.anchor, self.w, self.n_threads = loss, anchor, anchor, n_threads
-        self.is_logistic = isinstance(loss, Logistic)
         self.sums = np.zeros((LANES, 2 * len(anchor) + 2))
         self.lanes = self.sums
 
@@ -273,23 +277,28 @@ cdef class AnchoredGradient:
         """Add the rows first .. last - 1, MOST_TOGETHER at the most."""
         cdef double* squares = gradient + self.w.shape[0]
         cdef double* losses = squares + self.w.shape[0]
-        cdef double[MOST_TOGETHER] z, y, s, slope
-        cdef Line[MOST_TOGETHER] x
-        cdef Py_ssize_t k, i, r, count = last - first
-        for k in range(first, last):
-            r = k - first
-            i = row_at(rows, k, &self.w[0])
-            x[r] = line_at(rows.lines, i)
-            z[r] = dot(&x[r], &self.w[0])
+        cdef double[MOST_TOGETHER] z, y, s, slope, value
+        cdef Group group
+        cdef Py_ssize_t r, i, k = 0, count = last - first
+        set_group(&group, rows.lines)
+        for r in range(count):
+            i = row_at(rows, first + r, &self.w[0])
+            append_line(&group, i)
             y[r] = rows.targets[i]
             s[r] = 1.0 if rows.weights == NULL else rows.weights[i]
-        slopes_of(self.loss, self.is_logistic, z, y, slope, count)
+        dot_group(&group, &self.w[0], z)
+        self.loss.derivatives_of(z, y, slope, count)
         for r in range(count):
             slope[r] *= s[r]
-            if (first + r + shift) % SAMPLED == 0:
-                losses[0] += s[r] * self.loss.value(z[r], y[r])
-                losses[1] += s[r]
-        add_rows(x, count, slope, s, gradient, squares)
+        add_group(&group, slope, s, gradient, squares)
+        r = (SAMPLED - (first + shift) % SAMPLED) % SAMPLED
+        while r < count:
+            z[k], y[k], s[k] = z[r], y[r], s[r]
+            k, r = k + 1, r + SAMPLED
+        self.loss.values_of(z, y, value, k)
+        for r in range(k):
+            losses[0] += s[r] * value[r]
+            losses[1] += s[r]
 
     def state(self):
         """Return what `resume` needs, a flat dict."""
@@ -355,7 +364,7 @@ class InnerProblem:
     """
 
     def __init__(self, loss, sample, alpha, anchor, gradient=None, squares=None):
-        self.loss, self.sample, self.alpha, self.anchor = loss, sample, alpha, anchor
+        self.loss, self.sample, self.alpha, self.anchor = loss, sample.compact(), alpha, anchor
         self.shares = sample.weights / sample.weights.sum()
         self.slope = self.damping = np.zeros(len(anchor))
         self.precision = 0.0
@@ -403,8 +412,11 @@ class InnerProblem:
     def _damping(self, squares):
         """Return r: curvature that the sample lacks, and what leaves it few degrees of freedom."""
         rows, curvatures = self.sample.rows, self.first_curvatures
-        sampled = rows.multiply(rows) if sp.issparse(rows) else np.square(rows)
-        missing = np.maximum(0, squares - sampled.T @ self.shares)
+        if sp.issparse(rows):
+            sampled = rows.multiply(rows).T @ self.shares
+        else:
+            sampled = np.square(rows).T @ self.shares
+        missing = np.maximum(0, squares - sampled)
         damping = np.sum(curvatures) * missing
         allowed = rows.shape[0] / ROWS_PER_DEGREE
         if len(self.anchor) > allowed:
@@ -685,7 +697,7 @@ def estimate_risk(loss, sample, alpha, model, total_weight):
     A = H^-1/2 G H^-1/2, G that of the gradients. It has the mean tr A / (2 rows) and the variance
     2 tr A^2 / (2 rows)^2; the interval is that of the gamma distribution with these moments.
     """
-    rows, targets, weights = sample
+    rows, targets, weights = sample.compact()
     scores = rows @ model
     shares = weights / weights.sum()
     slopes = loss.derivatives(scores, targets)
