@@ -105,7 +105,8 @@ class StreamResult:
         sigma_squared / rows: what the expected excess risk of the empirical risk minimiser, and of
         this model, tends to. NaN with constants="theory".
     excess_risk_interval : tuple of two floats
-        Holds the excess risk of the model with probability 0.95, to first order.
+        Holds the excess risk of the model with probability 0.95, to first order: of use when rows
+        outnumber features several times.
     parts : tuple of StreamResult
         One-vs-rest: the result of every class, whose sums are reported above. Empty otherwise.
     """

@@ -94,6 +94,16 @@ BAD = {
         "block 2 .*11 columns, .* first block has 12",
     ),
     "NaN": (lambda X, y: [(X, y), (X * np.nan, y)], "block 2 .*NaN"),
+    "NaN in arrays": (
+        lambda X, y: ArraySource(np.r_[X, X * np.nan], np.r_[y, y], block_rows=len(X)),
+        "block 2 .*NaN",
+    ),
+    "NaN in sparse arrays": (
+        lambda X, y: ArraySource(
+            sparse.csr_array(np.r_[X, X * np.nan]), np.r_[y, y], block_rows=200
+        ),
+        "block 2 .*NaN",
+    ),
     "lengths": (lambda X, y: [(X, y[1:])], "block 1 .*inconsistent"),
     "label": (
         lambda X, y: [(X, y), (X, y + 1)],

@@ -412,11 +412,8 @@ class InnerProblem:
     def _damping(self, squares):
         """Return r: curvature that the sample lacks, and what leaves it few degrees of freedom."""
         rows, curvatures = self.sample.rows, self.first_curvatures
-        if sp.issparse(rows):
-            sampled = rows.multiply(rows).T @ self.shares
-        else:
-            sampled = np.square(rows).T @ self.shares
-        missing = np.maximum(0, squares - sampled)
+        sampled = rows.multiply(rows) if sp.issparse(rows) else np.square(rows)
+        missing = np.maximum(0, squares - sampled.T @ self.shares)
         damping = np.sum(curvatures) * missing
         allowed = rows.shape[0] / ROWS_PER_DEGREE
         if len(self.anchor) > allowed:
@@ -719,7 +716,7 @@ def estimate_risk(loss, sample, alpha, model, total_weight):
     excess = first / (2 * total_weight)
     interval = (excess, excess)
     if second > 0:
-        shape = first * first / (2 * second)
+        shape = max(0.5, first * first / (2 * second))    # 0.5: of one square; less is rounding
         interval = tuple(
             float(end) for end in excess / shape * gammaincinv(shape, [0.025, 0.975]))
     return RiskEstimate(float(first) / 2, float(excess), interval)
