@@ -43,6 +43,7 @@ from sublinear.primal_dual import solve_primal_dual
 from sublinear.soft_margin import SIMBAClassifier, simba_path
 from sublinear.streaming import StreamingSVRGClassifier, StreamingSVRGRegressor, StreamResult
 from sublinear.structured import PegasosStructured, SequencePegasos, StructuredProblem
+from sublinear.suggestions import SolverSuggestion, suggest_solver
 from sublinear.theory import batch_speedup, spectral_norm_squared
 
 __all__ = [
@@ -62,6 +63,7 @@ __all__ = [
     "SIMBAClassifier",
     "SequencePegasos",
     "Snapshot",
+    "SolverSuggestion",
     "StreamResult",
     "StreamingSVRGClassifier",
     "StreamingSVRGRegressor",
@@ -81,4 +83,5 @@ __all__ = [
     "solve_primal_dual",
     "solve_simplex_qp",
     "spectral_norm_squared",
+    "suggest_solver",
 ]

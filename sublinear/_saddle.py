@@ -130,8 +130,8 @@ class Rates:
 # Tuned on certificates, on planted margins, points in balls and random games.
 PRACTICAL = {
     "ball": Rates(2.0, 30.0, 0.5),
-    "hull": Rates(1.0, 1.0, 1.0, math.inf, math.inf, 0.2, 2.0),
-    "simplex": Rates(4.0, 1.0, 0.5, 0.25, 0.25, stage=8.0),
+    "hull": Rates(4.0, 1.0, 1.0, math.inf, math.inf, 0.2, 2.0),
+    "simplex": Rates(8.0, 1.0, 0.5, 0.25, 0.25, stage=8.0),
 }
 # Figure 3, section III of the full version, section IV-A of the first paper.
 THEORY = {

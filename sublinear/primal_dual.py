@@ -27,7 +27,7 @@ __all__ = [
     "solve_primal_dual",
 ]
 
-CERTIFY = ("las_vegas", "exact")
+CERTIFY = ("las_vegas", "exact", "sampled")
 FIRST_ROUND = 1024  # steps, where nothing tells how many it will take
 DUAL_RATES = {"practical": 0.5, "theory": 0.01}
 LEAST_MAX_ITER = 10**6
@@ -130,6 +130,13 @@ class Sampler(compiled.Sampler):
     def values(self, x):
         """Return all c_i(x) exactly, for certificates; None: they are not known."""
         return super().values(x)
+
+    def deviation(self, x):
+        """Return what the standard deviations of estimates at x are at most; by default `scale`.
+
+        certify="sampled" rests on it.
+        """
+        return super().deviation(x)
 
 
 def _checked_offsets(offsets, n_rows):
@@ -314,14 +321,20 @@ class _Certificates:
             sum(block.full_accesses for block in self.blocks),
         )
 
-    def certificate(self, x, p):
-        low_regret, sampler = self.blocks
+    def least(self, x):
+        """Return min_i c_i(x)."""
+        sampler = self.blocks[1]
         values = self.counted(sampler.values, x)
         if values is None:
             raise ValueError(
-                "the sampler has no values(x), which certificates need: add it, or use certify=None"
+                "the sampler has no values(x), which certificates need: add it, or use "
+                'certify="sampled" or None'
             )
         values = compiled.checked(values, sampler.n_rows, "what the sampler's values() returns")
+        return values.min()
+
+    def certificate(self, x, p):
+        low_regret = self.blocks[0]
         bound = self.counted(low_regret.bound, p)
         if not (np.ndim(bound) == 0 and np.isreal(bound) and bound > -math.inf):
             raise ValueError(f"bound(p) of the low-regret step must be a number, got {bound!r}")
@@ -330,11 +343,41 @@ class _Certificates:
                 'the low-regret step has no bound(p), which certify="las_vegas" needs: add it, or '
                 'use certify="exact" or None'
             )
-        return -values.min(), -float(bound)
+        return -self.least(x), -float(bound)
 
     def at_zeros(self):
         """No point is known beforehand."""
         return None, math.inf, -math.inf
+
+
+class _SampledCertificates(_Certificates):
+    """The same from estimates: Corollary II.9 for any sampler.
+
+    By Chebyshev a mean of m samples, m = 8 (deviation / error)^2, is off by more than the error
+    with probability 1/8 at the most, and so is the median of k such means with probability
+    (7/16)^(k/2).
+    """
+
+    def __init__(self, low_regret, sampler, error, failure, random):
+        super().__init__(low_regret, sampler, False)
+        self.error, self.failure, self.random = error, failure, random
+
+    def least(self, x):
+        """Return a bound below min_i c_i(x); min_i c_i(x) itself if it costs less."""
+        sampler = self.blocks[1]
+        size = math.floor(8 * (self.counted(sampler.deviation, x) / self.error) ** 2) + 1
+        groups = int(2 * math.log(sampler.n_rows / self.failure) / math.log(16 / 7)) | 1
+        columns = isinstance(sampler, compiled.CompiledSampler)
+        if columns and size * groups >= sampler.matrix.n_columns:
+            return super().least(x)
+        means = np.zeros((groups, sampler.n_rows))
+        for mean in means:
+            for _ in range(size):
+                estimates = self.counted(sampler.sample, x, self.random)
+                mean += compiled.checked(
+                    estimates, sampler.n_rows, "what the sampler's sample() returns"
+                )
+        return np.median(means / size, axis=0).min() - self.error
 
 
 def solve_primal_dual(
@@ -343,6 +386,7 @@ def solve_primal_dual(
     epsilon=0.05,
     *,
     certify="las_vegas",
+    delta=0.1,
     constants="practical",
     max_iter=None,
     max_accesses=None,
@@ -364,10 +408,17 @@ def solve_primal_dual(
         `L2Sampler`, `L1Sampler`, or a user's own subclass of `Sampler`.
     epsilon : float, default=0.05
         How far from the maximum the mean of x may be, absolute.
-    certify : {"las_vegas", "exact"} or None, default="las_vegas"
+    certify : {"las_vegas", "exact", "sampled"} or None, default="las_vegas"
         "las_vegas": go on, in rounds of doubling length, until a certificate proves epsilon; it
         needs `sampler.values` and `low_regret.bound`. "exact": the number of steps that epsilon
-        asks for, and one certificate. None: the same without.
+        asks for, and one certificate. None: the same without. "sampled": a certificate without
+        `sampler.values`. `primal` is a bound that holds with probability 1 - `delta`: the least of
+        medians of means of about 80 (deviation / epsilon)^2 log(n / delta) samples, less
+        epsilon / 2 (Corollary II.9), and that of `values` where compiled samplers need no more
+        columns for them. `dual` always holds; it is that of the rows drawn, the only ones
+        read for it.
+    delta : float, default=0.1
+        With what probability certify="sampled" may be wrong.
     constants : {"practical", "theory"}, default="practical"
         eta = c sqrt(log(n) / T) with c = 1/2, or 1/100 as in the paper.
     max_iter : int, default=None
@@ -411,10 +462,15 @@ def solve_primal_dual(
     ('converged', True)
     """
     _check_parameters(low_regret, sampler, epsilon, certify, constants, max_iter, max_accesses)
+    check_number("delta", delta, low=0, high=1, open_low=True)
     if callback is not None and not callable(callback):
         raise ValueError(f"callback must be callable or None, got {callback!r}")
     in_rounds = certify == "las_vegas"
+    seeds = seed_sequence(random_state)
     problem = _Certificates(low_regret, sampler, in_rounds)
+    if certify == "sampled":
+        random = np.random.default_rng(seeds.spawn(1)[0])
+        problem = _SampledCertificates(low_regret, sampler, epsilon / 2, delta, random)
     problem.counted(sampler.start)
     check_number("the sampler's n_rows", getattr(sampler, "n_rows", None), low=1, integer=True)
     check_number("the sampler's scale", sampler.scale, low=0, open_low=True)
@@ -428,11 +484,12 @@ def solve_primal_dual(
         problem,
         low_regret,
         sampler,
-        RandomBits(seed_sequence(random_state)),
+        RandomBits(seeds),
         dual_rate=DUAL_RATES[constants],
         round_steps=first,
         growth=2 if in_rounds else 1,
         max_steps=max_steps,
+        by_draws=certify == "sampled",
     )
     limits = Limits(
         epsilon,
@@ -456,7 +513,9 @@ def solve_primal_dual(
 def _rounds(asked, in_rounds, constants, max_iter):
     """Return the steps of the first round and of all, where epsilon asks for `asked`."""
     most = max(LEAST_MAX_ITER, 100 * asked) if in_rounds else asked
-    most = math.ceil(min(most if max_iter is None else max_iter, 2.0**50))
+    if max_iter is not None:
+        most = max_iter if in_rounds else min(asked, max_iter)
+    most = math.ceil(min(most, 2.0**50))
     first = min(most, FIRST_ROUND) if in_rounds and constants == "practical" else asked
     return min(most, math.ceil(first)), most
 

@@ -34,6 +34,7 @@ LAYERS = (
     {"_batch_steps", "_block_ascent", "_stage_sums"},
     {"_cluster"},
     {"distributed", "paths", "semi_streaming", "_model_file"},
+    {"suggestions"},
     {"__init__"},
     {"_compare", "_compare_report"},
     {"cli"},

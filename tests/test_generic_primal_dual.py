@@ -361,6 +361,78 @@ def test_without_a_bound_or_values(A):
         solved(Silent(), Blind(A), certify="exact")
 
 
+def test_sampled_certificates_hold_for_ninety_five_of_a_hundred_seeds(A):
+    """For a sampler that knows no values; the bound from the rows drawn always holds."""
+
+    class Blind(PlainL2):
+        def values(self, x):
+            return None
+
+        def deviation(self, x):
+            return self.scale * np.linalg.norm(x)
+
+    largest = SublinearPerceptron(1e-3, fit_intercept=False, random_state=0)
+    largest.fit(np.vstack([A, -A]), np.repeat([1, 0], N))
+    right = 0
+    for seed in range(100):
+        result = solved(
+            PlainBall(A),
+            Blind(A),
+            certify="sampled",
+            epsilon=1.0,
+            max_iter=T,
+            random_state=seed,
+        )
+        steps = result.n_iter
+        assert result.dual >= largest.result_.primal - 1e-9
+        assert np.linalg.norm(A.T @ result.p) == pytest.approx(result.dual)
+        np.testing.assert_allclose(steps * result.p, np.rint(steps * result.p), atol=1e-9)
+        right += result.primal <= (A @ result.x).min()
+    assert right >= 95
+
+
+@pytest.mark.parametrize("certify", ("exact", "sampled"))
+def test_a_fit_ends_after_the_steps_that_epsilon_asks_for(A, certify):
+    """Whatever max_iter, and whether the gap is below epsilon then or not."""
+    for seed in range(10):
+        result = solved(
+            PlainBall(A),
+            PlainL2(A),
+            certify=certify,
+            epsilon=1.0,
+            max_iter=10**6,
+            random_state=seed,
+        )
+        assert result.n_iter == np.ceil(np.log(N))
+
+
+def test_sampled_certificates_are_cheaper_than_a_pass_or_are_one(A):
+    narrow = solved(BallStep(A), L2Sampler(A), certify="sampled", epsilon=0.1)
+    assert narrow.primal == pytest.approx((A @ narrow.x).min())
+    wide = np.tile(A, (1, 600)) / np.sqrt(600)
+    blocks = BallStep(wide, row_norm=1.0), L2Sampler(wide)
+    result = solved(*blocks, certify="sampled", epsilon=1.0)
+    again = solved(*blocks, certify="sampled", epsilon=1.0)
+    assert result.primal == again.primal <= (wide @ result.x).min() <= result.primal + 1.0
+    assert result.dual >= narrow.primal
+    norms = wide.size
+    drawn = np.count_nonzero(result.p) * wide.shape[1]
+    assert drawn < again.certificate_accesses < drawn + norms / 2
+    assert result.certificate_accesses == norms + again.certificate_accesses
+
+
+@pytest.mark.parametrize("quadratic", (False, True))
+@pytest.mark.parametrize("sampler", (L2Sampler, L1Sampler))
+def test_deviations_are_bounds(A, sampler, quadratic):
+    x = np.array([0.5, -0.3, 0.0, 0.2, 0.7, -0.1, 0.05])
+    block = sampler(A, quadratic=quadratic)
+    block.start()
+    chances = x**2 / (x @ x) if sampler is L2Sampler else np.abs(x) / np.abs(x).sum()
+    variance = variances(A, x, chances) * (4 if quadratic else 1)
+    assert np.sqrt(variance.max()) <= block.deviation(x)
+    assert sampler(A, scale=3.0).deviation(x) == 3.0
+
+
 def broken(kind, result):
     class Broken(PlainL2 if kind in ("sample", "values") else PlainBall):
         pass
@@ -404,7 +476,8 @@ def test_points_are_checked(A, x):
     ("given", "words"),
     [
         ({"epsilon": 0}, "epsilon must be a number above 0"),
-        ({"certify": "sampled"}, "certify must be one of"),
+        ({"certify": "maybe"}, "certify must be one of"),
+        ({"certify": "sampled", "delta": 0}, "delta must be a number above 0"),
         ({"constants": "lucky"}, "constants must be one of"),
         ({"max_iter": 0}, "max_iter must be an integer"),
         ({"max_accesses": 0}, "max_accesses must be an integer"),

@@ -116,6 +116,9 @@ cdef class Sampler(Block):
     def values(self, x):
         return None
 
+    def deviation(self, x):
+        return self.scale
+
 
 cdef class CompiledStep(LowRegretStep):
     """x = scale * value, moved by rows.
@@ -168,12 +171,15 @@ cdef class CompiledStep(LowRegretStep):
         return self.unit
 
     def _gradient(self, p):
-        """Return A'p and p'b."""
+        """Return A'p and p'b; rows of weight 0 are not read."""
+        cdef Py_ssize_t i
         gradient = np.zeros(self.size)
         for rows in slices(self.matrix.n_rows):
+            rows = rows[p[rows] != 0]
             self.matrix.add_rows(p[rows], rows, gradient)
-        self.accesses += self.matrix.n_stored
-        self.full_accesses += self.matrix.n_rows * self.size
+            for i in rows:
+                self.accesses += line_size(&self.matrix.rows, i)
+            self.full_accesses += len(rows) * self.size
         return gradient, 0.0 if self.offsets is None else float(p @ self.offsets)
 
 
@@ -324,9 +330,10 @@ cdef class CompiledSampler(Sampler):
     cdef FlatSampler sampler
     cdef double[::1] known
     cdef Py_ssize_t size
-    cdef double factor, square
+    cdef double factor, square, longest
 
     def __init__(self, Matrix matrix, offsets, bint quadratic, bint squared, scale):
+        self.longest = -1                # not known
         self.matrix, self.columns = matrix, matrix.transposed()
         self.quadratic, self.squared, self.offsets = quadratic, squared, offsets
         self.known = np.zeros(matrix.n_rows) if offsets is None else offsets
@@ -341,7 +348,8 @@ cdef class CompiledSampler(Sampler):
     def start(self):
         if self.measured:
             return
-        longest = (longest_row if self.squared or self.quadratic else largest_entry)(self.matrix)
+        measure = longest_row if self.squared or self.quadratic else largest_entry
+        self.longest = longest = measure(self.matrix)
         self.accesses += self.matrix.n_stored
         known = 0.0 if self.offsets is None else float(np.abs(self.offsets).max())
         self.scale = max(longest**2 if self.quadratic else longest, known) or 1.0
@@ -401,6 +409,13 @@ cdef class CompiledSampler(Sampler):
             result = 2 * result - x @ x
         return result if self.offsets is None else result + self.offsets
 
+    def deviation(self, x):
+        # A_ij |x|^2 / x_j and A_ij |x|_1 are no farther from their mean
+        if self.longest < 0:
+            return self.scale
+        return (2 if self.quadratic else 1) * self.longest * float(
+            np.linalg.norm(x, 2 if self.squared else 1))
+
 
 def checked(values, size, what):
     """Return what a user's object returned as float64; ValueError unless finite and of a size."""
@@ -439,6 +454,9 @@ cdef class GenericPrimalDual:
         By what factor rounds grow; 1: there is one round only.
     max_steps : int
         A round ends there, whatever its length.
+    by_draws : bool
+        Certificates are given the shares of the rows drawn in the round, of which few differ from
+        0, in place of the mean of p.
 
     Attributes
     ----------
@@ -457,7 +475,8 @@ cdef class GenericPrimalDual:
     cdef CompiledStep fast_step
     cdef CompiledSampler fast_sampler
     cdef FlatSampler weights
-    cdef double[::1] p_sum, x_sum, estimates
+    cdef double[::1] p_sum, x_sum, estimates, counts
+    cdef bint by_draws
     cdef Py_ssize_t n, d, round_steps, growth, max_steps, taken, most
     cdef Py_ssize_t accesses_before, full_before
     cdef double dual_rate, eta, total, best_dual, seen
@@ -470,7 +489,7 @@ cdef class GenericPrimalDual:
     def __init__(
         self, problem, LowRegretStep low_regret, Sampler sampler, RandomBits random, *,
         double dual_rate, Py_ssize_t round_steps, Py_ssize_t growth=2,
-        Py_ssize_t max_steps=2**62
+        Py_ssize_t max_steps=2**62, bint by_draws=False
     ):
         self.problem, self.low_regret, self.sampler = problem, low_regret, sampler
         self.random = random
@@ -490,7 +509,8 @@ cdef class GenericPrimalDual:
         self.weights.chances[:] = 1.0 / self.n
         self.total = 1
         self.p_sum, self.x_sum = np.zeros(self.n), np.zeros(self.d)
-        self.estimates = np.zeros(self.n)
+        self.estimates, self.counts = np.zeros(self.n), np.zeros(self.n)
+        self.by_draws = by_draws
         self.dual_rate, self.round_steps, self.growth = dual_rate, round_steps, growth
         self.max_steps = max_steps
         self.most = max(0, low_regret.most_accesses) + max(0, sampler.most_accesses)
@@ -504,6 +524,7 @@ cdef class GenericPrimalDual:
         """Begin new means."""
         self.p_sum[:] = 0
         self.x_sum[:] = 0
+        self.counts[:] = 0
         self.taken = 0
         self.eta = self.dual_rate * sqrt(log(max(2.0, self.n)) / self.round_steps)
         self.eta = min(LARGEST_ETA, self.eta) / self.sampler.scale
@@ -615,8 +636,11 @@ cdef class GenericPrimalDual:
         self.n_iter += 1
 
     cdef Py_ssize_t _draw_row(self) noexcept nogil:
+        cdef Py_ssize_t i
         sum_blocks(&self.weights.sums)
-        return draw_entries(&self.weights.sums, uniform(self.random.bits)).start
+        i = draw_entries(&self.weights.sums, uniform(self.random.bits)).start
+        self.counts[i] += 1
+        return i
 
     def means(self):
         """Return the means of x and p over this round, as new arrays (float64)."""
@@ -634,6 +658,8 @@ cdef class GenericPrimalDual:
     def certify(self, rounded):
         """Return the mean of x, its primal value and the best dual value so far."""
         x, p = self.means()
+        if self.by_draws and self.taken > 0:
+            p = np.asarray(self.counts) / self.taken
         primal, dual = self.problem.certificate(x, p)
         if dual > self.best_dual or self.best_p is None:
             self.best_dual, self.best_p = dual, p

@@ -1,0 +1,546 @@
+"""Which solver for which data: suggest_solver, which follows the map of the gallery.
+
+Sources: the costs of docs/gallery/plot_who_wins.py, and of asv_bench/compare_sublinear.py for
+margins.
+"""
+
+import math
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+from scipy import sparse
+from sklearn.base import BaseEstimator
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import check_array, column_or_1d
+from sklearn.utils.multiclass import type_of_target
+from sklearn.utils.validation import check_consistent_length
+
+from sublinear._validation import check_choice, find_classes, generator, has_matrix, margin_targets
+from sublinear.data import FeatureOracle
+from sublinear.linear import PegasosClassifier, SDCAClassifier, SDCARegressor
+from sublinear.margin import SublinearPerceptron
+from sublinear.semi_streaming import SemiStreamingPerceptron
+from sublinear.soft_margin import SIMBAClassifier
+from sublinear.streaming import StreamingSVRGClassifier, StreamingSVRGRegressor
+
+__all__ = ["SolverSuggestion", "suggest_solver"]
+
+GOALS = ("prediction", "optimum", "margin")
+COSTS = ("seconds", "values")
+TASKS = ("classification", "regression")
+
+SAMPLE_ROWS, SAMPLE_VALUES = 2048, 2**20
+MEMBERS = 8  # of every class, at least, where there are as many
+HELD_OUT = 4  # every fourth row of the sample tells alphas apart
+FEWEST_ROWS = 32  # of a sample that says anything
+ALPHAS = (1e-2, 1e-3, 1e-4, 1e-5)
+PRESUMED_NORM = 10.0  # |w| where no sample tells
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What a solver needs until the test error is near the least, as the map has it.
+
+    Attributes
+    ----------
+    steps : float
+        Rows, or draws of a row and a column, per |w|^2 for rows of length 1 at most; of one pass
+        over a stream per column.
+    passes : int
+        What a fit of its estimator reads besides, for norms and for certificates.
+    microseconds : tuple of four floats
+        For a fit, a stored value of X, a step, a value read.
+    """
+
+    steps: float
+    passes: int
+    microseconds: tuple[float, float, float, float]
+
+    def steps_for(self, n_columns, norm):
+        """Return how many steps it takes for a model of this norm."""
+        return self.steps * norm**2
+
+    def seconds_for(self, stored, steps, values):
+        """Return the seconds of a fit of so many steps that read so many values."""
+        terms = 1.0, stored, steps, values
+        return 1e-6 * sum(a * b for a, b in zip(self.microseconds, terms, strict=True))
+
+
+class StreamCost(Cost):
+    """The cost of one pass, which depends on the number of columns."""
+
+    def steps_for(self, n_columns, norm):
+        return self.steps * n_columns
+
+
+BY_LINES = {SublinearPerceptron, SIMBAClassifier}  # a row and a column in a step
+# Those that came near the least test error wherever they were tried.
+RELIABLE = {SDCAClassifier, PegasosClassifier}
+# L2SVMClassifier got there in 11 of 57 problems and was never first.
+MEASURED = {
+    SDCAClassifier: Cost(1.17, 2, (814, 0.000135, 0.285, 0.000667)),
+    PegasosClassifier: Cost(1.26, 1, (724, 1.03e-06, 0.255, 0.000615)),
+    SublinearPerceptron: Cost(1.13, 0, (821, 1.3e-06, 0.468, 0.000766)),
+    SIMBAClassifier: Cost(0.653, 0, (460, 5.01e-06, 19.2, 0.0129)),
+    StreamingSVRGClassifier: StreamCost(6, 0, (653, 0, 0.385, 0)),
+}
+# A margin of nine tenths of the largest takes so many draws per 1 / margin^2 for rows of length 1;
+# from where a pass buys as many draws on, they are faster than passes.
+MARGIN_DRAWS = 15.0
+OPTIMUM_PASSES = 10.0  # of SDCA, with certificates, to a relative gap of 1e-3
+MORE = 16.0  # times the estimated steps are taken: a sample has smaller norms, problems differ
+
+
+@dataclass(frozen=True)
+class SolverSuggestion:
+    """What `suggest_solver` returns.
+
+    Attributes
+    ----------
+    estimator : estimator
+        Not fitted; `fit` it to X and y, or `fit_stream` it to a source.
+    reason : str
+        Why this one, and what it is going to cost.
+    values : float
+        Rough estimate of the stored values that its fit reads, certificates included; NaN where X
+        does not tell how large it is.
+    passes : float
+        The same as a multiple of what X stores.
+    estimates : dict of str to dict of str to float
+        Of every solver compared, until the test error of a binary problem is near the least:
+        `steps`, `values`, and `seconds` on the machine where the map was made, of which only the
+        ratios mean anything elsewhere. Empty where nothing is compared.
+    sample_rows : int
+        Rows that were looked at.
+    """
+
+    estimator: BaseEstimator
+    reason: str
+    values: float = math.nan
+    passes: float = math.nan
+    estimates: dict = field(default_factory=dict, repr=False)
+    sample_rows: int = 0
+
+
+def suggest_solver(X, y=None, *, goal="prediction", cost=None, task=None, random_state=None):
+    """Suggest an estimator of this package for data, from a sample of the rows.
+
+    It looks at the shape and density of X, at the labels, and at a sample of at most 2048 rows and
+    about a million values, on which small fits tell a penalty and the norm of a good model; with
+    those, and the costs that were measured on the map of who wins, :doc:`/which_solver`, it
+    estimates what every solver will cost.
+
+    Parameters
+    ----------
+    X : {array-like, sparse matrix, DualStore, FeatureOracle} of shape (n_samples, n_features) \
+or iterable of blocks
+        Of a FeatureOracle nothing is computed. Blocks are those that `fit_stream` takes: a source
+        that can be iterated again is asked for its first block; of an iterator, which can be read
+        once, nothing is taken.
+    y : array-like of shape (n_samples,), default=None
+        Labels or numbers; None for blocks, which have their own.
+    goal : {"prediction", "optimum", "margin"}, default="prediction"
+        "prediction": a test error near the least, soon. "optimum": a small, certified gap of a
+        penalised loss. "margin": the hyperplane of the largest margin, for rows that one separates.
+    cost : {"seconds", "values"}, default=None
+        What is to be saved: time, or values read by the whole fit. None: values for a DualStore
+        or a FeatureOracle, seconds for other data.
+    task : {"classification", "regression"}, default=None
+        None: classification if y holds text, or whole numbers; else regression. Iterators need it.
+    random_state : int, RandomState, Generator or None, default=None
+        Seeds the sample; the same seed gives the same suggestion. It is not that of the estimator.
+
+    Returns
+    -------
+    suggestion : SolverSuggestion
+        `estimator`, not fitted, `reason`, and estimated costs.
+
+    Raises
+    ------
+    ValueError
+        For parameters or data that make no sense; the message says what to do. Only the rows of
+        the sample are looked at: NaN in others are found by `fit`.
+
+    Notes
+    -----
+    The norm of a good model grows with the number of rows, so estimates from a sample are rather
+    low. With more than two classes they are those of the most frequent class against the rest,
+    times the number of classes.
+
+    Examples
+    --------
+    >>> from sublinear import suggest_solver
+    >>> from sublinear.datasets import make_sparse_classification
+    >>> X, y = make_sparse_classification(2000, 5000, random_state=0)
+    >>> suggestion = suggest_solver(X, y, random_state=0)
+    >>> suggestion.estimator.fit(X, y).score(X, y) > 0.9
+    True
+    >>> suggest_solver(X, y, goal="optimum", random_state=0).estimator
+    SDCAClassifier()
+    """
+    check_choice("goal", goal, GOALS)
+    for name, value, choices in (("cost", cost, COSTS), ("task", task, TASKS)):
+        if value is not None:
+            check_choice(name, value, choices)
+    if not hasattr(X, "shape") and (y is None or isinstance(X, Iterator)):
+        if y is not None:
+            raise ValueError("X is an iterator: let it yield blocks (X, y), and leave y out")
+        return _for_blocks(X, goal, task)
+    if y is None:
+        raise ValueError("y is missing: what to use depends on the targets")
+    data = _Data(X, y, task)
+    if data.task == "regression":
+        return _for_numbers(data, goal)
+    if isinstance(data.X, FeatureOracle):
+        return _for_oracle(data, goal)
+    sample = _Sample(data, generator(random_state))
+    if goal == "optimum":
+        return _optimum(data, sample)
+    if goal == "margin":
+        return _margin(data, sample)
+    return _prediction(data, sample, cost or ("values" if data.dear else "seconds"))
+
+
+class _Data:
+    """X as it may be indexed, and what is known of it without a look at its values."""
+
+    def __init__(self, X, y, task):
+        self.dear = has_matrix(X)
+        if sparse.issparse(X):
+            X = X.tocsr()
+        elif not self.dear and not hasattr(X, "iloc"):
+            X = np.asarray(X)
+        if len(X.shape) != 2 or 0 in X.shape:
+            raise ValueError(f"X must have rows and columns, got shape {X.shape}")
+        self.X = X
+        self.y = column_or_1d(check_array(y, ensure_2d=False, dtype=None), warn=True)
+        check_consistent_length(X, self.y)
+        self.n_rows, self.n_columns = X.shape
+        size = self.n_rows * self.n_columns
+        self.stored = getattr(X, "n_stored", X.nnz if sparse.issparse(X) else size)
+        self.task = _task_of(self.y) if task is None else task
+        self.classes = find_classes(self.y) if self.task == "classification" else None
+
+    @property
+    def n_problems(self):
+        """How many binary problems one-vs-rest makes of the classes."""
+        return 1 if self.classes is None or len(self.classes) == 2 else len(self.classes)
+
+    @property
+    def description(self):
+        kind = "dense" if self.stored == self.n_rows * self.n_columns else "sparse"
+        return f"{self.n_rows} x {self.n_columns}, {kind}"
+
+    def rows(self, numbers):
+        """Return these rows as a checked array or CSR."""
+        if not self.dear:
+            rows = self.X.iloc[numbers] if hasattr(self.X, "iloc") else self.X[numbers]
+            return check_array(rows, accept_sparse="csr", dtype=[np.float64, np.float32])
+        matrix, rows = self.X.matrix(), []
+        for i in numbers:
+            row = np.zeros(self.n_columns)
+            matrix.add_rows(np.ones(1), np.array([i]), row)
+            rows.append(sparse.csr_array(row[np.newaxis]))
+        return sparse.vstack(rows, format="csr")
+
+
+def _task_of(y):
+    kind = type_of_target(y)
+    if kind.startswith("continuous"):
+        return "regression"
+    if kind not in ("binary", "multiclass"):
+        raise ValueError(f"y must hold one label or number per row, got {kind} targets")
+    return "classification"
+
+
+class _Sample:
+    """What small fits on some rows tell: a penalty, and the model that it brings.
+
+    Attributes
+    ----------
+    row_norm : float
+        The longest row's.
+    soft, hard : dict
+        Parameters for rows of this length: with the alpha of the least error on rows held out,
+        made smaller as for a model of all rows by the root of the number of rows; with a small one.
+    norm : float
+        |w| of its model, for rows divided by the longest.
+    slack : float
+        Its hinge loss, per norm: nu of SIMBA by Lemma 2.1.
+    """
+
+    def __init__(self, data, random):
+        self.X, labels = self._drawn(data, random)
+        self.n_rows = self.X.shape[0]
+        squares = self.X.multiply(self.X) if sparse.issparse(self.X) else self.X**2
+        self.row_norm = _rounded(math.sqrt(squares.sum(axis=1).max())) or 1.0
+        frequent = max(data.classes, key=lambda label: (labels == label).sum())
+        label = frequent if data.n_problems > 1 else data.classes[1]
+        self.y = margin_targets(labels, label)
+        self.soft = self.hard = self._scaled(1e-4)
+        self.norm, self.slack = PRESUMED_NORM, 0.01
+        numbers = np.arange(self.n_rows)
+        held, rows = numbers[::HELD_OUT], numbers[numbers % HELD_OUT > 0]
+        self.is_telling = self.n_rows >= FEWEST_ROWS and len(np.unique(self.y[rows])) == 2
+        if self.is_telling:
+            self._try_alphas(rows, held, math.sqrt(len(rows) / data.n_rows))
+
+    def _scaled(self, alpha):
+        """Return what alpha, and the intercept, are for rows of this length."""
+        alpha = _rounded(alpha * self.row_norm**2)
+        return {"alpha": alpha, "intercept_scaling": self.row_norm}
+
+    def _drawn(self, data, random):
+        """Draw rows, some of every class where classes are not too many."""
+        per_row = max(1, data.stored // data.n_rows)
+        size = min(data.n_rows, SAMPLE_ROWS, max(2 * FEWEST_ROWS, SAMPLE_VALUES // per_row))
+        numbers = random.choice(data.n_rows, size, replace=False)
+        if len(data.classes) * MEMBERS <= size // 2:
+            members = [np.flatnonzero(data.y == label)[:MEMBERS] for label in data.classes]
+            numbers = np.concatenate([numbers[: size - sum(map(len, members))], *members])
+        numbers = random.permutation(np.unique(numbers))
+        return data.rows(numbers), data.y[numbers]
+
+    @property
+    def description(self):
+        """What a reason says of it."""
+        if not self.is_telling:
+            return f"A sample of {self.n_rows} rows says too little."
+        return (
+            f"On a sample of {self.n_rows} rows a good model has norm {self.norm:.3g}, where the "
+            "longest row has length 1."
+        )
+
+    def _fit(self, rows, scaled):
+        """Return SDCAClassifier's model of some rows."""
+        model = SDCAClassifier(tol=0.1, max_iter=10, random_state=0, **scaled)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            return model.fit(self.X[rows], self.y[rows])
+
+    def _try_alphas(self, rows, held, smaller):
+        least = math.inf
+        for alpha in ALPHAS:
+            model = self._fit(rows, self._scaled(alpha))
+            error = np.mean(model.predict(self.X[held]) != self.y[held])
+            if error < least:
+                least, self.soft = error, self._scaled(alpha * smaller)
+                self.norm = max(1.0, float(np.linalg.norm(model.coef_)) * self.row_norm)
+                losses = np.maximum(0, 1 - self.y[rows] * model.decision_function(self.X[rows]))
+                self.slack = _rounded(float(np.clip(losses.mean() / self.norm, 1e-4, 0.5)))
+
+    def margin(self):
+        """Return the least margin of a nearly hard fit, in units of row_norm; 0: none found."""
+        if not self.is_telling:
+            return 0.0
+        model = self._fit(np.arange(self.n_rows), self.hard)
+        length = math.hypot(np.linalg.norm(model.coef_), model.intercept_[0] / self.row_norm)
+        least = (self.y * model.decision_function(self.X)).min()
+        return max(0.0, float(least) / max(length * self.row_norm, 1e-300))
+
+
+def _rounded(value):
+    """Three digits of a parameter say as much as sixteen."""
+    return float(f"{value:.3g}")
+
+
+def estimates_for(n_rows, n_columns, stored, norm):
+    """Return {estimator: steps, values and seconds until the test error is near the least}.
+
+    Values are those of the steps, and of the passes that the estimator makes besides.
+
+    Parameters
+    ----------
+    norm : float
+        |w| of a good model, for rows of length 1 at most.
+    """
+    found = {}
+    for make, cost in MEASURED.items():
+        steps = cost.steps_for(n_columns, norm)
+        if isinstance(cost, StreamCost) and steps > n_rows:
+            continue  # one pass is not enough
+        values = steps * values_of_step(make, n_rows, n_columns, stored)
+        least = stored if isinstance(cost, StreamCost) else 0.0  # a fit takes all rows it is given
+        found[make] = {
+            "steps": steps,
+            "values": max(least, values + cost.passes * stored),
+            "seconds": cost.seconds_for(stored, steps, values),
+        }
+    return found
+
+
+def values_of_step(make, n_rows, n_columns, stored):
+    """Return the stored values of a row, or of a row and a column."""
+    return stored / n_rows + (stored / n_columns if make in BY_LINES else 0.0)
+
+
+def candidates(n_rows, n_columns, norm, cost):
+    """Return the estimators that the map lets choose from.
+
+    In seconds nobody who was given all rows was faster than the better one of RELIABLE by more than
+    a hundredth. Of values, methods of single rows and columns need few on the far side of the
+    theory's border, where a pass buys more than |w|^2 log n draws.
+    """
+    if cost == "seconds":
+        return RELIABLE
+    draws = n_rows * n_columns / (n_rows + n_columns)
+    beyond = draws >= norm**2 * math.log(max(2, n_rows))
+    return BY_LINES if beyond else set(MEASURED) - BY_LINES
+
+
+def pays_by_lines(n_rows, n_columns, margin):
+    """Tell whether draws of rows and columns reach a large margin sooner than passes do."""
+    return n_rows * n_columns / (n_rows + n_columns) >= MARGIN_DRAWS / margin**2
+
+
+def _prediction(data, sample, cost):
+    shape = data.n_rows, data.n_columns, data.stored
+    found = estimates_for(*shape, sample.norm)
+    ranked = sorted(found, key=lambda make: found[make][cost])
+    allowed = candidates(*shape[:2], sample.norm, cost)
+    if data.dear:
+        allowed = allowed - {StreamingSVRGClassifier}  # it takes no store
+    best = next(make for make in ranked if make in allowed)
+    others = ", ".join(
+        f"{make.__name__} {found[make][cost] / found[best][cost]:.2g}"
+        for make in ranked
+        if make is not best
+    )
+    whole = "" if cost == "seconds" else ", passes for norms and certificates included"
+    reason = (
+        f"{sample.description} {best.__name__} should come near the least test error for the "
+        f"fewest {cost}{whole}, of those that get there in problems like this; estimates of the "
+        f"others, as multiples: {others}."
+    )
+    steps = math.ceil(MORE * found[best]["steps"])
+    values = steps * values_of_step(best, *shape) + MEASURED[best].passes * data.stored
+    estimates = {make.__name__: found[make] for make in ranked}
+    return _suggestion(_set_up(best, data, sample, steps), data, values, reason, sample, estimates)
+
+
+def _set_up(make, data, sample, steps):
+    """Return the estimator with what the sample tells, to end after so many steps if at all."""
+    by_lines = {"certify": None, "max_iter": steps, "row_norm": sample.row_norm}
+    if make is SublinearPerceptron:
+        return make(intercept_scaling=sample.row_norm, **by_lines)
+    if make is SIMBAClassifier:
+        return make(sample.slack, **by_lines)
+    if make is PegasosClassifier:
+        limits = {
+            "tol": 0.0,
+            "max_iter": math.ceil(steps / data.n_rows),
+            "max_accesses": math.ceil(steps * data.stored / data.n_rows),
+        }
+        return make(**sample.soft, **limits)
+    return make(**sample.soft, **({"tol": 0.1} if make is SDCAClassifier else {}))
+
+
+def _optimum(data, sample, why=""):
+    reason = (
+        f"{sample.description} {why}SDCAClassifier has no step size and certifies its gap, which "
+        "it closes in some ten passes."
+    )
+    values = OPTIMUM_PASSES * data.stored
+    return _suggestion(SDCAClassifier(**sample.soft), data, values, reason, sample)
+
+
+def _margin(data, sample):
+    margin = sample.margin()
+    if margin == 0:
+        return _optimum(data, sample, "No hyperplane was found that separates its rows. ")
+    shape = data.n_rows, data.n_columns
+    draws = math.ceil(MARGIN_DRAWS / margin**2)
+    reason = (
+        f"{sample.description} Its margin is {margin:.2g} of the longest row, so about {draws} "
+        "draws of a row and a column bring nine tenths of the largest, and a pass costs as much "
+        f"as {shape[0] * shape[1] / sum(shape):.0f}."
+    )
+    if not pays_by_lines(*shape, margin):
+        reason += " SDCAClassifier with a small alpha gets there in a pass or two."
+        return _suggestion(SDCAClassifier(**sample.hard), data, 2 * data.stored, reason, sample)
+    model = SublinearPerceptron(
+        _rounded(0.1 * margin * sample.row_norm),
+        intercept_scaling=sample.row_norm,
+        certify=None,
+        max_iter=draws,
+        row_norm=sample.row_norm,
+    )
+    reason += ' With certify="exact" a pass more proves what was reached.'
+    values = draws * values_of_step(SublinearPerceptron, *shape, data.stored)
+    return _suggestion(model, data, values, reason, sample)
+
+
+def _for_numbers(data, goal):
+    if goal == "margin":
+        raise ValueError('goal="margin" is for labels, y holds numbers')
+    if isinstance(data.X, FeatureOracle):
+        raise ValueError("no regressor takes a FeatureOracle: compute the rows, or build a store")
+    reason = (
+        "The map is of classifiers. SDCARegressor has no step size and certifies its gap, which it "
+        "closes in some ten passes."
+    )
+    return _suggestion(SDCARegressor(), data, OPTIMUM_PASSES * data.stored, reason)
+
+
+def _for_oracle(data, goal):
+    steps = MORE * MEASURED[SIMBAClassifier].steps_for(data.n_columns, PRESUMED_NORM)
+    certify = "las_vegas" if goal == "optimum" else None
+    model = SIMBAClassifier(certify=certify, max_iter=None if certify else math.ceil(steps))
+    if goal == "margin":
+        model = SublinearPerceptron(certify=None, max_iter=math.ceil(steps))
+    reason = (
+        "Nothing was computed: the number of steps is that of a margin of 0.1 of the longest row. "
+        "Methods of single rows and columns are the only ones for a FeatureOracle. Set row_norm, "
+        "or a pass finds it, and nu by the share of labels that may be wrong."
+    )
+    values = steps * (data.stored / data.n_rows + data.stored / data.n_columns)
+    return _suggestion(model, data, values, reason)
+
+
+def _for_blocks(source, goal, task):
+    """Suggest for what `fit_stream` takes."""
+    reads_once, found = isinstance(source, Iterator), "The blocks can be read once: none was taken."
+    if not reads_once:
+        try:
+            block = next(iter(source), None)
+        except TypeError:
+            raise ValueError(
+                "X must be an array, a sparse matrix, a store, an oracle, or iterable blocks "
+                f"(X, y), got {type(source).__name__}"
+            ) from None
+        if not isinstance(block, tuple) or len(block) < 2:
+            raise ValueError("without y, X must yield blocks (X, y): its first one is none")
+        first = _Data(*block[:2], task)
+        task, found = first.task, f"The first block is {first.description}."
+    if task is None:
+        raise ValueError(
+            'blocks that can be read once are not looked at: pass task="classification"'
+            ' or task="regression"'
+        )
+    classifies = task == "classification"
+    if goal == "prediction" or (goal == "optimum" and reads_once):
+        model = StreamingSVRGClassifier() if classifies else StreamingSVRGRegressor()
+        why = "One pass, as good as the minimiser over all rows to some per cent."
+    elif goal == "optimum":
+        model = SDCAClassifier() if classifies else SDCARegressor()
+        why = "Passes over the blocks with their duals in memory, nine bytes a row; certified."
+    elif reads_once or not classifies:
+        raise ValueError('goal="margin" takes labels, and many passes over the blocks')
+    else:
+        model = SemiStreamingPerceptron()
+        why = "Passes in memory that knows neither the rows nor the columns."
+    return SolverSuggestion(model, f"{found} {why} Call fit_stream.")
+
+
+def _suggestion(estimator, data, values, reason, sample=None, estimates=None):
+    values = float(values * data.n_problems)
+    return SolverSuggestion(
+        estimator,
+        f"X is {data.description}. {reason}",
+        values,
+        values / max(1, data.stored),
+        estimates or {},
+        0 if sample is None else sample.n_rows,
+    )
