@@ -9,10 +9,12 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_array
 
+from sublinear._core.passes import Passes
 from sublinear._core.random import RandomBits
 from sublinear._drive import Limits, drive
 from sublinear._result import Result
 from sublinear._solvers.primal_dual import SublinearPrimalDual, VarianceReducedPrimalDual
+from sublinear._solvers.simba import SIMBA
 from sublinear._validation import check_choice, check_number, has_matrix, seed_sequence
 
 VARIANTS = ("auto", "plain", "variance_reduced")
@@ -141,6 +143,7 @@ THEORY = {
 }
 FIRST_ROUND = 1024  # draws
 LEAST_STAGE = 4  # steps
+SPARSE = 8  # lines with fewer than (n + d) / SPARSE stored values are worth a tree
 
 
 def line_values(matrix):
@@ -214,6 +217,16 @@ class Plan:
             self.max_iter = (
                 min(self.max_iter, settings.max_iter) if self.fixed else settings.max_iter
             )
+        # steps that cost what they read, where there are such steps and it is little
+        self.by_entries = (
+            geometry == "ball"
+            and variant == "plain"
+            and settings.batch_size == "auto"
+            and self.sampled is None
+            and SPARSE * self.values < matrix.n_rows + matrix.n_columns
+        )
+        if self.by_entries:
+            self.batch = 1
         first = steps if self.theory or self.fixed else FIRST_ROUND
         first = min(first, self.max_iter, 2.0**50)
         self.round_steps = math.ceil(first / self.batch)
@@ -229,8 +242,23 @@ class Plan:
 
     def solver(self, problem, matrix, random, columns=None):
         """Return the solver of a problem; `columns` is the transpose if matrix cannot make it."""
-        given = {"columns": columns, "batch_size": self.batch}
         rates = self.rates
+        if self.by_entries:
+            return EntrySteps(
+                problem,
+                matrix,
+                problem.targets,
+                random,
+                nu=0.0,
+                bias=False,
+                unit=self.unit,
+                round_steps=self.round_steps,
+                growth=1 if self.fixed else 2,
+                adaptive=False,
+                primal_rate=rates.primal,
+                dual_rate=rates.dual,
+            )
+        given = {"columns": columns, "batch_size": self.batch}
         if self.reduced:
             per_batch = self.batch * math.sqrt(self.values / max(1, matrix.n_stored))
             return VarianceReducedPrimalDual(
@@ -253,6 +281,14 @@ class Plan:
             sampled=self.sampled,
             **given,
         )
+
+
+class EntrySteps(SIMBA):
+    """SIMBA without slack and bias: the sublinear perceptron, at the cost of the entries read."""
+
+    def model(self):
+        """Return the mean of x."""
+        return self.means()[0]
 
 
 @dataclass(frozen=True, repr=False)
@@ -351,6 +387,14 @@ class Margin(Saddle):
     def __init__(self, targets, unit=None):
         super().__init__(unit)
         self.targets = targets
+        self._passes = None
+
+    def certificate(self, matrix, x, _, p, rounded):
+        """Return the model of x, its primal value and the dual value of p, after one pass."""
+        self._passes = self._passes or Passes(matrix, self.targets)
+        payoffs, gradient = self._passes.products(x, p)
+        self.accesses += matrix.n_stored
+        return *self.primal(x, payoffs, self._passes.longest, rounded), self.dual(p, gradient)
 
     def primal(self, x, payoffs, longest, rounded):
         """Return x at length 1, as it will be stored, and minus its margin, at most that of 0."""

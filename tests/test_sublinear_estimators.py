@@ -514,3 +514,34 @@ def test_l2_svm_edges():
         L2SVMClassifier(1e-6, 1e-12, max_accesses=10).fit(X60, Y60)
     with pytest.raises(ValueError, match="alpha"):
         L2SVMClassifier(0).fit(X60, Y60)
+
+
+def wide(n=400, d=3000, per_row=5, seed=0):
+    """Sparse rows of which a plane through the origin separates two classes."""
+    random = np.random.default_rng(seed)
+    columns = random.integers(d, size=(n, per_row))
+    columns[:, 0] = random.integers(10, size=n)
+    X = np.zeros((n, d))
+    np.put_along_axis(X, columns, random.random((n, per_row)) / 4, axis=1)
+    y = random.choice([-1, 1], n)
+    X[np.arange(n), columns[:, 0]] = np.where(columns[:, 0] < 5, y, -y)
+    return sparse.csr_array(X), y
+
+
+@pytest.mark.parametrize("fit_intercept", (False, True))
+def test_plain_steps_over_wide_sparse_rows_read_lines_alone(fit_intercept):
+    X, y = wide()
+    model = SublinearPerceptron(
+        0.05, variant="plain", fit_intercept=fit_intercept, random_state=0
+    ).fit(X, y)
+    assert model.result_.status == "converged"
+    scores = y * (X @ model.coef_[0] + model.intercept_[0])
+    assert scores.min() == pytest.approx(model.result_.primal, abs=1e-9)
+    assert model.result_.dual - 0.05 <= model.result_.primal <= model.result_.dual
+    reduced = SublinearPerceptron(0.01, fit_intercept=fit_intercept, random_state=0).fit(X, y)
+    assert model.result_.primal <= reduced.result_.dual
+    assert reduced.result_.primal <= model.result_.dual
+    batches = SublinearPerceptron(
+        0.05, variant="plain", fit_intercept=fit_intercept, batch_size=64, random_state=0
+    ).fit(X, y)
+    assert batches.result_.primal <= model.result_.dual

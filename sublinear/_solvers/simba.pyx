@@ -16,7 +16,9 @@ Objective: max over |w| <= 1, |b| <= 1, slack 0 <= xi_i <= 2 with sum xi_i <= nu
 Cost per step: the stored entries of one row and one column, each times the levels of a sum tree.
 Rows that are not in the column have v_i = xi_i + y_i b, one of five values: two labels, with and
 without slack, and the one row with what remains. Each of these groups has a tree and a factor that
-belongs to all of its weights. The means of w and p are kept by what changes, too.
+belongs to all of its weights. The means of w and p are kept by what changes, too. Without slack
+these are the steps of the sublinear perceptron, an intercept being a constant feature: its column
+is one value for either label.
 
 Departures: who has slack is found anew every `refresh` steps, by a selection in O(n) that then
 costs about as much as the steps between; refresh=1 is the paper's algorithm. Rates follow t or the
@@ -33,6 +35,7 @@ from sublinear._core.random cimport RandomBits, uniform
 from sublinear._core.sum_tree cimport (
     SumNodes, SumTree, draw_index, rebuild_sums, set_weight, total_weight,
 )
+from sublinear._solvers.primal_dual import not_finite
 
 cdef enum:
     GROUPS = 5               # without slack, with slack: labels +1, -1; the row with the rest
@@ -91,7 +94,7 @@ cdef class SIMBA:
         Has `certificate(w, b, p, rounded)`, which returns the model, its primal value and a dual
         value of a minimisation, and `accesses`, what certificates read.
     matrix : Matrix
-        A constant column stands for the bias and is not read.
+        A constant column stands for the bias and is not read; without a bias it is a feature.
     targets : ndarray of shape (n_rows,), float64
         -1 and +1.
     random : RandomBits
@@ -111,7 +114,8 @@ cdef class SIMBA:
     primal_rate, dual_rate : float
         step is primal_rate / sqrt(2 t), eta dual_rate * sqrt(log(n) / t), at most 1 / 6.
     refresh : int, default=0
-        Steps between two selections of the rows with slack; 0: as many as cost what one does.
+        Steps between two selections of the rows with slack; 0: as many as cost what one does, any
+        number where no row has slack.
     start : tuple of ndarray, default=None
         u and p to begin with.
 
@@ -126,10 +130,10 @@ cdef class SIMBA:
     cdef readonly object problem
     cdef readonly Py_ssize_t n_iter, accesses, full_accesses, refresh
     cdef RandomBits random
-    cdef Py_ssize_t n, d, round_steps, growth, max_steps, n_steps, n_full, longest_column
+    cdef Py_ssize_t n, d, n_weights, round_steps, growth, max_steps, n_steps, n_full, longest_column
     cdef Py_ssize_t since_refresh
     cdef Py_ssize_t row                  # drawn for a step not yet taken, or -1
-    cdef double remaining, primal_rate, dual_rate, log_n, unit
+    cdef double remaining, primal_rate, dual_rate, log_n, unit, constant, sum_of_values
     cdef bint bias, adaptive, computed
     cdef list trees
     cdef SumTree u_tree
@@ -166,17 +170,21 @@ cdef class SIMBA:
         self.round_steps, self.growth = min(round_steps, max_steps), growth
         self.max_steps = max_steps
         self.n, self.d, self.row = matrix.n_rows, matrix.n_columns, -1
+        self.constant = 0 if bias else matrix.constant
+        self.n_weights = self.d + (self.constant != 0)
         self.log_n = log(max(2.0, self.n))
         self.n_full = <Py_ssize_t> min(floor(nu * self.n / 2), self.n)
         self.remaining = nu * self.n - 2 * self.n_full if self.n_full < self.n else 0
         if refresh == 0:
             per_step = matrix.n_stored / self.n + matrix.n_stored / self.d
             refresh = max(1, round(self.n / max(1.0, per_step)))
+            if self.n_full == 0 and self.remaining == 0:
+                refresh = 2**62
         self.refresh = refresh
         for j in range(self.d):
             self.longest_column = max(self.longest_column, line_size(&self.columns.rows, j))
-        self.u = np.zeros(self.d) if start is None else np.array(start[0], dtype=np.float64)
-        self.u_before = np.zeros(self.d)
+        self.u = np.zeros(self.n_weights) if start is None else np.array(start[0], dtype=np.float64)
+        self.u_before = np.zeros(self.n_weights)
         self.q = np.full(self.n, 1.0 / self.n) if start is None else np.array(start[1])
         self.p_sum, self.seen_before = np.zeros(self.n), np.zeros(self.n)
         self.group = np.zeros(self.n, np.int8)
@@ -229,7 +237,7 @@ cdef class SIMBA:
     cdef bint _take_steps(self, Py_ssize_t limit) noexcept nogil:
         """Steps to the end of the round, then True, or until one might exceed the limit."""
         while self.n_steps < self.round_steps:
-            if self.since_refresh >= self.refresh or self._factors_are_small():
+            if self.since_refresh >= self.refresh or self._leaves_range():
                 self._select()
             if self.row < 0:
                 self.row = self._draw_row()
@@ -242,13 +250,13 @@ cdef class SIMBA:
     def step(self):
         """Take one step, whatever it reads; return the row and the column drawn (-1: none)."""
         cdef Py_ssize_t i, j
-        if self.since_refresh >= self.refresh or self._factors_are_small():
+        if self.since_refresh >= self.refresh or self._leaves_range():
             self._select()
         i = self._draw_row() if self.row < 0 else self.row
         if self.computed:
             self.matrix.hold((i,))
         j = self._add_row(i)
-        if self.computed and j >= 0:
+        if self.computed and 0 <= j < self.d:
             self.columns.hold((j,))
         self._reweight(j)
         self.row = -1
@@ -269,8 +277,12 @@ cdef class SIMBA:
             total += self.factor[g] * total_weight(self.nodes[g])
         return total
 
-    cdef bint _factors_are_small(self) noexcept nogil:
+    cdef bint _leaves_range(self) noexcept nogil:
+        """Whether weights or factors want to be scaled."""
+        cdef double total = self._total()
         cdef Py_ssize_t g
+        if total < SMALL_FACTOR or total > 1 / SMALL_FACTOR:
+            return True
         for g in range(GROUPS):
             if self.factor[g] < SMALL_FACTOR or self.factor[g] > 1 / SMALL_FACTOR:
                 return True
@@ -302,25 +314,29 @@ cdef class SIMBA:
         """u += step y_i x_i; return the column drawn by the new w, -1 if that is 0."""
         cdef double steps = self.n_iter + 1 if self.adaptive else self.round_steps
         cdef double step = self.targets[i] * self.primal_rate / (sqrt(2 * steps) * self.unit)
-        cdef double change, square, scale
+        cdef double square, scale
         cdef Line x = line_at(&self.matrix.rows, i)
         cdef Py_ssize_t k, j
         self.eta = min(LARGEST_ETA, self.dual_rate * sqrt(self.log_n / steps))
         for k in range(x.size):
-            j = entry_index(&x, k)
-            change = step * entry_value(&x, k)
-            self.u_before[j] += change * self.sum_of_scales  # what u was stays in the mean
-            self.u[j] += change
-            set_weight(self.u_nodes, j, self.u[j] * self.u[j])
+            self._add_entry(entry_index(&x, k), step * entry_value(&x, k))
+        if self.constant != 0:
+            self._add_entry(self.d, step * self.constant)
         self.accesses += x.size
         square = total_weight(self.u_nodes)
         scale = 1 / max(1.0, sqrt(square))
         self.sum_of_scales += scale
-        if square <= 0:
+        if not square > 0:
             return -1
         j = draw_index(self.u_nodes, uniform(self.random.bits))
         self.column_scale = square * scale / (self.u[j] * self.unit)
         return j
+
+    cdef void _add_entry(self, Py_ssize_t j, double change) noexcept nogil:
+        self.u_before[j] += change * self.sum_of_scales  # what u was stays in the mean
+        self.u[j] += change
+        self.sum_of_values += change
+        set_weight(self.u_nodes, j, self.u[j] * self.u[j])
 
     cdef void _reweight(self, Py_ssize_t j) noexcept nogil:
         """Multiply all weights by 1 - eta v + eta^2 v^2: what a group has in common, column j."""
@@ -332,18 +348,21 @@ cdef class SIMBA:
         cdef Py_ssize_t g, k, i
         for g in range(GROUPS):
             base[g] = self.slack[g] + self.label[g] * bias
+            if j == self.d:
+                base[g] += self.label[g] * self.constant * self.column_scale
             common[g] = variance_bounded(clip(self.eta * base[g], 1))
             self.seen[g] += self.factor[g] / total
-        if j >= 0:
+        if 0 <= j < self.d:
             x = line_at(&self.columns.rows, j)
             for k in range(x.size):
                 i = entry_index(&x, k)
                 g = self.group[i]
+                self.sum_of_values += entry_value(&x, k)
                 v = self.targets[i] * entry_value(&x, k) * self.column_scale + base[g]
                 weight = self.nodes[g].level[0][i]
                 self._settle(i, g, weight)
                 weight *= variance_bounded(clip(self.eta * v, 1)) / common[g]
-                set_weight(self.nodes[g], i, max(weight, TINY))
+                set_weight(self.nodes[g], i, weight if weight > TINY else TINY)
             self.accesses += x.size
         for g in range(GROUPS):
             self.factor[g] *= common[g]
@@ -398,6 +417,8 @@ cdef class SIMBA:
 
     def means(self):
         """Return the means of w, of b and of p over this round (float64)."""
+        if not np.isfinite(self.sum_of_values):
+            raise not_finite()
         steps = max(1, self.n_steps)
         if self.n_steps == 0:
             return self.iterate()
