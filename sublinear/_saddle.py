@@ -30,7 +30,8 @@ variant : {%(variants)s}, default="auto"
         "%(default)s" with certify="las_vegas", else "plain".
     batch_size : int or "auto", default="auto"
         Rows, and columns, drawn in one step. "auto": 16 for dense data, 32 with variance reduction;
-        for sparse data as many as store about n_samples + n_features values; 1 with
+        for sparse data as many as store about n_samples + n_features values, but 1 with
+        variant="plain" for margins of short lines, at the cost of their stored entries; 1 with
         constants="theory".
     certify : {%(certify)s} or None, default="las_vegas"
         "las_vegas": go on until a certificate proves epsilon. The others take the number of steps

@@ -63,6 +63,14 @@ def csr_verdict(offsets, indices, n_columns):
     return check_rows[int64_t](offsets, indices, n_columns)
 
 
+def not_finite():
+    """The error for values that are not finite, or too large."""
+    return ValueError(
+        "X holds NaN, infinity or values whose sums leave the range of floating-point numbers: "
+        "replace or scale them"
+    )
+
+
 cdef class Matrix:
     """A matrix whose rows compiled code can walk through.
 

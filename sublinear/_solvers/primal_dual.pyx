@@ -46,6 +46,7 @@ from sublinear._core.flat_sampler cimport (
 )
 from sublinear._core.line cimport Line, Lines, add, line_at, line_size, prefetch_line, value_bytes
 from sublinear._core.matrix cimport Matrix
+from sublinear._core.matrix import not_finite
 from sublinear._core.passes cimport Passes
 from sublinear._core.portable cimport dense_add64, dense_squares64
 from sublinear._core.random cimport RandomBits, uniform
@@ -269,14 +270,6 @@ cdef void cap_weights(Player* player, const double* caps) noexcept nogil:
     for k in range(player.size):
         value[k] = min(caps[k], scale * value[k])
     player.scale = 1
-
-
-def not_finite():
-    """The error for values that are not finite, or too large."""
-    return ValueError(
-        "X holds NaN, infinity or values whose sums leave the range of floating-point numbers: "
-        "replace or scale them"
-    )
 
 
 cdef class PrimalDual:

@@ -31,11 +31,11 @@ import numpy as np
 from sublinear._core.computed cimport ComputedMatrix
 from sublinear._core.line cimport Line, entry_index, entry_value, line_at, line_size
 from sublinear._core.matrix cimport Matrix
+from sublinear._core.matrix import not_finite
 from sublinear._core.random cimport RandomBits, uniform
 from sublinear._core.sum_tree cimport (
     SumNodes, SumTree, draw_index, rebuild_sums, set_weight, total_weight,
 )
-from sublinear._solvers.primal_dual import not_finite
 
 cdef enum:
     GROUPS = 5               # without slack, with slack: labels +1, -1; the row with the rest
