@@ -2,8 +2,8 @@
 
     python asv_bench/measure_streams.py [--repetitions 5] [--json measure_streams.json]
 
-- rows per second of `PegasosClassifier.fit_stream` from a file of each format, against those of a
-  bare loop over the same source, which reads and parses;
+- rows per second of `fit_stream` of PegasosClassifier and StreamingSVRGClassifier from a file of
+  each format, against those of a bare loop over the same source, which reads and parses;
 - peak resident memory of a whole process that fits 10^5, 10^6 and 10^7 rows (Linux only).
 """
 
@@ -65,16 +65,20 @@ def write_files(folder):
 
 
 def throughput(source, repetitions):
-    """Return median seconds of a bare loop over a source and of a fit to it."""
+    """Return median seconds of a bare loop over a source and of fits to it."""
 
     def read():
         for _ in source:
             pass
 
-    def fit():
-        PegasosClassifier(random_state=0).fit_stream(source, classes=CLASSES)
+    def task(model):
+        return lambda _: seconds_of(lambda: model.fit_stream(source, classes=CLASSES))
 
-    tasks = {"source alone": lambda _: seconds_of(read), "fit": lambda _: seconds_of(fit)}
+    tasks = {
+        "source alone": lambda _: seconds_of(read),
+        "Pegasos": task(PegasosClassifier(random_state=0)),
+        "Streaming SVRG": task(StreamingSVRGClassifier()),
+    }
     interleaved_medians(tasks, 1)
     return interleaved_medians(tasks, repetitions)
 
@@ -161,14 +165,15 @@ TITLES = {
 def rows(figures):
     """Yield the table's rows."""
     for name, seconds in figures.get("throughput", {}).items():
-        ratio = seconds["source alone"] / seconds["fit"]
-        yield [
-            "throughput",
-            name,
-            f"fit_stream, {N_ROWS / seconds['fit']:,.0f} rows/s",
-            f"source alone, {N_ROWS / seconds['source alone']:,.0f} rows/s",
-            f"{ratio:.2f}",
-        ]
+        alone = seconds["source alone"]
+        for method in ("Pegasos", "Streaming SVRG"):
+            yield [
+                "throughput",
+                name,
+                f"{method}, {N_ROWS / seconds[method]:,.0f} rows/s",
+                f"source alone, {N_ROWS / alone:,.0f} rows/s",
+                f"{alone / seconds[method]:.2f}",
+            ]
     for kind, peaks in figures.get("memory", {}).items():
         first, *others = peaks
         for n_rows in others:
