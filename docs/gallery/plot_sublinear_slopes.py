@@ -1,16 +1,24 @@
-"""Feature values that the sublinear algorithms read, against n + d and against 1 / epsilon.
+"""Values that the sublinear algorithms read, and seconds, against n + d and against 1 / epsilon.
+
+    python plot_sublinear_slopes.py [--problems perceptron ball QP game]
 
 Clarkson, Hazan, Woodruff (2010), Table 1: (n + d) / epsilon^2 up to logarithms, for the perceptron,
 balls, simplex QPs and games. `variant="plain"`, the fewest steps of a grid whose certificate closes
-to epsilon (the certificate's pass is not counted), medians over seeds; dense, n = d.
+to epsilon, medians over seeds; dense, n = d. Certificates are left out of both: seconds are those
+of the steps alone, again without a certificate, and want a quiet machine. Problems that are not
+named keep the figures they have.
 """
 
+import argparse
+import json
+import os
 import statistics
 import warnings
+from pathlib import Path
 
 import matplotlib.pyplot as plt
 import numpy as np
-from common import command_line, write
+from common import write
 from sklearn.exceptions import ConvergenceWarning
 
 from sublinear import (
@@ -63,22 +71,24 @@ PROBLEMS = {
 }
 
 
-def values_read(solve, epsilon):
-    """Return the median over seeds of the values read by the fewest steps that do."""
+def cost(solve, epsilon):
+    """Return medians over seeds of the values and seconds of the fewest steps that do, or Nones."""
     found = []
     for seed in range(SEEDS):
         for k in range(40):
-            result = solve(
-                epsilon=epsilon / 4,  # a longer plan than max_iter, so that max_iter decides
-                variant="plain",
-                certify="exact",
-                max_iter=round(128 * 2 ** (k / 3)),
-                random_state=seed,
-            )
-            if result.gap <= epsilon:
-                found.append(result.accesses)
+            given = {
+                "epsilon": epsilon / 4,  # a longer plan than max_iter, so that max_iter decides
+                "variant": "plain",
+                "max_iter": round(128 * 2 ** (k / 3)),
+                "random_state": seed,
+            }
+            if solve(certify="exact", **given).gap <= epsilon:
+                result = solve(certify=None, **given)
+                found.append((result.accesses, result.seconds))
                 break
-    return statistics.median(found) if len(found) == SEEDS else None
+    if len(found) < SEEDS:
+        return None, None
+    return tuple(statistics.median(column) for column in zip(*found, strict=True))
 
 
 def slope(points):
@@ -86,37 +96,71 @@ def slope(points):
     return float(np.polyfit(x, y, 1)[0])
 
 
-def main():
-    arguments = command_line(__doc__.splitlines()[0])
-    figure, panels = plt.subplots(1, 2, figsize=(11, 4.2), layout="constrained")
-    numbers = {"seeds": SEEDS, "size": SIZE, "problems": {}}
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        for color, (name, (make, epsilon, epsilons)) in zip(COLORS, PROBLEMS.items(), strict=True):
-            by_size = [(2 * n, values_read(make(n), epsilon)) for n in SIZES]
-            solve = make(SIZE)
-            by_epsilon = [(1 / e, values_read(solve, e)) for e in epsilons]
-            slopes = slope(by_size), slope(by_epsilon)
-            numbers["problems"][name] = {
-                "epsilon": epsilon,
-                "against n + d": by_size,
-                "against 1 / epsilon": by_epsilon,
-                "slopes": [round(one, 3) for one in slopes],
-            }
-            print(name, slopes, flush=True)
-            for axes, points, one in zip(panels, (by_size, by_epsilon), slopes, strict=True):
+def measure(name):
+    """Return the points and slopes of a problem, in values and in seconds."""
+    make, epsilon, epsilons = PROBLEMS[name]
+    by_size = [(2 * n, *cost(make(n), epsilon)) for n in SIZES]
+    solve = make(SIZE)
+    by_epsilon = [(1 / e, *cost(solve, e)) for e in epsilons]
+    found = {"epsilon": epsilon}
+    for k, unit in enumerate(UNITS):
+        lines = [[(row[0], row[k + 1]) for row in rows] for rows in (by_size, by_epsilon)]
+        slopes = [round(slope(line), 3) for line in lines]
+        found[unit] = dict(zip(AXES, lines, strict=True)) | {"slopes": slopes}
+        print(name, unit, slopes, flush=True)
+    return found
+
+
+UNITS = ("feature values read", "seconds")
+AXES = ("against n + d", "against 1 / epsilon")
+
+
+def draw(problems):
+    figure, grid = plt.subplots(2, 2, figsize=(11, 8), layout="constrained", sharex="col")
+    for unit, panels in zip(UNITS, grid, strict=True):
+        for color, name in zip(COLORS, PROBLEMS, strict=True):
+            found = problems[name][unit]
+            for axes, axis, one in zip(panels, AXES, found["slopes"], strict=True):
+                points = [point for point in found[axis] if point[1] is not None]
                 axes.loglog(
                     *zip(*points, strict=True), "o-", color=color, label=f"{name}: slope {one:.2f}"
                 )
-    panels[0].set_xlabel("n + d, n = d")
-    panels[1].set_xlabel(f"1 / epsilon, n = d = {SIZE}")
-    panels[0].set_ylabel("feature values read")
-    for axes, ticks in zip(panels, ([2 * n for n in SIZES], (5, 10, 20, 40)), strict=True):
+        panels[0].set_ylabel(unit)
+        for axes in panels:
+            axes.grid(alpha=0.25)
+            axes.legend(fontsize=8)
+    grid[1, 0].set_xlabel("n + d, n = d")
+    grid[1, 1].set_xlabel(f"1 / epsilon, n = d = {SIZE}")
+    for axes, ticks in zip(grid[1], ([2 * n for n in SIZES], (5, 10, 20, 40)), strict=True):
         axes.set_xticks(ticks, [str(tick) for tick in ticks], minor=False)
         axes.set_xticks([], minor=True)
-        axes.grid(alpha=0.25)
-        axes.legend()
-    write(figure, numbers, arguments.output, "sublinear_slopes", uses_data=False)
+    return figure
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--output", type=Path, default=Path(__file__).parent / "figures")
+    parser.add_argument("--problems", nargs="*", default=list(PROBLEMS), metavar="NAME")
+    arguments = parser.parse_args()
+    path = arguments.output / "sublinear_slopes.json"
+    known = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+    problems = known.get("problems", {})
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        for name in PROBLEMS:
+            if any(part in name for part in arguments.problems):
+                problems[name] = measure(name)
+                save(path, problems)
+    if problems.keys() == PROBLEMS.keys():
+        numbers = {"seeds": SEEDS, "size": SIZE, "problems": problems}
+        write(draw(problems), numbers, arguments.output, "sublinear_slopes", uses_data=False)
+
+
+def save(path, problems):
+    """Keep what was measured if the rest takes too long."""
+    beside = path.with_suffix(".part")
+    beside.write_text(json.dumps({"problems": problems}), encoding="utf-8")
+    os.replace(beside, path)
 
 
 if __name__ == "__main__":
