@@ -3,7 +3,7 @@
     python asv_bench/measure_costs.py FOLDER [--sets covtype news20] [--json measure_costs.json]
 
 - peak memory of a fit above its input, in float64 vectors of length n + d (Linux only);
-- a pass of row dots in random order and in row order, against scipy's `X @ w`;
+- a pass of row dots in random order, in pools and in row order, against scipy's `X @ w`;
 - the time from a Ctrl-C to the end of the fit, and whether the estimator is usable then;
 - the time of `import sublinear`, against that of `import sklearn.linear_model`.
 """
@@ -23,6 +23,8 @@ from figures import add_common_arguments, interleaved_medians, problems, report,
 from threadpoolctl import threadpool_limits
 
 from sublinear._core.matrix import Matrix
+from sublinear._core.order import Order
+from sublinear._core.random import RandomBits
 
 CHILD = Path(__file__).with_name("one_fit.py")
 OURS = (
@@ -82,14 +84,17 @@ def interrupt(folder, solver, delays=(0.3, 0.7, 1.3)):
 
 
 def random_pass(problem, repetitions):
-    """Return median seconds of row dots in random order, in row order, and of scipy's product."""
+    """Return median seconds of row dots in three orders, and of scipy's product."""
     X = problem.X
     rng = np.random.default_rng(0)
     matrix = Matrix(X)
     order, in_turn = rng.permutation(X.shape[0]), np.arange(X.shape[0])
     weights = rng.standard_normal(X.shape[1])
+    seed = np.random.SeedSequence(0)
+    pooled = Order(X.shape[0], "shuffle", RandomBits(seed), in_pools=True)
     tasks = {
         "random order": lambda _: seconds_of(lambda: matrix.row_dots(weights, order)),
+        "pools": lambda _: seconds_of(lambda: matrix.dots_of_epoch(weights, pooled)),
         "row order": lambda _: seconds_of(lambda: matrix.row_dots(weights, in_turn)),
         "scipy": lambda _: seconds_of(lambda: X @ weights),
     }

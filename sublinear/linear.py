@@ -24,7 +24,6 @@ from sublinear._core.order import SAMPLINGS
 from sublinear._core.packed import (
     beyond_a_core,
     can_pack,
-    packing_pays,
     packing_rounds,
 )
 from sublinear._drive import Limits
@@ -85,12 +84,10 @@ penalize_intercept : bool, default=True
         Certificates then cost two passes, and more epochs may be needed.
     pack : bool or "auto", default="auto"
         Work on a copy of sparse rows in which all that a step reads lies together: 8 bytes per
-        stored entry and about 50 per row, for faster passes where short rows exceed the cache.
-        Values are rounded to float32, certificates are not. "auto": for short sparse rows
-        that together exceed the cache, from the second pass on, and where two threads share the
-        work; not for memory-mapped data, nor if the copy would take over half of the free memory,
-        nor where values would be rounded and tol is below 1e-6. False: no copy. Batches do not use
-        it.
+        stored entry and about 50 per row. Values are rounded to float32, certificates are not.
+        "auto": where two threads share the work; not for memory-mapped data, nor if the copy would
+        take over half of the free memory, nor where values would be rounded and tol is below 1e-6.
+        False: no copy. Batches do not use it.
     batch_size : int or "all", default=1
         Examples per iteration. More than 1 is for study, and for machines with many cores: see
         `batch_speedup` for what it can save.
@@ -137,10 +134,9 @@ class _DualModel(DualStreamFit, LinearModel):
         def make(pack):
             if pack and schedule is not None:
                 return schedule(objective, random, duals, pack)
-            return SDCA(objective, random, duals, "later" if pack and self.pack == "auto" else pack)
+            return SDCA(objective, random, duals, pack)
 
-        pays = schedule is not None or packing_pays(matrix)
-        return packed_or_not(self, make, packs(self, matrix, pays))
+        return packed_or_not(self, make, packs(self, matrix, schedule is not None))
 
     def _penalizes_intercept(self):
         return self.penalize_intercept

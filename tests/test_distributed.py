@@ -11,7 +11,7 @@ import pytest
 from reference import objective as values
 from reference.cocoa import Part, cocoa
 from reference.losses import LOSSES as ORACLES
-from reference.sdca import fisher_yates
+from reference.orders import fisher_yates
 from scipy import sparse
 from sklearn.utils.estimator_checks import parametrize_with_checks
 

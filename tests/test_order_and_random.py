@@ -2,9 +2,12 @@
 
 import numpy as np
 import pytest
+from reference.orders import in_pools
+from scipy import sparse
 from scipy.stats import chisquare
 
-from sublinear._core.order import SAMPLINGS, Order
+from sublinear._core.matrix import Matrix
+from sublinear._core.order import SAMPLINGS, Order, pools_pay
 from sublinear._core.random import RandomBits
 
 
@@ -119,3 +122,46 @@ def test_integers_of_a_large_range_are_unbiased():
 def test_no_integer_below_zero():
     with pytest.raises(ValueError, match="at least 1"):
         bits().integers(0, 3)
+
+
+RUN, POOL = 64, 4096
+
+
+@pytest.mark.parametrize("n", [1, 63, 64, 200, 4096, 5000, 8192, 20_001])
+def test_pools_draw_what_their_oracle_draws(n):
+    order, random = Order(n, "shuffle", bits(), in_pools=True), bits()
+    shuffled = in_pools(lambda count: int(random.integers(count, 1)[0]), RUN, POOL)
+    for _ in range(3):
+        expected = shuffled(np.arange(n))
+        taken = [order.take(size) for size in (n // 3, n - n // 3)]
+        np.testing.assert_array_equal(np.concatenate(taken), expected)
+    assert sorted(expected.tolist()) == list(range(n))
+
+
+def test_a_pool_is_made_of_runs_from_everywhere():
+    n = 40 * POOL
+    first, second = Order(n, "shuffle", bits(), in_pools=True).take(2 * n).reshape(2, -1, POOL)
+    assert not np.array_equal(first, second)
+    for pool in (*first, *second):
+        runs = np.sort(pool).reshape(-1, RUN)
+        assert np.all(np.diff(runs, axis=1) == 1)
+        counts = np.bincount(runs[:, 0] // (n // 8), minlength=8)
+        assert chisquare(counts).pvalue > 1e-5
+        assert np.abs(np.corrcoef(pool, np.arange(POOL))[0, 1]) < 0.1
+
+
+def test_fixed_pools_repeat():
+    order = Order(10_000, "fixed", bits(), in_pools=True)
+    first = order.take(10_000).tolist()
+    assert order.take(10_000).tolist() == first
+
+
+@pytest.mark.parametrize(
+    ("rows", "entries", "expected"),
+    [(200_000, 2_000_000, True), (20_000, 2_000_000, False), (50_000, 700_000, False)],
+)
+def test_pools_pay_for_many_short_rows(rows, entries, expected):
+    indices = np.tile(np.arange(entries // rows, dtype=np.int32), rows)
+    offsets = np.arange(0, entries + 1, entries // rows, dtype=np.int32)
+    X = sparse.csr_array((np.ones(entries, np.float32), indices, offsets), shape=(rows, 1000))
+    assert pools_pay(Matrix(X)) is expected

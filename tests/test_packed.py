@@ -1,11 +1,11 @@
-"""PackedRows: the copies, the flag `exact`, and when packing pays."""
+"""PackedRows: the copies, the flag `exact`."""
 
 import numpy as np
 import pytest
 from scipy import sparse
 
 from sublinear._core.matrix import Matrix
-from sublinear._core.packed import PackedRows, can_pack, free_memory, is_mapped, packing_pays
+from sublinear._core.packed import PackedRows, can_pack, free_memory, is_mapped
 
 HEADER = 24  # three float64: dual, curvature, target
 
@@ -116,14 +116,3 @@ def test_a_part_of_the_columns(n_threads):
     sizes = [(np.diff(rows.offsets) - HEADER) // 8 for rows in (whole, *parts)]
     np.testing.assert_array_equal(sizes[0], sizes[1] + sizes[2])
     np.testing.assert_array_equal(sizes[1], np.diff(X[:, :13].tocsr().indptr))
-
-
-@pytest.mark.parametrize(
-    ("rows", "entries", "expected"),
-    [(200_000, 2_000_000, True), (20_000, 2_000_000, False), (50_000, 700_000, False)],
-)
-def test_packing_pays_for_many_short_rows(rows, entries, expected):
-    indices = np.tile(np.arange(entries // rows, dtype=np.int32), rows)
-    offsets = np.arange(0, entries + 1, entries // rows, dtype=np.int32)
-    X = sparse.csr_array((np.ones(entries, np.float32), indices, offsets), shape=(rows, 1000))
-    assert packing_pays(Matrix(X)) is expected

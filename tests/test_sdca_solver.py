@@ -1,13 +1,17 @@
 """The SDCA solver: step by step against its oracle, invariants, and known optima."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 from reference import objective as values
 from reference.losses import LOSSES as ORACLES
-from reference.sdca import fisher_yates, sdca
+from reference.orders import fisher_yates, in_pools
+from reference.sdca import sdca
 from scipy import sparse
 from scipy.optimize import minimize
 
+from sublinear._core import order
 from sublinear._core.losses import MARGIN_LOSSES, REGRESSION_LOSSES
 from sublinear._core.matrix import Matrix
 from sublinear._core.objective import Objective
@@ -23,7 +27,7 @@ def bits(seed=0):
     return RandomBits(np.random.SeedSequence(seed))
 
 
-PACKING = (False, True, "later")
+PACKING = (False, True)
 
 
 class Problem:
@@ -55,9 +59,9 @@ class Problem:
     def dual(self, duals):
         return values.dual(self.X, self.y, self.loss, self.alpha, duals, self.weights)
 
-    def steps(self, seed=0, start=None):
+    def steps(self, seed=0, start=None, shuffle=fisher_yates):
         random = bits(seed)
-        shuffled = fisher_yates(lambda n: int(random.integers(n, 1)[0]))
+        shuffled = shuffle(lambda n: int(random.integers(n, 1)[0]))
         return sdca(self.X, self.y, self.loss, self.alpha, shuffled, self.weights, start)
 
     def optimum(self):
@@ -119,6 +123,25 @@ def test_step_by_step(name, weighted, pack):
         np.testing.assert_allclose(solver.duals(), duals, rtol=1e-9, atol=1e-11)
         assert solver.work == accesses + visited + PASS_COST * solver.n_iter
     assert solver.n_iter == 9
+
+
+def test_step_by_step_in_pools(monkeypatch):
+    """Short rows beyond the cache; some of the examples sleep."""
+    monkeypatch.setattr(order, "BEYOND_CACHE", 0)
+    problem = Problem("hinge", n_rows=5000)
+    solver = SDCA(problem.objective(), bits())
+    sizes = (problem.X != 0).sum(axis=1)
+    accesses = 0
+    steps = problem.steps(shuffle=partial(in_pools, run=64, pool=4096))
+    for visited, (i, w, duals, passes) in enumerate(steps):
+        if passes == 3:
+            break
+        accesses += sizes[i]
+        if visited % 500 == 0:
+            advance_to(solver, accesses)
+            np.testing.assert_allclose(solver.w, w, rtol=1e-9, atol=1e-11)
+            np.testing.assert_allclose(solver.duals(), duals, rtol=1e-9, atol=1e-11)
+    assert visited < 3 * 5000
 
 
 def test_sleep_saves_visits():
@@ -294,9 +317,8 @@ def rounded_sum(problem, duals):
     return problem.X.astype(np.float32).T.astype(float) @ duals / (problem.alpha * len(duals))
 
 
-@pytest.mark.parametrize("pack", [True, "later"])
 @pytest.mark.parametrize("start", [None, 0.3])
-def test_certificates_stand_when_packing_rounds(pack, start):
+def test_certificates_stand_when_packing_rounds(start):
     """Values that float32 cannot hold: the dual value stays below the true optimum.
 
     What is certified rests on w being the sum over the rounded rows from the beginning.
@@ -305,7 +327,7 @@ def test_certificates_stand_when_packing_rounds(pack, start):
     problem.X *= 1 + np.random.default_rng(1).normal(size=problem.X.shape) * 1e-6
     best = problem.optimum().fun
     start = None if start is None else start * problem.y
-    solver = run_passes(SDCA(problem.objective(), bits(), start, pack), 2)
+    solver = run_passes(SDCA(problem.objective(), bits(), start, True), 2)
     np.testing.assert_allclose(
         solver.w, rounded_sum(problem, solver.duals()), rtol=1e-12, atol=1e-13
     )
@@ -318,11 +340,9 @@ def test_certificates_stand_when_packing_rounds(pack, start):
     assert primal - dual < 1e-6 * primal
 
 
-def test_rows_that_cannot_be_packed_stay_as_they_are():
+def test_rows_that_cannot_be_packed():
     problem = Problem("hinge")
     problem.X *= 1e-60
-    later, plain = (SDCA(problem.objective(), bits(), None, pack) for pack in ("later", False))
-    np.testing.assert_array_equal(run_passes(later, 4).w, run_passes(plain, 4).w)
     with pytest.raises(OverflowError):
         SDCA(problem.objective(), bits(), None, True)
 

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 from reference import objective as values
 from reference.losses import LOSSES as ORACLES
-from reference.sdca import fisher_yates, sdca
+from reference.orders import fisher_yates
+from reference.sdca import sdca
 from scipy import sparse
 
 from sublinear import SDCAClassifier, SDCARegressor

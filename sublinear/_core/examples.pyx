@@ -63,21 +63,6 @@ cdef class Examples:
             PyErr_CheckSignals()
         self.objective.check_curvature(largest)
 
-    def pack(self):
-        """Go on in a packed copy of the rows; OverflowError if float32 cannot hold their values."""
-        cdef PackedRows packed = PackedRows(
-            self.objective.matrix, self.objective.targets_array, None, self.objective.n_threads)
-        cdef Record* record
-        cdef Py_ssize_t i
-        for i in range(self.rows.count):
-            record = record_at(packed, i)
-            record.dual = self.example[i].dual
-            record.curvature = self.example[i].curvature
-        self.packed = packed
-        self.rows = &self.packed.rows
-        self.example = NULL
-        self.buffer = None
-
     def weights(self):
         """Return w(duals), the sum over the rows as they are kept here (float64)."""
         result = np.zeros(self.objective.matrix.n_weights)

@@ -144,8 +144,8 @@ cdef class Hinge(Loss):
         return DualForm(one_sided=True)
 
     cdef double value(self, double prediction, double target) noexcept nogil:
-        cdef double margin = target * prediction
-        return 1 - margin if margin < 1 else 0
+        cdef double slack = 1 - target * prediction
+        return slack if slack > 0 else 0
 
     cdef double derivative(self, double prediction, double target) noexcept nogil:
         return -target if target * prediction < 1 else 0

@@ -1,5 +1,9 @@
 from sublinear._core.line cimport Lines
 
+cdef void dots(
+    const Lines* lines, Py_ssize_t start, Py_ssize_t stop, const double* w, double* products
+) noexcept nogil
+
 
 cdef class Matrix:
     cdef Lines rows

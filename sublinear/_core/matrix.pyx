@@ -13,9 +13,11 @@ import scipy.sparse as sp
 
 from sublinear._core.line cimport (
     DENSE_FLOAT32, DENSE_FLOAT64, SPARSE_FLOAT32_INT32, SPARSE_FLOAT32_INT64,
-    SPARSE_FLOAT64_INT32, SPARSE_FLOAT64_INT64, ROWS, Line, add, dot, dot_rows, index_t,
-    line_at, prefetch_ahead, squared_norm, takes_rows,
+    SPARSE_FLOAT64_INT32, SPARSE_FLOAT64_INT64, CACHED_WEIGHTS, OFFSET_AHEAD, ROWS, Line, add, dot, dot_rows,
+    index_t, is_dense, line_at, prefetch_ahead, prefetch_weights, real_t, sparse_dot, squared_norm,
+    takes_rows,
 )
+from sublinear._core.order cimport Draws, Order, make_ready, next_chunk, prefetch_draws
 
 cnp.import_array()
 
@@ -37,23 +39,34 @@ def usable(array, dtypes):
 cdef int check_rows(
     const index_t[::1] offsets, const index_t[::1] indices, Py_ssize_t n_columns
 ) noexcept nogil:
-    """0: canonical; 1: unsorted or repeated columns; 2: not a CSR matrix."""
-    cdef Py_ssize_t i, k, end = offsets[offsets.shape[0] - 1], n_outside = 0, n_falls = 0
-    if offsets[0] != 0 or end > indices.shape[0]:
+    """0: canonical; 1: unsorted or repeated columns; 2: not a CSR matrix.
+
+    Falls, indices that do not exceed the one before, are counted without regard to rows, so that
+    vectors of them can be. Each has to begin a row; then a row's ends tell about all its indices.
+    """
+    cdef Py_ssize_t n_rows = offsets.shape[0] - 1, n_entries = offsets[n_rows], n_falls = 0, i, k
+    cdef index_t least = 0, largest = -1
+    cdef int broken = offsets[0] != 0 or n_entries > indices.shape[0]
+    if broken:
         return 2
-    for i in range(offsets.shape[0] - 1):
-        if offsets[i + 1] < offsets[i]:
-            return 2
-    # loops without branches; columns may fall only where a row begins
-    for k in range(end):
-        n_outside += (indices[k] < 0) | (indices[k] >= n_columns)
-    for k in range(1, end):
+    for i in range(n_rows):
+        broken |= offsets[i + 1] < offsets[i]
+    if broken:
+        return 2
+    for k in range(1, n_entries):
         n_falls += indices[k] <= indices[k - 1]
-    for i in range(1, offsets.shape[0] - 1):
-        k = offsets[i]
-        if offsets[i - 1] < k < end:     # an entry follows, and rows before it have others
-            n_falls -= indices[k] <= indices[k - 1]
-    return 2 if n_outside else n_falls != 0
+    for i in range(n_rows):
+        if offsets[i] < offsets[i + 1]:
+            n_falls -= offsets[i] > 0 and indices[offsets[i]] <= indices[offsets[i] - 1]
+            least = min(least, indices[offsets[i]])
+            largest = max(largest, indices[offsets[i + 1] - 1])
+    if n_falls > 0:
+        for k in range(n_entries):
+            least = min(least, indices[k])
+            largest = max(largest, indices[k])
+    if least < 0 or largest >= n_columns:
+        return 2
+    return n_falls > 0
 
 
 def csr_verdict(offsets, indices, n_columns):
@@ -69,6 +82,51 @@ def not_finite():
         "X holds NaN, infinity or values whose sums leave the range of floating-point numbers: "
         "replace or scale them"
     )
+
+
+cdef inline void sparse_dots(
+    const real_t* values, const index_t* indices, const index_t* offsets, Py_ssize_t start,
+    Py_ssize_t stop, const double* w, double* products
+) noexcept nogil:
+    cdef Py_ssize_t i
+    for i in range(start, stop):
+        products[i - start] = sparse_dot(
+            values + offsets[i], indices + offsets[i], offsets[i + 1] - offsets[i], w)
+
+
+cdef void dots(
+    const Lines* lines, Py_ssize_t start, Py_ssize_t stop, const double* w, double* products
+) noexcept nogil:
+    """<line i, w> for the lines [start, stop), with their type looked at once."""
+    cdef Py_ssize_t i
+    cdef Line x, later
+    if is_dense(lines.storage) or lines.length > CACHED_WEIGHTS:
+        for i in range(start, stop):
+            if lines.length > CACHED_WEIGHTS and i + 1 < stop:
+                later = line_at(lines, i + 1)
+                prefetch_weights(&later, w)
+            x = line_at(lines, i)
+            products[i - start] = dot(&x, w)
+        return
+    if lines.storage == SPARSE_FLOAT64_INT32:
+        sparse_dots(
+            <const double*> lines.values, <const int32_t*> lines.indices,
+            <const int32_t*> lines.offsets, start, stop, w, products)
+    elif lines.storage == SPARSE_FLOAT32_INT32:
+        sparse_dots(
+            <const float*> lines.values, <const int32_t*> lines.indices,
+            <const int32_t*> lines.offsets, start, stop, w, products)
+    elif lines.storage == SPARSE_FLOAT64_INT64:
+        sparse_dots(
+            <const double*> lines.values, <const int64_t*> lines.indices,
+            <const int64_t*> lines.offsets, start, stop, w, products)
+    else:
+        sparse_dots(
+            <const float*> lines.values, <const int64_t*> lines.indices,
+            <const int64_t*> lines.offsets, start, stop, w, products)
+    if lines.constant != 0:
+        for i in range(stop - start):
+            products[i] += lines.constant * w[lines.length]
 
 
 cdef class Matrix:
@@ -243,6 +301,24 @@ cdef class Matrix:
                 x = line_at(&self.rows, sequence[k])
                 products[k] = dot(&x, &w[0])
                 k += 1
+        return result
+
+    def dots_of_epoch(self, const double[::1] w, Order order):
+        """Return <row i, w> for every row (float64), read in the next epoch of a shuffled order."""
+        cdef Draws* draws = &order.draws
+        cdef Line x
+        if w.shape[0] != self.n_weights or draws.n != self.n_rows or draws.count != self.n_rows:
+            raise ValueError("w and order must be of the matrix's size")
+        result = np.empty(self.n_rows)
+        cdef double[::1] products = result
+        with nogil:
+            next_chunk(draws)
+            while draws.position < draws.count:
+                make_ready(draws, draws.position + OFFSET_AHEAD + 1)
+                prefetch_draws(&self.rows, draws, draws.position, &w[0])
+                x = line_at(&self.rows, draws.items[draws.position])
+                products[draws.items[draws.position]] = dot(&x, &w[0])
+                draws.position += 1
         return result
 
     def add_rows(self, const double[::1] factors, order, double[::1] w):

@@ -27,8 +27,9 @@ from libc.stdint cimport uint32_t
 import numpy as np
 
 from sublinear._core.line cimport (
-    CACHED_WEIGHTS, Line, add, dot, line_at, prefetch_weights, squared_norm,
+    Line, add, dot, line_at, squared_norm,
 )
+from sublinear._core.matrix cimport dots
 from sublinear._core.portable cimport dense_dot64
 
 # A row without entries does not move w: any tiny curvature gives it its best dual at once.
@@ -95,29 +96,30 @@ cdef class Objective:
         """Sums over the rows [start, stop)."""
         cdef BlockSums sums
         cdef Line x
-        cdef double z = 0, y, s, a
+        cdef double predictions[BLOCK]
+        cdef double s, a
         cdef Py_ssize_t i
         cdef int c
         sums.conjugate = sums.reach = 0
-        for c in range(MAX_CANDIDATES):
+        for c in range(MAX_CANDIDATES - 1, -1, -1):
             sums.loss[c] = 0
+            if c >= at.n_candidates:
+                continue
+            dots(&self.matrix.rows, start, stop, at.candidate[c], predictions)
+            for i in range(start, stop):
+                sums.loss[c] += self.weight(i) * self.loss.value(
+                    predictions[i - start], self.targets[i])
+        if at.duals == NULL:
+            return sums
+        if at.w != at.candidate[0]:
+            dots(&self.matrix.rows, start, stop, at.w, predictions)
         for i in range(start, stop):
-            if self.matrix.rows.length > CACHED_WEIGHTS and i + 1 < stop:
-                x = line_at(&self.matrix.rows, i + 1)
-                prefetch_weights(&x, at.candidate[0])
-            x = line_at(&self.matrix.rows, i)
-            y = self.targets[i]
-            s = self.weight(i)
-            for c in range(at.n_candidates - 1, -1, -1):
-                z = dot(&x, at.candidate[c])
-                sums.loss[c] += s * self.loss.value(z, y)
-            if at.duals != NULL:
-                if at.w != at.candidate[0]:
-                    z = dot(&x, at.w)
-                a = at.duals[i * at.dual_stride]
-                sums.conjugate += s * (self.loss.conjugate(a, y) + a * z)
-                if at.wants_reach:
-                    sums.reach += s * fabs(a) * sqrt(squared_norm(&x))
+            s, a = self.weight(i), at.duals[i * at.dual_stride]
+            sums.conjugate += s * (
+                self.loss.conjugate(a, self.targets[i]) + a * predictions[i - start])
+            if at.wants_reach:
+                x = line_at(&self.matrix.rows, i)
+                sums.reach += s * fabs(a) * sqrt(squared_norm(&x))
         return sums
 
     def sums(

@@ -2,9 +2,14 @@
 
 A chunk is a run of draws (an epoch; for subsets, one batch). Draws are made a little ahead of their
 use, so that lines can be prefetched, and never depend on how a fit is cut into slices.
+
+Permutations in pools keep passes over short rows near the order of memory: runs of neighbours come
+in random order, and the draws of a pool of many runs are shuffled among themselves. Where a pool
+is drawn from, the rows of the next one can be asked for in the order of memory.
 """
 from libc.stdint cimport uint8_t, uint32_t
 
+from sublinear._core.line cimport Lines, prefetch_ahead, prefetch_lines_ahead
 from sublinear._core.random cimport RandomBits, below, bitgen_t
 
 cdef enum Sampling:
@@ -15,6 +20,8 @@ cdef enum Sampling:
 
 cdef enum:
     BLOCK_OF_DRAWS = 256
+    RUN = 64               # neighbours that share a pool
+    POOL = 4096            # draws
 
 cdef struct Draws:
     uint32_t* items
@@ -22,32 +29,69 @@ cdef struct Draws:
     Py_ssize_t count       # draws in this chunk
     Py_ssize_t position    # the next one to use
     Py_ssize_t ready       # draws made so far in this chunk
+    Py_ssize_t chosen      # in pools: draws whose pool is known, though not yet their order
     Sampling sampling
+    bint in_pools
     bitgen_t* bits
+
+
+cdef void next_pool(Draws* draws) noexcept nogil
+
+
+cdef inline void shuffle(
+    Draws* draws, Py_ssize_t first, Py_ssize_t last, Py_ssize_t end
+) noexcept nogil:
+    """Draw the items of [first, last) from those of [first, end)."""
+    cdef Py_ssize_t k, other
+    cdef uint32_t item
+    for k in range(first, last):
+        other = k + below(draws.bits, <uint32_t> (end - k))
+        item = draws.items[k]
+        draws.items[k] = draws.items[other]
+        draws.items[other] = item
 
 
 cdef inline void make_ready(Draws* draws, Py_ssize_t position) noexcept nogil:
     """Make the draws before `position`, and some more."""
-    cdef Py_ssize_t k, other, last
-    cdef uint32_t item
+    cdef Py_ssize_t k, last
     if position <= draws.ready or draws.ready == draws.count:
         return
+    if draws.in_pools:
+        while draws.ready < min(position, draws.count):
+            next_pool(draws)
+        return
     last = min(draws.count, position + BLOCK_OF_DRAWS)
-    for k in range(draws.ready, last):
-        if draws.sampling == REPLACEMENT:
+    if draws.sampling == REPLACEMENT:
+        for k in range(draws.ready, last):
             draws.items[k] = below(draws.bits, <uint32_t> draws.n)
-        else:
-            other = k + below(draws.bits, <uint32_t> (draws.n - k))
-            item = draws.items[k]
-            draws.items[k] = draws.items[other]
-            draws.items[other] = item
+    else:
+        shuffle(draws, draws.ready, last, draws.n)
     draws.ready = last
 
 
+cdef inline void restart(Draws* draws) noexcept nogil:
+    """Begin a chunk of new draws from the items as they lie; for pools, in the order of memory."""
+    draws.position = draws.ready = draws.chosen = 0
+
+
 cdef inline void next_chunk(Draws* draws) noexcept nogil:
-    draws.position = 0
-    if draws.sampling != FIXED:
-        draws.ready = 0
+    cdef Py_ssize_t k
+    if draws.sampling == FIXED:
+        draws.position = 0
+        return
+    restart(draws)
+    if draws.in_pools:
+        for k in range(draws.n):
+            draws.items[k] = <uint32_t> k
+
+
+cdef inline void prefetch_draws(
+    const Lines* lines, const Draws* draws, Py_ssize_t position, const double* w
+) noexcept nogil:
+    """Ask for what the draws after `position` will read: the next ones, and those a pool later."""
+    prefetch_ahead(lines, draws.items, position, draws.ready, w)
+    if draws.in_pools:
+        prefetch_lines_ahead(lines, draws.items, position + POOL, draws.chosen)
 
 
 cdef class Order:

@@ -5,6 +5,36 @@ SAMPLINGS = {
     "shuffle": SHUFFLE, "fixed": FIXED, "replacement": REPLACEMENT, "subsets": SUBSETS,
 }
 
+SHORT_ROW = 64              # entries
+BEYOND_CACHE = 1_500_000    # entries, some 16 MiB
+
+
+def pools_pay(matrix):
+    """Tell whether passes in pools are faster: over short rows that together exceed the cache.
+
+    A long row is read in the order of memory anyway.
+    """
+    return matrix.n_stored <= SHORT_ROW * matrix.n_rows and matrix.n_stored >= BEYOND_CACHE
+
+
+cdef void next_pool(Draws* draws) noexcept nogil:
+    """Choose the runs of the pool after the next one, and make the draws of the next."""
+    cdef Py_ssize_t last = min(draws.count, draws.ready + POOL), n_left, other, k
+    cdef uint32_t item
+    while draws.chosen < min(draws.count, last + POOL):
+        n_left = (draws.count - draws.chosen) // RUN
+        if n_left == 0:                # less than a run
+            draws.chosen = draws.count
+            break
+        other = draws.chosen + RUN * <Py_ssize_t> below(draws.bits, <uint32_t> n_left)
+        for k in range(RUN):
+            item = draws.items[draws.chosen + k]
+            draws.items[draws.chosen + k] = draws.items[other + k]
+            draws.items[other + k] = item
+        draws.chosen += RUN
+    shuffle(draws, draws.ready, last, last)
+    draws.ready = last
+
 
 cdef class Order:
     """An endless stream of indices from {0, .., n - 1}.
@@ -16,9 +46,14 @@ cdef class Order:
     random : RandomBits
     batch_size : int, default=1
         Size of the subsets; the other orders do not use it.
+    in_pools : bool, default=False
+        Keep permutations near the order of memory (see above; `pools_pay`).
     """
 
-    def __cinit__(self, Py_ssize_t n, str sampling, RandomBits random, Py_ssize_t batch_size=1):
+    def __cinit__(
+        self, Py_ssize_t n, str sampling, RandomBits random, Py_ssize_t batch_size=1,
+        bint in_pools=False
+    ):
         if not 1 <= n < 2**32 - 1:
             raise ValueError(f"the number of examples must lie in [1, 2**32 - 2], got {n}")
         if not 1 <= batch_size <= n:
@@ -30,6 +65,7 @@ cdef class Order:
         self.draws.n = n
         self.draws.sampling = SAMPLINGS[sampling]
         self.draws.count = batch_size if self.draws.sampling == SUBSETS else n
+        self.draws.in_pools = in_pools and self.draws.sampling in (SHUFFLE, FIXED)
         self.draws.bits = random.bits
 
     def take(self, Py_ssize_t count):

@@ -26,8 +26,6 @@ cnp.import_array()
 assert sizeof(Record) == RECORD_HEADER
 
 cdef enum:
-    SHORT_ROW = 64               # entries
-    BEYOND_CACHE = 1_500_000     # entries, some 16 MiB
     BEYOND_A_CORE = 250_000      # some 3 MiB: what a core has for itself
     VALUES_LOOKED_AT = 4096
     ROWS_PER_CALL = 1 << 16      # between two looks at pending signals
@@ -110,19 +108,6 @@ def can_pack(Matrix matrix):
         return False
     needed = 8 * matrix.n_stored + 32 * matrix.n_rows
     return needed < 0.5 * free_memory()
-
-
-def packing_pays(Matrix matrix):
-    """Tell whether one thread is faster on packed rows: on short ones, beyond the cache.
-
-    Of a long row the entries are most of what is read, and they lie together anyway.
-    """
-    return matrix.n_stored <= SHORT_ROW * matrix.n_rows and beyond_cache(matrix)
-
-
-def beyond_cache(Matrix matrix):
-    """Tell whether the rows together exceed what caches of today hold."""
-    return matrix.n_stored >= BEYOND_CACHE
 
 
 def beyond_a_core(Matrix matrix):

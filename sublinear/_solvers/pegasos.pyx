@@ -38,11 +38,11 @@ import numpy as np
 
 from sublinear._core.best_constant cimport BestConstant
 from sublinear._core.line cimport (
-    LINE_AHEAD, OFFSET_AHEAD, Line, Lines, dot, line_at, line_size, prefetch_ahead,
+    LINE_AHEAD, OFFSET_AHEAD, Line, Lines, dot, line_at, line_size,
 )
 from sublinear._core.losses cimport Loss
 from sublinear._core.objective cimport Objective
-from sublinear._core.order cimport Draws, Order, make_ready, next_chunk
+from sublinear._core.order cimport POOL, Draws, Order, make_ready, next_chunk, prefetch_draws
 from sublinear._core.packed cimport PackedRows
 from sublinear._core.portable cimport prefetch
 from sublinear._core.random cimport RandomBits
@@ -53,6 +53,7 @@ from sublinear._core.weight_vector cimport (
 
 from sublinear._core.iterates import choose
 from sublinear._core.minorants import Minorants
+from sublinear._core.order import pools_pay
 
 
 cdef enum Decay:
@@ -153,7 +154,7 @@ cdef class Pegasos:
         cdef Py_ssize_t n = objective.matrix.n_rows
         self.objective = objective
         self.loss = objective.loss
-        self.order = Order(n, sampling, random, batch_size)
+        self.order = Order(n, sampling, random, batch_size, pools_pay(objective.matrix))
         self.schedule.decay = LEARNING_RATES[learning_rate]
         self.schedule.first = first_pace(learning_rate, eta0, objective.alpha)
         self.batch_size = batch_size
@@ -327,10 +328,15 @@ cdef class Pegasos:
 
     cdef inline void _look_ahead(self, Draws* draws, Py_ssize_t position) noexcept nogil:
         """Ask for what the draws after `position` will read."""
-        cdef Py_ssize_t later = position + LINE_AHEAD
-        prefetch_ahead(
-            &self.rows, draws.items, position, draws.ready, self.weight_vector.vector.values)
-        if later < draws.ready:
+        prefetch_draws(&self.rows, draws, position, self.weight_vector.vector.values)
+        self._prefetch_state(draws, position + LINE_AHEAD, draws.ready)
+        if draws.in_pools:
+            self._prefetch_state(draws, position + POOL + LINE_AHEAD, draws.chosen)
+
+    cdef inline void _prefetch_state(
+        self, Draws* draws, Py_ssize_t later, Py_ssize_t known
+    ) noexcept nogil:
+        if later < known:
             prefetch(&self.objective.targets[draws.items[later]])
             prefetch(&self.coefficient[draws.items[later]])
 

@@ -54,10 +54,12 @@ from sublinear._core.line cimport (
 )
 from sublinear._core.losses cimport Loss
 from sublinear._core.objective cimport Objective
-from sublinear._core.order cimport Draws, Order, make_ready, next_chunk
+from sublinear._core.order cimport POOL, Draws, Order, make_ready, prefetch_draws, restart
 from sublinear._core.packed cimport Record
 from sublinear._core.portable cimport clock, omp_get_num_threads, publish, wait_for
 from sublinear._core.random cimport RandomBits
+
+from sublinear._core.order import pools_pay
 
 cdef enum:
     PASS_COST = 100       # of the calls that a pass takes, in feature values
@@ -96,9 +98,8 @@ cdef class SDCA:
     random : RandomBits
     duals : ndarray of shape (n_rows,), float64, default=None
         Where to start; moved into the loss's domain. None means zeros.
-    pack : bool or "later", default=False
-        Work on a packed copy of the rows (see PackedRows), which must be sparse. "later": from the
-        second pass on, since a copy does not pay for one, and if float32 can hold the values.
+    pack : bool, default=False
+        Work on a packed copy of the rows (see PackedRows), which must be sparse.
     w : ndarray of shape (n_weights,), float64, default=None
         Weights that the solver shares with others, who see to it that they belong to the duals of
         all. None means weights of its own, those of `duals`.
@@ -126,14 +127,12 @@ cdef class SDCA:
     cdef Py_ssize_t n_visited
     cdef Sample sample                     # of this pass
     cdef readonly double pass_gap, pass_loss   # estimated in the last one
-    cdef bint packs_later
 
     def __init__(self, Objective objective, RandomBits random, duals=None, pack=False, w=None):
         self.objective = objective
         self.loss = objective.loss
         self.step_scale = 1 / (objective.alpha * objective.total_weight)
-        self.packs_later = isinstance(pack, str) and pack == "later"
-        self.examples = self._make_examples(duals, bool(pack) and not self.packs_later)
+        self.examples = self._make_examples(duals, pack)
         if w is not None:
             self.w = w
         elif duals is None:
@@ -142,7 +141,8 @@ cdef class SDCA:
             self.w = self._weights_of_duals()
         cdef double[::1] view = self.w
         self.weights = &view[0]
-        self.order = Order(objective.matrix.n_rows, "shuffle", random)
+        self.order = Order(
+            objective.matrix.n_rows, "shuffle", random, in_pools=pools_pay(objective.matrix))
         self.mean = pass_mean(objective.matrix)
         self.pass_gap = float("inf")
 
@@ -154,15 +154,6 @@ cdef class SDCA:
         if self.examples.packed is None:
             return self.objective.weights_of_dual(self.examples.duals())
         return self.examples.weights()
-
-    def _pack(self):
-        self.packs_later = False
-        try:
-            self.examples.pack()
-        except OverflowError:    # they stay as they are
-            return
-        if not self.examples.packed.exact:
-            self.w[:] = self._weights_of_duals()
 
     def restart(self, double alpha):
         """Go on from the present duals with another alpha; counts start at 0 again.
@@ -205,8 +196,6 @@ cdef class SDCA:
     def advance(self, Py_ssize_t limit):
         """Go on until the pass ends, then return True, or another row would exceed `limit`."""
         cdef Py_ssize_t before = self.n_iter
-        if self.packs_later and before > 0:
-            self._pack()
         with nogil:
             self._run(limit)
         return self.n_iter > before
@@ -237,8 +226,10 @@ cdef class SDCA:
     cdef inline void _look_ahead(self, Draws* draws, const double* w) noexcept nogil:
         """Make draws and ask for what they will read."""
         make_ready(draws, draws.position + OFFSET_AHEAD + 1)
-        prefetch_ahead(self.examples.rows, draws.items, draws.position, draws.ready, w)
+        prefetch_draws(self.examples.rows, draws, draws.position, w)
         self.examples.prefetch_state(draws.items, draws.position, draws.ready)
+        if draws.in_pools:
+            self.examples.prefetch_state(draws.items, draws.position + POOL, draws.chosen)
 
     cdef inline double _step(
         self, Py_ssize_t i, const Line* x, double* w, uint8_t* sleep, Sample* sample
@@ -287,7 +278,7 @@ cdef class SDCA:
         cdef Draws* draws = &self.order.draws
         draws.n = draws.count = collect_awake(
             &self.examples.sleep[0], self.examples.rows.count, draws.items, 0, 1)
-        next_chunk(draws)
+        restart(draws)
 
     def duals(self):
         """Return the duals as an array of its own (float64)."""
@@ -317,7 +308,7 @@ cdef class SDCA:
         np.asarray(self.examples.sleep)[:] = state["sleep"]
         self.order.items[:len(awake)] = awake
         draws.n = draws.count = len(awake)
-        next_chunk(draws)
+        restart(draws)
         self._set_progress(self.order.random, state)
 
     def _progress(self, RandomBits random):
@@ -684,7 +675,7 @@ cdef class RowHalves(TwoThreads):
             draws = &self.half[h].draws
             draws.n = draws.count = collect_awake(
                 self.half[h].sleep, (n + 1 - h) // 2, draws.items, h, 2)
-            next_chunk(draws)
+            restart(draws)
 
 
 cdef inline Py_ssize_t blocks_left(const Draws* draws) noexcept nogil:

@@ -32,16 +32,3 @@ def sdca(X, y, loss, alpha, shuffled, weights=None, a=None):
                 level[i] = 0
             yield i, w.copy(), a.copy(), passes
         passes += 1
-
-
-def fisher_yates(below):
-    """Return a function that shuffles an array, by draws below(n) from {0, .., n - 1}."""
-
-    def shuffled(examples):
-        examples = examples.copy()
-        for k in range(len(examples)):
-            other = k + below(len(examples) - k)
-            examples[[k, other]] = examples[[other, k]]
-        return examples
-
-    return shuffled
