@@ -13,9 +13,9 @@ import scipy.sparse as sp
 
 from sublinear._core.line cimport (
     DENSE_FLOAT32, DENSE_FLOAT64, SPARSE_FLOAT32_INT32, SPARSE_FLOAT32_INT64,
-    SPARSE_FLOAT64_INT32, SPARSE_FLOAT64_INT64, CACHED_WEIGHTS, OFFSET_AHEAD, ROWS, Line, add, dot, dot_rows,
-    index_t, is_dense, line_at, prefetch_ahead, prefetch_weights, real_t, sparse_dot, squared_norm,
-    takes_rows,
+    SPARSE_FLOAT64_INT32, SPARSE_FLOAT64_INT64, CACHED_WEIGHTS, OFFSET_AHEAD, ROWS, Line, add, dot,
+    dot_rows, index_t, is_dense, line_at, prefetch_ahead, prefetch_weights, real_t, sparse_dot,
+    squared_norm, takes_rows,
 )
 from sublinear._core.order cimport Draws, Order, make_ready, next_chunk, prefetch_draws
 
