@@ -147,6 +147,15 @@ cdef class Hinge(Loss):
         cdef double slack = 1 - target * prediction
         return slack if slack > 0 else 0
 
+    cdef void values_of(
+        self, const double* z, const double* y, double* out, Py_ssize_t count
+    ) noexcept nogil:
+        cdef double slack
+        cdef Py_ssize_t k
+        for k in range(count):
+            slack = 1 - y[k] * z[k]
+            out[k] = slack if slack > 0 else 0
+
     cdef double derivative(self, double prediction, double target) noexcept nogil:
         return -target if target * prediction < 1 else 0
 

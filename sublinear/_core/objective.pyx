@@ -97,8 +97,9 @@ cdef class Objective:
         cdef BlockSums sums
         cdef Line x
         cdef double predictions[BLOCK]
+        cdef double losses[BLOCK]
         cdef double s, a
-        cdef Py_ssize_t i
+        cdef Py_ssize_t size = stop - start, i
         cdef int c
         sums.conjugate = sums.reach = 0
         for c in range(MAX_CANDIDATES - 1, -1, -1):
@@ -106,9 +107,9 @@ cdef class Objective:
             if c >= at.n_candidates:
                 continue
             dots(&self.matrix.rows, start, stop, at.candidate[c], predictions)
-            for i in range(start, stop):
-                sums.loss[c] += self.weight(i) * self.loss.value(
-                    predictions[i - start], self.targets[i])
+            self.loss.values_of(predictions, self.targets + start, losses, size)
+            for i in range(size):
+                sums.loss[c] += self.weight(start + i) * losses[i]
         if at.duals == NULL:
             return sums
         if at.w != at.candidate[0]:
