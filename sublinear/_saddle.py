@@ -231,6 +231,7 @@ class Plan:
         first = steps if self.theory or self.fixed else FIRST_ROUND
         first = min(first, self.max_iter, 2.0**50)
         self.round_steps = math.ceil(first / self.batch)
+        self.max_steps = math.ceil(min(self.max_iter, 2.0**50) / self.batch)
 
     def _batch(self, batch_size, matrix):
         if batch_size != "auto":
@@ -255,6 +256,7 @@ class Plan:
                 unit=self.unit,
                 round_steps=self.round_steps,
                 growth=1 if self.fixed else 2,
+                max_steps=self.max_steps,
                 adaptive=False,
                 primal_rate=rates.primal,
                 dual_rate=rates.dual,
@@ -277,6 +279,7 @@ class Plan:
             random,
             round_steps=self.round_steps,
             growth=1 if self.fixed else 2,
+            max_steps=self.max_steps,
             primal_rate=rates.primal,
             dual_rate=rates.dual * (1 if self.theory else math.sqrt(self.batch)),
             sampled=self.sampled,

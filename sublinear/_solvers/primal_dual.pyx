@@ -488,6 +488,8 @@ cdef class SublinearPrimalDual(PrimalDual):
         T, the steps of the first round.
     growth : int, default=2
         By what factor rounds grow; 1: there is one round only.
+    max_steps : int, default=2**62
+        Of all rounds together: the last one ends there.
     primal_rate, dual_rate : float
         x moves by primal_rate / sqrt(2 T), eta is dual_rate * sqrt(log(n) / T), at most 0.3.
     sampled : (float, float) or None
@@ -495,19 +497,19 @@ cdef class SublinearPrimalDual(PrimalDual):
         probability with which it may be larger. None: certificates take a pass.
     """
     cdef readonly object sampled
-    cdef Py_ssize_t growth
+    cdef Py_ssize_t growth, max_steps
     cdef double primal_rate, dual_rate, step, eta
     cdef object known_array
     cdef double* known               # eta * b
 
     def __init__(
         self, problem, Matrix matrix, RandomBits random, *, Matrix columns=None,
-        Py_ssize_t batch_size, Py_ssize_t round_steps, Py_ssize_t growth=2, double primal_rate,
-        double dual_rate, sampled=None
+        Py_ssize_t batch_size, Py_ssize_t round_steps, Py_ssize_t growth=2,
+        Py_ssize_t max_steps=2**62, double primal_rate, double dual_rate, sampled=None
     ):
         super().__init__(problem, matrix, random, columns, batch_size, False)
         self.sampled = sampled
-        self.round_steps, self.growth = round_steps, growth
+        self.round_steps, self.growth, self.max_steps = round_steps, growth, max_steps
         self.primal_rate, self.dual_rate = primal_rate, dual_rate
         if problem.offsets is not None:
             self.known_array = np.zeros(self.p.size)
@@ -529,10 +531,11 @@ cdef class SublinearPrimalDual(PrimalDual):
     def advance(self, Py_ssize_t limit):
         """Go on until the round ends, then return True, or until a step would exceed `limit`."""
         cdef bint ended
+        cdef Py_ssize_t n_left = self.max_steps - self.n_iter // self.batch_size
         if self.n_steps == self.round_steps:
-            if self.growth == 1:
+            if self.growth == 1 or n_left <= 0:
                 return True
-            self.round_steps *= self.growth
+            self.round_steps = min(self.growth * self.round_steps, n_left)
             self._begin_round()
         with nogil:
             ended = self._take_steps(limit)
