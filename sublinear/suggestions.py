@@ -90,6 +90,7 @@ MEASURED = {
 # from where a pass buys as many draws on, they are faster than passes.
 MARGIN_DRAWS = 15.0
 OPTIMUM_PASSES = 10.0  # of SDCA, with certificates, to a relative gap of 1e-3
+EPOCHS, FEW_STEPS = 10, 2**15  # of Pegasos at least, whichever is less: they cost next to nothing
 MORE = 16.0  # times the estimated steps are taken: a sample has smaller norms, problems differ
 
 
@@ -415,6 +416,8 @@ def _prediction(data, sample, cost):
         f"others, as multiples: {others}."
     )
     steps = math.ceil(MORE * found[best]["steps"])
+    if best is PegasosClassifier:
+        steps = max(steps, min(EPOCHS * data.n_rows, FEW_STEPS))
     values = steps * values_of_step(best, *shape) + MEASURED[best].passes * data.stored
     estimates = {make.__name__: found[make] for make in ranked}
     return _suggestion(_set_up(best, data, sample, steps), data, values, reason, sample, estimates)
