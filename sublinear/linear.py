@@ -85,7 +85,7 @@ penalize_intercept : bool, default=True
     pack : bool or "auto", default="auto"
         Work on a copy of sparse rows in which all that a step reads lies together: 8 bytes per
         stored entry and about 50 per row. Values are rounded to float32, certificates are not.
-        "auto": where two threads share the work; not for memory-mapped data, nor if the copy would
+        "auto": where two threads share long rows; not for memory-mapped data, nor if the copy would
         take over half of the free memory, nor where values would be rounded and tol is below 1e-6.
         False: no copy. Batches do not use it.
     batch_size : int or "all", default=1
@@ -127,16 +127,15 @@ class _DualModel(DualStreamFit, LinearModel):
 
     def _make_sdca(self, objective, random, duals):
         matrix = objective.matrix
-        schedule = None
+        schedule = SDCA
         if objective.n_threads > 1 and not objective.free_constant:
             schedule = thread_schedule(matrix)
 
         def make(pack):
-            if pack and schedule is not None:
-                return schedule(objective, random, duals, pack)
-            return SDCA(objective, random, duals, pack)
+            solver = schedule if pack or not schedule.needs_packed else SDCA
+            return solver(objective, random, duals, pack)
 
-        return packed_or_not(self, make, packs(self, matrix, schedule is not None))
+        return packed_or_not(self, make, packs(self, matrix, schedule.needs_packed))
 
     def _penalizes_intercept(self):
         return self.penalize_intercept

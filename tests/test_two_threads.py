@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -30,8 +31,8 @@ def problem(n_rows=301, n_columns=40, loss=None, alpha=1e-2, weights=None, const
     return Objective(Matrix(X, constant), y, loss or Hinge(), alpha, weights, 2)
 
 
-def make(schedule, objective, seed=0, duals=None):
-    return schedule(objective, RandomBits(np.random.SeedSequence(seed)), duals, True)
+def make(schedule, objective, seed=0, duals=None, pack=True):
+    return schedule(objective, RandomBits(np.random.SeedSequence(seed)), duals, pack)
 
 
 def unrounded(model):
@@ -40,17 +41,18 @@ def unrounded(model):
 
 @pytest.mark.parametrize("loss", [Hinge(), Logistic(), Squared()])
 @pytest.mark.parametrize("weighted", [False, True])
-def test_row_halves_against_the_oracle(loss, weighted):
+@pytest.mark.parametrize("pack", [False, True])
+def test_row_halves_against_the_oracle(loss, weighted, pack):
     weights = np.random.default_rng(3).integers(0, 4, 301).astype(float) if weighted else None
     objective = problem(loss=loss, weights=weights)
-    solver = make(RowHalves, objective)
+    solver = make(RowHalves, objective, pack=pack)
     seeds = np.random.SeedSequence(0).spawn(2)
     orders = [
         Order(151, "shuffle", RandomBits(seeds[0])),
         Order(150, "shuffle", RandomBits(seeds[1])),
     ]
     solver.advance(UNLIMITED)
-    permutations = [2 * orders[h].take(151 - h).astype(int) + h for h in range(2)]
+    permutations = [151 * h + orders[h].take(151 - h).astype(int) for h in range(2)]
     w, duals = row_halves(objective, permutations, block=16)
     np.testing.assert_allclose(solver.duals(), duals, rtol=1e-9, atol=1e-12)
     np.testing.assert_allclose(solver.w, w, rtol=1e-9, atol=1e-12)
@@ -178,13 +180,14 @@ def test_warm_start_and_restart():
 
 
 def test_which_schedule_pays():
-    def stub(n_rows, n_stored):
-        return type("Stub", (), {"n_rows": n_rows, "n_stored": n_stored})()
+    def stub(n_rows, n_stored, n_weights=55):
+        return SimpleNamespace(n_rows=n_rows, n_stored=n_stored, n_weights=n_weights)
 
     assert thread_schedule(stub(500_000, 6_000_000)) is RowHalves
+    assert thread_schedule(stub(500_000, 6_000_000, 10_000)) is SDCA
     assert thread_schedule(stub(18_000, 8_000_000)) is ColumnHalves
-    assert thread_schedule(stub(18_000, 2_500_000)) is None
-    assert thread_schedule(stub(48_000, 670_000)) is None
+    assert thread_schedule(stub(18_000, 2_500_000)) is SDCA
+    assert thread_schedule(stub(48_000, 670_000)) is SDCA
 
 
 def test_middle_column():

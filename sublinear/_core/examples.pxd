@@ -65,7 +65,7 @@ cdef class Examples:
 
 
 cdef Py_ssize_t collect_awake(
-    uint8_t* sleep, Py_ssize_t count, uint32_t* items, uint32_t first, uint32_t step) noexcept nogil
+    uint8_t* sleep, Py_ssize_t count, uint32_t* items, uint32_t first) noexcept nogil
 
 
 # The mean of w over a pass, its beginning left out.

@@ -142,15 +142,15 @@ cdef class Examples:
 
 
 cdef Py_ssize_t collect_awake(
-    uint8_t* sleep, Py_ssize_t count, uint32_t* items, uint32_t first, uint32_t step
+    uint8_t* sleep, Py_ssize_t count, uint32_t* items, uint32_t first
 ) noexcept nogil:
-    """items <- first + k step for the k that are awake in the next pass; returns their number."""
+    """items <- first + k for the k that are awake in the next pass; returns their number."""
     cdef Py_ssize_t k, n_awake = 0
     cdef int asleep
     for k in range(count):    # without branches: who sleeps is hard to foresee
         asleep = sleep[k] >> LEVEL_BITS != 0
         sleep[k] -= <uint8_t> (asleep << LEVEL_BITS)
-        items[n_awake] = first + <uint32_t> k * step
+        items[n_awake] = first + <uint32_t> k
         n_awake += 1 - asleep
     return n_awake
 

@@ -30,8 +30,8 @@ Two threads share the work in one of two ways, each a fixed schedule: which upda
 yet see depends on the data and the seed alone, and one thread that follows the schedule alone gets
 the same numbers.
 
-- Many short rows: RowHalves. Each thread has half of the examples and its own w, and works through
-  blocks of 16. It then applies what the other one did in the block before.
+- Many short rows, and a short w: RowHalves. Each thread has half of the examples and its own w, and
+  works through blocks of 16. It then adds how the other's w changed in the block before.
 - Long rows: ColumnHalves. Each thread has half of every row. Both go through the same examples,
   a few rows ahead of the updates, and exchange their parts of the dot products.
 
@@ -39,7 +39,7 @@ Should the dual hardly rise from one certificate to the next, because steps did 
 other, the schedule goes on without delays, from zeros if the dual has become worse than theirs.
 """
 from cython.parallel cimport parallel, threadid
-from libc.stdint cimport uint8_t
+from libc.stdint cimport uint8_t, uint32_t
 from libc.string cimport memcpy
 
 import json
@@ -50,7 +50,7 @@ from sublinear._core.examples cimport (
     SAMPLED, Example, Examples, PassMean, Sample, collect_awake,
 )
 from sublinear._core.line cimport (
-    OFFSET_AHEAD, Line, Lines, add, dot, line_at, line_size, prefetch_ahead, prefetch_line,
+    OFFSET_AHEAD, Line, Lines, add, dot, line_at, line_size, prefetch_ahead,
 )
 from sublinear._core.losses cimport Loss
 from sublinear._core.objective cimport Objective
@@ -68,7 +68,7 @@ cdef enum:
     LARGEST_CHUNK = 4096
     COMPARE_EVERY = 128   # chunks, how two threads and one do
     BLOCK = 16            # rows of a half between two exchanges
-    LOGS = 4              # blocks whose updates are remembered
+    LOGS = 4              # blocks whose changes are remembered
     DELAY = 4             # rows between a dot product and its update, with halves of columns
     PRODUCTS = 64         # dot products remembered
     FLAG = 16             # long longs between two flags, so that they do not share cache lines
@@ -114,6 +114,7 @@ cdef class SDCA:
     """
     keeps_best = True
     diverged = False
+    needs_packed = False
     cdef readonly Objective objective
     cdef readonly object w
     cdef readonly Py_ssize_t n_iter, accesses
@@ -231,10 +232,10 @@ cdef class SDCA:
         if draws.in_pools:
             self.examples.prefetch_state(draws.items, draws.position + POOL, draws.chosen)
 
-    cdef inline double _step(
+    cdef inline void _step(
         self, Py_ssize_t i, const Line* x, double* w, uint8_t* sleep, Sample* sample
     ) noexcept nogil:
-        """Maximise the dual over a_i, given w; returns what was added to w, in units of x."""
+        """Maximise the dual over a_i, given w, which follows."""
         cdef Example* example = self.examples.at(i)
         cdef double target = self.examples.target(example, i)
         cdef double prediction = dot(x, w) + self.offset
@@ -245,13 +246,11 @@ cdef class SDCA:
         change = dual - example.dual
         if change == 0:
             self.examples.fall_asleep(sleep)
-            return 0
+            return
         example.dual = dual
         if sleep[0] != 0:
             sleep[0] = 0
-        change *= self.step_scale * self.objective.weight(i)
-        add(x, change, w)
-        return change
+        add(x, self.step_scale * self.objective.weight(i) * change, w)
 
     cdef void _begin_pass(self) noexcept nogil:
         self.mean.restart(self.order.draws.count)
@@ -277,7 +276,7 @@ cdef class SDCA:
     cdef void _draw_awake(self) noexcept nogil:
         cdef Draws* draws = &self.order.draws
         draws.n = draws.count = collect_awake(
-            &self.examples.sleep[0], self.examples.rows.count, draws.items, 0, 1)
+            &self.examples.sleep[0], self.examples.rows.count, draws.items, 0)
         restart(draws)
 
     def duals(self):
@@ -415,15 +414,15 @@ cdef class BlockwiseSDCA(SDCA):
 
 
 def thread_schedule(matrix):
-    """Return the class whose two threads are faster than one on this matrix, else None."""
+    """Return the class whose two threads are faster than one on this matrix, else SDCA."""
     if matrix.n_stored < ENOUGH_ENTRIES:
-        return None
+        return SDCA
     length = matrix.n_stored / matrix.n_rows
     if length >= LONG_ROW:
         return ColumnHalves
-    if length <= SHORT_ROW and matrix.n_rows >= MANY_ROWS:
+    if length <= SHORT_ROW and matrix.n_rows >= MANY_ROWS and matrix.n_weights <= BLOCK * length:
         return RowHalves
-    return None
+    return SDCA
 
 
 cdef class TwoThreads(SDCA):
@@ -495,41 +494,39 @@ cdef class TwoThreads(SDCA):
         self.examples.forget()
 
 
-cdef struct Update:
-    Py_ssize_t i
-    double factor         # of row i, added to w
-
 cdef struct Half:
     Draws draws
     double* w
+    double* change[LOGS]  # of w, in the last blocks
     uint8_t* sleep        # of its examples
     Py_ssize_t accesses, n_visited
     Sample sample
-    Update update[LOGS][BLOCK]
-    Py_ssize_t n_updates[LOGS]
 
 
 cdef class RowHalves(TwoThreads):
     """SDCA by two threads that have half of the examples each (see the top of the file).
 
-    Example i belongs to half i % 2.
+    The first half has the examples before `middle`.
     """
     cdef Half half[2]
     cdef PassMean second_mean
-    cdef object second_w, bits            # what the halves point into
+    cdef object second_w, changes, bits   # what the halves point into
+    cdef Py_ssize_t middle
     cdef Py_ssize_t widest                # entries of the longest row
     cdef Py_ssize_t n_weights
 
     def __init__(self, Objective objective, random, duals=None, pack=True):
-        cdef Py_ssize_t n = objective.matrix.n_rows, first = (n + 1) // 2, i
+        cdef Py_ssize_t n = objective.matrix.n_rows, i
         cdef double[::1] w
         TwoThreads.__init__(self, objective, random, duals, pack)
         self.n_weights = objective.matrix.n_weights
         self.second_w = np.array(self.w)
         w = self.second_w
         self.bits = [RandomBits(seed) for seed in random.bit_generator.seed_seq.spawn(2)]
+        self.changes = np.zeros((2, LOGS, self.n_weights))
+        self.middle = (n + 1) // 2
         for h in range(2):
-            self._set_half(h, h * first)
+            self._set_half(h, h * self.middle)
         self.half[0].w = self.weights
         self.half[1].w = &w[0]
         self.second_mean = pass_mean(objective.matrix)
@@ -539,6 +536,10 @@ cdef class RowHalves(TwoThreads):
 
     def _set_half(self, int h, Py_ssize_t first):
         cdef RandomBits bits = self.bits[h]
+        cdef double[:, :, ::1] changes = self.changes
+        cdef int b
+        for b in range(LOGS):
+            self.half[h].change[b] = &changes[h, b, 0]
         self.half[h].draws = self.order.draws
         self.half[h].draws.items += first
         self.half[h].draws.bits = bits.bits
@@ -601,23 +602,20 @@ cdef class RowHalves(TwoThreads):
                     self._apply(h, b - 1)
 
     cdef void _block(self, int h, Py_ssize_t b) noexcept nogil:
-        """Steps over the next examples of a half; its log of block b tells what they did."""
+        """Steps over the next examples of a half, which keep how they change w."""
         cdef Half* half = &self.half[h]
         cdef Draws* draws = &half.draws
-        cdef Py_ssize_t stop = min(draws.count, draws.position + BLOCK), i, n_updates = 0
-        cdef double factor
+        cdef Py_ssize_t stop = min(draws.count, draws.position + BLOCK), i, j
+        cdef double* change = half.change[b % LOGS]
         cdef Line x
+        memcpy(change, half.w, self.n_weights * sizeof(double))
         while draws.position < stop:
             self._look_ahead(draws, half.w)
             i = draws.items[draws.position]
             x = line_at(self.examples.rows, i)
-            factor = self._step(
-                i, &x, half.w, &half.sleep[i // 2],
+            self._step(
+                i, &x, half.w, &half.sleep[i - h * self.middle],
                 &half.sample if draws.position % SAMPLED == 0 else NULL)
-            if factor != 0:
-                half.update[b % LOGS][n_updates].i = i
-                half.update[b % LOGS][n_updates].factor = factor
-                n_updates += 1
             half.accesses += x.size
             half.n_visited += 1
             draws.position += 1
@@ -625,22 +623,17 @@ cdef class RowHalves(TwoThreads):
                 self.mean.add(half.w)
             if h == 1 and draws.position == self.second_mean.next:
                 self.second_mean.add(half.w)
-        half.n_updates[b % LOGS] = n_updates
+        for j in range(self.n_weights):
+            change[j] = half.w[j] - change[j]
 
     cdef void _apply(self, int h, Py_ssize_t b) noexcept nogil:
         """Bring what the other half did in block b into this half's w."""
-        cdef Half* other = &self.half[1 - h]
-        cdef Py_ssize_t k
-        cdef Update* update
-        cdef Line x
+        cdef const double* change = self.half[1 - h].change[b % LOGS]
+        cdef Py_ssize_t j
         if self.careful:
             return     # both have one w
-        for k in range(other.n_updates[b % LOGS]):
-            prefetch_line(self.examples.rows, other.update[b % LOGS][k].i)
-        for k in range(other.n_updates[b % LOGS]):
-            update = &other.update[b % LOGS][k]
-            x = line_at(self.examples.rows, update.i)
-            add(&x, update.factor, self.half[h].w)
+        for j in range(self.n_weights):
+            self.half[h].w[j] += change[j]
 
     def _drop_delays(self):
         self.half[1].w = self.weights
@@ -674,7 +667,8 @@ cdef class RowHalves(TwoThreads):
         for h in range(2):
             draws = &self.half[h].draws
             draws.n = draws.count = collect_awake(
-                self.half[h].sleep, (n + 1 - h) // 2, draws.items, h, 2)
+                self.half[h].sleep, (n + 1 - h) // 2, draws.items,
+                <uint32_t> (h * self.middle))
             restart(draws)
 
 
@@ -687,6 +681,7 @@ cdef class ColumnHalves(TwoThreads):
 
     Both keep the duals, and compute the same ones.
     """
+    needs_packed = True
     cdef Examples other                  # of the columns from the middle on
     cdef double product[2][PRODUCTS]
 
