@@ -155,7 +155,7 @@ SDCA_OPTIONS = {
     "SDCAClassifier": {},
     "SDCAClassifier, pack=True": {"pack": True},
     "SDCAClassifier, pack=False": {"pack": False},
-    "SDCAClassifier, n_jobs=2": {"pack": True, "n_jobs": 2},
+    "SDCAClassifier, n_jobs=2": {"n_jobs": 2},
 }
 DEFAULTS = ("SDCAClassifier", "PegasosClassifier", "LinearSVC", "SGDClassifier")
 NAMES = (*SDCA_OPTIONS, *DEFAULTS[1:])
