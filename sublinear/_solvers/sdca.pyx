@@ -68,7 +68,7 @@ cdef enum:
     LARGEST_CHUNK = 4096
     COMPARE_EVERY = 128   # chunks, how two threads and one do
     BLOCK = 16            # rows of a half between two exchanges
-    LOGS = 4              # blocks whose changes are remembered
+    KEPT_BLOCKS = 4       # blocks whose changes are remembered
     DELAY = 4             # rows between a dot product and its update, with halves of columns
     PRODUCTS = 64         # dot products remembered
     FLAG = 16             # long longs between two flags, so that they do not share cache lines
@@ -497,7 +497,7 @@ cdef class TwoThreads(SDCA):
 cdef struct Half:
     Draws draws
     double* w
-    double* change[LOGS]  # of w, in the last blocks
+    double* change[KEPT_BLOCKS]  # of w, in the last blocks
     uint8_t* sleep        # of its examples
     Py_ssize_t accesses, n_visited
     Sample sample
@@ -523,7 +523,7 @@ cdef class RowHalves(TwoThreads):
         self.second_w = np.array(self.w)
         w = self.second_w
         self.bits = [RandomBits(seed) for seed in random.bit_generator.seed_seq.spawn(2)]
-        self.changes = np.zeros((2, LOGS, self.n_weights))
+        self.changes = np.zeros((2, KEPT_BLOCKS, self.n_weights))
         self.middle = (n + 1) // 2
         for h in range(2):
             self._set_half(h, h * self.middle)
@@ -538,7 +538,7 @@ cdef class RowHalves(TwoThreads):
         cdef RandomBits bits = self.bits[h]
         cdef double[:, :, ::1] changes = self.changes
         cdef int b
-        for b in range(LOGS):
+        for b in range(KEPT_BLOCKS):
             self.half[h].change[b] = &changes[h, b, 0]
         self.half[h].draws = self.order.draws
         self.half[h].draws.items += first
@@ -606,7 +606,7 @@ cdef class RowHalves(TwoThreads):
         cdef Half* half = &self.half[h]
         cdef Draws* draws = &half.draws
         cdef Py_ssize_t stop = min(draws.count, draws.position + BLOCK), i, j
-        cdef double* change = half.change[b % LOGS]
+        cdef double* change = half.change[b % KEPT_BLOCKS]
         cdef Line x
         memcpy(change, half.w, self.n_weights * sizeof(double))
         while draws.position < stop:
@@ -628,7 +628,7 @@ cdef class RowHalves(TwoThreads):
 
     cdef void _apply(self, int h, Py_ssize_t b) noexcept nogil:
         """Bring what the other half did in block b into this half's w."""
-        cdef const double* change = self.half[1 - h].change[b % LOGS]
+        cdef const double* change = self.half[1 - h].change[b % KEPT_BLOCKS]
         cdef Py_ssize_t j
         if self.careful:
             return     # both have one w

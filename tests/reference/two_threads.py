@@ -31,19 +31,16 @@ def row_halves(objective, permutations, block):
     duals = np.zeros(len(rows))
     w = [np.zeros(rows.shape[1]) for _ in range(2)]
     n_blocks = max(-(-len(permutation) // block) for permutation in permutations)
-    logs = [[], []]
+    changes = [[], []]
     for b in range(n_blocks + 1):
         for h in range(2):
-            log = []
+            before = w[h].copy()
             for i in permutations[h][b * block : (b + 1) * block]:
-                factor = step(objective, rows, i, duals, rows[i] @ w[h])
-                w[h] += factor * rows[i]
-                log.append((i, factor))
-            logs[h].append(log)
+                w[h] += step(objective, rows, i, duals, rows[i] @ w[h]) * rows[i]
+            changes[h].append(w[h] - before)
         if b > 0:
             for h in range(2):
-                for i, factor in logs[1 - h][b - 1]:
-                    w[h] += factor * rows[i]
+                w[h] += changes[1 - h][b - 1]
     return w[0], duals
 
 
