@@ -12,7 +12,7 @@ from scipy import sparse
 from sublinear import PegasosClassifier, SDCAClassifier, SDCARegressor, Snapshot, TraceRow
 
 try:
-    import sklearn.callback  # noqa: F401
+    import sklearn.callback  # noqa: F401  (is it there?)
 except ImportError:
     HAS_CALLBACKS = False
 else:
