@@ -17,7 +17,6 @@ cdef extern from "panel.h" nogil:
     ctypedef struct panel_kernel:
         int kind
         int degree
-        float scale
         float shift
     ctypedef struct panel_problem:
         Py_ssize_t size
@@ -33,10 +32,9 @@ cdef extern from "panel.h" nogil:
         float* gradient
     ctypedef struct panel_functions:
         void (*dots)(
-            const panel_entry*, const int64_t*, Py_ssize_t, Py_ssize_t, const float*, float*, int
-        ) noexcept nogil
-        void (*finish)(
-            const panel_kernel*, const float*, const float*, float*, Py_ssize_t) noexcept nogil
+            const panel_entry*, const int64_t*, Py_ssize_t, Py_ssize_t, const float*, const float*,
+            const float*, float*) noexcept nogil
+        void (*finish)(const panel_kernel*, float*, Py_ssize_t) noexcept nogil
         void (*product)(
             const float*, Py_ssize_t, const float*, Py_ssize_t, double*) noexcept nogil
         Py_ssize_t (*ascend)(panel_problem*, Py_ssize_t, float, float*) noexcept nogil
@@ -53,7 +51,7 @@ cdef struct Part:
     const panel_entry* entries    # of the rows, chunk by chunk
     const int64_t* starts
     Py_ssize_t n_rows, n_chunks
-    const float* row_norms
+    const float* row_shifts
     const int64_t* columns        # NULL: all
     Py_ssize_t n_columns
 
@@ -62,6 +60,7 @@ cdef class Kernel:
     cdef readonly double gamma, coef0
     cdef readonly int degree
     cdef panel_kernel form
+    cdef readonly double scale           # of examples in panels and lists
 
     cdef double of_dot(self, double dot, double square, double other) noexcept nogil
 
@@ -76,14 +75,14 @@ cdef class PanelRows(KernelRows):
     cdef readonly Matrix left, right
     cdef readonly object store           # all panels of the right side, or None
     cdef readonly Py_ssize_t chunk, n_chunks
-    cdef object left_norms, right_norms
+    cdef object left_shifts, right_shifts
     cdef const float* stored             # NULL: panels are built when they are needed
-    cdef const float* right_norm
+    cdef const float* right_shift
     cdef const float* _panel(
-        self, const Part* part, Py_ssize_t p, float* buffer, float* norms) noexcept nogil
+        self, const Part* part, Py_ssize_t p, float* buffer, float* shifts) noexcept nogil
     cdef void _tile(
         self, const Part* part, Py_ssize_t first, Py_ssize_t size, const float* panel,
-        const float* norms, float* tile) noexcept nogil
+        const float* shifts, float* tile) noexcept nogil
     cdef void _values(
         self, const Part* part, Py_ssize_t p, bint symmetric, float* buffer, float* out
     ) noexcept nogil
@@ -97,10 +96,10 @@ cdef class PostingRows(KernelRows):
     cdef readonly Matrix left
     cdef readonly object right           # CSR
     cdef readonly object postings        # of all columns: offsets, columns, float32 values
-    cdef object left_norms, right_norms
+    cdef object left_shifts, right_shifts
     cdef void _row(
-        self, Py_ssize_t i, const float* row_norm, const int64_t[::1] offsets,
-        const int32_t[::1] places, const float[::1] entries, const float* norms,
+        self, Py_ssize_t i, float row_shift, const int64_t[::1] offsets,
+        const int32_t[::1] places, const float[::1] entries, const float* shifts,
         Py_ssize_t width, float* buffer, int32_t* features, float* out) noexcept nogil
 
 

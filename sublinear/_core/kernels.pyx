@@ -14,13 +14,13 @@ CallableRows     a function of two sets of examples
 PrecomputedRows  a matrix
 
 Values are float32, and so are sums over eight rows; everything beyond is float64. With u = 2^-24
-and x of m non-zeros, an inner product is within (m + 2) u <|x|, |z|> of the exact one. The relative
+and x of m non-zeros, an inner product is within (m + 4) u <|x|, |z|> of the exact one. The relative
 error of an rbf value is thus at most about gamma (2 m + 8) u (|x|^2 + |z|^2) + 8 u, and its typical
 size has sqrt(m) for m. Dense data far from the origin is centred first, which changes no distance.
 Values do not depend on tiles, threads, or the processor.
 """
 from cython.parallel cimport prange, threadid
-from libc.math cimport exp, fabs, pow, tanh
+from libc.math cimport exp, fabs, pow, sqrt, tanh
 from libc.stdint cimport int32_t, int64_t
 from libc.string cimport memcpy, memset
 
@@ -79,7 +79,7 @@ cdef class Kernel:
 
     def __init__(self, double gamma=1.0, int degree=3, double coef0=0.0):
         self.gamma, self.degree, self.coef0 = gamma, degree, coef0
-        self.form.scale, self.form.shift, self.form.degree = gamma, coef0, degree
+        self.form.shift, self.form.degree, self.scale = coef0, degree, sqrt(gamma)
 
     cdef double of_dot(self, double dot, double square, double other) noexcept nogil:
         return dot
@@ -88,8 +88,8 @@ cdef class Kernel:
         """Return a bound on |k(x, z)|, or on what float32 must hold on the way, by |x|^2."""
         return square
 
-    def norms(self, squares):
-        """Return what the loops need to know of every example besides <x, z> (float32)."""
+    def shifts(self, squares):
+        """Return what every example adds to the inner products of scaled examples (float32)."""
         return np.zeros(squares.shape[0], dtype=np.float32)
 
 
@@ -98,7 +98,7 @@ cdef class Linear(Kernel):
 
     def __init__(self, double gamma=1.0, int degree=3, double coef0=0.0):
         super().__init__(gamma, degree, coef0)
-        self.form.kind = PANEL_LINEAR
+        self.form.kind, self.scale = PANEL_LINEAR, 1
 
 
 cdef class RBF(Kernel):
@@ -106,8 +106,7 @@ cdef class RBF(Kernel):
 
     def __init__(self, double gamma=1.0, int degree=3, double coef0=0.0):
         super().__init__(gamma, degree, coef0)
-        self.form.kind = PANEL_RBF
-        self.form.scale = 2 * LOG2_E * gamma
+        self.form.kind, self.scale = PANEL_RBF, sqrt(2 * LOG2_E * gamma)
 
     cdef double of_dot(self, double dot, double square, double other) noexcept nogil:
         return exp(-self.gamma * max(0.0, square + other - 2 * dot))
@@ -116,9 +115,9 @@ cdef class RBF(Kernel):
         """Return the largest exponent."""
         return max(square, 4 * LOG2_E * self.gamma * square)
 
-    def norms(self, squares):
-        """Return gamma log2(e) |x|^2."""
-        return (self.gamma * LOG2_E * squares).astype(np.float32)
+    def shifts(self, squares):
+        """Return -gamma log2(e) |x|^2."""
+        return (-self.gamma * LOG2_E * squares).astype(np.float32)
 
 
 cdef class Poly(Kernel):
@@ -297,7 +296,7 @@ cdef class _Packed:
     cdef Part part
 
     def __init__(
-        self, PanelRows source, const int64_t[::1] rows, const float[::1] norms, columns
+        self, PanelRows source, const int64_t[::1] rows, const float[::1] shifts, columns
     ):
         cdef Matrix matrix = source.left
         cdef Py_ssize_t n_rows = rows.shape[0], n_chunks = source.n_chunks, room = 0, r, k, used = 0
@@ -312,19 +311,19 @@ cdef class _Packed:
         cdef int64_t[::1] starts = np.empty(n_rows * n_chunks + 1, dtype=np.int64)
         cdef float[::1] values = np.empty(matrix.n_columns + 1, dtype=np.float32)
         cdef int32_t[::1] features = np.empty(matrix.n_columns + 1, dtype=np.int32)
-        cdef float[::1] row_norms = np.empty(max(n_rows, 1), dtype=np.float32)
+        cdef float[::1] row_shifts = np.empty(max(n_rows, 1), dtype=np.float32)
         cdef const int64_t[::1] chosen
         with nogil:
             for r in range(n_rows):
                 x = line_at(&matrix.rows, rows[r])
-                row_norms[r] = norms[rows[r]]
+                row_shifts[r] = shifts[rows[r]]
                 count = nonzeros(&x, &values[0], &features[0])
                 k = 0
                 for chunk in range(n_chunks):
                     starts[r * n_chunks + chunk] = used
                     while k < count and features[k] < (chunk + 1) * source.chunk:
                         entry[used].offset = features[k] * PANEL
-                        entry[used].value = values[k]
+                        entry[used].value = <float> (source.kernel.scale * values[k])
                         used += 1
                         k += 1
                     while (used - starts[r * n_chunks + chunk]) % UNROLLED:
@@ -336,14 +335,14 @@ cdef class _Packed:
         self.part.starts = &starts[0]
         self.part.n_rows = n_rows
         self.part.n_chunks = n_chunks
-        self.part.row_norms = &row_norms[0]
+        self.part.row_shifts = &row_shifts[0]
         self.part.columns = NULL
         self.part.n_columns = source.n_columns
         if columns is not None:
             chosen = columns
             self.part.columns = &chosen[0]
             self.part.n_columns = chosen.shape[0]
-        self.arrays = (entries, starts, row_norms, columns)
+        self.arrays = (entries, starts, row_shifts, columns)
 
 
 cdef class PanelRows(KernelRows):
@@ -364,7 +363,7 @@ cdef class PanelRows(KernelRows):
         self, Kernel kernel, Matrix left, Matrix right, bint keeps_panels=True, int n_threads=1
     ):
         cdef float[::1] view
-        cdef const float[::1] norms
+        cdef const float[::1] shifts
         cdef Py_ssize_t p, n_panels, panel_size = right.n_columns * PANEL
         cdef Part part
         self.kernel, self.left, self.right = kernel, left, right
@@ -372,14 +371,14 @@ cdef class PanelRows(KernelRows):
         self.chunk = CHUNK
         self.n_chunks = (right.n_columns + CHUNK - 1) // CHUNK
         squares = left.squared_norms()
-        self.left_norms = kernel.norms(squares)
-        self.right_norms = self.left_norms
+        self.left_shifts = kernel.shifts(squares)
+        self.right_shifts = self.left_shifts
         if right is left:
             self.diagonal = np.array([kernel.of_dot(s, s, s) for s in squares])
         else:
-            self.right_norms = kernel.norms(right.squared_norms())
-        norms = self.right_norms
-        self.right_norm = &norms[0]
+            self.right_shifts = kernel.shifts(right.squared_norms())
+        shifts = self.right_shifts
+        self.right_shift = &shifts[0]
         self.stored = NULL
         if keeps_panels:
             n_panels = padded(right.n_rows) // PANEL
@@ -388,50 +387,50 @@ cdef class PanelRows(KernelRows):
             part.columns = NULL
             part.n_columns = self.n_columns
             for p in prange(n_panels, nogil=True, schedule="static", num_threads=n_threads):
-                build_panel(&right.rows, &part, p, &view[p * panel_size])
+                build_panel(&right.rows, kernel.scale, &part, p, &view[p * panel_size])
             self.stored = &view[0]
 
     cdef const float* _panel(
-        self, const Part* part, Py_ssize_t p, float* buffer, float* norms
+        self, const Part* part, Py_ssize_t p, float* buffer, float* shifts
     ) noexcept nogil:
-        """The panel of 64 columns of the part, and their norms."""
+        """The panel of 64 columns of the part, and their shifts."""
         cdef Py_ssize_t lane, column
         for lane in range(PANEL):
             column = p * PANEL + lane
             if column >= part.n_columns:
-                norms[lane] = 0
+                shifts[lane] = 0
             else:
-                norms[lane] = self.right_norm[
+                shifts[lane] = self.right_shift[
                     column if part.columns == NULL else part.columns[column]]
         if self.stored != NULL and part.columns == NULL:
             return self.stored + p * self.right.n_columns * PANEL
-        build_panel(&self.right.rows, part, p, buffer)
+        build_panel(&self.right.rows, self.kernel.scale, part, p, buffer)
         return buffer
 
     cdef void _tile(
         self, const Part* part, Py_ssize_t first, Py_ssize_t size, const float* panel,
-        const float* norms, float* tile
+        const float* shifts, float* tile
     ) noexcept nogil:
         """The kernel's values of `size` rows of the part with a panel."""
         cdef Py_ssize_t chunk
         for chunk in range(part.n_chunks):
             panels().dots(
                 part.entries, part.starts + first * part.n_chunks + chunk, part.n_chunks, size,
-                panel, tile, chunk > 0)
-        panels().finish(&self.kernel.form, part.row_norms + first, norms, tile, size)
+                panel, NULL if chunk else part.row_shifts + first, shifts, tile)
+        panels().finish(&self.kernel.form, tile, size)
 
     cdef void _values(
         self, const Part* part, Py_ssize_t p, bint symmetric, float* buffer, float* out
     ) noexcept nogil:
         """Store the values of a panel's columns; if symmetric, those below the diagonal twice."""
         cdef float* tile = buffer
-        cdef float* norms = tile + TILE * PANEL
-        cdef const float* panel = self._panel(part, p, norms + PANEL, norms)
+        cdef float* shifts = tile + TILE * PANEL
+        cdef const float* panel = self._panel(part, p, shifts + PANEL, shifts)
         cdef Py_ssize_t k, first, r, size, stride = padded(part.n_columns)
         for k in range(p if symmetric else 0, (part.n_rows + TILE - 1) // TILE):
             first = k * TILE
             size = min(TILE, part.n_rows - first)
-            self._tile(part, first, size, panel, norms, tile)
+            self._tile(part, first, size, panel, shifts, tile)
             for r in range(size):
                 memcpy(out + (first + r) * stride + p * PANEL, tile + r * PANEL, PANEL * 4)
             if symmetric and k > p:
@@ -444,21 +443,21 @@ cdef class PanelRows(KernelRows):
     ) noexcept nogil:
         """sums[output * 64 + k] += the product with column k of a panel."""
         cdef float* tile = buffer
-        cdef float* norms = tile + TILE * PANEL
-        cdef const float* panel = self._panel(part, p, norms + PANEL, norms)
+        cdef float* shifts = tile + TILE * PANEL
+        cdef const float* panel = self._panel(part, p, shifts + PANEL, shifts)
         cdef Py_ssize_t most = SHORT_TILE if part.n_chunks == 1 else TILE
         cdef Py_ssize_t k, first, output, size
         for k in range((part.n_rows + most - 1) // most):
             first = k * most
             size = min(most, part.n_rows - first)
-            self._tile(part, first, size, panel, norms, tile)
+            self._tile(part, first, size, panel, shifts, tile)
             for output in range(n_outputs):
                 panels().product(
                     tile, PANEL, changes + output * part.n_rows + first, size,
                     sums + output * PANEL)
 
     def _buffers(self, int n_threads, columns):
-        """Return one buffer per thread: a tile, a panel's norms, and the panel if it is built."""
+        """Return one buffer per thread: a tile, a panel's shifts, and the panel if it is built."""
         size = (TILE + 1) * PANEL
         if self.stored == NULL or columns is not None:
             size += self.right.n_columns * PANEL
@@ -467,7 +466,7 @@ cdef class PanelRows(KernelRows):
     def block(self, rows, columns=None, int n_threads=1):
         """As KernelRows.block."""
         cdef bint symmetric = columns is rows and self.left is self.right
-        cdef _Packed packed = _Packed(self, rows, self.left_norms, columns)
+        cdef _Packed packed = _Packed(self, rows, self.left_shifts, columns)
         cdef const Part* part = &packed.part
         cdef float[:, ::1] buffers = self._buffers(n_threads, columns)
         cdef Py_ssize_t n_panels = padded(part.n_columns) // PANEL, p
@@ -479,7 +478,7 @@ cdef class PanelRows(KernelRows):
 
     def add_product(self, rows, changes, double[:, ::1] margins, int n_threads=1):
         """As KernelRows.add_product."""
-        cdef _Packed packed = _Packed(self, rows, self.left_norms, None)
+        cdef _Packed packed = _Packed(self, rows, self.left_shifts, None)
         cdef const Part* part = &packed.part
         cdef float[:, ::1] buffers = self._buffers(n_threads, None)
         cdef float[:, ::1] change = np.ascontiguousarray(changes, dtype=np.float32)
@@ -498,15 +497,17 @@ cdef class PanelRows(KernelRows):
 
 
 cdef void build_panel(
-    const Lines* rows, const Part* part, Py_ssize_t p, float* panel
+    const Lines* rows, double scale, const Part* part, Py_ssize_t p, float* panel
 ) noexcept nogil:
-    cdef Py_ssize_t lane, column
+    cdef Py_ssize_t lane, column, k
     cdef Line x
     memset(panel, 0, rows.length * PANEL * 4)
     for lane in range(min(PANEL, part.n_columns - p * PANEL)):
         column = p * PANEL + lane
         x = line_at(rows, column if part.columns == NULL else part.columns[column])
         scatter(&x, panel + lane, PANEL)
+    for k in range(rows.length * PANEL):
+        panel[k] = <float> (scale * panel[k])
 
 
 cdef class PostingRows(KernelRows):
@@ -523,16 +524,17 @@ cdef class PostingRows(KernelRows):
         self.kernel, self.left = kernel, left
         self.n_rows, self.n_columns = left.n_rows, right.n_rows
         data, indices, offsets = right.arrays
+        scaled = np.empty(data.shape, dtype=np.float32)
+        np.multiply(data, kernel.scale, out=scaled, casting="same_kind")
         self.right = sp.csr_array(
-            (data.astype(np.float32, copy=False), indices, offsets),
-            shape=(right.n_rows, right.n_columns))
+            (scaled, indices, offsets), shape=(right.n_rows, right.n_columns))
         self.postings = postings_of(self.right)
         squares = left.squared_norms()
-        self.left_norms = self.right_norms = kernel.norms(squares)
+        self.left_shifts = self.right_shifts = kernel.shifts(squares)
         if right is left:
             self.diagonal = np.array([kernel.of_dot(s, s, s) for s in squares])
         else:
-            self.right_norms = kernel.norms(right.squared_norms())
+            self.right_shifts = kernel.shifts(right.squared_norms())
 
     def block(self, rows, columns=None, int n_threads=1):
         """As KernelRows.block."""
@@ -543,11 +545,11 @@ cdef class PostingRows(KernelRows):
         cdef const int32_t[::1] places = postings[1]
         cdef const float[::1] entries = postings[2]
         cdef const int64_t[::1] row = rows
-        cdef const float[::1] row_norms = self.left_norms
-        padded_norms = np.zeros(width, dtype=np.float32)
-        padded_norms[:n_columns] = (
-            self.right_norms if columns is None else self.right_norms[columns])
-        cdef const float[::1] norms = padded_norms
+        cdef const float[::1] row_shifts = self.left_shifts
+        padded_shifts = np.zeros(width, dtype=np.float32)
+        padded_shifts[:n_columns] = (
+            self.right_shifts if columns is None else self.right_shifts[columns])
+        cdef const float[::1] shifts = padded_shifts
         for r in row:
             longest = max(longest, line_size(&self.left.rows, r) + 1)
         cdef float[:, ::1] buffer = np.empty((n_threads, longest), dtype=np.float32)
@@ -556,26 +558,27 @@ cdef class PostingRows(KernelRows):
         cdef float[:, ::1] out = values
         for r in prange(row.shape[0], nogil=True, schedule="dynamic", num_threads=n_threads):
             self._row(
-                row[r], &row_norms[row[r]], offsets, places, entries, &norms[0], width,
+                row[r], row_shifts[row[r]], offsets, places, entries, &shifts[0], width,
                 &buffer[threadid(), 0], &features[threadid(), 0], &out[r, 0])
         return values
 
     cdef void _row(
-        self, Py_ssize_t i, const float* row_norm, const int64_t[::1] offsets,
-        const int32_t[::1] places, const float[::1] entries, const float* norms,
+        self, Py_ssize_t i, float row_shift, const int64_t[::1] offsets,
+        const int32_t[::1] places, const float[::1] entries, const float* shifts,
         Py_ssize_t width, float* buffer, int32_t* features, float* out
     ) noexcept nogil:
-        """One row of values: inner products from the lists of its features, then the kernel."""
+        """One row of values: arguments from the lists of its features, then the kernel."""
         cdef Line x = line_at(&self.left.rows, i)
-        cdef Py_ssize_t count = nonzeros(&x, buffer, features), k, p
+        cdef Py_ssize_t count = nonzeros(&x, buffer, features), k
+        cdef float value
         cdef int64_t e
-        memset(out, 0, width * sizeof(float))
+        for k in range(width):
+            out[k] = row_shift + shifts[k]
         for k in range(count):
+            value = <float> (self.kernel.scale * buffer[k])
             for e in range(offsets[features[k]], offsets[features[k] + 1]):
-                out[places[e]] += buffer[k] * entries[e]
-        for p in range(width // PANEL):
-            panels().finish(
-                &self.kernel.form, row_norm, norms + p * PANEL, out + p * PANEL, 1)
+                out[places[e]] += value * entries[e]
+        panels().finish(&self.kernel.form, out, width // PANEL)
 
 
 def postings_of(rows):

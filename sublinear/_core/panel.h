@@ -24,10 +24,10 @@ typedef struct {
     float value;
 } panel_entry;
 
-/* A kernel of the inner product: see panel_finish below for what the numbers mean. */
+/* A kernel of scaled examples: see panel_finish below for what the numbers mean. */
 typedef struct {
     int kind, degree;
-    float scale, shift;
+    float shift;
 } panel_kernel;
 
 /* The concave piecewise quadratic function of changes d that a working set maximises,
@@ -56,8 +56,8 @@ typedef struct {
 
 typedef struct {
     void (*dots)(const panel_entry *, const int64_t *, ptrdiff_t, ptrdiff_t, const float *,
-                 float *, int);
-    void (*finish)(const panel_kernel *, const float *, const float *, float *, ptrdiff_t);
+                 const float *, const float *, float *);
+    void (*finish)(const panel_kernel *, float *, ptrdiff_t);
     void (*product)(const float *, ptrdiff_t, const float *, ptrdiff_t, double *);
     ptrdiff_t (*ascend)(panel_problem *, ptrdiff_t, float, float *);
     ptrdiff_t (*ascend_pairs)(panel_problem *, ptrdiff_t, float, float *);
@@ -226,13 +226,14 @@ enum { PANEL_FUNCTION(panel_together) = PANEL_LANES == 4 ? 8 : PANEL / PANEL_LAN
 #define TOGETHER PANEL_FUNCTION(panel_together)
 #endif
 
-/* tile[r] (+)= the inner products of a panel's examples with the features of one chunk of row r.
+/* Adds the inner products of a panel's examples with the features of one chunk of row r to tile[r],
+   or to shift + row_shift[r] for the first chunk, where row_shift is NULL for later ones.
 
    Row r's entries of the chunk are entries[starts[r * stride]] to entries[starts[r * stride + 1]],
    a multiple of four of them. */
 PANEL_TARGET static void PANEL_FUNCTION(panel_dots)(
     const panel_entry *entries, const int64_t *starts, ptrdiff_t stride, ptrdiff_t n_rows,
-    const float *panel, float *tile, int adds)
+    const float *panel, const float *row_shift, const float *shift, float *tile)
 {
     for (ptrdiff_t r = 0; r < n_rows; r++) {
         const panel_entry *first = entries + starts[r * stride];
@@ -243,9 +244,9 @@ PANEL_TARGET static void PANEL_FUNCTION(panel_dots)(
             LANES sums[TOGETHER], values;
 #pragma GCC unroll 8
             for (int j = 0; j < TOGETHER; j++) {
-                sums[j] = (LANES){0};
-                if (adds)
-                    memcpy(&sums[j], out + part + j * PANEL_LANES, sizeof values);
+                memcpy(&sums[j], (row_shift ? shift : out) + part + j * PANEL_LANES, sizeof values);
+                if (row_shift)
+                    sums[j] += row_shift[r];
             }
             for (const panel_entry *e = first; e < last; e += 4)
 #pragma GCC unroll 4
@@ -262,8 +263,9 @@ PANEL_TARGET static void PANEL_FUNCTION(panel_dots)(
                 memcpy(out + part + j * PANEL_LANES, &sums[j], sizeof values);
         }
 #else
-        if (!adds)
-            memset(out, 0, PANEL * sizeof(float));
+        if (row_shift)
+            for (int l = 0; l < PANEL; l++)
+                out[l] = shift[l] + row_shift[r];
         for (const panel_entry *e = first; e < last; e++)
             for (int l = 0; l < PANEL; l++)
                 out[l] += e->value * panel[e->offset + l];
@@ -271,14 +273,21 @@ PANEL_TARGET static void PANEL_FUNCTION(panel_dots)(
     }
 }
 
-/* x[l] = 2^x[l], for -126 <= x <= 126: minimax polynomial, relative error 1e-7 and rounding.
+/* x[l] = 2^max(-126, x[l]), for x[l] <= 126: minimax polynomial, relative error 1e-7 and rounding.
 
-   Loops over 64 numbers without branches, which compilers turn into vectors. */
+   Loops over 64 numbers without branches, which compilers turn into vectors. The bits of negative
+   numbers grow as unsigned integers with what they stand for: their minimum is one operation where
+   compilers take several to compare numbers that might be NaN. */
 PANEL_TARGET static inline void PANEL_FUNCTION(panel_exp2)(float *restrict x)
 {
     const float magic = 12582912.0f; /* 1.5 * 2^23: adding it rounds to an integer */
+    const uint32_t lowest = 0xC2FC0000u; /* -126.0f */
     float shifted[PANEL];
     uint32_t exponent[PANEL], bits[PANEL];
+    memcpy(bits, x, sizeof bits);
+    for (int l = 0; l < PANEL; l++)
+        bits[l] = bits[l] < lowest ? bits[l] : lowest;
+    memcpy(x, bits, sizeof bits);
     for (int l = 0; l < PANEL; l++) {
         shifted[l] = x[l] + magic;
         float r = x[l] - (shifted[l] - magic), p = 1.32647296e-3f;
@@ -299,8 +308,10 @@ PANEL_TARGET static inline void PANEL_FUNCTION(panel_exp2)(float *restrict x)
 PANEL_TARGET static inline void PANEL_FUNCTION(panel_tanh)(float *restrict x)
 {
     float power[PANEL];
-    for (int l = 0; l < PANEL; l++)
-        power[l] = panel_clip(2.88539008f * x[l], -126.0f, 126.0f);
+    for (int l = 0; l < PANEL; l++) {
+        power[l] = 2.88539008f * x[l];
+        power[l] = power[l] < 126.0f ? power[l] : 126.0f;
+    }
     PANEL_FUNCTION(panel_exp2)(power);
     for (int l = 0; l < PANEL; l++) {
         float square = x[l] * x[l], p = -5.70497895e-3f;
@@ -313,29 +324,22 @@ PANEL_TARGET static inline void PANEL_FUNCTION(panel_tanh)(float *restrict x)
     }
 }
 
-/* Kernel values from inner products, in place.
+/* Kernel values from what panel_dots has summed, in place.
 
-   linear: <x, z>; poly: (scale <x, z> + shift)^degree; sigmoid: tanh(scale <x, z> + shift);
-   rbf: 2^(scale <x, z> - norm of x - norm of z), norms being gamma log2(e) |x|^2 and scale
-   2 gamma log2(e). */
+   linear: sum; poly: (sum + shift)^degree; sigmoid: tanh(sum + shift); rbf: 2^sum, the shift of x in
+   panel_dots being -gamma log2(e) |x|^2, and x scaled by the root of 2 gamma log2(e). */
 PANEL_TARGET static void PANEL_FUNCTION(panel_finish)(
-    const panel_kernel *kernel, const float *restrict row_norm, const float *restrict norm,
-    float *restrict tile, ptrdiff_t n_rows)
+    const panel_kernel *kernel, float *restrict tile, ptrdiff_t n_rows)
 {
-    const float scale = kernel->scale, shift = kernel->shift;
+    const float shift = kernel->shift;
     if (kernel->kind == PANEL_RBF)
-        for (ptrdiff_t r = 0; r < n_rows; r++) {
-            float *restrict value = tile + r * PANEL;
-            for (int l = 0; l < PANEL; l++)
-                value[l] = panel_clip(
-                    scale * value[l] - (row_norm[r] + norm[l]), -126.0f, 0.0f);
-            PANEL_FUNCTION(panel_exp2)(value);
-        }
+        for (ptrdiff_t r = 0; r < n_rows; r++)
+            PANEL_FUNCTION(panel_exp2)(tile + r * PANEL);
     else if (kernel->kind == PANEL_SIGMOID)
         for (ptrdiff_t r = 0; r < n_rows; r++) {
             float *restrict value = tile + r * PANEL;
             for (int l = 0; l < PANEL; l++)
-                value[l] = scale * value[l] + shift;
+                value[l] += shift;
             PANEL_FUNCTION(panel_tanh)(value);
         }
     else if (kernel->kind == PANEL_POLY)
@@ -343,7 +347,7 @@ PANEL_TARGET static void PANEL_FUNCTION(panel_finish)(
             float base[PANEL], *power = tile + r * PANEL;
             int degree = kernel->degree;
             for (int l = 0; l < PANEL; l++) {
-                base[l] = scale * power[l] + shift;
+                base[l] = power[l] + shift;
                 power[l] = degree & 1 ? base[l] : 1.0f;
             }
             while (degree >>= 1) {
