@@ -16,14 +16,14 @@ from scipy import sparse
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import sublinear
-from sublinear import _cluster
-from sublinear._block_ascent import BlockDualAscent, DualPartition
-from sublinear._cluster import contiguous_groups
 from sublinear._core.losses import MARGIN_LOSSES, REGRESSION_LOSSES
 from sublinear._core.random import RandomBits
 from sublinear._drive import Limits, drive
-from sublinear._partitions import LocalPartitions, PartitionsLost, Problem
-from sublinear.distributed import SDCAClassifier, SDCARegressor
+from sublinear.distributed import SDCAClassifier, SDCARegressor, _cluster
+from sublinear.distributed._block_ascent import BlockDualAscent, DualPartition
+from sublinear.distributed._cluster import contiguous_groups
+from sublinear.distributed._partitions import LocalPartitions, PartitionsLost, Problem
+from sublinear.distributed._sdca import order_of_rows
 
 COMBINATIONS = ("safe", "adaptive")
 EXACT = {"alpha": 0.05, "tol": 1e-12, "random_state": 0}
@@ -41,11 +41,13 @@ class Ridge:
 
     alpha, seed, sizes = 0.05, 5, (30, 18, 12)
 
-    def __init__(self, loss="squared"):
+    def __init__(self, loss="squared", free=False):
         random = np.random.default_rng(0)
         self.X = random.normal(size=(sum(self.sizes), 6))
-        self.y = self.X @ random.normal(size=6) + random.normal(size=len(self.X))
-        self.loss, self.oracle = loss, ORACLES[loss]()
+        self.y = self.X @ random.normal(size=6) + random.normal(size=len(self.X)) + 2 * free
+        self.loss, self.oracle, self.free = loss, ORACLES[loss](), free
+        self.constant = 1.5 if free else 0.0
+        self.rows_seen = np.hstack([self.X, np.full((60, 1), self.constant)])[:, : 6 + free]
         cuts = np.cumsum((0, *self.sizes))
         self.rows = [slice(a, b) for a, b in itertools.pairwise(cuts)]
 
@@ -60,27 +62,35 @@ class Ridge:
             (),
             self.alpha,
             float(len(self.y)),
-            0.0,
+            self.constant,
             np.random.SeedSequence(self.seed),
+            self.free,
         )
         return BlockDualAscent(
             partitions or self.partitions(),
             problem,
-            n_weights=6,
+            n_weights=6 + self.free,
             n_stored=self.X.size,
             combination=combination,
             passes=passes,
         )
 
     def primal(self, w):
-        return values.primal(self.X, self.y, self.oracle, self.alpha, w)
+        weights, intercept = w[:6], self.constant * w[6:].sum()
+        return values.primal(self.X, self.y - intercept, self.oracle, self.alpha, weights)
 
     def dual(self, a):
+        """Where the intercept is free, the duals that count are balanced."""
+        assert not self.free or abs(a.sum()) < 1e-12 * abs(a).sum()
         return values.dual(self.X, self.y, self.oracle, self.alpha, a)
 
     def optimum(self):
+        """The weights, and the constant's."""
         n, d = self.X.shape
-        return np.linalg.solve(self.X.T @ self.X + self.alpha * n * np.eye(d), self.X.T @ self.y)
+        shift = self.X.mean(axis=0) * self.free
+        X, mean = self.X - shift, self.y.mean() * self.free
+        w = np.linalg.solve(X.T @ X + self.alpha * n * np.eye(d), X.T @ (self.y - mean))
+        return np.append(w, (mean - shift @ w) / self.constant) if self.free else w
 
 
 def settled_duals(solver):
@@ -88,21 +98,30 @@ def settled_duals(solver):
     return np.concatenate([a for part in solver.partitions.partitions for a in part.duals])
 
 
+def certified_duals(solver):
+    """Those behind the last certificate."""
+    if not solver.problem.free_constant:
+        return settled_duals(solver)
+    return np.concatenate([a for part in solver.partitions.partitions for a in part.balanced])
+
+
+FREE = pytest.mark.parametrize("free", [False, True], ids=["penalised", "free"])
+
+
+@FREE
 @pytest.mark.parametrize("combination", COMBINATIONS)
-def test_rounds_are_those_of_the_oracle(combination):
-    problem = Ridge()
-    parts = []
+def test_rounds_are_those_of_the_oracle(combination, free):
+    problem = Ridge(free=free)
+    X, parts = problem.rows_seen, []
     for k, rows in enumerate(problem.rows):
         random = spawned(problem.seed, k, 0)
         shuffled = fisher_yates(lambda n, random=random: int(random.integers(n, 1)[0]))
-        parts.append(
-            Part(problem.X[rows], problem.y[rows], problem.oracle, problem.alpha, 60, shuffled)
-        )
+        parts.append(Part(X[rows], problem.y[rows], problem.oracle, problem.alpha, 60, shuffled))
     solver = problem.solver(combination)
     sigmas = set()
-    for w, a in itertools.islice(cocoa(parts, problem.alpha, combination == "adaptive"), 12):
+    for w, a in itertools.islice(cocoa(parts, problem.alpha, combination == "adaptive", free), 12):
         assert solver.advance(NO_LIMIT)
-        np.testing.assert_allclose(solver.w, w, rtol=1e-9, atol=1e-12)
+        np.testing.assert_allclose(solver.model(), w, rtol=1e-9, atol=1e-12)
         solver.certify(lambda w: w)
         np.testing.assert_allclose(settled_duals(solver), a, rtol=1e-9, atol=1e-12)
         sigmas.add(solver.sigma)
@@ -125,10 +144,21 @@ def test_certificates_are_true_and_the_dual_never_falls(combination, passes):
     assert last > problem.dual(np.zeros(60))
 
 
+def test_certificates_with_a_free_intercept_are_true():
+    problem = Ridge(free=True)
+    solver = problem.solver("adaptive")
+    for _ in range(10):
+        solver.advance(NO_LIMIT)
+        model, primal, dual = solver.certify(lambda w: w)
+        assert primal == pytest.approx(problem.primal(model), rel=1e-12)
+        assert dual == pytest.approx(problem.dual(certified_duals(solver)), rel=1e-10)
+
+
+@FREE
 @pytest.mark.parametrize("combination", COMBINATIONS)
-def test_the_optimum_is_reached(combination):
-    problem = Ridge()
-    model, result, error = drive(problem.solver(combination), Limits(1e-13, 500))
+def test_the_optimum_is_reached(combination, free):
+    problem = Ridge(free=free)
+    model, result, error = drive(problem.solver(combination), Limits(1e-13, 1000))
     assert error is None and result.status == "converged"
     np.testing.assert_allclose(model, problem.optimum(), atol=1e-6)
 
@@ -172,12 +202,14 @@ class LossyPartitions(LocalPartitions):
             )
 
 
+@FREE
 @pytest.mark.parametrize("combination", COMBINATIONS)
 @pytest.mark.parametrize(
     "losses",
     [
         [("round", 3, 1)],
         [("certify", 2, 0)],
+        [("masses", 2, 1), ("balance", 4, 0), ("certify_balanced", 6, 2)],
         [("open", 1, 2)],
         [("round", 2, 0), ("restore", 1, 1)],
         [("round", 4, 2), ("catch_up", 1, 2)],
@@ -186,18 +218,19 @@ class LossyPartitions(LocalPartitions):
     ],
     ids=str,
 )
-def test_a_lost_partition_does_not_end_the_fit(combination, losses):
-    problem = Ridge()
+def test_a_lost_partition_does_not_end_the_fit(combination, losses, free):
+    problem = Ridge(free=free)
     partitions = LossyPartitions(problem, losses)
     solver = problem.solver(combination, partitions)
     for _ in range(12):
         solver.advance(NO_LIMIT)
         model, primal, dual = solver.certify(lambda w: w)
         assert primal == pytest.approx(problem.primal(model), rel=1e-12)
-        assert dual == pytest.approx(problem.dual(settled_duals(solver)), rel=1e-9)
+        assert dual == pytest.approx(problem.dual(certified_duals(solver)), rel=1e-9)
     solver.objective.at_zeros()
-    assert solver.n_lost == len(losses)
-    result = drive(solver, Limits(1e-12, 500))[1]
+    certifying = {"certify": not free, "masses": free, "balance": free, "certify_balanced": free}
+    assert solver.n_lost == sum(certifying.get(method, True) for method, _, _ in losses)
+    result = drive(solver, Limits(1e-12, 1000))[1]
     assert result.status == "converged"
 
 
@@ -232,34 +265,39 @@ def assert_same_problem(parts, whole):
     assert max(parts.dual, whole.dual) <= min(parts.primal, whole.primal) * (1 + 1e-14)
 
 
+@pytest.mark.parametrize("penalize_intercept", [True, False])
 @pytest.mark.parametrize("make", [np.asarray, sparse.csr_array], ids=["dense", "sparse"])
 @pytest.mark.parametrize("loss", MARGIN_LOSSES)
-def test_classifier_finds_the_optimum_of_one_process(binary, loss, make):
+def test_classifier_finds_the_optimum_of_one_process(binary, loss, make, penalize_intercept):
     X, y = binary
-    whole = sublinear.SDCAClassifier(loss, pack=False, **CLOSE).fit(make(X), y)
-    parts = SDCAClassifier(loss, n_partitions=3, **CLOSE).fit(make(X), y)
+    options = CLOSE | {"penalize_intercept": penalize_intercept}
+    whole = sublinear.SDCAClassifier(loss, pack=False, **options).fit(make(X), y)
+    parts = SDCAClassifier(loss, n_partitions=3, **options).fit(make(X), y)
     assert_same_problem(parts.result_, whole.result_)
     np.testing.assert_allclose(parts.coef_, whole.coef_, atol=1e-2)
     assert parts.partitions_ == [[0, 66], [66, 133], [133, 200]]
 
 
+@pytest.mark.parametrize("penalize_intercept", [True, False])
 @pytest.mark.parametrize("loss", REGRESSION_LOSSES)
-def test_regressor_finds_the_optimum_of_one_process(regression, loss):
+def test_regressor_finds_the_optimum_of_one_process(regression, loss, penalize_intercept):
     X, y = regression
-    whole = sublinear.SDCARegressor(loss, pack=False, **CLOSE).fit(X, y)
-    parts = SDCARegressor(loss, n_partitions=2, **CLOSE).fit(X, y)
+    options = CLOSE | {"penalize_intercept": penalize_intercept}
+    whole = sublinear.SDCARegressor(loss, pack=False, **options).fit(X, y)
+    parts = SDCARegressor(loss, n_partitions=2, **options).fit(X, y)
     assert_same_problem(parts.result_, whole.result_)
     np.testing.assert_allclose(parts.coef_, whole.coef_, atol=1e-2)
     assert parts.coef_.shape == (X.shape[1],)
 
 
+@pytest.mark.parametrize("penalize_intercept", [True, False])
 @pytest.mark.parametrize("class_weight", [None, "balanced", {0: 3.0, 2: 0.5}], ids=str)
-def test_weights_and_classes_are_those_of_the_whole(multiclass, class_weight):
+def test_weights_and_classes_are_those_of_the_whole(multiclass, class_weight, penalize_intercept):
     X, y = multiclass
     order = np.argsort(y, kind="stable")  # no partition has all classes
     X, y = X[order], y[order]
     weight = np.random.default_rng(0).integers(0, 3, len(y))
-    options = EXACT | {"class_weight": class_weight}
+    options = EXACT | {"class_weight": class_weight, "penalize_intercept": penalize_intercept}
     whole = sublinear.SDCAClassifier("smoothed_hinge", pack=False, **options).fit(X, y, weight)
     parts = SDCAClassifier("smoothed_hinge", n_partitions=3, **options).fit(X, y, weight)
     np.testing.assert_array_equal(parts.classes_, whole.classes_)
@@ -267,9 +305,61 @@ def test_weights_and_classes_are_those_of_the_whole(multiclass, class_weight):
     assert parts.result_.primal == pytest.approx(whole.result_.primal, rel=1e-10)
 
 
+WARM = {"alpha": 0.05, "tol": 1e-7, "random_state": 0, "warm_start": True}
+
+
+def assert_weights_of_duals(model, X):
+    """The model is w(duals), with the duals in the order of the rows of X."""
+    w = np.atleast_2d(model.dual_coef_) @ X / (model.alpha * X.shape[0])
+    np.testing.assert_allclose(w, np.atleast_2d(model.coef_), atol=1e-3)
+
+
+@pytest.mark.parametrize("penalize_intercept", [True, False])
+def test_a_warm_start_goes_on_where_the_last_fit_ended(multiclass, penalize_intercept):
+    X, y = multiclass
+    options = WARM | {"penalize_intercept": penalize_intercept}
+    model = SDCAClassifier("smoothed_hinge", n_partitions=3, **options).fit(X, y)
+    cold = model.n_iter_
+    assert_weights_of_duals(model, X)
+    assert model.fit(X, y).n_iter_ <= cold / 5
+    assert model.set_params(n_partitions=2).fit(X, y).n_iter_ <= cold / 5
+    assert model.set_params(alpha=0.0501).fit(X, y).n_iter_ < cold
+    assert model.result_.status == "converged"
+
+
+def test_the_local_twin_can_begin_where_the_partitions_ended(multiclass):
+    X, y = multiclass
+    model = SDCAClassifier("smoothed_hinge", n_partitions=3, **WARM).fit(X, y)
+    local = model.to_local()
+    np.testing.assert_array_equal(local.dual_coef_, model.dual_coef_)
+    whole = sublinear.SDCAClassifier("smoothed_hinge", **WARM).fit(X, y)
+    cold = whole.n_iter_
+    assert local.fit(X, y).n_iter_ <= cold / 5
+    np.testing.assert_allclose(local.coef_, whole.coef_, atol=1e-2)
+
+
+def test_a_warm_start_needs_as_many_rows(regression):
+    X, y = regression
+    model = SDCARegressor("huber", n_partitions=3, **WARM).fit(X, y)
+    assert model.dual_coef_.shape == y.shape
+    shorter = SDCARegressor("huber", n_partitions=3, **WARM).fit(X[:150], y[:150])
+    model.fit(X[:150], y[:150])
+    np.testing.assert_array_equal(model.coef_, shorter.coef_)
+    model.set_params(warm_start=False).fit(X, y)
+    assert not hasattr(model, "dual_coef_")
+
+
+def test_rows_of_partitions_in_the_order_of_the_data():
+    np.testing.assert_array_equal(order_of_rows([[0, 2], [1]], [[2, 1], [3]]), [0, 1, 5, 2, 3, 4])
+    assert order_of_rows([[], []], [[2, 1], [3]]) == order_of_rows(None, [[6]]) == slice(None)
+
+
 CHECKED = [
     SDCAClassifier("smoothed_hinge", n_partitions=3, alpha=0.1, tol=1e-14, max_iter=5000),
     SDCARegressor("huber", n_partitions=2, alpha=0.1, tol=1e-14, max_iter=5000),
+    SDCARegressor(
+        "huber", n_partitions=2, alpha=0.1, tol=1e-14, max_iter=5000, penalize_intercept=False
+    ),
 ]
 
 
@@ -374,6 +464,8 @@ def test_bad_blocks_are_refused(blocks, message):
     [
         ({"combination": "bold"}, "combination"),
         ({"passes": 0}, "passes"),
+        ({"penalize_intercept": 1}, "penalize_intercept"),
+        ({"warm_start": None}, "warm_start"),
         ({"n_partitions": 0}, "n_partitions"),
         ({"client": 3}, "client must be"),
         ({"loss": "squared"}, "loss"),
@@ -407,7 +499,11 @@ def local_fit(model, X, y, rows=40):
     return type(model)(**(model.get_params() | {"client": None})).fit(sources)
 
 
-@pytest.mark.parametrize("options", [{}, {"n_partitions": 3}, {"combination": "safe"}], ids=str)
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"n_partitions": 3}, {"combination": "safe"}, {"penalize_intercept": False}],
+    ids=str,
+)
 def test_a_cluster_finds_what_one_process_finds(client, da, multiclass, options):
     X, y = multiclass
     model = SDCAClassifier(client=client, **SHORT, **options)
@@ -417,6 +513,14 @@ def test_a_cluster_finds_what_one_process_finds(client, da, multiclass, options)
     assert model.result_.gap == pytest.approx(alone.result_.gap, rel=1e-10, abs=1e-13)
     assert model.n_iter_ == alone.n_iter_
     assert sorted(itertools.chain(*model.partitions_)) == list(range(6))
+
+
+def test_a_warm_start_on_a_cluster(client, da, regression):
+    X, y = regression
+    model = SDCARegressor("huber", client=client, penalize_intercept=False, **WARM)
+    cold = model.fit(*in_chunks(da, X, y)).n_iter_
+    assert_weights_of_duals(model, X)
+    assert model.set_params(n_partitions=3).fit(*in_chunks(da, X, y, rows=30)).n_iter_ <= cold / 5
 
 
 def test_sparse_chunks_weights_and_unknown_sizes(client, da, regression):

@@ -15,18 +15,19 @@ from sklearn.base import clone
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import sublinear
-from sublinear._batch_steps import BatchPartition, BatchSteps
 from sublinear._checkpoint import Checkpoint
 from sublinear._core.losses import MARGIN_LOSSES
-from sublinear._partitions import LocalPartitions, Problem
-from sublinear._stage_sums import even_shares
 from sublinear.distributed import (
     PegasosClassifier,
+    PegasosRegressor,
     SDCAClassifier,
     SDCARegressor,
     StreamingSVRGClassifier,
     StreamingSVRGRegressor,
 )
+from sublinear.distributed._batch_steps import BatchPartition, BatchSteps
+from sublinear.distributed._partitions import LocalPartitions, Problem
+from sublinear.distributed._stage_sums import even_shares
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 NO_LIMIT = 2**62
@@ -135,7 +136,26 @@ def test_weights_classes_and_sparse_rows(multiclass):
     assert type(model.to_local()) is sublinear.PegasosClassifier
 
 
+@pytest.mark.parametrize("loss", ["epsilon_insensitive", "absolute", "huber", "squared"])
+def test_regression_is_certified(regression, loss):
+    X, y = regression
+    options = {"alpha": 0.05, "random_state": 0}
+    whole = sublinear.SDCARegressor(loss, tol=1e-8, **options).fit(X, y)
+    model = PegasosRegressor(
+        loss, n_partitions=3, batch_size=60, projection=loss == "squared", tol=0.02, **options
+    ).fit(X, y)
+    result, best = model.result_, whole.result_
+    assert result.status == "converged"
+    assert result.dual <= best.primal and best.dual <= result.primal
+    assert model.coef_.shape == (X.shape[1],) and np.ndim(model.intercept_) == 0
+    local = model.to_local()
+    assert type(local) is sublinear.PegasosRegressor
+    np.testing.assert_array_equal(local.predict(X), model.predict(X))
+
+
 def test_losses_without_bounded_derivatives_are_projected(binary):
+    with pytest.raises(ValueError, match="needs projection"):
+        PegasosRegressor("squared").fit(*binary)
     with pytest.raises(ValueError, match="needs projection"):
         PegasosClassifier("squared_hinge").fit(*binary)
     model = PegasosClassifier(
@@ -288,6 +308,7 @@ def test_a_source_that_becomes_shorter_is_refused(tmp_path):
 
 CHECKED = [
     PegasosClassifier("smoothed_hinge", n_partitions=2, alpha=0.1, max_iter=20),
+    PegasosRegressor("huber", n_partitions=2, alpha=0.1, max_iter=20),
     StreamingSVRGRegressor(n_partitions=2),
     StreamingSVRGClassifier(n_partitions=2, alpha=1e-3),
 ]
@@ -304,6 +325,9 @@ MODELS = {
     "dual ascent": SDCAClassifier("smoothed_hinge", alpha=0.01, tol=0, max_iter=12, random_state=0),
     "dual ascent, three classes": SDCAClassifier(alpha=0.01, tol=0, max_iter=12, random_state=0),
     "regression": SDCARegressor("huber", alpha=0.01, tol=0, max_iter=12, random_state=0),
+    "regression, free intercept": SDCARegressor(
+        "huber", alpha=0.01, penalize_intercept=False, tol=0, max_iter=12, random_state=0
+    ),
     "pegasos": PegasosClassifier(alpha=0.05, batch_size=30, tol=0, max_iter=15, random_state=0),
     "stages": StreamingSVRGRegressor(kept_rows=10),
     "stages, three classes": StreamingSVRGClassifier(alpha=1e-3, kept_rows=20),
@@ -312,7 +336,7 @@ MODELS = {
 
 def data_for(case, request):
     name = "multiclass" if "three" in case else "binary"
-    return request.getfixturevalue("regression" if case == "regression" else name)
+    return request.getfixturevalue("regression" if "regression" in case else name)
 
 
 @pytest.fixture
@@ -429,6 +453,16 @@ ON_CLUSTER = {
     ),
     "stages": lambda **o: StreamingSVRGClassifier(alpha=1e-3, kept_rows=20, **o),
 }
+
+
+def test_regression_on_a_cluster(client, da, regression):
+    X, y = regression
+    options = {"alpha": 0.05, "batch_size": 60, "tol": 0, "max_iter": 12, "random_state": 0}
+    model = PegasosRegressor("huber", client=client, **options)
+    A, b = in_chunks(da, X, y)
+    alone = PegasosRegressor("huber", **options).fit(chunks_in_parts(model.fit(A, b), X, y))
+    np.testing.assert_allclose(model.coef_, alone.coef_, rtol=1e-10, atol=1e-12)
+    assert model.score(A, b) == pytest.approx(model.score(X, y))
 
 
 @pytest.mark.parametrize("case", ON_CLUSTER)

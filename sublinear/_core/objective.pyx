@@ -316,17 +316,30 @@ cdef class Objective:
         for i in range(duals.shape[0]):
             duals[i] = self.loss.nearest_dual(duals[i], self.targets[i])
 
-    def balance(self, double[::1] duals):
-        """Make sum_i s_i a_i vanish, in place: shrink the duals of the sign that prevails.
-
-        A dual's domain holds the way from it to 0, so they stay feasible.
-        """
+    def masses(self, const double[::1] duals):
+        """Return the sum of s_i a_i over positive duals, and of -s_i a_i over negative ones."""
         cdef double positive = 0, negative = 0, mass
         cdef Py_ssize_t i
         for i in range(duals.shape[0]):
             mass = self.weight(i) * duals[i]
             positive += max(mass, 0)
             negative += max(-mass, 0)
+        return positive, negative
+
+    def balance(self, double[::1] duals, masses=None):
+        """Make sum_i s_i a_i vanish, in place: shrink the duals of the sign that prevails.
+
+        A dual's domain holds the way from it to 0, so they stay feasible.
+
+        Parameters
+        ----------
+        duals : ndarray of shape (n_rows,), float64
+        masses : tuple of two floats, default=None
+            Of all duals, where the rows are a block of more; None means of these.
+        """
+        cdef double positive, negative
+        cdef Py_ssize_t i
+        positive, negative = self.masses(duals) if masses is None else masses
         for i in range(duals.shape[0]):
             if duals[i] > 0 and positive > negative:
                 duals[i] *= negative / positive

@@ -1,6 +1,7 @@
 """CoCoA+: Ma et al. (2015), Algorithm 1, with SDCA as the local solver.
 
-Beyond the paper: the step gamma and the caution sigma of the adaptive combination.
+Beyond the paper: the step gamma and the caution sigma of the adaptive combination; an intercept
+without penalty, by the method of multipliers.
 """
 
 import numpy as np
@@ -32,13 +33,17 @@ class Part:
         return self.loss.conjugate(a, self.y).sum()
 
 
-def cocoa(parts, alpha, adaptive):
-    """Yield w and the duals of all parts after every round, for ever."""
+def cocoa(parts, alpha, adaptive, free=False):
+    """Yield the model and the duals of all parts after every round, for ever.
+
+    With `free` the last column is constant, and its weight an intercept without penalty.
+    """
     n_parts = len(parts)
+    offset = np.zeros(parts[0].X.shape[1])
     w, sigma = np.zeros(parts[0].X.shape[1]), float(n_parts)
     total = sum(len(part.y) for part in parts)
     while True:
-        trials = [part.improve(w, sigma) for part in parts]
+        trials = [part.improve(w + offset, sigma) for part in parts]
         c = sum(change for _, change in trials)
         gamma = 1.0
         if adaptive and c @ c > 0:
@@ -46,7 +51,7 @@ def cocoa(parts, alpha, adaptive):
                 part.conjugate(a) - part.conjugate(part.a)
                 for part, (a, _) in zip(parts, trials, strict=True)
             )
-            best = (-gained / total - alpha * w @ c) / (alpha * c @ c)
+            best = (-gained / total - alpha * (w + offset) @ c) / (alpha * c @ c)
             gamma = np.clip(best, 0, 1)
             if best < 1:
                 sigma = min(sigma * min(4, 1 / max(best, 1 / 4)), n_parts)
@@ -55,4 +60,6 @@ def cocoa(parts, alpha, adaptive):
         for part, (a, _) in zip(parts, trials, strict=True):
             part.a = part.a + gamma * (a - part.a)
         w = w + gamma * c
-        yield w, np.concatenate([part.a for part in parts])
+        if free:
+            offset[-1] += w[-1]
+        yield w + offset, np.concatenate([part.a for part in parts])

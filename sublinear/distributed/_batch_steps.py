@@ -19,7 +19,7 @@ import numpy as np
 
 from sublinear._archive import part_of
 from sublinear._core.iterates import choose
-from sublinear._partitions import Partition, Rounds
+from sublinear.distributed._partitions import Partition, Rounds
 
 
 class BatchPartition(Partition):

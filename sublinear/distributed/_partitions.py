@@ -46,6 +46,8 @@ class Problem:
     loss_parameters : tuple of float
     alpha, total_weight, constant : float
         Of the whole; constant is the value of the constant column, 0 without.
+    free_constant : bool
+        Whether the weight of that column is an intercept without penalty.
     seed : numpy.random.SeedSequence
     label : object
         Of the class with target +1; None: y holds the targets.
@@ -59,6 +61,7 @@ class Problem:
     total_weight: float
     constant: float
     seed: np.random.SeedSequence
+    free_constant: bool = False
     label: object = None
     class_factors: dict | None = None
 
@@ -66,7 +69,7 @@ class Problem:
 class Description(NamedTuple):
     """What a partition tells about its examples; masses are the weights of the labels."""
 
-    n_rows: int
+    sizes: list  # rows of every block
     n_columns: int
     n_stored: int
     widest: int  # feature values of the longest row
@@ -99,6 +102,7 @@ class Partition:
     def __init__(self, index, source, numeric):
         self.index, self.numeric = index, numeric
         checked = [checked_block(block, numeric) for block in blocks_of(source)]
+        self.sizes = [block.X.shape[0] for block in checked]
         self.blocks = [block for block in checked if block.X.shape[0] > 0]
         widths = sorted({block.X.shape[1] for block in self.blocks})
         if len(widths) > 1:
@@ -119,7 +123,7 @@ class Partition:
             check_classification_targets(labels)
             masses = np.bincount(places, weights=np.concatenate(weights))
         return Description(
-            n_rows=sum(matrix.n_rows for matrix in matrices),
+            sizes=self.sizes,
             n_columns=matrices[0].n_columns,
             n_stored=sum(matrix.n_stored for matrix in matrices),
             widest=max(longest_row(block.X) for block in self.blocks),
@@ -127,6 +131,11 @@ class Partition:
             labels=labels,
             masses=masses,
         )
+
+    def squared_norms(self):
+        """Return the sum of the squared norms of the rows, and their number."""
+        norms = [Matrix(block.X).squared_norms().sum() for block in self.blocks]
+        return float(sum(norms)), sum(self.sizes)
 
     def mark(self):
         """Return a hash of the first rows of every block."""
@@ -221,10 +230,12 @@ class LocalPartitions:
     Parameters
     ----------
     partitions : list of Partition
+    groups : list of lists of int, default=None
+        The chunks of every partition. None: all rows are in the order of the partitions.
     """
 
-    def __init__(self, partitions):
-        self.partitions = partitions
+    def __init__(self, partitions, groups=None):
+        self.partitions, self.groups = partitions, groups
 
     def __len__(self):
         return len(self.partitions)
@@ -304,6 +315,7 @@ class Rounds:
         self.insist(self._begin)
 
     def _penalty(self, w):
+        w = w[:-1] if self.problem.free_constant else w
         return self.problem.alpha / 2 * inner(w, w)
 
     def _certificate(self, sums, w, model):
@@ -379,3 +391,16 @@ def insist(partitions, request, recover, note=lambda lost: None):
         f"partitions {sorted(lost)} were lost {MOST_LOSSES} times in a row: their workers die "
         "with them, perhaps for want of memory"
     )
+
+
+def ask_steadily(partitions, method):
+    """Return what partitions answer, making those again that are lost meanwhile."""
+    return insist(partitions, lambda: partitions.ask(method), lambda lost: None)
+
+
+def check_same_columns(widths):
+    """Raise ValueError unless there is one width, and no more."""
+    if not widths:
+        raise ValueError("there are no rows to learn from: all partitions are empty")
+    if len(set(widths)) > 1:
+        raise ValueError(f"the partitions differ in their number of columns: {sorted(set(widths))}")

@@ -17,11 +17,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sublinear._partitions import blocks_of, insist, mark_of
 from sublinear._solvers.streaming_svrg import AnchoredGradient, Sample
 from sublinear._solvers.streaming_svrg import Block as Rows
 from sublinear._stream import EMPTY, Stream
 from sublinear._validation import check_known_labels, margin_targets
+from sublinear.distributed._partitions import blocks_of, insist, mark_of
 
 
 @dataclass(frozen=True)

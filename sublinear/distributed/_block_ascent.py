@@ -23,6 +23,11 @@ which the convexity of the conjugates gives from what was sent anyway. So the du
 either, and sigma may be less: where the maximiser was below 1, the next sigma is larger by as much;
 where it was well above, smaller by a fifth.
 
+An intercept without penalty ties the duals: sum_i s_i a_i = 0. As in `_solvers.sdca`, w keeps a
+penalised constant column, and after each round its weight moves into `offset`, the multiplier. To
+partitions, rounds are around w plus the offset. For a certificate they say how far from balance
+their duals are, and shrink those of the sign that prevails among all of them.
+
 Duals are on trial until the next request tells how far to go from the last ones to them. A
 partition that is lost begins anew: the others tell their parts of w(a), the new one makes a pass of
 its own from duals of zero, and the fit goes on.
@@ -34,8 +39,8 @@ import numpy as np
 
 from sublinear._archive import part_of
 from sublinear._core.random import RandomBits
-from sublinear._partitions import Partition, Rounds, inner
 from sublinear._solvers.sdca import SDCA
+from sublinear.distributed._partitions import Partition, Rounds, inner
 
 COMBINATIONS = ("adaptive", "safe")
 ROOM = 1.2  # the least maximiser after which sigma becomes smaller
@@ -66,13 +71,21 @@ class DualPartition(Partition):
         """Begin a problem with duals of zero."""
         super().open(problem, n_weights)
         self.sigmas, self.trial = [1.0], None  # all the sigmas so far
-        self.v = np.zeros(n_weights)
+        self.v, self.balanced = np.zeros(n_weights), None
         seed = problem.seed
         self.solvers = []
         for k, objective in enumerate(self.objectives):
             own = np.random.SeedSequence(seed.entropy, spawn_key=(*seed.spawn_key, self.index, k))
             self.solvers.append(SDCA(objective, RandomBits(own), w=self.v))
         self.duals = [np.zeros(objective.matrix.n_rows) for objective in self.objectives]
+
+    def begin(self, duals):
+        """Set the duals of all rows to the nearest feasible ones."""
+        stops = np.cumsum([objective.matrix.n_rows for objective in self.objectives])
+        self.duals = [part.copy() for part in np.split(duals, stops[:-1])]
+        for objective, solver, own in self._all():
+            objective.make_feasible(own)
+            solver.set_duals(own)
 
     def round(self, number, gamma, w, sigma, passes):
         """Settle the last round, make a number of passes around w; return the Trial."""
@@ -90,11 +103,32 @@ class DualPartition(Partition):
         self._settle(number - 1, gamma)
         return self.sums(w, self.duals, model)
 
+    def masses(self, number, gamma):
+        """Settle the last round; return the masses of positive and of negative duals."""
+        self._settle(number - 1, gamma)
+        masses = [objective.masses(duals) for objective, _, duals in self._all()]
+        return np.sum(masses, axis=0) if masses else np.zeros(2)
+
+    def balance(self, masses):
+        """Balance copies of the duals, given the masses of all; return this part of their w(a)."""
+        self.balanced = [duals.copy() for duals in self.duals]
+        for objective, duals in zip(self.objectives, self.balanced, strict=True):
+            objective.balance(duals, masses)
+        return (self._weights_of(self.balanced),)
+
+    def certify_balanced(self, w, model):
+        """Return `sums` for the duals of the last `balance`."""
+        return self.sums(w, self.balanced, model)
+
     def restore(self, number, gamma):
         """Settle the last round, drop the present one; return this partition's part of w(a)."""
-        self._settle(number - 1, gamma)
-        self._settle(number, 0.0)
-        return (self.weights_of(self.duals) / self.sigmas[-1],)
+        self._drop(number, gamma)
+        return (self._weights_of(self.duals),)
+
+    def final_duals(self, number, gamma):
+        """Settle the last round, drop the present one; return the duals of all rows."""
+        self._drop(number, gamma)
+        return np.concatenate([np.empty(0), *self.duals])
 
     def catch_up(self, w):
         """Make a pass around w while the others wait; return what it adds to w, what it read."""
@@ -119,6 +153,15 @@ class DualPartition(Partition):
         for k, solver in enumerate(self.solvers):
             solver.set_state(part_of(state, k))
             self.duals[k] = solver.duals()
+
+    def _drop(self, number, gamma):
+        """Settle the last round, drop the present one."""
+        self._settle(number - 1, gamma)
+        self._settle(number, 0.0)
+
+    def _weights_of(self, duals):
+        """As `weights_of`, whatever the present alpha of the objectives."""
+        return self.weights_of(duals) / self.sigmas[-1]
 
     def _all(self):
         return zip(self.objectives, self.solvers, self.duals, strict=True)
@@ -170,14 +213,19 @@ class BlockDualAscent(Rounds):
     combination : {"adaptive", "safe"}
     passes : int
         Of every partition in a round.
+    start : tuple, default=None
+        The duals of every partition to begin with, and the constant's weight in their model. None
+        means zeros.
     """
 
     keeps_best = True
     certificate_growth = 2.0
 
-    def __init__(self, partitions, problem, *, n_weights, n_stored, combination, passes):
-        self.adaptive, self.passes = combination == "adaptive", passes
-        self.w = np.zeros(n_weights)
+    def __init__(
+        self, partitions, problem, *, n_weights, n_stored, combination, passes, start=None
+    ):
+        self.adaptive, self.passes, self.start = combination == "adaptive", passes, start
+        self.w, self.offset = np.zeros(n_weights), 0.0
         self.sigma, self.gamma = float(len(partitions)), 1.0
         super().__init__(partitions, problem, n_weights=n_weights, n_stored=n_stored)
 
@@ -192,6 +240,8 @@ class BlockDualAscent(Rounds):
         if self.adaptive and square > 0:
             self._adapt(change, square, sum(trial.conjugate for trial in trials))
         self.w = self.w + self.gamma * change
+        if self.problem.free_constant:
+            self.offset += self.w[-1]
         self.accesses += sum(trial.accesses for trial in trials)
         self.work += sum(trial.work for trial in trials)
         primal = sum(trial.loss for trial in trials) + self._penalty(self.w)
@@ -200,13 +250,13 @@ class BlockDualAscent(Rounds):
 
     def _round(self):
         return self.partitions.total(
-            "round", self.n_iter + 1, self.gamma, self.w, self.sigma, self.passes
+            "round", self.n_iter + 1, self.gamma, self.model(), self.sigma, self.passes
         )
 
     def _adapt(self, change, square, conjugate):
         """Choose gamma for this round and sigma for the next one."""
         alpha = self.problem.alpha
-        slope = -conjugate / self.problem.total_weight - alpha * inner(self.w, change)
+        slope = -conjugate / self.problem.total_weight - alpha * inner(self.model(), change)
         best = slope / (alpha * square)
         self.gamma = min(1.0, max(0.0, best))
         if best < 1:
@@ -217,35 +267,67 @@ class BlockDualAscent(Rounds):
 
     def model(self):
         """Return the weights."""
-        return self.w
+        return self._around(self.w)
+
+    def _around(self, w):
+        """Return w with the offset."""
+        if not self.problem.free_constant:
+            return w
+        return np.append(w[:-1], w[-1] + self.offset)
 
     def certify(self, rounded):
-        """Return w with its certificate (`_drive`)."""
+        """Return the model with its certificate (`_drive`)."""
+        request = self._certify_balanced if self.problem.free_constant else self._certify
+        model, w, sums = self.insist(lambda: request(rounded))
+        return model, *self._certificate(sums, w, model)
+
+    def _certify(self, rounded):
         model = rounded(self.w)
-        sums = self.insist(
-            lambda: self.partitions.ask(
-                "certify", self.n_iter + 1, self.gamma, self.w, rounded(self.w)
-            )
+        return model, self.w, self.partitions.ask("certify", *self._settling(), self.w, model)
+
+    def _certify_balanced(self, rounded):
+        masses = np.sum(self.partitions.ask("masses", *self._settling()), axis=0)
+        w, _ = self.partitions.total("balance", tuple(masses.tolist()))
+        w[-1] = 0  # but for rounding
+        self.objective.accesses += self.n_stored
+        model = rounded(self.model())
+        return model, w, self.partitions.ask("certify_balanced", w, model)
+
+    def duals(self):
+        """Return the duals of all rows, one partition after the other."""
+        return np.concatenate(
+            self.insist(lambda: self.partitions.ask("final_duals", *self._settling()))
         )
-        model = rounded(self.w)  # of now: partitions may have been lost
-        return model, *self._certificate(sums, self.w, model)
 
     def _settling(self):
         return self.n_iter + 1, self.gamma
 
     def state(self):
         """As Rounds.state, with the duals of all partitions."""
-        return super().state() | {"w": self.w, "sigma": self.sigma, "gamma": self.gamma}
+        return super().state() | {
+            "w": self.w,
+            "offset": self.offset,
+            "sigma": self.sigma,
+            "gamma": self.gamma,
+        }
 
     def set_state(self, state):
         """As Rounds.set_state."""
         super().set_state(state)
         self.w, self.sigma = np.array(state["w"]), float(state["sigma"])
-        self.gamma = float(state["gamma"])
+        self.gamma, self.offset = float(state["gamma"]), float(state["offset"])
 
     def _begin(self):
         self._open(None)
-        self.w = np.zeros_like(self.w)
+        self.w, self.offset = np.zeros_like(self.w), 0.0
+        if self.start is None:
+            return
+        duals, constant_weight = self.start
+        for k, part in enumerate(duals):
+            self.partitions.ask("begin", part, only={k})
+        self.w, _ = self.partitions.total("restore", *self._settling())
+        self.objective.accesses += self.n_stored
+        self.offset = constant_weight - self.w[-1]
 
     def _open(self, only):
         return self.partitions.ask("open", self.problem, self.w.size, only=only)
@@ -253,9 +335,9 @@ class BlockDualAscent(Rounds):
     def _recover(self, lost):
         """Begin the lost ones anew; w becomes that of the duals that are left, and their pass."""
         self._open(lost)
-        w, _ = self.partitions.total("restore", self.n_iter + 1, self.gamma)
+        w, _ = self.partitions.total("restore", *self._settling())
         for k in sorted(lost):
-            ((change, accesses, work),) = self.partitions.ask("catch_up", w, only={k})
+            ((change, accesses, work),) = self.partitions.ask("catch_up", self._around(w), only={k})
             w = w + change
             self.accesses += accesses
             self.work += work

@@ -1,4 +1,4 @@
-"""Partitions on the workers of a Dask cluster. The only file, with `distributed`, that knows Dask.
+"""Partitions on the workers of a Dask cluster. The only file that calls Dask.
 
 An actor on a worker holds a Partition; rows stay where Dask put them. When a worker dies, its
 partitions are made again elsewhere: Dask computes their blocks once more.
@@ -10,8 +10,8 @@ from contextlib import contextmanager
 
 import numpy as np
 
-from sublinear._partitions import PartitionsLost, tree_sum
 from sublinear._stream import checked_block
+from sublinear.distributed._partitions import PartitionsLost, tree_sum
 
 CONNECT_SECONDS = 10
 
@@ -153,6 +153,7 @@ class ClusterPartitions:
     Attributes
     ----------
     groups : list of lists of int
+        Nothing in them: partitions are of sources.
     """
 
     def __init__(self, client, kind, numeric, *, chunks=(), groups=None, sources=()):

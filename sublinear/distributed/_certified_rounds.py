@@ -1,0 +1,189 @@
+"""The fit of the estimators over partitions that end with a duality gap."""
+
+import dataclasses
+
+import numpy as np
+
+from sublinear._checkpoint import Checkpoint, RoundsCheckpoint
+from sublinear._linear_model import LinearModel, Training
+from sublinear._validation import (
+    check_flag,
+    check_number,
+    class_factors,
+)
+from sublinear.distributed._cluster import connected
+from sublinear.distributed._estimator import OverPartitions
+from sublinear.distributed._partitions import Problem, ask_steadily, check_same_columns
+
+
+@dataclasses.dataclass
+class Whole:
+    """All rows together, as far as what follows must know them."""
+
+    block_sizes: list  # rows of every block, by partition
+    n_columns: int
+    n_stored: int
+    widest: int
+    dtype: np.dtype
+    constant: float
+    total_weight: float
+    class_factors: dict | None
+
+    @property
+    def sizes(self):
+        """Rows of every partition."""
+        return [sum(sizes) for sizes in self.block_sizes]
+
+    @property
+    def n_weights(self):
+        """Length of a weight vector."""
+        return self.n_columns + (self.constant != 0)
+
+
+def masses_of_labels(descriptions):
+    """Return the sorted labels of all partitions and the weight of each."""
+    labels = np.unique(np.concatenate([found.labels for found in descriptions]))
+    masses = np.zeros(len(labels))
+    for found in descriptions:
+        masses[np.searchsorted(labels, found.labels)] += found.masses
+    return labels, masses
+
+
+class CertifiedRounds(OverPartitions, LinearModel):
+    """What the estimators with a duality gap share: the fit, a problem after the other."""
+
+    def fit(
+        self, X, y=None, sample_weight=None, *, checkpoint=None, checkpoint_every=10, resume=True
+    ):
+        """Fit the model.
+
+        Parameters
+        ----------
+        X : dask array, array-like or sparse matrix of shape (n_samples, n_features), or list
+            Chunks may be dense or CSR; each holds all columns of its rows. A list without y: one
+            source per partition.
+        y : dask array or array-like of shape (n_samples,), default=None
+            Cut as X is.
+        sample_weight : dask array or array-like of shape (n_samples,), default=None
+            Not negative; a weight k counts like k copies of the example.
+        checkpoint : str or path-like, default=None
+            A file of this process for the state of the fit, that of the partitions with it;
+            replaced every `checkpoint_every` rounds and at the end. None: no file.
+        checkpoint_every : int, default=10
+            Rounds.
+        resume : bool, default=True
+            Go on from the checkpoint if the file is there. The result is that of a fit without a
+            pause, bit for bit, on however many workers; the partitions must be the same. False:
+            begin anew and replace the file.
+
+        Returns
+        -------
+        self : estimator
+
+        Raises
+        ------
+        ValueError
+            For parameters or data that make no sense, a scheduler that cannot be reached, a
+            checkpoint of another fit; the message says what to do.
+        RuntimeError
+            If workers die again and again, or with rows that cannot be computed again.
+        OSError
+            If the checkpoint cannot be written.
+        KeyboardInterrupt
+            After Ctrl-C; the fitted attributes hold the model reached so far.
+        """
+        self._check_parameters()
+        check_number("checkpoint_every", checkpoint_every, low=1, integer=True)
+        check_flag("resume", resume)
+        if checkpoint is not None:
+            checkpoint = Checkpoint(checkpoint, checkpoint_every, resume, self, None)
+        with connected(self.client) as client:
+            partitions = self._partition(client, X, y, sample_weight)
+            found = ask_steadily(partitions, "describe")
+            check_same_columns([part.n_columns for part in found if part is not None])
+            training = self._gather(partitions, found)
+            self.n_features_in_ = training.matrix.n_columns
+            if checkpoint is not None:
+                checkpoint.identify_partitions(ask_steadily(partitions, "mark"))
+                checkpoint = RoundsCheckpoint(checkpoint)
+            return self._solve(training, self._limits(), checkpoint)
+
+    def _gather(self, partitions, found):
+        """Return the Training of described partitions, labels in place of targets."""
+        block_sizes = [[] if part is None else part.sizes for part in found]
+        found = [part for part in found if part is not None]
+        labels, factors = self._labels(found)
+        masses = np.array([sum(description.masses.sum() for description in found)])
+        if factors is not None:
+            classes, masses = masses_of_labels(found)
+            masses = [
+                mass * factors.get(label, 1.0) for label, mass in zip(classes, masses, strict=True)
+            ]
+        total_weight = float(np.sum(masses))
+        if not 1e-290 < total_weight < np.inf:
+            raise ValueError(
+                "the weights of the examples sum to zero, or to more than a floating-point number "
+                "holds: there is nothing to fit"
+            )
+        constant = self._constant(partitions)
+        whole = Whole(
+            block_sizes=block_sizes,
+            n_columns=found[0].n_columns,
+            n_stored=sum(description.n_stored for description in found),
+            widest=max(description.widest for description in found) + (constant != 0),
+            dtype=np.result_type(*(description.dtype for description in found)),
+            constant=constant,
+            total_weight=total_weight,
+            class_factors=factors,
+        )
+        return Training(partitions, None, None, whole, labels, None)
+
+    def _labels(self, found):
+        """Return the label of the positive class of every problem, and the factors by label."""
+        if self._numeric:
+            return [None], None
+        self.classes_, masses = masses_of_labels(found)
+        if len(self.classes_) < 2:
+            raise ValueError(
+                "y holds only one class; a classifier needs examples of at least two classes, "
+                f"got {self.classes_.tolist()}"
+            )
+        factors = None
+        if self.class_weight is not None:
+            factors = class_factors(self.class_weight, self.classes_, masses)
+            factors = dict(zip(self.classes_.tolist(), factors.tolist(), strict=True))
+        return list(self.classes_[1:] if len(self.classes_) == 2 else self.classes_), factors
+
+    def _solver(self, training, k, random, n_jobs):
+        entry, whole = self._losses[self.loss], training.matrix
+        problem = Problem(
+            loss=entry.loss,
+            loss_parameters=tuple(getattr(self, name) for name in entry.parameters),
+            alpha=self.alpha,
+            total_weight=whole.total_weight,
+            constant=whole.constant,
+            seed=random.bit_generator.seed_seq,
+            free_constant=whole.constant != 0 and not self._penalizes_intercept(),
+            label=training.targets[k],
+            class_factors=whole.class_factors,
+        )
+        return self._make_rounds(training.X, problem, whole, k)
+
+    def _keep(self, solver):
+        """Return how many partitions were lost, and what else the estimator keeps of a solver."""
+        return solver.n_lost, None
+
+    def _store(self, outcomes, training, seconds):
+        super()._store(outcomes, training, seconds)
+        self.n_lost_ = sum(outcome.kept[0] for outcome in outcomes if outcome.kept is not None)
+
+    def _check_parameters(self):
+        super()._check_parameters()
+        self._check_cluster()
+
+    def to_local(self):
+        """Return the fitted estimator of `sublinear` with this model, which needs no cluster.
+
+        It can be pickled and saved with `save_model`.
+        """
+        return self._local_copy()

@@ -1,0 +1,178 @@
+"""What estimators over partitions share: how data becomes partitions, words of their docstrings."""
+
+import itertools
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from sublinear._linear_model import with_parameters
+from sublinear._validation import (
+    check_number,
+    check_sample_weight,
+    check_training_data,
+)
+from sublinear.distributed._cluster import (
+    ClusterPartitions,
+    chunks_of,
+    contiguous_groups,
+    is_dask_array,
+)
+from sublinear.distributed._partitions import LocalPartitions
+
+_CLUSTER = """\
+client : dask.distributed.Client, str or None, default=None
+        The cluster: a client, or the address of a scheduler. None: the current client, if there is
+        one; else the partitions are worked on in this process, one after the other.
+    n_partitions : int, default=None
+        Parts of the rows that are worked on at the same time. None: with dask arrays on a cluster,
+        what each worker holds when the fit begins; else one. A number: runs of chunks of about
+        equal size, which does not depend on the cluster, but may move rows to other workers.
+        Sources are one partition each.
+"""
+
+_DUAL_ASCENT = """\
+combination : {"adaptive", "safe"}, default="adaptive"
+        How the changes of the partitions are added up: with a caution that follows what they turn
+        out to be worth together, or, as in the paper, with one that their number alone determines.
+        The dual value falls with neither.
+    passes : int, default=1
+        Of every partition over its rows in a round. More of them save rounds where messages are
+        slow, at the price of work.
+    penalize_intercept : bool, default=True
+        False: the objective holds alpha / 2 |coef|^2 alone, and `intercept_scaling` has no effect.
+        Certificates then cost two passes, and more rounds may be needed.
+    warm_start : bool, default=False
+        Begin where the last fit ended, if there are as many rows; partitions and alpha may be
+        others. The duals are kept in this process as `dual_coef_`, 8 bytes a row for each class.
+"""
+
+_LARGE_BATCHES = """\
+batch_size : int or "all", default="all"
+        Examples per round, of all partitions together. Shares are rounded: a batch may be larger or
+        smaller by one for each partition.
+    average : {"tail", "mean", "last", "random"}, default="tail"
+        As in :class:`sublinear.PegasosClassifier`.
+    projection : bool, default=False
+        Project w onto the ball of radius sqrt(mean loss at 0 / alpha), which holds the optimum.
+"""
+
+_COMMON = """\
+alpha : float, default=1e-4
+        Strength of the penalty alpha / 2 |w|^2.
+    fit_intercept : bool, default=True
+        Append a constant feature of value `intercept_scaling` to every row; its weight is penalised
+        like the others.
+    intercept_scaling : float, default=1.0
+        Value of the constant feature.
+    tol : float, default=1e-3
+        Stop when the duality gap is at most tol times the objective. 0: run to the limits.
+    max_iter : int, default=1000
+        Limit on rounds.
+    max_accesses : int, default=None
+        Limit on feature values read by the solvers of each binary problem, never exceeded.
+    random_state : int, RandomState, Generator or None, default=None
+        Seeds the order of the examples.
+    verbose : int, default=0
+        1: show progress and the gap on stderr.
+    callback : callable, default=None
+        Called with a Snapshot at every certificate; stops the fit by returning True.
+"""
+
+_OVER_PARTITIONS = """\
+n_lost_ : int
+        Partitions that were lost with their worker, and made again.
+    partitions_ : list of lists of int
+        The chunks, or rows of arrays as [start, stop], of every partition.
+"""
+
+_NOTES = """\
+Notes
+    -----
+    `fit` takes dask arrays; or a list of sources instead of X, and no y; or arrays, which are
+    worked on in this process. A source is an iterable of blocks (X, y) or (X, y, sample_weight), or
+    a function that returns one; it is read where its partition is, and kept there in memory.
+"""
+
+documented = with_parameters(
+    cluster=_CLUSTER,
+    dual_ascent=_DUAL_ASCENT,
+    large_batches=_LARGE_BATCHES,
+    rounds=_COMMON,
+    partitions=_OVER_PARTITIONS,
+    notes=_NOTES,
+)
+
+
+class OverPartitions:
+    """What the estimators share: how data becomes partitions, and the model without a cluster.
+
+    A subclass has `_kind`, the class of its partitions; `_numeric`, whether they hold numbers to be
+    predicted; and `to_local()`.
+    """
+
+    n_jobs = None  # of the process that adds up; the workers are the threads
+    warm_start = False
+
+    def _check_cluster(self):
+        if self.n_partitions is not None:
+            check_number("n_partitions", self.n_partitions, low=1, integer=True)
+
+    def _partition(self, client, X, y, sample_weight):
+        """Return the partitions of the data, and set `partitions_`."""
+        if is_dask_array(X):
+            chunks, sizes = chunks_of(X, y, sample_weight)
+            count = self.n_partitions or (None if client is not None else 1)
+            groups = None if count is None else contiguous_groups(sizes, count)
+            if client is not None:
+                partitions = ClusterPartitions(
+                    client, self._kind, self._numeric, chunks=chunks, groups=groups
+                )
+                self.partitions_ = partitions.groups
+                return partitions
+            self.partitions_ = groups
+            return self._locally(
+                ([[chunk.compute() for chunk in chunks[k]] for k in group] for group in groups),
+                groups,
+            )
+        if is_sources(X, y):
+            self.partitions_ = [[k] for k in range(len(X))]
+            if not X:
+                raise ValueError("there are no sources: X is an empty list")
+            if client is not None:
+                return ClusterPartitions(client, self._kind, self._numeric, sources=X)
+            return self._locally(X)
+        X, y = check_training_data(self, X, y, y_numeric=self._numeric)
+        weights = check_sample_weight(sample_weight, X)
+        count = min(self.n_partitions or 1, X.shape[0])
+        cuts = np.linspace(0, X.shape[0], count + 1).astype(int).tolist()
+        self.partitions_ = [list(pair) for pair in itertools.pairwise(cuts)]
+        arrays = [X, y] if weights is None else [X, y, weights]
+        return self._locally(
+            [tuple(array[start:stop] for array in arrays)] for start, stop in self.partitions_
+        )
+
+    def _locally(self, parts, groups=None):
+        return LocalPartitions(
+            [self._kind(k, source, self._numeric) for k, source in enumerate(parts)], groups
+        )
+
+    def _local_copy(self):
+        """Return the estimator of `sublinear` with the same parameters and public attributes."""
+        check_is_fitted(self)
+        local = self._local_class()
+        local.set_params(
+            **{name: getattr(self, name) for name in local.get_params() if hasattr(self, name)}
+        )
+        for name, value in vars(self).items():
+            if name.endswith("_") and name not in ("n_lost_", "partitions_"):
+                setattr(local, name, value)
+        return local
+
+    def _scorer(self):
+        """Return a model of few parts that says the same of rows; chunks are shown to it."""
+        return self.to_local().set_params(callback=None)
+
+
+def is_sources(X, y):
+    """Tell whether X is a list of sources."""
+    return y is None and isinstance(X, (list, tuple))

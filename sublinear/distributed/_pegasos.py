@@ -1,0 +1,215 @@
+"""Pegasos over partitions, with large batches: PegasosClassifier and PegasosRegressor."""
+
+from sublinear import linear
+from sublinear._core.iterates import AVERAGES
+from sublinear._linear_model import LinearClassifier, LinearRegressor
+from sublinear._validation import check_batch_size, check_choice, check_flag, check_number
+from sublinear.distributed._batch_steps import BatchPartition, BatchSteps
+from sublinear.distributed._certified_rounds import CertifiedRounds
+from sublinear.distributed._estimator import documented
+from sublinear.distributed._predictions import ChunkClassifier, ChunkRegressor
+
+
+class _LargeBatches(CertifiedRounds):
+    """Those by Pegasos."""
+
+    _kind = BatchPartition
+
+    def _check_parameters(self):
+        super()._check_parameters()
+        if self.batch_size != "all":
+            check_number("batch_size", self.batch_size, low=1, integer=True)
+        check_choice("average", self.average, AVERAGES)
+        check_flag("projection", self.projection)
+        if not self._losses[self.loss].lipschitz and not self.projection:
+            raise ValueError(
+                f"the derivatives of loss={self.loss!r} are not bounded: it needs projection=True"
+            )
+
+    def _make_rounds(self, partitions, problem, whole, k):
+        n_rows = sum(whole.sizes)
+        check_batch_size(self.batch_size, n_rows)
+        return BatchSteps(
+            partitions,
+            problem,
+            n_weights=whole.n_weights,
+            n_stored=whole.n_stored,
+            sizes=whole.sizes,
+            widest=whole.widest,
+            batch_size=n_rows if self.batch_size == "all" else self.batch_size,
+            average=self.average,
+            projection=self.projection,
+        )
+
+
+@documented
+class PegasosClassifier(ChunkClassifier, _LargeBatches, LinearClassifier):
+    """Linear classification by sub-gradient steps with large batches, on many machines.
+
+    Every partition adds the sub-gradient of its share of a batch; one vector of the length of the
+    model travels to every partition in a round, and one comes back, added up on its way. The steps
+    are those of Pegasos, 1 / (alpha t). For small gaps SDCAClassifier takes far fewer rounds.
+
+    Parameters
+    ----------
+    loss : {"hinge", "smoothed_hinge", "logistic", "squared_hinge"}, default="hinge"
+        As in :class:`sublinear.PegasosClassifier`. "squared_hinge", whose derivatives are not
+        bounded, needs projection.
+    %(cluster)s
+    %(large_batches)s
+    %(rounds)s
+    smoothing : float, default=1.0
+        Width of the rounding of loss="smoothed_hinge".
+    class_weight : dict, "balanced" or None, default=None
+        Factors on the weights of the examples by class; "balanced" gives all the same total.
+
+    Attributes
+    ----------
+    coef_ : ndarray of shape (1, n_features) or (n_classes, n_features)
+    intercept_ : ndarray of shape (1,) or (n_classes,)
+    classes_ : ndarray of shape (n_classes,)
+    n_iter_ : int
+        Rounds.
+    n_features_in_ : int
+    %(partitions)s
+    result_ : Result
+
+    %(notes)s
+    References
+    ----------
+    Shalev-Shwartz, Singer, Srebro, Cotter, "Pegasos: primal estimated sub-gradient solver for SVM",
+    Mathematical Programming 127, 2011, Figure 2.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_classification
+    >>> from sublinear.distributed import PegasosClassifier
+    >>> X, y = make_classification(random_state=0)
+    >>> model = PegasosClassifier(alpha=0.1, n_partitions=2, tol=0.05, random_state=0).fit(X, y)
+    >>> model.result_.status
+    'converged'
+    """
+
+    _local_class = linear.PegasosClassifier
+
+    def __init__(
+        self,
+        loss="hinge",
+        *,
+        client=None,
+        n_partitions=None,
+        batch_size="all",
+        average="tail",
+        projection=False,
+        alpha=1e-4,
+        smoothing=1.0,
+        fit_intercept=True,
+        intercept_scaling=1.0,
+        class_weight=None,
+        tol=1e-3,
+        max_iter=1000,
+        max_accesses=None,
+        random_state=None,
+        verbose=0,
+        callback=None,
+    ):
+        self.loss = loss
+        self.client = client
+        self.n_partitions = n_partitions
+        self.batch_size = batch_size
+        self.average = average
+        self.projection = projection
+        self.alpha = alpha
+        self.smoothing = smoothing
+        self.fit_intercept = fit_intercept
+        self.intercept_scaling = intercept_scaling
+        self.class_weight = class_weight
+        self.tol = tol
+        self.max_iter = max_iter
+        self.max_accesses = max_accesses
+        self.random_state = random_state
+        self.verbose = verbose
+        self.callback = callback
+
+
+@documented
+class PegasosRegressor(ChunkRegressor, _LargeBatches, LinearRegressor):
+    """Linear regression by sub-gradient steps with large batches, on many machines.
+
+    As the classifier beside it, with the losses of :class:`sublinear.PegasosRegressor`.
+
+    Parameters
+    ----------
+    loss : {"epsilon_insensitive", "absolute", "huber", "squared"}, default="epsilon_insensitive"
+        As in :class:`sublinear.PegasosRegressor`. "squared", whose derivatives are not bounded,
+        needs projection.
+    %(cluster)s
+    %(large_batches)s
+    %(rounds)s
+    epsilon : float, default=0.1
+        Width of the insensitive or quadratic zone, in the units of y.
+
+    Attributes
+    ----------
+    coef_ : ndarray of shape (n_features,)
+    intercept_ : float
+    n_iter_ : int
+        Rounds.
+    n_features_in_ : int
+    %(partitions)s
+    result_ : Result
+
+    %(notes)s
+    References
+    ----------
+    Shalev-Shwartz, Singer, Srebro, Cotter, "Pegasos: primal estimated sub-gradient solver for SVM",
+    Mathematical Programming 127, 2011, Figure 2 and sections 5 and 6.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_regression
+    >>> from sublinear.distributed import PegasosRegressor
+    >>> X, y = make_regression(n_features=5, n_informative=5, random_state=0)
+    >>> model = PegasosRegressor(alpha=0.1, n_partitions=2, tol=0.05, random_state=0).fit(X, y)
+    >>> model.result_.status
+    'converged'
+    """
+
+    _local_class = linear.PegasosRegressor
+
+    def __init__(
+        self,
+        loss="epsilon_insensitive",
+        *,
+        client=None,
+        n_partitions=None,
+        batch_size="all",
+        average="tail",
+        projection=False,
+        alpha=1e-4,
+        epsilon=0.1,
+        fit_intercept=True,
+        intercept_scaling=1.0,
+        tol=1e-3,
+        max_iter=1000,
+        max_accesses=None,
+        random_state=None,
+        verbose=0,
+        callback=None,
+    ):
+        self.loss = loss
+        self.client = client
+        self.n_partitions = n_partitions
+        self.batch_size = batch_size
+        self.average = average
+        self.projection = projection
+        self.alpha = alpha
+        self.epsilon = epsilon
+        self.fit_intercept = fit_intercept
+        self.intercept_scaling = intercept_scaling
+        self.tol = tol
+        self.max_iter = max_iter
+        self.max_accesses = max_accesses
+        self.random_state = random_state
+        self.verbose = verbose
+        self.callback = callback

@@ -1,0 +1,208 @@
+"""Predictions and scores where the rows are: chunk by chunk, source by source."""
+
+from functools import partial
+
+import numpy as np
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import check_is_fitted
+
+from sublinear._stream import checked_block
+from sublinear.distributed._cluster import connected, is_dask_array
+from sublinear.distributed._estimator import is_sources
+from sublinear.distributed._partitions import blocks_of
+
+
+class _Predictions:
+    """What classifiers and regressors share: a model that is shown chunks or sources.
+
+    A subclass is an OverPartitions too, for its `_scorer()`.
+    """
+
+    def _by_chunks(self, method, X, dtype, n_columns=None):
+        """Return what a method of the local model says of a dask array, lazily."""
+        shape = {"drop_axis": 1} if n_columns is None else {"chunks": (X.chunks[0], (n_columns,))}
+        meta = np.empty((0,) if n_columns is None else (0, 0), dtype=dtype)
+        return X.map_blocks(
+            apply_to_chunk, self._scorer(), method, meta, dtype=dtype, meta=meta, **shape
+        )
+
+    def _compute(self, value):
+        with connected(self.client) as client:
+            return value.compute() if client is None else client.compute(value).result()
+
+    def _of_sources(self, function, sources):
+        """Return function(source, model) for every source, computed on the workers."""
+        model = self._scorer()
+        with connected(self.client) as client:
+            if client is None:
+                return [function(source, model) for source in sources]
+            futures = [client.submit(function, source, model, pure=False) for source in sources]
+            return client.gather(futures)
+
+    def predict_sources(self, sources):
+        """Return what `predict` does, for the rows of sources, which are read on the workers.
+
+        Parameters
+        ----------
+        sources : list
+            As `fit` takes them.
+
+        Returns
+        -------
+        predictions : list of ndarrays
+            One for each source.
+        """
+        check_is_fitted(self)
+        return self._of_sources(predictions_of, sources)
+
+
+def apply_to_chunk(chunk, model, method, empty):
+    """Return what a method of a model says of a chunk; `empty` for one without rows."""
+    return getattr(model, method)(chunk) if chunk.shape[0] > 0 else empty
+
+
+def predictions_of(source, model):
+    """Return the predictions for the rows of a source."""
+    blocks = [np.asarray(model.predict(block[0])) for block in blocks_of(source)]
+    return np.concatenate(blocks) if blocks else np.empty(0)
+
+
+def evaluation_of(source, model, right):
+    """Return sums over a source: weights; those of right labels, or of y, y^2, squared errors."""
+    total = 0.0
+    for block in blocks_of(source):
+        X, y, weight = checked_block(block, not right)
+        if X.shape[0] == 0:
+            continue
+        weight = np.ones(X.shape[0]) if weight is None else weight
+        predicted = model.predict(X)
+        of_rows = [predicted == y] if right else [y, np.square(y), (y - predicted) ** 2]
+        total = total + np.array([weight.sum(), *(weight @ values for values in of_rows)])
+    return total
+
+
+class ChunkClassifier(_Predictions):
+    """Labels and accuracy, chunk by chunk for dask arrays."""
+
+    _numeric = False
+
+    def decision_function(self, X):
+        """Return <x_i, coef> + intercept; a dask array for one.
+
+        Parameters
+        ----------
+        X : dask array, array-like or sparse matrix of shape (n_samples, n_features)
+
+        Returns
+        -------
+        scores : ndarray or dask array of shape (n_samples,) or (n_samples, n_classes)
+        """
+        if not is_dask_array(X):
+            return super().decision_function(X)
+        check_is_fitted(self)
+        n_columns = None if len(self.classes_) == 2 else len(self.classes_)
+        return self._by_chunks("decision_function", X, self.coef_.dtype, n_columns)
+
+    def predict(self, X):
+        """Return the label with the largest score; a dask array for one.
+
+        Parameters
+        ----------
+        X : dask array, array-like or sparse matrix of shape (n_samples, n_features)
+
+        Returns
+        -------
+        labels : ndarray or dask array of shape (n_samples,)
+        """
+        if not is_dask_array(X):
+            return super().predict(X)
+        check_is_fitted(self)
+        return self._by_chunks("predict", X, self.classes_.dtype)
+
+    @available_if(lambda self: self.loss == "logistic")
+    def predict_proba(self, X):
+        """Return class probabilities; only with loss="logistic". A dask array for one.
+
+        Parameters
+        ----------
+        X : dask array, array-like or sparse matrix of shape (n_samples, n_features)
+
+        Returns
+        -------
+        probabilities : ndarray or dask array of shape (n_samples, n_classes)
+        """
+        if not is_dask_array(X):
+            return super().predict_proba(X)
+        check_is_fitted(self)
+        return self._by_chunks("predict_proba", X, self.coef_.dtype, len(self.classes_))
+
+    def score(self, X, y=None, sample_weight=None):
+        """Return the accuracy, where the rows are for dask arrays and sources.
+
+        Parameters
+        ----------
+        X : dask array, array-like or sparse matrix of shape (n_samples, n_features), or list
+            A list of sources, and no y.
+        y : dask array or array-like of shape (n_samples,)
+        sample_weight : dask array or array-like of shape (n_samples,), default=None
+
+        Returns
+        -------
+        accuracy : float
+        """
+        if is_sources(X, y):
+            mass, right = sum(self._of_sources(partial(evaluation_of, right=True), X))
+            return float(right / mass)
+        if not is_dask_array(X):
+            return super().score(X, y, sample_weight)
+        right = self.predict(X) == y
+        if sample_weight is None:
+            return float(self._compute(right.mean()))
+        return float(self._compute((sample_weight * right).sum() / sample_weight.sum()))
+
+
+class ChunkRegressor(_Predictions):
+    """Predictions and R^2, chunk by chunk for dask arrays."""
+
+    _numeric = True
+
+    def predict(self, X):
+        """Return <x_i, coef> + intercept, or its exponential for counts; a dask array for one.
+
+        Parameters
+        ----------
+        X : dask array, array-like or sparse matrix of shape (n_samples, n_features)
+
+        Returns
+        -------
+        predictions : ndarray or dask array of shape (n_samples,)
+        """
+        if not is_dask_array(X):
+            return super().predict(X)
+        check_is_fitted(self)
+        return self._by_chunks("predict", X, self.coef_.dtype)
+
+    def score(self, X, y=None, sample_weight=None):
+        """Return the coefficient of determination R^2, where the rows are.
+
+        Parameters
+        ----------
+        X : dask array, array-like or sparse matrix of shape (n_samples, n_features), or list
+            A list of sources, and no y.
+        y : dask array or array-like of shape (n_samples,)
+        sample_weight : dask array or array-like of shape (n_samples,), default=None
+
+        Returns
+        -------
+        r_squared : float
+        """
+        if is_sources(X, y):
+            found = sum(self._of_sources(partial(evaluation_of, right=False), X))
+            mass, first, second, unexplained = found
+            return float(1 - unexplained / (second - first * first / mass))
+        if not is_dask_array(X):
+            return super().score(X, y, sample_weight)
+        weight = 1.0 + 0.0 * y if sample_weight is None else sample_weight
+        mean = (weight * y).sum() / weight.sum()
+        unexplained = (weight * (y - self.predict(X)) ** 2).sum()
+        return 1.0 - float(self._compute(unexplained / (weight * (y - mean) ** 2).sum()))

@@ -1,0 +1,271 @@
+"""SDCA over partitions: SDCAClassifier and SDCARegressor."""
+
+import itertools
+
+import numpy as np
+
+from sublinear import linear
+from sublinear._linear_model import LinearClassifier, LinearRegressor
+from sublinear._validation import check_choice, check_flag, check_number
+from sublinear.distributed._block_ascent import COMBINATIONS, BlockDualAscent, DualPartition
+from sublinear.distributed._certified_rounds import CertifiedRounds
+from sublinear.distributed._estimator import documented
+from sublinear.distributed._partitions import ask_steadily
+from sublinear.distributed._predictions import ChunkClassifier, ChunkRegressor
+
+
+class _DualAscent(CertifiedRounds):
+    """Those by SDCA."""
+
+    _kind = DualPartition
+
+    def _check_parameters(self):
+        super()._check_parameters()
+        check_choice("combination", self.combination, COMBINATIONS)
+        check_number("passes", self.passes, low=1, integer=True)
+        check_flag("penalize_intercept", self.penalize_intercept)
+
+    def _penalizes_intercept(self):
+        return self.penalize_intercept
+
+    def _constant(self, partitions):
+        if self.penalize_intercept or not self.fit_intercept:
+            return super()._constant(partitions)
+        # it only sets the pace of the intercept: that of the other columns together
+        squares, counts = zip(*ask_steadily(partitions, "squared_norms"), strict=True)
+        return float(np.sqrt(sum(squares) / sum(counts))) or 1.0
+
+    def _make_rounds(self, partitions, problem, whole, k):
+        return BlockDualAscent(
+            partitions,
+            problem,
+            n_weights=whole.n_weights,
+            n_stored=whole.n_stored,
+            combination=self.combination,
+            passes=self.passes,
+            start=self._start(partitions, whole, k),
+        )
+
+    def _start(self, partitions, whole, k):
+        """Return where problem k of the last fit ended, if this one can begin there."""
+        duals = getattr(self, "dual_coef_", None)
+        if not self.warm_start or duals is None:
+            return None
+        duals, stops = np.atleast_2d(duals), np.cumsum(whole.sizes)
+        if duals.shape[1] != stops[-1] or k >= len(duals):
+            return None
+        order = order_of_rows(partitions.groups, whole.block_sizes)
+        constant_weight = np.atleast_1d(self.intercept_)[k] / (whole.constant or 1.0)
+        return np.split(duals[k][order], stops[:-1]), float(constant_weight)
+
+    def _keep(self, solver):
+        duals = solver.duals() if self.warm_start else None
+        return solver.n_lost, duals
+
+    def _store(self, outcomes, training, seconds):
+        super()._store(outcomes, training, seconds)
+        vars(self).pop("dual_coef_", None)
+        kept = [outcome.kept[1] for outcome in outcomes if outcome.kept is not None]
+        if len(kept) < len(outcomes) or not self.warm_start:
+            return
+        order = order_of_rows(training.X.groups, training.matrix.block_sizes)
+        duals = np.empty((len(kept), len(kept[0])))
+        duals[:, order] = kept
+        self.dual_coef_ = duals[0] if self._numeric else duals
+
+
+def order_of_rows(groups, sizes):
+    """Return the places of the rows in X, one partition after the other.
+
+    Parameters
+    ----------
+    groups : list of lists of int
+        The chunks of X in every partition. Without any the rows are in order.
+    sizes : list of lists of int
+        Rows of these chunks.
+    """
+    chunks = [chunk for group in groups or () for chunk in group]
+    if not chunks:
+        return slice(None)
+    n_rows = np.zeros(len(chunks), dtype=int)
+    n_rows[chunks] = list(itertools.chain(*sizes))
+    starts = np.cumsum(n_rows) - n_rows
+    return np.concatenate([np.arange(starts[k], starts[k] + n_rows[k]) for k in chunks])
+
+
+@documented
+class SDCAClassifier(ChunkClassifier, _DualAscent, LinearClassifier):
+    """Linear classification by dual coordinate ascent on many machines, with a duality gap.
+
+    Each worker improves the duals of its rows by SDCA; one vector of the length of the model
+    travels to every partition and back in a round (CoCoA+). The fit outlives its workers.
+
+    Parameters
+    ----------
+    loss : {"hinge", "squared_hinge", "smoothed_hinge", "logistic"}, default="hinge"
+        As in :class:`sublinear.SDCAClassifier`.
+    %(cluster)s
+    %(dual_ascent)s
+    %(rounds)s
+    smoothing : float, default=1.0
+        Width of the rounding of loss="smoothed_hinge".
+    class_weight : dict, "balanced" or None, default=None
+        Factors on the weights of the examples by class; "balanced" gives all the same total.
+
+    Attributes
+    ----------
+    coef_ : ndarray of shape (1, n_features) or (n_classes, n_features)
+    intercept_ : ndarray of shape (1,) or (n_classes,)
+    dual_coef_ : ndarray of shape (1, n_samples) or (n_classes, n_samples), float64
+        The dual variables, in the order of the rows; with `warm_start` alone.
+    classes_ : ndarray of shape (n_classes,)
+    n_iter_ : int
+        Rounds.
+    n_features_in_ : int
+    %(partitions)s
+    result_ : Result
+
+    %(notes)s
+    References
+    ----------
+    Ma, Smith, Jaggi, Jordan, Richtarik, Takac, "Adding vs. averaging in distributed primal-dual
+    optimization", ICML 2015.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_classification
+    >>> from sublinear.distributed import SDCAClassifier
+    >>> X, y = make_classification(random_state=0)
+    >>> halves = [[(X[:50], y[:50])], [(X[50:], y[50:])]]
+    >>> model = SDCAClassifier(alpha=0.01, random_state=0).fit(halves)
+    >>> bool(model.result_.relative_gap <= 1e-3)
+    True
+    """
+
+    _local_class = linear.SDCAClassifier
+
+    def __init__(
+        self,
+        loss="hinge",
+        *,
+        client=None,
+        n_partitions=None,
+        combination="adaptive",
+        passes=1,
+        penalize_intercept=True,
+        alpha=1e-4,
+        smoothing=1.0,
+        fit_intercept=True,
+        intercept_scaling=1.0,
+        class_weight=None,
+        tol=1e-3,
+        max_iter=1000,
+        max_accesses=None,
+        random_state=None,
+        warm_start=False,
+        verbose=0,
+        callback=None,
+    ):
+        self.loss = loss
+        self.client = client
+        self.n_partitions = n_partitions
+        self.combination = combination
+        self.passes = passes
+        self.penalize_intercept = penalize_intercept
+        self.alpha = alpha
+        self.smoothing = smoothing
+        self.fit_intercept = fit_intercept
+        self.intercept_scaling = intercept_scaling
+        self.class_weight = class_weight
+        self.tol = tol
+        self.max_iter = max_iter
+        self.max_accesses = max_accesses
+        self.random_state = random_state
+        self.warm_start = warm_start
+        self.verbose = verbose
+        self.callback = callback
+
+
+@documented
+class SDCARegressor(ChunkRegressor, _DualAscent, LinearRegressor):
+    """Linear regression by dual coordinate ascent on many machines, with a duality gap.
+
+    As the classifier beside it, with the losses of :class:`sublinear.SDCARegressor`.
+
+    Parameters
+    ----------
+    loss : {"squared", "absolute", "epsilon_insensitive", "huber"}, default="squared"
+        As in :class:`sublinear.SDCARegressor`.
+    %(cluster)s
+    %(dual_ascent)s
+    %(rounds)s
+    epsilon : float, default=0.1
+        Width of the insensitive or quadratic zone, in the units of y.
+
+    Attributes
+    ----------
+    coef_ : ndarray of shape (n_features,)
+    intercept_ : float
+    dual_coef_ : ndarray of shape (n_samples,), float64
+        The dual variables, in the order of the rows; with `warm_start` alone.
+    n_iter_ : int
+        Rounds.
+    n_features_in_ : int
+    %(partitions)s
+    result_ : Result
+
+    %(notes)s
+    References
+    ----------
+    Ma, Smith, Jaggi, Jordan, Richtarik, Takac, "Adding vs. averaging in distributed primal-dual
+    optimization", ICML 2015.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_regression
+    >>> from sublinear.distributed import SDCARegressor
+    >>> X, y = make_regression(random_state=0)
+    >>> SDCARegressor(n_partitions=2, alpha=0.1, random_state=0).fit(X, y).score(X, y) > 0.9
+    True
+    """
+
+    _local_class = linear.SDCARegressor
+
+    def __init__(
+        self,
+        loss="squared",
+        *,
+        client=None,
+        n_partitions=None,
+        combination="adaptive",
+        passes=1,
+        penalize_intercept=True,
+        alpha=1e-4,
+        epsilon=0.1,
+        fit_intercept=True,
+        intercept_scaling=1.0,
+        tol=1e-3,
+        max_iter=1000,
+        max_accesses=None,
+        random_state=None,
+        warm_start=False,
+        verbose=0,
+        callback=None,
+    ):
+        self.loss = loss
+        self.client = client
+        self.n_partitions = n_partitions
+        self.combination = combination
+        self.passes = passes
+        self.penalize_intercept = penalize_intercept
+        self.alpha = alpha
+        self.epsilon = epsilon
+        self.fit_intercept = fit_intercept
+        self.intercept_scaling = intercept_scaling
+        self.tol = tol
+        self.max_iter = max_iter
+        self.max_accesses = max_accesses
+        self.random_state = random_state
+        self.warm_start = warm_start
+        self.verbose = verbose
+        self.callback = callback

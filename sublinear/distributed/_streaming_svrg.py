@@ -1,0 +1,311 @@
+"""Streaming SVRG over partitions: StreamingSVRGRegressor and StreamingSVRGClassifier."""
+
+import dataclasses
+
+import numpy as np
+
+from sublinear import linear, streaming
+from sublinear._checkpoint import Checkpoint
+from sublinear._validation import check_flag, check_number, find_classes
+from sublinear.distributed._cluster import connected
+from sublinear.distributed._estimator import OverPartitions, documented
+from sublinear.distributed._partitions import ask_steadily, check_same_columns
+from sublinear.distributed._predictions import ChunkClassifier, ChunkRegressor
+from sublinear.distributed._stage_sums import Plan, StagePartition, Stages
+
+
+class _StreamedStages(OverPartitions):
+    """What the estimators by Streaming SVRG share: the pass over partitions."""
+
+    _kind = StagePartition
+    constants, order, shuffle, random_state = "practical", 2.0, False, None
+    smoothness = strong_convexity = step = first_stage = inner_steps = None
+
+    def fit(
+        self,
+        X,
+        y=None,
+        sample_weight=None,
+        *,
+        classes=None,
+        checkpoint=None,
+        checkpoint_every=1,
+        resume=True,
+    ):
+        """Fit the model in one pass.
+
+        Parameters
+        ----------
+        X : dask array, array-like or sparse matrix of shape (n_samples, n_features), or list
+            Chunks may be dense or CSR; each holds all columns of its rows. A list without y: one
+            source per partition, which is read block by block and not kept.
+        y : dask array or array-like of shape (n_samples,), default=None
+            Cut as X is.
+        sample_weight : dask array or array-like of shape (n_samples,), default=None
+        classes : array-like of shape (n_classes,), default=None
+            Classifiers: all labels. None: sources are read twice, the first time for them.
+        checkpoint : str or path-like, default=None
+            A file of this process for the state of the fit, replaced every `checkpoint_every`
+            rounds and at the end. None: no file.
+        checkpoint_every : int, default=1
+            Rounds: stages, or parts of one where a partition ends.
+        resume : bool, default=True
+            Go on from the checkpoint if the file is there; partitions pass over the rows that they
+            had taken. The result is that of a fit without a pause, bit for bit.
+
+        Returns
+        -------
+        self : estimator
+
+        Raises
+        ------
+        ValueError
+            For parameters or data that make no sense, a scheduler that cannot be reached, a
+            checkpoint of another fit; the message says what to do.
+        RuntimeError
+            If workers die again and again, or with rows that cannot be computed again.
+        """
+        self._check_parameters()
+        self._check_cluster()
+        check_number("checkpoint_every", checkpoint_every, low=1, integer=True)
+        check_flag("resume", resume)
+        if classes is not None and self._numeric:
+            raise ValueError("classes are the labels of a classifier; a regressor has none")
+        if checkpoint is not None:
+            checkpoint = Checkpoint(checkpoint, checkpoint_every, resume, self, classes)
+        with connected(self.client) as client:
+            partitions = self._partition(client, X, y, sample_weight)
+            starts = ask_steadily(partitions, "start")
+            found = [start for start in starts if start is not None]
+            check_same_columns([start.n_columns for start in found])
+            self.n_features_in_ = found[0].n_columns
+            plan = self._plan(partitions, classes)
+            state = None
+            if checkpoint is not None:
+                checkpoint.identify_partitions([start and start.mark for start in starts])
+                state = checkpoint.load()
+            self._begin(1 if plan.positive is None else len(plan.positive))
+            self._dtype = np.result_type(*(start.dtype for start in found))
+            self._known = {}
+            stages = Stages(partitions, plan, self._solvers)
+            if state:
+                self._set_stream_state(state)
+                stages.solvers = self._solvers
+                stages.set_state(state)
+                checkpoint.last = stages.n_rounds
+
+            def after():
+                if checkpoint is not None and checkpoint.is_due(stages.n_rounds):
+                    checkpoint.save(self._stream_state() | stages.state())
+
+            try:
+                stages.run(after)
+            finally:
+                self.n_lost_ = stages.n_lost
+            if checkpoint is not None:
+                checkpoint.save(self._stream_state() | stages.state())
+        return self
+
+    def _plan(self, partitions, classes):
+        """Return the Plan, and set the classes."""
+        entry = self._losses[self.loss]
+        plan = Plan(
+            loss=entry.loss,
+            loss_parameters=tuple(getattr(self, name) for name in entry.parameters),
+            constant=self.intercept_scaling if self.fit_intercept else 0.0,
+            counts=self.loss == "poisson",
+        )
+        if self._numeric:
+            return plan
+        if classes is None:
+            found = [labels for labels in ask_steadily(partitions, "labels") if labels is not None]
+            classes = np.unique(np.concatenate(found))
+        self.classes_ = find_classes(np.asarray(classes))
+        positive = self.classes_[1:] if len(self.classes_) == 2 else self.classes_
+        return dataclasses.replace(plan, classes=self.classes_, positive=positive)
+
+    def to_local(self):
+        """Return the fitted estimator of `sublinear` with this model, which needs no cluster.
+
+        It can be pickled, and can go on with `partial_fit`.
+        """
+        local = self._local_copy()
+        local._set_stream_state(self._stream_state())
+        return local
+
+    def _scorer(self):
+        scorer = self._scorer_class(self.loss)
+        for name in ("coef_", "intercept_", "classes_", "n_features_in_"):
+            if hasattr(self, name):
+                setattr(scorer, name, getattr(self, name))
+        return scorer
+
+
+@documented
+class StreamingSVRGRegressor(ChunkRegressor, _StreamedStages, streaming.StreamingSVRGRegressor):
+    """Linear regression in one pass over partitions, by Streaming SVRG.
+
+    The stages of :class:`sublinear.StreamingSVRGRegressor`, of which every partition takes an equal
+    share: it sums the gradients of its rows, and sums are added up on their way. A few rows of
+    every stage, `kept_rows`, are sent along. Rows are taken as they come, and should be independent
+    draws in every partition. `fit_stream` and `partial_fit` go on in this process.
+
+    Parameters
+    ----------
+    loss : {"squared", "huber", "poisson"}, default="squared"
+        As in :class:`sublinear.StreamingSVRGRegressor`.
+    %(cluster)s
+    alpha : float, default=0.0
+        Strength of the penalty alpha / 2 |w|^2.
+    epsilon : float, default=1.35
+        Where loss="huber" becomes linear.
+    kept_rows : int, default=None
+        Rows kept of a stage. None: 20 for every feature, 4096 at the least, and at the most as many
+        as hold 2^23 values if dense.
+    growth : float, default=None
+        By what factor a stage multiplies the rows seen; None: 2.
+    fit_intercept : bool, default=True
+        Append a constant feature of value `intercept_scaling` to every row, penalised like the
+        others.
+    intercept_scaling : float, default=1.0
+    verbose : int, default=0
+        1: show progress of `fit_stream` on stderr.
+
+    Attributes
+    ----------
+    coef_ : ndarray of shape (n_features,)
+    intercept_ : float
+    n_features_in_ : int
+    n_iter_ : int
+        Stages completed.
+    %(partitions)s
+    result_ : StreamResult
+
+    References
+    ----------
+    Frostig, Ge, Kakade, Sidford, "Competing with the empirical risk minimizer in a single pass",
+    COLT 2015, Algorithm 1.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_regression
+    >>> from sublinear.distributed import StreamingSVRGRegressor
+    >>> X, y = make_regression(1000, random_state=0)
+    >>> halves = [[(X[:500], y[:500])], [(X[500:], y[500:])]]
+    >>> StreamingSVRGRegressor().fit(halves).score(X, y) > 0.99
+    True
+    """
+
+    _local_class = streaming.StreamingSVRGRegressor
+
+    def __init__(
+        self,
+        loss="squared",
+        *,
+        client=None,
+        n_partitions=None,
+        alpha=0.0,
+        epsilon=1.35,
+        kept_rows=None,
+        growth=None,
+        fit_intercept=True,
+        intercept_scaling=1.0,
+        verbose=0,
+    ):
+        self.loss = loss
+        self.client = client
+        self.n_partitions = n_partitions
+        self.alpha = alpha
+        self.epsilon = epsilon
+        self.kept_rows = kept_rows
+        self.growth = growth
+        self.fit_intercept = fit_intercept
+        self.intercept_scaling = intercept_scaling
+        self.verbose = verbose
+
+    def _scorer(self):
+        return super()._scorer() if self.loss != "poisson" else self.to_local()
+
+    _scorer_class = linear.SDCARegressor
+
+
+@documented
+class StreamingSVRGClassifier(ChunkClassifier, _StreamedStages, streaming.StreamingSVRGClassifier):
+    """Linear classification in one pass over partitions, by Streaming SVRG.
+
+    See the regressor beside it; with more than two classes one model per class (one-vs-rest), all
+    of the same pass.
+
+    Parameters
+    ----------
+    loss : {"logistic", "smoothed_hinge", "squared_hinge"}, default="logistic"
+    %(cluster)s
+    alpha : float, default=0.0
+        Strength of the penalty alpha / 2 |w|^2.
+    smoothing : float, default=1.0
+        Width of the rounded part of loss="smoothed_hinge".
+    kept_rows : int, default=None
+        Rows kept of a stage. None: 20 for every feature, 4096 at the least, and at the most as many
+        as hold 2^23 values if dense.
+    growth : float, default=None
+        By what factor a stage multiplies the rows seen; None: 2.
+    fit_intercept : bool, default=True
+        Append a constant feature of value `intercept_scaling` to every row, penalised like the
+        others.
+    intercept_scaling : float, default=1.0
+    verbose : int, default=0
+        1: show progress of `fit_stream` on stderr.
+
+    Attributes
+    ----------
+    coef_ : ndarray of shape (1, n_features) or (n_classes, n_features)
+    intercept_ : ndarray of shape (1,) or (n_classes,)
+    classes_ : ndarray of shape (n_classes,)
+    n_features_in_ : int
+    n_iter_ : int
+        Stages completed.
+    %(partitions)s
+    result_ : StreamResult
+
+    References
+    ----------
+    Frostig, Ge, Kakade, Sidford, "Competing with the empirical risk minimizer in a single pass",
+    COLT 2015, Algorithm 1.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_classification
+    >>> from sublinear.distributed import StreamingSVRGClassifier
+    >>> X, y = make_classification(1000, random_state=0)
+    >>> model = StreamingSVRGClassifier(n_partitions=2, alpha=1e-3).fit(X, y)
+    >>> model.score(X, y) > 0.9
+    True
+    """
+
+    _local_class = streaming.StreamingSVRGClassifier
+    _scorer_class = linear.SDCAClassifier
+
+    def __init__(
+        self,
+        loss="logistic",
+        *,
+        client=None,
+        n_partitions=None,
+        alpha=0.0,
+        smoothing=1.0,
+        kept_rows=None,
+        growth=None,
+        fit_intercept=True,
+        intercept_scaling=1.0,
+        verbose=0,
+    ):
+        self.loss = loss
+        self.client = client
+        self.n_partitions = n_partitions
+        self.alpha = alpha
+        self.smoothing = smoothing
+        self.kept_rows = kept_rows
+        self.growth = growth
+        self.fit_intercept = fit_intercept
+        self.intercept_scaling = intercept_scaling
+        self.verbose = verbose
