@@ -9,6 +9,7 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_array
 
+from sublinear._core.inner import inner, length
 from sublinear._core.passes import Passes
 from sublinear._core.random import RandomBits
 from sublinear._drive import Limits, drive
@@ -402,17 +403,17 @@ class Margin(Saddle):
 
     def primal(self, x, payoffs, longest, rounded):
         """Return x at length 1, as it will be stored, and minus its margin, at most that of 0."""
-        length = np.linalg.norm(x)
-        if length == 0:
+        scale = length(x)
+        if scale == 0:
             return x, 0.0
-        x = x / length
+        x = x / scale
         model = rounded(x)
-        margin = payoffs.min() / length - longest * np.linalg.norm(model - x)
-        return model, -max(0.0, margin / max(1.0, np.linalg.norm(model)))
+        margin = payoffs.min() / scale - longest * length(model - x)
+        return model, -max(0.0, margin / max(1.0, length(model)))
 
     def dual(self, p, gradient):
         """Return -|A'Yp|."""
-        return -np.linalg.norm(gradient)
+        return -length(gradient)
 
 
 class SimplexQP(Saddle):
@@ -435,21 +436,21 @@ class SimplexQP(Saddle):
 
     def measure(self, x, payoffs, longest):
         payoffs = self.offsets + 2 * payoffs
-        return math.sqrt(max(payoffs.max() - payoffs.min(), (longest + np.linalg.norm(x)) ** 2))
+        return math.sqrt(max(payoffs.max() - payoffs.min(), (longest + length(x)) ** 2))
 
     def primal(self, x, payoffs, longest, rounded):
         model = rounded(x)
-        value = x @ x + self._largest(-self.offsets - 2 * payoffs)
+        value = inner(x, x) + self._largest(-self.offsets - 2 * payoffs)
         # what rounding x can add to |x|^2 - 2 <A_i, x>
-        change = np.linalg.norm(model - x)
-        return model, value + change * (change + 2 * np.linalg.norm(x) + 2 * longest)
+        change = length(model - x)
+        return model, value + change * (change + 2 * length(x) + 2 * longest)
 
     def _largest(self, values):
         """Return the largest p'values over all p allowed."""
         return values.max()
 
     def dual(self, p, gradient):
-        return -(p @ self.offsets + gradient @ gradient)
+        return -(inner(p, self.offsets) + inner(gradient, gradient))
 
 
 class EnclosingBall(SimplexQP):
@@ -467,7 +468,7 @@ class EnclosingBall(SimplexQP):
         self.accuracy = 1e-14 * squared_norms.max()  # of |A_i - x|^2 = |A_i|^2 - 2 <A_i, x> + |x|^2
 
     def measure(self, x, payoffs, longest):
-        return math.sqrt(max(0.0, x @ x - (self.offsets + 2 * payoffs).min()))
+        return math.sqrt(max(0.0, inner(x, x) - (self.offsets + 2 * payoffs).min()))
 
     def primal(self, x, payoffs, longest, rounded):
         """Return the centre and the squared radius that holds all rows; 0 if that is rounding."""
@@ -507,7 +508,7 @@ def mean_of_largest(values, caps):
     before = np.cumsum(caps[order]) - caps[order]
     p = np.clip(1 - before, 0, caps[order])
     needed = int(np.searchsorted(before, 1 - 1e-12)) - 1
-    return float(p @ values[order] / p.sum()), float(values[order[needed]])
+    return inner(p, values[order]) / float(p.sum()), float(values[order[needed]])
 
 
 class SquaredHinge(SimplexQP):
@@ -529,7 +530,7 @@ class SquaredHinge(SimplexQP):
 
     def primal(self, x, payoffs, longest, rounded):
         """Return x at its best scale and the objective there."""
-        weights, square = self.ridge**-2, x @ x
+        weights, square = self.ridge**-2, inner(x, x)
         scale, best = 0.0, (x * 0.0, weights.sum() / 2)
         for _ in range(30):  # Newton's method on a piecewise linear derivative
             active = scale * payoffs < 1
@@ -538,15 +539,16 @@ class SquaredHinge(SimplexQP):
                 break
             scale = max(0.0, (weights * payoffs)[active].sum() / curvature)
             model = rounded(scale * x)
-            margins = scale * payoffs - longest * np.linalg.norm(model - scale * x)
-            value = (model @ model + weights @ np.maximum(0, 1 - margins) ** 2) / 2
+            margins = scale * payoffs - longest * length(model - scale * x)
+            losses = inner(weights, np.maximum(0, 1 - margins) ** 2)
+            value = (inner(model, model) + losses) / 2
             if not value < best[1]:
                 break
             best = model, value
         return best[0], self.alpha * best[1]
 
     def dual(self, p, gradient):
-        square = gradient @ gradient + ((self.ridge * p) ** 2).sum()
+        square = inner(gradient, gradient) + ((self.ridge * p) ** 2).sum()
         return self.alpha / (2 * square) if square > 0 else -math.inf
 
 

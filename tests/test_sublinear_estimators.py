@@ -8,6 +8,7 @@ from scipy import sparse
 from scipy.optimize import linprog, minimize
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.svm import SVC
+from threadpoolctl import threadpool_limits
 
 from sublinear import (
     L2SVMClassifier,
@@ -302,6 +303,35 @@ def test_working_sets_smaller_than_the_data_find_known_balls(make):
         assert np.count_nonzero(ball.dual_coef_) < 200
         assert result.accesses % 1 == 0 < result.accesses
         assert result.full_accesses >= result.n_iter * data.X.size
+
+
+@pytest.mark.parametrize("shape", ({}, {"lean": 1.0}, {"rank": 20}, {"support": 0.02}))
+@pytest.mark.parametrize("make", (np.array, sparse.csr_array))
+def test_groups_of_rows_stand_for_most_of_a_working_set(make, shape):
+    """Two passes, and candidates between them, where one by one hundreds of rows were needed."""
+    data = make_enclosing_ball(1000, 300, dtype=np.float32, random_state=0, **shape)
+    ball = MinimumEnclosingBall(0.02).fit(make(data.X))
+    result, p = ball.result_, ball.dual_coef_
+    assert result.relative_gap <= 0.02
+    assert result.n_iter == 1
+    assert result.accesses + result.certificate_accesses < 3.5 * data.X.size
+    center = data.X.astype(np.float64).T @ p
+    squares = ((data.X - center) ** 2).sum(axis=1)
+    assert p.sum() == pytest.approx(1)
+    assert p @ squares == pytest.approx(result.dual)
+
+
+@pytest.mark.parametrize("n_samples, n_features", ((300, 30000), (30000, 20)))
+def test_a_ball_does_not_depend_on_the_threads_of_blas(n_samples, n_features):
+    X = np.random.default_rng(0).standard_normal((n_samples, n_features)).astype(np.float32)
+    found = []
+    for threads in (1, 2):
+        with threadpool_limits(threads):
+            found.append(MinimumEnclosingBall(1e-3).fit(X))
+    assert found[0].result_.primal == found[1].result_.primal
+    assert found[0].result_.dual == found[1].result_.dual
+    np.testing.assert_array_equal(found[0].center_, found[1].center_)
+    np.testing.assert_array_equal(found[0].dual_coef_, found[1].dual_coef_)
 
 
 def test_optimistic_games_of_known_value():

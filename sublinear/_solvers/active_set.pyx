@@ -9,6 +9,7 @@ Objective: max_x min_p p'(b + 2 A x) - |x|^2, p in the simplex; x = A'p.
     x = x0 = mean of some rows
     for k = 1, 2, ..:
         candidates = the rows of the least b_i + 2 <A_i, x>
+        in the first round: working set = the means of groups of candidates, in order of b + 2 A x
         until the working set's problem is that of all candidates, nearly:
             add candidates of the least b_i + 2 <A_i, x> to the working set
             solve its problem: pairwise steps on the Gram matrix of the rows seen from x0
@@ -16,7 +17,8 @@ Objective: max_x min_p p'(b + 2 A x) - |x|^2, p in the simplex; x = A'p.
         one pass: A x, whose least b_i + 2 <A_i, x> certifies x, and p through |x|^2
 
 A ball within epsilon of the smallest is that of at most 2 / epsilon rows, whatever n and d are
-(Badoiu, Clarkson 2003), so working sets stay small if the gap asked for is not.
+(Badoiu, Clarkson 2003), so working sets stay small if the gap asked for is not. Where so many rows
+are needed, most of them weigh about the same: a mean stands for its group at the price of one row.
 
 Cost per round: the stored entries, those of the candidates some times, and m^2 products of rows for
 m rows in the working set.
@@ -24,16 +26,20 @@ m rows in the working set.
 import numpy as np
 import scipy.sparse as sp
 
+from sublinear._core.inner import inner
 from sublinear._core.matrix cimport Matrix
 from sublinear._core.passes cimport Passes
 
-# gaps within candidates and within working sets, relative to what is asked for or is there
-GAP, INNER_GAP = 0.7, 0.2
+# gaps, relative to what is asked for or is there: of candidates that are left alone, and that are
+# aimed at otherwise; of working sets, relative to the latter
+ENOUGH, GAP, INNER_GAP = 0.9, 0.7, 0.2
 START_ROWS = 256
 GROWTH, CANDIDATES = 1, 8   # rows added at once, rows looked at: times sqrt(n)
 LEAST_GROWTH = 32
 MOST_EXTENSIONS = 10        # of the working set between two passes
 COARSE = 1e-4               # relative gaps for which products in float32 do
+# rows, and columns, of products that BLAS makes on one thread: threads might change bits
+BLOCK, PART = 32, 256
 
 
 cdef struct Worst:
@@ -60,10 +66,16 @@ cdef Worst find_worst(const double[::1] v, const double[::1] p) noexcept nogil:
 cdef void pairwise_steps(
     const double[:, ::1] gram, double[::1] v, double[::1] p, double target, Py_ssize_t n_steps
 ) noexcept nogil:
-    """Move weight from the largest v = b + 2 K p to the least, until the gap is within target."""
+    """Move weight from the largest v = b + 2 K p to the least, until the gap is within target.
+
+    v is b at first.
+    """
     cdef Py_ssize_t k, _, i, j
     cdef double curvature, step
     cdef Worst worst
+    for i in range(v.shape[0]):
+        for k in range(v.shape[0] if p[i] > 0 else 0):
+            v[k] += 2 * p[i] * gram[i, k]
     for _ in range(n_steps):
         worst = find_worst(v, p)
         if not worst.gap > target:
@@ -77,6 +89,17 @@ cdef void pairwise_steps(
         p[j] -= step
         for k in range(v.shape[0]):
             v[k] += 2 * step * (gram[i, k] - gram[j, k])
+
+
+def products(rows, others, columns):
+    """Return rows times others', two dense arrays that have a multiple of so many columns."""
+    result = np.empty((len(rows), len(others)))
+    for i in range(0, len(rows), BLOCK):
+        left = rows[i:i + BLOCK].reshape(-1, rows.shape[1] // columns, columns).transpose(1, 0, 2)
+        for j in range(0, len(others), BLOCK):
+            right = others[j:j + BLOCK].reshape(-1, *left.shape[::2]).transpose(1, 2, 0)
+            result[i:i + BLOCK, j:j + BLOCK] = (left @ right).sum(axis=0, dtype=np.float64)
+    return result
 
 
 class Beginning:
@@ -150,12 +173,12 @@ class ActiveSet:
         self.origin = np.zeros(len(x)) if self.sparse else x
         self.offsets = problem.offsets
         if not self.sparse:
-            self.offsets = problem.offsets + 2 * payoffs - x @ x
-        coarse = X.dtype == np.float32 and relative and epsilon >= COARSE
+            self.offsets = problem.offsets + 2 * payoffs - inner(x, x)
+        # means of sparse rows, and so all products, are float64
+        coarse = not self.sparse and X.dtype == np.float32 and relative and epsilon >= COARSE
         self.dtype = np.float32 if coarse else np.float64
-        self.members = np.empty(0, dtype=np.intp)
-        self.rows = self._seen(self.members)
-        self.weights, self.gram = np.empty(0), np.empty((0, 0))
+        self.part = min(PART, max(1, len(x)))
+        self.groups, self.members = [], np.empty(0, dtype=np.intp)
         self.growth = max(LEAST_GROWTH, round(GROWTH * n_rows**0.5))
         self.n_candidates = min(n_rows, max(self.growth, round(CANDIDATES * n_rows**0.5)))
         self.tightness = 1.0
@@ -179,13 +202,17 @@ class ActiveSet:
     def advance(self, limit):
         """Make a round, unless it might exceed the limit."""
         per_row = max(1, self.matrix.n_stored // self.matrix.n_rows)
-        most = self.n_candidates + self.growth
-        if self.accesses + self.matrix.n_stored + MOST_EXTENSIONS * most * per_row > limit:
+        most = (MOST_EXTENSIONS + 2) * (self.n_candidates + self.growth)
+        if self.accesses + self.matrix.n_stored + most * per_row > limit:
             return False
         values = self.objective.offsets + 2 * self.payoffs
         candidates = np.sort(np.argpartition(values, self.n_candidates - 1)[: self.n_candidates])
         values = values[candidates]
         n_read = self.matrix.n_rows
+        if not self.groups:
+            self._begin_working_set(candidates, values)
+            values = self._values(candidates)
+            n_read += 2 * len(candidates)
         for _ in range(MOST_EXTENSIONS):
             added = self._contradicting(candidates, values)
             if len(added) == 0 and n_read > self.matrix.n_rows:
@@ -194,8 +221,7 @@ class ActiveSet:
                 self.tightness /= 4
             self._extend(added)
             self._solve_working_set()
-            values = self.matrix.row_dots(self.x, candidates.astype(np.uint32))
-            values = self.objective.offsets[candidates] + 2 * values
+            values = self._values(candidates)
             n_read += len(added) + len(candidates)
         self.payoffs = self.passes.payoffs(self.x)
         self.accesses += self.matrix.n_stored + per_row * (n_read - self.matrix.n_rows)
@@ -203,68 +229,100 @@ class ActiveSet:
         self.n_iter += 1
         return True
 
-    def _target(self):
-        """The gap that ends a round."""
+    def _asked(self):
+        """The gap that a round is to bring about."""
         asked = self.epsilon * (max(self.best_primal, 0.0) if self.relative else 1.0)
-        return GAP * self.tightness * min(asked, self.best_primal - self.best_dual)
+        return self.tightness * min(asked, self.best_primal - self.best_dual)
+
+    def _values(self, candidates):
+        """Return b_i + 2 <A_i, x> of candidates, at the present x."""
+        dots = self.matrix.row_dots(self.x, candidates.astype(np.uint32))
+        return self.objective.offsets[candidates] + 2 * dots
+
+    def _offsets_within(self, offsets):
+        """Return the offsets of what is in the working set: means of groups, then rows."""
+        return np.r_[[offsets[group].mean() for group in self.groups], offsets[self.members]]
 
     def _contradicting(self, candidates, values):
         """The candidates of the least values that the present p leaves too far below, if any."""
-        level = self.x @ self.x - self.best_dual
-        if len(self.members):
-            p = self.weights
-            level = p @ (self.objective.offsets[self.members]) + 2 * (self.x @ self.x)
-        level -= self._target()
-        if len(self.members) == 0:
-            level = max(level, np.nextafter(values.min(), np.inf))
-        outside = ~np.isin(candidates, self.members) & (values < level)
+        level = inner(self.weights, self._offsets_within(self.objective.offsets))
+        level += 2 * inner(self.x, self.x)
+        if level - values.min() <= ENOUGH * self._asked():
+            return candidates[:0]
+        outside = values < level - GAP * self._asked()
+        outside &= ~np.isin(candidates, self.members)
         found, values = candidates[outside], values[outside]
         if len(found) > self.growth:
             least = np.argpartition(values, self.growth - 1)[: self.growth]
             found, values = found[least], values[least]
         return found[np.lexsort((found, values))]
 
-    def _seen(self, members):
-        """Rows as they are multiplied with each other."""
-        rows = self.X[members]
-        return rows if self.sparse else (rows - self.origin).astype(self.dtype)
+    def _begin_working_set(self, candidates, values):
+        """Let the working set be the means of groups of candidates, those of like values."""
+        order = candidates[np.lexsort((candidates, values))].astype(np.uint32)
+        n_groups = -(-len(order) // self.growth)
+        self.groups = [np.sort(group) for group in np.array_split(order, n_groups)]
+        self.means = np.zeros((n_groups, len(self.x)))
+        for group, mean in zip(self.groups, self.means):
+            self.matrix.add_rows(np.full(len(group), 1.0 / len(group)), group, mean)
+        if self.sparse:
+            self.means = sp.csr_array(self.means)
+        self.rows = self._seen(self.means)
+        self.gram = self._products(self.rows)
+        self.weights = np.full(n_groups, 1.0 / n_groups)
+        self._solve_working_set()
+
+    def _seen(self, rows):
+        """Rows as they are multiplied with each other: dense ones from x0, in whole parts."""
+        if self.sparse:
+            return rows
+        seen = np.zeros((len(rows), -(-len(self.x) // self.part) * self.part), self.dtype)
+        np.subtract(rows, self.origin, out=seen[:, : len(self.x)], casting="same_kind")
+        return seen
+
+    def _products(self, rows):
+        """Return the products of rows with those of the working set."""
+        if self.sparse:
+            return (rows @ self.rows.T).toarray()
+        return products(rows, self.rows, self.part)
 
     def _extend(self, added):
         """Put rows into the working set."""
-        rows, known = self._seen(added), len(self.members)
+        rows, known = self._seen(self.X[added]), len(self.weights)
         self.rows = sp.vstack([self.rows, rows], "csr") if self.sparse else np.r_[self.rows, rows]
         self.members = np.r_[self.members, added]
         self.weights = np.r_[self.weights, np.zeros(len(added))]
-        if self.weights.sum() == 0:
-            self.weights[0] = 1
-        gram = np.empty((len(self.members), len(self.members)))
+        gram = np.empty((len(self.weights), len(self.weights)))
         gram[:known, :known] = self.gram
-        products = rows @ self.rows.T
-        gram[known:] = products.toarray() if self.sparse else products
+        gram[known:] = self._products(rows)
         gram[:known, known:] = gram[known:, :known].T
         self.gram = gram
 
     def _solve_working_set(self):
-        cdef double[::1] values = self.offsets[self.members] + 2 * self.gram @ self.weights
-        cdef double[::1] p = self.weights
+        cdef double[::1] values = self._offsets_within(self.offsets), p = self.weights
         cdef const double[:, ::1] gram = self.gram
-        cdef double target = INNER_GAP * self._target()
-        cdef Py_ssize_t n_steps = 1000 + 20 * len(self.members)
+        cdef double target = INNER_GAP * GAP * self._asked()
+        cdef Py_ssize_t n_steps = 1000 + 20 * len(self.weights), n_groups = len(self.groups)
         with nogil:
             pairwise_steps(gram, values, p, target, n_steps)
         kept = self.weights > 0
-        self.members, self.rows = self.members[kept], self.rows[kept]
+        kept[:n_groups] = True
+        self.members, self.rows = self.members[kept[n_groups:]], self.rows[kept]
         self.weights = self.weights[kept] / self.weights.sum()
         self.gram = np.ascontiguousarray(self.gram[np.ix_(kept, kept)])
-        self.x = np.zeros(len(self.x))
-        self.matrix.add_rows(self.weights, self.members.astype(np.uint32), self.x)
+        shares = self.weights[:n_groups]
+        # without BLAS, which might use threads
+        self.x = shares @ self.means if self.sparse else np.einsum("g,gd", shares, self.means)
+        self.matrix.add_rows(self.weights[n_groups:], self.members.astype(np.uint32), self.x)
 
     def certify(self, rounded):
         """Return x, its value, and the best dual value."""
         p = self.best_p
-        if len(self.members):
+        if self.groups:
             p = np.zeros(self.matrix.n_rows)
-            p[self.members] = self.weights
+            p[self.members] = self.weights[len(self.groups):]
+            for group, weight in zip(self.groups, self.weights):
+                p[group] += weight / len(group)
         dual = self.objective.dual(p, self.x)
         if dual > self.best_dual:
             self.best_dual, self.best_p = dual, p

@@ -26,6 +26,7 @@ terms) / the sum of eta.
 """
 import numpy as np
 
+from sublinear._core.inner import inner
 from sublinear._core.matrix cimport Matrix
 from sublinear._core.passes cimport Passes
 
@@ -45,9 +46,8 @@ class Strategy:
 
     def entropy_to(self, other):
         """Return the relative entropy sum_k w_k log(w_k / other_k)."""
-        return (
-            self.weights @ (self.scores - other.scores) - self.log_total + other.log_total
-        )
+        mean = inner(self.weights, self.scores - other.scores)
+        return mean - self.log_total + other.log_total
 
 
 class OptimisticWeights:
@@ -109,8 +109,8 @@ class OptimisticWeights:
         self.p_scores = self.p_scores + rate * self.payoffs
         y, q = Strategy(self.x_scores), Strategy(self.p_scores)
         regret = rate * (
-            (self.gradient - last_gradient) @ (self.x.weights - y.weights)
-            - (self.payoffs - last_payoffs) @ (self.p.weights - q.weights)
+            inner(self.gradient - last_gradient, self.x.weights - y.weights)
+            - inner(self.payoffs - last_payoffs, self.p.weights - q.weights)
         )
         regret -= y.entropy_to(self.x) + self.x.entropy_to(self.last_x)
         regret -= q.entropy_to(self.p) + self.p.entropy_to(self.last_p)

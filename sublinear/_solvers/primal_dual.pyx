@@ -44,6 +44,7 @@ from sublinear._core.flat_sampler cimport (
     SCANNED, Draw, FlatSampler, FlatSums, block_start, block_stop, draw_block, draw_entries,
     entry_of_block, sum_some_blocks, total_of,
 )
+from sublinear._core.inner import inner
 from sublinear._core.line cimport Line, Lines, add, line_at, line_size, prefetch_line, value_bytes
 from sublinear._core.matrix cimport Matrix
 from sublinear._core.matrix import not_finite
@@ -595,7 +596,7 @@ cdef class SublinearPrimalDual(PrimalDual):
         values read; None, 0 if a pass costs less.
         """
         cdef Py_ssize_t size, groups, k, j, _, total = 0
-        cdef double norm = np.linalg.norm(x)
+        cdef double norm = sqrt(inner(np.asarray(x), np.asarray(x)))
         cdef Line line
         if norm == 0:
             return np.zeros(self.p.size), 0
@@ -696,9 +697,9 @@ cdef class VarianceReducedPrimalDual(PrimalDual):
     def _begin_at_mean(self):
         """After a first pass: x is the mean of the rows, in the ball at length 1."""
         mean = self.x_state["anchored"].copy()
-        length = np.linalg.norm(mean)
-        if self.geometry == BALL and length > 0:
-            mean /= length
+        norm = sqrt(inner(mean, mean))
+        if self.geometry == BALL and norm > 0:
+            mean /= norm
         self._move_anchor(mean, self.p_state["anchor"])
         self.begun = True
 

@@ -38,9 +38,10 @@ from typing import NamedTuple
 import numpy as np
 
 from sublinear._archive import part_of
+from sublinear._core.inner import inner
 from sublinear._core.random import RandomBits
 from sublinear._solvers.sdca import SDCA
-from sublinear.distributed._partitions import Partition, Rounds, inner
+from sublinear.distributed._partitions import Partition, Rounds
 
 COMBINATIONS = ("adaptive", "safe")
 ROOM = 1.2  # the least maximiser after which sigma becomes smaller

@@ -13,6 +13,7 @@ import numpy as np
 from sklearn.utils.multiclass import check_classification_targets
 
 from sublinear._archive import part_of
+from sublinear._core.inner import inner
 from sublinear._core.matrix import Matrix
 from sublinear._core.objective import Objective
 from sublinear._stream import checked_block
@@ -76,11 +77,6 @@ class Description(NamedTuple):
     dtype: np.dtype
     labels: np.ndarray | None
     masses: np.ndarray  # of all examples where there are no labels, shape (1,)
-
-
-def inner(u, v):
-    """Return <u, v>, without the threads that a BLAS would start."""
-    return float(np.add.reduce(u * v))
 
 
 def blocks_of(source):
