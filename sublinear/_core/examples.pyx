@@ -3,7 +3,8 @@ from cpython.exc cimport PyErr_CheckSignals
 
 import numpy as np
 
-from sublinear._core.line cimport Line, line_at, squared_norm, add as add_row
+from sublinear._core.line cimport Line, line_at, add as add_row
+from sublinear._core.objective cimport BLOCK
 
 cdef enum:
     ROWS_PER_CALL = 1 << 16      # between two looks at pending signals
@@ -48,15 +49,16 @@ cdef class Examples:
 
     def _start(self, duals):
         cdef const double[:] start = duals
-        cdef Py_ssize_t first, i
+        cdef double curvatures[BLOCK]
+        cdef Py_ssize_t first, last, i
         cdef double largest = 0
-        cdef Line x
         cdef Example* example
-        for first in range(0, self.rows.count, ROWS_PER_CALL):
-            for i in range(first, min(self.rows.count, first + ROWS_PER_CALL)):
-                x = line_at(&self.objective.matrix.rows, i)
+        for first in range(0, self.rows.count, BLOCK):
+            last = min(self.rows.count, first + BLOCK)
+            self.objective.curvatures_of(first, last, curvatures)
+            for i in range(first, last):
                 example = self.at(i)
-                example.curvature = self.objective.curvature(i, squared_norm(&x))
+                example.curvature = curvatures[i - first]
                 largest = max(largest, example.curvature)
                 if start is not None:
                     example.dual = self.loss.nearest_dual(start[i], self.objective.targets[i])

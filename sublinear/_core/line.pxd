@@ -260,12 +260,18 @@ cdef inline Py_ssize_t gather_nonzeros(
 cdef inline double sum_of_squares(
     const real_t* values, Py_ssize_t stride, Py_ssize_t size
 ) noexcept nogil:
-    cdef double total = 0, value
-    cdef Py_ssize_t k
-    for k in range(size):
-        value = values[k * stride]
-        total += value * value
-    return total
+    cdef double a = 0, b = 0, c = 0, d = 0
+    cdef Py_ssize_t k = 0
+    while k + 4 <= size:
+        a += <double> values[k * stride] * values[k * stride]
+        b += <double> values[(k + 1) * stride] * values[(k + 1) * stride]
+        c += <double> values[(k + 2) * stride] * values[(k + 2) * stride]
+        d += <double> values[(k + 3) * stride] * values[(k + 3) * stride]
+        k += 4
+    while k < size:
+        a += <double> values[k * stride] * values[k * stride]
+        k += 1
+    return (a + b) + (c + d)
 
 
 # Loops over W, whose entries for one column of the data, one for each class, lie together.
@@ -487,19 +493,24 @@ cdef inline Py_ssize_t nonzeros(const Line* x, float* values, int32_t* columns) 
         <const float*> x.values, x.stride, <const int32_t*> NULL, x.size, values, columns)
 
 
+cdef enum:
+    LANES = 16                # of dense loops, which add fewer entries one after another
+
+
 cdef inline double squared_norm(const Line* x) noexcept nogil:
     """|x|^2"""
     cdef Py_ssize_t stride = x.stride if is_dense(x.storage) else 1
+    cdef bint narrow = stride != 1 or (x.size < LANES and not is_dense(x.storage))
     cdef double total
     if value_bytes(x.storage) == 4:
-        if stride == 1:
-            total = dense_squares32(<const float*> x.values, x.size)
-        else:
+        if narrow:
             total = sum_of_squares(<const float*> x.values, stride, x.size)
-    elif stride == 1:
-        total = dense_squares64(<const double*> x.values, x.size)
-    else:
+        else:
+            total = dense_squares32(<const float*> x.values, x.size)
+    elif narrow:
         total = sum_of_squares(<const double*> x.values, stride, x.size)
+    else:
+        total = dense_squares64(<const double*> x.values, x.size)
     return total + x.constant * x.constant
 
 

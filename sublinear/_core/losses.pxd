@@ -17,6 +17,8 @@ cdef class Loss:
     # the same for many, side by side
     cdef void values_of(
         self, const double* z, const double* y, double* out, Py_ssize_t count) noexcept nogil
+    cdef void conjugates_of(
+        self, const double* a, const double* y, double* out, Py_ssize_t count) noexcept nogil
     cdef void derivatives_of(
         self, const double* z, const double* y, double* out, Py_ssize_t count) noexcept nogil
     cdef void second_derivatives_of(

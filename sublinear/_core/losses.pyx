@@ -68,6 +68,13 @@ cdef class Loss:
         for k in range(count):
             out[k] = self.value(z[k], y[k])
 
+    cdef void conjugates_of(
+        self, const double* a, const double* y, double* out, Py_ssize_t count
+    ) noexcept nogil:
+        cdef Py_ssize_t k
+        for k in range(count):
+            out[k] = self.conjugate(a[k], y[k])
+
     cdef void derivatives_of(
         self, const double* z, const double* y, double* out, Py_ssize_t count
     ) noexcept nogil:
@@ -161,6 +168,13 @@ cdef class Hinge(Loss):
 
     cdef double conjugate(self, double dual, double target) noexcept nogil:
         return -target * dual
+
+    cdef void conjugates_of(
+        self, const double* a, const double* y, double* out, Py_ssize_t count
+    ) noexcept nogil:
+        cdef Py_ssize_t k
+        for k in range(count):
+            out[k] = -y[k] * a[k]
 
     cdef double nearest_dual(self, double dual, double target) noexcept nogil:
         return target * clip(target * dual, 0, 1)

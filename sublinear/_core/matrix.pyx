@@ -129,6 +129,17 @@ cdef void dots(
             products[i] += lines.constant * w[lines.length]
 
 
+cdef void squares(
+    const Lines* lines, Py_ssize_t start, Py_ssize_t stop, double* norms
+) noexcept nogil:
+    """|line i|^2 for the lines [start, stop)."""
+    cdef Py_ssize_t i
+    cdef Line x
+    for i in range(start, stop):
+        x = line_at(lines, i)
+        norms[i - start] = squared_norm(&x)
+
+
 cdef class Matrix:
     """A matrix whose rows compiled code can walk through.
 
@@ -372,10 +383,6 @@ cdef class Matrix:
         """Return |row i|^2 for every row, the constant entry included (float64)."""
         result = np.empty(self.n_rows)
         cdef double[::1] norms = result
-        cdef Py_ssize_t i
-        cdef Line x
         with nogil:
-            for i in range(self.n_rows):
-                x = line_at(&self.rows, i)
-                norms[i] = squared_norm(&x)
+            squares(&self.rows, 0, self.n_rows, &norms[0])
         return result

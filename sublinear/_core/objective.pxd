@@ -5,6 +5,7 @@ from sublinear._core.matrix cimport Matrix
 
 cdef enum:
     MAX_CANDIDATES = 2
+    BLOCK = 512                  # rows
 
 cdef struct BlockSums:
     double loss[MAX_CANDIDATES]    # sum of weight_i l(<x_i, v>) for every candidate v
@@ -32,7 +33,9 @@ cdef class Objective:
     cdef const double* targets
     cdef const double* weights          # NULL: all are 1
 
-    cdef double curvature(self, Py_ssize_t i, double square) noexcept nogil
+    cdef void curvatures_of(
+        self, Py_ssize_t start, Py_ssize_t stop, double* curvatures) noexcept nogil
+    cdef double total(self, Py_ssize_t start, Py_ssize_t stop, const double* terms) noexcept nogil
 
     cdef inline double weight(self, Py_ssize_t i) noexcept nogil:
         return 1.0 if self.weights == NULL else self.weights[i]

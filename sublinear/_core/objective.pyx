@@ -23,21 +23,24 @@ from cpython.exc cimport PyErr_CheckSignals
 from cython.parallel cimport prange
 from libc.math cimport fabs, sqrt
 from libc.stdint cimport uint32_t
+from libc.string cimport memset
 
 import numpy as np
 
-from sublinear._core.line cimport (
-    Line, add, dot, line_at, squared_norm,
-)
-from sublinear._core.matrix cimport dots
+from sublinear._core.line cimport Line, add, dot, line_at
+from sublinear._core.matrix cimport dots, squares
 from sublinear._core.portable cimport dense_dot64
 
 # A row without entries does not move w: any tiny curvature gives it its best dual at once.
 cdef double LEAST_CURVATURE = 1e-300
 
 cdef enum:
-    BLOCK = 512                  # rows
     ENTRIES_PER_CALL = 1 << 22   # between two looks at pending signals
+
+cdef double ONES[BLOCK]
+cdef Py_ssize_t _k
+for _k in range(BLOCK):
+    ONES[_k] = 1
 
 
 cdef class Objective:
@@ -95,11 +98,10 @@ cdef class Objective:
     ) noexcept nogil:
         """Sums over the rows [start, stop)."""
         cdef BlockSums sums
-        cdef Line x
         cdef double predictions[BLOCK]
-        cdef double losses[BLOCK]
-        cdef double s, a
-        cdef Py_ssize_t size = stop - start, i
+        cdef double duals[BLOCK]
+        cdef double terms[BLOCK]
+        cdef Py_ssize_t size = stop - start, k
         cdef int c
         sums.conjugate = sums.reach = 0
         for c in range(MAX_CANDIDATES - 1, -1, -1):
@@ -107,21 +109,29 @@ cdef class Objective:
             if c >= at.n_candidates:
                 continue
             dots(&self.matrix.rows, start, stop, at.candidate[c], predictions)
-            self.loss.values_of(predictions, self.targets + start, losses, size)
-            for i in range(size):
-                sums.loss[c] += self.weight(start + i) * losses[i]
+            self.loss.values_of(predictions, self.targets + start, terms, size)
+            sums.loss[c] = self.total(start, stop, terms)
         if at.duals == NULL:
             return sums
         if at.w != at.candidate[0]:
             dots(&self.matrix.rows, start, stop, at.w, predictions)
-        for i in range(start, stop):
-            s, a = self.weight(i), at.duals[i * at.dual_stride]
-            sums.conjugate += s * (
-                self.loss.conjugate(a, self.targets[i]) + a * predictions[i - start])
-            if at.wants_reach:
-                x = line_at(&self.matrix.rows, i)
-                sums.reach += s * fabs(a) * sqrt(squared_norm(&x))
+        for k in range(size):
+            duals[k] = at.duals[(start + k) * at.dual_stride]
+        self.loss.conjugates_of(duals, self.targets + start, terms, size)
+        for k in range(size):
+            terms[k] += duals[k] * predictions[k]
+        sums.conjugate = self.total(start, stop, terms)
+        if at.wants_reach:
+            squares(&self.matrix.rows, start, stop, terms)
+            for k in range(size):
+                terms[k] = fabs(duals[k]) * sqrt(terms[k])
+            sums.reach = self.total(start, stop, terms)
         return sums
+
+    cdef double total(self, Py_ssize_t start, Py_ssize_t stop, const double* terms) noexcept nogil:
+        """sum s_i terms_i over at most a block of rows."""
+        return dense_dot64(
+            terms, &ONES[0] if self.weights == NULL else self.weights + start, stop - start)
 
     def sums(
         self, candidates, const double[::1] w=None, const double[:] duals=None,
@@ -275,11 +285,16 @@ cdef class Objective:
                 n_read += x.size
         return result, n_read
 
-    cdef double curvature(self, Py_ssize_t i, double square) noexcept nogil:
-        """Of the dual along coordinate i, divided by s_i / W: s_i |x_i|^2 / (alpha W)."""
-        return max(
-            LEAST_CURVATURE,
-            self.weight(i) * square / (self.alpha * self.total_weight))
+    cdef void curvatures_of(
+        self, Py_ssize_t start, Py_ssize_t stop, double* curvatures
+    ) noexcept nogil:
+        """Of the dual along coordinates, divided by s_i / W: s_i |x_i|^2 / (alpha W)."""
+        cdef double scale = 1 / (self.alpha * self.total_weight)
+        cdef Py_ssize_t i
+        squares(&self.matrix.rows, start, stop, curvatures)
+        for i in range(start, stop):
+            curvatures[i - start] = max(
+                LEAST_CURVATURE, scale * self.weight(i) * curvatures[i - start])
 
     def check_curvature(self, double largest):
         """Raise ValueError if a dual step could not be computed."""
@@ -292,21 +307,9 @@ cdef class Objective:
         """Return the curvature of the dual along every coordinate (float64)."""
         result = np.empty(self.matrix.n_rows)
         cdef double[::1] curvatures = result
-        cdef Py_ssize_t i
-        cdef Line x
-        for i in range(curvatures.shape[0]):
-            x = line_at(&self.matrix.rows, i)
-            curvatures[i] = self.curvature(i, squared_norm(&x))
+        self.curvatures_of(0, self.matrix.n_rows, &curvatures[0])
         self.check_curvature(result.max())
         return result
-
-    def dual_of_zeros(self):
-        """Return D(0)."""
-        cdef double total = 0
-        cdef Py_ssize_t i
-        for i in range(self.matrix.n_rows):
-            total -= self.weight(i) * self.loss.conjugate(0, self.targets[i])
-        return total / self.total_weight
 
     def make_feasible(self, double[::1] duals):
         """Move every dual to the nearest point of its loss's domain, in place."""
@@ -348,15 +351,29 @@ cdef class Objective:
 
     def primal_of_zeros(self):
         """Return P(0), the mean loss of zero weights; reads no feature."""
-        cdef double total = 0
-        cdef Py_ssize_t i
-        for i in range(self.matrix.n_rows):
-            total += self.weight(i) * self.loss.value(0, self.targets[i])
-        return total / self.total_weight
+        return self._of_zeros()[0]
+
+    def dual_of_zeros(self):
+        """Return D(0); reads no feature."""
+        return self._of_zeros()[1]
+
+    def _of_zeros(self):
+        cdef double zeros[BLOCK]
+        cdef double terms[BLOCK]
+        cdef double primal = 0, dual = 0
+        cdef Py_ssize_t n = self.matrix.n_rows, start, stop
+        memset(zeros, 0, sizeof(zeros))
+        for start in range(0, n, BLOCK):
+            stop = min(n, start + BLOCK)
+            self.loss.values_of(zeros, self.targets + start, terms, stop - start)
+            primal += self.total(start, stop, terms)
+            self.loss.conjugates_of(zeros, self.targets + start, terms, stop - start)
+            dual -= self.total(start, stop, terms)
+        return primal / self.total_weight, dual / self.total_weight
 
     def at_zeros(self):
         """Return zero weights, their primal value and the dual value of zero duals."""
-        return np.zeros(self.matrix.n_weights), self.primal_of_zeros(), self.dual_of_zeros()
+        return np.zeros(self.matrix.n_weights), *self._of_zeros()
 
     def radius(self):
         """Return a bound on the norm of the optimum: sqrt(P(0) / alpha)."""
