@@ -70,7 +70,6 @@ CASES = [
     KernelSDCAClassifier(tol=1e-6, multi_class="ovr"),
     *(PegasosClassifier(loss, multi_class="joint", **ALL) for loss in ("hinge", "logistic")),
     PegasosClassifier(multi_class="joint"),
-    SequencePegasos(),
 ]
 
 EQUIVALENCE = (
