@@ -18,7 +18,7 @@ import numpy as np
 from scipy import sparse
 from sklearn import config_context
 from sklearn.base import is_classifier
-from sklearn.utils.validation import check_X_y
+from sklearn.utils.validation import check_array, check_X_y
 
 from sublinear._callbacks import RowProgress
 from sublinear._checkpoint import Checkpoint, fitted_state, set_fitted_state
@@ -34,6 +34,10 @@ class Block(NamedTuple):
     X: object
     y: np.ndarray
     sample_weight: np.ndarray | None
+
+
+class UnseenBlock(Block):
+    """A Block but for its values: X may hold what is not finite."""
 
 
 def checked_block(block, y_numeric, look_at_values=True):
@@ -71,6 +75,18 @@ def checked_block(block, y_numeric, look_at_values=True):
     return Block(X, y, check_sample_weight(weights, X))
 
 
+def looked_at(block):
+    """Return a Block that is no UnseenBlock; raise ValueError if a value of X is not finite."""
+    if not isinstance(block, UnseenBlock):
+        return block
+    X = block.X
+    with np.errstate(over="ignore", invalid="ignore"):
+        total = np.add.reduce(X.data if sparse.issparse(X) else X, axis=None)
+    if not np.isfinite(total):
+        check_array(X, accept_sparse="csr", accept_large_sparse=True, input_name="X")
+    return Block(*block)
+
+
 class Stream:
     """A source whose blocks are checked on their way in.
 
@@ -81,6 +97,8 @@ class Stream:
         Whether y must hold numbers.
     read_ahead : int
         Blocks that a thread reads ahead; 0 for none.
+    look : bool, default=True
+        False: yield an UnseenBlock where the values of a block are all that is left to be checked.
 
     Attributes
     ----------
@@ -90,14 +108,14 @@ class Stream:
         Of the present pass so far; rows of blocks without weight are left out.
     """
 
-    def __init__(self, source, *, y_numeric, read_ahead):
+    def __init__(self, source, *, y_numeric, read_ahead, look=True):
         check_number("read_ahead", read_ahead, low=0, integer=True)
         if isinstance(source, (str, bytes)) or not hasattr(source, "__iter__"):
             raise TypeError(
                 "a source is an iterable of (X, y) or (X, y, sample_weight) blocks, got "
                 f"{type(source).__name__}; sublinear.sources.open_source reads files"
             )
-        self.source, self.y_numeric = source, y_numeric
+        self.source, self.y_numeric, self.look = source, y_numeric, look
         self.read_ahead = 0 if isinstance(source, ArraySource) else read_ahead
         self.n_features = self.dtype = None
         self.blocks = self.rows = 0
@@ -145,14 +163,7 @@ class Stream:
             # what is wrong is said of the block where it is
             with contextlib.suppress(ValueError, TypeError):
                 self.whole = checked_block((source.X, *source.columns), self.y_numeric, False)
-        return self.whole and self._finite_blocks(source)
-
-    def _finite_blocks(self, source):
-        for block in source.blocks_of(*self.whole):
-            X = block[0]
-            with np.errstate(over="ignore", invalid="ignore"):
-                total = np.add.reduce(X.data if sparse.issparse(X) else X, axis=None)
-            yield Block(*block) if np.isfinite(total) else block
+        return self.whole and (UnseenBlock(*part) for part in source.blocks_of(*self.whole))
 
     @contextlib.contextmanager
     def naming_block(self):
@@ -164,14 +175,17 @@ class Stream:
 
     def _checked(self, block):
         """Return the Block, or None if it holds nothing."""
-        X, y, weights = checked_block(block, self.y_numeric)
+        block = checked_block(block, self.y_numeric)
+        if self.look:
+            block = looked_at(block)
+        X, _, weights = block
         if self.n_features is None:
             self.n_features, self.dtype = X.shape[1], X.dtype
         if X.shape[1] != self.n_features:
             raise ValueError(f"{X.shape[1]} columns, but the first block has {self.n_features}")
         if X.shape[0] == 0 or (weights is not None and not weights.any()):
             return None
-        return Block(X.astype(self.dtype, copy=False), y, weights)
+        return block._replace(X=X.astype(self.dtype, copy=False))
 
 
 def _generator(iterable):
@@ -202,6 +216,8 @@ class StreamSummary(NamedTuple):
 
 class StreamFit:
     """Gives an estimator `fit_stream`."""
+
+    _takes_unseen = False  # whether `_learn_block` takes an UnseenBlock
 
     def fit_stream(
         self,
@@ -258,7 +274,12 @@ class StreamFit:
             raise ValueError("classes are the labels of a classifier; a regressor has none")
         check_number("checkpoint_every", checkpoint_every, low=1, integer=True)
         check_flag("resume", resume)
-        stream = Stream(source, y_numeric=not is_classifier(self), read_ahead=read_ahead)
+        stream = Stream(
+            source,
+            y_numeric=not is_classifier(self),
+            read_ahead=read_ahead,
+            look=not self._takes_unseen,
+        )
         if checkpoint is not None:
             checkpoint = Checkpoint(checkpoint, checkpoint_every, resume, self, classes)
         names = self._names_for(source)
@@ -306,8 +327,7 @@ class StreamFit:
                 if done is None:
                     done, rows = self._resumed(block, checkpoint)
                 if stream.blocks > done:
-                    # the door has seen that all is finite
-                    with stream.naming_block(), config_context(assume_finite=True):
+                    with stream.naming_block():
                         self._learn_block(block, stream.blocks == done + 1, options)
                     if checkpoint and checkpoint.is_due(stream.blocks):
                         self._save(checkpoint, stream)
@@ -325,7 +345,8 @@ class StreamFit:
 
     def _learn_block(self, block, first, options):
         """Learn from a Block; `first` of this pass."""
-        self.partial_fit(block.X, block.y, sample_weight=block.sample_weight, **options)
+        with config_context(assume_finite=True):  # the door has seen that
+            self.partial_fit(block.X, block.y, sample_weight=block.sample_weight, **options)
 
     def _resumed(self, block, checkpoint):
         """Restore the state that some blocks led to; return how many they are, and their rows."""

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from joblib import effective_n_jobs
-from sklearn.base import BaseEstimator, RegressorMixin, is_classifier
+from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.extmath import safe_sparse_dot
 
@@ -19,7 +19,7 @@ from sublinear._core.losses import COUNT_LOSSES, MARGIN_LOSSES, REGRESSION_LOSSE
 from sublinear._core.random import RandomBits
 from sublinear._linear_model import OneVsRestMixin, ProbabilityMixin, with_parameters
 from sublinear._solvers.streaming_svrg import Block, CombinedSVRG, PaperSVRG
-from sublinear._stream import StreamFit
+from sublinear._stream import StreamFit, UnseenBlock, looked_at
 from sublinear._validation import (
     check_choice,
     check_flag,
@@ -36,6 +36,7 @@ from sublinear._validation import (
 from sublinear.theory import streaming_svrg_parameters
 
 BLOCK_ROWS = 2**14  # of `fit`, between two looks at Ctrl-C
+VALUES_PER_SUM = 32  # from which on copies of sums cost less than a look at a block's values
 LEAST_KEPT_ROWS = 4096
 KEPT_ROWS_PER_WEIGHT = 20
 MOST_KEPT_VALUES = 2**23  # of dense rows, if that is more than LEAST_KEPT_ROWS
@@ -154,6 +155,8 @@ def _combined(parts):
 class _StreamingSVRG(StreamFit, BaseEstimator):
     """What both estimators share: the pass, the fitted attributes, prediction."""
 
+    _takes_unseen = True
+
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
@@ -251,12 +254,26 @@ class _StreamingSVRG(StreamFit, BaseEstimator):
 
     def _learn_block(self, block, first, options):
         if first:
-            super()._learn_block(block, first, options)
-            return
+            return super()._learn_block(looked_at(block), first, options)
         # as partial_fit, without the checks that the door has made
-        if is_classifier(self):
+        if "classes" in options:
             check_known_labels(block.y, self.classes_)
-        self._take(self._blocks(block.X, self._targets(block.y), block.sample_weight))
+        blocks = self._blocks(block.X, self._targets(block.y), block.sample_weight)
+        if isinstance(block, UnseenBlock):
+            if self.constants == "practical" and block.X.size > VALUES_PER_SUM * block.X.shape[1]:
+                try:
+                    return self._take_finite(blocks)
+                except FloatingPointError:  # values, or sums of large ones
+                    pass
+            looked_at(block)
+        self._take(blocks)
+
+    def _take_finite(self, blocks):
+        """Take the rows if all sums stay finite, else none; that spares a look at all values."""
+        solvers = [solver.copy() for solver in self._solvers]
+        for solver, block in zip(solvers, blocks, strict=True):
+            solver.take(block, finite=True)
+        self._solvers, self._known = solvers, {}
 
     def _take_all(self, X, targets, sample_weight):
         """Take the rows of `fit` in their order, or a random one, with looks at Ctrl-C between."""

@@ -11,6 +11,7 @@ from sklearn.linear_model import PoissonRegressor, Ridge
 from sklearn.model_selection import GridSearchCV
 
 from sublinear import SDCAClassifier, StreamingSVRGClassifier, StreamingSVRGRegressor
+from sublinear.sources import ArraySource
 from sublinear.theory import streaming_svrg_parameters
 
 THEORY = {
@@ -236,3 +237,31 @@ def test_parameters_of_the_theory():
             streaming_svrg_parameters(10.0, **bad)
     with pytest.raises(ValueError, match="condition"):
         streaming_svrg_parameters(0.5)
+
+
+@pytest.mark.parametrize("value", [np.nan, -np.inf])
+@pytest.mark.parametrize("layout", [np.asarray, np.float32, sparse.csr_array])
+@pytest.mark.parametrize("options", [{"kept_rows": 100}, {"kept_rows": 350}, THEORY], ids=str)
+def test_a_block_that_is_not_finite_is_not_taken(value, layout, options):
+    random = np.random.default_rng(0)
+    X, y = random.normal(size=(1000, 4)), random.normal(size=1000)
+    model = StreamingSVRGRegressor(random_state=0, **options)
+    expected = clone(model).fit_stream(ArraySource(layout(X[:600]), y[:600], block_rows=200))
+    X[777, 2] = value
+    with pytest.raises(ValueError, match=r"block 4 .*X contains (NaN|infinity)"):
+        model.fit_stream(ArraySource(layout(X), y, block_rows=200))
+    assert model.result_ == expected.result_
+    np.testing.assert_array_equal(model.coef_, expected.coef_)
+
+
+def test_numbers_whose_squares_overflow_are_taken():
+    random = np.random.default_rng(0)
+    X, y = random.normal(size=(1000, 4)), np.where(random.random(1000) < 0.5, -1, 1)
+    X[777, 2] = 1e200
+    model = StreamingSVRGClassifier("smoothed_hinge", kept_rows=100)
+    model.fit_stream(ArraySource(X, y, block_rows=200), classes=[-1, 1])
+    blocks = clone(model)
+    for start in range(0, 1000, 200):
+        rows = slice(start, start + 200)
+        blocks.partial_fit(X[rows], y[rows], classes=[-1, 1])
+    assert model.stream_.rows == blocks.result_.n_rows == model.result_.n_rows == 1000

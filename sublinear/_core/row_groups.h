@@ -12,13 +12,32 @@
 #if SUBLINEAR_VECTORS
 typedef double sublinear_half __attribute__((vector_size(32)));
 
-static inline double sublinear_sum_of_lanes(const sublinear_lanes *lanes)
+static inline sublinear_half sublinear_halved(const sublinear_lanes *lanes)
 {
     sublinear_half low, high;
     memcpy(&low, lanes, sizeof(low));
     memcpy(&high, (const char *)lanes + sizeof(low), sizeof(high));
-    low += high;
-    return (low[0] + low[2]) + (low[1] + low[3]);
+    return low + high;
+}
+
+static inline double sublinear_sum_of_lanes(const sublinear_lanes *lanes)
+{
+    const sublinear_half sum = sublinear_halved(lanes);
+    return (sum[0] + sum[2]) + (sum[1] + sum[3]);
+}
+
+/* the same of four rows, abreast */
+static inline void sublinear_sums_of_lanes(const sublinear_lanes *lanes, double *sums)
+{
+    const sublinear_half a = sublinear_halved(lanes), b = sublinear_halved(lanes + 1);
+    const sublinear_half c = sublinear_halved(lanes + 2), d = sublinear_halved(lanes + 3);
+    const sublinear_half ab = (sublinear_half){a[0], a[1], b[0], b[1]}
+                              + (sublinear_half){a[2], a[3], b[2], b[3]};
+    const sublinear_half cd = (sublinear_half){c[0], c[1], d[0], d[1]}
+                              + (sublinear_half){c[2], c[3], d[2], d[3]};
+    const sublinear_half sum = (sublinear_half){ab[0], ab[2], cd[0], cd[2]}
+                               + (sublinear_half){ab[1], ab[3], cd[1], cd[3]};
+    memcpy(sums, &sum, sizeof(sum));
 }
 
 #define SUBLINEAR_DOT_GROUP(name, real)                                                     \
@@ -44,8 +63,7 @@ static inline double sublinear_sum_of_lanes(const sublinear_lanes *lanes)
                     sum[i] += x * v;                                                        \
                 }                                                                           \
             }                                                                               \
-            for (i = 0; i < SUBLINEAR_ROWS; i++)                                            \
-                dots[r + i] = sublinear_sum_of_lanes(&sum[i]);                              \
+            sublinear_sums_of_lanes(sum, dots + r);                                         \
         }                                                                                   \
         for (; r < count; r++) {                                                            \
             sum[0] = end * 0.0;                                                             \
@@ -77,17 +95,58 @@ SUBLINEAR_DOT_GROUP(sublinear_dot_group_float, float)
 SUBLINEAR_DOT_GROUP(sublinear_dot_group_double, double)
 
 /* sum += factor_r * x_r, squares += weight_r * x_r^2 for rows r = 0 .. count - 1, whose values are in
-   the nearest cache: the sums of some columns stay in registers for all rows. */
+   the nearest cache: the sums of some columns stay in registers for all rows. No weights: all are 1. */
 #if SUBLINEAR_VECTORS
 enum { SUBLINEAR_ABREAST = 3 }; /* lanes whose sums are in registers at the same time */
 
-#define SUBLINEAR_ADD_ABREAST(real, lanes)                                                  \
+#define SUBLINEAR_ADD_ABREAST(real, lanes, WEIGHTED)                                        \
     for (r = 0; r < count; r++)                                                             \
         for (i = 0; i < (lanes); i++) {                                                     \
             SUBLINEAR_LOAD_##real(x, rows[r] + at[i]);                                      \
             s[i] += factors[r] * x;                                                         \
-            q[i] += weights[r] * x * x;                                                     \
+            q[i] += WEIGHTED(x) * x;                                                        \
         }
+#define SUBLINEAR_ONCE(x) (x)
+#define SUBLINEAR_TIMES_WEIGHT(x) (weights[r] * (x))
+
+#define SUBLINEAR_ADD_LANES(real, lanes)                                                    \
+    if (weights == NULL) {                                                                  \
+        SUBLINEAR_ADD_ABREAST(real, lanes, SUBLINEAR_ONCE)                                  \
+    } else {                                                                                \
+        SUBLINEAR_ADD_ABREAST(real, lanes, SUBLINEAR_TIMES_WEIGHT)                          \
+    }
+
+#define SUBLINEAR_ADD_WIDE(real)                                                            \
+    sublinear_lanes s[SUBLINEAR_ABREAST], q[SUBLINEAR_ABREAST], x;                          \
+    ptrdiff_t at[SUBLINEAR_ABREAST];                                                        \
+    int i, lanes;                                                                           \
+    while (done < size && size >= SUBLINEAR_LANES) {                                        \
+        /* the last lanes may begin among columns that are done: these are not stored */    \
+        for (lanes = 0; lanes < SUBLINEAR_ABREAST; lanes++) {                               \
+            at[lanes] = done + lanes * SUBLINEAR_LANES;                                     \
+            if (at[lanes] >= size)                                                          \
+                break;                                                                      \
+            if (at[lanes] > size - SUBLINEAR_LANES)                                         \
+                at[lanes] = size - SUBLINEAR_LANES;                                         \
+            SUBLINEAR_LOAD_double(s[lanes], sum + at[lanes]);                               \
+            SUBLINEAR_LOAD_double(q[lanes], squares + at[lanes]);                           \
+        }                                                                                   \
+        if (lanes == 3) {                                                                   \
+            SUBLINEAR_ADD_LANES(real, 3)                                                    \
+        } else if (lanes == 2) {                                                            \
+            SUBLINEAR_ADD_LANES(real, 2)                                                    \
+        } else {                                                                            \
+            SUBLINEAR_ADD_LANES(real, 1)                                                    \
+        }                                                                                   \
+        for (i = 0; i < lanes; i++)                                                         \
+            for (; done < at[i] + SUBLINEAR_LANES; done++) {                                \
+                sum[done] = s[i][done - at[i]];                                             \
+                squares[done] = q[i][done - at[i]];                                         \
+            }                                                                               \
+    }
+#else
+#define SUBLINEAR_ADD_WIDE(real)
+#endif
 
 #define SUBLINEAR_ADD_GROUP(name, real)                                                     \
     SUBLINEAR_WIDEST static void name(                                                      \
@@ -95,54 +154,15 @@ enum { SUBLINEAR_ABREAST = 3 }; /* lanes whose sums are in registers at the same
         const double *weights, double *restrict sum, double *restrict squares,              \
         ptrdiff_t size)                                                                     \
     {                                                                                       \
-        sublinear_lanes s[SUBLINEAR_ABREAST], q[SUBLINEAR_ABREAST], x;                      \
-        ptrdiff_t at[SUBLINEAR_ABREAST], done = 0, r, k;                                    \
-        int i, lanes;                                                                       \
-        while (done < size && size >= SUBLINEAR_LANES) {                                    \
-            /* the last lanes may begin among columns that are done: these are not stored */ \
-            for (lanes = 0; lanes < SUBLINEAR_ABREAST; lanes++) {                           \
-                at[lanes] = done + lanes * SUBLINEAR_LANES;                                 \
-                if (at[lanes] >= size)                                                      \
-                    break;                                                                  \
-                if (at[lanes] > size - SUBLINEAR_LANES)                                     \
-                    at[lanes] = size - SUBLINEAR_LANES;                                     \
-                SUBLINEAR_LOAD_double(s[lanes], sum + at[lanes]);                           \
-                SUBLINEAR_LOAD_double(q[lanes], squares + at[lanes]);                       \
-            }                                                                               \
-            if (lanes == 3) {                                                               \
-                SUBLINEAR_ADD_ABREAST(real, 3)                                              \
-            } else if (lanes == 2) {                                                        \
-                SUBLINEAR_ADD_ABREAST(real, 2)                                              \
-            } else {                                                                        \
-                SUBLINEAR_ADD_ABREAST(real, 1)                                              \
-            }                                                                               \
-            for (i = 0; i < lanes; i++)                                                     \
-                for (; done < at[i] + SUBLINEAR_LANES; done++) {                            \
-                    sum[done] = s[i][done - at[i]];                                         \
-                    squares[done] = q[i][done - at[i]];                                     \
-                }                                                                           \
-        }                                                                                   \
+        ptrdiff_t done = 0, r, k;                                                           \
+        SUBLINEAR_ADD_WIDE(real)                                                            \
         for (r = 0; r < count && done < size; r++)                                          \
             for (k = 0; k < size; k++) {                                                    \
                 const double value = rows[r][k];                                            \
                 sum[k] += factors[r] * value;                                               \
-                squares[k] += weights[r] * value * value;                                   \
+                squares[k] += (weights == NULL ? 1.0 : weights[r]) * value * value;         \
             }                                                                               \
     }
-#else
-#define SUBLINEAR_ADD_GROUP(name, real)                                                     \
-    static void name(const real *const *rows, ptrdiff_t count, const double *factors,       \
-                     const double *weights, double *restrict sum, double *restrict squares, \
-                     ptrdiff_t size)                                                        \
-    {                                                                                       \
-        for (ptrdiff_t r = 0; r < count; r++)                                               \
-            for (ptrdiff_t k = 0; k < size; k++) {                                          \
-                const double value = rows[r][k];                                            \
-                sum[k] += factors[r] * value;                                               \
-                squares[k] += weights[r] * value * value;                                   \
-            }                                                                               \
-    }
-#endif
 
 SUBLINEAR_ADD_GROUP(sublinear_add_group_float, float)
 SUBLINEAR_ADD_GROUP(sublinear_add_group_double, double)

@@ -1,6 +1,6 @@
 """Loops over the rows of a group, dense ones several at once."""
 from sublinear._core.line cimport (
-    DENSE_FLOAT64, Line, Lines, add_with_squares, dot, line_at, line_start, takes_rows,
+    DENSE_FLOAT64, Line, Lines, add_with_squares, dot, is_dense, line_at, line_start, takes_rows,
     value_bytes,
 )
 
@@ -20,19 +20,24 @@ cdef extern from "row_groups.h" nogil:
 
 cdef enum:
     MOST_TOGETHER = 64        # rows of a group
+    VALUES_TOGETHER = 2048    # of its rows, so that they stay in the nearest cache
 
 
-# Some lines of a matrix: their numbers, or where their values begin if there are loops for that.
+# Some lines of a matrix, `most` at most: their numbers, or where their values begin if there are
+# loops for that.
 cdef struct Group:
     const Lines* lines
     bint together
-    Py_ssize_t count
+    Py_ssize_t most, count
     Py_ssize_t order[MOST_TOGETHER]
     const char* rows[MOST_TOGETHER]
 
 
 cdef inline void set_group(Group* group, const Lines* lines) noexcept nogil:
     group.lines, group.together, group.count = lines, takes_rows(lines), 0
+    group.most = MOST_TOGETHER // 4
+    if is_dense(lines.storage):
+        group.most = min(MOST_TOGETHER, max(4, VALUES_TOGETHER // max(1, lines.length)))
 
 
 cdef inline void append_line(Group* group, Py_ssize_t i) noexcept nogil:
@@ -41,6 +46,17 @@ cdef inline void append_line(Group* group, Py_ssize_t i) noexcept nogil:
             line_start(group.lines, i) * value_bytes(group.lines.storage)
     group.order[group.count] = i
     group.count += 1
+
+
+cdef inline void take_lines(Group* group, Py_ssize_t first, Py_ssize_t count) noexcept nogil:
+    """Let the group be lines that follow each other."""
+    cdef Py_ssize_t r, stride = group.lines.line_stride * value_bytes(group.lines.storage)
+    cdef const char* row = group.lines.values + first * stride
+    group.count = count
+    for r in range(count):
+        if group.together:
+            group.rows[r] = row + r * stride
+        group.order[r] = first + r
 
 
 cdef inline void dot_group(const Group* group, const double* w, double* dots) noexcept nogil:
@@ -68,14 +84,19 @@ cdef inline void add_group(
     const Group* group, const double* factors, const double* weights, double* total,
     double* squares
 ) noexcept nogil:
-    """total += factors[r] x, squares += weights[r] x^2 for the rows x = r, one after the other"""
+    """total += factors[r] x, squares += weights[r] x^2 for the rows x = r, one after the other
+
+    No weights: all are 1.
+    """
     cdef const Lines* lines = group.lines
     cdef Py_ssize_t r
+    cdef double weight
     cdef Line x
     if not group.together:
         for r in range(group.count):
             x = line_at(lines, group.order[r])
-            add_with_squares(&x, factors[r], weights[r], total, squares)
+            weight = 1 if weights == NULL else weights[r]
+            add_with_squares(&x, factors[r], weight, total, squares)
         return
     if lines.storage == DENSE_FLOAT64:
         add_group_double(
@@ -87,5 +108,6 @@ cdef inline void add_group(
             lines.length)
     if lines.constant != 0:
         for r in range(group.count):
+            weight = 1 if weights == NULL else weights[r]
             total[lines.length] += factors[r] * lines.constant
-            squares[lines.length] += weights[r] * lines.constant * lines.constant
+            squares[lines.length] += weight * lines.constant * lines.constant

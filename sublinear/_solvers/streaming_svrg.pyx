@@ -46,6 +46,7 @@ from typing import NamedTuple
 import numpy as np
 import scipy.linalg
 import scipy.sparse as sp
+from scipy.linalg.lapack import dpotrf, dpotrs
 from scipy.optimize import brentq
 from scipy.sparse.linalg import LinearOperator, cg
 from scipy.special import gammaincinv
@@ -56,22 +57,23 @@ from sublinear._core.line cimport (
 from sublinear._core.losses cimport Loss
 from sublinear._core.matrix cimport Matrix
 from sublinear._core.row_groups cimport (
-    MOST_TOGETHER, Group, add_group, append_line, dot_group, set_group,
+    MOST_TOGETHER, Group, add_group, append_line, dot_group, set_group, take_lines,
 )
 
 cdef enum:
     LANES = 4
     GROUP = 256       # consecutive rows of a lane
-    SAMPLED = 8       # every eighth row's loss is evaluated
-    VALUES_TOGETHER = 2048    # of dense rows, so that they are still in the nearest cache
+    SAMPLED = 32      # of those, the first ones: their losses are evaluated
 
 # Newton's method on the kept rows
 MAX_NEWTON_STEPS = 50
 MAX_HALVINGS = 30
 EXACT = 1e-15             # Newton decrement at which to stop, by the value
-ENOUGH = 1e-4             # the same by the first one, that of the noise of a stage
+ENOUGH = 1e-3             # the same by the first one, which is of the size of a stage's noise
+ENOUGH_AT_FIRST = 1e-6    # the same of the first stage, which begins far away
 STALE = 0.1               # decrement left by a step that calls for another Hessian
 SPARSE_COST = 10          # operations on dense values that take as long as one on a stored entry
+SCALED = 2**15            # values that are scaled at a time, so that they stay in the cache
 FACTORISED = 512          # weights up to which Hessians are factorised
 MAX_CG_STEPS = 100
 CG_TOLERANCE = 1e-3
@@ -256,49 +258,63 @@ cdef class AnchoredGradient:
     ) noexcept nogil:
         """Add the rows of a group, of the one `step` groups further on, and so forth."""
         cdef Py_ssize_t shift = self.n_rows - rows.start    # row k has the number k + shift
-        cdef Py_ssize_t together = min(
-            MOST_TOGETHER, max(4, VALUES_TOGETHER // max(1, rows.lines.length)))
-        cdef Py_ssize_t first, last, stop
-        if not is_dense(rows.lines.storage):
-            together = MOST_TOGETHER // 4
+        cdef Py_ssize_t first, last, stop, sampled
+        cdef Group together
+        set_group(&together, rows.lines)
         while group * GROUP < rows.stop + shift:
             first = max(rows.start, group * GROUP - shift)
             stop = min(rows.stop, (group + 1) * GROUP - shift)
+            sampled = group * GROUP + SAMPLED - shift
             while first < stop:
-                last = min(stop, first + together)
-                self._add_rows(&self.lanes[group % LANES, 0], rows, first, last, shift)
+                last = min(stop, first + together.most)
+                self._add_rows(
+                    &together, rows, first, last, min(sampled, last) - first,
+                    &self.lanes[group % LANES, 0])
                 first = last
             group += step
 
     cdef void _add_rows(
-        self, double* gradient, const Rows* rows, Py_ssize_t first, Py_ssize_t last,
-        Py_ssize_t shift
+        self, Group* group, const Rows* rows, Py_ssize_t first, Py_ssize_t last,
+        Py_ssize_t sampled, double* gradient
     ) noexcept nogil:
-        """Add the rows first .. last - 1, MOST_TOGETHER at the most."""
+        """Add the rows first .. last - 1, as many as a Group takes at the most."""
         cdef double* squares = gradient + self.w.shape[0]
         cdef double* losses = squares + self.w.shape[0]
-        cdef double[MOST_TOGETHER] z, y, s, slope, value
-        cdef Group group
-        cdef Py_ssize_t r, i, k = 0, count = last - first
-        set_group(&group, rows.lines)
-        for r in range(count):
-            i = row_at(rows, first + r, &self.w[0])
-            append_line(&group, i)
-            y[r] = rows.targets[i]
-            s[r] = 1.0 if rows.weights == NULL else rows.weights[i]
-        dot_group(&group, &self.w[0], z)
+        cdef double[MOST_TOGETHER] z, slope, value, of_targets, of_weights
+        cdef const double* y = of_targets
+        cdef const double* s = NULL if rows.weights == NULL else of_weights
+        cdef Py_ssize_t r, i, count = last - first
+        if rows.order == NULL:
+            take_lines(group, first, count)
+            y = rows.targets + first
+            if s != NULL:
+                s = rows.weights + first
+        else:
+            group.count = 0
+            for r in range(count):
+                prefetch_ahead(rows.lines, rows.order, first + r, rows.stop, &self.w[0])
+                i = rows.order[first + r]
+                append_line(group, i)
+                of_targets[r] = rows.targets[i]
+                if s != NULL:
+                    of_weights[r] = rows.weights[i]
+        dot_group(group, &self.w[0], z)
         self.loss.derivatives_of(z, y, slope, count)
-        for r in range(count):
-            slope[r] *= s[r]
-        add_group(&group, slope, s, gradient, squares)
-        r = (SAMPLED - (first + shift) % SAMPLED) % SAMPLED
-        while r < count:
-            z[k], y[k], s[k] = z[r], y[r], s[r]
-            k, r = k + 1, r + SAMPLED
-        self.loss.values_of(z, y, value, k)
-        for r in range(k):
-            losses[0] += s[r] * value[r]
-            losses[1] += s[r]
+        if s != NULL:
+            for r in range(count):
+                slope[r] *= s[r]
+        add_group(group, slope, s, gradient, squares)
+        if sampled > 0:
+            self.loss.values_of(z, y, value, sampled)
+        for r in range(sampled):
+            losses[0] += value[r] * (1.0 if s == NULL else s[r])
+            losses[1] += 1.0 if s == NULL else s[r]
+
+    def copy(self):
+        """Return a gradient that goes on in this one's place and leaves it as it is."""
+        other = AnchoredGradient(self.loss, self.anchor, self.n_threads)
+        other.resume(self.state())
+        return other
 
     def state(self):
         """Return what `resume` needs, a flat dict."""
@@ -324,7 +340,7 @@ cdef class AnchoredGradient:
 
     @property
     def mean_loss(self):
-        """The mean loss at the anchor, of every eighth row; NaN if there is none."""
+        """The mean loss at the anchor, of an eighth of the rows; NaN if there is none."""
         sums, place = self.flat, 2 * len(self.anchor)
         total, weight = sums[place], sums[place + 1]
         return total / weight if weight > 0 else math.nan
@@ -336,13 +352,6 @@ cdef struct Rows:
     const double* targets
     const double* weights      # NULL: all are 1
     Py_ssize_t start, stop
-
-
-cdef inline Py_ssize_t row_at(const Rows* rows, Py_ssize_t k, const double* w) noexcept nogil:
-    if rows.order == NULL:
-        return k
-    prefetch_ahead(rows.lines, rows.order, k, rows.stop, w)
-    return rows.order[k]
 
 
 cdef Py_ssize_t count_entries(const Rows* rows) noexcept nogil:
@@ -367,14 +376,15 @@ class InnerProblem:
         self.loss, self.sample, self.alpha, self.anchor = loss, sample.compact(), alpha, anchor
         self.shares = sample.weights / sample.weights.sum()
         self.slope = self.damping = np.zeros(len(anchor))
-        self.precision = 0.0
         self.first_scores = self.scores(anchor)
         self.first_curvatures = self.shares * loss.second_derivatives(
             self.first_scores, sample.targets)
         if gradient is not None:    # None: the sample is all there is, nothing to correct
-            self.precision = ENOUGH
-            self.slope = gradient - self._mean_gradient(self.first_scores)
-            self.damping = self._damping(squares)
+            sampled = AnchoredGradient(loss, anchor)
+            sampled.add(
+                Block(self.sample.rows, sample.targets, sample.weights, 0.0), 0, len(self.shares))
+            self.slope = gradient - sampled.mean
+            self.damping = self._damping(squares - sampled.squares / sampled.total_weight)
 
     def scores(self, v):
         """Return <v, x_i> for the rows of the sample."""
@@ -409,45 +419,61 @@ class InnerProblem:
             curvatures = self.shares * self.loss.second_derivatives(scores, targets)
         return Hessian(self.sample.rows, curvatures, self.alpha + self.damping)
 
-    def _damping(self, squares):
+    def _damping(self, missing):
         """Return r: curvature that the sample lacks, and what leaves it few degrees of freedom."""
         rows, curvatures = self.sample.rows, self.first_curvatures
-        sampled = rows.multiply(rows) if sp.issparse(rows) else np.square(rows)
-        missing = np.maximum(0, squares - sampled.T @ self.shares)
-        damping = np.sum(curvatures) * missing
+        damping = np.sum(curvatures) * np.maximum(0, missing)
         allowed = rows.shape[0] / ROWS_PER_DEGREE
         if len(self.anchor) > allowed:
             hessian = Hessian(rows, curvatures, self.alpha + damping)
             damping += hessian.shift_for_degrees(allowed)
         return damping
 
-    def minimise(self):
-        """Return the minimiser by Newton's method; a Hessian is used as long as it serves."""
+    def minimise(self, precision=0.0):
+        """Return the minimiser by Newton's method; a Hessian is used as long as it serves.
+
+        The last step's decrement is at most `precision` times the first one's; 0: by rounding.
+        """
         v, scores = self.anchor, self.first_scores
-        value = self.value(v, scores)
+        hessian, reweighted, first = self.hessian(scores), False, 0.0
         gradient = self.gradient(v, scores)
-        hessian = self.hessian(scores)
-        reweighted, first = False, 0.0
+        direction = hessian.solve(gradient)
         for _ in range(MAX_NEWTON_STEPS):
-            direction = hessian.solve(gradient)
             decrement = gradient @ direction
             first = max(first, decrement)
-            explained = reweighted or hessian.explains(gradient, direction)
-            if explained and decrement < self.precision * first:
-                return v - direction
-            found = self._shortened(v, direction, value, decrement) if explained else None
-            if found is not None:
-                v, scores, value, full = found
-                if decrement <= EXACT * abs(value):
+            found = None
+            if reweighted or hessian.explains(gradient, direction):
+                if decrement < precision * first:
+                    return v - direction
+                found = self._stepped(v, scores, direction, decrement, hessian)
+            if found is None:
+                if reweighted:
                     return v
-                gradient = self.gradient(v, scores)
-                if not full or gradient @ hessian.solve(gradient) > STALE * decrement:
-                    hessian, reweighted = self.hessian(scores), False
-            elif not reweighted:
                 hessian, reweighted = self.hessian(scores, True), True
-            else:
+                direction = hessian.solve(gradient)
+                continue
+            v, scores, gradient, direction = found
+            if not precision and decrement <= EXACT * abs(self.value(v, scores)):
                 return v
+            if direction is None:
+                hessian, reweighted = self.hessian(scores), False
+                direction = hessian.solve(gradient)
         return v
+
+    def _stepped(self, v, scores, direction, decrement, hessian):
+        """Return a better v, its scores, gradient and direction, or None.
+
+        The direction is None where the Hessian has become stale. If it has not, the step has made
+        the gradient smaller in its norm, and need not be shortened.
+        """
+        new = v - direction
+        new_scores = self.scores(new)
+        gradient = self.gradient(new, new_scores)
+        direction_there = hessian.solve(gradient)
+        if gradient @ direction_there <= STALE * decrement:
+            return new, new_scores, gradient, direction_there
+        found = self._shortened(v, direction, self.value(v, scores), decrement)
+        return found and (*found, self.gradient(*found), None)
 
     def _shortened(self, v, direction, value, decrement):
         """Return the first of v - direction, v - direction / 2, .. that is better, or None."""
@@ -459,7 +485,7 @@ class InnerProblem:
             if after <= value - 1e-4 * length * decrement or (
                 decrement <= 1e-12 * abs(value) and after <= value + 1e-12 * abs(value)
             ):
-                return new, scores, after, length == 1.0
+                return new, scores
             length /= 2
         return None
 
@@ -476,8 +502,11 @@ class Hessian:
             elif np.ptp(curvatures) == 0:
                 self.matrix = curvatures[0] * (rows.T @ rows)
             else:
-                scaled = rows * np.sqrt(curvatures)[:, np.newaxis]
-                self.matrix = scaled.T @ scaled    # a product that BLAS knows to be symmetric
+                self.matrix, roots = 0.0, np.sqrt(curvatures)[:, np.newaxis]
+                step = 1 + SCALED // rows.shape[1]
+                for k in range(0, len(rows), step):
+                    scaled = rows[k:k + step] * roots[k:k + step]
+                    self.matrix += scaled.T @ scaled    # BLAS knows it to be symmetric
 
     def product(self, v):
         """Return the matrix times v."""
@@ -523,12 +552,9 @@ def factorised(matrix):
     """Return a function that multiplies by the inverse, or the pseudo-inverse, of the matrix."""
     if not np.isfinite(matrix).all():
         return np.zeros_like
-    try:
-        factor = scipy.linalg.cho_factor(matrix)
-    except scipy.linalg.LinAlgError:
-        factor = None
-    if factor is not None and np.ptp(np.log(np.diag(factor[0]))) < CONDITION:
-        return lambda right: scipy.linalg.cho_solve(factor, right)
+    factor, failed = dpotrf(matrix)
+    if not failed and np.ptp(np.log(np.diag(factor))) < CONDITION:
+        return lambda right: dpotrs(factor, right)[0]
     inverse = scipy.linalg.pinvh(matrix)
     return lambda right: inverse @ right
 
@@ -568,8 +594,8 @@ class CombinedSVRG:
         self.stage_rows = max(self.kept_rows, int((self.growth - 1) * self.n_rows))
         self.kept = []
 
-    def take(self, block):
-        """Take all rows of a Block."""
+    def take(self, block, finite=False):
+        """Take all rows of a Block; `finite`: raise FloatingPointError if a sum is not finite."""
         start, n_rows = 0, block.n_rows
         while start < n_rows:
             keep = self.kept_rows - self.gradient.n_rows
@@ -578,10 +604,18 @@ class CombinedSVRG:
             if keep > 0:
                 self.kept.append(block.kept(start, stop))
             self.gradient.add(block, start, stop)
+            if finite and not np.isfinite(self.gradient.sums).all():
+                raise FloatingPointError("the sums of a stage are not finite")
             self.n_rows += stop - start
             if self.gradient.n_rows == self.stage_rows:
                 self._end_stage()
             start = stop
+
+    def copy(self):
+        """Return a solver that goes on in this one's place and leaves it as it is."""
+        other = copy(self)
+        other.gradient, other.kept = self.gradient.copy(), list(self.kept)
+        return other
 
     def take_sums(self, sums, n_rows, accesses, total_weight, kept):
         """Take rows of this stage that were summed elsewhere; `kept` are Samples of some of them.
@@ -601,10 +635,10 @@ class CombinedSVRG:
         return self.stage_rows - self.gradient.n_rows, max(0, self.kept_rows - n_kept)
 
     def _end_stage(self):
-        self.anchor = self.model()
+        self.anchor = self._minimiser(ENOUGH_AT_FIRST)
         self.sample = self._sample()
         self.stage_loss = self.gradient.mean_loss
-        self.squares += self.gradient.squares
+        self.squares = self.squares + self.gradient.squares
         self.weight += self.gradient.total_weight
         self.accesses += self.gradient.accesses
         self.n_stages += 1
@@ -613,25 +647,30 @@ class CombinedSVRG:
     def _sample(self):
         """The rows kept of this stage if there are enough, else those of the last one."""
         if self.kept and (self.sample is None or self.gradient.n_rows >= self.kept_rows):
-            self.kept = [joined(self.kept)]
+            sample = joined(self.kept)
+            self.kept = [sample.compact() if len(sample.targets) >= self.kept_rows else sample]
             return self.kept[0]
         return self.sample
 
     def model(self):
         """Return the weights if the stream ended here (float64)."""
-        gradient, sample = self.gradient, self._sample()
-        if gradient.total_weight == 0:
+        if self.gradient.total_weight == 0 and self.n_stages != 1:
             return self.anchor
-        total = self.weight + gradient.total_weight
-        corrections = ()
-        if self.weight > 0:
+        return self._minimiser(0.0)
+
+    def _minimiser(self, precision):
+        """Return the weights; to that precision where all rows are those of the first stage."""
+        gradient, sample, corrections = self.gradient, self._sample(), ()
+        if self.weight > 0 and gradient.total_weight > 0:
+            total = self.weight + gradient.total_weight
             share = gradient.total_weight / total
             # that of the rows before is -alpha w~ at their minimiser
             slope = share * gradient.mean - (1 - share) * self.alpha * self.anchor
             corrections = slope, (self.squares + gradient.squares) / total
+            precision = ENOUGH
         inner = InnerProblem(self.loss, sample, self.alpha, self.anchor, *corrections)
         with np.errstate(over="ignore", invalid="ignore"):    # steps too long are halved
-            return inner.minimise()
+            return inner.minimise(precision)
 
     def state(self):
         """Return what `resume` needs, a flat dict of arrays and numbers."""
