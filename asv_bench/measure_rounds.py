@@ -2,7 +2,8 @@
 
     python asv_bench/measure_rounds.py [FOLDER] [--sets covtype] [--json measure_rounds.json]
 
-- the overhead of a round: rounds over two rows, for models of several lengths;
+- the overhead of a round: rounds over two rows, for models of several lengths; also with a client
+  that talks to workers directly, not through the scheduler;
 - one pass of Streaming SVRG: two workers against the same two partitions in one process;
 - a whole fit to a gap of 1e-3: two workers, the same two partitions in one process, SDCAClassifier
   with one thread. Data is on the workers before the clock starts.
@@ -23,7 +24,7 @@ from sublinear.distributed import PegasosClassifier, SDCAClassifier, StreamingSV
 
 LENGTHS = (100, 10_000, 100_000)
 ROUNDS, FEW, REPETITIONS = 40, 10, 5
-STAGE_ROWS = 1_000_000
+STAGE_ROWS = (1_000_000, 4_000_000)
 HEADER = ["what", "figure", "compared with", "ratio"]
 
 
@@ -47,15 +48,16 @@ def overhead(client, length, kind):
 
     return {
         "kind": kind.__name__,
+        "direct": bool(client.direct_to_workers),
         "length": length,
         "cluster": per_round(client),
         "here": per_round(None),
     }
 
 
-def stages(client):
+def stages(client, n_rows):
     """Return the seconds of a pass of Streaming SVRG over rows that the workers hold."""
-    X = da.random.default_rng(0).standard_normal((STAGE_ROWS, 20), chunks=(STAGE_ROWS // 8, 20))
+    X = da.random.default_rng(0).standard_normal((n_rows, 20), chunks=(n_rows // 8, 20))
     y = (X[:, 0] + X[:, 1] > 0).astype(np.int64)
     X, y = client.persist([X, y])
     with client.as_current():
@@ -71,7 +73,7 @@ def stages(client):
         "here": lambda _: seconds_of(lambda: here.fit(sources)),
     }
     seconds = interleaved_medians(tasks, REPETITIONS)
-    return {"seconds": seconds, "rounds": model.n_iter_ + 1, "rows": STAGE_ROWS}
+    return {"seconds": seconds, "rounds": model.n_iter_ + 1, "rows": n_rows}
 
 
 def fits(client, problem, repetitions):
@@ -80,21 +82,12 @@ def fits(client, problem, repetitions):
     half = X.shape[0] // 2
     order = np.random.default_rng(0).permutation(X.shape[0])
     halves = [(X[rows], y[rows]) for rows in (order[:half], order[half:])]
-    futures = [
-        client.scatter(part, workers=[worker])
-        for part, worker in zip(halves, sorted(client.scheduler_info()["workers"]), strict=True)
-    ]
-    take = [client.submit(lambda part, k: part[k], future, k) for future in futures for k in (0, 1)]
-    client.gather(client.submit(len, take))
-    A = da.concatenate(
-        [
-            da.from_delayed(take[2 * k], shape=halves[k][0].shape, meta=halves[k][0][:0])
-            for k in (0, 1)
-        ]
-    )
-    b = da.concatenate(
-        [da.from_delayed(take[2 * k + 1], shape=halves[k][1].shape, dtype=y.dtype) for k in (0, 1)]
-    )
+    arrays = [[], []]
+    for half, worker in zip(halves, sorted(client.scheduler_info()["workers"]), strict=True):
+        for chunks, part in zip(arrays, half, strict=True):
+            future = client.scatter(part, workers=[worker])
+            chunks.append(da.from_delayed(future, shape=part.shape, meta=part[:0]))
+    A, b = map(da.concatenate, arrays)
     options = {"alpha": problem.alpha, "fit_intercept": False, "random_state": 0}
     cluster = SDCAClassifier(client=client, **options)
     here = SDCAClassifier(**options)
@@ -102,7 +95,7 @@ def fits(client, problem, repetitions):
     tasks = {
         "two workers": lambda _: seconds_of(lambda: cluster.fit(A, b)),
         "same partitions, one process": lambda _: seconds_of(
-            lambda: here.fit([[part] for part in halves])
+            lambda: here.fit([[halves[k] for k in group] for group in cluster.partitions_])
         ),
         "SDCAClassifier": lambda _: seconds_of(lambda: plain.fit(X, y)),
     }
@@ -119,18 +112,20 @@ def fits(client, problem, repetitions):
 def rows(overheads, staged, fitted):
     for one in overheads:
         yield [
-            f"{one['kind']}, round without work, {one['length']} weights",
+            f"{one['kind']}, round without work, {one['length']} weights"
+            + (", directly" if one["direct"] else ""),
             f"{1e3 * one['cluster']:.1f} ms",
             f"in one process, {1e3 * one['here']:.2f} ms",
             f"{one['cluster'] / one['here']:.1f}",
         ]
-    seconds = staged["seconds"]
-    yield [
-        f"StreamingSVRGClassifier, {staged['rows']:,} rows, {staged['rounds']} stages",
-        f"{seconds['cluster']:.2f} s",
-        f"same partitions, one process, {seconds['here']:.2f} s",
-        f"{seconds['cluster'] / seconds['here']:.2f}",
-    ]
+    for one in staged:
+        seconds = one["seconds"]
+        yield [
+            f"StreamingSVRGClassifier, {one['rows']:,} rows, {one['rounds']} stages",
+            f"{seconds['cluster']:.2f} s",
+            f"same partitions, one process, {seconds['here']:.2f} s",
+            f"{seconds['cluster'] / seconds['here']:.2f}",
+        ]
     for one in fitted:
         seconds = one["seconds"]
         ours = seconds["two workers"]
@@ -159,13 +154,18 @@ def main():
         threadpool_limits(1),
         LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster,
         Client(cluster, set_as_default=False) as client,
+        Client(cluster, set_as_default=False, direct_to_workers=True) as direct,
     ):
         overheads = [
-            overhead(client, length, kind)
-            for kind in (SDCAClassifier, PegasosClassifier)
+            overhead(through, length, kind)
+            for through, kind in (
+                (client, SDCAClassifier),
+                (client, PegasosClassifier),
+                (direct, SDCAClassifier),
+            )
             for length in LENGTHS
         ]
-        staged = stages(client)
+        staged = [stages(client, n_rows) for n_rows in STAGE_ROWS]
         sets = problems(options.data, options.sets) if options.data else ()
         fitted = [fits(client, problem, options.repetitions) for problem in sets]
     report(

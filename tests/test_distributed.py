@@ -183,9 +183,8 @@ class LossyPartitions(LocalPartitions):
         self.problem, self.losses, self.calls = problem, set(losses), {}
 
     def ask(self, method, *arguments, only=None):
-        asked_for = arguments[0] if method == "put" else method
-        self.calls[asked_for] = self.calls.get(asked_for, 0) + 1
-        gone = {k for name, n, k in self.losses if (name, n) == (asked_for, self.calls[asked_for])}
+        self.calls[method] = self.calls.get(method, 0) + 1
+        gone = {k for name, n, k in self.losses if (name, n) == (method, self.calls[method])}
         for k in gone:
             self.partitions[k] = None
         asked = {k for k in range(len(self)) if only is None or k in only}
@@ -248,7 +247,7 @@ def test_a_loss_costs_about_a_round():
 def test_a_partition_that_is_always_lost_ends_the_fit():
     class Hopeless(LossyPartitions):
         def ask(self, method, *arguments, only=None):
-            if method == "put" and arguments[0] == "round":
+            if method == "round":
                 raise PartitionsLost({1})
             return super().ask(method, *arguments, only=only)
 
@@ -523,6 +522,14 @@ def test_a_warm_start_on_a_cluster(client, da, regression):
     assert model.set_params(n_partitions=3).fit(*in_chunks(da, X, y, rows=30)).n_iter_ <= cold / 5
 
 
+def test_long_vectors_are_added_on_the_workers(client, da, multiclass, monkeypatch):
+    X, y = multiclass
+    few = SDCAClassifier(client=client, n_partitions=5, **SHORT).fit(*in_chunks(da, X, y))
+    monkeypatch.setattr(_cluster, "MOST_VALUES", 25)  # two vectors
+    many = SDCAClassifier(client=client, n_partitions=5, **SHORT).fit(*in_chunks(da, X, y))
+    np.testing.assert_array_equal(few.coef_, many.coef_)
+
+
 def test_sparse_chunks_weights_and_unknown_sizes(client, da, regression):
     X, y = regression
     weight = np.random.default_rng(0).integers(1, 4, len(y)).astype(float)
@@ -556,6 +563,13 @@ def test_sources_are_read_on_the_workers(client, binary):
     model = SDCAClassifier("smoothed_hinge", client=client, **EXACT).fit(sources)
     alone = SDCAClassifier("smoothed_hinge", **EXACT).fit(sources)
     np.testing.assert_allclose(model.coef_, alone.coef_, rtol=1e-10, atol=1e-12)
+
+
+def test_workers_forget_the_rows_after_a_fit(client, binary):
+    X, y = binary
+    SDCAClassifier(client=client, **SHORT).fit([[(X[:80], y[:80])], [(X[80:], y[80:])]])
+    held = client.run(lambda dask_worker: len(dask_worker.state.actors))
+    assert set(held.values()) == {0}
 
 
 def test_without_a_cluster_dask_arrays_are_fitted_here(da, binary):

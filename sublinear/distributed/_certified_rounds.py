@@ -1,6 +1,7 @@
 """The fit of the estimators over partitions that end with a duality gap."""
 
 import dataclasses
+from contextlib import closing
 
 import numpy as np
 
@@ -97,8 +98,10 @@ class CertifiedRounds(OverPartitions, LinearModel):
         check_flag("resume", resume)
         if checkpoint is not None:
             checkpoint = Checkpoint(checkpoint, checkpoint_every, resume, self, None)
-        with connected(self.client) as client:
-            partitions = self._partition(client, X, y, sample_weight)
+        with (
+            connected(self.client) as client,
+            closing(self._partition(client, X, y, sample_weight)) as partitions,
+        ):
             found = ask_steadily(partitions, "describe")
             check_same_columns([part.n_columns for part in found if part is not None])
             training = self._gather(partitions, found)

@@ -11,9 +11,10 @@ from contextlib import contextmanager
 import numpy as np
 
 from sublinear._stream import checked_block
-from sublinear.distributed._partitions import PartitionsLost, tree_sum
+from sublinear.distributed._partitions import PartitionsLost, added_neighbours, sum_of
 
 CONNECT_SECONDS = 10
+MOST_VALUES = 1 << 21  # of the vectors that are sent here at once; of more, workers add pairs first
 
 
 @contextmanager
@@ -127,11 +128,15 @@ def make_partition(kind, index, numeric, source, *blocks):
     return kind(index, blocks if source is None else source, numeric)
 
 
+def vectors_of(parts):
+    """Return vectors: parts that are some, and those that the other partitions have put away."""
+    waiting = [part if isinstance(part, np.ndarray) else part.take() for part in parts]
+    return [part if isinstance(part, np.ndarray) else part.result() for part in waiting]
+
+
 def add_on_worker(first, second):
-    """Return the sum of two vectors, or of those that partitions have put away."""
-    waiting = [part if isinstance(part, np.ndarray) else part.take() for part in (first, second)]
-    first, second = (part if isinstance(part, np.ndarray) else part.result() for part in waiting)
-    return first + second
+    """Return the sum of the vectors of two parts."""
+    return np.add(*vectors_of((first, second)))
 
 
 class ClusterPartitions:
@@ -184,23 +189,31 @@ class ClusterPartitions:
         )
 
     def total(self, method, *arguments):
-        """As LocalPartitions.total; every pair is added where its first part is."""
-        rests = self.ask("put", method, *arguments)
-        if len(self) == 1:
-            return self.ask("take")[0], rests
+        """As LocalPartitions.total; long vectors are added where the first of each pair is."""
+        answers = self.ask("put", MOST_VALUES // len(self), method, *arguments)
+        size = answers[0][0]
+        if isinstance(size, np.ndarray):
+            return sum_of(answers)
+        count = max(1, MOST_VALUES // size)
         parts = list(zip(self.futures, self.places, strict=True))
-        future, _ = tree_sum(parts, self._added)
+        futures = [future for future, _ in added_neighbours(parts, self._added, count)]
         try:
-            return future.result(), rests
+            vectors = vectors_of(self.client.gather(futures))
         except Exception as error:
             self._raise_unless_lost(error)
             self.ask("ping")  # raises PartitionsLost, and says which
             raise
+        return sum_of([(vector,) for vector in vectors])[0], [rest for _, *rest in answers]
 
     def _added(self, first, second):
         (a, place), (b, _) = first, second
         where = {} if place is None else {"workers": [place], "allow_other_workers": True}
         return self.client.submit(add_on_worker, a, b, pure=False, **where), place
+
+    def close(self):
+        """Let the workers forget the partitions; nothing can be asked any more."""
+        self.client.cancel(self.futures)  # else actors live until their cycles are collected here
+        self.blocks = ()
 
     def rebuild(self, lost):
         """Make lost partitions anew, on the workers that have the fewest of the others."""

@@ -84,7 +84,29 @@ def blocks_of(source):
     return source() if callable(source) else source
 
 
-class Partition:
+class Member:
+    """What is asked of partitions of any kind that are elsewhere."""
+
+    def put(self, most, method, *arguments):
+        """Return what a method does, but keep a vector of more than `most` entries.
+
+        The vector is the first of the method's results; its length stands in its place.
+        """
+        vector, *rest = getattr(self, method)(*arguments)
+        if vector.size <= most:
+            return vector, *rest
+        self.vector = vector
+        return vector.size, *rest
+
+    def take(self):
+        """Return the vector kept."""
+        return self.vector
+
+    def ping(self):
+        """Answer."""
+
+
+class Partition(Member):
     """Blocks of rows.
 
     Parameters
@@ -115,8 +137,9 @@ class Partition:
         labels, masses = None, np.array([sum(float(w.sum()) for w in weights)])
         if not self.numeric:
             y = np.concatenate([block.y for block in self.blocks])
-            labels, places = np.unique(y, return_inverse=True)
+            labels = np.unique(y)
             check_classification_targets(labels)
+            places = np.searchsorted(labels, y)  # quicker than the inverse of unique
             masses = np.bincount(places, weights=np.concatenate(weights))
         return Description(
             sizes=self.sizes,
@@ -178,18 +201,6 @@ class Partition:
             ),
             np.zeros(self.n_weights),
         )
-
-    def put(self, method, *arguments):
-        """Keep the vector that a method returns with its other results; return those."""
-        self.vector, *rest = getattr(self, method)(*arguments)
-        return rest
-
-    def take(self):
-        """Return the vector kept."""
-        return self.vector
-
-    def ping(self):
-        """Answer."""
 
 
 def mark_of(blocks):
@@ -254,16 +265,25 @@ class LocalPartitions:
 
     def total(self, method, *arguments):
         """Return the sum of the vectors with which the answers begin, and what is left of them."""
-        rests = self.ask("put", method, *arguments)
-        return tree_sum(self.ask("take"), np.add), rests
+        return sum_of(self.ask(method, *arguments))
+
+    def close(self):
+        """Forget the partitions."""
+        self.partitions = ()
 
 
-def tree_sum(parts, add):
-    """Add neighbours until one is left; `add` takes two of them."""
-    while len(parts) > 1:
+def sum_of(answers):
+    """Return the sum of the vectors with which answers begin, and what is left of them."""
+    (total,) = added_neighbours([vector for vector, *_ in answers], np.add)
+    return total, [rest for _, *rest in answers]
+
+
+def added_neighbours(parts, add, count=1):
+    """Add neighbours until no more than `count` are left; `add` takes two of them."""
+    while len(parts) > count:
         pairs = itertools.zip_longest(parts[::2], parts[1::2])
         parts = [first if second is None else add(first, second) for first, second in pairs]
-    return parts[0]
+    return parts
 
 
 class WholeObjective:

@@ -21,7 +21,7 @@ from sublinear._solvers.streaming_svrg import AnchoredGradient, Sample
 from sublinear._solvers.streaming_svrg import Block as Rows
 from sublinear._stream import EMPTY, Stream
 from sublinear._validation import check_known_labels, margin_targets
-from sublinear.distributed._partitions import blocks_of, insist, mark_of
+from sublinear.distributed._partitions import Member, blocks_of, insist, mark_of
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ class Share(NamedTuple):
     ended: bool
 
 
-class StagePartition:
+class StagePartition(Member):
     """A source that is read once, a share of a stage at a time.
 
     Parameters
@@ -183,18 +183,6 @@ class StagePartition:
         if self.plan.counts and (y < 0).any():
             raise ValueError('loss="poisson" is for counts: y must not be negative')
         return [np.ascontiguousarray(y, dtype=np.float64)]
-
-    def put(self, method, *arguments):
-        """Keep the vector that a method returns with its other results; return those."""
-        self.vector, *rest = getattr(self, method)(*arguments)
-        return rest
-
-    def take(self):
-        """Return the vector kept."""
-        return self.vector
-
-    def ping(self):
-        """Answer."""
 
 
 def even_shares(count, takers, n_partitions):

@@ -1,6 +1,7 @@
 """Streaming SVRG over partitions: StreamingSVRGRegressor and StreamingSVRGClassifier."""
 
 import dataclasses
+from contextlib import closing
 
 import numpy as np
 
@@ -73,8 +74,10 @@ class _StreamedStages(OverPartitions):
             raise ValueError("classes are the labels of a classifier; a regressor has none")
         if checkpoint is not None:
             checkpoint = Checkpoint(checkpoint, checkpoint_every, resume, self, classes)
-        with connected(self.client) as client:
-            partitions = self._partition(client, X, y, sample_weight)
+        with (
+            connected(self.client) as client,
+            closing(self._partition(client, X, y, sample_weight)) as partitions,
+        ):
             starts = ask_steadily(partitions, "start")
             found = [start for start in starts if start is not None]
             check_same_columns([start.n_columns for start in found])
