@@ -41,13 +41,13 @@ class Ridge:
 
     alpha, seed, sizes = 0.05, 5, (30, 18, 12)
 
-    def __init__(self, loss="squared", free=False):
+    def __init__(self, loss="squared", free=False, constant=1.5):
         random = np.random.default_rng(0)
         self.X = random.normal(size=(sum(self.sizes), 6))
         self.y = self.X @ random.normal(size=6) + random.normal(size=len(self.X)) + 2 * free
         self.loss, self.oracle, self.free = loss, ORACLES[loss](), free
-        self.constant = 1.5 if free else 0.0
-        self.rows_seen = np.hstack([self.X, np.full((60, 1), self.constant)])[:, : 6 + free]
+        self.constant = constant
+        self.rows_seen = np.hstack([self.X, np.full((60, 1), constant)])[:, : 6 + (constant > 0)]
         cuts = np.cumsum((0, *self.sizes))
         self.rows = [slice(a, b) for a, b in itertools.pairwise(cuts)]
 
@@ -69,28 +69,33 @@ class Ridge:
         return BlockDualAscent(
             partitions or self.partitions(),
             problem,
-            n_weights=6 + self.free,
+            n_weights=self.rows_seen.shape[1],
             n_stored=self.X.size,
             combination=combination,
             passes=passes,
         )
 
     def primal(self, w):
-        weights, intercept = w[:6], self.constant * w[6:].sum()
-        return values.primal(self.X, self.y - intercept, self.oracle, self.alpha, weights)
+        if not self.free:
+            return values.primal(self.rows_seen, self.y, self.oracle, self.alpha, w)
+        intercept = self.constant * w[6]
+        return values.primal(self.X, self.y - intercept, self.oracle, self.alpha, w[:6])
 
     def dual(self, a):
         """Where the intercept is free, the duals that count are balanced."""
-        assert not self.free or abs(a.sum()) < 1e-12 * abs(a).sum()
+        if not self.free:
+            return values.dual(self.rows_seen, self.y, self.oracle, self.alpha, a)
+        assert abs(a.sum()) < 1e-12 * abs(a).sum()
         return values.dual(self.X, self.y, self.oracle, self.alpha, a)
 
     def optimum(self):
-        """The weights, and the constant's."""
-        n, d = self.X.shape
-        shift = self.X.mean(axis=0) * self.free
-        X, mean = self.X - shift, self.y.mean() * self.free
-        w = np.linalg.solve(X.T @ X + self.alpha * n * np.eye(d), X.T @ (self.y - mean))
-        return np.append(w, (mean - shift @ w) / self.constant) if self.free else w
+        n, d = self.rows_seen.shape
+        penalty = self.alpha * n * np.eye(d)
+        if self.free:
+            penalty[6, 6] = 0
+        return np.linalg.solve(
+            self.rows_seen.T @ self.rows_seen + penalty, self.rows_seen.T @ self.y
+        )
 
 
 def settled_duals(solver):
@@ -105,13 +110,16 @@ def certified_duals(solver):
     return np.concatenate([a for part in solver.partitions.partitions for a in part.balanced])
 
 
-FREE = pytest.mark.parametrize("free", [False, True], ids=["penalised", "free"])
+INTERCEPTS = ["penalised", "free"]
+FREE = pytest.mark.parametrize("free", [False, True], ids=INTERCEPTS)
 
 
-@FREE
+@pytest.mark.parametrize(
+    ("constant", "free"), [(0.0, False), (1.5, False), (1.5, True)], ids=["none", *INTERCEPTS]
+)
 @pytest.mark.parametrize("combination", COMBINATIONS)
-def test_rounds_are_those_of_the_oracle(combination, free):
-    problem = Ridge(free=free)
+def test_rounds_are_those_of_the_oracle(combination, constant, free):
+    problem = Ridge(constant=constant, free=free)
     X, parts = problem.rows_seen, []
     for k, rows in enumerate(problem.rows):
         random = spawned(problem.seed, k, 0)
@@ -119,7 +127,8 @@ def test_rounds_are_those_of_the_oracle(combination, free):
         parts.append(Part(X[rows], problem.y[rows], problem.oracle, problem.alpha, 60, shuffled))
     solver = problem.solver(combination)
     sigmas = set()
-    for w, a in itertools.islice(cocoa(parts, problem.alpha, combination == "adaptive", free), 12):
+    rounds = cocoa(parts, problem.alpha, combination == "adaptive", free)
+    for w, a in itertools.islice(rounds, 12):
         assert solver.advance(NO_LIMIT)
         np.testing.assert_allclose(solver.model(), w, rtol=1e-9, atol=1e-12)
         solver.certify(lambda w: w)
@@ -161,6 +170,28 @@ def test_the_optimum_is_reached(combination, free):
     model, result, error = drive(problem.solver(combination), Limits(1e-13, 1000))
     assert error is None and result.status == "converged"
     np.testing.assert_allclose(model, problem.optimum(), atol=1e-6)
+
+
+def test_an_intercept_without_penalty_takes_few_more_rounds():
+    rounds = [
+        drive(Ridge(free=free).solver("adaptive"), Limits(1e-8, 1000))[1].n_iter
+        for free in (False, True)
+    ]
+    assert rounds[1] <= 1.2 * rounds[0]
+
+
+def test_the_mean_with_the_model_before_is_the_model_where_it_is_better():
+    problem, better = Ridge(free=True), 0
+    solver = problem.solver("adaptive", passes=3)
+    for _ in range(10):
+        solver.advance(NO_LIMIT)
+        last, mean = solver.model(), (solver.model() + solver.previous) / 2
+        model, primal, _ = solver.certify(lambda w: w)
+        values = [problem.primal(last), problem.primal(mean)]
+        assert primal == pytest.approx(min(values), rel=1e-12)
+        np.testing.assert_array_equal(model, mean if values[1] < values[0] else last)
+        better += values[1] < values[0]
+    assert 0 < better < 10
 
 
 def test_work_is_counted_and_limited():

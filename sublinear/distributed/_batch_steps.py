@@ -84,9 +84,9 @@ class BatchPartition(Partition):
             self.duals.append(duals)
         return (self.weights_of(self.duals),)
 
-    def certify(self, w, model):
+    def certify(self, w, models):
         """Return `sums` for the duals of the last `dual_weights`."""
-        return self.sums(w, self.duals, model)
+        return self.sums(w, self.duals, models)
 
     def state(self):
         """Return what `set_state` needs."""
@@ -197,18 +197,14 @@ class BatchSteps(Rounds):
     def certify(self, rounded):
         """Return the best model with its certificate, that of the mean pulls (`_drive`)."""
         models = [rounded(model) for model in self.output.models(self)]
-        certificates = [self._certify(model) for model in models]
-        best = int(np.argmin([primal for primal, _ in certificates]))
-        return models[best], *certificates[best]
 
-    def _certify(self, model):
         def request():
             w, _ = self.partitions.total("dual_weights")
-            return w, self.partitions.ask("certify", w, model)
+            return w, self.partitions.ask("certify", w, models)
 
         w, sums = self.insist(request)
         self.objective.accesses += self.n_stored  # for w(a)
-        return self._certificate(sums, w, model)
+        return self._certificate(sums, w, models)
 
     def state(self):
         """As Rounds.state."""

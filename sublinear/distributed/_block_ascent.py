@@ -25,8 +25,10 @@ where it was well above, smaller by a fifth.
 
 An intercept without penalty ties the duals: sum_i s_i a_i = 0. As in `_solvers.sdca`, w keeps a
 penalised constant column, and after each round its weight moves into `offset`, the multiplier. To
-partitions, rounds are around w plus the offset. For a certificate they say how far from balance
-their duals are, and shrink those of the sign that prevails among all of them.
+partitions, rounds are around w plus the offset. All of them move the constant's weight the same
+way, unlike that of other columns: it is the sum of their parts divided by `overlap`, their number
+by sigma, as if its column were smaller by the root of that. For a certificate partitions say how
+far from balance their duals are, and shrink those of the sign that prevails among all of them.
 
 Duals are on trial until the next request tells how far to go from the last ones to them. A
 partition that is lost begins anew: the others tell their parts of w(a), the new one makes a pass of
@@ -99,10 +101,10 @@ class DualPartition(Partition):
         )
         return Trial((self.v - w) / sigma, conjugate, accesses, work, gap, loss)
 
-    def certify(self, number, gamma, w, model):
+    def certify(self, number, gamma, w, models):
         """Settle the last round; return `sums`."""
         self._settle(number - 1, gamma)
-        return self.sums(w, self.duals, model)
+        return self.sums(w, self.duals, models)
 
     def masses(self, number, gamma):
         """Settle the last round; return the masses of positive and of negative duals."""
@@ -117,9 +119,9 @@ class DualPartition(Partition):
             objective.balance(duals, masses)
         return (self._weights_of(self.balanced),)
 
-    def certify_balanced(self, w, model):
+    def certify_balanced(self, w, models):
         """Return `sums` for the duals of the last `balance`."""
-        return self.sums(w, self.balanced, model)
+        return self.sums(w, self.balanced, models)
 
     def restore(self, number, gamma):
         """Settle the last round, drop the present one; return this partition's part of w(a)."""
@@ -227,22 +229,27 @@ class BlockDualAscent(Rounds):
     ):
         self.adaptive, self.passes, self.start = combination == "adaptive", passes, start
         self.w, self.offset = np.zeros(n_weights), 0.0
+        self.previous = self.w  # the model of the round before
         self.sigma, self.gamma = float(len(partitions)), 1.0
         super().__init__(partitions, problem, n_weights=n_weights, n_stored=n_stored)
+        self.start = None
 
     def advance(self, limit):
         """Make a round and return True, or do nothing if it might exceed the limit."""
         if self.accesses + self.passes * self.n_stored > limit:
             return False
         change, trials = self.insist(self._round)
+        change = self._as_weights(change)
         self.n_iter += 1
         trials = [Trial(None, *rest) for rest in trials]
-        square = inner(change, change)
+        square, sigma = self._inner(change, change), self.sigma
         if self.adaptive and square > 0:
             self._adapt(change, square, sum(trial.conjugate for trial in trials))
+        self.previous = self.model()
         self.w = self.w + self.gamma * change
         if self.problem.free_constant:
             self.offset += self.w[-1]
+            self.w[-1] *= self.sigma / sigma  # by the new overlap
         self.accesses += sum(trial.accesses for trial in trials)
         self.work += sum(trial.work for trial in trials)
         primal = sum(trial.loss for trial in trials) + self._penalty(self.w)
@@ -257,7 +264,7 @@ class BlockDualAscent(Rounds):
     def _adapt(self, change, square, conjugate):
         """Choose gamma for this round and sigma for the next one."""
         alpha = self.problem.alpha
-        slope = -conjugate / self.problem.total_weight - alpha * inner(self.model(), change)
+        slope = -conjugate / self.problem.total_weight - alpha * self._inner(self.model(), change)
         best = slope / (alpha * square)
         self.gamma = min(1.0, max(0.0, best))
         if best < 1:
@@ -265,6 +272,19 @@ class BlockDualAscent(Rounds):
         elif best > ROOM:
             self.sigma *= SMALLER
         self.sigma = min(max(self.sigma, 1.0), float(len(self.partitions)))
+
+    @property
+    def overlap(self):
+        """What the sum of the partitions' parts of the constant's weight is divided by."""
+        return len(self.partitions) / self.sigma if self.problem.free_constant else 1.0
+
+    def _as_weights(self, total):
+        """Return weights from the sum of the partitions' parts."""
+        return np.append(total[:-1], total[-1] / self.overlap)
+
+    def _inner(self, u, v):
+        """Return the inner product of weights, to which that of the duals is proportional."""
+        return inner(u, v) + (self.overlap - 1) * u[-1] * v[-1]
 
     def model(self):
         """Return the weights."""
@@ -277,22 +297,28 @@ class BlockDualAscent(Rounds):
         return np.append(w[:-1], w[-1] + self.offset)
 
     def certify(self, rounded):
-        """Return the model with its certificate (`_drive`)."""
+        """Return the better of the model and its mean with the one before (`_drive`).
+
+        Partitions that move the same way make the model swing from round to round.
+        """
         request = self._certify_balanced if self.problem.free_constant else self._certify
-        model, w, sums = self.insist(lambda: request(rounded))
-        return model, *self._certificate(sums, w, model)
+        models, w, sums = self.insist(lambda: request(rounded))
+        return self._certificate(sums, w, models)
+
+    def _candidates(self, rounded):
+        return [rounded(self.model()), rounded((self.model() + self.previous) / 2)]
 
     def _certify(self, rounded):
-        model = rounded(self.w)
-        return model, self.w, self.partitions.ask("certify", *self._settling(), self.w, model)
+        models = self._candidates(rounded)
+        return models, self.w, self.partitions.ask("certify", *self._settling(), self.w, models)
 
     def _certify_balanced(self, rounded):
         masses = np.sum(self.partitions.ask("masses", *self._settling()), axis=0)
         w, _ = self.partitions.total("balance", tuple(masses.tolist()))
-        w[-1] = 0  # but for rounding
+        w = np.append(w[:-1], 0.0)  # but for rounding
         self.objective.accesses += self.n_stored
-        model = rounded(self.model())
-        return model, w, self.partitions.ask("certify_balanced", w, model)
+        models = self._candidates(rounded)
+        return models, w, self.partitions.ask("certify_balanced", w, models)
 
     def duals(self):
         """Return the duals of all rows, one partition after the other."""
@@ -307,6 +333,7 @@ class BlockDualAscent(Rounds):
         """As Rounds.state, with the duals of all partitions."""
         return super().state() | {
             "w": self.w,
+            "previous": self.previous,
             "offset": self.offset,
             "sigma": self.sigma,
             "gamma": self.gamma,
@@ -315,7 +342,8 @@ class BlockDualAscent(Rounds):
     def set_state(self, state):
         """As Rounds.set_state."""
         super().set_state(state)
-        self.w, self.sigma = np.array(state["w"]), float(state["sigma"])
+        self.w, self.previous = np.array(state["w"]), np.array(state["previous"])
+        self.sigma = float(state["sigma"])
         self.gamma, self.offset = float(state["gamma"]), float(state["offset"])
 
     def _begin(self):
@@ -326,9 +354,14 @@ class BlockDualAscent(Rounds):
         duals, constant_weight = self.start
         for k, part in enumerate(duals):
             self.partitions.ask("begin", part, only={k})
-        self.w, _ = self.partitions.total("restore", *self._settling())
+        self.w = self._restored()
         self.objective.accesses += self.n_stored
         self.offset = constant_weight - self.w[-1]
+
+    def _restored(self):
+        """Return w(a) of the duals that partitions have."""
+        w, _ = self.partitions.total("restore", *self._settling())
+        return self._as_weights(w)
 
     def _open(self, only):
         return self.partitions.ask("open", self.problem, self.w.size, only=only)
@@ -336,10 +369,10 @@ class BlockDualAscent(Rounds):
     def _recover(self, lost):
         """Begin the lost ones anew; w becomes that of the duals that are left, and their pass."""
         self._open(lost)
-        w, _ = self.partitions.total("restore", *self._settling())
+        w = self._restored()
         for k in sorted(lost):
             ((change, accesses, work),) = self.partitions.ask("catch_up", self._around(w), only={k})
-            w = w + change
+            w = w + self._as_weights(change)
             self.accesses += accesses
             self.work += work
         self.objective.accesses += self.n_stored

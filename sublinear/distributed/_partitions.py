@@ -19,7 +19,7 @@ from sublinear._core.objective import Objective
 from sublinear._stream import checked_block
 from sublinear._validation import margin_targets
 
-LOSS, CONJUGATE = 0, 2  # their places in Objective.sums
+CONJUGATE = 2  # its place in Objective.sums, after the losses of candidates
 MOST_LOSSES = 5  # of partitions in one request
 MARKED_ROWS = 1000  # of every block, in the mark of a partition
 
@@ -185,12 +185,15 @@ class Partition(Member):
             sum(objective.dual_of_zeros() for objective in self.objectives),
         )
 
-    def sums(self, w, duals, model):
-        """Return sums over the rows: losses of a model; conjugates of duals, with products by w."""
+    def sums(self, w, duals, models):
+        """Return sums over the rows: the losses of one or two models; the conjugates of duals.
+
+        The latter with their products by w, as in `Objective.certificate`.
+        """
         total = np.zeros(CONJUGATE + 1)
         for objective, of_block in zip(self.objectives, duals, strict=True):
-            total += objective.sums([model], w, of_block)[: CONJUGATE + 1]
-        return total[LOSS], total[CONJUGATE]
+            total += objective.sums(models, w, of_block)[: CONJUGATE + 1]
+        return total
 
     def weights_of(self, duals):
         """Return this partition's part of w(a)."""
@@ -334,14 +337,17 @@ class Rounds:
         w = w[:-1] if self.problem.free_constant else w
         return self.problem.alpha / 2 * inner(w, w)
 
-    def _certificate(self, sums, w, model):
-        """Return the primal value of a model and the dual value, from what partitions tell."""
-        losses, conjugates = zip(*sums, strict=True)
+    def _certificate(self, sums, w, models):
+        """Return the best model, its primal value and the dual value, from what partitions tell."""
         self.objective.accesses += self.n_stored
-        total = self.problem.total_weight
-        primal = self._penalty(model) + sum(losses) / total
-        dual = self._penalty(w) - sum(conjugates) / total
-        return primal, min(dual, primal)  # rounding must not make the gap negative
+        means = sum(sums) / self.problem.total_weight
+        primals = [
+            self._penalty(model) + float(loss)
+            for model, loss in zip(models, means[: len(models)], strict=True)
+        ]
+        best = int(np.argmin(primals))
+        dual = self._penalty(w) - float(means[CONJUGATE])
+        return models[best], primals[best], min(dual, primals[best])  # rounding could exceed it
 
     def insist(self, request):
         """Return request(), however many partitions must be made again for it."""

@@ -36,22 +36,27 @@ class Part:
 def cocoa(parts, alpha, adaptive, free=False):
     """Yield the model and the duals of all parts after every round, for ever.
 
-    With `free` the last column is constant, and its weight an intercept without penalty.
+    With `free` the last column is constant, and its weight an intercept without penalty. Its part
+    of w(a) is that of a column smaller by the root of n_parts / sigma, in units of this one.
     """
     n_parts = len(parts)
-    offset = np.zeros(parts[0].X.shape[1])
+    offset, overlap = np.zeros(parts[0].X.shape[1]), np.ones(parts[0].X.shape[1])
     w, sigma = np.zeros(parts[0].X.shape[1]), float(n_parts)
     total = sum(len(part.y) for part in parts)
     while True:
         trials = [part.improve(w + offset, sigma) for part in parts]
         c = sum(change for _, change in trials)
-        gamma = 1.0
-        if adaptive and c @ c > 0:
+        gamma, before = 1.0, sigma
+        overlap[-1] = n_parts / sigma if free else 1.0
+        c /= overlap
+        if adaptive and c @ (overlap * c) > 0:
             gained = sum(
                 part.conjugate(a) - part.conjugate(part.a)
                 for part, (a, _) in zip(parts, trials, strict=True)
             )
-            best = (-gained / total - alpha * (w + offset) @ c) / (alpha * c @ c)
+            best = (-gained / total - alpha * (w + offset) @ (overlap * c)) / (
+                alpha * c @ (overlap * c)
+            )
             gamma = np.clip(best, 0, 1)
             if best < 1:
                 sigma = min(sigma * min(4, 1 / max(best, 1 / 4)), n_parts)
@@ -62,4 +67,5 @@ def cocoa(parts, alpha, adaptive, free=False):
         w = w + gamma * c
         if free:
             offset[-1] += w[-1]
+            w[-1] *= sigma / before
         yield w + offset, np.concatenate([part.a for part in parts])
