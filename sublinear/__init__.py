@@ -36,10 +36,11 @@ from sublinear._version import __version__
 from sublinear.games import solve_matrix_game
 from sublinear.geometry import MinimumEnclosingBall, solve_simplex_qp
 from sublinear.kernel import KernelPegasosClassifier, KernelSDCAClassifier, KernelSDCARegressor
-from sublinear.linear import PegasosClassifier, PegasosRegressor, SDCAClassifier, SDCARegressor
 from sublinear.margin import L2SVMClassifier, SublinearPerceptron
 from sublinear.paths import KernelPath, Path, kernel_path, sdca_path
+from sublinear.pegasos import PegasosClassifier, PegasosRegressor
 from sublinear.primal_dual import solve_primal_dual
+from sublinear.sdca import SDCAClassifier, SDCARegressor
 from sublinear.soft_margin import SIMBAClassifier, simba_path
 from sublinear.streaming import StreamingSVRGClassifier, StreamingSVRGRegressor, StreamResult
 from sublinear.structured import PegasosStructured, SequencePegasos, StructuredProblem

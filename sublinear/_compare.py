@@ -21,8 +21,9 @@ from sklearn.preprocessing import MaxAbsScaler, Normalizer
 from sklearn.svm import LinearSVC
 from threadpoolctl import threadpool_limits
 
-from sublinear.linear import PegasosClassifier, SDCAClassifier
 from sublinear.margin import L2SVMClassifier, SublinearPerceptron
+from sublinear.pegasos import PegasosClassifier
+from sublinear.sdca import SDCAClassifier
 from sublinear.soft_margin import SIMBAClassifier
 from sublinear.streaming import StreamingSVRGClassifier
 

@@ -20,8 +20,9 @@ from sublinear._archive import (
     write_archive,
 )
 from sublinear._result import Result
-from sublinear.linear import PegasosClassifier, PegasosRegressor, SDCAClassifier, SDCARegressor
 from sublinear.margin import L2SVMClassifier, SublinearPerceptron
+from sublinear.pegasos import PegasosClassifier, PegasosRegressor
+from sublinear.sdca import SDCAClassifier, SDCARegressor
 from sublinear.soft_margin import SIMBAClassifier
 from sublinear.structured import SequencePegasos
 

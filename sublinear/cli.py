@@ -20,7 +20,8 @@ from sublinear import _readers
 from sublinear._files import check_writable, replacing
 from sublinear._model_file import read_model, write_model
 from sublinear.datasets import make_sparse_classification
-from sublinear.linear import PegasosClassifier, PegasosRegressor, SDCAClassifier, SDCARegressor
+from sublinear.pegasos import PegasosClassifier, PegasosRegressor
+from sublinear.sdca import SDCAClassifier, SDCARegressor
 from sublinear.sources import distinct_labels, open_source
 
 __all__ = ["main"]

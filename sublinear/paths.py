@@ -9,7 +9,7 @@ from sklearn.base import clone
 from sublinear._core.losses import MARGIN_LOSSES, REGRESSION_LOSSES
 from sublinear._validation import check_choice, check_number
 from sublinear.kernel import KernelSDCAClassifier, KernelSDCARegressor
-from sublinear.linear import SDCAClassifier, SDCARegressor
+from sublinear.sdca import SDCAClassifier, SDCARegressor
 
 
 @dataclass(frozen=True)

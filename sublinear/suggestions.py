@@ -19,8 +19,9 @@ from sklearn.utils.validation import check_consistent_length
 
 from sublinear._validation import check_choice, find_classes, generator, has_matrix, margin_targets
 from sublinear.data import FeatureOracle
-from sublinear.linear import PegasosClassifier, SDCAClassifier, SDCARegressor
 from sublinear.margin import SublinearPerceptron
+from sublinear.pegasos import PegasosClassifier
+from sublinear.sdca import SDCAClassifier, SDCARegressor
 from sublinear.semi_streaming import SemiStreamingPerceptron
 from sublinear.soft_margin import SIMBAClassifier
 from sublinear.streaming import StreamingSVRGClassifier, StreamingSVRGRegressor

@@ -16,11 +16,12 @@ LAYERS = (
     {"_drive", "_known_optima", "_readers", "_sequences", "_show_versions"},
     {"_archive", "_callbacks", "data", "datasets", "sources"},
     {"_checkpoint"},
-    {"_linear_model", "_saddle", "_support", "theory", "_stream"},
+    {"_linear_model", "_packing", "_saddle", "_support", "theory", "_stream"},
     {"_kernel_multiclass", "_kernel_training", "_streamed_sdca"},
     {"_kernel_saddle"},
     {
-        "linear",
+        "sdca",
+        "pegasos",
         "kernel",
         "structured",
         "geometry",
@@ -101,7 +102,7 @@ def test_the_reader_finds_every_form_of_import(tmp_path):
 
 
 def test_every_source_has_a_layer():
-    assert {"_core", "_solvers", "linear"} <= {unit_of_file(path) for path in SOURCES}
+    assert {"_core", "_solvers", "sdca"} <= {unit_of_file(path) for path in SOURCES}
     unknown = {unit_of_file(path) for path in SOURCES} - HEIGHT.keys()
     assert not unknown, f"give these modules their place in LAYERS: {sorted(unknown)}"
 

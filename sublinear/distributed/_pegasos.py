@@ -1,6 +1,6 @@
 """Pegasos over partitions, with large batches: PegasosClassifier and PegasosRegressor."""
 
-from sublinear import linear
+from sublinear import pegasos
 from sublinear._core.iterates import AVERAGES
 from sublinear._linear_model import LinearClassifier, LinearRegressor
 from sublinear._validation import check_batch_size, check_choice, check_flag, check_number
@@ -53,7 +53,7 @@ class PegasosClassifier(ChunkClassifier, _LargeBatches, LinearClassifier):
     Parameters
     ----------
     loss : {"hinge", "smoothed_hinge", "logistic", "squared_hinge"}, default="hinge"
-        As in :class:`sublinear.PegasosClassifier`. "squared_hinge", whose derivatives are not
+        As in :class:`subpegasos.PegasosClassifier`. "squared_hinge", whose derivatives are not
         bounded, needs projection.
     %(cluster)s
     %(large_batches)s
@@ -90,7 +90,7 @@ class PegasosClassifier(ChunkClassifier, _LargeBatches, LinearClassifier):
     'converged'
     """
 
-    _local_class = linear.PegasosClassifier
+    _local_class = pegasos.PegasosClassifier
 
     def __init__(
         self,
@@ -136,12 +136,12 @@ class PegasosClassifier(ChunkClassifier, _LargeBatches, LinearClassifier):
 class PegasosRegressor(ChunkRegressor, _LargeBatches, LinearRegressor):
     """Linear regression by sub-gradient steps with large batches, on many machines.
 
-    As the classifier beside it, with the losses of :class:`sublinear.PegasosRegressor`.
+    As the classifier beside it, with the losses of :class:`subpegasos.PegasosRegressor`.
 
     Parameters
     ----------
     loss : {"epsilon_insensitive", "absolute", "huber", "squared"}, default="epsilon_insensitive"
-        As in :class:`sublinear.PegasosRegressor`. "squared", whose derivatives are not bounded,
+        As in :class:`subpegasos.PegasosRegressor`. "squared", whose derivatives are not bounded,
         needs projection.
     %(cluster)s
     %(large_batches)s
@@ -175,7 +175,7 @@ class PegasosRegressor(ChunkRegressor, _LargeBatches, LinearRegressor):
     'converged'
     """
 
-    _local_class = linear.PegasosRegressor
+    _local_class = pegasos.PegasosRegressor
 
     def __init__(
         self,

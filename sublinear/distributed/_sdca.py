@@ -4,7 +4,7 @@ import itertools
 
 import numpy as np
 
-from sublinear import linear
+from sublinear import sdca
 from sublinear._linear_model import LinearClassifier, LinearRegressor
 from sublinear._validation import check_choice, check_flag, check_number
 from sublinear.distributed._block_ascent import COMBINATIONS, BlockDualAscent, DualPartition
@@ -103,7 +103,7 @@ class SDCAClassifier(ChunkClassifier, _DualAscent, LinearClassifier):
     Parameters
     ----------
     loss : {"hinge", "squared_hinge", "smoothed_hinge", "logistic"}, default="hinge"
-        As in :class:`sublinear.SDCAClassifier`.
+        As in :class:`subsdca.SDCAClassifier`.
     %(cluster)s
     %(dual_ascent)s
     %(rounds)s
@@ -142,7 +142,7 @@ class SDCAClassifier(ChunkClassifier, _DualAscent, LinearClassifier):
     True
     """
 
-    _local_class = linear.SDCAClassifier
+    _local_class = sdca.SDCAClassifier
 
     def __init__(
         self,
@@ -190,12 +190,12 @@ class SDCAClassifier(ChunkClassifier, _DualAscent, LinearClassifier):
 class SDCARegressor(ChunkRegressor, _DualAscent, LinearRegressor):
     """Linear regression by dual coordinate ascent on many machines, with a duality gap.
 
-    As the classifier beside it, with the losses of :class:`sublinear.SDCARegressor`.
+    As the classifier beside it, with the losses of :class:`subsdca.SDCARegressor`.
 
     Parameters
     ----------
     loss : {"squared", "absolute", "epsilon_insensitive", "huber"}, default="squared"
-        As in :class:`sublinear.SDCARegressor`.
+        As in :class:`subsdca.SDCARegressor`.
     %(cluster)s
     %(dual_ascent)s
     %(rounds)s
@@ -229,7 +229,7 @@ class SDCARegressor(ChunkRegressor, _DualAscent, LinearRegressor):
     True
     """
 
-    _local_class = linear.SDCARegressor
+    _local_class = sdca.SDCARegressor
 
     def __init__(
         self,

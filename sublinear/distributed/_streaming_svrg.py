@@ -5,7 +5,7 @@ from contextlib import closing
 
 import numpy as np
 
-from sublinear import linear, streaming
+from sublinear import sdca, streaming
 from sublinear._checkpoint import Checkpoint
 from sublinear._validation import check_flag, check_number, find_classes
 from sublinear.distributed._cluster import connected
@@ -229,7 +229,7 @@ class StreamingSVRGRegressor(ChunkRegressor, _StreamedStages, streaming.Streamin
     def _scorer(self):
         return super()._scorer() if self.loss != "poisson" else self.to_local()
 
-    _scorer_class = linear.SDCARegressor
+    _scorer_class = sdca.SDCARegressor
 
 
 @documented
@@ -286,7 +286,7 @@ class StreamingSVRGClassifier(ChunkClassifier, _StreamedStages, streaming.Stream
     """
 
     _local_class = streaming.StreamingSVRGClassifier
-    _scorer_class = linear.SDCAClassifier
+    _scorer_class = sdca.SDCAClassifier
 
     def __init__(
         self,

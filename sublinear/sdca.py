@@ -1,0 +1,407 @@
+"""Linear models by dual coordinate ascent: SDCAClassifier and SDCARegressor.
+
+Both minimise
+
+    alpha / 2 |w|^2 + sum_i s_i l(<w, x_i>, y_i) / sum_i s_i
+
+and report a certificate in ``result_``: the primal value of the returned model, a dual value, and
+the gap between them, which bounds how far the model is from optimal.
+"""
+
+import numpy as np
+
+from sublinear._callbacks import with_callbacks
+from sublinear._core.matrix import Matrix
+from sublinear._linear_model import LinearClassifier, LinearModel, LinearRegressor, with_parameters
+from sublinear._packing import packed_or_not, packs
+from sublinear._solvers.minibatch_sdca import AVERAGES as DUAL_AVERAGES
+from sublinear._solvers.minibatch_sdca import RULES, MiniBatchSDCA
+from sublinear._solvers.sdca import SDCA, thread_schedule
+from sublinear._streamed_sdca import DualStreamFit
+from sublinear._validation import (
+    check_batch_size,
+    check_choice,
+    check_flag,
+    check_number,
+    check_training_data,
+    find_classes,
+)
+from sublinear.theory import safe_beta, spectral_norm_of
+
+SIGMA_MARGIN = 1.02  # power iteration approaches sigma^2 from below
+
+
+_DUAL_PARAMETERS = """\
+penalize_intercept : bool, default=True
+        False: the objective holds alpha / 2 |coef|^2 alone, and `intercept_scaling` has no effect.
+        Certificates then cost two passes, and more epochs may be needed.
+    pack : bool or "auto", default="auto"
+        Work on a copy of sparse rows in which all that a step reads lies together: 8 bytes per
+        stored entry and about 50 per row. Values are rounded to float32, certificates are not.
+        "auto": where two threads share long rows; not for memory-mapped data, nor if the copy would
+        take over half of the free memory, nor where values would be rounded and tol is below 1e-6.
+        False: no copy. Batches do not use it.
+    batch_size : int or "all", default=1
+        Examples per iteration. More than 1 is for study, and for machines with many cores: see
+        `batch_speedup` for what it can save.
+    batch_rule : {"safe", "aggressive", "naive"}, default="safe"
+        How much shorter than single steps those of a batch are: by beta_b, which the spectral norm
+        of X yields; by what adapts to the batches seen; not at all, which may diverge.
+    gamma : float, default=0.95
+        How slowly batch_rule="aggressive" adapts, from 0 to 1.
+    sigma_squared : float, default=None
+        sigma^2 for beta_b, from 1 / n_samples to 1; None computes `spectral_norm_squared` of the
+        data, the constant feature included. The aggressive rule needs only a crude bound.
+    average : {"last", "tail", "decaying"}, default="last"
+        With batches: return the last iterate, the mean since at most half of the epochs (Theorem 2
+        of the paper), or the decaying mean of its experiments.
+"""
+
+
+class _DualModel(DualStreamFit, LinearModel):
+    """Estimators whose solver keeps one dual variable per example."""
+
+    def _make_solver(self, objective, random, k):
+        duals = self._starting_duals(objective, k)
+        if self.batch_size == 1:
+            return self._make_sdca(objective, random, duals)
+        n_rows = objective.matrix.n_rows
+        check_batch_size(self.batch_size, n_rows)
+        return MiniBatchSDCA(
+            objective,
+            random,
+            batch_size=n_rows if self.batch_size == "all" else self.batch_size,
+            rule=self.batch_rule,
+            beta=self._safe_beta(objective.matrix),
+            gamma=self.gamma,
+            average=self.average,
+            duals=duals,
+        )
+
+    def _make_sdca(self, objective, random, duals):
+        matrix = objective.matrix
+        schedule = SDCA
+        if objective.n_threads > 1 and not objective.free_constant:
+            schedule = thread_schedule(matrix)
+
+        def make(pack):
+            solver = schedule if pack or not schedule.needs_packed else SDCA
+            return solver(objective, random, duals, pack)
+
+        return packed_or_not(self, make, packs(self, matrix, schedule.needs_packed))
+
+    def _penalizes_intercept(self):
+        return self.penalize_intercept
+
+    def _constant(self, X):
+        if self.penalize_intercept or not self.fit_intercept:
+            return super()._constant(X)
+        # it only sets the pace of the intercept: that of the other columns together
+        return float(np.sqrt(Matrix(X).squared_norms().mean())) or 1.0
+
+    def _safe_beta(self, matrix):
+        n_rows = matrix.n_rows
+        batch_size = n_rows if self.batch_size == "all" else self.batch_size
+        if self.batch_rule == "naive":
+            return 1.0
+        sigma_squared = self.sigma_squared
+        if sigma_squared is None:
+            sigma_squared = min(1.0, SIGMA_MARGIN * spectral_norm_of(matrix))
+        return safe_beta(n_rows, batch_size, sigma_squared)
+
+    def _check_parameters(self):
+        super()._check_parameters()
+        check_flag("penalize_intercept", self.penalize_intercept)
+        if self.pack != "auto":
+            check_flag("pack", self.pack, 'True, False or "auto"')
+        if self.batch_size != "all":
+            check_number("batch_size", self.batch_size, low=1, integer=True)
+        if not self.penalize_intercept and self.fit_intercept and self.batch_size != 1:
+            raise ValueError("penalize_intercept=False needs batch_size=1")
+        check_choice("batch_rule", self.batch_rule, RULES)
+        check_choice("average", self.average, DUAL_AVERAGES)
+        check_number("gamma", self.gamma, low=0, high=1)
+        if self.sigma_squared is not None:
+            check_number("sigma_squared", self.sigma_squared, low=0, high=1, open_low=True)
+
+    def _starting_duals(self, objective, k):
+        """The duals of the last fit, if they can serve as a start."""
+        duals = getattr(self, "dual_coef_", None)
+        if not self.warm_start or duals is None:
+            return None
+        duals = np.atleast_2d(duals)
+        if duals.shape[1] != objective.matrix.n_rows or k >= len(duals):
+            return None
+        return duals[k]
+
+    def _store(self, outcomes, training, seconds):
+        super()._store(outcomes, training, seconds)
+        if training.solvers is not None:
+            return
+        duals = [
+            np.zeros(training.matrix.n_rows) if outcome.kept is None else outcome.kept
+            for outcome in outcomes
+        ]
+        self.dual_coef_ = duals[0][np.newaxis] if len(duals) == 1 else np.stack(duals)
+
+    def _keep(self, solver):
+        return solver.release_duals()
+
+
+@with_parameters(dual=_DUAL_PARAMETERS)
+class SDCAClassifier(_DualModel, LinearClassifier):
+    """Linear classification by stochastic dual coordinate ascent, with a duality gap.
+
+    Minimises alpha / 2 |w|^2 + the weighted mean of the loss. Needs no step size, and is the solver
+    to begin with: it reaches small gaps fast and certifies them.
+
+    Parameters
+    ----------
+    loss : {"hinge", "squared_hinge", "smoothed_hinge", "logistic"}, default="hinge"
+        With m = y (<w, x> + intercept), y = +1 or -1: max(0, 1 - m); its square; the hinge rounded
+        off over [1 - smoothing, 1]; log(1 + exp(-m)).
+    %(common)s
+    %(dual)s
+    smoothing : float, default=1.0
+        Width of the rounding of loss="smoothed_hinge".
+    class_weight : dict, "balanced" or None, default=None
+        Factors on the weights of the examples by class; "balanced" gives all the same total.
+
+    Attributes
+    ----------
+    coef_ : ndarray of shape (1, n_features) or (n_classes, n_features)
+        Of the dtype of X.
+    intercept_ : ndarray of shape (1,) or (n_classes,)
+    dual_coef_ : ndarray of shape (1, n_samples) or (n_classes, n_samples), float64
+        The dual variables behind the certificate. Examples whose dual is not 0 are the support
+        vectors of w = sum_i sample_weight_i dual_coef_i x_i / (alpha sum(sample_weight)), which
+        `coef_` equals or improves on.
+    classes_ : ndarray of shape (n_classes,)
+    n_iter_ : int
+        Epochs.
+    n_features_in_ : int
+    result_ : Result
+
+    See Also
+    --------
+    PegasosClassifier : primal sub-gradient descent on the same objective.
+
+    References
+    ----------
+    Takac, Bijral, Richtarik, Srebro, "Mini-batch primal and dual methods for SVMs", ICML 2013,
+    section 4. Shalev-Shwartz, Zhang, "Stochastic dual coordinate ascent methods for
+    regularized loss minimization", JMLR 14, 2013.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_classification
+    >>> from sublinear import SDCAClassifier
+    >>> X, y = make_classification(random_state=0)
+    >>> model = SDCAClassifier(alpha=0.01, random_state=0).fit(X, y)
+    >>> bool(model.result_.relative_gap <= 1e-3)
+    True
+    """
+
+    def __init__(
+        self,
+        loss="hinge",
+        *,
+        alpha=1e-4,
+        smoothing=1.0,
+        fit_intercept=True,
+        intercept_scaling=1.0,
+        class_weight=None,
+        tol=1e-3,
+        max_iter=1000,
+        max_accesses=None,
+        penalize_intercept=True,
+        pack="auto",
+        batch_size=1,
+        batch_rule="safe",
+        gamma=0.95,
+        sigma_squared=None,
+        average="last",
+        n_jobs=None,
+        random_state=None,
+        warm_start=False,
+        verbose=0,
+        callback=None,
+    ):
+        self.loss = loss
+        self.alpha = alpha
+        self.smoothing = smoothing
+        self.fit_intercept = fit_intercept
+        self.intercept_scaling = intercept_scaling
+        self.class_weight = class_weight
+        self.tol = tol
+        self.max_iter = max_iter
+        self.max_accesses = max_accesses
+        self.penalize_intercept = penalize_intercept
+        self.pack = pack
+        self.batch_size = batch_size
+        self.batch_rule = batch_rule
+        self.gamma = gamma
+        self.sigma_squared = sigma_squared
+        self.average = average
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.warm_start = warm_start
+        self.verbose = verbose
+        self.callback = callback
+
+    @with_callbacks
+    def fit(self, X, y, sample_weight=None):
+        """Fit the model.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Dense or CSR, float32 or float64, is used as it is; other types are converted.
+        y : array-like of shape (n_samples,)
+            Labels; with more than two classes, one-vs-rest.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Not negative; a weight k counts like k copies of the example.
+
+        Returns
+        -------
+        self : SDCAClassifier
+
+        Raises
+        ------
+        ValueError
+            For parameters or data that make no sense; the message says what to do.
+        KeyboardInterrupt
+            After Ctrl-C; the fitted attributes hold the model reached so far.
+        """
+        return self._solve(self._prepare(X, y, sample_weight), self._limits())
+
+    def _prepare(self, X, y, sample_weight):
+        self._check_parameters()
+        X, y = check_training_data(self, X, y)
+        self.classes_ = find_classes(y)
+        return self._class_training(X, y, sample_weight)
+
+
+@with_parameters(dual=_DUAL_PARAMETERS)
+class SDCARegressor(_DualModel, LinearRegressor):
+    """Linear regression by stochastic dual coordinate ascent, with a duality gap.
+
+    Minimises alpha / 2 |w|^2 + the weighted mean of the loss: ridge regression, least absolute
+    deviations, support vector regression or Huber regression.
+
+    Parameters
+    ----------
+    loss : {"squared", "absolute", "epsilon_insensitive", "huber"}, default="squared"
+        With r = <w, x> + intercept - y: r^2 / 2; |r|; max(0, |r| - epsilon); r^2 / 2 up to
+        |r| = epsilon and epsilon (|r| - epsilon / 2) beyond.
+    %(common)s
+    %(dual)s
+    epsilon : float, default=0.1
+        Width of the insensitive or quadratic zone, in the units of y.
+
+    Attributes
+    ----------
+    coef_ : ndarray of shape (n_features,)
+        Of the dtype of X.
+    intercept_ : float
+    dual_coef_ : ndarray of shape (n_samples,), float64
+        The dual variables behind the certificate, as in SDCAClassifier.
+    n_iter_ : int
+        Epochs.
+    n_features_in_ : int
+    result_ : Result
+
+    References
+    ----------
+    Shalev-Shwartz, Zhang, "Stochastic dual coordinate ascent methods for regularized loss
+    minimization", JMLR 14, 2013.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_regression
+    >>> from sublinear import SDCARegressor
+    >>> X, y = make_regression(random_state=0)
+    >>> SDCARegressor(alpha=0.1, random_state=0).fit(X, y).score(X, y) > 0.9
+    True
+    """
+
+    def __init__(
+        self,
+        loss="squared",
+        *,
+        alpha=1e-4,
+        epsilon=0.1,
+        fit_intercept=True,
+        intercept_scaling=1.0,
+        tol=1e-3,
+        max_iter=1000,
+        max_accesses=None,
+        penalize_intercept=True,
+        pack="auto",
+        batch_size=1,
+        batch_rule="safe",
+        gamma=0.95,
+        sigma_squared=None,
+        average="last",
+        n_jobs=None,
+        random_state=None,
+        warm_start=False,
+        verbose=0,
+        callback=None,
+    ):
+        self.loss = loss
+        self.alpha = alpha
+        self.epsilon = epsilon
+        self.fit_intercept = fit_intercept
+        self.intercept_scaling = intercept_scaling
+        self.tol = tol
+        self.max_iter = max_iter
+        self.max_accesses = max_accesses
+        self.penalize_intercept = penalize_intercept
+        self.pack = pack
+        self.batch_size = batch_size
+        self.batch_rule = batch_rule
+        self.gamma = gamma
+        self.sigma_squared = sigma_squared
+        self.average = average
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.warm_start = warm_start
+        self.verbose = verbose
+        self.callback = callback
+
+    @with_callbacks
+    def fit(self, X, y, sample_weight=None):
+        """Fit the model.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Dense or CSR, float32 or float64, is used as it is; other types are converted.
+        y : array-like of shape (n_samples,)
+            Numbers.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Not negative; a weight k counts like k copies of the example.
+
+        Returns
+        -------
+        self : SDCARegressor
+
+        Raises
+        ------
+        ValueError
+            For parameters or data that make no sense; the message says what to do.
+        KeyboardInterrupt
+            After Ctrl-C; the fitted attributes hold the model reached so far.
+        """
+        return self._solve(self._prepare(X, y, sample_weight), self._limits())
+
+    def _prepare(self, X, y, sample_weight):
+        self._check_parameters()
+        X, y = check_training_data(self, X, y, y_numeric=True)
+        return self._number_training(X, y, sample_weight)
+
+    def _store(self, outcomes, training, seconds):
+        super()._store(outcomes, training, seconds)
+        if training.solvers is None:
+            self.dual_coef_ = self.dual_coef_[0]
