@@ -64,7 +64,10 @@ class _DualModel(DualStreamFit, LinearModel):
     def _make_solver(self, objective, random, k):
         duals = self._starting_duals(objective, k)
         if self.batch_size == 1:
-            return self._make_sdca(objective, random, duals)
+            solver = self._make_sdca(objective, random, duals)
+            if duals is not None and objective.free_constant:
+                solver.set_intercept(np.atleast_1d(self.intercept_)[k])
+            return solver
         n_rows = objective.matrix.n_rows
         check_batch_size(self.batch_size, n_rows)
         return MiniBatchSDCA(

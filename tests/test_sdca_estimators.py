@@ -681,6 +681,18 @@ def test_a_warm_start_saves_accesses(sparse_problem, loss):
     assert again.n_iter <= 2
 
 
+@pytest.mark.parametrize("loss", ["smoothed_hinge", "logistic"])
+def test_a_warm_start_takes_over_a_free_intercept(multiclass, loss):
+    X, y = multiclass
+    model = SDCAClassifier(
+        loss, alpha=0.05, tol=1e-6, penalize_intercept=False, warm_start=True, random_state=0
+    ).fit(X, y)
+    cold, intercept = model.n_iter_, model.intercept_
+    model.fit(X, y)
+    assert model.n_iter_ <= cold / 5
+    np.testing.assert_allclose(model.intercept_, intercept, atol=1e-2)
+
+
 def test_a_warm_start_from_other_data(binary, multiclass, regression):
     X, y = binary
     other, labels = multiclass

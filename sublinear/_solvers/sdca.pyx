@@ -53,6 +53,7 @@ from sublinear._core.line cimport (
     OFFSET_AHEAD, Line, Lines, add, dot, line_at, line_size, prefetch_ahead,
 )
 from sublinear._core.losses cimport Loss
+from sublinear._core.matrix cimport Matrix
 from sublinear._core.objective cimport Objective
 from sublinear._core.order cimport POOL, Draws, Order, make_ready, prefetch_draws, restart
 from sublinear._core.packed cimport Record
@@ -286,6 +287,11 @@ cdef class SDCA:
     def set_duals(self, duals):
         """Give every dual a new, feasible value; `w` is left to who shares it."""
         self.examples.set_duals(duals)
+
+    def set_intercept(self, double intercept):
+        """Begin with an intercept that is not penalised."""
+        cdef Matrix matrix = self.objective.matrix
+        self.offset = intercept - matrix.constant * self.weights[matrix.n_columns]
 
     def release_duals(self):
         """Return the duals and end the solver's life, so that both need less memory."""
