@@ -44,7 +44,7 @@ from sublinear.datasets import make_enclosing_ball
 MARGIN, REACHED = 0.1, 0.09
 ALPHAS = (1e-3, 1e-4, 1e-5)
 PASSES = (1, 2, 3, 4, 5, 7, 10, 14, 20, 30, 50)
-STEPS = tuple(round(64 * 2 ** (k / 2)) for k in range(24))
+STEPS = tuple(round(64 * 2 ** (k / 4)) for k in range(48))
 BALLS = {
     "4096 x 4096, sphere": (4096, 4096, {}),
     "4096 x 4096, leaning": (4096, 4096, {"lean": 1.0}),

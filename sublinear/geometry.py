@@ -97,7 +97,8 @@ class MinimumEnclosingBall(CallbackSupportMixin, OutlierMixin, BaseEstimator):
         Not negative, of sum 1, with nu > 0 at most sample_weight_i / (nu * their sum): the p of the
         bound `result_.dual` = sum_i p_i |x_i|^2 - |sum_i p_i x_i|^2. Absent with certify=None.
     offset_ : float
-        Minus the radius: decision_function is score_samples minus this.
+        Minus the radius, and what rounding may add to it: decision_function is score_samples minus
+        this, and not negative for rows in the ball.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features,)
     n_iter_ : int
@@ -248,13 +249,13 @@ class MinimumEnclosingBall(CallbackSupportMixin, OutlierMixin, BaseEstimator):
         center, result, error = self._run(solver, self._limits(plan.max_iter), training, 0.0)
         forget(self, ("support_", "support_vectors_", "center_coef_"))
         self.center_ = center.astype(matrix.dtype, copy=False)
-        self._tolerance = 1e-7 * np.abs(self.center_).max()
+        tolerance = 1e-7 * np.abs(self.center_).max()
         radius = np.sqrt(result.primal)
         if self.nu > 0 and np.isfinite(radius):
             radius = self._soft_radius(matrix, norms, problem.caps)
             read = result.certificate_accesses + matrix.n_stored
             result = replace(result, certificate_accesses=read)
-        return self._finish(solver, named(result, X), radius, error)
+        return self._finish(solver, named(result, X), radius, tolerance, error)
 
     def _soft_radius(self, matrix, norms, caps):
         """Return the radius that a soft ball has at its centre; reads the rows once."""
@@ -300,14 +301,15 @@ class MinimumEnclosingBall(CallbackSupportMixin, OutlierMixin, BaseEstimator):
         )
         self._center_square = float(sums[0] @ self.center_coef_)
         radius = np.sqrt(result.primal)
-        self._tolerance = np.sqrt(radius**2 + ROUNDING * data.longest**2) - radius
-        return self._finish(solver, named(result, X), radius, error)
+        tolerance = np.sqrt(radius**2 + ROUNDING * data.longest**2) - radius
+        return self._finish(solver, named(result, X), radius, tolerance, error)
 
-    def _finish(self, solver, result, radius, error):
+    def _finish(self, solver, result, radius, tolerance, error):
         """Store what a fit found, then raise what interrupted it."""
         self.result_, self.n_iter_ = result, result.n_iter
         self.radius_ = float(radius)
-        self.offset_ = -self.radius_
+        # a row on the sphere is in the ball, whatever rounding says
+        self.offset_ = -(self.radius_ * (1 + 1e-7) + tolerance)
         forget(self, ("dual_coef_",))
         if solver.best_p is not None:
             self.dual_coef_ = solver.best_p
@@ -352,7 +354,9 @@ class MinimumEnclosingBall(CallbackSupportMixin, OutlierMixin, BaseEstimator):
         return -np.sqrt(np.maximum(squares, 0))
 
     def decision_function(self, X):
-        """Return the radius minus the distance from the centre: negative outside of the ball.
+        """Return the radius minus the distance from the centre, but for rounding.
+
+        It is negative outside of the ball, and nowhere else.
 
         Parameters
         ----------
@@ -375,9 +379,7 @@ class MinimumEnclosingBall(CallbackSupportMixin, OutlierMixin, BaseEstimator):
         -------
         labels : ndarray of shape (n_samples,)
         """
-        scores = self.decision_function(X)
-        # a row on the sphere is in the ball, whatever rounding says
-        return np.where(scores >= -(1e-7 * self.radius_ + self._tolerance), 1, -1)
+        return np.where(self.decision_function(X) >= 0, 1, -1)
 
 
 def squared_norms(X, matrix, norms, beginning):

@@ -350,7 +350,8 @@ class L2SVMClassifier(_SaddleClassifier):
 
     See Also
     --------
-    SDCAClassifier : The same objective by dual coordinate ascent, faster for small gaps.
+    SDCAClassifier : The same objective by dual coordinate ascent, faster for small gaps, and for
+        small alpha: below 0.1 for rows of length 1.
 
     Notes
     -----

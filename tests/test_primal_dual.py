@@ -102,7 +102,7 @@ def nearly_exp(z):
     return (12 - 6 * z + z**2) / (12 + 6 * z + z**2)
 
 
-def stage(A, x0, p0, move_x, gain, known, centred, steps, batch, draws):
+def stage(A, x0, p0, move_x, rate, gain, known, centred, steps, batch, draws):
     """One stage of the variance-reduced method; returns the means of x and p."""
     x, p, xs, ps = x0, p0, [], []
     for _ in range(steps):
@@ -125,21 +125,21 @@ def stage(A, x0, p0, move_x, gain, known, centred, steps, batch, draws):
                 payoffs = payoffs + column * dx[j] / chances[j] / batch
         p = p * np.exp(-known) * nearly_exp(np.clip(gain * payoffs, -1, 1))
         p = p / p.sum()
-        x = move_x(x, gradient, A.T @ p0)
+        x = move_x(x, gradient, A.T @ p0, rate)
     return np.mean(xs, axis=0), np.mean(ps, axis=0)
 
 
-def move_ball(x, gradient, _):
+def move_ball(x, gradient, *_):
     x = x + 0.2 * gradient
     return x / max(1, np.linalg.norm(x))
 
 
-def move_hull(x, gradient, _):
+def move_hull(x, gradient, *_):
     return x + 0.2 * (gradient - x)
 
 
-def move_simplex(x, gradient, known):
-    x = x * np.exp(-0.5 * known) * nearly_exp(np.clip(0.5 * (gradient - known), -1, 1))
+def move_simplex(x, gradient, known, rate):
+    x = x * np.exp(-rate * known) * nearly_exp(np.clip(rate * (gradient - known), -1, 1))
     return x / x.sum()
 
 
@@ -149,17 +149,23 @@ def test_variance_reduction_follows_its_oracle(data, geometry):
     mean, p = A.mean(axis=0), np.full(N, 1 / N)
     if geometry == "ball":
         problem, x = Margin(signs, 1.0), mean / np.linalg.norm(mean)
-        A, X, move, gain, centred = A, A * signs[:, None], move_ball, 0.5, False
+        X, move, factor, centred = A * signs[:, None], move_ball, 1, False
     elif geometry == "hull":
-        problem, X, x, move, gain, centred = SimplexQP(b, 1.0), A, mean, move_hull, 1.0, True
+        problem, X, x, move, factor, centred = SimplexQP(b, 1.0), A, mean, move_hull, 2, True
     else:
-        problem, X, x, move, gain, centred = Game(1.0), A, np.full(D, 1 / D), move_simplex, -0.5, 0
+        problem, X, x, move, factor, centred = Game(1.0), A, np.full(D, 1 / D), move_simplex, -1, 0
     solver = reduced(problem, Matrix(sparse.csr_array(X)))
     draws = uniforms()
     assert solver.advance(NO_LIMIT)  # the pass at the first anchor
+    rate, gap_to_beat = 0.5, np.inf
     for _ in range(3):
-        known = gain * (A @ x) + (0.5 * b if geometry == "hull" else 0)
-        x, p = stage(A, x, p, move, gain, known, centred, 8, 2, draws)
+        _, primal, dual = solver.certify(lambda x: x)
+        if geometry != "ball":
+            rate = 1.1 * rate if primal - dual < 0.999 * gap_to_beat else max(0.5, 0.7 * rate)
+        gap_to_beat = min(gap_to_beat, primal - dual)
+        gain = factor * rate
+        known = gain * (A @ x) + (rate * b if geometry == "hull" else 0)
+        x, p = stage(A, x, p, move, rate, gain, known, centred, 8, 2, draws)
         assert solver.advance(NO_LIMIT)
         np.testing.assert_allclose(solver.x_state["anchor"], x, rtol=1e-8, atol=1e-12)
         np.testing.assert_allclose(solver.p_state["anchor"], p, rtol=1e-8, atol=1e-12)

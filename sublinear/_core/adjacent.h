@@ -6,19 +6,9 @@
 
 #include "portable.h"
 
-/* Far ahead, and into the second cache: where rows are a power of two apart the first one has room for
-   eight of them. */
-enum { SUBLINEAR_ROWS_AHEAD = 48 };
-
-#if defined(__GNUC__)
-#define sublinear_prefetch_far(address)    \
-    do {                                   \
-        __builtin_prefetch(address, 0, 2); \
-        __asm__ volatile("");              \
-    } while (0)
-#else
-#define sublinear_prefetch_far(address) ((void)(address))
-#endif
+/* More would push each other out where rows are a power of two apart, and wait for page tables in data
+   of some gigabytes. */
+enum { SUBLINEAR_ROWS_AHEAD = 16 };
 
 /* w[k] += sum_c factors[c] * values[k * stride + c] */
 #define SUBLINEAR_ADD_SOME(name, real)                                                      \
@@ -74,9 +64,9 @@ SUBLINEAR_WIDEST static void sublinear_add_line_float(
     memcpy(&high, factors + SUBLINEAR_LANES, sizeof(high));
     for (ptrdiff_t k = 0; k < size; k++, values += stride) {
         if (k + SUBLINEAR_ROWS_AHEAD < size) {
-            sublinear_prefetch_far(values + SUBLINEAR_ROWS_AHEAD * stride);
+            sublinear_prefetch(values + SUBLINEAR_ROWS_AHEAD * stride);
             if (two_lines)
-                sublinear_prefetch_far(values + SUBLINEAR_ROWS_AHEAD * stride + 15);
+                sublinear_prefetch(values + SUBLINEAR_ROWS_AHEAD * stride + 15);
         }
         SUBLINEAR_LOAD_float(a, values);
         SUBLINEAR_LOAD_float(b, values + SUBLINEAR_LANES);
@@ -93,9 +83,9 @@ SUBLINEAR_WIDEST static void sublinear_add_line_double(
     memcpy(&low, factors, sizeof(low));
     for (ptrdiff_t k = 0; k < size; k++, values += stride) {
         if (k + SUBLINEAR_ROWS_AHEAD < size) {
-            sublinear_prefetch_far(values + SUBLINEAR_ROWS_AHEAD * stride);
+            sublinear_prefetch(values + SUBLINEAR_ROWS_AHEAD * stride);
             if (two_lines)
-                sublinear_prefetch_far(values + SUBLINEAR_ROWS_AHEAD * stride + 7);
+                sublinear_prefetch(values + SUBLINEAR_ROWS_AHEAD * stride + 7);
         }
         memcpy(&a, values, sizeof(a));
         a *= low;

@@ -62,9 +62,11 @@ cdef enum Geometry:
 
 # weights stay above TINY and their total near 1, so that they neither vanish nor overflow
 cdef double TINY = 2.0**-900
-# the variance-reduced method slows down by this factor after so many stages without progress
+# the variance-reduced method slows down by this factor after so many stages without progress; but
+# for the ball, steps of p grow while the gap falls, and then shrink to their first length before
 cdef int PATIENCE = 3
-cdef double SLOWER = 0.7
+cdef double SLOWER = 0.7, FASTER = 1.1
+cdef double PROGRESS = 0.999, PROGRESS_IN_BALL = 0.9      # a new gap relative to the last one
 cdef Py_ssize_t LONGEST_STAGE = 1000     # times the first one
 cdef double SMALL_TOTAL = 2.0**-100
 
@@ -641,7 +643,7 @@ cdef class VarianceReducedPrimalDual(PrimalDual):
         What x moves by, and eta, for rows of length 1.
     """
     cdef bint begun, at_anchor       # the pass at the anchor is done
-    cdef double primal_rate, dual_rate, gain
+    cdef double primal_rate, dual_rate, least_rate, gain
     cdef double best_primal, gap_to_beat
     cdef int n_idle                  # stages without progress
     cdef Py_ssize_t longest_stage
@@ -658,7 +660,7 @@ cdef class VarianceReducedPrimalDual(PrimalDual):
     ):
         super().__init__(problem, matrix, random, columns, batch_size, True)
         self.round_steps = stage_steps
-        self.primal_rate, self.dual_rate = primal_rate, dual_rate
+        self.primal_rate, self.dual_rate, self.least_rate = primal_rate, dual_rate, dual_rate
         self.p_state["anchor"][:] = self.p_state["value"]
         self.x_state["anchor"][:] = self.x_state["value"]
         self.begun = self.geometry == SIMPLEX
@@ -766,15 +768,20 @@ cdef class VarianceReducedPrimalDual(PrimalDual):
         self._adapt(self.best_primal - self.best_dual)
 
     cdef _adapt(self, double gap):
-        """Shorter steps, and more of them, if the gap fell by less than a tenth for some stages."""
-        if gap < 0.9 * self.gap_to_beat:
+        """Longer steps of p, or, without progress, shorter steps and more of them in a stage."""
+        cdef bint grows = self.geometry != BALL
+        if gap < (PROGRESS if grows else PROGRESS_IN_BALL) * self.gap_to_beat:
             self.gap_to_beat = gap
             self.n_idle = 0
+            if grows:
+                self.dual_rate *= FASTER
             return
         self.n_idle += 1
-        if self.n_idle == PATIENCE and self.round_steps < self.longest_stage:
+        self.dual_rate = max(self.least_rate, SLOWER * self.dual_rate)
+        if self.n_idle >= PATIENCE and self.dual_rate == self.least_rate \
+                and self.round_steps < self.longest_stage:
             self.primal_rate *= SLOWER
-            self.dual_rate *= SLOWER
+            self.dual_rate = self.least_rate = SLOWER * self.least_rate
             self.round_steps = <Py_ssize_t> (self.round_steps / SLOWER) + 1
             self.n_idle = 0
 
