@@ -63,7 +63,7 @@ cdef enum Geometry:
 # weights stay above TINY and their total near 1, so that they neither vanish nor overflow
 cdef double TINY = 2.0**-900
 # the variance-reduced method slows down by this factor after so many stages without progress; but
-# for the ball, steps of p grow while the gap falls, and then shrink to their first length before
+# where x is not held in a ball, steps of p grow while the gap falls, and shrink back to that first
 cdef int PATIENCE = 3
 cdef double SLOWER = 0.7, FASTER = 1.1
 cdef double PROGRESS = 0.999, PROGRESS_IN_BALL = 0.9      # a new gap relative to the last one
