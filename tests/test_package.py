@@ -10,7 +10,6 @@ import pytest
 from sklearn.base import BaseEstimator
 
 import sublinear
-from sublinear import linear
 
 ESTIMATORS = ("PegasosClassifier", "PegasosRegressor", "SDCAClassifier", "SDCARegressor")
 OPTIONAL = ("tqdm", "matplotlib", "pandas", "dask")
@@ -79,7 +78,9 @@ def test_fitted_attributes_are_documented(name, binary):
 @pytest.mark.parametrize("name", ESTIMATORS)
 def test_docstring_examples(name):
     estimator = getattr(sublinear, name)
-    found = doctest.DocTestFinder(recurse=True).find(estimator, name, module=linear)
+    found = doctest.DocTestFinder(recurse=True).find(
+        estimator, name, module=inspect.getmodule(estimator)
+    )
     examples = [test for test in found if test.examples]
     assert examples
     runner = doctest.DocTestRunner()
