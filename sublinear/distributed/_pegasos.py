@@ -53,7 +53,7 @@ class PegasosClassifier(ChunkClassifier, _LargeBatches, LinearClassifier):
     Parameters
     ----------
     loss : {"hinge", "smoothed_hinge", "logistic", "squared_hinge"}, default="hinge"
-        As in :class:`subpegasos.PegasosClassifier`. "squared_hinge", whose derivatives are not
+        As in :class:`sublinear.PegasosClassifier`. "squared_hinge", whose derivatives are not
         bounded, needs projection.
     %(cluster)s
     %(large_batches)s
@@ -136,12 +136,12 @@ class PegasosClassifier(ChunkClassifier, _LargeBatches, LinearClassifier):
 class PegasosRegressor(ChunkRegressor, _LargeBatches, LinearRegressor):
     """Linear regression by sub-gradient steps with large batches, on many machines.
 
-    As the classifier beside it, with the losses of :class:`subpegasos.PegasosRegressor`.
+    As the classifier beside it, with the losses of :class:`sublinear.PegasosRegressor`.
 
     Parameters
     ----------
     loss : {"epsilon_insensitive", "absolute", "huber", "squared"}, default="epsilon_insensitive"
-        As in :class:`subpegasos.PegasosRegressor`. "squared", whose derivatives are not bounded,
+        As in :class:`sublinear.PegasosRegressor`. "squared", whose derivatives are not bounded,
         needs projection.
     %(cluster)s
     %(large_batches)s

@@ -103,7 +103,7 @@ class SDCAClassifier(ChunkClassifier, _DualAscent, LinearClassifier):
     Parameters
     ----------
     loss : {"hinge", "squared_hinge", "smoothed_hinge", "logistic"}, default="hinge"
-        As in :class:`subsdca.SDCAClassifier`.
+        As in :class:`sublinear.SDCAClassifier`.
     %(cluster)s
     %(dual_ascent)s
     %(rounds)s
@@ -190,12 +190,12 @@ class SDCAClassifier(ChunkClassifier, _DualAscent, LinearClassifier):
 class SDCARegressor(ChunkRegressor, _DualAscent, LinearRegressor):
     """Linear regression by dual coordinate ascent on many machines, with a duality gap.
 
-    As the classifier beside it, with the losses of :class:`subsdca.SDCARegressor`.
+    As the classifier beside it, with the losses of :class:`sublinear.SDCARegressor`.
 
     Parameters
     ----------
     loss : {"squared", "absolute", "epsilon_insensitive", "huber"}, default="squared"
-        As in :class:`subsdca.SDCARegressor`.
+        As in :class:`sublinear.SDCARegressor`.
     %(cluster)s
     %(dual_ascent)s
     %(rounds)s
