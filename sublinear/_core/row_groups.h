@@ -167,4 +167,53 @@ enum { SUBLINEAR_ABREAST = 3 }; /* lanes whose sums are in registers at the same
 SUBLINEAR_ADD_GROUP(sublinear_add_group_float, float)
 SUBLINEAR_ADD_GROUP(sublinear_add_group_double, double)
 
+/* gram += sum over r of scaled_r x_r', in and above the diagonal. Rows and gram have a pitch that is a
+   multiple of eight; the sums of some entries stay in registers for all rows. */
+#if SUBLINEAR_VECTORS
+enum { SUBLINEAR_TALL = 4 };
+
+#define SUBLINEAR_GRAM_TILE(lanes)                                                          \
+    {                                                                                       \
+        sublinear_lanes s[SUBLINEAR_TALL][lanes], v[lanes];                                 \
+        memcpy(s[0], gram + i * pitch + j, sizeof(s[0]));                                   \
+        memcpy(s[1], gram + (i + 1) * pitch + j, sizeof(s[0]));                             \
+        memcpy(s[2], gram + (i + 2) * pitch + j, sizeof(s[0]));                             \
+        memcpy(s[3], gram + (i + 3) * pitch + j, sizeof(s[0]));                             \
+        for (r = 0; r < count; r++) {                                                       \
+            const double *x = rows + r * pitch + j, *y = scaled + r * pitch + i;            \
+            for (b = 0; b < (lanes); b++)                                                   \
+                SUBLINEAR_LOAD_double(v[b], x + b * SUBLINEAR_LANES);                       \
+            for (a = 0; a < SUBLINEAR_TALL; a++)                                            \
+                for (b = 0; b < (lanes); b++)                                               \
+                    s[a][b] += y[a] * v[b];                                                 \
+        }                                                                                   \
+        for (a = 0; a < SUBLINEAR_TALL; a++)                                                \
+            memcpy(gram + (i + a) * pitch + j, s[a], sizeof(s[a]));                         \
+    }
+
+SUBLINEAR_WIDEST static void sublinear_add_gram(
+    const double *rows, const double *scaled, ptrdiff_t count, ptrdiff_t pitch,
+    double *restrict gram)
+{
+    ptrdiff_t i, j, r;
+    int a, b;
+    for (i = 0; i < pitch; i += SUBLINEAR_TALL) {
+        for (j = i - i % SUBLINEAR_LANES; j + 2 * SUBLINEAR_LANES <= pitch;
+             j += 2 * SUBLINEAR_LANES)
+            SUBLINEAR_GRAM_TILE(2)
+        if (j < pitch)
+            SUBLINEAR_GRAM_TILE(1)
+    }
+}
+#else
+static void sublinear_add_gram(
+    const double *rows, const double *scaled, ptrdiff_t count, ptrdiff_t pitch, double *gram)
+{
+    for (ptrdiff_t r = 0; r < count; r++)
+        for (ptrdiff_t i = 0; i < pitch; i++)
+            for (ptrdiff_t j = i - i % SUBLINEAR_LANES; j < pitch; j++)
+                gram[i * pitch + j] += scaled[r * pitch + i] * rows[r * pitch + j];
+}
+#endif
+
 #endif

@@ -17,6 +17,9 @@ cdef extern from "row_groups.h" nogil:
     void add_group_double "sublinear_add_group_double"(
         const double* const* rows, Py_ssize_t count, const double* factors, const double* weights,
         double* total, double* squares, Py_ssize_t size) noexcept
+    void add_gram "sublinear_add_gram"(
+        const double* rows, const double* scaled, Py_ssize_t count, Py_ssize_t pitch,
+        double* gram) noexcept
 
 cdef enum:
     MOST_TOGETHER = 64        # rows of a group

@@ -57,12 +57,14 @@ from sublinear._core.line cimport (
 from sublinear._core.losses cimport Loss
 from sublinear._core.matrix cimport Matrix
 from sublinear._core.row_groups cimport (
-    MOST_TOGETHER, Group, add_group, append_line, dot_group, set_group, take_lines,
+    MOST_TOGETHER, Group, add_gram, add_group, append_line, dot_group, set_group, take_lines,
 )
 
 cdef enum:
     LANES = 4
     GROUP = 256       # consecutive rows of a lane
+    TOGETHER = 64     # rows whose products are added up at a time
+    PADDING = 8
     SAMPLED = 32      # of those, the first ones: their losses are evaluated
 
 # Newton's method on the kept rows
@@ -73,7 +75,6 @@ ENOUGH = 1e-3             # the same by the first one, which is of the size of a
 ENOUGH_AT_FIRST = 1e-6    # the same of the first stage, which begins far away
 STALE = 0.1               # decrement left by a step that calls for another Hessian
 SPARSE_COST = 10          # operations on dense values that take as long as one on a stored entry
-SCALED = 2**15            # values that are scaled at a time, so that they stay in the cache
 FACTORISED = 512          # weights up to which Hessians are factorised
 MAX_CG_STEPS = 100
 CG_TOLERANCE = 1e-3
@@ -177,7 +178,9 @@ class Sample(NamedTuple):
         """Return the Sample with dense rows where these are quicker to multiply by."""
         if sp.issparse(self.rows) and self.rows.nnz * SPARSE_COST >= math.prod(self.rows.shape):
             return self._replace(rows=self.rows.toarray())
-        return self
+        if sp.issparse(self.rows) or self.rows.flags.c_contiguous:
+            return self
+        return self._replace(rows=np.ascontiguousarray(self.rows))
 
 
 def joined(samples):
@@ -499,14 +502,8 @@ class Hessian:
         if rows.shape[1] <= FACTORISED:
             if sp.issparse(rows):
                 self.matrix = (rows.T @ rows.multiply(curvatures[:, np.newaxis]).tocsr()).toarray()
-            elif np.ptp(curvatures) == 0:
-                self.matrix = curvatures[0] * (rows.T @ rows)
             else:
-                self.matrix, roots = 0.0, np.sqrt(curvatures)[:, np.newaxis]
-                step = 1 + SCALED // rows.shape[1]
-                for k in range(0, len(rows), step):
-                    scaled = rows[k:k + step] * roots[k:k + step]
-                    self.matrix += scaled.T @ scaled    # BLAS knows it to be symmetric
+                self.matrix = weighted_gram(rows, curvatures)
 
     def product(self, v):
         """Return the matrix times v."""
@@ -546,6 +543,25 @@ class Hessian:
             return 0.0
         return brentq(
             lambda shift: np.sum(eigenvalues / (eigenvalues + shift)) - allowed, 1e-12 * high, high)
+
+
+def weighted_gram(const double[:, ::1] rows, const double[::1] weights):
+    """Return sum_i weights_i x_i x_i' of dense rows: on one thread, always in the same order."""
+    cdef Py_ssize_t k = 0, r, j, count, n = rows.shape[0], d = rows.shape[1]
+    cdef Py_ssize_t pitch = (d + PADDING - 1) // PADDING * PADDING
+    cdef double[:, ::1] gram = np.zeros((pitch, pitch))
+    cdef double[:, ::1] padded = np.zeros((TOGETHER, pitch)), scaled = np.zeros((TOGETHER, pitch))
+    with nogil:
+        while k < n:
+            count = min(TOGETHER, n - k)
+            for r in range(count):
+                for j in range(d):
+                    padded[r, j] = rows[k + r, j]
+                    scaled[r, j] = weights[k + r] * rows[k + r, j]
+            add_gram(&padded[0, 0], &scaled[0, 0], count, pitch, &gram[0, 0])
+            k += count
+    upper = np.triu(gram.base[:d, :d])
+    return upper + np.triu(upper, 1).T
 
 
 def factorised(matrix):
