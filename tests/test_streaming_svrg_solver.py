@@ -10,7 +10,13 @@ from scipy import sparse
 
 from sublinear._core.losses import COUNT_LOSSES, MARGIN_LOSSES, REGRESSION_LOSSES
 from sublinear._core.random import RandomBits
-from sublinear._solvers.streaming_svrg import AnchoredGradient, Block, CombinedSVRG, PaperSVRG
+from sublinear._solvers.streaming_svrg import (
+    AnchoredGradient,
+    Block,
+    CombinedSVRG,
+    PaperSVRG,
+    weighted_gram,
+)
 
 REGISTRY = MARGIN_LOSSES | REGRESSION_LOSSES | COUNT_LOSSES
 ORACLES = reference.LOSSES | reference.COUNT_LOSSES
@@ -185,6 +191,28 @@ def test_sums_of_rows_of_any_width(d, layout):
     np.testing.assert_allclose(gradient.squares, weights @ rows**2, rtol=1e-13)
     losses = loss.values(rows[:32] @ w, y[:32])
     assert gradient.mean_loss == pytest.approx(np.average(losses, weights=weights[:32]))
+
+
+@pytest.mark.parametrize("d", [1, 7, 8, 9, 16, 20, 54, 130])
+@pytest.mark.parametrize("n", [1, 63, 64, 65, 200])
+def test_weighted_gram(n, d):
+    random = np.random.default_rng(d)
+    rows, weights = random.normal(size=(n, d)), random.random(n)
+    found = weighted_gram(rows, weights)
+    np.testing.assert_array_equal(found, found.T)
+    np.testing.assert_allclose(found, rows.T * weights @ rows, rtol=0, atol=1e-13 * n)
+
+
+@pytest.mark.parametrize("kept", [100, 300])
+def test_a_copy_leaves_its_original_as_it_is(kept):
+    X, y, loss, _ = problem("logistic")
+    solver = fed(CombinedSVRG(loss, 5, 0.01, kept_rows=kept), X[:250], y[:250])
+    before = solver.model()
+    other = fed(solver.copy(), X[250:], y[250:])
+    np.testing.assert_array_equal(solver.model(), before)
+    assert (solver.n_rows, other.n_rows) == (250, 900)
+    whole = fed(CombinedSVRG(loss, 5, 0.01, kept_rows=kept), X, y)
+    np.testing.assert_array_equal(other.model(), whole.model())
 
 
 def test_accesses_are_counted_when_a_stage_ends():
