@@ -9,9 +9,10 @@ def packs(model, matrix, pays):
     """Tell whether a model should pack rows; "auto" does if that pays and can do no harm."""
     if model.pack != "auto":
         return model.pack
-    # rounded values move the optimum a little
-    harms = model.tol < ROUNDED_TOL and packing_rounds(matrix)
-    return pays and can_pack(matrix) and not harms
+    if not (pays and can_pack(matrix)):
+        return False
+    # rounded values move the optimum a little; whether there are any takes a look at all of them
+    return model.tol >= ROUNDED_TOL or not packing_rounds(matrix)
 
 
 def packed_or_not(model, make, pack):

@@ -89,7 +89,7 @@ MEASURED = {
 }
 # A margin of nine tenths of the largest takes so many draws per 1 / margin^2 for rows of length 1;
 # from where a pass buys as many draws on, they are faster than passes.
-MARGIN_DRAWS = 10.0
+MARGIN_DRAWS = 12.0
 OPTIMUM_PASSES = 10.0  # of SDCA, with certificates, to a relative gap of 1e-3
 EPOCHS, FEW_STEPS = 10, 2**15  # of Pegasos at least, whichever is less: they cost next to nothing
 MORE = 16.0  # times the estimated steps are taken: a sample has smaller norms, problems differ
