@@ -4,6 +4,7 @@ import warnings
 
 import numpy as np
 import pytest
+from reference.enclosing_ball import least_ball
 from scipy import sparse
 from scipy.optimize import linprog, minimize
 from sklearn.exceptions import ConvergenceWarning
@@ -38,27 +39,6 @@ def largest_margin(X, y):
     return (y * (X @ w)).min() / np.linalg.norm(w)
 
 
-def smallest_ball(X):
-    """The squared radius of a ball of few points, from SciPy."""
-    d = X.shape[1]
-    start = np.append(X.mean(axis=0), 10.0)
-    constraint = {
-        "type": "ineq",
-        "fun": lambda z: z[d] - ((X - z[:d]) ** 2).sum(axis=1),
-        "jac": lambda z: np.column_stack([2 * (X - z[:d]), np.ones(len(X))]),
-    }
-    found = minimize(
-        lambda z: z[d],
-        start,
-        jac=lambda z: np.append(np.zeros(d), 1.0),
-        constraints=constraint,
-        method="SLSQP",
-        options={"ftol": 1e-12, "maxiter": 500},
-    )
-    assert found.success
-    return found.x[d]
-
-
 def soft_ball(X, nu, weights=None):
     """The least R2 + sum caps_i max(0, |x_i - c|^2 - R2) from its dual, by SciPy; the p of it."""
     weights = np.ones(len(X)) if weights is None else weights
@@ -79,7 +59,7 @@ def soft_ball(X, nu, weights=None):
 X60, Y60 = separable()
 MARGIN = largest_margin(X60, Y60)
 POINTS = np.random.default_rng(1).normal(size=(40, 4)) + 3.0
-RADIUS2 = smallest_ball(POINTS)
+RADIUS2 = least_ball(POINTS)[1]
 
 
 @pytest.mark.parametrize("variant", ("plain", "variance_reduced"))
@@ -303,6 +283,26 @@ def test_working_sets_smaller_than_the_data_find_known_balls(make):
         assert np.count_nonzero(ball.dual_coef_) < 200
         assert result.accesses % 1 == 0 < result.accesses
         assert result.full_accesses >= result.n_iter * data.X.size
+
+
+@pytest.mark.parametrize("epsilon", (0.01, 1e-6))
+@pytest.mark.parametrize("n_features", (1, 2, 3, 5, 8))
+def test_balls_in_low_dimensions_are_the_exact_ones(n_features, epsilon):
+    random = np.random.default_rng(n_features)
+    for X in (random.normal(size=(2000, n_features)), 5 + random.random(size=(50, n_features))):
+        center, square = least_ball(X)
+        ball = MinimumEnclosingBall(epsilon, random_state=0).fit(X)
+        assert square * (1 - 1e-9) <= ball.radius_**2 <= square * (1 + epsilon) * (1 + 1e-9)
+        # |x - c|^2 <= R^2(x) - R^2: the objective is strongly convex
+        assert ((ball.center_ - center) ** 2).sum() <= epsilon * ball.radius_**2 + 1e-9
+
+
+def test_balls_are_those_of_miniball():
+    miniball = pytest.importorskip("miniball")
+    X = np.random.default_rng(0).normal(size=(300, 3))
+    _, square = miniball.get_bounding_ball(X)
+    assert least_ball(X)[1] == pytest.approx(square)
+    assert MinimumEnclosingBall(1e-6).fit(X).radius_ ** 2 == pytest.approx(square, rel=2e-6)
 
 
 @pytest.mark.parametrize("shape", ({}, {"lean": 1.0}, {"rank": 20}, {"support": 0.02}))

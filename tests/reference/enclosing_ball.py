@@ -1,4 +1,4 @@
-"""Smallest enclosing balls by whole passes: what the sublinear method is compared with."""
+"""Smallest enclosing balls, by whole passes, and exactly in low dimensions."""
 
 import numpy as np
 
@@ -41,3 +41,43 @@ def away_step_frank_wolfe(A):
         p = p * (1 - signed)
         p[i] += signed
         p[p < 1e-15] = 0.0
+
+
+def least_ball(A):
+    """Return centre and squared radius of the smallest ball, exactly; for few columns.
+
+    Gaertner (1999): Welzl's method for the points that mattered so far, to which the farthest of
+    all is added until none lies outside.
+    """
+    known = [0]
+    while True:
+        centre, square = _move_to_front(A, known, [])
+        distances = ((A - centre) ** 2).sum(axis=1)
+        farthest = int(distances.argmax())
+        if not _outside(distances[farthest], square):
+            return centre, square
+        known.insert(0, farthest)
+
+
+def _move_to_front(A, inside, boundary):
+    """The least ball of the points `inside` that has those of `boundary` on its sphere."""
+    centre, square = _through(A[boundary]) if boundary else (A[inside[0]], 0.0)
+    if len(boundary) > A.shape[1]:
+        return centre, square
+    for k in range(len(inside)):
+        i = inside[k]
+        if _outside(((A[i] - centre) ** 2).sum(), square):
+            centre, square = _move_to_front(A, inside[:k], [*boundary, i])
+            inside.insert(0, inside.pop(k))
+    return centre, square
+
+
+def _through(points):
+    """The least ball that has the points on its sphere."""
+    edges = points[1:] - points[0]
+    radius = edges.T @ np.linalg.solve(2 * edges @ edges.T, (edges**2).sum(axis=1))
+    return points[0] + radius, radius @ radius
+
+
+def _outside(distance, square):
+    return distance > square * (1 + 1e-12) + 1e-300
