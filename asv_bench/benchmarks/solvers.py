@@ -17,7 +17,7 @@ from sklearn.svm import LinearSVC
 
 from sublinear import PegasosClassifier, SDCAClassifier
 
-TOLERANCES = tuple(f * 10.0**-k for k in range(6) for f in (1.0, 0.5, 0.3, 0.2))
+TOLERANCES = tuple(f / 10.0**k for k in range(6) for f in (1.0, 0.5, 0.3, 0.2))
 FEW_PASSES = (1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 14, 17, 20, 30, 50, 70, 100)
 MANY_PASSES = (1, 2, 5, 10, 20, 50, 100)
 NEVER = 1e-14  # a tolerance of LinearSVC, which does not take 0
