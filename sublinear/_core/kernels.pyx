@@ -525,7 +525,7 @@ cdef class PostingRows(KernelRows):
         self.n_rows, self.n_columns = left.n_rows, right.n_rows
         data, indices, offsets = right.arrays
         scaled = np.empty(data.shape, dtype=np.float32)
-        np.multiply(data, kernel.scale, out=scaled, casting="same_kind")
+        np.multiply(data, np.float64(kernel.scale), out=scaled, casting="same_kind")
         self.right = sp.csr_array(
             (scaled, indices, offsets), shape=(right.n_rows, right.n_columns))
         self.postings = postings_of(self.right)
