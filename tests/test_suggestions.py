@@ -110,11 +110,12 @@ def test_what_it_suggests_is_as_good_as_the_others(text):
     X, y, X_test, y_test = text
     suggestion = suggest_solver(X, y, random_state=0)
     least = min(
-        np.mean(SDCAClassifier(alpha=alpha).fit(X, y).predict(X_test) != y_test)
+        np.mean(SDCAClassifier(alpha=alpha, random_state=0).fit(X, y).predict(X_test) != y_test)
         for alpha in (1e-2, 1e-3, 1e-4)
     )
-    model = suggestion.estimator.fit(X, y)
-    assert np.mean(model.predict(X_test) != y_test) <= least + 0.03
+    models = [clone(suggestion.estimator).set_params(random_state=k).fit(X, y) for k in range(7)]
+    assert np.median([np.mean(m.predict(X_test) != y_test) for m in models]) <= least + 0.02
+    model = models[0]
     read = model.result_.accesses + model.result_.certificate_accesses
     assert suggestion.values / 3 <= read <= 3 * suggestion.values
     assert suggestion.passes == pytest.approx(suggestion.values / X.nnz)
@@ -127,9 +128,8 @@ def test_rows_of_any_length(text):
     X, y, X_test, _ = text
     plain, scaled = (suggest_solver(k * X, y, goal="optimum", random_state=0) for k in (1.0, 1000))
     assert scaled.estimator.alpha == pytest.approx(1e6 * plain.estimator.alpha, rel=0.02)
-    agree = plain.estimator.fit(X, y).predict(X_test) == scaled.estimator.fit(1000 * X, y).predict(
-        1000 * X_test
-    )
+    ours, theirs = (one.estimator.set_params(random_state=0) for one in (plain, scaled))
+    agree = ours.fit(X, y).predict(X_test) == theirs.fit(1000 * X, y).predict(1000 * X_test)
     assert agree.mean() > 0.97
 
 
@@ -195,7 +195,7 @@ def test_stores_save_values(tmp_path, make):
     suggestion = suggest_solver(store, data.y, random_state=0)
     assert isinstance(suggestion.estimator, (SIMBAClassifier, SublinearPerceptron))
     assert suggestion.estimator.certify is None
-    model = suggestion.estimator.fit(store, data.y)
+    model = suggestion.estimator.set_params(random_state=0).fit(store, data.y)
     assert model.score(data.X, data.y) > 0.9
     fast = suggest_solver(store, data.y, cost="seconds", random_state=0).estimator
     assert isinstance(fast, (SDCAClassifier, PegasosClassifier))
@@ -226,7 +226,7 @@ def test_margins():
     data = make_planted_margin(1000, 1000, margin=0.3, dtype=np.float32, random_state=0)
     suggestion = suggest_solver(data.X, data.y, goal="margin", random_state=0)
     assert isinstance(suggestion.estimator, SublinearPerceptron)
-    model = suggestion.estimator.fit(data.X, data.y)
+    model = suggestion.estimator.set_params(random_state=0).fit(data.X, data.y)
     w = model.coef_[0] / np.linalg.norm(model.coef_)
     assert (data.y * (data.X @ w)).min() >= 0.8 * data.margin
     small = suggest_solver(data.X[:60], data.y[:60], goal="margin", random_state=0)
