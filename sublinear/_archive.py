@@ -77,6 +77,11 @@ def part_of(state, name):
     }
 
 
+def prefixed(name, state):
+    """Return a flat dict under names that `part_of` finds."""
+    return {f"{name}.{key}": value for key, value in state.items()}
+
+
 def plain_labels(labels):
     """Return labels as an array that needs no pickling."""
     labels = np.asarray(labels)

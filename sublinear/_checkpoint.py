@@ -18,18 +18,28 @@ from sublinear._archive import (
     plain_labels,
     plain_parameters,
     plain_scalar,
+    prefixed,
     read_archive,
     write_archive,
 )
 from sublinear._files import check_writable
-from sublinear._result import Result
+from sublinear._result import Result, array_of_trace, trace_of
 from sublinear._version import __version__
 
 FORMAT = "sublinear checkpoint"
 VERSION = 1
-NOT_COMPARED = ("verbose", "callback", "n_jobs", "warm_start", "client")
-FITTED = ("coef_", "intercept_", "n_features_in_", "n_iter_", "classes_", "dual_coef_")
-_SUMMARY = [field.name for field in fields(Result) if field.name not in ("trace", "parts")]
+NOT_COMPARED = ("verbose", "callback", "n_jobs", "client")
+FITTED = (
+    "coef_",
+    "intercept_",
+    "transition_",
+    "start_",
+    "n_features_in_",
+    "n_iter_",
+    "classes_",
+    "dual_coef_",
+)
+_NUMBERS = [field.name for field in fields(Result) if field.name not in ("trace", "parts")]
 
 
 class Checkpoint:
@@ -134,6 +144,12 @@ class RoundsCheckpoint:
         self.state = checkpoint.load() or {"n_solved": 0}
         self.solver = None
 
+    def beginning(self, state):
+        """Return what the fit began with, a flat dict: that of the file's fit if there is one."""
+        if "entropy" not in self.state:
+            self.state |= prefixed("beginning", state)
+        return part_of(self.state, "beginning")
+
     def seeds(self, sequence, count):
         """Return seeds for the problems: those of the fit that the file is of."""
         entropy = self.state.setdefault("entropy", sequence.entropy)
@@ -144,9 +160,9 @@ class RoundsCheckpoint:
         return k < self.state["n_solved"]
 
     def solved(self, k):
-        """Return the model and the Result of a solved problem."""
+        """Return the model of a solved problem, its Result and what was kept of its solver."""
         state = part_of(self.state, f"solved {k}")
-        return state["model"], result_of(state)
+        return state["model"], result_of(part_of(state, "result")), part_of(state, "kept")
 
     def begin(self, k, solver):
         """Take the solver of problem k; return what `drive` needs to go on, or None."""
@@ -163,12 +179,12 @@ class RoundsCheckpoint:
         """Save if it is time to."""
         if self.checkpoint.is_due(self.solver.n_iter):
             present = self.solver.state() | state_of_run()
-            self._save({f"present.{name}": value for name, value in present.items()})
+            self._save(prefixed("present", present))
 
-    def end(self, k, model, result):
-        """Save the model of problem k."""
-        state = {"model": model} | summary_of(result)
-        self.state |= {f"solved {k}.{name}": value for name, value in state.items()}
+    def end(self, k, model, result, kept):
+        """Save what becomes of problem k; `kept` is a flat dict."""
+        state = prefixed("result", state_of_result(result)) | prefixed("kept", kept)
+        self.state |= prefixed(f"solved {k}", state | {"model": model})
         self.state["n_solved"] = k + 1
         self._save({})
 
@@ -180,39 +196,48 @@ class RoundsCheckpoint:
 
 
 def fitted_state(estimator):
-    """Return an estimator's fitted attributes as a flat dict for a checkpoint."""
-    state = {}
+    """Return an estimator's own fitted attributes as a flat dict; properties are left out."""
+    own, state = vars(estimator), {}
     for name in FITTED:
-        if hasattr(estimator, name):
-            value = getattr(estimator, name)
+        if name in own:
+            value = own[name]
             state[name] = plain_labels(value) if name == "classes_" else value
             if np.ndim(value) == 0:
                 state[name] = np.asarray(value)
-    if hasattr(estimator, "classes_"):
+    if "classes_" in own:
         state["object_classes"] = estimator.classes_.dtype == object
-    return state | summary_of(estimator.result_)
-
-
-def summary_of(result):
-    """Return the numbers of a Result as a flat dict."""
-    return {f"result_.{name}": getattr(result, name) for name in _SUMMARY}
-
-
-def result_of(state):
-    """Return the Result of a `summary_of`."""
-    return Result(**{name: state[f"result_.{name}"] for name in _SUMMARY})
+    return state | prefixed("result", state_of_result(own["result_"]) if "result_" in own else {})
 
 
 def set_fitted_state(estimator, state):
     """Set the attributes of a `fitted_state`."""
     for name in FITTED:
         if name in state:
-            setattr(estimator, name, state[name][()])
+            value = state[name][()]
+            setattr(estimator, name, int(value) if name.startswith("n_") else value)
     if state.get("object_classes"):
         estimator.classes_ = estimator.classes_.astype(object)
-    for name in ("n_features_in_", "n_iter_"):
-        setattr(estimator, name, int(getattr(estimator, name)))
-    estimator.result_ = result_of(state)
+    if result := part_of(state, "result"):
+        estimator.result_ = result_of(result)
+
+
+def state_of_result(result):
+    """Return a Result as a flat dict."""
+    state = {name: getattr(result, name) for name in _NUMBERS}
+    state["trace"] = array_of_trace(result.trace)
+    for k, part in enumerate(result.parts):
+        state |= prefixed(f"part {k}", state_of_result(part))
+    return state
+
+
+def result_of(state):
+    """Return the Result of a `state_of_result`."""
+    n_parts = sum(name.startswith("part ") and name.endswith(".status") for name in state)
+    return Result(
+        **{name: state[name] for name in _NUMBERS},
+        trace=tuple(trace_of(state["trace"])),
+        parts=tuple(result_of(part_of(state, f"part {k}")) for k in range(n_parts)),
+    )
 
 
 def _difference(name, theirs, mine):

@@ -30,7 +30,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from sublinear._result import Result, TraceRow, relative_gap
+from sublinear._result import Result, TraceRow, array_of_trace, relative_gap, trace_of
 
 SLICE_SECONDS = 0.03
 # The next certificate comes when the solver's estimate of the gap, corrected by what it was off at
@@ -174,7 +174,7 @@ class _Run:
     def state(self):
         """Return what `set_state` needs, a flat dict of arrays and numbers."""
         return {
-            "run.trace": np.array(self.trace, dtype=np.float64).reshape(-1, len(TraceRow._fields)),
+            "run.trace": array_of_trace(self.trace),
             "run.best": self.best,
             "run.primal": self.primal,
             "run.dual": self.dual,
@@ -186,8 +186,7 @@ class _Run:
 
     def set_state(self, state):
         """Go on from a `state()`."""
-        rows = state["run.trace"].tolist()
-        self.trace = [TraceRow(int(row[0]), int(row[1]), *row[2:]) for row in rows]
+        self.trace = trace_of(state["run.trace"])
         for name in ("best", "primal", "dual", "last_work", "least_work", "correction"):
             setattr(self, name, state[f"run.{name}"])
         self.started -= state["run.seconds"]

@@ -254,7 +254,8 @@ class CertifiedModel(CallbackSupportMixin, BaseEstimator):
             if stop.is_set():
                 return Outcome(np.zeros(training.n_weights), NOT_BEGUN)
             if checkpoint and checkpoint.is_solved(k):
-                return Outcome(*checkpoint.solved(k))
+                model, result, kept = checkpoint.solved(k)
+                return Outcome(model, result, kept=kept)
             try:
                 solver = self._solver(training, k, RandomBits(seeds[k]), n_jobs)
                 start = checkpoint and checkpoint.begin(k, solver)
@@ -274,11 +275,10 @@ class CertifiedModel(CallbackSupportMixin, BaseEstimator):
             )
             if progress:
                 progress.close()
+            kept = None if training.solvers is not None else self._keep(solver)
             if checkpoint and error is None:
-                checkpoint.end(k, model, result)
-            return Outcome(
-                model, result, error, None if training.solvers is not None else self._keep(solver)
-            )
+                checkpoint.end(k, model, result, kept)
+            return Outcome(model, result, error, kept)
 
         problems = [lambda stop, k=k: problem(k, stop) for k in range(n_problems)]
         outcomes, error = solve_all(problems, min(n_jobs, n_problems))

@@ -4,6 +4,8 @@ import math
 from dataclasses import dataclass
 from typing import NamedTuple
 
+import numpy as np
+
 
 class TraceRow(NamedTuple):
     """One certificate on the way.
@@ -88,6 +90,16 @@ class Result:
             f"Result(status={self.status!r}, primal={self.primal:.6g}, gap={self.gap:.3g}, "
             f"n_iter={self.n_iter}, accesses={self.accesses:.4g}, seconds={self.seconds:.3g})"
         )
+
+
+def array_of_trace(trace):
+    """Return TraceRows as an array."""
+    return np.array(trace, dtype=np.float64).reshape(-1, len(TraceRow._fields))
+
+
+def trace_of(array):
+    """Return the list of TraceRows of an `array_of_trace`."""
+    return [TraceRow(int(row[0]), int(row[1]), *row[2:]) for row in array.tolist()]
 
 
 def relative_gap(primal, gap):

@@ -322,21 +322,21 @@ class DualStreamFit(StreamFit):
         started = time.perf_counter()
         extent = self._extent(stream, checkpoint)
         targets, weigh, weight = self._problems(extent, classes)
+        state = checkpoint and checkpoint.load()
+        if state and state["complete"]:
+            set_fitted_state(self, state)
+            return
         make = partial(self._block_objective, self._make_loss(), weight)
         objective = StreamedObjective(stream, extent.n_rows, targets, make, weigh, extent.constant)
         solver = StreamedSDCA(
             objective, extent, self._seeds(len(targets)), self._streamed_start(objective)
         )
-        state = checkpoint and checkpoint.load()
         if state:
             solver.set_state(state)
             checkpoint.last = solver.n_blocks
-        if not (state and state["complete"]):
-            limits = self._limits()
-            limits = replace(limits, max_accesses=limits.max_accesses * len(targets))
-            self._drive_streamed(solver, extent, limits, checkpoint, state, started)
-        else:
-            set_fitted_state(self, state)
+        limits = self._limits()
+        limits = replace(limits, max_accesses=limits.max_accesses * len(targets))
+        self._drive_streamed(solver, extent, limits, checkpoint, state, started)
 
     def _extent(self, stream, checkpoint):
         """Take the counting pass."""
@@ -435,5 +435,5 @@ class DualStreamFit(StreamFit):
         if error is not None:
             raise error
         if checkpoint:
-            checkpoint.save(solver.state() | fitted_state(self) | {"complete": True})
+            checkpoint.save(fitted_state(self) | {"complete": True})
         self._warn_if_limited(limits)

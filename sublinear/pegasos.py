@@ -86,7 +86,34 @@ batch_size : int or "all", default=1
 """
 
 
-class _PegasosModel(StreamFit, LinearModel):
+class BiasTreatment:
+    """What sub-gradient steps can do about the intercept, by the parameter `bias`."""
+
+    def _treatment(self):
+        return self.bias if self.fit_intercept else "feature"
+
+    def _penalizes_intercept(self):
+        return self._treatment() == "feature"
+
+    def _constant(self, X):
+        return super()._constant(X) if self._penalizes_intercept() else 1.0
+
+    def _check_slopes(self):
+        """Raise ValueError where derivatives that are not bounded need a projection."""
+        if self._losses[self.loss].lipschitz:
+            return
+        if not self.projection:
+            raise ValueError(
+                f"the derivatives of loss={self.loss!r} are not bounded: it needs projection=True"
+            )
+        if self._treatment() == "subgradient":
+            raise ValueError(
+                f'loss={self.loss!r} needs bias="feature" or "search": projection does not bound '
+                "an intercept of its own"
+            )
+
+
+class _PegasosModel(StreamFit, BiasTreatment, LinearModel):
     """Estimators that take sub-gradient steps."""
 
     def _check_parameters(self):
@@ -105,9 +132,10 @@ class _PegasosModel(StreamFit, LinearModel):
             raise ValueError('learning_rate="constant" needs eta0, the size of all steps')
         first_pace(self.learning_rate, self._first_step(), self.alpha)
         check_choice("bias", self.bias, BIASES)
-        self._check_bias_and_loss()
+        self._check_best_bias()
+        self._check_slopes()
 
-    def _check_bias_and_loss(self):
+    def _check_best_bias(self):
         if self._treatment() == "batch":
             if self.loss not in PIECEWISE_LINEAR:
                 known = ", ".join(repr(name) for name in self._losses if name in PIECEWISE_LINEAR)
@@ -117,31 +145,11 @@ class _PegasosModel(StreamFit, LinearModel):
                     'bias="batch" needs large batches: with batch_size=1 the intercept would fit '
                     "every single example"
                 )
-        if self._losses[self.loss].lipschitz:
-            return
-        if not self.projection:
-            raise ValueError(
-                f"the derivatives of loss={self.loss!r} are not bounded: it needs projection=True"
-            )
-        if self._treatment() == "subgradient":
-            raise ValueError(
-                f'loss={self.loss!r} needs bias="feature" or "search": projection does not bound '
-                "an intercept of its own"
-            )
 
     def _first_step(self):
         if self.learning_rate == "norma" and self.eta0 is None:
             return np.sqrt(0.5)
         return self.eta0
-
-    def _treatment(self):
-        return self.bias if self.fit_intercept else "feature"
-
-    def _penalizes_intercept(self):
-        return self._treatment() == "feature"
-
-    def _constant(self, X):
-        return super()._constant(X) if self._penalizes_intercept() else 1.0
 
     def _make_solver(self, objective, random, k):
         matrix = objective.matrix

@@ -239,12 +239,15 @@ class _StreamingSVRG(StreamFit, BaseEstimator):
 
     def _blocks(self, X, targets, sample_weight, order=None):
         """Return a Block for the solver of every problem."""
-        if self._fitted_intercept != self.fit_intercept:
-            raise ValueError("fit_intercept must not change between calls of partial_fit")
+        self._check_same_intercept()
         constant = self.intercept_scaling if self.fit_intercept else 0.0
         self._dtype = X.dtype
         first = Block(X, targets[0], sample_weight, constant, order)
         return [first, *(first.with_targets(others) for others in targets[1:])]
+
+    def _check_same_intercept(self):
+        if self._fitted_intercept != self.fit_intercept:
+            raise ValueError("fit_intercept must not change between calls of partial_fit")
 
     def _take(self, blocks):
         """Show its Block to every solver."""

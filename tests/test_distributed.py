@@ -21,9 +21,9 @@ from sublinear._core.random import RandomBits
 from sublinear._drive import Limits, drive
 from sublinear.distributed import SDCAClassifier, SDCARegressor, _cluster
 from sublinear.distributed._block_ascent import BlockDualAscent, DualPartition
+from sublinear.distributed._certified_rounds import order_of_rows
 from sublinear.distributed._cluster import contiguous_groups
 from sublinear.distributed._partitions import LocalPartitions, PartitionsLost, Problem
-from sublinear.distributed._sdca import order_of_rows
 
 COMBINATIONS = ("safe", "adaptive")
 EXACT = {"alpha": 0.05, "tol": 1e-12, "random_state": 0}

@@ -15,7 +15,7 @@ from sklearn.base import clone
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import sublinear
-from sublinear._checkpoint import Checkpoint
+from sublinear._checkpoint import Checkpoint, RoundsCheckpoint
 from sublinear._core.losses import MARGIN_LOSSES
 from sublinear.distributed import (
     PegasosClassifier,
@@ -26,7 +26,7 @@ from sublinear.distributed import (
     StreamingSVRGRegressor,
 )
 from sublinear.distributed._batch_steps import BatchPartition, BatchSteps
-from sublinear.distributed._partitions import LocalPartitions, Problem
+from sublinear.distributed._partitions import LocalPartitions, PartitionsLost, Problem
 from sublinear.distributed._stage_sums import even_shares
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -164,9 +164,152 @@ def test_losses_without_bounded_derivatives_are_projected(binary):
     assert model.result_.status == "converged"
 
 
+BIASES = ("feature", "subgradient", "search")
+
+
+@pytest.mark.parametrize("n_partitions", [1, 3])
+@pytest.mark.parametrize("average", ["last", "tail"])
+@pytest.mark.parametrize("bias", BIASES)
+def test_full_batches_are_those_of_one_process(binary, bias, average, n_partitions):
+    X, y = binary
+    weight = np.random.default_rng(0).integers(0, 3, len(y)).astype(float)
+    options = {
+        "alpha": 0.05, "batch_size": "all", "bias": bias, "average": average, "tol": 0,
+        "max_iter": 60, "random_state": 0,
+    }  # fmt: skip
+    whole = sublinear.PegasosClassifier(**options).fit(X, y, weight)
+    parts = PegasosClassifier(n_partitions=n_partitions, **options).fit(X, y, weight)
+    np.testing.assert_allclose(parts.coef_, whole.coef_, rtol=1e-10, atol=1e-12)
+    np.testing.assert_allclose(parts.intercept_, whole.intercept_, rtol=1e-10)
+    for name in ("primal", "dual"):
+        found = getattr(parts.result_, name)
+        assert found == pytest.approx(getattr(whole.result_, name), rel=1e-10)
+
+
+@pytest.mark.parametrize("bias", BIASES)
+def test_projected_full_batches_are_those_of_one_process(regression, bias):
+    X, y = regression
+    options = {
+        "alpha": 0.05, "batch_size": "all", "bias": bias, "projection": True, "tol": 0,
+        "max_iter": 40, "random_state": 0,
+    }  # fmt: skip
+    whole = sublinear.PegasosRegressor("huber", **options).fit(X, y + 3)
+    parts = PegasosRegressor("huber", n_partitions=2, **options).fit(X, y + 3)
+    np.testing.assert_allclose(parts.coef_, whole.coef_, rtol=1e-9, atol=1e-12)
+    assert parts.intercept_ == pytest.approx(whole.intercept_, rel=1e-10)
+
+
+@pytest.mark.parametrize("batch_size", [60, "all"])
+@pytest.mark.parametrize("bias", ["subgradient", "search"])
+def test_a_free_intercept_is_certified(regression, bias, batch_size):
+    X, y = regression
+    best = sublinear.SDCARegressor(
+        "huber", alpha=0.05, penalize_intercept=False, tol=1e-10, random_state=0
+    ).fit(X, y + 3)
+    model = PegasosRegressor(
+        "huber", alpha=0.05, bias=bias, batch_size=batch_size, n_partitions=3, tol=5e-3,
+        max_iter=5000, random_state=0,
+    ).fit(X, y + 3)  # fmt: skip
+    result = model.result_
+    assert result.status == "converged"
+    assert result.dual <= best.result_.primal * (1 + 1e-12)
+    assert best.result_.dual <= result.primal * (1 + 1e-12)
+    assert model.intercept_ == pytest.approx(best.intercept_, abs=0.3)
+
+
+class LossyBatches(LocalPartitions):
+    """Loses a partition at every `every`-th question."""
+
+    def __init__(self, partitions, make, every):
+        super().__init__(partitions)
+        self.make, self.every, self.asked, self.n_lost = make, every, 0, 0
+
+    def ask(self, method, *arguments, only=None):
+        self.asked += 1
+        if self.asked % self.every == 0 and method not in ("open", "begin"):
+            gone = self.n_lost % len(self)
+            self.n_lost += 1
+            super().ask(method, *arguments, only=set(range(len(self))) - {gone})
+            self.partitions[gone] = None
+            raise PartitionsLost({gone})
+        return super().ask(method, *arguments, only=only)
+
+    def rebuild(self, lost):
+        for k in lost:
+            self.partitions[k] = self.make(k)
+
+
+@pytest.mark.parametrize("bias", BIASES)
+def test_lost_partitions_cost_certificates_alone(regression, bias, monkeypatch):
+    X, y = regression
+    parts, made = in_parts(X, y, 3), []
+
+    def lossy(model, client, *data):
+        def make(k):
+            return BatchPartition(k, parts[k], True)
+
+        made.append(LossyBatches([make(k) for k in range(3)], make, 11))
+        return made[-1]
+
+    options = {
+        "alpha": 0.05, "bias": bias, "batch_size": 60, "average": "last", "tol": 0,
+        "max_iter": 40, "random_state": 0,
+    }  # fmt: skip
+    best = sublinear.SDCARegressor(
+        "huber", alpha=0.05, penalize_intercept=bias == "feature", tol=1e-10, random_state=0
+    ).fit(X, y)
+    whole = PegasosRegressor("huber", **options).fit(parts)
+    monkeypatch.setattr(PegasosRegressor, "_partition", lossy)
+    model = PegasosRegressor("huber", **options).fit(parts)
+    assert model.n_lost_ == made[0].n_lost > 3
+    assert model.result_.dual <= best.result_.primal * (1 + 1e-12)
+    if bias != "search":  # which goes where certificates say
+        np.testing.assert_allclose(model.coef_, whole.coef_, rtol=1e-10)
+
+
+@pytest.mark.parametrize("batch_size", [50, "all"])
+@pytest.mark.parametrize("bias", BIASES)
+def test_a_warm_start_goes_on_with_the_steps(multiclass, bias, batch_size):
+    X, y = multiclass
+    options = {
+        "alpha": 0.05, "bias": bias, "batch_size": batch_size, "tol": 0, "n_partitions": 3,
+        "random_state": 0,
+    }  # fmt: skip
+    model = PegasosClassifier("logistic", max_iter=7, warm_start=True, **options).fit(X, y)
+    whole = PegasosClassifier("logistic", max_iter=16, **options).fit(X, y)
+    model.set_params(max_iter=9).fit(X, y)
+    if bias == "search":  # whose lines begin anew
+        cold = PegasosClassifier("logistic", max_iter=9, **options).fit(X, y)
+        assert model.result_.primal < cold.result_.primal
+        return
+    np.testing.assert_array_equal(model.coef_, whole.coef_)
+    np.testing.assert_array_equal(model.intercept_, whole.intercept_)
+    assert model.result_.primal == whole.result_.primal
+    # rates of partitions are those of their rows, but for rounding
+    assert model.result_.dual == pytest.approx(whole.result_.dual, rel=1e-3)
+
+
+def test_a_warm_start_with_other_partitions_or_rows(regression):
+    X, y = regression
+    options = {"alpha": 0.05, "tol": 1e-3, "random_state": 0, "max_iter": 10_000}
+    model = PegasosRegressor("huber", n_partitions=3, warm_start=True, **options).fit(X, y)
+    cold = model.n_iter_
+    assert model.set_params(n_partitions=2).fit(X, y).n_iter_ < cold / 2
+    assert model.fit(X[:150], y[:150]).result_.status == "converged"
+    other = PegasosRegressor("huber", n_partitions=2, **options).fit(X[:, :5], y)
+    model.fit(X[:, :5], y)  # another width: anew
+    np.testing.assert_array_equal(model.coef_, other.coef_)
+    model.set_params(bias="subgradient", max_iter=20, tol=0).fit(X[:, :5], y)
+    other = PegasosRegressor(**model.get_params()).fit(X[:, :5], y)
+    np.testing.assert_array_equal(model.coef_, other.coef_)
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
+        ({"bias": "batch"}, "bias must be one of"),
+        ({"bias": "subgradient", "loss": "squared_hinge", "projection": True}, "needs bias="),
+        ({"warm_start": 1}, "warm_start"),
         ({"batch_size": 0}, "batch_size"),
         ({"batch_size": 201}, "exceeds"),
         ({"average": "best"}, "average"),
@@ -230,6 +373,39 @@ def test_stages_are_those_of_one_process(sizes, loss):
     assert model.result_.n_rows == 6000
     assert model.result_.accesses == alone.result_.accesses
     assert model.result_.excess_risk == pytest.approx(alone.result_.excess_risk, rel=1e-8)
+
+
+def test_a_warm_start_goes_on_with_the_stages():
+    X, y = noisy(6400)
+    first, second = in_parts(X[:3200], y[:3200], 2), in_parts(X[3200:], y[3200:], 2)
+    model = StreamingSVRGRegressor(kept_rows=200, warm_start=True).fit(first)
+    assert model.result_.n_rows == 3200  # the end of a stage
+    model.fit(second)
+    kept = np.r_[3200:3300, 4800:4900]  # half of them from each partition
+    order = np.r_[order_of_stages((1600, 1600), 200), kept, 3300:4800, 4900:6400]
+    alone = sublinear.StreamingSVRGRegressor(kept_rows=200, shuffle=False).fit(X[order], y[order])
+    assert model.result_.n_rows == 6400 and model.n_iter_ == alone.n_iter_
+    np.testing.assert_allclose(model.coef_, alone.coef_, rtol=1e-10)
+    again = StreamingSVRGRegressor(kept_rows=200).fit(second)
+    np.testing.assert_array_equal(again.coef_, model.set_params(warm_start=False).fit(second).coef_)
+    model.set_params(warm_start=True)
+    with pytest.raises(ValueError, match="4 columns; the model goes on from 5"):
+        model.fit(in_parts(X[:, :4], y, 2))
+    with pytest.raises(ValueError, match="fit_intercept must not change"):
+        model.set_params(fit_intercept=False).fit(second)
+
+
+def test_a_warm_start_keeps_the_classes(multiclass):
+    X, y = multiclass
+    model = StreamingSVRGClassifier(alpha=0.01, warm_start=True).fit(in_parts(X, y, 2))
+    two = y < 2
+    model.fit(in_parts(X[two], y[two], 2))  # labels may be missing
+    assert model.classes_.tolist() == [0, 1, 2]
+    assert model.result_.n_rows == len(y) + two.sum()
+    with pytest.raises(ValueError, match="not among the classes"):
+        model.fit(in_parts(X, y + 1, 2))
+    with pytest.raises(ValueError, match="classes differ from those of the first call"):
+        model.fit(in_parts(X, y, 2), classes=[0, 1])
 
 
 def test_classes_weights_and_sparse_rows():
@@ -329,6 +505,16 @@ MODELS = {
         "huber", alpha=0.01, penalize_intercept=False, tol=0, max_iter=12, random_state=0
     ),
     "pegasos": PegasosClassifier(alpha=0.05, batch_size=30, tol=0, max_iter=15, random_state=0),
+    "pegasos, searched intercept": PegasosClassifier(
+        alpha=0.05,
+        batch_size=30,
+        bias="search",
+        average="random",
+        projection=True,
+        tol=0,
+        max_iter=60,
+        random_state=0,
+    ),
     "stages": StreamingSVRGRegressor(kept_rows=10),
     "stages, three classes": StreamingSVRGClassifier(alpha=1e-3, kept_rows=20),
 }
@@ -376,6 +562,81 @@ def test_an_interrupted_fit_goes_on_with_the_same_bits(case, request, tmp_path, 
     assert_same(resumed, whole)
     again = clone(MODELS[case]).fit(sources, checkpoint=file)
     assert_same(again, whole)
+
+
+WARM = {
+    "dual ascent": MODELS["dual ascent, three classes"],
+    "dual ascent, free intercept": SDCAClassifier(
+        alpha=0.01, penalize_intercept=False, tol=0, max_iter=12, random_state=0
+    ),
+    "pegasos": PegasosClassifier(alpha=0.05, batch_size=30, tol=0, max_iter=12, random_state=0),
+    "pegasos, searched intercept": PegasosClassifier(
+        alpha=0.05, bias="search", tol=0, max_iter=12, random_state=0
+    ),
+}
+
+
+def assert_same_result(first, second):
+    """Everything but the time."""
+    assert len(first.parts) == len(second.parts)
+    for a, b in zip((first, *first.parts), (second, *second.parts), strict=True):
+        for name in ("primal", "dual", "gap", "status", "n_iter", "accesses"):
+            np.testing.assert_equal(getattr(a, name), getattr(b, name))
+        assert a.certificate_accesses == b.certificate_accesses
+        timeless = [[row._replace(seconds=0) for row in result.trace] for result in (a, b)]
+        assert timeless[0] == timeless[1]
+
+
+@pytest.mark.parametrize("warm", [False, True], ids=["cold", "warm"])
+@pytest.mark.parametrize("case", WARM)
+def test_solved_problems_are_as_if_there_had_been_no_pause(
+    case, warm, multiclass, tmp_path, monkeypatch
+):
+    X, y = multiclass
+    sources, file = in_parts(X, y, 2), tmp_path / "state"
+
+    def fresh():
+        model = clone(WARM[case]).set_params(warm_start=True)
+        if warm:
+            model.fit(sources).set_params(max_iter=6)
+        return model
+
+    def interrupted(self, *solved):
+        end(self, *solved)
+        raise KeyboardInterrupt
+
+    whole = fresh().fit(sources)
+    end, model = RoundsCheckpoint.end, fresh()
+    monkeypatch.setattr(RoundsCheckpoint, "end", interrupted)
+    for _ in range(2):
+        with pytest.raises(KeyboardInterrupt):
+            model.fit(sources, checkpoint=file, checkpoint_every=2)
+        model = clone(model)  # a process that knows the file alone
+    monkeypatch.undo()
+    resumed = model.fit(sources, checkpoint=file)
+    assert_same(resumed, whole)
+    assert_same_result(resumed.result_, whole.result_)
+    assert resumed.n_lost_ == 0
+    if isinstance(whole, SDCAClassifier):
+        np.testing.assert_array_equal(resumed.dual_coef_, whole.dual_coef_)
+    assert_same(resumed.fit(sources), whole.fit(sources))  # a warm start
+    assert_same_result(resumed.result_, whole.result_)
+
+
+def test_a_warm_start_of_stages_goes_on_after_a_pause(tmp_path, interrupt_at_save):
+    X, y = noisy(2400)
+    first, second = in_parts(X[:1000], y[:1000], 2), in_parts(X[1000:], y[1000:], 2)
+
+    def fresh():
+        return StreamingSVRGRegressor(kept_rows=20, warm_start=True).fit(first)
+
+    whole, file = fresh().fit(second), tmp_path / "state"
+    interrupt_at_save(2)
+    with pytest.raises(KeyboardInterrupt):
+        fresh().fit(second, checkpoint=file)
+    resumed = StreamingSVRGRegressor(kept_rows=20, warm_start=True)
+    assert_same(resumed.fit(second, checkpoint=file), whole)
+    assert resumed.result_ == whole.result_
 
 
 PROGRAM = """

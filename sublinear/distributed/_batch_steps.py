@@ -11,14 +11,21 @@ N is the number of examples of all batches so far, so 1 / (alpha N) is eta_t / |
 equal. A partition's share is its part of all rows: it goes through its rows in random orders of its
 own, and after t rounds of b examples it has used the first floor(t b n_k / n) of them.
 
+What becomes of an intercept b is as in `_solvers.pegasos`: it is the last weight, that of a column
+of ones, and either takes sub-gradient steps of its own or stays until a search moves it.
+
 What a round does depends on its number and w alone. So a partition that is lost costs the round,
 and its part of the certificate's duals, the means of -l' over the draws of each row since then.
 """
 
+import math
+
 import numpy as np
 
 from sublinear._archive import part_of
+from sublinear._core.inner import inner
 from sublinear._core.iterates import choose
+from sublinear._core.minorants import Minorants
 from sublinear.distributed._partitions import Partition, Rounds
 
 
@@ -33,6 +40,19 @@ class BatchPartition(Partition):
         self.pulls = [np.zeros(size) for size in sizes]
         self.n_drawn = self.last = 0
         self.epoch = self.order = None
+
+    def begin(self, pulls, n_drawn):
+        """Go on from the pulls of so many draws."""
+        self.pulls = [part.copy() for part in np.split(pulls, self.starts[1:-1])]
+        self.n_drawn = n_drawn
+
+    def forget(self, counts):
+        """Let the pulls weigh no more than those of so many draws."""
+        count = counts[self.index]
+        if self.n_drawn > count:
+            for pull in self.pulls:
+                pull *= count / self.n_drawn
+            self.n_drawn = count
 
     def round(self, number, w, starts, stops):
         """Return the sum over this partition's share, and what it read.
@@ -72,7 +92,12 @@ class BatchPartition(Partition):
         return self.order
 
     def dual_weights(self):
-        """Make feasible duals; return this partition's part of w(a)."""
+        """Make feasible duals; return this partition's part of w(a), and their masses."""
+        masses = self.masses()
+        return self.weights_of(self.duals), masses
+
+    def masses(self):
+        """Make feasible duals; return the masses of positive and of negative ones."""
         self.duals = []
         rate = self.starts[-1] / max(self.n_drawn, 1)
         for objective, pull in zip(self.objectives, self.pulls, strict=True):
@@ -82,11 +107,20 @@ class BatchPartition(Partition):
                 duals = np.divide(duals, weights, out=np.zeros_like(duals), where=weights > 0)
             objective.make_feasible(duals)
             self.duals.append(duals)
+        return self.masses_of(self.duals)
+
+    def balance(self, masses):
+        """Balance the duals, given the masses of all; return this partition's part of w(a)."""
+        self.balance_all(self.duals, masses)
         return (self.weights_of(self.duals),)
 
     def certify(self, w, models):
-        """Return `sums` for the duals of the last `dual_weights`."""
+        """Return `sums` for the duals made last."""
         return self.sums(w, self.duals, models)
+
+    def all_pulls(self):
+        """Return the pulls of all rows."""
+        return np.concatenate([np.empty(0), *self.pulls])
 
     def state(self):
         """Return what `set_state` needs."""
@@ -117,6 +151,10 @@ class BatchSteps(Rounds):
         As in `_core.iterates`.
     projection : bool
         Whether to project onto the ball that holds the optimum.
+    bias : {"feature", "subgradient", "search"}
+        How the intercept moves; but for "feature" the problem has a free constant of value 1.
+    start : dict, default=None
+        What `ending` returned, with `pulls`, those of every partition, or None for others' rows.
     """
 
     certificate_growth = 1.5
@@ -133,28 +171,66 @@ class BatchSteps(Rounds):
         batch_size,
         average,
         projection,
+        bias="feature",
+        start=None,
     ):
         self.sizes, self.widest, self.batch_size = sizes, widest, batch_size
+        self.projection, self.bias, self.start = projection, bias, start
         self.w, self.total = np.zeros(n_weights), np.zeros(n_weights)
-        self.n_averaged = 0
+        self.n_averaged = self.n_counted = self.n_before = 0
         self.output = choose(average, problem.seed)
-        self.keeps_best = self.output.keeps_best
-        super().__init__(partitions, problem, n_weights=n_weights, n_stored=n_stored)
+        self.keeps_best = self.output.keeps_best or bias == "search"
         self.radius = np.inf
-        if projection:
+        if start is not None:
+            self.w = np.array(start["w"])
+            self.n_counted, self.n_before = int(start["n_counted"]), int(start["n_before"])
+            self.output.resume(self, part_of(start, "output"))
+        super().__init__(partitions, problem, n_weights=n_weights, n_stored=n_stored)
+        if problem.free_constant:
+            self._free_the_bias()
+        self._find_radius()
+
+    def _free_the_bias(self):
+        mean = self._target_moments(0.0)[0]
+        if self.start is None:
+            self.w[-1] = mean
+        if self.bias == "search":
+            self.minorants = Minorants()
+            variance = self._target_moments(float(self.w[-1]))[1]
+            self.stride = math.sqrt(variance) or 1.0  # while it looks for the other side
+
+    def _target_moments(self, center):
+        """Return the means of the targets, less a number, and of their squares."""
+        sums = self.insist(lambda: self.partitions.ask("target_moments", center))
+        return sum(sums) / self.problem.total_weight
+
+    def _find_radius(self):
+        """Of the ball that holds the optimum, for the present intercept where that is searched."""
+        if not self.projection:
+            return
+        if self.bias == "search":
+            model = np.append(np.zeros(self.n_weights - 1), self.w[-1])
+            losses = self.insist(lambda: self.partitions.ask("loss_sum", model))
+            primal = sum(losses) / self.problem.total_weight
+            self.objective.accesses += self.n_stored
+        else:
             _, primal, _ = self.objective.at_zeros()
-            self.radius = np.sqrt(primal / problem.alpha)
+        self.radius = np.sqrt(primal / self.problem.alpha)
+
+    def _shares(self, count):
+        """Return every partition's part of so many rows."""
+        n_rows = sum(self.sizes)
+        return [count * size // n_rows for size in self.sizes]
 
     def _drawn(self, rounds):
-        """Return how many rows every partition has used after so many rounds."""
-        n_rows = sum(self.sizes)
-        return [rounds * self.batch_size * size // n_rows for size in self.sizes]
+        """Return how many rows every partition has used after so many rounds of this fit."""
+        return self._shares(self.n_before + rounds * self.batch_size)
 
     def advance(self, limit):
         """Take a step and return True, or do nothing if it might exceed the limit."""
         starts, stops = self._drawn(self.n_iter), self._drawn(self.n_iter + 1)
-        before, after = sum(starts), sum(stops)
-        if self.accesses + (after - before) * self.widest > limit:
+        size = sum(stops) - sum(starts)
+        if self.accesses + size * self.widest > limit:
             return False
         gradient, rests = self.insist(
             lambda: self.partitions.total("round", self.n_iter + 1, self.w, starts, stops)
@@ -162,13 +238,9 @@ class BatchSteps(Rounds):
         self.n_iter += 1
         n_read = sum(read for (read,) in rests)
         self.accesses += n_read
-        self.work += n_read + after - before
-        if after > before:
-            scale = sum(self.sizes) / self.problem.total_weight
-            self.w = (before / after) * self.w - scale / (self.problem.alpha * after) * gradient
-            length = np.sqrt(np.add.reduce(self.w * self.w))
-            if length > self.radius:
-                self.w *= self.radius / length
+        self.work += n_read + size
+        if size > 0:
+            self._step(size, gradient)
         if self.output.counts:
             self.n_averaged += 1
             if self.output.averages:
@@ -176,6 +248,20 @@ class BatchSteps(Rounds):
             if self.n_averaged == self.output.next_look:
                 self.output.look(self)
         return True
+
+    def _step(self, size, gradient):
+        """Go against the sum of so many sub-gradients."""
+        before, self.n_counted = self.n_counted, self.n_counted + size
+        scale = sum(self.sizes) / self.problem.total_weight
+        rate = scale / (self.problem.alpha * self.n_counted)
+        bias = self.w[-1] - (rate * gradient[-1] if self.bias == "subgradient" else 0.0)
+        self.w = (before / self.n_counted) * self.w - rate * gradient
+        weights = self.w[:-1] if self.problem.free_constant else self.w
+        length = np.sqrt(inner(weights, weights))
+        if length > self.radius:
+            weights *= self.radius / length
+        if self.problem.free_constant:
+            self.w[-1] = bias
 
     def to_array(self):
         """Return the present weights as an array of their own."""
@@ -199,26 +285,91 @@ class BatchSteps(Rounds):
         models = [rounded(model) for model in self.output.models(self)]
 
         def request():
-            w, _ = self.partitions.total("dual_weights")
-            return w, self.partitions.ask("certify", w, models)
+            w, masses = self._dual_weights()
+            return w, masses, self.partitions.ask("certify", w, models)
 
-        w, sums = self.insist(request)
+        w, masses, sums = self.insist(request)
         self.objective.accesses += self.n_stored  # for w(a)
-        return self._certificate(sums, w, models)
+        model, primal, dual = self._certificate(sums, w, models)
+        if self.bias == "search":
+            dual = min(self._search(dual, masses), primal)
+        return model, primal, dual
+
+    def _dual_weights(self):
+        """Return w(a) of the partitions' duals, with the intercept, and the masses of the duals."""
+        if self.bias == "subgradient":
+            masses = np.sum(self.partitions.ask("masses"), axis=0)
+            w, _ = self.partitions.total("balance", tuple(masses.tolist()))
+            w[-1] = 0.0  # but for rounding
+            return w, masses
+        w, rests = self.partitions.total("dual_weights")
+        if self.bias == "search":
+            w[-1] = self.w[-1]
+        return w, np.sum([masses for (masses,) in rests], axis=0)
+
+    def _search(self, dual, masses):
+        """Take into account the dual value at the present intercept; move it; return the bound."""
+        bias, (positive, negative) = float(self.w[-1]), masses.tolist()
+        slope = (negative - positive) / self.problem.total_weight
+        self.minorants.add(bias, dual, slope)
+        bound, target = self.minorants.bound, self.minorants.lowest
+        if target is None:  # all lines fall, or all rise
+            target = bias + math.copysign(self.stride, -slope)
+            self.stride *= 2
+        if target != bias:
+            self._move_to(target)
+        return bound
+
+    def _move_to(self, bias):
+        """Go on from here with another intercept, and with the longer steps of the second epoch."""
+        n_rounds = -(-sum(self.sizes) // self.batch_size)
+        self.n_counted = min(self.n_counted, n_rounds * self.batch_size)
+        counts = self._shares(self.n_counted)
+        self.insist(lambda: self.partitions.ask("forget", counts))
+        self.w = np.append(self.w[:-1], bias)
+        self.output = choose(self.output.name, self.problem.seed)
+        self.set_average(np.zeros(self.n_weights), 0)
+        self._find_radius()
+
+    def ending(self):
+        """Return what another fit needs to go on from here, a flat dict, and all pulls."""
+        pulls = self.insist(lambda: self.partitions.ask("all_pulls"))
+        return self._iterate() | {"n_before": self.n_before + self.n_iter * self.batch_size}, (
+            np.concatenate(pulls)
+        )
+
+    def _iterate(self):
+        output = {f"output.{name}": value for name, value in self.output.state(self).items()}
+        return output | {"w": self.w, "n_counted": self.n_counted}
 
     def state(self):
         """As Rounds.state."""
-        output = {f"output.{name}": value for name, value in self.output.state(self).items()}
-        return super().state() | output | {"w": self.w}
+        state = super().state() | self._iterate() | {"n_before": self.n_before}
+        if self.bias == "search":
+            lines = np.array(self.minorants.lines).reshape(-1, 2)
+            state |= {"lines": lines, "stride": self.stride, "radius": self.radius}
+        return state
 
     def set_state(self, state):
         """As Rounds.set_state."""
         super().set_state(state)
         self.w = np.array(state["w"])
+        self.n_counted, self.n_before = int(state["n_counted"]), int(state["n_before"])
         self.output.resume(self, part_of(state, "output"))
+        if self.bias == "search":
+            self.stride, self.radius = float(state["stride"]), float(state["radius"])
+            self.minorants = Minorants()
+            for height, slope in state["lines"].tolist():
+                self.minorants.add(0.0, height, slope)
 
     def _begin(self):
         self._recover(None)
+        if self.start is None or self.start["pulls"] is None:
+            return
+        for k, (part, count) in enumerate(
+            zip(self.start["pulls"], self._shares(self.n_counted), strict=True)
+        ):
+            self.partitions.ask("begin", part, count, only={k})
 
     def _recover(self, lost):
         self.partitions.ask("open", self.problem, self.n_weights, only=lost)

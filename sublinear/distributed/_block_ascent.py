@@ -109,14 +109,12 @@ class DualPartition(Partition):
     def masses(self, number, gamma):
         """Settle the last round; return the masses of positive and of negative duals."""
         self._settle(number - 1, gamma)
-        masses = [objective.masses(duals) for objective, _, duals in self._all()]
-        return np.sum(masses, axis=0) if masses else np.zeros(2)
+        return self.masses_of(self.duals)
 
     def balance(self, masses):
         """Balance copies of the duals, given the masses of all; return this part of their w(a)."""
         self.balanced = [duals.copy() for duals in self.duals]
-        for objective, duals in zip(self.objectives, self.balanced, strict=True):
-            objective.balance(duals, masses)
+        self.balance_all(self.balanced, masses)
         return (self._weights_of(self.balanced),)
 
     def certify_balanced(self, w, models):

@@ -1,6 +1,7 @@
 """The fit of the estimators over partitions that end with a duality gap."""
 
 import dataclasses
+import itertools
 from contextlib import closing
 
 import numpy as np
@@ -50,8 +51,49 @@ def masses_of_labels(descriptions):
     return labels, masses
 
 
+def order_of_rows(groups, sizes):
+    """Return the places of the rows in X, one partition after the other.
+
+    Parameters
+    ----------
+    groups : list of lists of int
+        The chunks of X in every partition. Without any the rows are in order.
+    sizes : list of lists of int
+        Rows of these chunks.
+    """
+    chunks = [chunk for group in groups or () for chunk in group]
+    if not chunks:
+        return slice(None)
+    n_rows = np.zeros(len(chunks), dtype=int)
+    n_rows[chunks] = list(itertools.chain(*sizes))
+    starts = np.cumsum(n_rows) - n_rows
+    return np.concatenate([np.arange(starts[k], starts[k] + n_rows[k]) for k in chunks])
+
+
+def in_order(training, values):
+    """Return numbers of the rows, which come one partition after the other, in the order of X."""
+    ordered = np.empty_like(values)
+    ordered[order_of_rows(training.X.groups, training.matrix.block_sizes)] = values
+    return ordered
+
+
+def by_partition(training, values):
+    """Return numbers of the rows, which come in the order of X, as an array per partition."""
+    whole = training.matrix
+    order = order_of_rows(training.X.groups, whole.block_sizes)
+    return np.split(values[order], np.cumsum(whole.sizes)[:-1])
+
+
 class CertifiedRounds(OverPartitions, LinearModel):
-    """What the estimators with a duality gap share: the fit, a problem after the other."""
+    """What the estimators with a duality gap share: the fit, a problem after the other.
+
+    A subclass has, besides what OverPartitions names,
+
+        _beginning(training)                what a warm start begins with, a flat dict; {} for none
+        _make_rounds(training, problem, k)  the solver of problem k; training.plan is the beginning
+        _store_kept(kept, training)         set what the next warm start needs, given `_keep` of the
+                                            solvers; of none where there will not be one
+    """
 
     def fit(
         self, X, y=None, sample_weight=None, *, checkpoint=None, checkpoint_every=10, resume=True
@@ -106,9 +148,11 @@ class CertifiedRounds(OverPartitions, LinearModel):
             check_same_columns([part.n_columns for part in found if part is not None])
             training = self._gather(partitions, found)
             self.n_features_in_ = training.matrix.n_columns
+            training.plan = self._beginning(training)
             if checkpoint is not None:
                 checkpoint.identify_partitions(ask_steadily(partitions, "mark"))
                 checkpoint = RoundsCheckpoint(checkpoint)
+                training.plan = checkpoint.beginning(training.plan)
             return self._solve(training, self._limits(), checkpoint)
 
     def _gather(self, partitions, found):
@@ -170,15 +214,17 @@ class CertifiedRounds(OverPartitions, LinearModel):
             label=training.targets[k],
             class_factors=whole.class_factors,
         )
-        return self._make_rounds(training.X, problem, whole, k)
+        return self._make_rounds(training, problem, k)
 
     def _keep(self, solver):
-        """Return how many partitions were lost, and what else the estimator keeps of a solver."""
-        return solver.n_lost, None
+        """Return what the estimator keeps of a solver, a flat dict."""
+        return {"n_lost": solver.n_lost}
 
     def _store(self, outcomes, training, seconds):
         super()._store(outcomes, training, seconds)
-        self.n_lost_ = sum(outcome.kept[0] for outcome in outcomes if outcome.kept is not None)
+        kept = [outcome.kept for outcome in outcomes if outcome.kept is not None]
+        self.n_lost_ = sum(state["n_lost"] for state in kept)
+        self._store_kept(kept if self.warm_start and len(kept) == len(outcomes) else [], training)
 
     def _check_parameters(self):
         super()._check_parameters()

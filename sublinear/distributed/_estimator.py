@@ -54,6 +54,13 @@ batch_size : int or "all", default="all"
         As in :class:`sublinear.PegasosClassifier`.
     projection : bool, default=False
         Project w onto the ball of radius sqrt(mean loss at 0 / alpha), which holds the optimum.
+    bias : {"feature", "subgradient", "search"}, default="feature"
+        How the intercept is found, as in :class:`sublinear.PegasosClassifier`. But for "feature" it
+        is not penalised, and `intercept_scaling` has no effect.
+    warm_start : bool, default=False
+        Go on where the last fit ended, with its number of steps, if features, classes and the kind
+        of intercept are the same. 8 bytes a row for each class are kept in this process for the
+        certificates of the next fit, and of use to it if it has as many rows.
 """
 
 _COMMON = """\

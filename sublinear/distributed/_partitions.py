@@ -185,6 +185,30 @@ class Partition(Member):
             sum(objective.dual_of_zeros() for objective in self.objectives),
         )
 
+    def target_moments(self, center):
+        """Return the weighted sums of the targets, less a number, and of their squares."""
+        sums = np.zeros(2)
+        for objective in self.objectives:
+            rest = objective.targets_array - center
+            weights = objective.weights_array
+            weights = np.ones_like(rest) if weights is None else weights
+            sums += np.sum(weights * rest), np.sum(weights * rest * rest)
+        return sums
+
+    def loss_sum(self, w):
+        """Return the sum of the losses of a model."""
+        return sum(float(objective.sums([w])[0]) for objective in self.objectives)
+
+    def masses_of(self, duals):
+        """Return the masses of positive and of negative duals."""
+        pairs = zip(self.objectives, duals, strict=True)
+        return sum((np.array(objective.masses(a)) for objective, a in pairs), np.zeros(2))
+
+    def balance_all(self, duals, masses):
+        """Balance duals in place, given the masses of those of all partitions."""
+        for objective, of_block in zip(self.objectives, duals, strict=True):
+            objective.balance(of_block, masses)
+
     def sums(self, w, duals, models):
         """Return sums over the rows: the losses of one or two models; the conjugates of duals.
 
@@ -338,7 +362,10 @@ class Rounds:
         return self.problem.alpha / 2 * inner(w, w)
 
     def _certificate(self, sums, w, models):
-        """Return the best model, its primal value and the dual value, from what partitions tell."""
+        """Return the best model, its primal value and the dual value, from what partitions tell.
+
+        Here w is w(a) of the duals, with any intercept that is not penalised.
+        """
         self.objective.accesses += self.n_stored
         means = sum(sums) / self.problem.total_weight
         primals = [

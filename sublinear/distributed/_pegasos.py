@@ -1,16 +1,24 @@
 """Pegasos over partitions, with large batches: PegasosClassifier and PegasosRegressor."""
 
 from sublinear import pegasos
+from sublinear._archive import part_of, prefixed
 from sublinear._core.iterates import AVERAGES
 from sublinear._linear_model import LinearClassifier, LinearRegressor
-from sublinear._validation import check_batch_size, check_choice, check_flag, check_number
+from sublinear._validation import (
+    check_batch_size,
+    check_choice,
+    check_flag,
+    check_number,
+)
 from sublinear.distributed._batch_steps import BatchPartition, BatchSteps
-from sublinear.distributed._certified_rounds import CertifiedRounds
+from sublinear.distributed._certified_rounds import CertifiedRounds, by_partition, in_order
 from sublinear.distributed._estimator import documented
 from sublinear.distributed._predictions import ChunkClassifier, ChunkRegressor
 
+BIASES = ("feature", "subgradient", "search")
 
-class _LargeBatches(CertifiedRounds):
+
+class _LargeBatches(pegasos.BiasTreatment, CertifiedRounds):
     """Those by Pegasos."""
 
     _kind = BatchPartition
@@ -21,16 +29,51 @@ class _LargeBatches(CertifiedRounds):
             check_number("batch_size", self.batch_size, low=1, integer=True)
         check_choice("average", self.average, AVERAGES)
         check_flag("projection", self.projection)
-        if not self._losses[self.loss].lipschitz and not self.projection:
-            raise ValueError(
-                f"the derivatives of loss={self.loss!r} are not bounded: it needs projection=True"
-            )
+        check_choice("bias", self.bias, BIASES)
+        self._check_slopes()
 
-    def _make_rounds(self, partitions, problem, whole, k):
+    def _beginning(self, training):
+        """Where the last fit ended, if this one can go on from there."""
+        states = getattr(self, "_states", None)
+        if not (self.warm_start and states and self._fitted_as == self._kind_of_fit(training)):
+            return {}
+        beginning = {}
+        for k, state in enumerate(states):
+            beginning |= prefixed(k, state)
+        return beginning
+
+    def _kind_of_fit(self, training):
+        """Return what fits must have in common for the one to go on from the other."""
+        classes = None if self._numeric else self.classes_.tolist()
+        return self._treatment(), training.matrix.n_weights, classes
+
+    def _start(self, training, k):
+        state = part_of(training.plan, k)
+        if not state:
+            return None
+        same_rows = len(state["pulls"]) == sum(training.matrix.sizes)
+        return state | {"pulls": by_partition(training, state["pulls"]) if same_rows else None}
+
+    def _keep(self, solver):
+        kept = super()._keep(solver)
+        if self.warm_start:
+            ending, pulls = solver.ending()
+            kept |= prefixed("ending", ending | {"pulls": pulls})
+        return kept
+
+    def _store_kept(self, kept, training):
+        self._states = []
+        for state in kept:
+            ending = part_of(state, "ending")
+            self._states.append(ending | {"pulls": in_order(training, ending["pulls"])})
+        self._fitted_as = self._kind_of_fit(training)
+
+    def _make_rounds(self, training, problem, k):
+        whole = training.matrix
         n_rows = sum(whole.sizes)
         check_batch_size(self.batch_size, n_rows)
         return BatchSteps(
-            partitions,
+            training.X,
             problem,
             n_weights=whole.n_weights,
             n_stored=whole.n_stored,
@@ -39,6 +82,8 @@ class _LargeBatches(CertifiedRounds):
             batch_size=n_rows if self.batch_size == "all" else self.batch_size,
             average=self.average,
             projection=self.projection,
+            bias=self._treatment(),
+            start=self._start(training, k),
         )
 
 
@@ -101,6 +146,8 @@ class PegasosClassifier(ChunkClassifier, _LargeBatches, LinearClassifier):
         batch_size="all",
         average="tail",
         projection=False,
+        bias="feature",
+        warm_start=False,
         alpha=1e-4,
         smoothing=1.0,
         fit_intercept=True,
@@ -119,6 +166,8 @@ class PegasosClassifier(ChunkClassifier, _LargeBatches, LinearClassifier):
         self.batch_size = batch_size
         self.average = average
         self.projection = projection
+        self.bias = bias
+        self.warm_start = warm_start
         self.alpha = alpha
         self.smoothing = smoothing
         self.fit_intercept = fit_intercept
@@ -186,6 +235,8 @@ class PegasosRegressor(ChunkRegressor, _LargeBatches, LinearRegressor):
         batch_size="all",
         average="tail",
         projection=False,
+        bias="feature",
+        warm_start=False,
         alpha=1e-4,
         epsilon=0.1,
         fit_intercept=True,
@@ -203,6 +254,8 @@ class PegasosRegressor(ChunkRegressor, _LargeBatches, LinearRegressor):
         self.batch_size = batch_size
         self.average = average
         self.projection = projection
+        self.bias = bias
+        self.warm_start = warm_start
         self.alpha = alpha
         self.epsilon = epsilon
         self.fit_intercept = fit_intercept

@@ -1,14 +1,12 @@
 """SDCA over partitions: SDCAClassifier and SDCARegressor."""
 
-import itertools
-
 import numpy as np
 
 from sublinear import sdca
 from sublinear._linear_model import LinearClassifier, LinearRegressor
 from sublinear._validation import check_choice, check_flag, check_number
 from sublinear.distributed._block_ascent import COMBINATIONS, BlockDualAscent, DualPartition
-from sublinear.distributed._certified_rounds import CertifiedRounds
+from sublinear.distributed._certified_rounds import CertifiedRounds, by_partition, in_order
 from sublinear.distributed._estimator import documented
 from sublinear.distributed._partitions import ask_steadily
 from sublinear.distributed._predictions import ChunkClassifier, ChunkRegressor
@@ -35,62 +33,41 @@ class _DualAscent(CertifiedRounds):
         squares, counts = zip(*ask_steadily(partitions, "squared_norms"), strict=True)
         return float(np.sqrt(sum(squares) / sum(counts))) or 1.0
 
-    def _make_rounds(self, partitions, problem, whole, k):
+    def _make_rounds(self, training, problem, k):
+        whole = training.matrix
         return BlockDualAscent(
-            partitions,
+            training.X,
             problem,
             n_weights=whole.n_weights,
             n_stored=whole.n_stored,
             combination=self.combination,
             passes=self.passes,
-            start=self._start(partitions, whole, k),
+            start=self._start(training, k),
         )
 
-    def _start(self, partitions, whole, k):
-        """Return where problem k of the last fit ended, if this one can begin there."""
+    def _beginning(self, training):
+        """The duals and intercepts of the last fit, if this one can begin there."""
         duals = getattr(self, "dual_coef_", None)
-        if not self.warm_start or duals is None:
+        shape = (len(training.targets), sum(training.matrix.sizes))
+        if not self.warm_start or duals is None or np.atleast_2d(duals).shape != shape:
+            return {}
+        return {"duals": np.atleast_2d(duals), "intercepts": np.atleast_1d(self.intercept_)}
+
+    def _start(self, training, k):
+        """Return where problem k begins, None for the beginning."""
+        if not training.plan:
             return None
-        duals, stops = np.atleast_2d(duals), np.cumsum(whole.sizes)
-        if duals.shape[1] != stops[-1] or k >= len(duals):
-            return None
-        order = order_of_rows(partitions.groups, whole.block_sizes)
-        constant_weight = np.atleast_1d(self.intercept_)[k] / (whole.constant or 1.0)
-        return np.split(duals[k][order], stops[:-1]), float(constant_weight)
+        constant_weight = training.plan["intercepts"][k] / (training.constant or 1.0)
+        return by_partition(training, training.plan["duals"][k]), float(constant_weight)
 
     def _keep(self, solver):
-        duals = solver.duals() if self.warm_start else None
-        return solver.n_lost, duals
+        return super()._keep(solver) | ({"duals": solver.duals()} if self.warm_start else {})
 
-    def _store(self, outcomes, training, seconds):
-        super()._store(outcomes, training, seconds)
+    def _store_kept(self, kept, training):
         vars(self).pop("dual_coef_", None)
-        kept = [outcome.kept[1] for outcome in outcomes if outcome.kept is not None]
-        if len(kept) < len(outcomes) or not self.warm_start:
-            return
-        order = order_of_rows(training.X.groups, training.matrix.block_sizes)
-        duals = np.empty((len(kept), len(kept[0])))
-        duals[:, order] = kept
-        self.dual_coef_ = duals[0] if self._numeric else duals
-
-
-def order_of_rows(groups, sizes):
-    """Return the places of the rows in X, one partition after the other.
-
-    Parameters
-    ----------
-    groups : list of lists of int
-        The chunks of X in every partition. Without any the rows are in order.
-    sizes : list of lists of int
-        Rows of these chunks.
-    """
-    chunks = [chunk for group in groups or () for chunk in group]
-    if not chunks:
-        return slice(None)
-    n_rows = np.zeros(len(chunks), dtype=int)
-    n_rows[chunks] = list(itertools.chain(*sizes))
-    starts = np.cumsum(n_rows) - n_rows
-    return np.concatenate([np.arange(starts[k], starts[k] + n_rows[k]) for k in chunks])
+        if kept:
+            duals = np.stack([in_order(training, state["duals"]) for state in kept])
+            self.dual_coef_ = duals[0] if self._numeric else duals
 
 
 @documented

@@ -7,7 +7,7 @@ import numpy as np
 
 from sublinear import sdca, streaming
 from sublinear._checkpoint import Checkpoint
-from sublinear._validation import check_flag, check_number, find_classes
+from sublinear._validation import check_flag, check_number, declared_classes, find_classes
 from sublinear.distributed._cluster import connected
 from sublinear.distributed._estimator import OverPartitions, documented
 from sublinear.distributed._partitions import ask_steadily, check_same_columns
@@ -81,13 +81,20 @@ class _StreamedStages(OverPartitions):
             starts = ask_steadily(partitions, "start")
             found = [start for start in starts if start is not None]
             check_same_columns([start.n_columns for start in found])
-            self.n_features_in_ = found[0].n_columns
-            plan = self._plan(partitions, classes)
+            n_features = found[0].n_columns
+            warm = self.warm_start and self.__sklearn_is_fitted__()
+            if warm and n_features != self.n_features_in_:
+                raise ValueError(
+                    f"there are {n_features} columns; the model goes on from {self.n_features_in_}"
+                )
+            plan = self._plan(partitions, classes, warm)
+            self.n_features_in_ = n_features
             state = None
             if checkpoint is not None:
                 checkpoint.identify_partitions([start and start.mark for start in starts])
                 state = checkpoint.load()
-            self._begin(1 if plan.positive is None else len(plan.positive))
+            if not warm:
+                self._begin(1 if plan.positive is None else len(plan.positive))
             self._dtype = np.result_type(*(start.dtype for start in found))
             self._known = {}
             stages = Stages(partitions, plan, self._solvers)
@@ -109,7 +116,7 @@ class _StreamedStages(OverPartitions):
                 checkpoint.save(self._stream_state() | stages.state())
         return self
 
-    def _plan(self, partitions, classes):
+    def _plan(self, partitions, classes, warm):
         """Return the Plan, and set the classes."""
         entry = self._losses[self.loss]
         plan = Plan(
@@ -118,8 +125,12 @@ class _StreamedStages(OverPartitions):
             constant=self.intercept_scaling if self.fit_intercept else 0.0,
             counts=self.loss == "poisson",
         )
+        if warm:
+            self._check_same_intercept()
         if self._numeric:
             return plan
+        if warm:
+            classes = declared_classes(self.classes_, classes, self.classes_)
         if classes is None:
             found = [labels for labels in ask_steadily(partitions, "labels") if labels is not None]
             classes = np.unique(np.concatenate(found))
@@ -171,6 +182,8 @@ class StreamingSVRGRegressor(ChunkRegressor, _StreamedStages, streaming.Streamin
         Append a constant feature of value `intercept_scaling` to every row, penalised like the
         others.
     intercept_scaling : float, default=1.0
+    warm_start : bool, default=False
+        Let `fit` and `fit_stream` go on from the rows seen so far, as `partial_fit` does.
     verbose : int, default=0
         1: show progress of `fit_stream` on stderr.
 
@@ -213,6 +226,7 @@ class StreamingSVRGRegressor(ChunkRegressor, _StreamedStages, streaming.Streamin
         growth=None,
         fit_intercept=True,
         intercept_scaling=1.0,
+        warm_start=False,
         verbose=0,
     ):
         self.loss = loss
@@ -224,6 +238,7 @@ class StreamingSVRGRegressor(ChunkRegressor, _StreamedStages, streaming.Streamin
         self.growth = growth
         self.fit_intercept = fit_intercept
         self.intercept_scaling = intercept_scaling
+        self.warm_start = warm_start
         self.verbose = verbose
 
     def _scorer(self):
@@ -256,6 +271,8 @@ class StreamingSVRGClassifier(ChunkClassifier, _StreamedStages, streaming.Stream
         Append a constant feature of value `intercept_scaling` to every row, penalised like the
         others.
     intercept_scaling : float, default=1.0
+    warm_start : bool, default=False
+        Let `fit` and `fit_stream` go on from the rows seen so far, as `partial_fit` does.
     verbose : int, default=0
         1: show progress of `fit_stream` on stderr.
 
@@ -300,6 +317,7 @@ class StreamingSVRGClassifier(ChunkClassifier, _StreamedStages, streaming.Stream
         growth=None,
         fit_intercept=True,
         intercept_scaling=1.0,
+        warm_start=False,
         verbose=0,
     ):
         self.loss = loss
@@ -311,4 +329,5 @@ class StreamingSVRGClassifier(ChunkClassifier, _StreamedStages, streaming.Stream
         self.growth = growth
         self.fit_intercept = fit_intercept
         self.intercept_scaling = intercept_scaling
+        self.warm_start = warm_start
         self.verbose = verbose
