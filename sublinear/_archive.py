@@ -97,6 +97,17 @@ def plain_scalar(value):
     return value.item() if isinstance(value, np.generic) else value
 
 
+def plain_seeds(seeds):
+    """Return a SeedSequence, with what it has spawned so far, as text."""
+    return json.dumps([seeds.entropy, seeds.n_children_spawned])
+
+
+def seeds_of(text):
+    """Return the SeedSequence of a `plain_seeds`."""
+    entropy, spawned = json.loads(str(text))
+    return np.random.SeedSequence(entropy, n_children_spawned=spawned)
+
+
 def plain_parameters(estimator):
     """Return an estimator's parameters as JSON knows them; callbacks and generators are None."""
     parameters = estimator.get_params(deep=False)

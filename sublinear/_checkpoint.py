@@ -66,7 +66,7 @@ class Checkpoint:
             "class": type(estimator).__name__,
             "sublinear": __version__,
             "parameters": {
-                name: value
+                name: value if _is_plain(value) else type(value).__qualname__
                 for name, value in plain_parameters(estimator).items()
                 if name not in NOT_COMPARED
             },
@@ -74,10 +74,10 @@ class Checkpoint:
         }
         self.last = 0
 
-    def identify(self, block):
-        """Take the first Block for the mark of its source; later calls change nothing."""
+    def identify(self, arrays):
+        """Take the first Block, or other arrays, for the mark of a source; do so once."""
         if "first block" not in self.identity:
-            self.identity["first block"] = _fingerprint(block)
+            self.identity["first block"] = _fingerprint(arrays)
 
     def identify_partitions(self, marks):
         """Take the marks of partitions, a list of strings or None, for that of the data."""
@@ -256,13 +256,18 @@ def _difference(name, theirs, mine):
     return f"its {name} was {theirs!r}, not {mine!r}"
 
 
-def _fingerprint(block):
-    """Return a hash of a block's numbers."""
+def _is_plain(value):
+    """Tell whether JSON knows a value."""
+    return value is None or isinstance(value, (bool, int, float, str, list))
+
+
+def _fingerprint(arrays):
+    """Return a hash of arrays, some of which may be sparse or None."""
     digest = hashlib.sha256()
-    X = block.X
-    arrays = (X.data, X.indices, X.indptr) if sparse.issparse(X) else (X,)
-    for array in (*arrays, plain_labels(block.y), block.sample_weight):
-        if array is not None:
-            digest.update(f"{array.dtype.str}{array.shape}".encode())
-            digest.update(np.ascontiguousarray(array).view(np.uint8).data)
+    for array in arrays:
+        parts = (array.data, array.indices, array.indptr) if sparse.issparse(array) else (array,)
+        for part in parts if array is not None else ():
+            part = plain_labels(part)
+            digest.update(f"{part.dtype.str}{part.shape}".encode())
+            digest.update(np.ascontiguousarray(part).view(np.uint8).data)
     return digest.hexdigest()

@@ -7,7 +7,8 @@ An estimator with `partial_fit` gets `fit_stream` from StreamFit. It has to say
     _set_stream_state(state)  go on from there; None forgets all blocks, so that the next
                               `partial_fit` is the first one
 
-An estimator that takes several passes overrides `_fit_source`.
+An estimator that takes several passes overrides `_fit_source`; one whose blocks are of another kind
+overrides `_check_block`, `_learn_block` and `_takes_classes`.
 """
 
 import contextlib
@@ -67,12 +68,16 @@ def checked_block(block, y_numeric, look_at_values=True):
         ensure_min_samples=0,
         ensure_all_finite=look_at_values,
     )
-    weights = weights[0] if weights else None
-    if weights is None or X.shape[0] == 0:
-        return Block(X, y, None)
+    return Block(X, y, checked_weights(weights[0] if weights else None, X.shape[0]))
+
+
+def checked_weights(weights, count):
+    """Return the weights of a block of so many examples; None for 1 each, or without examples."""
+    if weights is None or count == 0:
+        return None
     if np.ndim(weights) and not np.any(weights):
-        return Block(X, y, np.zeros(X.shape[0]))
-    return Block(X, y, check_sample_weight(weights, X))
+        return np.zeros(count)
+    return check_sample_weight(weights, np.empty(count))
 
 
 def looked_at(block):
@@ -99,23 +104,26 @@ class Stream:
         Blocks that a thread reads ahead; 0 for none.
     look : bool, default=True
         False: yield an UnseenBlock where the values of a block are all that is left to be checked.
+    check : callable, default=None
+        Makes a Block, or the like, of what the source yields, or raises ValueError. None: it
+        yields rows.
 
     Attributes
     ----------
     n_features : int or None
-        Columns of the first block.
+        Columns of the first block; None where examples are no rows.
     blocks, rows : int
         Of the present pass so far; rows of blocks without weight are left out.
     """
 
-    def __init__(self, source, *, y_numeric, read_ahead, look=True):
+    def __init__(self, source, *, y_numeric, read_ahead, look=True, check=None):
         check_number("read_ahead", read_ahead, low=0, integer=True)
         if isinstance(source, (str, bytes)) or not hasattr(source, "__iter__"):
             raise TypeError(
                 "a source is an iterable of (X, y) or (X, y, sample_weight) blocks, got "
                 f"{type(source).__name__}; sublinear.sources.open_source reads files"
             )
-        self.source, self.y_numeric, self.look = source, y_numeric, look
+        self.source, self.y_numeric, self.look, self.check = source, y_numeric, look, check
         self.read_ahead = 0 if isinstance(source, ArraySource) else read_ahead
         self.n_features = self.dtype = None
         self.blocks = self.rows = 0
@@ -157,7 +165,11 @@ class Stream:
         A block is looked at when its turn comes, which brings it into the cache.
         """
         source = self.source
-        if not isinstance(source, ArraySource) or source.X.dtype not in (np.float32, np.float64):
+        if (
+            self.check is not None
+            or not isinstance(source, ArraySource)
+            or source.X.dtype not in (np.float32, np.float64)
+        ):
             return None
         if self.whole is None:
             # what is wrong is said of the block where it is
@@ -175,14 +187,15 @@ class Stream:
 
     def _checked(self, block):
         """Return the Block, or None if it holds nothing."""
-        block = checked_block(block, self.y_numeric)
+        block = self.check(block) if self.check else checked_block(block, self.y_numeric)
         if self.look:
             block = looked_at(block)
-        X, _, weights = block
-        if self.n_features is None:
-            self.n_features, self.dtype = X.shape[1], X.dtype
-        if X.shape[1] != self.n_features:
-            raise ValueError(f"{X.shape[1]} columns, but the first block has {self.n_features}")
+        X, weights = block.X, block.sample_weight
+        n_features = X.shape[1] if X.ndim == 2 else None
+        if self.dtype is None:
+            self.n_features, self.dtype = n_features, X.dtype
+        if n_features != self.n_features:
+            raise ValueError(f"{n_features} columns, but the first block has {self.n_features}")
         if X.shape[0] == 0 or (weights is not None and not weights.any()):
             return None
         return block._replace(X=X.astype(self.dtype, copy=False))
@@ -218,6 +231,7 @@ class StreamFit:
     """Gives an estimator `fit_stream`."""
 
     _takes_unseen = False  # whether `_learn_block` takes an UnseenBlock
+    _check_block = None  # makes a Block of what a source yields; None for rows
 
     def fit_stream(
         self,
@@ -270,7 +284,7 @@ class StreamFit:
         KeyboardInterrupt
             After Ctrl-C; the fitted attributes hold the model reached so far.
         """
-        if classes is not None and not is_classifier(self):
+        if classes is not None and not self._takes_classes():
             raise ValueError("classes are the labels of a classifier; a regressor has none")
         check_number("checkpoint_every", checkpoint_every, low=1, integer=True)
         check_flag("resume", resume)
@@ -279,6 +293,7 @@ class StreamFit:
             y_numeric=not is_classifier(self),
             read_ahead=read_ahead,
             look=not self._takes_unseen,
+            check=self._check_block,
         )
         if checkpoint is not None:
             checkpoint = Checkpoint(checkpoint, checkpoint_every, resume, self, classes)
@@ -290,6 +305,10 @@ class StreamFit:
             if names is not None:
                 self.feature_names_in_ = names
         return self
+
+    def _takes_classes(self):
+        """Tell whether `partial_fit` takes the labels to come."""
+        return is_classifier(self)
 
     def _names_for(self, source):
         """Return the names that features will have, None for none; blocks come without names."""
@@ -309,7 +328,7 @@ class StreamFit:
     def _fit_source(self, stream, classes, checkpoint):
         """Take one pass, a `partial_fit` for every block."""
         options = {}
-        if is_classifier(self):
+        if self._takes_classes():
             if classes is None:
                 raise ValueError(
                     "fit_stream needs classes, all labels to come; "
@@ -318,7 +337,7 @@ class StreamFit:
             options["classes"] = classes
         if not getattr(self, "warm_start", False):
             self._set_stream_state(None)
-        progress = RowProgress(type(self).__name__) if self.verbose else None
+        progress = RowProgress(type(self).__name__) if getattr(self, "verbose", 0) else None
         done = rows = None  # before the checkpoint; not known yet
         with contextlib.ExitStack() as stack:
             if progress:
@@ -348,11 +367,15 @@ class StreamFit:
         with config_context(assume_finite=True):  # the door has seen that
             self.partial_fit(block.X, block.y, sample_weight=block.sample_weight, **options)
 
+    def _numbers_of(self, block):
+        """Return arrays of numbers or labels, or None, that tell a Block from others."""
+        return block
+
     def _resumed(self, block, checkpoint):
         """Restore the state that some blocks led to; return how many they are, and their rows."""
         if checkpoint is None:
             return 0, 0
-        checkpoint.identify(block)
+        checkpoint.identify(self._numbers_of(block))
         state = checkpoint.load()
         if state is None:
             return 0, 0

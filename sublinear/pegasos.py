@@ -8,12 +8,11 @@ and report a certificate in ``result_``: the primal value of the returned model,
 the gap between them, which bounds how far the model is from optimal.
 """
 
-import json
-
 import numpy as np
 from scipy.special import softmax
 from sklearn.utils.metaestimators import available_if
 
+from sublinear._archive import part_of, plain_seeds, prefixed, seeds_of
 from sublinear._callbacks import with_callbacks
 from sublinear._core.best_constant import PIECEWISE_LINEAR
 from sublinear._core.iterates import AVERAGES
@@ -232,15 +231,14 @@ class _PegasosModel(StreamFit, BiasTreatment, LinearModel):
 
     def _stream_state(self):
         fit_intercept, bias = self._fitted_treatment
-        seeds = [self._stream_seeds.entropy, self._stream_seeds.n_children_spawned]
         state = {
             "fit_intercept": fit_intercept,
             "bias": bias,
-            "seeds": json.dumps(seeds),
+            "seeds": plain_seeds(self._stream_seeds),
             "n_problems": len(self._states),
         }
         for k, kept in enumerate(self._states):
-            state.update({f"{k}.{name}": kept[name] for name in kept if name != "coefficients"})
+            state |= prefixed(k, {n: kept[n] for n in kept if n != "coefficients"})
         return state
 
     def _set_stream_state(self, state):
@@ -248,18 +246,9 @@ class _PegasosModel(StreamFit, BiasTreatment, LinearModel):
         if state is None:
             return
         self._fitted_treatment = state["fit_intercept"], state["bias"]
-        entropy, spawned = json.loads(state["seeds"])
-        self._stream_seeds = np.random.SeedSequence(entropy, n_children_spawned=spawned)
-        self._states = []
-        for k in range(state["n_problems"]):
-            prefix = f"{k}."
-            kept = {
-                name.removeprefix(prefix): value
-                for name, value in state.items()
-                if name.startswith(prefix)
-            }
-            kept["coefficients"] = np.zeros(0)  # of the last block's rows
-            self._states.append(kept)
+        self._stream_seeds = seeds_of(state["seeds"])
+        no_rows = {"coefficients": np.zeros(0)}  # those of the last block are not kept
+        self._states = [part_of(state, k) | no_rows for k in range(state["n_problems"])]
 
 
 @with_parameters(pegasos=_PEGASOS_PARAMETERS)

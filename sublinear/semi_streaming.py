@@ -14,11 +14,18 @@ from sklearn.utils.extmath import safe_sparse_dot
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from sublinear._checkpoint import Checkpoint
 from sublinear._core.matrix import Matrix
 from sublinear._core.random import RandomBits
 from sublinear._solvers.semi_streaming import SemiStreaming
 from sublinear._stream import Stream
-from sublinear._validation import check_number, check_training_data, margin_targets, seed_sequence
+from sublinear._validation import (
+    check_flag,
+    check_number,
+    check_training_data,
+    margin_targets,
+    seed_sequence,
+)
 from sublinear.sources import ArraySource
 
 __all__ = ["SemiStreamingEnclosingBall", "SemiStreamingPerceptron", "SemiStreamingResult"]
@@ -75,11 +82,16 @@ class _SemiStreaming(BaseEstimator):
         check_number("epsilon", self.epsilon, low=0, high=1, open_low=True)
         check_number("batch_size", self.batch_size, low=1, integer=True)
 
-    def _fit_stream(self, stream):
+    def _checkpoint(self, path, every, resume):
+        check_number("checkpoint_every", every, low=1, integer=True)
+        check_flag("resume", resume)
+        return path if path is None else Checkpoint(path, every, resume, self, None)
+
+    def _fit_stream(self, stream, checkpoint):
         """Run the solver over a checked stream; set the attributes that both have."""
         started = time.perf_counter()
         stream.require_repeatable()
-        n_rows, largest = self._first_pass(stream)
+        n_rows, largest = self._first_pass(stream, checkpoint)
         if largest == 0:
             raise ValueError("all rows are zero: there is no direction to find")
         log_n = math.log(max(2, n_rows))
@@ -97,16 +109,7 @@ class _SemiStreaming(BaseEstimator):
             scale=1 / largest,
             sketch=(SKETCH_WIDTH, SKETCH_DEPTH, CANDIDATES, self._norm_width()),
         )
-        self._look(stream, solver)
-        for _ in range(n_steps):
-            solver.take_rows()
-            self._look(stream, solver)
-            solver.end_look()
-            solver.rewind()
-            self._read(stream, solver)
-            solver.end_read()
-        solver.take_rows()
-        self._look(stream, solver)
+        self._run(stream, solver, 2 * n_steps + 2, checkpoint)
         self._largest_norm = largest
         self.n_features_in_ = stream.n_features
         self.rows_, self.row_weights_ = solver.combination()
@@ -122,14 +125,66 @@ class _SemiStreaming(BaseEstimator):
         )
         return solver
 
+    def _run(self, stream, solver, n_passes, checkpoint):
+        """Make the passes: one that draws the first rows; a look and a read for each step; a look.
+
+        A look begins with the rows that the last one drew, a read with the candidates it found.
+        """
+        first_pass = first_block = n_blocks = 0
+        state = checkpoint and checkpoint.load()
+        if state:
+            solver.set_state(state)
+            first_pass, first_block, n_blocks = (
+                state[name] for name in ("pass", "block", "n_blocks")
+            )
+            checkpoint.last = n_blocks
+        for number in range(first_pass, n_passes):
+            reads = number > 0 and number % 2 == 0
+            if first_block == 0:
+                self._begin_pass(solver, number, reads)
+            for k, block in enumerate(stream):
+                if k < first_block:
+                    continue
+                self._show(block, solver, reads)
+                n_blocks += 1
+                if checkpoint and checkpoint.is_due(n_blocks):
+                    here = {"pass": number, "block": k + 1, "n_blocks": n_blocks}
+                    checkpoint.save(solver.state() | here)
+            first_block = 0
+            if reads:
+                solver.end_read()
+        if checkpoint:
+            checkpoint.save(solver.state() | {"pass": n_passes, "block": 0, "n_blocks": n_blocks})
+
+    def _begin_pass(self, solver, number, reads):
+        if reads:
+            solver.end_look()
+            solver.rewind()
+            return
+        if number > 0:
+            solver.take_rows()
+        solver.begin_pass()
+
+    def _show(self, block, solver, reads):
+        """Let a block pass by, with looks at Ctrl-C between."""
+        matrix, signs = Matrix(block.X), self._signs(block)
+        for start in range(0, matrix.n_rows, ROWS_PER_CALL):
+            stop = min(matrix.n_rows, start + ROWS_PER_CALL)
+            if reads:
+                solver.read(matrix, start, stop)
+            else:
+                solver.look(matrix, signs, start, stop)
+
     def _norm_width(self):
         """Counters that tell a squared norm to about epsilon."""
         return 2 ** max(6, math.ceil(math.log2(4 / self.epsilon**2)))
 
-    def _first_pass(self, stream):
+    def _first_pass(self, stream, checkpoint):
         """Return the number of rows and their largest norm."""
         largest = 0.0
         for block in stream:
+            if checkpoint:
+                checkpoint.identify(block)
             if block.sample_weight is not None:
                 raise ValueError("a margin and a ball know no sample weights: leave them out")
             self._meet(block)
@@ -137,19 +192,6 @@ class _SemiStreaming(BaseEstimator):
         if not largest < 1e300:
             raise ValueError("the squared norm of a row overflows: scale X down")
         return stream.rows, math.sqrt(largest)
-
-    def _look(self, stream, solver):
-        solver.begin_pass()
-        for block in stream:
-            matrix, signs = Matrix(block.X), self._signs(block)
-            for start in range(0, matrix.n_rows, ROWS_PER_CALL):
-                solver.look(matrix, signs, start, min(matrix.n_rows, start + ROWS_PER_CALL))
-
-    def _read(self, stream, solver):
-        for block in stream:
-            matrix = Matrix(block.X)
-            for start in range(0, matrix.n_rows, ROWS_PER_CALL):
-                solver.read(matrix, start, min(matrix.n_rows, start + ROWS_PER_CALL))
 
     def _combine(self, stream):
         """Return the sum of the rows of the model, in one pass."""
@@ -234,13 +276,21 @@ class SemiStreamingPerceptron(ClassifierMixin, _SemiStreaming):
         tags.classifier_tags.poor_score = True  # no intercept; made for data with a margin
         return tags
 
-    def fit_stream(self, source):
+    def fit_stream(self, source, *, checkpoint=None, checkpoint_every=100, resume=True):
         """Find the rows and weights of the model.
 
         Parameters
         ----------
         source : iterable of (X, y)
             Blocks, dense or CSR, with labels of two classes; iterated many times.
+        checkpoint : str or path-like, default=None
+            A file for the state of the fit, replaced every `checkpoint_every` blocks and at the
+            end. None: no file.
+        checkpoint_every : int, default=100
+            Blocks, of all passes.
+        resume : bool, default=True
+            Go on from the checkpoint if the file is there, after one pass that counts. The result
+            is that of a fit without a pause, bit for bit. False: begin anew and replace the file.
 
         Returns
         -------
@@ -248,7 +298,8 @@ class SemiStreamingPerceptron(ClassifierMixin, _SemiStreaming):
         """
         self._check_parameters()
         self.classes_ = None
-        solver = self._fit_stream(Stream(source, y_numeric=False, read_ahead=0))
+        checkpoint = self._checkpoint(checkpoint, checkpoint_every, resume)
+        solver = self._fit_stream(Stream(source, y_numeric=False, read_ahead=0), checkpoint)
         self.margin_estimate_ = solver.extreme * self._largest_norm
         self.margin_bound_ = math.sqrt(solver.drawn()[0]) * self._largest_norm
         if hasattr(self, "coef_"):
@@ -295,8 +346,8 @@ class SemiStreamingPerceptron(ClassifierMixin, _SemiStreaming):
                 f"{self.classes_.tolist()}"
             )
 
-    def _first_pass(self, stream):
-        found = super()._first_pass(stream)
+    def _first_pass(self, stream, checkpoint):
+        found = super()._first_pass(stream, checkpoint)
         if len(self.classes_) < 2:
             raise ValueError(
                 "y holds only one class; a classifier needs examples of at least two classes, "
@@ -392,20 +443,29 @@ class SemiStreamingEnclosingBall(_SemiStreaming):
         self.batch_size = batch_size
         self.random_state = random_state
 
-    def fit_stream(self, source):
+    def fit_stream(self, source, *, checkpoint=None, checkpoint_every=100, resume=True):
         """Find the rows and weights of the centre.
 
         Parameters
         ----------
         source : iterable of X, or of (X, ..)
             Blocks, dense or CSR; iterated many times. What comes after X is not used.
+        checkpoint : str or path-like, default=None
+            A file for the state of the fit, replaced every `checkpoint_every` blocks and at the
+            end. None: no file.
+        checkpoint_every : int, default=100
+            Blocks, of all passes.
+        resume : bool, default=True
+            Go on from the checkpoint if the file is there, after one pass that counts. The result
+            is that of a fit without a pause, bit for bit. False: begin anew and replace the file.
 
         Returns
         -------
         self : SemiStreamingEnclosingBall
         """
         self._check_parameters()
-        solver = self._fit_stream(self._stream(source))
+        checkpoint = self._checkpoint(checkpoint, checkpoint_every, resume)
+        solver = self._fit_stream(self._stream(source), checkpoint)
         square, mean = solver.drawn()
         self.radius_estimate_ = math.sqrt(max(0.0, solver.extreme)) * self._largest_norm
         self.radius_bound_ = math.sqrt(max(0.0, mean - square)) * self._largest_norm

@@ -91,7 +91,8 @@ def distinct_labels(source):
     """
     labels = None
     for _, y, *_ in source:
-        found = np.unique(y)
+        # sequences have a list of labels each
+        found = np.unique(np.hstack(y) if isinstance(y, list) and np.ndim(y[0]) else y)
         labels = found if labels is None else np.union1d(labels, found)
     if labels is None:
         raise ValueError("the source is empty: it yields no rows")

@@ -9,12 +9,14 @@ over a feature map phi of input and output together: Shalev-Shwartz, Singer, Sre
 """
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from scipy import sparse
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, validate_data
 
+from sublinear._archive import part_of, plain_seeds, prefixed, seeds_of
 from sublinear._callbacks import with_callbacks
 from sublinear._core.chain import ChainObjective, Chains
 from sublinear._core.iterates import AVERAGES, certify_best, choose
@@ -26,6 +28,7 @@ from sublinear._core.weight_vector import WeightVector
 from sublinear._drive import Limits, drive
 from sublinear._linear_model import LinearModel
 from sublinear._solvers.chain_pegasos import ChainPegasos
+from sublinear._stream import StreamFit, checked_block, checked_weights
 from sublinear._validation import (
     check_batch_size,
     check_choice,
@@ -56,6 +59,19 @@ def _check_step_parameters(estimator):
 def _batch_size(estimator, n_examples):
     """Return the size as a number; a block of a stream may be shorter than a batch."""
     return n_examples if estimator.batch_size == "all" else min(estimator.batch_size, n_examples)
+
+
+class _SeededSteps(StreamFit):
+    """What `fit_stream` must know of both: seeds, the solver's state."""
+
+    def _stream_state(self):
+        return {"seeds": plain_seeds(self._stream_seeds)} | prefixed("solver", self._state)
+
+    def _set_stream_state(self, state):
+        self._state = self._stream_seeds = None
+        if state is not None:
+            self._stream_seeds = seeds_of(state["seeds"])
+            self._state = part_of(state, "solver")
 
 
 # ---------------------------------------------------------------- sequences
@@ -108,7 +124,16 @@ def _offsets(lengths, n_rows):
     return np.concatenate([[0], np.cumsum(lengths)]).astype(np.intp)
 
 
-class SequencePegasos(LinearModel):
+class SequenceBlock(NamedTuple):
+    """Rows of sequences, as a Block; the weights are those of the sequences."""
+
+    X: object
+    y: np.ndarray
+    sample_weight: np.ndarray | None
+    offsets: np.ndarray | None
+
+
+class SequencePegasos(_SeededSteps, LinearModel):
     """Labels for the rows of sequences: a linear chain, learnt by Pegasos.
 
     The score of labels y_1, .., y_T for a sequence of rows x_1, .., x_T is
@@ -118,6 +143,9 @@ class SequencePegasos(LinearModel):
 
     Minimises alpha / 2 times the sum of all squared weights + the weighted mean over the sequences
     of max_y (errors in y + score of y - score of the true labels).
+
+    A source for `fit_stream` yields (X, y), (X, y, lengths) or (X, y, lengths, sample_weight), each
+    as `fit` takes them; a sequence must not go on in the next block.
 
     Parameters
     ----------
@@ -288,6 +316,36 @@ class SequencePegasos(LinearModel):
             self._stream_seeds = seed_sequence(self.random_state)
         limits = Limits(0, 1, certify=False)
         return self._solve(self._sequences(X, y, lengths, sample_weight), limits)
+
+    def _takes_classes(self):
+        return True
+
+    def _check_block(self, block):
+        """Return the SequenceBlock of what a source yields."""
+        if not isinstance(block, (tuple, list)) or len(block) not in (2, 3, 4):
+            raise ValueError(
+                "a source of sequences must yield (X, y), (X, y, lengths) or "
+                f"(X, y, lengths, sample_weight), got a {type(block).__name__}"
+            )
+        X, y, lengths, weights = [*block, None, None][:4]
+        X, y, lengths = _stack(X, y, lengths)
+        X, y, _ = checked_block((X, y), y_numeric=False)
+        if X.shape[0] == 0:
+            return SequenceBlock(X, y, None, None)
+        offsets = _offsets(lengths, X.shape[0])
+        return SequenceBlock(X, y, checked_weights(weights, len(offsets) - 1), offsets)
+
+    def _learn_block(self, block, first, options):
+        X, y, weights, offsets = block
+        self.partial_fit(X, y, np.diff(offsets), sample_weight=weights, **options)
+
+    def _stream_state(self):
+        return super()._stream_state() | {"fit_intercept": self._fitted_intercept}
+
+    def _set_stream_state(self, state):
+        super()._set_stream_state(state)
+        if state is not None:
+            self._fitted_intercept = state["fit_intercept"]
 
     def _seeds(self, count):
         stream = getattr(self, "_stream_seeds", None)
@@ -628,11 +686,29 @@ class _StructuredPegasos:
         return model, primal, min(primal, self.dual())
 
 
-class PegasosStructured(BaseEstimator):
+class ExamplesBlock(NamedTuple):
+    """Examples of any kind, as a Block: X and y are arrays of objects."""
+
+    X: np.ndarray
+    y: np.ndarray
+    sample_weight: np.ndarray | None
+
+
+def _array_of_objects(examples):
+    array = np.empty(len(examples), dtype=object)
+    for k, example in enumerate(examples):
+        array[k] = example
+    return array
+
+
+class PegasosStructured(_SeededSteps, BaseEstimator):
     """Pegasos for outputs of any kind, told by a problem of your own.
 
     Minimises alpha / 2 |w|^2 + the weighted mean over the examples of
     max_y (loss(y_i, y) + <w, phi(x_i, y)> - <w, phi(x_i, y_i)>).
+
+    A source for `fit_stream` yields (X, y) or (X, y, sample_weight), X and y sequences of as many
+    inputs and outputs.
 
     Parameters
     ----------
@@ -713,6 +789,25 @@ class PegasosStructured(BaseEstimator):
         self.tol = tol
         self.max_iter = max_iter
         self.random_state = random_state
+
+    def _check_block(self, block):
+        """Return the ExamplesBlock of what a source yields."""
+        if not isinstance(block, (tuple, list)) or len(block) not in (2, 3):
+            raise ValueError(
+                f"a source must yield (X, y) or (X, y, sample_weight), got a {type(block).__name__}"
+            )
+        X, y, weights = [*block, None][:3]
+        check_consistent_length(X, y)
+        return ExamplesBlock(
+            _array_of_objects(X), _array_of_objects(y), checked_weights(weights, len(X))
+        )
+
+    def _learn_block(self, block, first, options):
+        self.partial_fit(*block)
+
+    def _numbers_of(self, block):
+        rows = [self.problem.joint_features(x, y) for x, y in zip(block.X, block.y, strict=True)]
+        return [*map(_matrix, rows), block.sample_weight]
 
     def _check(self, X, y):
         _check_step_parameters(self)

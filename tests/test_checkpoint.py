@@ -1,28 +1,91 @@
 """Checkpoints: a fit that was killed goes on, with the bits of one that was not."""
 
 import contextlib
+import inspect
 import json
 import signal
 import subprocess
 import sys
+from dataclasses import is_dataclass
 from pathlib import Path
 
 import numpy as np
 import pytest
+from sklearn.base import BaseEstimator, clone
 
 import sublinear
-from sublinear import PegasosClassifier, SDCAClassifier, SDCARegressor
+from sublinear import (
+    PegasosClassifier,
+    PegasosRegressor,
+    PegasosStructured,
+    SDCAClassifier,
+    SDCARegressor,
+    SequencePegasos,
+    StreamingSVRGClassifier,
+    StreamingSVRGRegressor,
+    StructuredProblem,
+    distributed,
+)
+from sublinear.datasets import make_tagged_sequences
+from sublinear.semi_streaming import SemiStreamingEnclosingBall, SemiStreamingPerceptron
 from sublinear.sources import ArraySource, GeneratorSource
 
-SHORT = {"tol": 0, "max_iter": 6}
+
+class Sides(StructuredProblem):
+    """Labels 0 and 1 as a structured problem."""
+
+    def joint_features(self, x, y):
+        return (2 * y - 1) * x
+
+    def loss(self, y, other):
+        return float(y != other)
+
+    def loss_augmented_decode(self, weights, x, y):
+        return y if (2 * y - 1) * (weights @ x) > 0.5 else 1 - y
+
+    def decode(self, weights, x):
+        return int(weights @ x > 0)
+
+
+COMMON = {"alpha": 0.01, "random_state": 7}
+SHORT = COMMON | {"tol": 0, "max_iter": 6}
+FEW = {"alpha": 0.01, "kept_rows": 15}
+COARSE = {"epsilon": 0.5, "random_state": 7}
+# an estimator, its data, and whether it takes one pass
 CASES = {
-    "pegasos": (PegasosClassifier, "binary", {}),
-    "pegasos, last iterate": (PegasosClassifier, "binary", {"average": "last"}),
-    "pegasos, three classes": (PegasosClassifier, "multiclass", {"loss": "logistic"}),
-    "sdca": (SDCAClassifier, "binary", SHORT),
-    "sdca, three classes": (SDCAClassifier, "multiclass", SHORT),
-    "sdca, regression": (SDCARegressor, "regression", SHORT),
-}
+    "pegasos": (PegasosClassifier(**COMMON), "binary", True),
+    "pegasos, last iterate": (PegasosClassifier(average="last", **COMMON), "binary", True),
+    "pegasos, three classes": (PegasosClassifier("logistic", **COMMON), "multiclass", True),
+    "pegasos, classes at once": (
+        PegasosClassifier(multi_class="joint", average="random", **COMMON), "multiclass", True
+    ),
+    "pegasos, regression": (
+        PegasosRegressor("huber", bias="subgradient", **COMMON), "regression", True
+    ),
+    "sdca": (SDCAClassifier(**SHORT), "binary", False),
+    "sdca, three classes": (SDCAClassifier(**SHORT), "multiclass", False),
+    "sdca, regression": (SDCARegressor(**SHORT), "regression", False),
+    "streaming svrg": (StreamingSVRGRegressor(**FEW), "regression", True),
+    "streaming svrg, three classes": (StreamingSVRGClassifier(**FEW), "multiclass", True),
+    "streaming svrg, theory": (
+        StreamingSVRGRegressor(
+            constants="theory", smoothness=50, strong_convexity=1, first_stage=20, inner_steps=9,
+            **COMMON,
+        ),
+        "regression",
+        True,
+    ),
+    "streaming svrg over partitions": (
+        distributed.StreamingSVRGClassifier(**FEW), "multiclass", True
+    ),
+    "streaming svrg over partitions, regression": (
+        distributed.StreamingSVRGRegressor(**FEW), "regression", True
+    ),
+    "sequences": (SequencePegasos(**COMMON), "sequences", True),
+    "structured": (PegasosStructured(Sides(), **COMMON), "structured", True),
+    "semi-streaming perceptron": (SemiStreamingPerceptron(**COARSE), "binary", False),
+    "semi-streaming ball": (SemiStreamingEnclosingBall(**COARSE), "binary", False),
+}  # fmt: skip
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 PROGRAM = """
 import os, signal, sys
@@ -40,42 +103,75 @@ def blocks():
         left[0] -= 1
         yield block
 
-model = getattr(sublinear, sys.argv[2])(alpha=0.01, random_state=7, **eval(sys.argv[3]))
-classes = None if sys.argv[2] == "SDCARegressor" else np.unique(data["y"])
-model.fit_stream(GeneratorSource(blocks), classes=classes, checkpoint="state",
+model = eval("sublinear." + sys.argv[2])
+model.fit_stream(GeneratorSource(blocks), classes=np.unique(data["y"]), checkpoint="state",
                  checkpoint_every=3, read_ahead=0)
 """
 
 
-def fitted(case, request, **options):
-    kind, data, more = CASES[case]
-    X, y = request.getfixturevalue(data)
-    classes = None if kind is SDCARegressor else np.unique(y)
-    model = kind(alpha=0.01, random_state=7, **more)
-    source = options.pop("source", None) or ArraySource(X, y, block_rows=20)
-    return model.fit_stream(source, classes=classes, checkpoint_every=3, **options)
+def source_for(data, request):
+    """A source of ten blocks or more."""
+    if data == "sequences":
+        X, y, lengths, _ = make_tagged_sequences(40, random_state=0)
+        starts = np.cumsum([0, *lengths])
+        cuts = [(k, starts[k], starts[k + 4]) for k in range(0, 40, 4)]
+        return [(X[a:b], y[a:b], lengths[k : k + 4]) for k, a, b in cuts]
+    X, y = request.getfixturevalue("binary" if data == "structured" else data)
+    if data == "structured":
+        X, y = [list(X), y.tolist()]
+        return [(X[k : k + 20], y[k : k + 20]) for k in range(0, len(X), 20)]
+    return ArraySource(X, y, block_rows=20)
+
+
+def fitted(case, request, *, cut=None, **options):
+    model, data, _ = CASES[case]
+    source = source_for(data, request)
+    options["checkpoint_every"] = 3
+    if cut is not None:
+        source = cut_source(source, cut)
+    if "semi" in case:
+        options.pop("read_ahead", None)
+    elif data in ("sequences", "binary", "multiclass"):
+        options["classes"] = sublinear.sources.distinct_labels(source_for(data, request))
+    return clone(model).fit_stream(source, **options)
+
+
+def timeless(value):
+    """What a result says, as plain values, without its times."""
+    if is_dataclass(value):
+        value = vars(value)
+    elif hasattr(value, "_asdict"):
+        value = value._asdict()
+    if isinstance(value, dict):
+        return {name: timeless(part) for name, part in value.items() if name != "seconds"}
+    return [timeless(part) for part in value] if isinstance(value, tuple) else value
 
 
 def assert_same(first, second):
-    for name in ("coef_", "intercept_", "dual_coef_", "classes_"):
-        assert hasattr(first, name) == hasattr(second, name)
-        if hasattr(first, name):
-            np.testing.assert_array_equal(getattr(first, name), getattr(second, name))
-            assert getattr(first, name).dtype == getattr(second, name).dtype
-    for name in ("primal", "dual", "gap", "status", "n_iter", "accesses", "certificate_accesses"):
-        np.testing.assert_equal(getattr(first.result_, name), getattr(second.result_, name))
-    assert first.n_features_in_ == second.n_features_in_
+    """All fitted attributes but for times and the last pass over the source."""
+    names = [
+        {name for name in dir(model) if name.endswith("_") and name[0] != "_"}
+        for model in (first, second)
+    ]
+    found = {name for name in names[0] | names[1] if hasattr(first, name) or hasattr(second, name)}
+    assert {"result_", "n_iter_"} < found
+    for name in found - {"stream_"}:
+        a, b = getattr(first, name), getattr(second, name)
+        if name == "result_":
+            a, b = timeless(a), timeless(b)
+        assert type(a) is type(b) and getattr(a, "dtype", None) == getattr(b, "dtype", None), name
+        np.testing.assert_equal(a, b, err_msg=name)
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="kill -9")
 @pytest.mark.parametrize("case", [case for case in CASES if "three" in case])
 def test_a_killed_fit_goes_on_with_the_same_bits(case, request, tmp_path):
-    kind, data, more = CASES[case]
+    model, data, one_pass = CASES[case]
     X, y = request.getfixturevalue(data)
     np.savez(tmp_path / "data.npz", X=X, y=y)
     # SDCA counts for a pass first; the second kill comes after a resumption
-    for blocks in (8, 7) if kind is PegasosClassifier else (27, 33):
-        command = [sys.executable, "-c", PROGRAM, str(blocks), kind.__name__, repr(more)]
+    for blocks in (8, 7) if one_pass else (27, 33):
+        command = [sys.executable, "-c", PROGRAM, str(blocks), repr(model)]
         ended = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
         assert ended.returncode == -signal.SIGKILL, ended.stderr
         assert [path.name for path in tmp_path.glob("*state*")] == ["state"]
@@ -87,11 +183,11 @@ class Cut(Exception):
     pass
 
 
-def cut_source(X, y, blocks):
+def cut_source(source, blocks):
     left = [blocks]
 
     def run():
-        for block in ArraySource(X, y, block_rows=20):
+        for block in source:
             if left[0] == 0:
                 raise Cut
             left[0] -= 1
@@ -102,13 +198,11 @@ def cut_source(X, y, blocks):
 
 @pytest.mark.parametrize("case", CASES)
 def test_wherever_it_stops(case, request, tmp_path):
-    X, y = request.getfixturevalue(CASES[case][1])
     expected = fitted(case, request)
     path = tmp_path / "state"
-    pegasos = case.startswith("pegasos")
-    for blocks in (1, 4, 6, 7) if pegasos else (3, 14, 15, 24, 31, 47, 64):
+    for blocks in (1, 4, 6, 7) if CASES[case][2] else (3, 14, 15, 24, 31, 47, 64):
         with contextlib.suppress(Cut):
-            fitted(case, request, checkpoint=path, source=cut_source(X, y, blocks), read_ahead=0)
+            fitted(case, request, checkpoint=path, cut=blocks, read_ahead=0)
     assert path.exists()
     assert_same(fitted(case, request, checkpoint=path), expected)
     # complete: nothing more to do, the same again
@@ -119,6 +213,47 @@ def test_wherever_it_stops(case, request, tmp_path):
 def test_a_fit_with_a_checkpoint_is_a_fit(case, request, tmp_path):
     with_one = fitted(case, request, checkpoint=tmp_path / "state")
     assert_same(with_one, fitted(case, request))
+
+
+@pytest.mark.parametrize("case", [case for case in CASES if CASES[case][2]])
+def test_it_goes_on_learning_after_a_resumption(case, request, tmp_path):
+    path, model = tmp_path / "state", None
+    whole = fitted(case, request)
+    with contextlib.suppress(Cut):
+        fitted(case, request, checkpoint=path, cut=5, read_ahead=0)
+    model = fitted(case, request, checkpoint=path)
+    block = next(iter(source_for(CASES[case][1], request)))
+    assert_same(model.partial_fit(*block), whole.partial_fit(*block))
+
+
+def estimators():
+    modules = (sublinear, sublinear.semi_streaming, sublinear.distributed)
+    names = {getattr(module, name) for module in modules for name in module.__all__}
+    return {
+        thing for thing in names if isinstance(thing, type) and issubclass(thing, BaseEstimator)
+    }
+
+
+def test_every_estimator_that_learns_block_by_block_takes_a_source_and_a_checkpoint():
+    learners = {kind for kind in estimators() if hasattr(kind, "partial_fit")}
+    streamed = {kind for kind in estimators() if hasattr(kind, "fit_stream")}
+    assert len(learners) >= 8 and learners <= streamed
+    assert streamed == {type(model) for model, _, _ in CASES.values()}
+    for kind in streamed:
+        options = {"checkpoint", "checkpoint_every", "resume"}
+        assert options < inspect.signature(kind.fit_stream).parameters.keys()
+
+
+@pytest.mark.parametrize("case", [case for case in CASES if CASES[case][2]])
+def test_a_source_is_partial_fit_block_by_block(case, request):
+    whole = fitted(case, request)
+    model, data, _ = CASES[case]
+    model, options = clone(model), {}
+    if hasattr(whole, "classes_"):
+        options["classes"] = whole.classes_
+    for block in source_for(data, request):
+        model.partial_fit(*block, **options)
+    assert_same(whole, model)
 
 
 def test_resume_false_begins_anew(request, binary, tmp_path):

@@ -62,7 +62,7 @@ cdef class CountSketch:
 
 
 cdef class L2Sampler:
-    cdef CountSketch sketch
+    cdef readonly CountSketch sketch
     cdef uint64_t seed
     cdef readonly Py_ssize_t[::1] candidate
     cdef readonly double[::1] value, size

@@ -129,11 +129,6 @@ cdef class L2Sampler:
         self.value = np.zeros(n_candidates)
         self.size = np.zeros(n_candidates)
 
-    @property
-    def n_words(self):
-        """Numbers held."""
-        return self.sketch.array.size + 3 * self.candidate.shape[0]
-
     def restart(self, uint64_t seed):
         """Begin with a vector of zeros and new random choices."""
         self.seed = mix(seed)

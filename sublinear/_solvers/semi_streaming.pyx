@@ -25,6 +25,8 @@ Departures from the paper:
 - the ball's primal moves at every step, by b rows; its coin is what sets the paper's number of
   dual steps between two moves.
 """
+import json
+
 from libc.math cimport exp, log, sqrt
 from libc.stdint cimport uint64_t
 
@@ -115,10 +117,8 @@ cdef class SemiStreaming:
     @property
     def n_words(self):
         """Numbers held, those of the block of rows at hand left out."""
-        arrays = (
-            self.rows, self.signs, self.coordinates, self.factors, self.squares, self.multiples,
-            self.threshold, self.square_of_row, self.chosen, self.multiplicity, self.norm.array)
-        return sum(np.asarray(a).size for a in arrays) + sum(s.n_words for s in self.samplers)
+        arrays = (*self._arrays().values(), self.chosen, self.multiplicity)
+        return sum(np.asarray(array).size for array in arrays)
 
     def _collect(self):
         """Sort the rows of the steps so far, equal ones together."""
@@ -130,17 +130,68 @@ cdef class SemiStreaming:
 
     def begin_pass(self):
         """Begin a pass that looks: new reservoirs, new sketches."""
-        cdef uint64_t seed
         self.n_passes += 1
-        seed = mix(self.seed + self.n_passes)
-        for k, sampler in enumerate(self.samplers):
-            sampler.restart(mix(seed + <uint64_t> (k + 1)))
-        self.norm.restart(seed)
+        self._restart_sketches()
         self.shift, self.largest = self.largest, -np.inf
         self.threshold[:] = 0
         self.total = 0
         self.extreme = -np.inf if self.ball else np.inf
         self.rewind()
+
+    def _restart_sketches(self):
+        cdef uint64_t seed = mix(self.seed + self.n_passes)
+        for k, sampler in enumerate(self.samplers):
+            sampler.restart(mix(seed + <uint64_t> (k + 1)))
+        self.norm.restart(seed)
+
+    def state(self):
+        """Return what `set_state` needs to go on between two blocks, a flat dict."""
+        return self._arrays() | {
+            "seed": self.seed,
+            "random": json.dumps(self.random.state()),
+            "n_passes": self.n_passes,
+            "n_done": self.n_done,
+            "n_chosen": self.n_chosen,
+            "accesses": self.accesses,
+            "extreme": self.extreme,
+            "shift": self.shift,
+            "largest": self.largest,
+            "total": self.total,
+            "position": self.position,
+            "next_row": self.next_row,
+        }
+
+    def set_state(self, state):
+        """Go on from a `state()` of a solver made alike, but for its seeds."""
+        self.seed, self.n_passes = state["seed"], state["n_passes"]
+        self._restart_sketches()
+        for name, array in self._arrays().items():
+            array[:] = state[name]
+        self.random.set_state(json.loads(state["random"]))
+        self.n_done, self.n_chosen = state["n_done"], state["n_chosen"]
+        self.accesses, self.extreme = state["accesses"], state["extreme"]
+        self.shift, self.largest, self.total = state["shift"], state["largest"], state["total"]
+        self._collect()
+        self.position, self.next_row = state["position"], state["next_row"]
+
+    def _arrays(self):
+        """Return what is held but for single numbers, and what follows from it."""
+        arrays = {
+            "rows": self.rows,
+            "signs": self.signs,
+            "coordinates": self.coordinates,
+            "factors": self.factors,
+            "squares": self.squares,
+            "multiples": self.multiples,
+            "threshold": self.threshold,
+            "square_of_row": self.square_of_row,
+            "norm": self.norm.array,
+        }
+        for k, sampler in enumerate(self.samplers):
+            arrays[f"sampler {k}"] = sampler.sketch.array
+            for name in ("candidate", "value", "size"):
+                arrays[f"{name} {k}"] = getattr(sampler, name)
+        return {name: np.asarray(array) for name, array in arrays.items()}
 
     def rewind(self):
         """Begin to read the rows from the first one."""
