@@ -15,7 +15,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils.extmath import safe_sparse_dot
 
 from sublinear._archive import part_of
-from sublinear._core.losses import COUNT_LOSSES, MARGIN_LOSSES, REGRESSION_LOSSES
+from sublinear._core.losses import COUNT_LOSSES, MARGIN_LOSSES, REGRESSION_LOSSES, signs
 from sublinear._core.random import RandomBits
 from sublinear._linear_model import OneVsRestMixin, ProbabilityMixin, with_parameters
 from sublinear._solvers.streaming_svrg import Block, CombinedSVRG, PaperSVRG
@@ -259,8 +259,6 @@ class _StreamingSVRG(StreamFit, BaseEstimator):
         if first:
             return super()._learn_block(looked_at(block), first, options)
         # as partial_fit, without the checks that the door has made
-        if "classes" in options:
-            check_known_labels(block.y, self.classes_)
         blocks = self._blocks(block.X, self._targets(block.y), block.sample_weight)
         if isinstance(block, UnseenBlock):
             if self.constants == "practical" and block.X.size > VALUES_PER_SUM * block.X.shape[1]:
@@ -682,6 +680,11 @@ class StreamingSVRGClassifier(ProbabilityMixin, OneVsRestMixin, _StreamingSVRG):
         self._begin(1 if len(classes) == 2 else len(classes))
 
     def _targets(self, y):
+        """Return the targets of every problem; raise ValueError for labels that are not known."""
+        targets = signs(y, self.classes_) if len(self.classes_) == 2 else None
+        if targets is not None:
+            return [targets]
+        check_known_labels(y, self.classes_)
         positive = self.classes_[1:] if len(self.classes_) == 2 else self.classes_
         return [margin_targets(y, label) for label in positive]
 

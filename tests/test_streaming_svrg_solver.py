@@ -14,8 +14,8 @@ from sublinear._solvers.streaming_svrg import (
     AnchoredGradient,
     Block,
     CombinedSVRG,
+    KeptRows,
     PaperSVRG,
-    weighted_gram,
 )
 
 REGISTRY = MARGIN_LOSSES | REGRESSION_LOSSES | COUNT_LOSSES
@@ -198,7 +198,7 @@ def test_sums_of_rows_of_any_width(d, layout):
 def test_weighted_gram(n, d):
     random = np.random.default_rng(d)
     rows, weights = random.normal(size=(n, d)), random.random(n)
-    found = weighted_gram(rows, weights)
+    found = KeptRows(rows).gram(weights)
     np.testing.assert_array_equal(found, found.T)
     np.testing.assert_allclose(found, rows.T * weights @ rows, rtol=0, atol=1e-13 * n)
 

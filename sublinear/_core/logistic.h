@@ -1,5 +1,6 @@
-/* The logistic loss and its derivatives for many scores z with targets y of +1 and -1, in loops that
-   compilers turn into vector instructions: every entry has the same bits wherever it stands. */
+/* The logistic loss and its derivatives for many scores z with targets y of +1 and -1, and those targets,
+   in loops that compilers turn into vector instructions: every entry has the same bits wherever it
+   stands. */
 #ifndef SUBLINEAR_LOGISTIC_H
 #define SUBLINEAR_LOGISTIC_H
 
@@ -90,5 +91,23 @@ SUBLINEAR_WIDEST static void sublinear_logistic_curvatures(
         curvatures[k] = p / ((1.0 + p) * (1.0 + p));
     }
 }
+
+/* signs of -1 and +1 for the labels of two classes; returns how many labels are one of them */
+#define SUBLINEAR_SIGNS(label)                                                              \
+    SUBLINEAR_WIDEST static ptrdiff_t sublinear_signs_##label(                              \
+        const label *restrict labels, label negative, label positive,                       \
+        double *restrict signs, ptrdiff_t size)                                             \
+    {                                                                                       \
+        int64_t known = 0;                                                                  \
+        for (ptrdiff_t k = 0; k < size; k++) {                                              \
+            signs[k] = labels[k] == positive ? 1.0 : -1.0;                                  \
+            known += labels[k] == positive ? 1 : 0;                                         \
+            known += labels[k] == negative ? 1 : 0;                                         \
+        }                                                                                   \
+        return (ptrdiff_t)known;                                                            \
+    }
+
+SUBLINEAR_SIGNS(int64_t)
+SUBLINEAR_SIGNS(double)
 
 #endif

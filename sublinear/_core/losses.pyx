@@ -14,6 +14,7 @@ At the optimum a = -l'(z) and w = sum weight_i a_i x_i / (alpha * total weight).
 A loss is added by writing its class and its line in a registry; tests take it from there.
 """
 from libc.math cimport INFINITY, exp, fabs, log, log1p
+from libc.stdint cimport int64_t
 
 from typing import NamedTuple
 
@@ -26,6 +27,12 @@ cdef extern from "logistic.h" nogil:
         const double* z, const double* y, double* slopes, Py_ssize_t size) noexcept
     void logistic_curvatures "sublinear_logistic_curvatures"(
         const double* z, double* curvatures, Py_ssize_t size) noexcept
+    Py_ssize_t signs_of_integers "sublinear_signs_int64_t"(
+        const int64_t* labels, int64_t negative, int64_t positive, double* signs,
+        Py_ssize_t size) noexcept
+    Py_ssize_t signs_of_numbers "sublinear_signs_double"(
+        const double* labels, double negative, double positive, double* signs,
+        Py_ssize_t size) noexcept
 
 
 cdef inline double clip(double value, double low, double high) noexcept nogil:
@@ -554,3 +561,32 @@ REGRESSION_LOSSES = {
 }
 # of counts: targets that are not negative
 COUNT_LOSSES = {"poisson": Entry(Poisson, (), False)}
+
+
+def signs(labels, classes):
+    """Return the targets of margin losses, in one look at the labels.
+
+    Parameters
+    ----------
+    labels : ndarray of shape (n,)
+    classes : ndarray of shape (2,)
+
+    Returns
+    -------
+    targets : ndarray of shape (n,), float64, or None
+        -1 for the first class, +1 for the second. None if there are other labels, or if labels or
+        classes are not of the usual types of numbers.
+    """
+    cdef double[::1] targets = np.empty(len(labels))
+    cdef Py_ssize_t n = targets.shape[0], n_known = 0
+    cdef const int64_t[::1] integers
+    cdef const double[::1] numbers
+    if n == 0 or classes.dtype.kind not in "if":
+        return None
+    if labels.dtype == np.float64:
+        numbers = np.ascontiguousarray(labels)
+        n_known = signs_of_numbers(&numbers[0], classes[0], classes[1], &targets[0], n)
+    elif labels.dtype == classes.dtype == np.int64:
+        integers = np.ascontiguousarray(labels)
+        n_known = signs_of_integers(&integers[0], classes[0], classes[1], &targets[0], n)
+    return targets.base if n_known == n else None

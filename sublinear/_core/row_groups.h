@@ -7,79 +7,92 @@
 
 #include "portable.h"
 
-/* dots_r = <x_r, w> for rows r = 0 .. count - 1, in eight partial sums that are added up by halves:
-   quicker for short rows than the order of portable.h, and like it the same for any vectors. */
 #if SUBLINEAR_VECTORS
-typedef double sublinear_half __attribute__((vector_size(32)));
+/* Vectors of four: compilers keep them in registers whatever the processor knows. Of eight, all that is
+   held over several rows goes to memory where the widest registers hold four. */
+enum { SUBLINEAR_QUAD = 4 };
+typedef double sublinear_quad __attribute__((vector_size(32)));
+typedef float sublinear_quad32 __attribute__((vector_size(16)));
 
-static inline sublinear_half sublinear_halved(const sublinear_lanes *lanes)
-{
-    sublinear_half low, high;
-    memcpy(&low, lanes, sizeof(low));
-    memcpy(&high, (const char *)lanes + sizeof(low), sizeof(high));
-    return low + high;
-}
+#define SUBLINEAR_QUAD_double(target, source) memcpy(&(target), (source), sizeof(target))
+#define SUBLINEAR_QUAD_float(target, source)                         \
+    do {                                                             \
+        sublinear_quad32 narrow_;                                    \
+        memcpy(&narrow_, (source), sizeof(narrow_));                 \
+        (target) = __builtin_convertvector(narrow_, sublinear_quad); \
+    } while (0)
+#endif
 
-static inline double sublinear_sum_of_lanes(const sublinear_lanes *lanes)
+/* dots_r = <x_r, w> for rows r = 0 .. count - 1, in eight partial sums: quicker for short rows than the
+   order of portable.h, and like it the same for any vectors. */
+#if SUBLINEAR_VECTORS
+static inline double sublinear_sum_of_quad(const sublinear_quad *quad)
 {
-    const sublinear_half sum = sublinear_halved(lanes);
+    const sublinear_quad sum = *quad;
     return (sum[0] + sum[2]) + (sum[1] + sum[3]);
 }
 
-/* the same of four rows, abreast */
-static inline void sublinear_sums_of_lanes(const sublinear_lanes *lanes, double *sums)
+/* the same of four, abreast */
+static inline void sublinear_sums_of_quads(const sublinear_quad *quads, double *sums)
 {
-    const sublinear_half a = sublinear_halved(lanes), b = sublinear_halved(lanes + 1);
-    const sublinear_half c = sublinear_halved(lanes + 2), d = sublinear_halved(lanes + 3);
-    const sublinear_half ab = (sublinear_half){a[0], a[1], b[0], b[1]}
-                              + (sublinear_half){a[2], a[3], b[2], b[3]};
-    const sublinear_half cd = (sublinear_half){c[0], c[1], d[0], d[1]}
-                              + (sublinear_half){c[2], c[3], d[2], d[3]};
-    const sublinear_half sum = (sublinear_half){ab[0], ab[2], cd[0], cd[2]}
-                               + (sublinear_half){ab[1], ab[3], cd[1], cd[3]};
+    const sublinear_quad a = quads[0], b = quads[1], c = quads[2], d = quads[3];
+    const sublinear_quad ab = (sublinear_quad){a[0], a[1], b[0], b[1]}
+                              + (sublinear_quad){a[2], a[3], b[2], b[3]};
+    const sublinear_quad cd = (sublinear_quad){c[0], c[1], d[0], d[1]}
+                              + (sublinear_quad){c[2], c[3], d[2], d[3]};
+    const sublinear_quad sum = (sublinear_quad){ab[0], ab[2], cd[0], cd[2]}
+                               + (sublinear_quad){ab[1], ab[3], cd[1], cd[3]};
     memcpy(sums, &sum, sizeof(sum));
 }
+
+/* the partial sums of `several` rows; the last quad may begin among columns that are done */
+#define SUBLINEAR_DOT_ROWS(real, several)                                                   \
+    for (i = 0; i < (several); i++) {                                                       \
+        SUBLINEAR_QUAD_##real(x, rows[r + i] + last);                                       \
+        even[i] = x * end;                                                                  \
+        odd[i] = (sublinear_quad){0};                                                       \
+    }                                                                                       \
+    for (k = 0; k + 2 * SUBLINEAR_QUAD <= size; k += 2 * SUBLINEAR_QUAD) {                  \
+        SUBLINEAR_QUAD_double(v, w + k);                                                    \
+        SUBLINEAR_QUAD_double(u, w + k + SUBLINEAR_QUAD);                                   \
+        for (i = 0; i < (several); i++) {                                                   \
+            SUBLINEAR_QUAD_##real(x, rows[r + i] + k);                                      \
+            even[i] += x * v;                                                               \
+            SUBLINEAR_QUAD_##real(x, rows[r + i] + k + SUBLINEAR_QUAD);                     \
+            odd[i] += x * u;                                                                \
+        }                                                                                   \
+    }                                                                                       \
+    if (k + SUBLINEAR_QUAD <= size) {                                                       \
+        SUBLINEAR_QUAD_double(v, w + k);                                                    \
+        for (i = 0; i < (several); i++) {                                                   \
+            SUBLINEAR_QUAD_##real(x, rows[r + i] + k);                                      \
+            even[i] += x * v;                                                               \
+        }                                                                                   \
+    }                                                                                       \
+    for (i = 0; i < (several); i++)                                                         \
+        even[i] += odd[i];
 
 #define SUBLINEAR_DOT_GROUP(name, real)                                                     \
     SUBLINEAR_WIDEST static void name(const real *const *rows, ptrdiff_t count,             \
                                       const double *w, double *dots, ptrdiff_t size)        \
     {                                                                                       \
-        const ptrdiff_t whole = size - size % SUBLINEAR_LANES;                              \
-        const ptrdiff_t last = size - SUBLINEAR_LANES;                                      \
-        sublinear_lanes end = {0}, sum[SUBLINEAR_ROWS], x, v;                               \
+        const ptrdiff_t last = size - SUBLINEAR_QUAD;                                       \
+        sublinear_quad end = {0}, even[SUBLINEAR_ROWS], odd[SUBLINEAR_ROWS], x, v, u;       \
         ptrdiff_t k, r = 0;                                                                 \
         int i;                                                                              \
-        for (k = whole; k < size && last >= 0; k++)                                         \
+        for (k = size - size % SUBLINEAR_QUAD; k < size && last >= 0; k++)                  \
             end[k - last] = w[k];                                                           \
         for (; r + SUBLINEAR_ROWS <= count && last >= 0; r += SUBLINEAR_ROWS) {             \
-            for (i = 0; i < SUBLINEAR_ROWS; i++) {                                          \
-                SUBLINEAR_LOAD_##real(x, rows[r + i] + last);                               \
-                sum[i] = x * end;                                                           \
-            }                                                                               \
-            for (k = 0; k < whole; k += SUBLINEAR_LANES) {                                  \
-                SUBLINEAR_LOAD_double(v, w + k);                                            \
-                for (i = 0; i < SUBLINEAR_ROWS; i++) {                                      \
-                    SUBLINEAR_LOAD_##real(x, rows[r + i] + k);                              \
-                    sum[i] += x * v;                                                        \
-                }                                                                           \
-            }                                                                               \
-            sublinear_sums_of_lanes(sum, dots + r);                                         \
+            SUBLINEAR_DOT_ROWS(real, SUBLINEAR_ROWS)                                        \
+            sublinear_sums_of_quads(even, dots + r);                                        \
         }                                                                                   \
-        for (; r < count; r++) {                                                            \
-            sum[0] = end * 0.0;                                                             \
-            if (last >= 0) {                                                                \
-                SUBLINEAR_LOAD_##real(x, rows[r] + last);                                   \
-                sum[0] = x * end;                                                           \
-            }                                                                               \
-            for (k = 0; k < whole; k += SUBLINEAR_LANES) {                                  \
-                SUBLINEAR_LOAD_double(v, w + k);                                            \
-                SUBLINEAR_LOAD_##real(x, rows[r] + k);                                      \
-                sum[0] += x * v;                                                            \
-            }                                                                               \
-            dots[r] = sublinear_sum_of_lanes(&sum[0]);                                      \
-            for (k = 0; k < size && last < 0; k++)                                          \
+        for (; r < count && last >= 0; r++) {                                               \
+            SUBLINEAR_DOT_ROWS(real, 1)                                                     \
+            dots[r] = sublinear_sum_of_quad(even);                                       \
+        }                                                                                   \
+        for (; r < count; r++)                                                              \
+            for (dots[r] = 0.0, k = 0; k < size; k++)                                       \
                 dots[r] += rows[r][k] * w[k];                                               \
-        }                                                                                   \
     }
 #else
 #define SUBLINEAR_DOT_GROUP(name, real)                                                     \
@@ -97,49 +110,51 @@ SUBLINEAR_DOT_GROUP(sublinear_dot_group_double, double)
 /* sum += factor_r * x_r, squares += weight_r * x_r^2 for rows r = 0 .. count - 1, whose values are in
    the nearest cache: the sums of some columns stay in registers for all rows. No weights: all are 1. */
 #if SUBLINEAR_VECTORS
-enum { SUBLINEAR_ABREAST = 3 }; /* lanes whose sums are in registers at the same time */
+enum { SUBLINEAR_ABREAST = 5 }; /* quads whose sums are in registers at the same time */
 
-#define SUBLINEAR_ADD_ABREAST(real, lanes, WEIGHTED)                                        \
+#define SUBLINEAR_ADD_ABREAST(real, quads, WEIGHTED)                                        \
     for (r = 0; r < count; r++)                                                             \
-        for (i = 0; i < (lanes); i++) {                                                     \
-            SUBLINEAR_LOAD_##real(x, rows[r] + at[i]);                                      \
+        for (i = 0; i < (quads); i++) {                                                     \
+            SUBLINEAR_QUAD_##real(x, rows[r] + at[i]);                                      \
             s[i] += factors[r] * x;                                                         \
             q[i] += WEIGHTED(x) * x;                                                        \
         }
 #define SUBLINEAR_ONCE(x) (x)
 #define SUBLINEAR_TIMES_WEIGHT(x) (weights[r] * (x))
 
-#define SUBLINEAR_ADD_LANES(real, lanes)                                                    \
-    if (weights == NULL) {                                                                  \
-        SUBLINEAR_ADD_ABREAST(real, lanes, SUBLINEAR_ONCE)                                  \
-    } else {                                                                                \
-        SUBLINEAR_ADD_ABREAST(real, lanes, SUBLINEAR_TIMES_WEIGHT)                          \
-    }
+#define SUBLINEAR_ADD_QUADS(real, quads)                                                    \
+    case quads:                                                                             \
+        if (weights == NULL) {                                                              \
+            SUBLINEAR_ADD_ABREAST(real, quads, SUBLINEAR_ONCE)                              \
+        } else {                                                                            \
+            SUBLINEAR_ADD_ABREAST(real, quads, SUBLINEAR_TIMES_WEIGHT)                      \
+        }                                                                                   \
+        break;
 
 #define SUBLINEAR_ADD_WIDE(real)                                                            \
-    sublinear_lanes s[SUBLINEAR_ABREAST], q[SUBLINEAR_ABREAST], x;                          \
+    sublinear_quad s[SUBLINEAR_ABREAST], q[SUBLINEAR_ABREAST], x;                           \
     ptrdiff_t at[SUBLINEAR_ABREAST];                                                        \
-    int i, lanes;                                                                           \
-    while (done < size && size >= SUBLINEAR_LANES) {                                        \
-        /* the last lanes may begin among columns that are done: these are not stored */    \
-        for (lanes = 0; lanes < SUBLINEAR_ABREAST; lanes++) {                               \
-            at[lanes] = done + lanes * SUBLINEAR_LANES;                                     \
-            if (at[lanes] >= size)                                                          \
+    int i, quads;                                                                           \
+    while (done < size && size >= SUBLINEAR_QUAD) {                                         \
+        /* the last quad may begin among columns that are done: these are not stored */     \
+        for (quads = 0; quads < SUBLINEAR_ABREAST; quads++) {                               \
+            at[quads] = done + quads * SUBLINEAR_QUAD;                                      \
+            if (at[quads] >= size)                                                          \
                 break;                                                                      \
-            if (at[lanes] > size - SUBLINEAR_LANES)                                         \
-                at[lanes] = size - SUBLINEAR_LANES;                                         \
-            SUBLINEAR_LOAD_double(s[lanes], sum + at[lanes]);                               \
-            SUBLINEAR_LOAD_double(q[lanes], squares + at[lanes]);                           \
+            if (at[quads] > size - SUBLINEAR_QUAD)                                          \
+                at[quads] = size - SUBLINEAR_QUAD;                                          \
+            SUBLINEAR_QUAD_double(s[quads], sum + at[quads]);                               \
+            SUBLINEAR_QUAD_double(q[quads], squares + at[quads]);                           \
         }                                                                                   \
-        if (lanes == 3) {                                                                   \
-            SUBLINEAR_ADD_LANES(real, 3)                                                    \
-        } else if (lanes == 2) {                                                            \
-            SUBLINEAR_ADD_LANES(real, 2)                                                    \
-        } else {                                                                            \
-            SUBLINEAR_ADD_LANES(real, 1)                                                    \
+        switch (quads) {                                                                    \
+            SUBLINEAR_ADD_QUADS(real, 5)                                                    \
+            SUBLINEAR_ADD_QUADS(real, 4)                                                    \
+            SUBLINEAR_ADD_QUADS(real, 3)                                                    \
+            SUBLINEAR_ADD_QUADS(real, 2)                                                    \
+            SUBLINEAR_ADD_QUADS(real, 1)                                                    \
         }                                                                                   \
-        for (i = 0; i < lanes; i++)                                                         \
-            for (; done < at[i] + SUBLINEAR_LANES; done++) {                                \
+        for (i = 0; i < quads; i++)                                                         \
+            for (; done < at[i] + SUBLINEAR_QUAD; done++) {                                 \
                 sum[done] = s[i][done - at[i]];                                             \
                 squares[done] = q[i][done - at[i]];                                         \
             }                                                                               \
@@ -167,28 +182,38 @@ enum { SUBLINEAR_ABREAST = 3 }; /* lanes whose sums are in registers at the same
 SUBLINEAR_ADD_GROUP(sublinear_add_group_float, float)
 SUBLINEAR_ADD_GROUP(sublinear_add_group_double, double)
 
-/* gram += sum over r of scaled_r x_r', in and above the diagonal. Rows and gram have a pitch that is a
-   multiple of eight; the sums of some entries stay in registers for all rows. */
-#if SUBLINEAR_VECTORS
-enum { SUBLINEAR_TALL = 4 };
+/* Copies of a row x and of weight * x. */
+static inline void sublinear_copy_scaled(
+    const double *restrict x, double weight, double *restrict copy, double *restrict scaled,
+    ptrdiff_t size)
+{
+    for (ptrdiff_t k = 0; k < size; k++) {
+        copy[k] = x[k];
+        scaled[k] = weight * x[k];
+    }
+}
 
-#define SUBLINEAR_GRAM_TILE(lanes)                                                          \
+/* gram += sum over r of scaled_r x_r', in and above the diagonal. Rows and gram have a pitch that is a
+   multiple of four; the sums of some entries stay in registers for all rows. */
+#if SUBLINEAR_VECTORS
+#define SUBLINEAR_ENTRY(a, b) (gram + (i + (a)) * pitch + j + (b) * SUBLINEAR_QUAD)
+#define SUBLINEAR_GRAM_TILE(quads)                                                          \
     {                                                                                       \
-        sublinear_lanes s[SUBLINEAR_TALL][lanes], v[lanes];                                 \
-        memcpy(s[0], gram + i * pitch + j, sizeof(s[0]));                                   \
-        memcpy(s[1], gram + (i + 1) * pitch + j, sizeof(s[0]));                             \
-        memcpy(s[2], gram + (i + 2) * pitch + j, sizeof(s[0]));                             \
-        memcpy(s[3], gram + (i + 3) * pitch + j, sizeof(s[0]));                             \
+        sublinear_quad s[SUBLINEAR_QUAD][quads], v[quads];                                  \
+        for (a = 0; a < SUBLINEAR_QUAD; a++)                                                \
+            for (b = 0; b < (quads); b++)                                                   \
+                SUBLINEAR_QUAD_double(s[a][b], SUBLINEAR_ENTRY(a, b));                      \
         for (r = 0; r < count; r++) {                                                       \
             const double *x = rows + r * pitch + j, *y = scaled + r * pitch + i;            \
-            for (b = 0; b < (lanes); b++)                                                   \
-                SUBLINEAR_LOAD_double(v[b], x + b * SUBLINEAR_LANES);                       \
-            for (a = 0; a < SUBLINEAR_TALL; a++)                                            \
-                for (b = 0; b < (lanes); b++)                                               \
+            for (b = 0; b < (quads); b++)                                                   \
+                SUBLINEAR_QUAD_double(v[b], x + b * SUBLINEAR_QUAD);                        \
+            for (a = 0; a < SUBLINEAR_QUAD; a++)                                            \
+                for (b = 0; b < (quads); b++)                                               \
                     s[a][b] += y[a] * v[b];                                                 \
         }                                                                                   \
-        for (a = 0; a < SUBLINEAR_TALL; a++)                                                \
-            memcpy(gram + (i + a) * pitch + j, s[a], sizeof(s[a]));                         \
+        for (a = 0; a < SUBLINEAR_QUAD; a++)                                                \
+            for (b = 0; b < (quads); b++)                                                   \
+                memcpy(SUBLINEAR_ENTRY(a, b), &s[a][b], sizeof(s[a][b]));                   \
     }
 
 SUBLINEAR_WIDEST static void sublinear_add_gram(
@@ -197,9 +222,8 @@ SUBLINEAR_WIDEST static void sublinear_add_gram(
 {
     ptrdiff_t i, j, r;
     int a, b;
-    for (i = 0; i < pitch; i += SUBLINEAR_TALL) {
-        for (j = i - i % SUBLINEAR_LANES; j + 2 * SUBLINEAR_LANES <= pitch;
-             j += 2 * SUBLINEAR_LANES)
+    for (i = 0; i < pitch; i += SUBLINEAR_QUAD) {
+        for (j = i; j + 2 * SUBLINEAR_QUAD <= pitch; j += 2 * SUBLINEAR_QUAD)
             SUBLINEAR_GRAM_TILE(2)
         if (j < pitch)
             SUBLINEAR_GRAM_TILE(1)
@@ -211,7 +235,7 @@ static void sublinear_add_gram(
 {
     for (ptrdiff_t r = 0; r < count; r++)
         for (ptrdiff_t i = 0; i < pitch; i++)
-            for (ptrdiff_t j = i - i % SUBLINEAR_LANES; j < pitch; j++)
+            for (ptrdiff_t j = i; j < pitch; j++)
                 gram[i * pitch + j] += scaled[r * pitch + i] * rows[r * pitch + j];
 }
 #endif

@@ -1,7 +1,10 @@
 """Loops over the rows of a group, dense ones several at once."""
+from libc.stdint cimport int32_t, int64_t
+
 from sublinear._core.line cimport (
-    DENSE_FLOAT64, Line, Lines, add_with_squares, dot, is_dense, line_at, line_start, takes_rows,
-    value_bytes,
+    DENSE_FLOAT64, PACKED, SPARSE_FLOAT32_INT32, SPARSE_FLOAT32_INT64, SPARSE_FLOAT64_INT32,
+    SPARSE_FLOAT64_INT64, Line, Lines, add_with_squares, dot, index_t, is_dense, line_at,
+    line_start, real_t, sparse_add_with_squares, sparse_dot, takes_rows, value_bytes,
 )
 
 cdef extern from "row_groups.h" nogil:
@@ -17,20 +20,22 @@ cdef extern from "row_groups.h" nogil:
     void add_group_double "sublinear_add_group_double"(
         const double* const* rows, Py_ssize_t count, const double* factors, const double* weights,
         double* total, double* squares, Py_ssize_t size) noexcept
+    void copy_scaled "sublinear_copy_scaled"(
+        const double* x, double weight, double* copy, double* scaled, Py_ssize_t size) noexcept
     void add_gram "sublinear_add_gram"(
         const double* rows, const double* scaled, Py_ssize_t count, Py_ssize_t pitch,
         double* gram) noexcept
 
 cdef enum:
-    MOST_TOGETHER = 64        # rows of a group
-    VALUES_TOGETHER = 2048    # of its rows, so that they stay in the nearest cache
+    MOST_TOGETHER = 32        # rows of a group
+    VALUES_TOGETHER = 1024    # of its rows, so that they stay in the nearest cache
 
 
-# Some lines of a matrix, `most` at most: their numbers, or where their values begin if there are
-# loops for that.
+# Some lines of a matrix, `most` at most: their numbers, and where their values begin if there are
+# loops for that. The type of sparse lines is looked at once for all.
 cdef struct Group:
     const Lines* lines
-    bint together
+    bint together, sparse
     Py_ssize_t most, count
     Py_ssize_t order[MOST_TOGETHER]
     const char* rows[MOST_TOGETHER]
@@ -38,6 +43,8 @@ cdef struct Group:
 
 cdef inline void set_group(Group* group, const Lines* lines) noexcept nogil:
     group.lines, group.together, group.count = lines, takes_rows(lines), 0
+    group.sparse = \
+        not is_dense(lines.storage) and lines.storage != PACKED and lines.slots == NULL
     group.most = MOST_TOGETHER // 4
     if is_dense(lines.storage):
         group.most = min(MOST_TOGETHER, max(4, VALUES_TOGETHER // max(1, lines.length)))
@@ -62,17 +69,52 @@ cdef inline void take_lines(Group* group, Py_ssize_t first, Py_ssize_t count) no
         group.order[r] = first + r
 
 
+cdef inline void dot_sparse(
+    const Group* group, const real_t* values, const index_t* indices, const double* w, double* dots
+) noexcept nogil:
+    cdef const index_t* offsets = <const index_t*> group.lines.offsets
+    cdef Py_ssize_t r, start
+    for r in range(group.count):
+        start = offsets[group.order[r]]
+        dots[r] = sparse_dot(
+            values + start, indices + start, offsets[group.order[r] + 1] - start, w)
+
+
+cdef inline void add_sparse(
+    const Group* group, const real_t* values, const index_t* indices, const double* factors,
+    const double* weights, double* total, double* squares
+) noexcept nogil:
+    cdef const index_t* offsets = <const index_t*> group.lines.offsets
+    cdef Py_ssize_t r, start
+    for r in range(group.count):
+        start = offsets[group.order[r]]
+        sparse_add_with_squares(
+            values + start, indices + start, offsets[group.order[r] + 1] - start, factors[r],
+            1.0 if weights == NULL else weights[r], total, squares)
+
+
 cdef inline void dot_group(const Group* group, const double* w, double* dots) noexcept nogil:
     """dots[r] = <row r, w>"""
     cdef const Lines* lines = group.lines
+    cdef const char* values = lines.values
+    cdef const char* indices = lines.indices
     cdef Py_ssize_t r
     cdef Line x
-    if not group.together:
+    if group.sparse:
+        if lines.storage == SPARSE_FLOAT64_INT32:
+            dot_sparse(group, <const double*> values, <const int32_t*> indices, w, dots)
+        elif lines.storage == SPARSE_FLOAT32_INT32:
+            dot_sparse(group, <const float*> values, <const int32_t*> indices, w, dots)
+        elif lines.storage == SPARSE_FLOAT64_INT64:
+            dot_sparse(group, <const double*> values, <const int64_t*> indices, w, dots)
+        else:
+            dot_sparse(group, <const float*> values, <const int64_t*> indices, w, dots)
+    elif not group.together:
         for r in range(group.count):
             x = line_at(lines, group.order[r])
             dots[r] = dot(&x, w)
         return
-    if lines.storage == DENSE_FLOAT64:
+    elif lines.storage == DENSE_FLOAT64:
         dot_group_double(
             <const double* const*> group.rows, group.count, w, dots, lines.length)
     else:
@@ -92,16 +134,31 @@ cdef inline void add_group(
     No weights: all are 1.
     """
     cdef const Lines* lines = group.lines
+    cdef const char* values = lines.values
+    cdef const char* indices = lines.indices
     cdef Py_ssize_t r
     cdef double weight
     cdef Line x
-    if not group.together:
+    if group.sparse:
+        if lines.storage == SPARSE_FLOAT64_INT32:
+            add_sparse(group, <const double*> values, <const int32_t*> indices, factors, weights,
+                       total, squares)
+        elif lines.storage == SPARSE_FLOAT32_INT32:
+            add_sparse(group, <const float*> values, <const int32_t*> indices, factors, weights,
+                       total, squares)
+        elif lines.storage == SPARSE_FLOAT64_INT64:
+            add_sparse(group, <const double*> values, <const int64_t*> indices, factors, weights,
+                       total, squares)
+        else:
+            add_sparse(group, <const float*> values, <const int64_t*> indices, factors, weights,
+                       total, squares)
+    elif not group.together:
         for r in range(group.count):
             x = line_at(lines, group.order[r])
             weight = 1 if weights == NULL else weights[r]
             add_with_squares(&x, factors[r], weight, total, squares)
         return
-    if lines.storage == DENSE_FLOAT64:
+    elif lines.storage == DENSE_FLOAT64:
         add_group_double(
             <const double* const*> group.rows, group.count, factors, weights, total, squares,
             lines.length)

@@ -57,14 +57,14 @@ from sublinear._core.line cimport (
 from sublinear._core.losses cimport Loss
 from sublinear._core.matrix cimport Matrix
 from sublinear._core.row_groups cimport (
-    MOST_TOGETHER, Group, add_gram, add_group, append_line, dot_group, set_group, take_lines,
+    MOST_TOGETHER, Group, add_gram, add_group, append_line, copy_scaled, dot_group, set_group,
+    take_lines,
 )
 
 cdef enum:
     LANES = 4
     GROUP = 256       # consecutive rows of a lane
-    TOGETHER = 64     # rows whose products are added up at a time
-    PADDING = 8
+    PADDING = 4
     SAMPLED = 32      # of those, the first ones: their losses are evaluated
 
 # Newton's method on the kept rows
@@ -366,6 +366,155 @@ cdef Py_ssize_t count_entries(const Rows* rows) noexcept nogil:
     return total
 
 
+class Look(NamedTuple):
+    """What one look at a sample's rows x_i tells about weights v.
+
+    Attributes
+    ----------
+    scores : ndarray of shape (n_rows,)
+        z_i = <v, x_i>.
+    gradient, squares : ndarray of shape (n_weights,)
+        sum_i s_i l'(z_i) x_i and sum_i s_i x_i^2, s_i the shares.
+    curvatures : ndarray of shape (n_rows,)
+        c_i = s_i l''(z_i).
+    gram : ndarray of shape (n_weights, n_weights) or None
+        sum_i c_i x_i x_i', if asked for.
+    """
+
+    scores: np.ndarray
+    gradient: np.ndarray
+    squares: np.ndarray
+    curvatures: np.ndarray
+    gram: np.ndarray | None
+
+
+cdef class Gram:
+    """A sum of weighted squares of dense rows, which come in groups."""
+    cdef Py_ssize_t n_weights, pitch, n_waiting
+    cdef double[:, ::1] sum, rows, scaled    # of rows that wait until there are enough
+
+    def __init__(self, Py_ssize_t n_weights):
+        self.n_weights = n_weights
+        self.pitch = (n_weights + PADDING - 1) // PADDING * PADDING
+        self.sum = np.zeros((self.pitch, self.pitch))
+        self.rows = np.zeros((MOST_TOGETHER, self.pitch))
+        self.scaled = np.zeros((MOST_TOGETHER, self.pitch))
+
+    cdef void add_rows(self, const Group* group, const double* weights) noexcept nogil:
+        """Add weights[r] x x' for the rows x = r of a group."""
+        cdef Py_ssize_t r
+        for r in range(group.count):
+            if self.n_waiting == MOST_TOGETHER:
+                self.add_waiting()
+            copy_scaled(
+                <const double*> group.rows[r], weights[r], &self.rows[self.n_waiting, 0],
+                &self.scaled[self.n_waiting, 0], self.n_weights)
+            self.n_waiting += 1
+
+    cdef void add_waiting(self) noexcept nogil:
+        add_gram(
+            &self.rows[0, 0], &self.scaled[0, 0], self.n_waiting, self.pitch, &self.sum[0, 0])
+        self.n_waiting = 0
+
+    def whole(self):
+        """Return the sum, a symmetric matrix."""
+        self.add_waiting()
+        upper = np.triu(self.sum.base[:self.n_weights, :self.n_weights])
+        return upper + np.triu(upper, 1).T
+
+
+cdef class KeptRows:
+    """Rows in memory, and sums over all of them: on one thread, always in the same order.
+
+    Parameters
+    ----------
+    rows : ndarray, C-contiguous, or CSR matrix of shape (n_rows, n_weights), float64
+    """
+    cdef readonly object rows
+    cdef Matrix matrix
+
+    def __init__(self, rows):
+        self.rows, self.matrix = rows, Matrix(rows)
+
+    @property
+    def n_weights(self):
+        """Length of a row."""
+        return self.matrix.n_columns
+
+    @property
+    def norms(self):
+        """|x_i|^2, shape (n_rows,)."""
+        squares = self.rows.multiply(self.rows) if sp.issparse(self.rows) else self.rows**2
+        return np.asarray(squares.sum(axis=1)).ravel()
+
+    def look(
+        self, Loss loss, const double[::1] v, const double[::1] targets, const double[::1] shares,
+        bint gram=False
+    ):
+        """Return a Look at the rows; it has no Gram matrix where there are too many weights."""
+        cdef Py_ssize_t k = 0, r, count, n = self.matrix.n_rows, d = self.matrix.n_columns
+        cdef double[:, ::1] sums = np.zeros((2, d)), of_rows = np.empty((2, n))
+        cdef double[MOST_TOGETHER] slope
+        cdef double* z = &of_rows[0, 0]
+        cdef double* c = &of_rows[1, 0]
+        cdef Gram square = None
+        cdef Group group
+        set_group(&group, &self.matrix.rows)
+        gram = gram and d <= FACTORISED
+        cdef bint at_once = gram and group.together
+        if at_once:
+            square = Gram(d)
+        with nogil:
+            while k < n:
+                count = min(group.most, n - k)
+                take_lines(&group, k, count)
+                dot_group(&group, &v[0], z + k)
+                loss.derivatives_of(z + k, &targets[k], slope, count)
+                loss.second_derivatives_of(z + k, &targets[k], c + k, count)
+                for r in range(count):
+                    slope[r] *= shares[k + r]
+                    c[k + r] *= shares[k + r]
+                add_group(&group, slope, &shares[k], &sums[0, 0], &sums[1, 0])
+                if at_once:
+                    square.add_rows(&group, c + k)
+                k += count
+        scores, curvatures = of_rows.base
+        matrix = None
+        if gram:
+            matrix = square.whole() if at_once else self.gram(curvatures)
+        return Look(scores, *sums.base, curvatures, matrix)
+
+    def gram(self, curvatures):
+        """Return sum_i c_i x_i x_i', shape (n_weights, n_weights)."""
+        cdef Py_ssize_t k = 0, count, n = self.matrix.n_rows
+        cdef const double[::1] c = curvatures
+        cdef Gram square
+        cdef Group group
+        set_group(&group, &self.matrix.rows)
+        if not group.together:
+            scaled = self.rows.multiply(curvatures[:, np.newaxis]).tocsr()
+            return (self.rows.T @ scaled).toarray()
+        square = Gram(self.matrix.n_columns)
+        with nogil:
+            while k < n:
+                count = min(group.most, n - k)
+                take_lines(&group, k, count)
+                square.add_rows(&group, &c[k])
+                k += count
+        return square.whole()
+
+    def product(self, const double[::1] curvatures, const double[::1] v):
+        """Return sum_i c_i <x_i, v> x_i, shape (n_weights,)."""
+        cdef Py_ssize_t i
+        cdef Line x
+        cdef double[::1] result = np.zeros(self.matrix.n_columns)
+        with nogil:
+            for i in range(self.matrix.n_rows):
+                x = line_at(&self.matrix.rows, i)
+                add(&x, curvatures[i] * dot(&x, &v[0]), &result[0])
+        return result.base
+
+
 class InnerProblem:
     """mean over a sample of l(<v, x_i>) + <c, v> + alpha / 2 |v|^2 + <r, (v - w~)^2> / 2.
 
@@ -376,59 +525,48 @@ class InnerProblem:
     """
 
     def __init__(self, loss, sample, alpha, anchor, gradient=None, squares=None):
-        self.loss, self.sample, self.alpha, self.anchor = loss, sample.compact(), alpha, anchor
-        self.shares = sample.weights / sample.weights.sum()
+        self.loss, self.alpha, self.anchor = loss, alpha, anchor
+        rows, self.targets, weights = sample.compact()
+        self.rows = KeptRows(rows)
+        self.shares = weights / weights.sum()
         self.slope = self.damping = np.zeros(len(anchor))
-        self.first_scores = self.scores(anchor)
-        self.first_curvatures = self.shares * loss.second_derivatives(
-            self.first_scores, sample.targets)
+        self.first = self.look(anchor, gram=True)
         if gradient is not None:    # None: the sample is all there is, nothing to correct
-            sampled = AnchoredGradient(loss, anchor)
-            sampled.add(
-                Block(self.sample.rows, sample.targets, sample.weights, 0.0), 0, len(self.shares))
-            self.slope = gradient - sampled.mean
-            self.damping = self._damping(squares - sampled.squares / sampled.total_weight)
+            self.slope = gradient - self.first.gradient
+            self.damping = self._damping(squares - self.first.squares)
 
-    def scores(self, v):
-        """Return <v, x_i> for the rows of the sample."""
-        return self.sample.rows @ v
-
-    def _mean_gradient(self, scores):
-        return self.sample.rows.T @ (
-            self.shares * self.loss.derivatives(scores, self.sample.targets))
+    def look(self, v, gram=False):
+        """Return a Look at the sample's rows with the weights v."""
+        return self.rows.look(self.loss, v, self.targets, self.shares, gram)
 
     def value(self, v, scores):
         """Return the objective at v."""
         away = v - self.anchor
         return (
-            self.shares @ self.loss.values(scores, self.sample.targets)
+            self.shares @ self.loss.values(scores, self.targets)
             + self.slope @ v + self.alpha / 2 * (v @ v) + self.damping @ away**2 / 2)
 
-    def gradient(self, v, scores):
+    def gradient(self, v, look):
         """Return the gradient at v."""
         return (
-            self._mean_gradient(scores) + self.slope + self.alpha * v
-            + self.damping * (v - self.anchor))
+            look.gradient + self.slope + self.alpha * v + self.damping * (v - self.anchor))
 
-    def hessian(self, scores, reweighted=False):
+    def hessian(self, look, reweighted=False):
         """Return the Hessian, or that of iteratively re-weighted least squares."""
-        targets = self.sample.targets
+        curvatures, matrix = look.curvatures, look.gram
         if reweighted:
-            curvatures = self.shares * np.abs(self.loss.derivatives(scores, targets)) / np.maximum(
-                np.abs(scores - targets), 1e-12)
-        elif scores is self.first_scores:
-            curvatures = self.first_curvatures
-        else:
-            curvatures = self.shares * self.loss.second_derivatives(scores, targets)
-        return Hessian(self.sample.rows, curvatures, self.alpha + self.damping)
+            slopes = self.loss.derivatives(look.scores, self.targets)
+            away = np.maximum(np.abs(look.scores - self.targets), 1e-12)
+            curvatures, matrix = self.shares * np.abs(slopes) / away, None
+        return Hessian(self.rows, curvatures, self.alpha + self.damping, matrix)
 
     def _damping(self, missing):
         """Return r: curvature that the sample lacks, and what leaves it few degrees of freedom."""
-        rows, curvatures = self.sample.rows, self.first_curvatures
-        damping = np.sum(curvatures) * np.maximum(0, missing)
-        allowed = rows.shape[0] / ROWS_PER_DEGREE
+        damping = np.sum(self.first.curvatures) * np.maximum(0, missing)
+        allowed = len(self.targets) / ROWS_PER_DEGREE
         if len(self.anchor) > allowed:
-            hessian = Hessian(rows, curvatures, self.alpha + damping)
+            first = self.first
+            hessian = Hessian(self.rows, first.curvatures, self.alpha + damping, first.gram)
             damping += hessian.shift_for_degrees(allowed)
         return damping
 
@@ -437,9 +575,9 @@ class InnerProblem:
 
         The last step's decrement is at most `precision` times the first one's; 0: by rounding.
         """
-        v, scores = self.anchor, self.first_scores
-        hessian, reweighted, first = self.hessian(scores), False, 0.0
-        gradient = self.gradient(v, scores)
+        v, look = self.anchor, self.first
+        hessian, reweighted, first = self.hessian(look), False, 0.0
+        gradient = self.gradient(v, look)
         direction = hessian.solve(gradient)
         for _ in range(MAX_NEWTON_STEPS):
             decrement = gradient @ direction
@@ -448,34 +586,34 @@ class InnerProblem:
             if reweighted or hessian.explains(gradient, direction):
                 if decrement < precision * first:
                     return v - direction
-                found = self._stepped(v, scores, direction, decrement, hessian)
+                found = self._stepped(v, look, direction, decrement, hessian)
             if found is None:
                 if reweighted:
                     return v
-                hessian, reweighted = self.hessian(scores, True), True
+                hessian, reweighted = self.hessian(look, True), True
                 direction = hessian.solve(gradient)
                 continue
-            v, scores, gradient, direction = found
-            if not precision and decrement <= EXACT * abs(self.value(v, scores)):
+            v, look, gradient, direction = found
+            if not precision and decrement <= EXACT * abs(self.value(v, look.scores)):
                 return v
             if direction is None:
-                hessian, reweighted = self.hessian(scores), False
+                hessian, reweighted = self.hessian(look), False
                 direction = hessian.solve(gradient)
         return v
 
-    def _stepped(self, v, scores, direction, decrement, hessian):
-        """Return a better v, its scores, gradient and direction, or None.
+    def _stepped(self, v, look, direction, decrement, hessian):
+        """Return a better v, the Look at it, its gradient and direction, or None.
 
         The direction is None where the Hessian has become stale. If it has not, the step has made
         the gradient smaller in its norm, and need not be shortened.
         """
         new = v - direction
-        new_scores = self.scores(new)
-        gradient = self.gradient(new, new_scores)
+        new_look = self.look(new)
+        gradient = self.gradient(new, new_look)
         direction_there = hessian.solve(gradient)
         if gradient @ direction_there <= STALE * decrement:
-            return new, new_scores, gradient, direction_there
-        found = self._shortened(v, direction, self.value(v, scores), decrement)
+            return new, new_look, gradient, direction_there
+        found = self._shortened(v, direction, self.value(v, look.scores), decrement)
         return found and (*found, self.gradient(*found), None)
 
     def _shortened(self, v, direction, value, decrement):
@@ -483,40 +621,47 @@ class InnerProblem:
         length = 1.0
         for _ in range(MAX_HALVINGS):
             new = v - length * direction
-            scores = self.scores(new)
-            after = self.value(new, scores)
+            look = self.look(new)
+            after = self.value(new, look.scores)
             if after <= value - 1e-4 * length * decrement or (
                 decrement <= 1e-12 * abs(value) and after <= value + 1e-12 * abs(value)
             ):
-                return new, scores
+                return new, look
             length /= 2
         return None
 
 
 class Hessian:
-    """sum_i c_i x_i x_i' + diag(shift), factorised where it is small."""
+    """sum_i c_i x_i x_i' + diag(shift), factorised where it is small.
 
-    def __init__(self, rows, curvatures, shift):
+    Parameters
+    ----------
+    rows : KeptRows
+    curvatures : ndarray of shape (n_rows,)
+    shift : float or ndarray of shape (n_weights,)
+    matrix : ndarray, default=None
+        The sum, if it is known.
+    """
+
+    def __init__(self, rows, curvatures, shift, matrix=None):
         self.rows, self.curvatures, self.shift = rows, curvatures, shift
-        self.matrix = self.factor = None
-        if rows.shape[1] <= FACTORISED:
-            if sp.issparse(rows):
-                self.matrix = (rows.T @ rows.multiply(curvatures[:, np.newaxis]).tocsr()).toarray()
-            else:
-                self.matrix = weighted_gram(rows, curvatures)
+        self.matrix, self.factor = matrix, None
+        if matrix is None and rows.n_weights <= FACTORISED:
+            self.matrix = rows.gram(curvatures)
 
     def product(self, v):
         """Return the matrix times v."""
         if self.matrix is not None:
             return self.matrix @ v + self.shift * v
-        return self.rows.T @ (self.curvatures * (self.rows @ v)) + self.shift * v
+        return self.rows.product(self.curvatures, v) + self.shift * v
 
     def solve(self, right):
         """Return the matrix's inverse, or pseudo-inverse, times a vector or a matrix."""
         if self.matrix is None:
             if right.ndim == 2:
                 return np.column_stack([self.solve(column) for column in right.T])
-            operator = LinearOperator((len(right), len(right)), matvec=self.product)
+            operator = LinearOperator(
+                (len(right), len(right)), matvec=self.product, dtype=np.float64)
             return cg(operator, right, rtol=CG_TOLERANCE, maxiter=MAX_CG_STEPS)[0]
         if self.factor is None:
             shifted = self.matrix.copy()
@@ -535,33 +680,13 @@ class Hessian:
         It is the least such s where the matrix is factorised, their sum / allowed otherwise.
         """
         if self.matrix is None:
-            squares = self.rows.multiply(self.rows) if sp.issparse(self.rows) else self.rows**2
-            return self.curvatures @ np.asarray(squares.sum(axis=1)).ravel() / allowed
+            return self.curvatures @ self.rows.norms / allowed
         eigenvalues = np.maximum(scipy.linalg.eigvalsh(self.matrix), 0)
         high = np.sum(eigenvalues) / allowed
         if np.count_nonzero(eigenvalues > 1e-12 * high) <= allowed:
             return 0.0
         return brentq(
             lambda shift: np.sum(eigenvalues / (eigenvalues + shift)) - allowed, 1e-12 * high, high)
-
-
-def weighted_gram(const double[:, ::1] rows, const double[::1] weights):
-    """Return sum_i weights_i x_i x_i' of dense rows: on one thread, always in the same order."""
-    cdef Py_ssize_t k = 0, r, j, count, n = rows.shape[0], d = rows.shape[1]
-    cdef Py_ssize_t pitch = (d + PADDING - 1) // PADDING * PADDING
-    cdef double[:, ::1] gram = np.zeros((pitch, pitch))
-    cdef double[:, ::1] padded = np.zeros((TOGETHER, pitch)), scaled = np.zeros((TOGETHER, pitch))
-    with nogil:
-        while k < n:
-            count = min(TOGETHER, n - k)
-            for r in range(count):
-                for j in range(d):
-                    padded[r, j] = rows[k + r, j]
-                    scaled[r, j] = weights[k + r] * rows[k + r, j]
-            add_gram(&padded[0, 0], &scaled[0, 0], count, pitch, &gram[0, 0])
-            k += count
-    upper = np.triu(gram.base[:d, :d])
-    return upper + np.triu(upper, 1).T
 
 
 def factorised(matrix):
@@ -750,14 +875,13 @@ def estimate_risk(loss, sample, alpha, model, total_weight):
     2 tr A^2 / (2 rows)^2; the interval is that of the gamma distribution with these moments.
     """
     rows, targets, weights = sample.compact()
-    scores = rows @ model
-    shares = weights / weights.sum()
-    slopes = loss.derivatives(scores, targets)
-    hessian = Hessian(rows, shares * loss.second_derivatives(scores, targets), alpha)
-    mean = rows.T @ (shares * slopes)
-    roots = np.sqrt(shares * weights) * slopes    # squared: the curvatures of G + mean mean'
+    kept, shares = KeptRows(rows), weights / weights.sum()
+    look = kept.look(loss, model, targets, shares, gram=True)
+    mean, hessian = look.gradient, Hessian(kept, look.curvatures, alpha, look.gram)
+    # squared: the curvatures of G + mean mean'
+    roots = np.sqrt(shares * weights) * loss.derivatives(look.scores, targets)
     if hessian.matrix is not None:
-        gradients = Hessian(rows, roots**2, 0.0).matrix - np.outer(mean, mean)
+        gradients = kept.gram(roots**2) - np.outer(mean, mean)
         solved = hessian.solve(gradients)
         first, second = np.trace(solved), np.sum(solved * solved.T)
     else:                                          # traces by random signs
