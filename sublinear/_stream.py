@@ -55,7 +55,7 @@ def checked_block(block, y_numeric, look_at_values=True):
         return block
     if not isinstance(block, (tuple, list)) or len(block) not in (2, 3):
         raise ValueError(
-            f"a source must yield (X, y) or (X, y, sample_weight), got {_described(block)}"
+            f"a source must yield (X, y) or (X, y, sample_weight), got {described(block)}"
         )
     X, y, *weights = block
     X, y = check_X_y(
@@ -92,6 +92,24 @@ def looked_at(block):
     return Block(*block)
 
 
+def check_source(source):
+    """Raise TypeError for what is no iterable of blocks."""
+    if isinstance(source, (str, bytes)) or not hasattr(source, "__iter__"):
+        raise TypeError(
+            "a source is an iterable of (X, y) or (X, y, sample_weight) blocks, got "
+            f"{type(source).__name__}; sublinear.sources.open_source reads files"
+        )
+
+
+@contextlib.contextmanager
+def naming(place):
+    """Say in a ValueError or TypeError what it is about."""
+    try:
+        yield
+    except (ValueError, TypeError) as error:
+        raise ValueError(f"{place}: {error}") from error
+
+
 class Stream:
     """A source whose blocks are checked on their way in.
 
@@ -107,6 +125,8 @@ class Stream:
     check : callable, default=None
         Makes a Block, or the like, of what the source yields, or raises ValueError. None: it
         yields rows.
+    name : str, default="the source"
+        What errors call it.
 
     Attributes
     ----------
@@ -116,17 +136,15 @@ class Stream:
         Of the present pass so far; rows of blocks without weight are left out.
     """
 
-    def __init__(self, source, *, y_numeric, read_ahead, look=True, check=None):
+    def __init__(self, source, *, y_numeric, read_ahead, look=True, check=None, name="the source"):
         check_number("read_ahead", read_ahead, low=0, integer=True)
-        if isinstance(source, (str, bytes)) or not hasattr(source, "__iter__"):
-            raise TypeError(
-                "a source is an iterable of (X, y) or (X, y, sample_weight) blocks, got "
-                f"{type(source).__name__}; sublinear.sources.open_source reads files"
-            )
+        check_source(source)
+        self.name = name
         self.source, self.y_numeric, self.look, self.check = source, y_numeric, look, check
         self.read_ahead = 0 if isinstance(source, ArraySource) else read_ahead
         self.n_features = self.dtype = None
         self.blocks = self.rows = 0
+        self.rows_of_a_pass = None  # not known yet
         self.whole = None  # the Block of all rows, if they could be checked at once
 
     @property
@@ -155,9 +173,21 @@ class Stream:
                     block = self._checked(block)
                 if block is not None:
                     self.rows += block.X.shape[0]
+                    self._require_same_rows(" or more")
                     yield block
         if not self.rows:
             raise ValueError(EMPTY)
+        self._require_same_rows()
+        self.rows_of_a_pass = self.rows
+
+    def _require_same_rows(self, more=""):
+        """Raise ValueError if this pass is longer than the first, or shorter and at its end."""
+        expected = self.rows_of_a_pass
+        if expected is not None and (self.rows > expected or (self.rows < expected and not more)):
+            raise ValueError(
+                f"the source yielded {self.rows} rows{more} in this pass and {expected} in the "
+                "first one: it must yield the same blocks every time"
+            )
 
     def _checked_whole(self):
         """Return Blocks of arrays that need no copy, or None: only values are left to be checked.
@@ -177,13 +207,9 @@ class Stream:
                 self.whole = checked_block((source.X, *source.columns), self.y_numeric, False)
         return self.whole and (UnseenBlock(*part) for part in source.blocks_of(*self.whole))
 
-    @contextlib.contextmanager
     def naming_block(self):
         """Say in a ValueError or TypeError that it is about the present block."""
-        try:
-            yield
-        except (ValueError, TypeError) as error:
-            raise ValueError(f"block {self.blocks} of the source: {error}") from error
+        return naming(f"block {self.blocks} of {self.name}")
 
     def _checked(self, block):
         """Return the Block, or None if it holds nothing."""
@@ -205,7 +231,8 @@ def _generator(iterable):
     yield from iterable
 
 
-def _described(block):
+def described(block):
+    """Return what kind of thing a source yields, in words."""
     if isinstance(block, (tuple, list)):
         return f"a {type(block).__name__} of {len(block)}"
     return f"a {type(block).__name__}"

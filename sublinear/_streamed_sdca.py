@@ -27,6 +27,7 @@ from sublinear._validation import (
     check_known_labels,
     class_factors,
     find_classes,
+    given_classes,
     margin_targets,
 )
 
@@ -105,19 +106,12 @@ class StreamedObjective:
         stop = 0
         for number, block in enumerate(self.stream):
             start, stop = stop, stop + block.X.shape[0]
-            if stop > self.n_rows:
-                break
             if number >= first:
                 matrix, weights = Matrix(block.X, constant=self.constant), self.weigh(block)
                 yield (
                     slice(start, stop),
                     [self.make(matrix, targets(block.y), weights) for targets in self.problems],
                 )
-        if stop != self.n_rows:
-            raise ValueError(
-                f"the source yielded {stop} rows or more in this pass and {self.n_rows} in the "
-                "first one: it must yield the same blocks every time"
-            )
 
     def certificate(self, ws, duals, candidates):
         """Return the primal values of each problem's candidates, and the dual values; one pass."""
@@ -320,7 +314,9 @@ class DualStreamFit(StreamFit):
             raise ValueError("fit_stream needs batch_size=1 and penalize_intercept=True")
         stream.require_repeatable()
         started = time.perf_counter()
-        extent = self._extent(stream, checkpoint)
+        if classes is not None:
+            classes = given_classes(classes)
+        extent = self._extent(stream, classes, checkpoint)
         targets, weigh, weight = self._problems(extent, classes)
         state = checkpoint and checkpoint.load()
         if state and state["complete"]:
@@ -338,13 +334,16 @@ class DualStreamFit(StreamFit):
         limits = replace(limits, max_accesses=limits.max_accesses * len(targets))
         self._drive_streamed(solver, extent, limits, checkpoint, state, started)
 
-    def _extent(self, stream, checkpoint):
+    def _extent(self, stream, classes, checkpoint):
         """Take the counting pass."""
         constant = self.intercept_scaling if self.fit_intercept else 0.0
         name = f"{type(self).__name__}, counting rows"
         progress = RowProgress(name) if self.verbose else None
 
         def watch(block):
+            if classes is not None:
+                with stream.naming_block():
+                    check_known_labels(block.y, classes)
             if checkpoint:
                 checkpoint.identify(block)
             if progress:
@@ -363,11 +362,10 @@ class DualStreamFit(StreamFit):
         if not is_classifier(self):
             targets = [partial(np.ascontiguousarray, dtype=np.float64)]
             return targets, lambda block: block.sample_weight, extent.weight
-        found = np.array(list(extent.weight_of))
-        self.classes_ = find_classes(found if classes is None else np.asarray(classes))
-        check_known_labels(found, self.classes_)
-        if classes is None and self.classes_.dtype.kind == "f":
-            self.classes_ = whole_numbers_as_integers(self.classes_)
+        self.classes_ = classes
+        if classes is None:
+            found = find_classes(np.array(list(extent.weight_of)))
+            self.classes_ = whole_numbers_as_integers(found) if found.dtype.kind == "f" else found
         positive = self.classes_[1:] if len(self.classes_) == 2 else self.classes_
         targets = [partial(margin_targets, label=label) for label in positive]
         if self.class_weight is None:

@@ -143,6 +143,9 @@ def check_sample_weight(sample_weight, X):
     return None if (weights == 1).all() else weights
 
 
+SHOWN_LABELS = 5  # of those that are wrong
+
+
 def find_classes(y):
     """Return the sorted labels of y; ValueError if they are no classes or there is only one."""
     classes = _two_numbers(y)
@@ -155,6 +158,17 @@ def find_classes(y):
             f"got {classes.tolist()}"
         )
     return classes
+
+
+def given_classes(classes):
+    """Return the labels that a caller says will come, sorted; ValueError if they are too few."""
+    classes = np.unique(classes)
+    if len(classes) < 2:
+        raise ValueError(
+            "classes must hold all labels to come; a classifier needs at least two, got "
+            f"{classes.tolist()}"
+        )
+    return find_classes(classes)
 
 
 def declared_classes(y, classes, known):
@@ -172,7 +186,7 @@ def declared_classes(y, classes, known):
     if classes is None and known is None:
         raise ValueError("the first call of partial_fit needs classes: all labels to come")
     if classes is not None:
-        classes = find_classes(np.asarray(classes))
+        classes = given_classes(classes)
         if known is not None and not np.array_equal(classes, known):
             raise ValueError(f"classes differ from those of the first call, {known.tolist()}")
         known = classes
@@ -196,8 +210,10 @@ def check_known_labels(y, classes):
         return  # without sorting them
     unknown = np.setdiff1d(y, classes)
     if unknown.size:
+        more = "" if unknown.size <= SHOWN_LABELS else f" and {unknown.size - SHOWN_LABELS} more"
         raise ValueError(
-            f"y holds labels that are not among the classes {classes.tolist()}: {unknown.tolist()}"
+            f"y holds labels that are not among the classes {classes.tolist()}: "
+            f"{unknown[:SHOWN_LABELS].tolist()}{more}"
         )
 
 

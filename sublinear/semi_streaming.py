@@ -18,7 +18,7 @@ from sublinear._checkpoint import Checkpoint
 from sublinear._core.matrix import Matrix
 from sublinear._core.random import RandomBits
 from sublinear._solvers.semi_streaming import SemiStreaming
-from sublinear._stream import Stream
+from sublinear._stream import Stream, StreamSummary
 from sublinear._validation import (
     check_flag,
     check_number,
@@ -63,6 +63,10 @@ class _Unlabelled:
 
     def __init__(self, source):
         self.source = source
+
+    @property
+    def skipped(self):
+        return getattr(self.source, "skipped", 0)
 
     def __iter__(self):
         for block in self.source:
@@ -116,6 +120,7 @@ class _SemiStreaming(BaseEstimator):
         if self._ball:  # the perceptron's weights have norm 1 for rows of any length
             self.row_weights_ *= largest
         self.n_iter_ = n_steps
+        self.stream_ = StreamSummary(stream.blocks, stream.rows, stream.skipped)
         self.result_ = SemiStreamingResult(
             passes=2 * n_steps + 3,
             words=solver.n_words,
@@ -195,7 +200,7 @@ class _SemiStreaming(BaseEstimator):
 
     def _combine(self, stream):
         """Return the sum of the rows of the model, in one pass."""
-        check_is_fitted(self)
+        check_is_fitted(self, "rows_")
         total = np.zeros(self.n_features_in_)
         first = 0
         for block in stream:
@@ -208,6 +213,10 @@ class _SemiStreaming(BaseEstimator):
             mine = slice(*np.searchsorted(self.rows_, (first, last)))
             Matrix(block.X).add_rows(self.row_weights_[mine], self.rows_[mine] - first, total)
             first = last
+        if first != self.stream_.rows:
+            raise ValueError(
+                f"the source has {first} rows, but that of the fit had {self.stream_.rows}"
+            )
         return total
 
 
@@ -245,6 +254,8 @@ class SemiStreamingPerceptron(ClassifierMixin, _SemiStreaming):
     n_features_in_ : int
     result_ : SemiStreamingResult
         Passes, words, accesses, time.
+    stream_ : StreamSummary
+        Blocks and rows of a pass, and malformed lines left out.
 
     References
     ----------
@@ -420,6 +431,8 @@ class SemiStreamingEnclosingBall(_SemiStreaming):
     n_features_in_ : int
     result_ : SemiStreamingResult
         Passes, words, accesses, time.
+    stream_ : StreamSummary
+        Blocks and rows of a pass, and malformed lines left out.
 
     References
     ----------

@@ -28,7 +28,7 @@ from sublinear._core.weight_vector import WeightVector
 from sublinear._drive import Limits, drive
 from sublinear._linear_model import LinearModel
 from sublinear._solvers.chain_pegasos import ChainPegasos
-from sublinear._stream import StreamFit, checked_block, checked_weights
+from sublinear._stream import StreamFit, checked_block, checked_weights, described
 from sublinear._validation import (
     check_batch_size,
     check_choice,
@@ -325,7 +325,7 @@ class SequencePegasos(_SeededSteps, LinearModel):
         if not isinstance(block, (tuple, list)) or len(block) not in (2, 3, 4):
             raise ValueError(
                 "a source of sequences must yield (X, y), (X, y, lengths) or "
-                f"(X, y, lengths, sample_weight), got a {type(block).__name__}"
+                f"(X, y, lengths, sample_weight), got {described(block)}"
             )
         X, y, lengths, weights = [*block, None, None][:4]
         X, y, lengths = _stack(X, y, lengths)
@@ -794,9 +794,15 @@ class PegasosStructured(_SeededSteps, BaseEstimator):
         """Return the ExamplesBlock of what a source yields."""
         if not isinstance(block, (tuple, list)) or len(block) not in (2, 3):
             raise ValueError(
-                f"a source must yield (X, y) or (X, y, sample_weight), got a {type(block).__name__}"
+                f"a source must yield (X, y) or (X, y, sample_weight), got {described(block)}"
             )
         X, y, weights = [*block, None][:3]
+        for name, examples in (("X", X), ("y", y)):
+            if not hasattr(examples, "__len__"):
+                raise ValueError(
+                    f"{name} must be a sequence of as many things as there are examples, got a "
+                    f"{type(examples).__name__}"
+                )
         check_consistent_length(X, y)
         return ExamplesBlock(
             _array_of_objects(X), _array_of_objects(y), checked_weights(weights, len(X))

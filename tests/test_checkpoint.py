@@ -12,80 +12,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 from sklearn.base import BaseEstimator, clone
+from streamed import CASES, options_for, source_for
 
 import sublinear
-from sublinear import (
-    PegasosClassifier,
-    PegasosRegressor,
-    PegasosStructured,
-    SDCAClassifier,
-    SDCARegressor,
-    SequencePegasos,
-    StreamingSVRGClassifier,
-    StreamingSVRGRegressor,
-    StructuredProblem,
-    distributed,
-)
-from sublinear.datasets import make_tagged_sequences
-from sublinear.semi_streaming import SemiStreamingEnclosingBall, SemiStreamingPerceptron
+from sublinear import PegasosClassifier, SDCAClassifier
 from sublinear.sources import ArraySource, GeneratorSource
 
-
-class Sides(StructuredProblem):
-    """Labels 0 and 1 as a structured problem."""
-
-    def joint_features(self, x, y):
-        return (2 * y - 1) * x
-
-    def loss(self, y, other):
-        return float(y != other)
-
-    def loss_augmented_decode(self, weights, x, y):
-        return y if (2 * y - 1) * (weights @ x) > 0.5 else 1 - y
-
-    def decode(self, weights, x):
-        return int(weights @ x > 0)
-
-
-COMMON = {"alpha": 0.01, "random_state": 7}
-SHORT = COMMON | {"tol": 0, "max_iter": 6}
-FEW = {"alpha": 0.01, "kept_rows": 15}
-COARSE = {"epsilon": 0.5, "random_state": 7}
-# an estimator, its data, and whether it takes one pass
-CASES = {
-    "pegasos": (PegasosClassifier(**COMMON), "binary", True),
-    "pegasos, last iterate": (PegasosClassifier(average="last", **COMMON), "binary", True),
-    "pegasos, three classes": (PegasosClassifier("logistic", **COMMON), "multiclass", True),
-    "pegasos, classes at once": (
-        PegasosClassifier(multi_class="joint", average="random", **COMMON), "multiclass", True
-    ),
-    "pegasos, regression": (
-        PegasosRegressor("huber", bias="subgradient", **COMMON), "regression", True
-    ),
-    "sdca": (SDCAClassifier(**SHORT), "binary", False),
-    "sdca, three classes": (SDCAClassifier(**SHORT), "multiclass", False),
-    "sdca, regression": (SDCARegressor(**SHORT), "regression", False),
-    "streaming svrg": (StreamingSVRGRegressor(**FEW), "regression", True),
-    "streaming svrg, three classes": (StreamingSVRGClassifier(**FEW), "multiclass", True),
-    "streaming svrg, theory": (
-        StreamingSVRGRegressor(
-            constants="theory", smoothness=50, strong_convexity=1, first_stage=20, inner_steps=9,
-            **COMMON,
-        ),
-        "regression",
-        True,
-    ),
-    "streaming svrg over partitions": (
-        distributed.StreamingSVRGClassifier(**FEW), "multiclass", True
-    ),
-    "streaming svrg over partitions, regression": (
-        distributed.StreamingSVRGRegressor(**FEW), "regression", True
-    ),
-    "sequences": (SequencePegasos(**COMMON), "sequences", True),
-    "structured": (PegasosStructured(Sides(), **COMMON), "structured", True),
-    "semi-streaming perceptron": (SemiStreamingPerceptron(**COARSE), "binary", False),
-    "semi-streaming ball": (SemiStreamingEnclosingBall(**COARSE), "binary", False),
-}  # fmt: skip
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 PROGRAM = """
 import os, signal, sys
@@ -109,30 +41,14 @@ model.fit_stream(GeneratorSource(blocks), classes=np.unique(data["y"]), checkpoi
 """
 
 
-def source_for(data, request):
-    """A source of ten blocks or more."""
-    if data == "sequences":
-        X, y, lengths, _ = make_tagged_sequences(40, random_state=0)
-        starts = np.cumsum([0, *lengths])
-        cuts = [(k, starts[k], starts[k + 4]) for k in range(0, 40, 4)]
-        return [(X[a:b], y[a:b], lengths[k : k + 4]) for k, a, b in cuts]
-    X, y = request.getfixturevalue("binary" if data == "structured" else data)
-    if data == "structured":
-        X, y = [list(X), y.tolist()]
-        return [(X[k : k + 20], y[k : k + 20]) for k in range(0, len(X), 20)]
-    return ArraySource(X, y, block_rows=20)
-
-
 def fitted(case, request, *, cut=None, **options):
     model, data, _ = CASES[case]
     source = source_for(data, request)
-    options["checkpoint_every"] = 3
+    options |= options_for(case, request) | {"checkpoint_every": 3}
     if cut is not None:
         source = cut_source(source, cut)
     if "semi" in case:
         options.pop("read_ahead", None)
-    elif data in ("sequences", "binary", "multiclass"):
-        options["classes"] = sublinear.sources.distinct_labels(source_for(data, request))
     return clone(model).fit_stream(source, **options)
 
 
@@ -328,6 +244,29 @@ def test_a_checkpoint_of_another_fit_is_refused(binary, checkpoint):
             ArraySource(X, y, block_rows=20), classes=[0, 1, 2], checkpoint=checkpoint
         )
     refit(binary, checkpoint, verbose=0, n_jobs=2)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_checkpoint_of_other_data_parameters_or_version_is_refused(case, request, tmp_path):
+    path, (model, data, _) = tmp_path / "state", CASES[case]
+    fitted(case, request, checkpoint=path)
+    options, whole = {"checkpoint": path, **options_for(case, request)}, path.read_bytes()
+    with pytest.raises(ValueError, match="the first block of the data is another one"):
+        clone(model).fit_stream(list(source_for(data, request))[1:], **options)
+    name = "epsilon" if "semi" in case else "alpha"
+    other = clone(model).set_params(**{name: 0.03})
+    with pytest.raises(ValueError, match=rf"it had {name}=0\.\d+, this one has 0\.03"):
+        other.fit_stream(source_for(data, request), **options)
+    damaged(path, sublinear="0.0.1")
+    with pytest.raises(ValueError, match=r"its sublinear was '0\.0\.1'"):
+        clone(model).fit_stream(source_for(data, request), **options)
+    for content in (whole[: len(whole) // 2], b"no archive"):
+        path.write_bytes(content)
+        with pytest.raises(ValueError, match="state: not a sublinear checkpoint file"):
+            clone(model).fit_stream(source_for(data, request), **options)
+    path.unlink()
+    clone(model).fit_stream(source_for(data, request), **options, resume=False)
+    assert path.exists()
 
 
 def test_another_version_or_damage_is_refused(binary, checkpoint, tmp_path):

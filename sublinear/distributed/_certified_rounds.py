@@ -15,7 +15,12 @@ from sublinear._validation import (
 )
 from sublinear.distributed._cluster import connected
 from sublinear.distributed._estimator import OverPartitions
-from sublinear.distributed._partitions import Problem, ask_steadily, check_same_columns
+from sublinear.distributed._partitions import (
+    Problem,
+    ask_steadily,
+    check_same_columns,
+    summary_of,
+)
 
 
 @dataclasses.dataclass
@@ -145,6 +150,7 @@ class CertifiedRounds(OverPartitions, LinearModel):
             closing(self._partition(client, X, y, sample_weight)) as partitions,
         ):
             found = ask_steadily(partitions, "describe")
+            self.stream_ = summary_of(partitions)
             check_same_columns([part.n_columns for part in found if part is not None])
             training = self._gather(partitions, found)
             self.n_features_in_ = training.matrix.n_columns

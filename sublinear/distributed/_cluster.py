@@ -4,13 +4,15 @@ An actor on a worker holds a Partition; rows stay where Dask put them. When a wo
 partitions are made again elsewhere: Dask computes their blocks once more.
 """
 
+import asyncio
 import math
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
 import numpy as np
 
-from sublinear._stream import checked_block
+from sublinear._stream import checked_block, naming
 from sublinear.distributed._partitions import PartitionsLost, added_neighbours, sum_of
 
 CONNECT_SECONDS = 10
@@ -34,12 +36,13 @@ def connected(client):
         from distributed import Client
 
         try:
-            own = Client(client, timeout=CONNECT_SECONDS, set_as_default=False)
+            knock_at(client)
         except (OSError, TimeoutError, ValueError) as error:
             raise ValueError(
                 f"the scheduler at {client!r} cannot be reached ({error}): start it, or give the "
                 "address that it printed"
             ) from error
+        own = Client(client, timeout=CONNECT_SECONDS, set_as_default=False)
         with own, own.as_current():
             yield own
     elif not hasattr(client, "scheduler_info") or client.asynchronous:
@@ -54,6 +57,23 @@ def connected(client):
     else:
         with client.as_current():
             yield client
+
+
+def knock_at(address):
+    """Connect to a scheduler and leave; raise OSError or ValueError if that fails.
+
+    A Client that fails to connect is not closed: collected later, it may block its process.
+    """
+    from distributed import Security
+    from distributed.comm import connect
+
+    async def knock():
+        options = Security().get_connection_args("client")
+        comm = await connect(address, timeout=CONNECT_SECONDS, **options)
+        comm.abort()
+
+    with ThreadPoolExecutor(1) as pool:  # this thread may have an event loop of its own
+        pool.submit(lambda: asyncio.run(knock())).result()
 
 
 def current_client():
@@ -126,6 +146,12 @@ def contiguous_groups(sizes, count):
 def make_partition(kind, index, numeric, source, *blocks):
     """Return a partition of blocks or of a source."""
     return kind(index, blocks if source is None else source, numeric)
+
+
+def checked_chunk(chunk, numeric, number):
+    """Return the Block of a chunk."""
+    with naming(f"chunk {number} of the rows"):
+        return checked_block(chunk, numeric)
 
 
 def vectors_of(parts):
@@ -235,8 +261,10 @@ class ClusterPartitions:
         from dask import delayed
         from distributed import wait
 
-        check = delayed(checked_block, pure=False)
-        blocks = self.client.compute([check(chunk, self.numeric) for chunk in chunks])
+        check = delayed(checked_chunk, pure=False)
+        blocks = self.client.compute(
+            [check(chunk, self.numeric, k) for k, chunk in enumerate(chunks)]
+        )
         wait(blocks)
         for block in blocks:
             if block.status == "error":
@@ -273,21 +301,23 @@ class ClusterPartitions:
 
     def _answers(self, requests):
         """Send all requests, then wait for all answers; requests maps partitions to functions."""
-        sent, answers, lost = {}, [], set()
+        sent, answers, lost, cause = {}, [], set(), None
         for k, request in requests.items():
             try:
                 sent[k] = request()
             except Exception as error:
                 self._raise_unless_lost(error)
                 lost.add(k)
+                cause = error
         for k, answer in sent.items():
             try:
                 answers.append(answer.result())
             except Exception as error:
                 self._raise_unless_lost(error)
                 lost.add(k)
+                cause = error
         if lost:
-            raise PartitionsLost(lost)
+            raise PartitionsLost(lost) from cause
         return answers
 
     def _raise_unless_lost(self, error):

@@ -90,6 +90,8 @@ n_lost_ : int
         Partitions that were lost with their worker, and made again.
     partitions_ : list of lists of int
         The chunks, or rows of arrays as [start, stop], of every partition.
+    stream_ : StreamSummary
+        Blocks and rows of all partitions, and malformed lines that their sources left out.
 """
 
 _NOTES = """\
@@ -171,7 +173,7 @@ class OverPartitions:
             **{name: getattr(self, name) for name in local.get_params() if hasattr(self, name)}
         )
         for name, value in vars(self).items():
-            if name.endswith("_") and name not in ("n_lost_", "partitions_"):
+            if name.endswith("_") and name not in ("n_lost_", "partitions_", "stream_"):
                 setattr(local, name, value)
         return local
 

@@ -16,7 +16,7 @@ from sublinear._archive import part_of
 from sublinear._core.inner import inner
 from sublinear._core.matrix import Matrix
 from sublinear._core.objective import Objective
-from sublinear._stream import checked_block
+from sublinear._stream import StreamSummary, check_source, checked_block, naming
 from sublinear._validation import margin_targets
 
 CONJUGATE = 2  # its place in Objective.sums, after the losses of candidates
@@ -81,7 +81,9 @@ class Description(NamedTuple):
 
 def blocks_of(source):
     """Return the blocks of a source: an iterable, or a function that returns one."""
-    return source() if callable(source) else source
+    source = source() if callable(source) else source
+    check_source(source)
+    return source
 
 
 class Member:
@@ -119,12 +121,26 @@ class Partition(Member):
 
     def __init__(self, index, source, numeric):
         self.index, self.numeric = index, numeric
-        checked = [checked_block(block, numeric) for block in blocks_of(source)]
-        self.sizes = [block.X.shape[0] for block in checked]
-        self.blocks = [block for block in checked if block.X.shape[0] > 0]
-        widths = sorted({block.X.shape[1] for block in self.blocks})
-        if len(widths) > 1:
-            raise ValueError(f"the blocks of partition {index} differ in columns: {widths}")
+        self.sizes, self.blocks = [], []
+        source = blocks_of(source)
+        for number, block in enumerate(source, start=1):
+            with naming(f"block {number} of partition {index}"):
+                self._keep(checked_block(block, numeric))
+        self.skipped = getattr(source, "skipped", 0)
+
+    def _keep(self, block):
+        n_rows, n_columns = block.X.shape
+        self.sizes.append(n_rows)
+        if n_rows == 0:
+            return
+        self.blocks.append(block)
+        expected = self.blocks[0].X.shape[1]
+        if n_columns != expected:
+            raise ValueError(f"{n_columns} columns, but the first block has {expected}")
+
+    def summary(self):
+        """Return how many blocks and rows there are, and how many lines were left out."""
+        return len(self.sizes), sum(self.sizes), self.skipped
 
     def describe(self):
         """Return the Description, None without rows."""
@@ -425,7 +441,7 @@ def insist(partitions, request, recover, note=lambda lost: None):
     RuntimeError
         If they are lost time and again.
     """
-    lost = set()
+    lost, cause = set(), None
     for _ in range(MOST_LOSSES):
         try:
             if lost:
@@ -436,15 +452,21 @@ def insist(partitions, request, recover, note=lambda lost: None):
         except PartitionsLost as error:
             note(error.indices)
             lost |= error.indices
+            cause = error.__cause__
     raise RuntimeError(
         f"partitions {sorted(lost)} were lost {MOST_LOSSES} times in a row: their workers die "
-        "with them, perhaps for want of memory"
-    )
+        f"with them, perhaps for want of memory, or their sources fail; the last error: {cause!r}"
+    ) from cause
 
 
 def ask_steadily(partitions, method):
     """Return what partitions answer, making those again that are lost meanwhile."""
     return insist(partitions, lambda: partitions.ask(method), lambda lost: None)
+
+
+def summary_of(partitions):
+    """Return the StreamSummary of all partitions."""
+    return StreamSummary(*map(sum, zip(*ask_steadily(partitions, "summary"), strict=True)))
 
 
 def check_same_columns(widths):

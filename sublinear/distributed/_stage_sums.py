@@ -86,7 +86,12 @@ class StagePartition(Member):
         self._rewind()
 
     def _rewind(self):
-        self.stream = Stream(blocks_of(self.source), y_numeric=self.numeric, read_ahead=0)
+        self.stream = Stream(
+            blocks_of(self.source),
+            y_numeric=self.numeric,
+            read_ahead=0,
+            name=f"partition {self.index}",
+        )
         self.blocks = iter(self.stream)
         self.position = 0  # in the present block
         self.block = self._next()
@@ -104,6 +109,10 @@ class StagePartition(Member):
         if self.block is None:
             return None
         return Start(self.stream.n_features, self.stream.dtype, mark_of([self.block]))
+
+    def summary(self):
+        """Return how many blocks and rows were read so far, and how many lines left out."""
+        return self.stream.blocks, self.stream.rows, self.stream.skipped
 
     def labels(self):
         """Return the distinct labels, in a pass of its own."""

@@ -7,10 +7,16 @@ import numpy as np
 
 from sublinear import sdca, streaming
 from sublinear._checkpoint import Checkpoint
-from sublinear._validation import check_flag, check_number, declared_classes, find_classes
+from sublinear._validation import (
+    check_flag,
+    check_number,
+    declared_classes,
+    find_classes,
+    given_classes,
+)
 from sublinear.distributed._cluster import connected
 from sublinear.distributed._estimator import OverPartitions, documented
-from sublinear.distributed._partitions import ask_steadily, check_same_columns
+from sublinear.distributed._partitions import ask_steadily, check_same_columns, summary_of
 from sublinear.distributed._predictions import ChunkClassifier, ChunkRegressor
 from sublinear.distributed._stage_sums import Plan, StagePartition, Stages
 
@@ -112,6 +118,7 @@ class _StreamedStages(OverPartitions):
                 stages.run(after)
             finally:
                 self.n_lost_ = stages.n_lost
+            self.stream_ = summary_of(partitions)
             if checkpoint is not None:
                 checkpoint.save(self._stream_state() | stages.state())
         return self
@@ -133,8 +140,9 @@ class _StreamedStages(OverPartitions):
             classes = declared_classes(self.classes_, classes, self.classes_)
         if classes is None:
             found = [labels for labels in ask_steadily(partitions, "labels") if labels is not None]
-            classes = np.unique(np.concatenate(found))
-        self.classes_ = find_classes(np.asarray(classes))
+            self.classes_ = find_classes(np.unique(np.concatenate(found)))
+        else:
+            self.classes_ = given_classes(classes)
         positive = self.classes_[1:] if len(self.classes_) == 2 else self.classes_
         return dataclasses.replace(plan, classes=self.classes_, positive=positive)
 

@@ -1,0 +1,182 @@
+"""What a source can do wrong, for every estimator with `fit_stream` and for partitions."""
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from streamed import CASES, options_for, source_for
+
+from sublinear import PegasosClassifier, SDCAClassifier, distributed
+from sublinear.distributed import _cluster
+from sublinear.semi_streaming import SemiStreamingPerceptron
+from sublinear.sources import CSVSource, GeneratorSource, SvmlightSource
+
+pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+
+
+def other_columns(X, y, *rest):
+    narrow = [x[1:] for x in X] if isinstance(X, list) else X[:, 1:]
+    return narrow, y, *rest
+
+
+def not_a_number(X, y, *rest):
+    gaps = [x * np.nan for x in X] if isinstance(X, list) else X * np.nan
+    return gaps, y, *rest
+
+
+FAULTS = {
+    "columns": (other_columns, r"block 2 of the source: .*first block has|length must not change"),
+    "NaN": (not_a_number, "block 2 of the source: .*NaN"),
+    "length": (lambda X, y, *rest: (X, y[1:], *rest), "block 2 of the source: .*inconsistent"),
+    "no block": (lambda X, *rest: 7, "block 2 of the source: a source .*must yield .* got a int"),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.parametrize("case", CASES)
+def test_a_bad_block_is_named(case, fault, request):
+    spoil, message = FAULTS[fault]
+    model, data, _ = CASES[case]
+    if "ball" in case and fault in ("length", "no block"):
+        pytest.skip("a ball has no labels, and takes bare arrays")
+    first, second, *_ = source_for(data, request)
+    with pytest.raises(ValueError, match=message):
+        clone(model).fit_stream([first, spoil(*second)], **options_for(case, request))
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_an_empty_source_is_refused(case, request):
+    model, data, _ = CASES[case]
+    X, *rest = next(iter(source_for(data, request)))
+    nothing = X[:0], *(column[:0] for column in rest)
+    for source in ([], [nothing, nothing]):
+        with pytest.raises(ValueError, match="the source is empty: it yields no rows"):
+            clone(model).fit_stream(source, **options_for(case, request))
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_labels_that_were_not_declared_are_refused(case, request):
+    model, data, one_pass = CASES[case]
+    options = options_for(case, request)
+    if not options:
+        return
+    blocks = list(source_for(data, request))
+    classes = options["classes"]
+    with pytest.raises(ValueError, match="classes must hold all labels to come"):
+        clone(model).fit_stream(blocks, classes=classes[:1])
+    X, y, *rest = blocks[1]
+    strange = [blocks[0], (X, y + 7, *rest)]
+    with pytest.raises(ValueError, match=r"block 2 of the source: .*not among the classes \[0, 1"):
+        clone(model).fit_stream(strange, classes=classes)
+    if one_pass:
+        with pytest.raises(ValueError, match="fit_stream needs classes, all labels to come"):
+            clone(model).fit_stream(blocks)
+        with pytest.raises(ValueError, match="first call of partial_fit needs classes"):
+            clone(model).partial_fit(*blocks[0])
+
+
+def test_many_strange_labels_are_not_all_shown(binary):
+    X, _ = binary
+    with pytest.raises(ValueError, match=r"\[0.0, 1.0, 2.0, 3.0, 4.0\] and 195 more"):
+        PegasosClassifier().partial_fit(X, np.arange(200.0), classes=[-1, -2])
+
+
+@pytest.mark.parametrize("more", [False, True], ids=["fewer", "more"])
+@pytest.mark.parametrize("case", [case for case in CASES if not CASES[case][2]])
+def test_a_source_that_changes_between_passes_is_refused(case, more, request):
+    model, data, _ = CASES[case]
+    blocks, passes = list(source_for(data, request)), []
+    changed = blocks + blocks[:1] if more else blocks[:3]
+    message = "(220|260) rows or more in" if more else r"60 rows in this pass and (200|240) in"
+
+    def source():
+        passes.append(None)
+        return iter(blocks if len(passes) < 3 else changed)
+
+    with pytest.raises(ValueError, match=message):
+        clone(model).fit_stream(GeneratorSource(source), **options_for(case, request))
+
+
+def test_the_rows_of_a_model_are_those_of_its_source(binary):
+    X, y = binary
+    model = SemiStreamingPerceptron(epsilon=0.5, random_state=0).fit_stream([(X, y)])
+    with pytest.raises(ValueError, match="the source has 199 rows, but that of the fit had 200"):
+        model.materialize([(X[1:], y[1:])])
+
+
+@pytest.fixture
+def faulty(tmp_path):
+    """Two files, each with a malformed third line of data, and functions that open them."""
+    svmlight, csv = tmp_path / "rows.svm", tmp_path / "rows.csv"
+    svmlight.write_text("1 1:0.5 2:1\n-1 1:0.25\n1 1:x\n-1 2:3\n1 1:2 2:2\n")
+    csv.write_text("a,b,label\n0.5,1,1\n0.25,0,-1\n3,oops,1\n0,3,-1\n2,2,1\n")
+    return {
+        r"rows\.svm, line 3": lambda **o: SvmlightSource(svmlight, n_features=2, index_base=1, **o),
+        r"rows\.csv, line 4": lambda **o: CSVSource(csv, **o),
+    }
+
+
+@pytest.mark.parametrize("case", [case for case in CASES if CASES[case][1] != "structured"])
+def test_a_malformed_line_is_named_or_counted(case, faulty):
+    model, data, _ = CASES[case]
+    if data == "sequences":
+        pytest.skip("no file format holds sequences")
+    labelled = data != "regression" and "semi" not in case
+    options = {"classes": [-1, 1]} if labelled else {}
+    for place, source in faulty.items():
+        with pytest.raises(ValueError, match=place):
+            clone(model).fit_stream(source(), **options)
+        fit = clone(model).fit_stream(source(on_error="skip"), **options)
+        assert fit.stream_ == (1, 4, 1)
+
+
+OVER_PARTITIONS = {
+    "dual ascent": distributed.SDCAClassifier(alpha=0.1, max_iter=3, tol=0),
+    "dual ascent, regression": distributed.SDCARegressor(alpha=0.1, max_iter=3, tol=0),
+    "pegasos": distributed.PegasosClassifier(alpha=0.1, max_iter=3, tol=0),
+    "pegasos, regression": distributed.PegasosRegressor(alpha=0.1, max_iter=3, tol=0),
+    "stages": distributed.StreamingSVRGClassifier(alpha=0.1),
+    "stages, regression": distributed.StreamingSVRGRegressor(alpha=0.1),
+}
+EVERYWHERE = pytest.mark.parametrize("case", OVER_PARTITIONS)
+
+
+@EVERYWHERE
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_bad_block_of_a_partition_is_named(case, fault, binary):
+    X, y = binary
+    spoil, message = FAULTS[fault]
+    parts = [[(X[:60], y[:60])], [(X[60:100], y[60:100]), spoil(X[100:], y[100:])]]
+    with pytest.raises(ValueError, match=message.replace("the source", "partition 1")):
+        clone(OVER_PARTITIONS[case]).fit(parts)
+
+
+@EVERYWHERE
+def test_malformed_lines_of_partitions_are_named_or_counted(case, faulty):
+    for place, source in faulty.items():
+        with pytest.raises(ValueError, match=place):
+            clone(OVER_PARTITIONS[case]).fit([source, source])
+        part = source(on_error="skip")
+        fit = clone(OVER_PARTITIONS[case]).fit([part, lambda part=part: part])
+        assert fit.stream_ == (2, 8, 2)
+
+
+@EVERYWHERE
+@pytest.mark.parametrize("source", ["rows.svm", 7])
+def test_what_is_no_source_of_a_partition(case, source):
+    with pytest.raises(TypeError, match="open_source reads files"):
+        clone(OVER_PARTITIONS[case]).fit([source])
+
+
+@EVERYWHERE
+@pytest.mark.parametrize("address", ["tcp://127.0.0.1:9", "nowhere", ""])
+def test_a_scheduler_that_cannot_be_reached(case, address, binary, monkeypatch):
+    pytest.importorskip("distributed")
+    monkeypatch.setattr(_cluster, "CONNECT_SECONDS", 0.1)
+    model = clone(OVER_PARTITIONS[case]).set_params(client=address)
+    with pytest.raises(ValueError, match=f"the scheduler at '{address}' cannot be reached"):
+        model.fit(*binary)
+
+
+def test_a_generator_is_no_source_for_several_passes(binary):
+    with pytest.raises(ValueError, match="a generator can be read only once"):
+        SDCAClassifier().fit_stream(iter([binary]))
