@@ -9,11 +9,12 @@ the gap between them, which bounds how far the model is from optimal.
 """
 
 import numpy as np
+from joblib import effective_n_jobs
 
 from sublinear._callbacks import with_callbacks
+from sublinear._core.folded import fold
 from sublinear._core.matrix import Matrix
 from sublinear._linear_model import LinearClassifier, LinearModel, LinearRegressor, with_parameters
-from sublinear._packing import packed_or_not, packs
 from sublinear._solvers.minibatch_sdca import AVERAGES as DUAL_AVERAGES
 from sublinear._solvers.minibatch_sdca import RULES, MiniBatchSDCA
 from sublinear._solvers.sdca import SDCA, thread_schedule
@@ -36,11 +37,13 @@ penalize_intercept : bool, default=True
         False: the objective holds alpha / 2 |coef|^2 alone, and `intercept_scaling` has no effect.
         Certificates then cost two passes, and more epochs may be needed.
     pack : bool or "auto", default="auto"
-        Work on a copy of sparse rows in which all that a step reads lies together: 8 bytes per
-        stored entry and about 50 per row. Values are rounded to float32, certificates are not.
-        "auto": where two threads share long rows; not for memory-mapped data, nor if the copy would
-        take over half of the free memory, nor where values would be rounded and tol is below 1e-6.
-        False: no copy. Batches do not use it.
+        "auto": where that makes w at least twice shorter, as for text with many columns, work on a
+        copy of sparse rows in which all entries of a row that are alone in their columns are one.
+        Fits are the same, but for rounding. No copy of memory-mapped data, nor one of more than 8
+        bytes for each stored entry, 64 for each row and 16 for each column, or half of the free
+        memory. True: moreover, one thread, or two over short rows, work on a copy in which all
+        that a step reads lies together: 8 bytes per stored entry and about 50 per row; values are
+        rounded to float32, certificates are not. False: no copy. Batches do not use any.
     batch_size : int or "all", default=1
         Examples per iteration. More than 1 is for study, and for machines with many cores: see
         `batch_speedup` for what it can save.
@@ -81,17 +84,17 @@ class _DualModel(DualStreamFit, LinearModel):
             duals=duals,
         )
 
+    def _training(self, X, y, targets, weights, sample_weight):
+        training = super()._training(X, y, targets, weights, sample_weight)
+        if self.pack is not False and self.batch_size == 1:
+            training.folding = fold(training.matrix, effective_n_jobs(self.n_jobs))
+        return training
+
     def _make_sdca(self, objective, random, duals):
-        matrix = objective.matrix
         schedule = SDCA
         if objective.n_threads > 1 and not objective.free_constant:
-            schedule = thread_schedule(matrix)
-
-        def make(pack):
-            solver = schedule if pack or not schedule.needs_packed else SDCA
-            return solver(objective, random, duals, pack)
-
-        return packed_or_not(self, make, packs(self, matrix, schedule.needs_packed))
+            schedule = thread_schedule(objective.matrix)
+        return schedule(objective, random, duals, self.pack is True)
 
     def _penalizes_intercept(self):
         return self.penalize_intercept

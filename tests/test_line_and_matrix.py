@@ -371,3 +371,17 @@ def test_passes_give_what_single_rows_give(dtype, n_columns, constant):
     assert passes.longest == np.sqrt(norms.max())
     np.testing.assert_array_equal(passes.payoffs(x), targets * singly)
     np.testing.assert_array_equal(matrix.row_dots(x, np.arange(11)[::-1]), singly[::-1])
+
+
+@pytest.mark.parametrize("indices", [np.int32, np.int64])
+def test_halves_of_rows(indices):
+    X = sparse.random_array((40, 30), density=0.3, format="csr", rng=np.random.default_rng(0))
+    X.indices, X.indptr = X.indices.astype(indices), X.indptr.astype(indices)
+    halves = Matrix(X, 2.0).halves()
+    data, columns, offsets = halves.arrays
+    assert (data is X.data, columns is X.indices, halves.constant) == (True, True, 2.0)
+    first = np.concatenate([columns[offsets[k] : offsets[k + 1]] for k in range(0, 80, 2)])
+    second = np.concatenate([columns[offsets[k] : offsets[k + 1]] for k in range(1, 80, 2)])
+    assert first.max() < second.min()
+    assert abs(len(first) - len(second)) <= 2 * np.diff(X.tocsc().indptr).max()
+    np.testing.assert_array_equal(offsets[::2], X.indptr)

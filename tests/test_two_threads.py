@@ -16,7 +16,7 @@ from sublinear._core.matrix import Matrix
 from sublinear._core.objective import Objective
 from sublinear._core.order import Order
 from sublinear._core.random import RandomBits
-from sublinear._solvers.sdca import SDCA, ColumnHalves, RowHalves, middle_column, thread_schedule
+from sublinear._solvers.sdca import SDCA, ColumnHalves, RowHalves, thread_schedule
 
 SCHEDULES = [RowHalves, ColumnHalves]
 UNLIMITED = 2**62
@@ -31,7 +31,7 @@ def problem(n_rows=301, n_columns=40, loss=None, alpha=1e-2, weights=None, const
     return Objective(Matrix(X, constant), y, loss or Hinge(), alpha, weights, 2)
 
 
-def make(schedule, objective, seed=0, duals=None, pack=True):
+def make(schedule, objective, seed=0, duals=None, pack=False):
     return schedule(objective, RandomBits(np.random.SeedSequence(seed)), duals, pack)
 
 
@@ -64,7 +64,7 @@ def test_column_halves_against_the_oracle(loss):
     solver = make(ColumnHalves, objective)
     order = Order(301, "shuffle", RandomBits(np.random.SeedSequence(0))).take(301)
     solver.advance(UNLIMITED)
-    w, duals = column_halves(objective, order, delay=4)
+    w, duals = column_halves(objective, order, group=4)
     np.testing.assert_allclose(solver.duals(), duals, rtol=1e-9, atol=1e-12)
     np.testing.assert_allclose(solver.w, w, rtol=1e-9, atol=1e-12)
 
@@ -180,16 +180,14 @@ def test_warm_start_and_restart():
 
 
 def test_which_schedule_pays():
-    def stub(n_rows, n_stored, n_weights=55):
-        return SimpleNamespace(n_rows=n_rows, n_stored=n_stored, n_weights=n_weights)
+    def stub(n_rows, n_stored, n_weights=55, is_sparse=True):
+        return SimpleNamespace(
+            n_rows=n_rows, n_stored=n_stored, n_weights=n_weights, is_sparse=is_sparse
+        )
 
     assert thread_schedule(stub(500_000, 6_000_000)) is RowHalves
     assert thread_schedule(stub(500_000, 6_000_000, 10_000)) is SDCA
     assert thread_schedule(stub(18_000, 8_000_000)) is ColumnHalves
+    assert thread_schedule(stub(18_000, 8_000_000, is_sparse=False)) is SDCA
     assert thread_schedule(stub(18_000, 2_500_000)) is SDCA
     assert thread_schedule(stub(48_000, 670_000)) is SDCA
-
-
-def test_middle_column():
-    X = sparse.csr_array(np.ones((10, 8)))
-    assert middle_column(Matrix(X)) in (3, 4)

@@ -24,13 +24,11 @@ cdef class Examples:
         Where to start; moved into the loss's domain. None means zeros.
     pack : bool, default=False
         Keep them in a packed copy of the rows (see PackedRows), which must be sparse.
-    columns : tuple of int, default=None
-        Of a packed copy: the range of columns that it holds. None means all.
     sleep : ndarray of shape (n_rows,), uint8, default=None
         To be gone on with, in place. None: all are awake.
     """
 
-    def __cinit__(self, Objective objective, duals=None, bint pack=False, columns=None, sleep=None):
+    def __cinit__(self, Objective objective, duals=None, bint pack=False, sleep=None):
         cdef double[:, ::1] view
         cdef Py_ssize_t n = objective.matrix.n_rows
         self.objective = objective
@@ -39,7 +37,7 @@ cdef class Examples:
         self.sleep = np.zeros(n, dtype=np.uint8) if sleep is None else sleep
         if pack:
             self.packed = PackedRows(
-                objective.matrix, objective.targets_array, columns, objective.n_threads)
+                objective.matrix, objective.targets_array, objective.n_threads)
             self.rows = &self.packed.rows
         else:
             self.buffer = np.zeros((n, sizeof(Example) // sizeof(double)))

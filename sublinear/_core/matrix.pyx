@@ -21,6 +21,7 @@ from sublinear._core.order cimport Draws, Order, make_ready, next_chunk, prefetc
 
 cnp.import_array()
 
+ROWS_LOOKED_AT = 1000     # to find the middle of the columns
 VALUE_TYPES = (np.dtype(np.float32), np.dtype(np.float64))
 INDEX_TYPES = (np.dtype(np.int32), np.dtype(np.int64))
 
@@ -74,6 +75,33 @@ def csr_verdict(offsets, indices, n_columns):
     if indices.dtype == np.int32:
         return check_rows[int32_t](offsets, indices, n_columns)
     return check_rows[int64_t](offsets, indices, n_columns)
+
+
+cdef void half_rows(
+    const index_t[::1] indices, const index_t[::1] offsets, Py_ssize_t middle, index_t[::1] starts
+) noexcept nogil:
+    """starts <- where rows and, between them, their second halves begin."""
+    cdef Py_ssize_t n_rows = offsets.shape[0] - 1, i
+    cdef index_t low, high, centre
+    for i in range(n_rows):
+        low, high = offsets[i], offsets[i + 1]
+        while low < high:
+            centre = low + (high - low) // 2
+            if indices[centre] < middle:
+                low = centre + 1
+            else:
+                high = centre
+        starts[2 * i], starts[2 * i + 1] = offsets[i], low
+    starts[2 * n_rows] = offsets[n_rows]
+
+
+def middle_column(indices, offsets, n_columns):
+    """Return the column before which about half of the stored entries lie."""
+    n_rows = len(offsets) - 1
+    counts = np.zeros(n_columns, dtype=np.int64)
+    for i in range(0, n_rows, 1 + n_rows // ROWS_LOOKED_AT):
+        counts[indices[offsets[i]:offsets[i + 1]]] += 1
+    return int(np.searchsorted(np.cumsum(counts), counts.sum() / 2))
 
 
 def not_finite():
@@ -165,18 +193,22 @@ cdef class Matrix:
             self._use_csr(X)
         else:
             self._use_dense(X)
+        self.middle = -1
         self._finish(X.shape, constant, transposed)
 
     @classmethod
     def of_canonical(
         cls, data, indices, offsets, Py_ssize_t n_columns, double constant=0.0,
-        Matrix transposed=None
+        Matrix transposed=None, Py_ssize_t middle=-1
     ):
         """Return a matrix of CSR arrays that are known to be canonical: they are not looked at.
 
-        Contiguous and of types that compiled code reads, indices and offsets of the same one.
+        Contiguous and of types that compiled code reads, indices and offsets of the same one. If
+        about half of the entries lie in columns before `middle`, rows may have their entries there
+        first, and be in no order else.
         """
         cdef Matrix matrix = cls.__new__(cls)
+        matrix.middle = middle
         matrix._use_arrays(data, indices, offsets)
         matrix._finish((len(offsets) - 1, n_columns), constant, transposed)
         return matrix
@@ -252,6 +284,11 @@ cdef class Matrix:
         return i
 
     @property
+    def is_sparse(self):
+        """Whether rows are stored sparsely."""
+        return len(self.arrays) == 3
+
+    @property
     def n_weights(self):
         """Length of a weight vector: n_columns, one more with a constant column."""
         return self.n_columns + (self.constant != 0)
@@ -278,6 +315,22 @@ cdef class Matrix:
                 self._transposed = Matrix(
                     sp.csr_array((twin.data, twin.indices, twin.indptr), shape=twin.shape[::-1]))
         return self._transposed
+
+    def halves(self):
+        """Return the matrix of the halves of sparse rows: 2 i and 2 i + 1 are those of row i.
+
+        They share the entries. A first half has those before a column that is in the middle of all
+        entries, or near it.
+        """
+        data, indices, offsets = self.arrays
+        if self.middle < 0:
+            self.middle = middle_column(indices, offsets, self.n_columns)
+        starts = np.empty(2 * self.n_rows + 1, dtype=offsets.dtype)
+        if offsets.dtype == np.int32:
+            half_rows[int32_t](indices, offsets, self.middle, starts)
+        else:
+            half_rows[int64_t](indices, offsets, self.middle, starts)
+        return Matrix.of_canonical(data, indices, starts, self.n_columns, self.constant)
 
     def _check_order(self, order):
         order = np.asarray(order)

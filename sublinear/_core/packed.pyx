@@ -17,7 +17,7 @@ import numpy as np
 
 from sublinear._core.line cimport (
     PACKED, RECORD_HEADER, SPARSE_FLOAT32_INT32, SPARSE_FLOAT64_INT32, SPARSE_FLOAT64_INT64, Line,
-    Lines, has_int32, index_t, line_at, real_t, value_bytes,
+    Lines, index_t, line_at, line_size, real_t,
 )
 from sublinear._core.matrix cimport Matrix
 
@@ -71,32 +71,6 @@ cdef inline int copy_line(const Line* x, float* values, int* indices) noexcept n
         <const float*> x.values, <const int64_t*> x.indices, x.size, values, indices)
 
 
-cdef Line part_of(const Line* x, Py_ssize_t low, Py_ssize_t high) noexcept nogil:
-    """The entries of a sparse line in the columns [low, high)."""
-    cdef Line part = x[0]
-    cdef Py_ssize_t start = lower_bound(x, low)
-    part.size = lower_bound(x, high) - start
-    part.values += start * value_bytes(x.storage)
-    part.indices += start * (4 if has_int32(x.storage) else 8)
-    return part
-
-
-cdef Py_ssize_t lower_bound(const Line* x, Py_ssize_t column) noexcept nogil:
-    """How many entries come before the column."""
-    cdef Py_ssize_t low = 0, high = x.size, middle, found
-    while low < high:
-        middle = (low + high) // 2
-        if has_int32(x.storage):
-            found = (<const int32_t*> x.indices)[middle]
-        else:
-            found = (<const int64_t*> x.indices)[middle]
-        if found < column:
-            low = middle + 1
-        else:
-            high = middle
-    return low
-
-
 def can_pack(Matrix matrix):
     """Tell whether a packed copy is possible, and small beside the free memory.
 
@@ -146,9 +120,6 @@ cdef class PackedRows:
     matrix : Matrix
         Sparse, with fewer than 2**31 columns.
     targets : ndarray of shape (n_rows,), float64
-    columns : tuple of int, default=None
-        (low, high): leave out the columns not in [low, high), and the constant one unless low is
-        0. None means all.
     n_threads : int, default=1
 
     Attributes
@@ -162,24 +133,17 @@ cdef class PackedRows:
         If a value is beyond or below the range of float32.
     """
 
-    def __cinit__(self, Matrix matrix, const double[::1] targets, columns=None, int n_threads=1):
-        cdef Py_ssize_t n = matrix.n_rows, low = 0, high = matrix.n_columns, i
+    def __cinit__(self, Matrix matrix, const double[::1] targets, int n_threads=1):
+        cdef Py_ssize_t n = matrix.n_rows, i
         cdef Py_ssize_t first, last, n_rounded = 0, n_lost = 0
         cdef int fate
-        cdef bint partial = columns is not None
-        cdef Line x
         if len(matrix.arrays) == 1 or matrix.n_columns >= 2**31:
             raise ValueError("only sparse rows with fewer than 2**31 columns can be packed")
-        if partial:
-            low, high = columns
         self.offsets = np.empty(n + 1, dtype=np.int64)
         cdef int64_t[::1] offsets = self.offsets
         offsets[0] = 0
         for i in range(n):
-            x = line_at(&matrix.rows, i)
-            if partial:
-                x = part_of(&x, low, high)
-            offsets[i + 1] = offsets[i] + RECORD_HEADER + 8 * x.size
+            offsets[i + 1] = offsets[i] + RECORD_HEADER + 8 * line_size(&matrix.rows, i)
         self.buffer = np.empty(offsets[n] // 8)
         self.records = <char*> cnp.PyArray_DATA(self.buffer)
         self.offset = <const long long*> &offsets[0]
@@ -189,14 +153,12 @@ cdef class PackedRows:
         self.rows.values = self.records
         self.rows.indices = NULL
         self.rows.offsets = <const char*> &offsets[0]
-        if low > 0:
-            self.rows.constant = 0
         for first in range(0, n, ROWS_PER_CALL):
             last = min(n, first + ROWS_PER_CALL)
             for i in prange(
                 first, last, nogil=True, schedule="static", num_threads=n_threads
             ):
-                fate = copy_row(&matrix.rows, i, low, high, self, targets[i])
+                fate = copy_row(&matrix.rows, i, self, targets[i])
                 n_rounded += fate != EXACT
                 n_lost += fate == LOST
             PyErr_CheckSignals()
@@ -206,8 +168,7 @@ cdef class PackedRows:
 
 
 cdef int copy_row(
-    const Lines* rows, Py_ssize_t i, Py_ssize_t low, Py_ssize_t high, PackedRows packed,
-    double target
+    const Lines* rows, Py_ssize_t i, PackedRows packed, double target
 ) noexcept nogil:
     """Fill a record; tells what became of its values."""
     cdef Record* record = record_at(packed, i)
@@ -215,6 +176,4 @@ cdef int copy_row(
     cdef Line copy = line_at(&packed.rows, i)
     record.dual = record.curvature = 0
     record.target = target
-    if copy.size < x.size:
-        x = part_of(&x, low, high)
     return copy_line(&x, <float*> copy.values, <int*> copy.indices)

@@ -161,7 +161,7 @@ cdef class Pegasos:
         self.rows = objective.matrix.rows
         if pack:
             self.packed = PackedRows(
-                objective.matrix, objective.targets_array, None, objective.n_threads)
+                objective.matrix, objective.targets_array, objective.n_threads)
             self.rows = self.packed.rows
         self.output = choose(average, random.bit_generator.seed_seq)
         self.counts = self.output.counts

@@ -50,13 +50,13 @@ from sublinear._core.examples cimport (
     SAMPLED, Example, Examples, PassMean, Sample, collect_awake,
 )
 from sublinear._core.line cimport (
-    OFFSET_AHEAD, Line, Lines, add, dot, line_at, line_size, prefetch_ahead,
+    CACHED_WEIGHTS, LINE_AHEAD, OFFSET_AHEAD, WEIGHTS_AHEAD, Line, Lines, add, dot, line_at,
+    line_size, prefetch_line, prefetch_weights,
 )
 from sublinear._core.losses cimport Loss
 from sublinear._core.matrix cimport Matrix
 from sublinear._core.objective cimport Objective
 from sublinear._core.order cimport POOL, Draws, Order, make_ready, prefetch_draws, restart
-from sublinear._core.packed cimport Record
 from sublinear._core.portable cimport clock, omp_get_num_threads, publish, wait_for
 from sublinear._core.random cimport RandomBits
 
@@ -70,8 +70,8 @@ cdef enum:
     COMPARE_EVERY = 128   # chunks, how two threads and one do
     BLOCK = 16            # rows of a half between two exchanges
     KEPT_BLOCKS = 4       # blocks whose changes are remembered
-    DELAY = 4             # rows between a dot product and its update, with halves of columns
-    PRODUCTS = 64         # dot products remembered
+    GROUP = 4             # rows whose dot products are exchanged at once, with halves of columns
+    PRODUCTS = 64         # dot products remembered, those of three groups at least
     FLAG = 16             # long longs between two flags, so that they do not share cache lines
 
 cdef double LEAST_GAIN = 0.1    # of the dual between certificates, as a part of the gap
@@ -82,7 +82,6 @@ cdef enum:
     SHORT_ROW = 64
     LONG_ROW = 256
     ENOUGH_ENTRIES = 2_000_000
-    ROWS_LOOKED_AT = 1000     # to find the middle of the columns
 
 
 def pass_mean(matrix):
@@ -115,7 +114,6 @@ cdef class SDCA:
     """
     keeps_best = True
     diverged = False
-    needs_packed = False
     cdef readonly Objective objective
     cdef readonly object w
     cdef readonly Py_ssize_t n_iter, accesses
@@ -349,8 +347,7 @@ cdef class SDCA:
         models = self.candidates()
         if self.objective.free_constant:
             models = [self._with_offset(model) for model in models]
-        models = [rounded(model) for model in models]
-        primals, dual = self.examples.certificate(self.w, models)
+        primals, dual = self.examples.certificate(self.w, [rounded(model) for model in models])
         best = int(np.argmin(primals))
         model = models[best]
         return model.copy() if model is self.w else model, primals[best], dual
@@ -424,7 +421,7 @@ def thread_schedule(matrix):
     if matrix.n_stored < ENOUGH_ENTRIES:
         return SDCA
     length = matrix.n_stored / matrix.n_rows
-    if length >= LONG_ROW:
+    if length >= LONG_ROW and matrix.is_sparse:
         return ColumnHalves
     if length <= SHORT_ROW and matrix.n_rows >= MANY_ROWS and matrix.n_weights <= BLOCK * length:
         return RowHalves
@@ -687,23 +684,20 @@ cdef class ColumnHalves(TwoThreads):
 
     Both keep the duals, and compute the same ones.
     """
-    needs_packed = True
-    cdef Examples other                  # of the columns from the middle on
+    cdef Examples other                  # those of the second thread
+    cdef Matrix halves                   # line 2 i + h is half h of row i
+    cdef Lines half[2]
     cdef double product[2][PRODUCTS]
 
     def _make_examples(self, duals, pack):
-        matrix = self.objective.matrix
-        middle = middle_column(matrix)
-        examples = Examples(self.objective, duals, True, (0, middle))
-        self.other = Examples(self.objective, duals, True, (middle, matrix.n_columns))
-        examples.packed.exact = examples.packed.exact and self.other.packed.exact
-        return examples
+        self.halves = self.objective.matrix.halves()
+        self.half[0] = self.half[1] = self.halves.rows
+        self.half[1].constant = 0
+        self.other = Examples(self.objective, duals)
+        return Examples(self.objective, duals)
 
-    def _weights_of_duals(self):
-        return self.examples.weights() + self.other.weights()
-
-    def __init__(self, objective, random, duals=None, pack=True):
-        TwoThreads.__init__(self, objective, random, duals, pack)
+    def __init__(self, objective, random, duals=None, pack=False):
+        TwoThreads.__init__(self, objective, random, duals)
         self.mean.interval = 0           # neither thread may read the other's part of w
 
     cdef void _run(self, Py_ssize_t limit) noexcept nogil:
@@ -715,7 +709,6 @@ cdef class ColumnHalves(TwoThreads):
             entries = 0
             for k in range(draws.position, draws.position + size):
                 entries += line_size(self.examples.rows, draws.items[k])
-                entries += line_size(self.other.rows, draws.items[k])
             if self.accesses + entries > limit:
                 return
             self._run_chunk(size)
@@ -725,41 +718,68 @@ cdef class ColumnHalves(TwoThreads):
         self._end_pass()
 
     cdef void _run_half(self, int h, Py_ssize_t first, Py_ssize_t last) noexcept nogil:
-        cdef Py_ssize_t k
-        for k in range(first, last + DELAY):
-            if k < last:
-                self._multiply(h, k, k - first)
-                publish(&self.flags[h * FLAG], k)
-            if k >= first + DELAY:
-                wait_for(&self.flags[(1 - h) * FLAG], k - DELAY)
-                self._update(h, k - DELAY, k - DELAY - first)
+        cdef Py_ssize_t g = first
+        while g < last + GROUP:
+            if g < last:
+                self._multiply_rows(h, g, min(g + GROUP, last), first)
+                publish(&self.flags[h * FLAG], g)
+            if g > first:
+                wait_for(&self.flags[(1 - h) * FLAG], g - GROUP)
+                self._update_rows(h, g - GROUP, min(g, last), first)
+            g += GROUP
 
     cdef void _alternate(self, Py_ssize_t first, Py_ssize_t last) noexcept nogil:
-        cdef Py_ssize_t delay = 0 if self.careful else DELAY, k
+        cdef Py_ssize_t group = 1 if self.careful else GROUP, g = first
+        cdef Py_ssize_t delay = 0 if self.careful else GROUP
         cdef int h
-        for k in range(first, last + delay):
+        while g < last + delay:
             for h in range(2):
-                if k < last:
-                    self._multiply(h, k, k - first)
+                if g < last:
+                    self._multiply_rows(h, g, min(g + group, last), first)
             for h in range(2):
-                if k >= first + delay:
-                    self._update(h, k - delay, k - delay - first)
+                if g >= first + delay:
+                    self._update_rows(h, g - delay, min(g - delay + group, last), first)
+            g += group
+
+    cdef inline void _multiply_rows(
+        self, int h, Py_ssize_t g, Py_ssize_t stop, Py_ssize_t first
+    ) noexcept nogil:
+        cdef Py_ssize_t k
+        for k in range(g, stop):
+            self._multiply(h, k, k - first)
+
+    cdef inline void _update_rows(
+        self, int h, Py_ssize_t g, Py_ssize_t stop, Py_ssize_t first
+    ) noexcept nogil:
+        cdef Py_ssize_t k
+        for k in range(g, stop):
+            self._update(h, k, k - first)
 
     cdef inline void _multiply(self, int h, Py_ssize_t k, Py_ssize_t ahead) noexcept nogil:
         """A half's part of the dot product of the row `ahead` of the present position."""
-        cdef Draws* draws = &self.order.draws
-        cdef const Lines* rows = self.examples.rows if h == 0 else self.other.rows
+        cdef Py_ssize_t position = self.order.draws.position + ahead
         cdef Line x
-        prefetch_ahead(rows, draws.items, draws.position + ahead, draws.ready, self.weights)
-        x = line_at(rows, draws.items[draws.position + ahead])
+        self._ask_for(h, position)
+        x = line_at(&self.half[h], 2 * self.order.draws.items[position] + h)
         self.product[h][k % PRODUCTS] = dot(&x, self.weights)
+
+    cdef inline void _ask_for(self, int h, Py_ssize_t position) noexcept nogil:
+        """Ask for what the draws after `position` will read of a half."""
+        cdef const uint32_t* items = self.order.draws.items
+        cdef Line later
+        if position + LINE_AHEAD >= self.order.draws.ready:
+            return
+        prefetch_line(&self.half[h], 2 * items[position + LINE_AHEAD] + h)
+        if self.half[h].length > CACHED_WEIGHTS:
+            later = line_at(&self.half[h], 2 * items[position + WEIGHTS_AHEAD] + h)
+            prefetch_weights(&later, self.weights)
 
     cdef inline void _update(self, int h, Py_ssize_t k, Py_ssize_t ahead) noexcept nogil:
         """The step of that row, from both parts of its product, on a half's columns."""
         cdef Py_ssize_t position = self.order.draws.position + ahead
         cdef Py_ssize_t i = self.order.draws.items[position]
         cdef Example* example = self.examples.at(i) if h == 0 else self.other.at(i)
-        cdef double target = (<Record*> example).target
+        cdef double target = self.objective.targets[i]
         cdef double prediction = (
             self.product[0][k % PRODUCTS] + self.product[1][k % PRODUCTS] + self.offset)
         cdef double dual, change
@@ -770,7 +790,7 @@ cdef class ColumnHalves(TwoThreads):
         change = dual - example.dual
         if change != 0:
             example.dual = dual
-            x = line_at(self.examples.rows if h == 0 else self.other.rows, i)
+            x = line_at(&self.half[h], 2 * i + h)
             add(&x, self.step_scale * self.objective.weight(i) * change, self.weights)
         if h == 0 and change == 0:
             self.examples.fall_asleep(&self.examples.sleep[i])
@@ -784,13 +804,3 @@ cdef class ColumnHalves(TwoThreads):
     def _forget(self):
         TwoThreads._forget(self)
         self.other.forget()
-
-
-def middle_column(matrix):
-    """Return the column before which about half of the stored entries lie."""
-    offsets, indices = matrix.arrays[2], matrix.arrays[1]
-    step = 1 + matrix.n_rows // ROWS_LOOKED_AT
-    counts = np.zeros(matrix.n_columns, dtype=np.int64)
-    for i in range(0, matrix.n_rows, step):
-        counts[indices[offsets[i]:offsets[i + 1]]] += 1
-    return int(np.searchsorted(np.cumsum(counts), counts.sum() / 2))

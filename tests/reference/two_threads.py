@@ -44,16 +44,15 @@ def row_halves(objective, permutations, block):
     return w[0], duals
 
 
-def column_halves(objective, order, delay):
-    """A dot product sees the updates of all rows but for the last `delay` ones."""
+def column_halves(objective, order, group):
+    """Dot products of a group of rows see the updates of all groups but the one before."""
     rows = dense_rows(objective)
     duals = np.zeros(len(rows))
     w = np.zeros(rows.shape[1])
+    groups = [order[g : g + group] for g in range(0, len(order), group)]
     products = []
-    for k in range(len(order) + delay):
-        if k < len(order):
-            products.append(rows[order[k]] @ w)
-        if k >= delay:
-            i = order[k - delay]
-            w += step(objective, rows, i, duals, products[k - delay]) * rows[i]
+    for now, before in zip([*groups, []], [[], *groups], strict=True):
+        ready, products = products, [rows[i] @ w for i in now]
+        for i, product in zip(before, ready, strict=True):
+            w += step(objective, rows, i, duals, product) * rows[i]
     return w, duals
