@@ -5,6 +5,7 @@ import importlib.util
 import os
 import signal
 import threading
+import time
 from pathlib import Path
 
 import numpy as np
@@ -87,7 +88,7 @@ def interrupt_after():
 
 
 @pytest.fixture(scope="session")
-def client():
+def lasting_client():
     """The client of a cluster of two processes, which restarts those that die."""
     distributed = pytest.importorskip("distributed", reason="no dask[distributed]")
     with (
@@ -97,6 +98,19 @@ def client():
         distributed.Client(cluster, set_as_default=False) as client,
     ):
         yield client
+
+
+@pytest.fixture
+def client(lasting_client):
+    """The same once two workers answer: a test before may have killed one."""
+    for _ in range(300):
+        try:
+            if len(lasting_client.run(os.getpid)) == 2:
+                break
+        except OSError:  # the dead one is not forgotten yet
+            pass
+        time.sleep(0.1)
+    return lasting_client
 
 
 @pytest.fixture

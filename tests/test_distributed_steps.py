@@ -712,18 +712,28 @@ ON_CLUSTER = {
     "pegasos": lambda **o: PegasosClassifier(
         "logistic", alpha=0.05, batch_size=60, tol=0, max_iter=12, random_state=0, **o
     ),
+    "pegasos, searched intercept": lambda **o: PegasosClassifier(
+        "logistic", alpha=0.05, bias="search", tol=0, max_iter=40, random_state=0, **o
+    ),
     "stages": lambda **o: StreamingSVRGClassifier(alpha=1e-3, kept_rows=20, **o),
 }
 
 
 def test_regression_on_a_cluster(client, da, regression):
     X, y = regression
-    options = {"alpha": 0.05, "batch_size": 60, "tol": 0, "max_iter": 12, "random_state": 0}
-    model = PegasosRegressor("huber", client=client, **options)
+    options = {
+        "alpha": 0.05, "batch_size": 60, "bias": "subgradient", "tol": 0, "max_iter": 12,
+        "random_state": 0,
+    }  # fmt: skip
+    model = PegasosRegressor("huber", client=client, n_partitions=2, **options)
     A, b = in_chunks(da, X, y)
     alone = PegasosRegressor("huber", **options).fit(chunks_in_parts(model.fit(A, b), X, y))
     np.testing.assert_allclose(model.coef_, alone.coef_, rtol=1e-10, atol=1e-12)
     assert model.score(A, b) == pytest.approx(model.score(X, y))
+    model.set_params(warm_start=True).fit(A, b)
+    whole = PegasosRegressor("huber", **options | {"max_iter": 24})
+    whole.fit(chunks_in_parts(model.fit(A, b), X, y))
+    np.testing.assert_allclose(model.coef_, whole.coef_, rtol=1e-10, atol=1e-12)
 
 
 @pytest.mark.parametrize("case", ON_CLUSTER)

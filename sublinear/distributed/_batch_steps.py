@@ -191,9 +191,8 @@ class BatchSteps(Rounds):
         self._find_radius()
 
     def _free_the_bias(self):
-        mean = self._target_moments(0.0)[0]
         if self.start is None:
-            self.w[-1] = mean
+            self.w[-1] = self._target_moments(0.0)[0]
         if self.bias == "search":
             self.minorants = Minorants()
             variance = self._target_moments(float(self.w[-1]))[1]
@@ -334,9 +333,8 @@ class BatchSteps(Rounds):
     def ending(self):
         """Return what another fit needs to go on from here, a flat dict, and all pulls."""
         pulls = self.insist(lambda: self.partitions.ask("all_pulls"))
-        return self._iterate() | {"n_before": self.n_before + self.n_iter * self.batch_size}, (
-            np.concatenate(pulls)
-        )
+        n_drawn = self.n_before + self.n_iter * self.batch_size
+        return self._iterate() | {"n_before": n_drawn}, np.concatenate(pulls)
 
     def _iterate(self):
         output = {f"output.{name}": value for name, value in self.output.state(self).items()}
@@ -366,10 +364,9 @@ class BatchSteps(Rounds):
         self._recover(None)
         if self.start is None or self.start["pulls"] is None:
             return
-        for k, (part, count) in enumerate(
-            zip(self.start["pulls"], self._shares(self.n_counted), strict=True)
-        ):
-            self.partitions.ask("begin", part, count, only={k})
+        counts = self._shares(self.n_counted)
+        for k, part in enumerate(self.start["pulls"]):
+            self.partitions.ask("begin", part, counts[k], only={k})
 
     def _recover(self, lost):
         self.partitions.ask("open", self.problem, self.n_weights, only=lost)

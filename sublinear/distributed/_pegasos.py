@@ -4,12 +4,7 @@ from sublinear import pegasos
 from sublinear._archive import part_of, prefixed
 from sublinear._core.iterates import AVERAGES
 from sublinear._linear_model import LinearClassifier, LinearRegressor
-from sublinear._validation import (
-    check_batch_size,
-    check_choice,
-    check_flag,
-    check_number,
-)
+from sublinear._validation import check_batch_size, check_choice, check_flag, check_number
 from sublinear.distributed._batch_steps import BatchPartition, BatchSteps
 from sublinear.distributed._certified_rounds import CertifiedRounds, by_partition, in_order
 from sublinear.distributed._estimator import documented
