@@ -182,16 +182,43 @@ enum { SUBLINEAR_ABREAST = 5 }; /* quads whose sums are in registers at the same
 SUBLINEAR_ADD_GROUP(sublinear_add_group_float, float)
 SUBLINEAR_ADD_GROUP(sublinear_add_group_double, double)
 
-/* Copies of a row x and of weight * x. */
-static inline void sublinear_copy_scaled(
-    const double *restrict x, double weight, double *restrict copy, double *restrict scaled,
-    ptrdiff_t size)
+/* Copies of rows x, and of weight * x, side by side at a pitch that is a multiple of four. */
+#if SUBLINEAR_VECTORS
+SUBLINEAR_WIDEST static void sublinear_copy_scaled(
+    const double *const *rows, ptrdiff_t count, const double *weights, ptrdiff_t size,
+    ptrdiff_t pitch, double *restrict copies, double *restrict scaled)
 {
-    for (ptrdiff_t k = 0; k < size; k++) {
-        copy[k] = x[k];
-        scaled[k] = weight * x[k];
+    const ptrdiff_t rest = size % SUBLINEAR_QUAD;
+    ptrdiff_t r, k;
+    sublinear_quad x;
+    for (r = 0; r < count; r++, copies += pitch, scaled += pitch) {
+        for (k = 0; k + SUBLINEAR_QUAD <= size; k += SUBLINEAR_QUAD) {
+            SUBLINEAR_QUAD_double(x, rows[r] + k);
+            memcpy(copies + k, &x, sizeof(x));
+            x *= weights[r];
+            memcpy(scaled + k, &x, sizeof(x));
+        }
+        if (rest > 0) {
+            x = (sublinear_quad){rows[r][k], rest > 1 ? rows[r][k + 1] : 0.0,
+                                 rest > 2 ? rows[r][k + 2] : 0.0, 0.0};
+            memcpy(copies + k, &x, sizeof(x));
+            x *= weights[r];
+            memcpy(scaled + k, &x, sizeof(x));
+        }
     }
 }
+#else
+static void sublinear_copy_scaled(
+    const double *const *rows, ptrdiff_t count, const double *weights, ptrdiff_t size,
+    ptrdiff_t pitch, double *restrict copies, double *restrict scaled)
+{
+    for (ptrdiff_t r = 0; r < count; r++)
+        for (ptrdiff_t k = 0; k < size; k++) {
+            copies[r * pitch + k] = rows[r][k];
+            scaled[r * pitch + k] = weights[r] * rows[r][k];
+        }
+}
+#endif
 
 /* gram += sum over r of scaled_r x_r', in and above the diagonal. Rows and gram have a pitch that is a
    multiple of four; the sums of some entries stay in registers for all rows. */

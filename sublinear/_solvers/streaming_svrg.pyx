@@ -402,14 +402,12 @@ cdef class Gram:
 
     cdef void add_rows(self, const Group* group, const double* weights) noexcept nogil:
         """Add weights[r] x x' for the rows x = r of a group."""
-        cdef Py_ssize_t r
-        for r in range(group.count):
-            if self.n_waiting == MOST_TOGETHER:
-                self.add_waiting()
-            copy_scaled(
-                <const double*> group.rows[r], weights[r], &self.rows[self.n_waiting, 0],
-                &self.scaled[self.n_waiting, 0], self.n_weights)
-            self.n_waiting += 1
+        if self.n_waiting + group.count > MOST_TOGETHER:
+            self.add_waiting()
+        copy_scaled(
+            <const double* const*> group.rows, group.count, weights, self.n_weights, self.pitch,
+            &self.rows[self.n_waiting, 0], &self.scaled[self.n_waiting, 0])
+        self.n_waiting += group.count
 
     cdef void add_waiting(self) noexcept nogil:
         add_gram(
