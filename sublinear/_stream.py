@@ -213,9 +213,12 @@ class Stream:
 
     def _checked(self, block):
         """Return the Block, or None if it holds nothing."""
-        block = self.check(block) if self.check else checked_block(block, self.y_numeric)
-        if self.look:
-            block = looked_at(block)
+        if self.check:
+            block = self.check(block)
+        elif self.look:
+            block = looked_at(checked_block(block, self.y_numeric))
+        elif not isinstance(block, Block):
+            block = UnseenBlock(*checked_block(block, self.y_numeric, False))
         X, weights = block.X, block.sample_weight
         n_features = X.shape[1] if X.ndim == 2 else None
         if self.dtype is None:

@@ -134,14 +134,41 @@ class Block:
         """Return a Sample of rows."""
         chosen = self.chosen(start, stop)
         if (start, stop) not in self._copies:
-            rows = self.X[chosen].astype(np.float64)
-            if self.constant:
-                column = np.full((stop - start, 1), self.constant)
-                stack = sp.hstack if sp.issparse(rows) else np.hstack
-                rows = stack([rows, column])
-            self._copies[start, stop] = sp.csr_array(rows) if sp.issparse(rows) else rows
+            rows = copied_rows(self.X, chosen)
+            self._copies[start, stop] = with_column(rows, self.constant) if self.constant else rows
         weights = np.ones(stop - start) if self.weights is None else self.weights[chosen]
         return Sample(self._copies[start, stop], np.array(self.targets[chosen]), np.array(weights))
+
+
+def copied_rows(X, chosen):
+    """Return X[chosen] as float64; scipy looks at sparse slices more than they need."""
+    if not sp.issparse(X):
+        return X[chosen].astype(np.float64)
+    if not isinstance(chosen, slice):
+        return sp.csr_array(X[chosen].astype(np.float64))
+    offsets = X.indptr[chosen.start:chosen.stop + 1]
+    entries = slice(offsets[0], offsets[-1])
+    return csr_of(
+        X.data[entries].astype(np.float64), X.indices[entries].copy(), offsets - offsets[0],
+        X.shape[1])
+
+
+def with_column(rows, constant):
+    """Return the rows with one column more, which holds a constant."""
+    n_rows, n_columns = rows.shape
+    if not sp.issparse(rows):
+        return np.hstack([rows, np.full((n_rows, 1), constant)])
+    ends = rows.indptr[1:]
+    return csr_of(
+        np.insert(rows.data, ends, constant), np.insert(rows.indices, ends, n_columns),
+        rows.indptr + np.arange(n_rows + 1, dtype=rows.indptr.dtype), n_columns + 1)
+
+
+def csr_of(data, indices, indptr, n_columns):
+    """Return the CSR matrix of arrays that are known to be sound."""
+    rows = sp.csr_array((len(indptr) - 1, n_columns), dtype=data.dtype)
+    rows.data, rows.indices, rows.indptr = data, indices, indptr
+    return rows
 
 
 class Sample(NamedTuple):
@@ -416,9 +443,12 @@ cdef class Gram:
 
     def whole(self):
         """Return the sum, a symmetric matrix."""
+        cdef Py_ssize_t i, j
         self.add_waiting()
-        upper = np.triu(self.sum.base[:self.n_weights, :self.n_weights])
-        return upper + np.triu(upper, 1).T
+        for i in range(self.n_weights):
+            for j in range(i):
+                self.sum[i, j] = self.sum[j, i]
+        return self.sum.base[:self.n_weights, :self.n_weights].copy()
 
 
 cdef class KeptRows:
