@@ -8,7 +8,7 @@ from reference import losses as reference
 from scipy.optimize import brentq, minimize_scalar
 from scipy.special import expit
 
-from sublinear._core.losses import COUNT_LOSSES, MARGIN_LOSSES, REGRESSION_LOSSES
+from sublinear._core.losses import COUNT_LOSSES, MARGIN_LOSSES, REGRESSION_LOSSES, signs
 
 REGISTRY = MARGIN_LOSSES | REGRESSION_LOSSES | COUNT_LOSSES
 ORACLES = reference.LOSSES | reference.COUNT_LOSSES
@@ -236,3 +236,27 @@ def test_logistic_dual_step_is_stationary(q, b):
         u = brentq(lambda u, m=m: u + m + q * (expit(u) - b), *ends, xtol=1e-14, maxiter=1000)
         (new,) = loss.dual_steps([b], [m], [1.0], [q])
         assert new == pytest.approx(expit(u), rel=1e-9, abs=1e-13)
+
+
+@pytest.mark.parametrize("n", [1, 3, 8, 37])
+@pytest.mark.parametrize(
+    ("classes", "kinds"),
+    [([-1, 1], "fi"), ([0, 7], "fi"), ([-0.5, 2.5], "f")],
+)
+def test_signs_of_labels(classes, kinds, n):
+    labels = np.random.default_rng(n).choice(classes, n)
+    for kind in kinds:
+        known = labels.astype(kind + "8")
+        found = signs(known, np.unique(np.array(classes, dtype=kind + "8")))
+        np.testing.assert_array_equal(found, np.where(labels == classes[1], 1.0, -1.0))
+        assert signs(np.append(known, 3), np.array(classes, dtype=kind + "8")) is None
+
+
+def test_signs_leave_other_labels_to_others():
+    classes = np.array([0, 1])
+    assert signs(np.array([0.0, np.nan]), classes) is None
+    assert signs(np.array([], dtype=float), classes) is None
+    assert signs(np.array(["0", "1"]), np.array(["0", "1"])) is None
+    assert signs(np.array([True, False]), np.array([False, True])) is None
+    assert signs(np.array([0, 1], dtype=np.int8), classes) is None
+    assert signs(np.array([0, 1]), np.array([0.0, 1.0])) is None

@@ -16,6 +16,8 @@ from sublinear._solvers.streaming_svrg import (
     CombinedSVRG,
     KeptRows,
     PaperSVRG,
+    copied_rows,
+    with_column,
 )
 
 REGISTRY = MARGIN_LOSSES | REGRESSION_LOSSES | COUNT_LOSSES
@@ -195,12 +197,46 @@ def test_sums_of_rows_of_any_width(d, layout):
 
 @pytest.mark.parametrize("d", [1, 7, 8, 9, 16, 20, 54, 130])
 @pytest.mark.parametrize("n", [1, 63, 64, 65, 200])
-def test_weighted_gram(n, d):
+def test_gram_of_kept_rows(n, d):
     random = np.random.default_rng(d)
     rows, weights = random.normal(size=(n, d)), random.random(n)
     found = KeptRows(rows).gram(weights)
     np.testing.assert_array_equal(found, found.T)
     np.testing.assert_allclose(found, rows.T * weights @ rows, rtol=0, atol=1e-13 * n)
+
+
+@pytest.mark.parametrize("layout", [np.ascontiguousarray, sparse.csr_array])
+@pytest.mark.parametrize("d", [1, 3, 4, 5, 20, 54])
+def test_a_look_at_kept_rows(layout, d):
+    random = np.random.default_rng(d)
+    X = np.where(random.random((150, d)) < 0.7, random.normal(size=(150, d)), 0)
+    v, shares = random.normal(size=d), random.random(150)
+    y, loss = np.sign(random.normal(size=150)), MARGIN_LOSSES["logistic"].loss()
+    kept = KeptRows(layout(X))
+    look = kept.look(loss, v, y, shares, gram=True)
+    curvatures = shares * loss.second_derivatives(X @ v, y)
+    close = {"rtol": 0, "atol": 1e-12}
+    np.testing.assert_allclose(look.scores, X @ v, **close)
+    np.testing.assert_allclose(look.gradient, (shares * loss.derivatives(X @ v, y)) @ X, **close)
+    np.testing.assert_allclose(look.squares, shares @ X**2, **close)
+    np.testing.assert_allclose(look.curvatures, curvatures, **close)
+    np.testing.assert_allclose(look.gram, X.T * curvatures @ X, **close)
+    np.testing.assert_allclose(kept.product(curvatures, v), look.gram @ v, **close)
+    np.testing.assert_allclose(kept.norms, (X**2).sum(axis=1), **close)
+    assert kept.look(loss, v, y, shares).gram is None
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("chosen", [slice(0, 0), slice(3, 9), np.array([7, 2, 2])])
+def test_sparse_rows_are_kept_as_dense_ones(chosen, dtype):
+    random = np.random.default_rng(0)
+    X = np.where(random.random((12, 6)) < 0.4, random.normal(size=(12, 6)), 0).astype(dtype)
+    expected = np.column_stack([X[chosen], np.full(len(X[chosen]), 2.5)])
+    rows = with_column(copied_rows(sparse.csr_array(X), chosen), 2.5)
+    rows.check_format(full_check=True)
+    assert rows.dtype == np.float64 and rows.has_sorted_indices
+    np.testing.assert_array_equal(rows.toarray(), expected)
+    np.testing.assert_array_equal(with_column(copied_rows(X, chosen), 2.5), expected)
 
 
 @pytest.mark.parametrize("kept", [100, 300])

@@ -641,21 +641,24 @@ class InnerProblem:
         direction_there = hessian.solve(gradient)
         if gradient @ direction_there <= STALE * decrement:
             return new, new_look, gradient, direction_there
-        found = self._shortened(v, direction, self.value(v, look.scores), decrement)
+        found = self._shortened(v, direction, self.value(v, look.scores), decrement, new_look)
         return found and (*found, self.gradient(*found), None)
 
-    def _shortened(self, v, direction, value, decrement):
-        """Return the first of v - direction, v - direction / 2, .. that is better, or None."""
+    def _shortened(self, v, direction, value, decrement, look):
+        """Return the first of v - direction, v - direction / 2, .. that is better, or None.
+
+        With the Look at it; `look` is that at the first one.
+        """
         length = 1.0
         for _ in range(MAX_HALVINGS):
             new = v - length * direction
-            look = self.look(new)
             after = self.value(new, look.scores)
             if after <= value - 1e-4 * length * decrement or (
                 decrement <= 1e-12 * abs(value) and after <= value + 1e-12 * abs(value)
             ):
                 return new, look
             length /= 2
+            look = self.look(v - length * direction)
         return None
 
 
