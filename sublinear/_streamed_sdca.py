@@ -2,6 +2,10 @@
 
 The first pass counts; each further pass is an epoch or a certificate. All one-vs-rest problems
 share every pass. Per example, 8 bytes for the dual and one for its sleep are kept for each problem.
+
+An intercept without penalty is dealt with as in `_solvers.sdca`, by the method of multipliers. The
+multiplier is part of w here, so that solvers need not know of it. How far from balance the duals
+are is found during an epoch; then a certificate takes two passes, one for w of balanced duals.
 """
 
 import time
@@ -47,7 +51,7 @@ class Extent:
         The same for every label, where they are wanted.
     dtype : numpy.dtype
     constant : float
-        The value of the constant column.
+        The value of the constant column; None: that which sets the pace of a free intercept.
     """
 
     n_rows: int = 0
@@ -56,18 +60,20 @@ class Extent:
     weight: float = 0.0
     weight_of: dict = field(default_factory=dict)
     dtype: np.dtype | None = None
-    constant: float = 0.0
+    constant: float | None = 0.0
 
 
 def extent_of(stream, constant, wants_labels, watch):
     """Return the Extent of a stream; calls watch(block) for every block of this pass."""
-    extent = Extent(constant=constant)
+    extent, squares = Extent(constant=constant), 0.0
     for block in stream:
         watch(block)
-        n_rows = block.X.shape[0]
+        n_rows, matrix = block.X.shape[0], Matrix(block.X)
         weights = np.ones(n_rows) if block.sample_weight is None else block.sample_weight
         extent.n_rows += n_rows
-        extent.n_stored += Matrix(block.X, constant=constant).n_stored
+        extent.n_stored += matrix.n_stored
+        if constant is None:
+            squares += float(matrix.squared_norms().sum())
         extent.weight += float(weights.sum())
         if wants_labels:
             labels, which = np.unique(block.y, return_inverse=True)
@@ -75,6 +81,8 @@ def extent_of(stream, constant, wants_labels, watch):
             for label, mass in zip(labels.tolist(), masses.tolist(), strict=True):
                 extent.weight_of[label] = extent.weight_of.get(label, 0.0) + mass
     extent.n_features, extent.dtype = stream.n_features, stream.dtype
+    if constant is None:  # as large as the other columns together
+        extent.constant = float(np.sqrt(squares / extent.n_rows)) or 1.0
     return extent
 
 
@@ -113,12 +121,38 @@ class StreamedObjective:
                     [self.make(matrix, targets(block.y), weights) for targets in self.problems],
                 )
 
-    def certificate(self, ws, duals, candidates):
-        """Return the primal values of each problem's candidates, and the dual values; one pass."""
+    def masses(self, duals):
+        """Return the masses of each problem's positive and of its negative duals; one pass."""
+        masses = np.zeros((len(self.problems), 2))
+        for where, objectives in self.blocks():
+            for k, objective in enumerate(objectives):
+                masses[k] += objective.masses(duals[k, where])
+        return masses
+
+    def weights_of_balanced(self, duals, masses):
+        """Return w of each problem's duals, balanced by their masses; one pass."""
+        ws = [0.0] * len(self.problems)
+        for where, objectives in self.blocks():
+            for k, objective in enumerate(objectives):
+                own = balanced(objective, duals[k, where], masses[k])
+                ws[k] = ws[k] + objective.weights_of_dual(own)
+                self.accesses += objective.accesses
+        for w in ws:
+            w[-1] = 0.0  # but for rounding
+        return ws
+
+    def certificate(self, ws, duals, candidates, masses=None):
+        """Return the primal values of each problem's candidates, and the dual values; one pass.
+
+        With `masses` of the duals once they are balanced, whose w must be given.
+        """
         sums, zeros = [0.0] * len(ws), np.zeros(2)
         for where, objectives in self.blocks():
             for k, objective in enumerate(objectives):
-                sums[k] = sums[k] + objective.sums(candidates[k], ws[k], duals[k, where])
+                own = duals[k, where]
+                if masses is not None:
+                    own = balanced(objective, own, masses[k])
+                sums[k] = sums[k] + objective.sums(candidates[k], ws[k], own)
                 self.accesses += objective.accesses
                 if self.zeros is None:
                     zeros += objective.primal_of_zeros(), objective.dual_of_zeros()
@@ -142,6 +176,13 @@ class StreamedObjective:
         return _stacked([np.zeros(n_weights) for _ in self.problems]), *self.zeros
 
 
+def balanced(objective, duals, masses):
+    """Return a copy of a block's duals, balanced by the masses of all."""
+    duals = duals.copy()
+    objective.balance(duals, masses)
+    return duals
+
+
 class StreamedSDCA:
     """The solver that `_drive` runs: all problems of a source.
 
@@ -153,6 +194,8 @@ class StreamedSDCA:
         One for each problem.
     duals : ndarray of shape (n_problems, n_rows), float64, default=None
         Where to start; None means zeros.
+    intercepts : ndarray of shape (n_problems,), default=None
+        Where intercepts without penalty start; None: they are penalised.
 
     Attributes
     ----------
@@ -165,7 +208,7 @@ class StreamedSDCA:
     keeps_best = True
     diverged = False
 
-    def __init__(self, objective, extent, seeds, duals=None):
+    def __init__(self, objective, extent, seeds, duals=None, intercepts=None):
         self.objective = objective
         n_weights = extent.n_features + (objective.constant != 0)
         shape = (len(seeds), extent.n_rows)
@@ -178,6 +221,15 @@ class StreamedSDCA:
                     ws[k] += part.weights_of_dual(duals[k, where])
         self.duals = np.zeros(shape) if duals is None else duals
         self.sleep = np.zeros(shape, dtype=np.uint8)
+        self.is_free = intercepts is not None
+        # of each problem: what the last weight exceeds that of w(duals) by; how much that grew at
+        # the end of the last pass; the masses of the duals of the blocks visited in the pass
+        self.shifts, self.moves = np.zeros((2, len(seeds)))
+        self.masses = np.zeros((len(seeds), 2))
+        if self.is_free:
+            for k, w in enumerate(ws):
+                self.shifts[k] = intercepts[k] / objective.constant - w[-1]
+                w[-1] = intercepts[k] / objective.constant
         self.solvers = [
             BlockwiseSDCA(RandomBits(seed), w, extent.n_rows, extent.n_stored)
             for seed, w in zip(seeds, ws, strict=True)
@@ -240,6 +292,8 @@ class StreamedSDCA:
             if not solver.advance(limit - (self.accesses - solver.accesses)):
                 return False
             self.duals[k, where] = solver.leave()
+            if self.is_free:
+                self.masses[k] += objectives[k].masses(self.duals[k, where])
             self.problem, self.inside = k + 1, False
         self.problem = 0
         return True
@@ -248,6 +302,7 @@ class StreamedSDCA:
         self.blocks = self.objective.blocks(self.position)
         self.block = next(self.blocks)
         if self.position == 0:
+            self.masses[:] = 0
             for solver, sleep in zip(self.solvers, self.sleep, strict=True):
                 solver.begin(np.count_nonzero(sleep >> LEVEL_BITS == 0))
 
@@ -256,6 +311,11 @@ class StreamedSDCA:
         self.n_iter += 1
         for solver in self.solvers:
             solver.end()
+        if self.is_free:
+            for k, solver in enumerate(self.solvers):
+                self.moves[k] = solver.w[-1] - self.shifts[k]
+                self.shifts[k] += self.moves[k]
+                solver.w[-1] += self.moves[k]
 
     def model(self):
         """Return the weights, of shape (n_problems, n_weights) or (n_weights,) for one."""
@@ -263,13 +323,28 @@ class StreamedSDCA:
 
     def certify(self, rounded):
         """Return the better of w and the pass mean for every problem, and the sums (`_drive`)."""
-        candidates = [[rounded(v) for v in solver.candidates()] for solver in self.solvers]
-        ws = [solver.w for solver in self.solvers]
-        primals, duals = self.objective.certificate(ws, self.duals, candidates)
+        candidates = [
+            [rounded(v) for v in self._candidates(*pair)]
+            for pair in zip(self.solvers, self.moves, strict=True)
+        ]
+        ws, masses = [solver.w for solver in self.solvers], None
+        if self.is_free:
+            between_passes = self.blocks is None
+            masses = self.masses if between_passes else self.objective.masses(self.duals)
+            ws = self.objective.weights_of_balanced(self.duals, masses)
+        primals, duals = self.objective.certificate(ws, self.duals, candidates, masses)
         best = [int(np.argmin(values)) for values in primals]
         models = [candidates[k][choice].copy() for k, choice in enumerate(best)]
         primal = sum(primals[k][choice] for k, choice in enumerate(best))
         return _stacked(models), primal, sum(duals)
+
+    def _candidates(self, solver, move):
+        """Return w and, where it is kept, the mean of the pass, with the present multiplier."""
+        w, *means = solver.candidates()
+        for mean in means:
+            if self.is_free and self.blocks is None:
+                mean[-1] += move
+        return [w, *means]
 
     def close(self):
         """Stop reading."""
@@ -286,6 +361,9 @@ class StreamedSDCA:
             "n_blocks": self.n_blocks,
             "position": self.position,
             "certificate_accesses": self.objective.accesses,
+            "shifts": self.shifts,
+            "moves": self.moves,
+            "masses": self.masses,
         }
         for k, solver in enumerate(self.solvers):
             state.update({f"{k}.{name}": value for name, value in solver.state().items()})
@@ -297,6 +375,8 @@ class StreamedSDCA:
         self.n_iter, self.n_blocks = state["n_iter"], state["n_blocks"]
         self.position = state["position"]
         self.objective.accesses = state["certificate_accesses"]
+        for name in ("shifts", "moves", "masses"):
+            getattr(self, name)[:] = state[name]
         for k, solver in enumerate(self.solvers):
             solver.set_state(part_of(state, k))
 
@@ -310,8 +390,8 @@ class DualStreamFit(StreamFit):
 
     def _fit_source(self, stream, classes, checkpoint):
         self._check_parameters()
-        if self.batch_size != 1 or (self.fit_intercept and not self.penalize_intercept):
-            raise ValueError("fit_stream needs batch_size=1 and penalize_intercept=True")
+        if self.batch_size != 1:
+            raise ValueError("fit_stream needs batch_size=1")
         stream.require_repeatable()
         started = time.perf_counter()
         if classes is not None:
@@ -324,9 +404,12 @@ class DualStreamFit(StreamFit):
             return
         make = partial(self._block_objective, self._make_loss(), weight)
         objective = StreamedObjective(stream, extent.n_rows, targets, make, weigh, extent.constant)
-        solver = StreamedSDCA(
-            objective, extent, self._seeds(len(targets)), self._streamed_start(objective)
-        )
+        start = self._streamed_start(objective)
+        intercepts = None
+        if self._has_free_intercept():
+            intercepts = np.zeros(len(targets)) if start is None else np.atleast_1d(self.intercept_)
+        seeds = self._seeds(len(targets))
+        solver = StreamedSDCA(objective, extent, seeds, start, intercepts)
         if state:
             solver.set_state(state)
             checkpoint.last = solver.n_blocks
@@ -337,6 +420,8 @@ class DualStreamFit(StreamFit):
     def _extent(self, stream, classes, checkpoint):
         """Take the counting pass."""
         constant = self.intercept_scaling if self.fit_intercept else 0.0
+        if self._has_free_intercept():
+            constant = None
         name = f"{type(self).__name__}, counting rows"
         progress = RowProgress(name) if self.verbose else None
 
@@ -385,8 +470,18 @@ class DualStreamFit(StreamFit):
     def _block_objective(self, loss, total_weight, matrix, targets, weights):
         n_threads = effective_n_jobs(self.n_jobs)
         return Objective(
-            matrix, targets, loss, self.alpha, weights, n_threads, total_weight=total_weight
+            matrix,
+            targets,
+            loss,
+            self.alpha,
+            weights,
+            n_threads,
+            self._has_free_intercept(),
+            total_weight,
         )
+
+    def _has_free_intercept(self):
+        return self.fit_intercept and not self.penalize_intercept
 
     def _streamed_start(self, objective):
         """The duals of the last fit, if they can serve as a start."""

@@ -53,6 +53,9 @@ CASES = {
     "sdca": (SDCAClassifier(**SHORT), "binary", False),
     "sdca, three classes": (SDCAClassifier(**SHORT), "multiclass", False),
     "sdca, regression": (SDCARegressor(**SHORT), "regression", False),
+    "sdca, free intercepts": (
+        SDCAClassifier(penalize_intercept=False, **SHORT), "multiclass", False
+    ),
     "streaming svrg": (StreamingSVRGRegressor(**FEW), "regression", True),
     "streaming svrg, three classes": (StreamingSVRGClassifier(**FEW), "multiclass", True),
     "streaming svrg, theory": (

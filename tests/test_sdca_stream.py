@@ -46,6 +46,58 @@ def test_one_block_is_a_fit_in_memory(binary, regression, loss, storage):
 
 
 @pytest.mark.parametrize("loss", [*MARGIN_LOSSES, *REGRESSION_LOSSES])
+def test_one_block_with_a_free_intercept_is_a_fit_in_memory(binary, regression, loss):
+    X, y = data_of(loss, binary, regression)
+    options = {"penalize_intercept": False, "tol": 0, "max_iter": 9}
+    in_memory = model_of(loss, **options).fit(X, y + 2 * (loss in REGRESSION_LOSSES))
+    streamed = model_of(loss, **options)
+    source = ArraySource(X, y + 2 * (loss in REGRESSION_LOSSES), block_rows=len(y))
+    streamed.fit_stream(source)
+    for name in ("coef_", "intercept_", "dual_coef_"):
+        found = getattr(streamed, name)
+        np.testing.assert_allclose(found, getattr(in_memory, name), rtol=1e-9, atol=1e-11)
+    for name in ("primal", "dual"):
+        found = getattr(streamed.result_, name)
+        assert found == pytest.approx(getattr(in_memory.result_, name), rel=1e-10)
+    assert streamed.result_.accesses == in_memory.result_.accesses
+    assert streamed.result_.certificate_accesses == in_memory.result_.certificate_accesses
+
+
+@pytest.mark.parametrize("limit", [{}, {"max_accesses": 3333}], ids=["converged", "in mid-pass"])
+@pytest.mark.parametrize("loss", ["huber", "squared"])
+def test_a_free_intercept_over_blocks_is_certified(regression, loss, limit):
+    X, y = regression
+    weights = np.random.default_rng(0).integers(0, 3, len(y)).astype(float)
+    options = {"penalize_intercept": False, "tol": 1e-6, "max_iter": 3000} | limit
+    best = model_of(loss, **options | {"tol": 1e-12, "max_accesses": None}).fit(X, y + 2, weights)
+    model = model_of(loss, **options).fit_stream(ArraySource(X, y + 2, weights, block_rows=60))
+    result, heavy = model.result_, weights > 0
+    assert result.status == ("max_accesses" if limit else "converged")
+    assert result.dual <= best.result_.primal * (1 + 1e-12) and result.gap < np.inf
+    rest = (y + 2 - model.intercept_)[heavy]
+    oracle = ORACLES[loss](*{"huber": (0.1,)}.get(loss, ()))
+    primal = values.primal(X[heavy], rest, oracle, model.alpha, model.coef_, weights[heavy])
+    assert result.primal == pytest.approx(primal, rel=1e-12)
+    again = model.set_params(warm_start=True, max_accesses=None).fit_stream(
+        ArraySource(X, y + 2, weights, block_rows=60)
+    )
+    assert again.result_.status == "converged"
+    if not limit:
+        assert again.n_iter_ == 1
+
+
+def test_classes_with_free_intercepts(multiclass):
+    X, y = multiclass
+    options = {"penalize_intercept": False, "class_weight": "balanced", "max_iter": 3000}
+    best = model_of("smoothed_hinge", **options | {"tol": 1e-10}).fit(X, y)
+    model = model_of("smoothed_hinge", **options).fit_stream(ArraySource(X, y, block_rows=60))
+    assert model.result_.status == "converged"
+    assert model.result_.dual <= best.result_.primal * (1 + 1e-9)
+    assert best.result_.dual <= model.result_.primal * (1 + 1e-9)
+    np.testing.assert_allclose(model.intercept_, best.intercept_, atol=0.05)
+
+
+@pytest.mark.parametrize("loss", [*MARGIN_LOSSES, *REGRESSION_LOSSES])
 @pytest.mark.parametrize("weighted", [False, True])
 def test_every_step_is_the_oracle_s(binary, regression, loss, weighted):
     X, y = data_of(loss, binary, regression)
@@ -165,7 +217,6 @@ BAD = {
     "no rows": (lambda X, y: [], {}, "the source is empty"),
     "one class": (lambda X, y: [(X, 0 * y)], {}, "only one class"),
     "batches": (lambda X, y: [(X, y)], {"batch_size": 2}, "needs batch_size=1"),
-    "intercept": (lambda X, y: [(X, y)], {"penalize_intercept": False}, "penalize_intercept"),
     "class_weight": (lambda X, y: [(X, y)], {"class_weight": {0: 0, 1: 0}}, "leaves no example"),
     "unknown class": (lambda X, y: [(X, y)], {"class_weight": {7: 1}}, "y does not have"),
 }
