@@ -182,6 +182,52 @@ enum { SUBLINEAR_ABREAST = 5 }; /* quads whose sums are in registers at the same
 SUBLINEAR_ADD_GROUP(sublinear_add_group_float, float)
 SUBLINEAR_ADD_GROUP(sublinear_add_group_double, double)
 
+/* sum += factor_r * x_r, squares += weight_r * x_r^2 for the sparse rows order[r], columns ascending: four
+   entries in adjacent columns, as where some columns of a table are always filled, go together. */
+#define SUBLINEAR_ADD_SPARSE(name, real, integer)                                           \
+    SUBLINEAR_WIDEST static void name(                                                      \
+        const real *values, const integer *indices, const integer *offsets,                 \
+        const ptrdiff_t *order, ptrdiff_t count, const double *factors,                     \
+        const double *weights, double *restrict sum, double *restrict squares)              \
+    {                                                                                       \
+        for (ptrdiff_t r = 0; r < count; r++) {                                             \
+            const double factor = factors[r], weight = weights == NULL ? 1.0 : weights[r];  \
+            const ptrdiff_t end = offsets[order[r] + 1];                                    \
+            ptrdiff_t k = offsets[order[r]], part;                                          \
+            for (; k < end; k = part) {                                                     \
+                part = k + 4 <= end ? k + 4 : end;                                          \
+                SUBLINEAR_ADD_ADJACENT(real)                                                \
+                for (; k < part; k++) {                                                     \
+                    const double x = values[k];                                             \
+                    sum[indices[k]] += factor * x;                                          \
+                    squares[indices[k]] += weight * x * x;                                  \
+                }                                                                           \
+            }                                                                               \
+        }                                                                                   \
+    }
+
+#if SUBLINEAR_VECTORS
+#define SUBLINEAR_ADD_ADJACENT(real)                                                        \
+    if (part == k + 4 && indices[k + 3] - indices[k] == 3) {                                \
+        sublinear_quad x, s, q;                                                             \
+        SUBLINEAR_QUAD_##real(x, values + k);                                               \
+        SUBLINEAR_QUAD_double(s, sum + indices[k]);                                         \
+        SUBLINEAR_QUAD_double(q, squares + indices[k]);                                     \
+        s += factor * x;                                                                    \
+        q += weight * x * x;                                                                \
+        memcpy(sum + indices[k], &s, sizeof(s));                                            \
+        memcpy(squares + indices[k], &q, sizeof(q));                                        \
+        continue;                                                                           \
+    }
+#else
+#define SUBLINEAR_ADD_ADJACENT(real)
+#endif
+
+SUBLINEAR_ADD_SPARSE(sublinear_add_sparse_double_int32, double, int32_t)
+SUBLINEAR_ADD_SPARSE(sublinear_add_sparse_double_int64, double, int64_t)
+SUBLINEAR_ADD_SPARSE(sublinear_add_sparse_float_int32, float, int32_t)
+SUBLINEAR_ADD_SPARSE(sublinear_add_sparse_float_int64, float, int64_t)
+
 /* Copies of rows x, and of weight * x, side by side at a pitch that is a multiple of four. */
 #if SUBLINEAR_VECTORS
 SUBLINEAR_WIDEST static void sublinear_copy_scaled(

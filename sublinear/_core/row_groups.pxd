@@ -4,7 +4,7 @@ from libc.stdint cimport int32_t, int64_t
 from sublinear._core.line cimport (
     DENSE_FLOAT64, PACKED, SPARSE_FLOAT32_INT32, SPARSE_FLOAT32_INT64, SPARSE_FLOAT64_INT32,
     SPARSE_FLOAT64_INT64, Line, Lines, add_with_squares, dot, index_t, is_dense, line_at,
-    line_start, real_t, sparse_add_with_squares, sparse_dot, takes_rows, value_bytes,
+    line_start, real_t, sparse_dot, takes_rows, value_bytes,
 )
 
 cdef extern from "row_groups.h" nogil:
@@ -20,6 +20,22 @@ cdef extern from "row_groups.h" nogil:
     void add_group_double "sublinear_add_group_double"(
         const double* const* rows, Py_ssize_t count, const double* factors, const double* weights,
         double* total, double* squares, Py_ssize_t size) noexcept
+    void add_sparse_double_int32 "sublinear_add_sparse_double_int32"(
+        const double* values, const int32_t* indices, const int32_t* offsets,
+        const Py_ssize_t* order, Py_ssize_t count, const double* factors, const double* weights,
+        double* total, double* squares) noexcept
+    void add_sparse_double_int64 "sublinear_add_sparse_double_int64"(
+        const double* values, const int64_t* indices, const int64_t* offsets,
+        const Py_ssize_t* order, Py_ssize_t count, const double* factors, const double* weights,
+        double* total, double* squares) noexcept
+    void add_sparse_float_int32 "sublinear_add_sparse_float_int32"(
+        const float* values, const int32_t* indices, const int32_t* offsets,
+        const Py_ssize_t* order, Py_ssize_t count, const double* factors, const double* weights,
+        double* total, double* squares) noexcept
+    void add_sparse_float_int64 "sublinear_add_sparse_float_int64"(
+        const float* values, const int64_t* indices, const int64_t* offsets,
+        const Py_ssize_t* order, Py_ssize_t count, const double* factors, const double* weights,
+        double* total, double* squares) noexcept
     void copy_scaled "sublinear_copy_scaled"(
         const double* const* rows, Py_ssize_t count, const double* weights, Py_ssize_t size,
         Py_ssize_t pitch, double* copies, double* scaled) noexcept
@@ -81,19 +97,6 @@ cdef inline void dot_sparse(
             values + start, indices + start, offsets[group.order[r] + 1] - start, w)
 
 
-cdef inline void add_sparse(
-    const Group* group, const real_t* values, const index_t* indices, const double* factors,
-    const double* weights, double* total, double* squares
-) noexcept nogil:
-    cdef const index_t* offsets = <const index_t*> group.lines.offsets
-    cdef Py_ssize_t r, start
-    for r in range(group.count):
-        start = offsets[group.order[r]]
-        sparse_add_with_squares(
-            values + start, indices + start, offsets[group.order[r] + 1] - start, factors[r],
-            1.0 if weights == NULL else weights[r], total, squares)
-
-
 cdef inline void dot_group(const Group* group, const double* w, double* dots) noexcept nogil:
     """dots[r] = <row r, w>"""
     cdef const Lines* lines = group.lines
@@ -142,17 +145,21 @@ cdef inline void add_group(
     cdef Line x
     if group.sparse:
         if lines.storage == SPARSE_FLOAT64_INT32:
-            add_sparse(group, <const double*> values, <const int32_t*> indices, factors, weights,
-                       total, squares)
+            add_sparse_double_int32(
+                <const double*> values, <const int32_t*> indices, <const int32_t*> lines.offsets,
+                group.order, group.count, factors, weights, total, squares)
         elif lines.storage == SPARSE_FLOAT32_INT32:
-            add_sparse(group, <const float*> values, <const int32_t*> indices, factors, weights,
-                       total, squares)
+            add_sparse_float_int32(
+                <const float*> values, <const int32_t*> indices, <const int32_t*> lines.offsets,
+                group.order, group.count, factors, weights, total, squares)
         elif lines.storage == SPARSE_FLOAT64_INT64:
-            add_sparse(group, <const double*> values, <const int64_t*> indices, factors, weights,
-                       total, squares)
+            add_sparse_double_int64(
+                <const double*> values, <const int64_t*> indices, <const int64_t*> lines.offsets,
+                group.order, group.count, factors, weights, total, squares)
         else:
-            add_sparse(group, <const float*> values, <const int64_t*> indices, factors, weights,
-                       total, squares)
+            add_sparse_float_int64(
+                <const float*> values, <const int64_t*> indices, <const int64_t*> lines.offsets,
+                group.order, group.count, factors, weights, total, squares)
     elif not group.together:
         for r in range(group.count):
             x = line_at(lines, group.order[r])
