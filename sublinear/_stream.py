@@ -2,6 +2,7 @@
 
 An estimator with `partial_fit` gets `fit_stream` from StreamFit. It has to say
 
+    _check_parameters()       raises ValueError for parameters that make no sense
     _stream_state()           what the next block needs of the ones before, a flat dict of arrays,
                               numbers, strings and None, without the fitted attributes
     _set_stream_state(state)  go on from there; None forgets all blocks, so that the next
@@ -314,6 +315,7 @@ class StreamFit:
         KeyboardInterrupt
             After Ctrl-C; the fitted attributes hold the model reached so far.
         """
+        self._check_parameters()
         if classes is not None and not self._takes_classes():
             raise ValueError("classes are the labels of a classifier; a regressor has none")
         check_number("checkpoint_every", checkpoint_every, low=1, integer=True)

@@ -389,7 +389,6 @@ class DualStreamFit(StreamFit):
     """fit_stream for estimators whose solver is SDCA."""
 
     def _fit_source(self, stream, classes, checkpoint):
-        self._check_parameters()
         if self.batch_size != 1:
             raise ValueError("fit_stream needs batch_size=1")
         stream.require_repeatable()

@@ -210,6 +210,13 @@ class _PegasosModel(StreamFit, BiasTreatment, LinearModel):
             )
         return True
 
+    def _fit_source(self, stream, classes, checkpoint):
+        if self._treatment() == "search":
+            raise ValueError(
+                'fit_stream needs another bias: bias="search" goes over all examples many times'
+            )
+        super()._fit_source(stream, classes, checkpoint)
+
     def _begin_partial_fit(self):
         """Check the parameters; tell whether this is the first block of a stream."""
         self._check_parameters()

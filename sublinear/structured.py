@@ -815,13 +815,16 @@ class PegasosStructured(_SeededSteps, BaseEstimator):
         rows = [self.problem.joint_features(x, y) for x, y in zip(block.X, block.y, strict=True)]
         return [*map(_matrix, rows), block.sample_weight]
 
-    def _check(self, X, y):
+    def _check_parameters(self):
         _check_step_parameters(self)
         missing = [name for name in _METHODS if not callable(getattr(self.problem, name, None))]
         if missing:
             raise ValueError(
                 f"problem must have the methods {', '.join(_METHODS)}; no {missing[0]}"
             )
+
+    def _check(self, X, y):
+        self._check_parameters()
         check_consistent_length(X, y)
         if len(X) == 0:
             raise ValueError("there are no examples")

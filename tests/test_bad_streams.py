@@ -177,6 +177,46 @@ def test_a_scheduler_that_cannot_be_reached(case, address, binary, monkeypatch):
         model.fit(*binary)
 
 
+@pytest.mark.parametrize("case", CASES)
+def test_parameters_are_checked_before_the_source(case, request):
+    model = CASES[case][0]
+    name = "epsilon" if "semi" in case else "alpha"
+    with pytest.raises(ValueError, match=f"^{name} must be a number"):
+        clone(model).set_params(**{name: -1}).fit_stream([], **options_for(case, request))
+
+
+def test_a_searched_intercept_needs_all_rows(binary):
+    with pytest.raises(ValueError, match='fit_stream needs another bias: bias="search"'):
+        PegasosClassifier(bias="search").fit_stream([binary], classes=[0, 1])
+
+
+def test_sources_that_fail_on_workers(client, binary):
+    X, y = binary
+
+    def source():
+        yield X, y
+        raise OSError("the disk is gone")
+
+    model = clone(OVER_PARTITIONS["pegasos"]).set_params(client=client)
+    with pytest.raises(RuntimeError, match=r"lost 5 times in a row.*the disk is gone"):
+        model.fit([source, [binary]])
+    with pytest.raises(ValueError, match="a generator cannot be sent to a worker"):
+        model.fit([(block for block in [binary])])
+    with pytest.raises(ValueError, match=r"block 1 of partition 1: .*NaN"):
+        model.fit([[binary], [(X * np.nan, y)]])
+    held = client.run(lambda dask_worker: len(dask_worker.state.actors))
+    assert set(held.values()) == {0}
+
+
+def test_bad_chunks_are_named(client, da, binary):
+    X, y = binary[0].copy(), binary[1]
+    X[130] = np.nan
+    with pytest.raises(ValueError, match=r"chunk 2 of the rows: .*NaN"):
+        distributed.SDCAClassifier(client=client).fit(
+            da.from_array(X, chunks=(50, 12)), da.from_array(y, chunks=50)
+        )
+
+
 def test_a_generator_is_no_source_for_several_passes(binary):
     with pytest.raises(ValueError, match="a generator can be read only once"):
         SDCAClassifier().fit_stream(iter([binary]))

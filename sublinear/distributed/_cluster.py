@@ -13,7 +13,7 @@ from contextlib import contextmanager
 import numpy as np
 
 from sublinear._stream import checked_block, naming
-from sublinear.distributed._partitions import PartitionsLost, added_neighbours, sum_of
+from sublinear.distributed._partitions import PartitionsLost, added_neighbours, insist, sum_of
 
 CONNECT_SECONDS = 10
 MOST_VALUES = 1 << 21  # of the vectors that are sent here at once; of more, workers add pairs first
@@ -202,7 +202,11 @@ class ClusterPartitions:
             self.places = [workers[k % len(workers)] for k in range(len(groups))]
         self.futures = [None] * len(self.groups)
         self.actors = [None] * len(self.groups)
-        self._make(range(len(self.groups)))
+        try:
+            insist(self, self._make_missing, lambda lost: None)
+        except BaseException:
+            self.close()
+            raise
 
     def __len__(self):
         return len(self.groups)
@@ -238,8 +242,13 @@ class ClusterPartitions:
 
     def close(self):
         """Let the workers forget the partitions; nothing can be asked any more."""
-        self.client.cancel(self.futures)  # else actors live until their cycles are collected here
+        self._forget(range(len(self)))
         self.blocks = ()
+
+    def _forget(self, partitions):
+        """Let go of partitions: else actors live until their cycles are collected here."""
+        futures = [self.futures[k] for k in partitions]
+        self.client.cancel([future for future in futures if future is not None])
 
     def rebuild(self, lost):
         """Make lost partitions anew, on the workers that have the fewest of the others."""
@@ -280,7 +289,11 @@ class ClusterPartitions:
             groups.setdefault(min(holder), []).append(k)
         return list(groups), list(groups.values())
 
+    def _make_missing(self):
+        self._make([k for k, actor in enumerate(self.actors) if actor is None])
+
     def _make(self, partitions):
+        self._forget(partitions)
         for k in partitions:
             place = self.places[k]
             self.futures[k] = self.client.submit(

@@ -1,6 +1,7 @@
 """What estimators over partitions share: how data becomes partitions, words of their docstrings."""
 
 import itertools
+from collections.abc import Iterator
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
@@ -148,6 +149,10 @@ class OverPartitions:
             if not X:
                 raise ValueError("there are no sources: X is an empty list")
             if client is not None:
+                if any(isinstance(source, Iterator) for source in X):
+                    raise ValueError(
+                        "a generator cannot be sent to a worker: give a function that returns it"
+                    )
                 return ClusterPartitions(client, self._kind, self._numeric, sources=X)
             return self._locally(X)
         X, y = check_training_data(self, X, y, y_numeric=self._numeric)
