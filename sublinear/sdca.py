@@ -37,13 +37,14 @@ penalize_intercept : bool, default=True
         False: the objective holds alpha / 2 |coef|^2 alone, and `intercept_scaling` has no effect.
         Certificates then cost two passes, and more epochs may be needed.
     pack : bool or "auto", default="auto"
-        "auto": where that makes w at least twice shorter, as for text with many columns, work on a
-        copy of sparse rows in which all entries of a row that are alone in their columns are one.
-        Fits are the same, but for rounding. No copy of memory-mapped data, nor one of more than 8
-        bytes for each stored entry, 64 for each row and 16 for each column, or half of the free
-        memory. True: moreover, one thread, or two over short rows, work on a copy in which all
-        that a step reads lies together: 8 bytes per stored entry and about 50 per row; values are
-        rounded to float32, certificates are not. False: no copy. Batches do not use any.
+        "auto": several classes, or the fits of `sdca_path`, share a copy of sparse rows in which
+        all entries of a row that are alone in their columns are one, where that makes w at least
+        twice shorter, as for text with many columns. Fits are the same, but for rounding. No copy
+        of memory-mapped data, nor one of more than 10 bytes for each stored entry and 16 for each
+        column, or of half of the free memory. True: moreover, one thread, or two over short rows,
+        work on a copy in which all that a step reads lies together: 8 bytes per stored entry and
+        about 50 per row; values are rounded to float32, certificates are not. False: no copy.
+        Batches do not use any.
     batch_size : int or "all", default=1
         Examples per iteration. More than 1 is for study, and for machines with many cores: see
         `batch_speedup` for what it can save.
@@ -86,9 +87,14 @@ class _DualModel(DualStreamFit, LinearModel):
 
     def _training(self, X, y, targets, weights, sample_weight):
         training = super()._training(X, y, targets, weights, sample_weight)
+        if len(targets) > 1:
+            self._fold(training)
+        return training
+
+    def _fold(self, training):
+        """Let several fits share folded rows, where that pays."""
         if self.pack is not False and self.batch_size == 1:
             training.folding = fold(training.matrix, effective_n_jobs(self.n_jobs))
-        return training
 
     def _make_sdca(self, objective, random, duals):
         schedule = SDCA

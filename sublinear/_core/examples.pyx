@@ -26,9 +26,11 @@ cdef class Examples:
         Keep them in a packed copy of the rows (see PackedRows), which must be sparse.
     sleep : ndarray of shape (n_rows,), uint8, default=None
         To be gone on with, in place. None: all are awake.
+    like : Examples, default=None
+        Of the same objective, not packed, whose duals and curvatures these begin with.
     """
 
-    def __cinit__(self, Objective objective, duals=None, bint pack=False, sleep=None):
+    def __cinit__(self, Objective objective, duals=None, bint pack=False, sleep=None, Examples like=None):
         cdef double[:, ::1] view
         cdef Py_ssize_t n = objective.matrix.n_rows
         self.objective = objective
@@ -43,7 +45,10 @@ cdef class Examples:
             self.buffer = np.zeros((n, sizeof(Example) // sizeof(double)))
             view = self.buffer
             self.example = <Example*> &view[0, 0]
-        self._start(duals)
+        if like is None:
+            self._start(duals)
+        else:
+            self.buffer[:] = like.buffer
 
     def _start(self, duals):
         cdef const double[:] start = duals

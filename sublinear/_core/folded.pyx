@@ -38,9 +38,9 @@ cdef double LARGEST_SQUARE = 1e250
 def fold(Matrix matrix, n_threads=1):
     """Return the Folding of a matrix, or None where there is little to gain.
 
-    It pays where w is long and gets at least twice shorter. The copy takes 12 bytes for each entry
-    that is kept; no more is spent than 8 for each stored entry, 64 for each row and 16 for each
-    column.
+    It pays for several fits where w is long and gets at least twice shorter. The copy takes 12 bytes
+    for each entry that is kept and one for each stored entry; no more is spent than 10 for each
+    stored entry and 16 for each column.
     """
     if matrix.n_columns < FEW_COLUMNS or matrix.n_stored == 0 or not can_pack(matrix):
         return None
@@ -49,7 +49,7 @@ def fold(Matrix matrix, n_threads=1):
     n_folded = of_each_count[2:].sum() + matrix.n_rows
     n_kept = matrix.n_stored - of_each_count[1] + min(of_each_count[1], matrix.n_rows)
     bytes_needed = 12 * n_kept + matrix.n_stored + 8 * n_folded + 4 * matrix.n_columns
-    bytes_allowed = 8 * matrix.n_stored + 64 * matrix.n_rows + 16 * matrix.n_columns
+    bytes_allowed = 10 * matrix.n_stored + 16 * matrix.n_columns
     if (
         LEAST_FOLD * n_folded > matrix.n_columns
         or bytes_needed > bytes_allowed

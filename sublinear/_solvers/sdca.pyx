@@ -693,8 +693,9 @@ cdef class ColumnHalves(TwoThreads):
         self.halves = self.objective.matrix.halves()
         self.half[0] = self.half[1] = self.halves.rows
         self.half[1].constant = 0
-        self.other = Examples(self.objective, duals)
-        return Examples(self.objective, duals)
+        examples = Examples(self.objective, duals)
+        self.other = Examples(self.objective, like=examples)
+        return examples
 
     def __init__(self, objective, random, duals=None, pack=False):
         TwoThreads.__init__(self, objective, random, duals)
