@@ -30,7 +30,9 @@ cdef class Examples:
         Of the same objective, not packed, whose duals and curvatures these begin with.
     """
 
-    def __cinit__(self, Objective objective, duals=None, bint pack=False, sleep=None, Examples like=None):
+    def __cinit__(
+        self, Objective objective, duals=None, bint pack=False, sleep=None, Examples like=None
+    ):
         cdef double[:, ::1] view
         cdef Py_ssize_t n = objective.matrix.n_rows
         self.objective = objective

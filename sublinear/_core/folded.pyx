@@ -38,9 +38,9 @@ cdef double LARGEST_SQUARE = 1e250
 def fold(Matrix matrix, n_threads=1):
     """Return the Folding of a matrix, or None where there is little to gain.
 
-    It pays for several fits where w is long and gets at least twice shorter. The copy takes 12 bytes
-    for each entry that is kept and one for each stored entry; no more is spent than 10 for each
-    stored entry and 16 for each column.
+    It pays for several fits where w is long and gets at least twice shorter. The copy takes 12
+    bytes for each entry that is kept and one for each stored entry; no more is spent than 10 for
+    each stored entry and 16 for each column.
     """
     if matrix.n_columns < FEW_COLUMNS or matrix.n_stored == 0 or not can_pack(matrix):
         return None
