@@ -115,8 +115,8 @@ cdef inline Line line_at(const Lines* lines, Py_ssize_t i) noexcept nogil:
 # asked for some draws ahead. Its offset comes first, then its entries, then, where w does not fit
 # into the cache, its weights.
 cdef enum:
-    OFFSET_AHEAD = 12
-    LINE_AHEAD = 6
+    OFFSET_AHEAD = 32
+    LINE_AHEAD = 16
     WEIGHTS_AHEAD = 2
     CACHE_LINE = 64           # bytes
     PREFETCHED = 16           # cache lines of each array: the processor follows longer runs itself

@@ -37,11 +37,13 @@ static inline int omp_get_num_threads(void) { return 1; }
 #endif
 
 #if defined(__GNUC__)
-/* The empty asm keeps compilers from dropping functions that do nothing but prefetch. */
-#define sublinear_prefetch(address)    \
-    do {                               \
-        __builtin_prefetch(address);   \
-        __asm__ volatile("");          \
+/* Into the second cache: it takes several times as many requests at once as the first one, and
+   what is asked for early does not fit there. The empty asm keeps compilers from dropping functions
+   that do nothing but prefetch. */
+#define sublinear_prefetch(address)         \
+    do {                                    \
+        __builtin_prefetch(address, 0, 2);  \
+        __asm__ volatile("");               \
     } while (0)
 #define SUBLINEAR_VECTORS 1
 #define sublinear_store(flag, value) __atomic_store_n(flag, value, __ATOMIC_RELEASE)
