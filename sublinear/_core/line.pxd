@@ -119,7 +119,7 @@ cdef enum:
     LINE_AHEAD = 16
     WEIGHTS_AHEAD = 2
     CACHE_LINE = 64           # bytes
-    PREFETCHED = 16           # cache lines of each array: the processor follows longer runs itself
+    PREFETCHED = 64           # cache lines of each array: the processor follows longer runs itself
     CACHED_WEIGHTS = 1 << 16
 
 

@@ -17,7 +17,7 @@ from sublinear._core.line cimport (
     dot_rows, index_t, is_dense, line_at, prefetch_ahead, prefetch_weights, real_t, sparse_dot,
     squared_norm, takes_rows,
 )
-from sublinear._core.order cimport Draws, Order, make_ready, next_chunk, prefetch_draws
+from sublinear._core.order cimport Draws, Order, make_ready, next_chunk
 
 cnp.import_array()
 
@@ -377,7 +377,7 @@ cdef class Matrix:
             next_chunk(draws)
             while draws.position < draws.count:
                 make_ready(draws, draws.position + OFFSET_AHEAD + 1)
-                prefetch_draws(&self.rows, draws, draws.position, &w[0])
+                prefetch_ahead(&self.rows, draws.items, draws.position, draws.ready, &w[0])
                 x = line_at(&self.rows, draws.items[draws.position])
                 products[draws.items[draws.position]] = dot(&x, &w[0])
                 draws.position += 1

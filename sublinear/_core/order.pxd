@@ -4,12 +4,11 @@ A chunk is a run of draws (an epoch; for subsets, one batch). Draws are made a l
 use, so that lines can be prefetched, and never depend on how a fit is cut into slices.
 
 Permutations in pools keep passes over short rows near the order of memory: runs of neighbours come
-in random order, and the draws of a pool of many runs are shuffled among themselves. Where a pool
-is drawn from, the rows of the next one can be asked for in the order of memory.
+in random order, and the draws of a pool of many runs are shuffled among themselves. What is
+shuffled at a time is in the cache.
 """
 from libc.stdint cimport uint8_t, uint32_t
 
-from sublinear._core.line cimport Lines, prefetch_ahead, prefetch_lines_ahead
 from sublinear._core.random cimport RandomBits, below, bitgen_t
 
 cdef enum Sampling:
@@ -29,7 +28,6 @@ cdef struct Draws:
     Py_ssize_t count       # draws in this chunk
     Py_ssize_t position    # the next one to use
     Py_ssize_t ready       # draws made so far in this chunk
-    Py_ssize_t chosen      # in pools: draws whose pool is known, though not yet their order
     Sampling sampling
     bint in_pools
     bitgen_t* bits
@@ -71,7 +69,7 @@ cdef inline void make_ready(Draws* draws, Py_ssize_t position) noexcept nogil:
 
 cdef inline void restart(Draws* draws) noexcept nogil:
     """Begin a chunk of new draws from the items as they lie; for pools, in the order of memory."""
-    draws.position = draws.ready = draws.chosen = 0
+    draws.position = draws.ready = 0
 
 
 cdef inline void next_chunk(Draws* draws) noexcept nogil:
@@ -83,15 +81,6 @@ cdef inline void next_chunk(Draws* draws) noexcept nogil:
     if draws.in_pools:
         for k in range(draws.n):
             draws.items[k] = <uint32_t> k
-
-
-cdef inline void prefetch_draws(
-    const Lines* lines, const Draws* draws, Py_ssize_t position, const double* w
-) noexcept nogil:
-    """Ask for what the draws after `position` will read: the next ones, and those a pool later."""
-    prefetch_ahead(lines, draws.items, position, draws.ready, w)
-    if draws.in_pools:
-        prefetch_lines_ahead(lines, draws.items, position + POOL, draws.chosen)
 
 
 cdef class Order:

@@ -18,20 +18,18 @@ def pools_pay(matrix):
 
 
 cdef void next_pool(Draws* draws) noexcept nogil:
-    """Choose the runs of the pool after the next one, and make the draws of the next."""
-    cdef Py_ssize_t last = min(draws.count, draws.ready + POOL), n_left, other, k
+    """Choose the runs of the next pool and shuffle its draws."""
+    cdef Py_ssize_t last = min(draws.count, draws.ready + POOL), first = draws.ready
+    cdef Py_ssize_t n_left = (draws.count - first) // RUN, other, k
     cdef uint32_t item
-    while draws.chosen < min(draws.count, last + POOL):
-        n_left = (draws.count - draws.chosen) // RUN
-        if n_left == 0:                # less than a run
-            draws.chosen = draws.count
-            break
-        other = draws.chosen + RUN * <Py_ssize_t> below(draws.bits, <uint32_t> n_left)
+    while first < last and n_left > 0:    # a rest that is less than a run stays where it is
+        other = first + RUN * <Py_ssize_t> below(draws.bits, <uint32_t> n_left)
         for k in range(RUN):
-            item = draws.items[draws.chosen + k]
-            draws.items[draws.chosen + k] = draws.items[other + k]
+            item = draws.items[first + k]
+            draws.items[first + k] = draws.items[other + k]
             draws.items[other + k] = item
-        draws.chosen += RUN
+        first += RUN
+        n_left -= 1
     shuffle(draws, draws.ready, last, last)
     draws.ready = last
 

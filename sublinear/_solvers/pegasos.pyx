@@ -38,11 +38,11 @@ import numpy as np
 
 from sublinear._core.best_constant cimport BestConstant
 from sublinear._core.line cimport (
-    LINE_AHEAD, OFFSET_AHEAD, Line, Lines, dot, line_at, line_size,
+    LINE_AHEAD, OFFSET_AHEAD, Line, Lines, dot, line_at, line_size, prefetch_ahead,
 )
 from sublinear._core.losses cimport Loss
 from sublinear._core.objective cimport Objective
-from sublinear._core.order cimport POOL, Draws, Order, make_ready, next_chunk, prefetch_draws
+from sublinear._core.order cimport Draws, Order, make_ready, next_chunk
 from sublinear._core.packed cimport PackedRows
 from sublinear._core.portable cimport prefetch
 from sublinear._core.random cimport RandomBits
@@ -328,15 +328,10 @@ cdef class Pegasos:
 
     cdef inline void _look_ahead(self, Draws* draws, Py_ssize_t position) noexcept nogil:
         """Ask for what the draws after `position` will read."""
-        prefetch_draws(&self.rows, draws, position, self.weight_vector.vector.values)
-        self._prefetch_state(draws, position + LINE_AHEAD, draws.ready)
-        if draws.in_pools:
-            self._prefetch_state(draws, position + POOL + LINE_AHEAD, draws.chosen)
-
-    cdef inline void _prefetch_state(
-        self, Draws* draws, Py_ssize_t later, Py_ssize_t known
-    ) noexcept nogil:
-        if later < known:
+        cdef Py_ssize_t later = position + LINE_AHEAD
+        prefetch_ahead(
+            &self.rows, draws.items, position, draws.ready, self.weight_vector.vector.values)
+        if later < draws.ready:
             prefetch(&self.objective.targets[draws.items[later]])
             prefetch(&self.coefficient[draws.items[later]])
 

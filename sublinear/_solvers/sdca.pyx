@@ -51,12 +51,12 @@ from sublinear._core.examples cimport (
 )
 from sublinear._core.line cimport (
     CACHED_WEIGHTS, LINE_AHEAD, OFFSET_AHEAD, WEIGHTS_AHEAD, Line, Lines, add, dot, line_at,
-    line_size, prefetch_line, prefetch_weights,
+    line_size, prefetch_ahead, prefetch_line, prefetch_weights,
 )
 from sublinear._core.losses cimport Loss
 from sublinear._core.matrix cimport Matrix
 from sublinear._core.objective cimport Objective
-from sublinear._core.order cimport POOL, Draws, Order, make_ready, prefetch_draws, restart
+from sublinear._core.order cimport Draws, Order, make_ready, restart
 from sublinear._core.portable cimport clock, omp_get_num_threads, publish, wait_for
 from sublinear._core.random cimport RandomBits
 
@@ -226,10 +226,8 @@ cdef class SDCA:
     cdef inline void _look_ahead(self, Draws* draws, const double* w) noexcept nogil:
         """Make draws and ask for what they will read."""
         make_ready(draws, draws.position + OFFSET_AHEAD + 1)
-        prefetch_draws(self.examples.rows, draws, draws.position, w)
+        prefetch_ahead(self.examples.rows, draws.items, draws.position, draws.ready, w)
         self.examples.prefetch_state(draws.items, draws.position, draws.ready)
-        if draws.in_pools:
-            self.examples.prefetch_state(draws.items, draws.position + POOL, draws.chosen)
 
     cdef inline void _step(
         self, Py_ssize_t i, const Line* x, double* w, uint8_t* sleep, Sample* sample

@@ -147,7 +147,7 @@ def copied_rows(X, chosen):
     if not isinstance(chosen, slice):
         return sp.csr_array(X[chosen].astype(np.float64))
     offsets = X.indptr[chosen.start:chosen.stop + 1]
-    entries = slice(offsets[0], offsets[-1])
+    entries = slice(offsets[0], offsets[chosen.stop - chosen.start])
     return csr_of(
         X.data[entries].astype(np.float64), X.indices[entries].copy(), offsets - offsets[0],
         X.shape[1])

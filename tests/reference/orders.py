@@ -20,7 +20,7 @@ def fisher_yates(below):
 
 
 def in_pools(below, run, pool):
-    """Return the shuffle in pools made of runs of neighbours, which are chosen a pool ahead."""
+    """Return the shuffle in pools made of runs of neighbours."""
     shuffled = fisher_yates(below)
 
     def pooled(examples):
@@ -28,7 +28,7 @@ def in_pools(below, run, pool):
         runs = [examples[k : k + run] for k in range(0, n - n % run, run)]
         chosen, drawn = [], []
         while len(drawn) < n:
-            while len(chosen) < min(n, len(drawn) + 2 * pool):
+            while len(chosen) < min(n, len(drawn) + pool):
                 if not runs:
                     chosen.extend(examples[n - n % run :])
                     break
