@@ -41,7 +41,7 @@ class Observers:
     """
 
     def __init__(self, estimator, training, n_problems, constant, attributes):
-        self.estimator, self.attributes, self.whole = estimator, attributes, training.whole
+        self.estimator, self.attributes = estimator, attributes
         self.data = {"X": training.X, "y": training.y, "metadata": training.metadata}
         self.constant = constant
         self.lock = threading.Lock()
@@ -77,7 +77,7 @@ class Observers:
         snapshot = Snapshot(
             *row,
             class_index=class_index,
-            _model=self.estimator._feature_weights(self.whole(model)).copy(),
+            _model=self.estimator._feature_weights(model).copy(),
             _constant=self.constant,
         )
         return bool(self.estimator.callback(snapshot))
@@ -90,9 +90,7 @@ class Observers:
         return certificate.call_on_fit_task_end(
             estimator=self.estimator,
             **self.data,
-            reconstruction_attributes=lambda: self.attributes(
-                class_index, self.whole(model), self.constant
-            ),
+            reconstruction_attributes=lambda: self.attributes(class_index, model, self.constant),
         )
 
     def close(self):

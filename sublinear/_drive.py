@@ -99,11 +99,6 @@ def no_observer(row, model):
     return False
 
 
-def as_it_is(model):
-    """Return a model that is stored in float64."""
-    return model
-
-
 def drive(
     solver,
     limits,
@@ -111,7 +106,7 @@ def drive(
     observe=no_observer,
     tick=None,
     stop=None,
-    rounded=as_it_is,
+    dtype=np.float64,
     keep=None,
     start=None,
 ):
@@ -128,8 +123,8 @@ def drive(
         Called with the solver between slices, for progress displays.
     stop : threading.Event, default=None
         Set from another thread, it interrupts the fit.
-    rounded : callable
-        Returns a model as it will be stored, which is what its primal value belongs to.
+    dtype : numpy dtype
+        The type in which the model will be stored: its primal value is that of the rounded model.
     keep : callable, default=None
         Called between slices, while the fit goes on, with a function that returns the state of
         this run, a flat dict.
@@ -143,7 +138,7 @@ def drive(
     error : BaseException or None
         What interrupted the fit; to be raised once the caller has stored the model.
     """
-    run = _Run(solver, limits, observe, rounded)
+    run = _Run(solver, limits, observe, dtype)
     if start is not None:
         run.set_state(start)
     error = None
@@ -166,8 +161,8 @@ def drive(
 class _Run:
     """The state of one run of `drive`."""
 
-    def __init__(self, solver, limits, observe, rounded):
-        self.solver, self.limits, self.observe, self.rounded = solver, limits, observe, rounded
+    def __init__(self, solver, limits, observe, dtype):
+        self.solver, self.limits, self.observe, self.dtype = solver, limits, observe, dtype
         self.started = time.perf_counter()
         self.trace = []
         self.status = self.best = None
@@ -276,6 +271,10 @@ class _Run:
     def reported(self, value):
         """A value of the solver's minimisation as the user's problem has it."""
         return -value if self.limits.maximise else value
+
+    def rounded(self, model):
+        """The model as it will be stored, in float64."""
+        return model if self.dtype == np.float64 else model.astype(self.dtype).astype(np.float64)
 
     def model(self):
         """The certified model, or the present one if there is none."""

@@ -19,7 +19,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from sublinear._callbacks import CallbackSupportMixin, Observers, Progress
 from sublinear._core.computed import ComputedMatrix
-from sublinear._core.folded import Folding
 from sublinear._core.losses import MARGIN_LOSSES, REGRESSION_LOSSES
 from sublinear._core.matrix import Matrix
 from sublinear._core.objective import Objective
@@ -148,8 +147,6 @@ class Training:
         Solvers by problem, where fits with other values of alpha are to go on from them.
     plan : object
         What else the estimator's solvers have in common.
-    folding : Folding or None
-        Of the matrix, where solvers work on folded rows.
     """
 
     X: object
@@ -160,12 +157,6 @@ class Training:
     weights: np.ndarray | None
     solvers: dict | None = None
     plan: object = None
-    folding: Folding | None = None
-
-    @property
-    def solver_matrix(self):
-        """The matrix that solvers work on."""
-        return self.matrix if self.folding is None else self.folding.matrix
 
     @property
     def n_weights(self):
@@ -181,21 +172,6 @@ class Training:
     def dtype(self):
         """The type in which a model is stored."""
         return self.matrix.dtype
-
-    def rounded(self, model):
-        """Return a solver's model as it acts once it is stored."""
-        if self.dtype == np.float64:
-            return model
-        whole = self.whole(model)
-        return whole if self.folding is None else self.folding.contract(whole)
-
-    def whole(self, model):
-        """Return a solver's model with the weights of all columns, as they will be stored."""
-        if self.folding is not None:
-            model = self.folding.expand(model)
-        if self.dtype == np.float64:
-            return model
-        return model.astype(self.dtype).astype(np.float64)
 
 
 def as_matrix(X, constant=0.0):
@@ -293,11 +269,10 @@ class CertifiedModel(CallbackSupportMixin, BaseEstimator):
                 observe=with_progress(observers.of_problem(k), progress),
                 tick=progress and progress.tick,
                 stop=stop,
-                rounded=training.rounded,
+                dtype=training.dtype,
                 keep=checkpoint and checkpoint.keep,
                 start=start,
             )
-            model = training.whole(model)
             if progress:
                 progress.close()
             kept = None if training.solvers is not None else self._keep(solver)
@@ -417,7 +392,7 @@ class LinearModel(CertifiedModel):
 
     def _make_objective(self, training, k, n_jobs):
         return Objective(
-            training.solver_matrix,
+            training.matrix,
             training.targets[k](),
             self._make_loss(),
             self.alpha,

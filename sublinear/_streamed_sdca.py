@@ -493,7 +493,6 @@ class DualStreamFit(StreamFit):
     def _drive_streamed(self, solver, extent, limits, checkpoint, start, started):
         progress = Progress(type(self).__name__, limits) if self.verbose else None
         constant = extent.constant
-        training = Training(None, None, None, extent, [], None)
 
         def observe(row, model):
             if self.callback is None:
@@ -510,7 +509,7 @@ class DualStreamFit(StreamFit):
             limits,
             observe=with_progress(observe, progress),
             tick=progress and progress.tick,
-            rounded=training.rounded,
+            dtype=extent.dtype,
             keep=keep,
             start=start,
         )
@@ -522,6 +521,7 @@ class DualStreamFit(StreamFit):
             for one, duals in zip(np.atleast_2d(model), solver.duals, strict=True)
         ]
         check_finite(outcomes, constant, extent.dtype)
+        training = Training(None, None, None, extent, [], None)
         self._store(outcomes, training, time.perf_counter() - started)
         self.result_ = result  # all problems shared the passes, and stopped together
         if error is not None:

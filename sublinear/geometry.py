@@ -276,7 +276,7 @@ class MinimumEnclosingBall(CallbackSupportMixin, OutlierMixin, BaseEstimator):
             limits,
             observe=with_progress(observers.of_problem(0), progress),
             tick=progress and progress.tick,
-            rounded=training.rounded,
+            dtype=training.dtype,
         )
         if progress:
             progress.close()

@@ -43,7 +43,7 @@ class Path:
 def sdca_path(X, y, alphas, *, loss="hinge", sample_weight=None, **parameters):
     """Fit SDCA models along values of alpha, each starting from the duals of the last one.
 
-    The data is checked and seeded once, and wide sparse rows are folded (`pack`).
+    The data is checked and seeded once.
 
     Parameters
     ----------
@@ -82,8 +82,6 @@ def sdca_path(X, y, alphas, *, loss="hinge", sample_weight=None, **parameters):
     order = np.argsort(-alphas, kind="stable")
     first = estimator(loss, alpha=alphas[order[0]], **parameters)
     training = first._prepare(X, y, sample_weight)
-    if training.folding is None:
-        first._fold(training)
     training.solvers = {}
     models = [None] * len(alphas)
     for k in order:

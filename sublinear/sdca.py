@@ -9,10 +9,8 @@ the gap between them, which bounds how far the model is from optimal.
 """
 
 import numpy as np
-from joblib import effective_n_jobs
 
 from sublinear._callbacks import with_callbacks
-from sublinear._core.folded import fold
 from sublinear._core.matrix import Matrix
 from sublinear._linear_model import LinearClassifier, LinearModel, LinearRegressor, with_parameters
 from sublinear._solvers.minibatch_sdca import AVERAGES as DUAL_AVERAGES
@@ -37,14 +35,10 @@ penalize_intercept : bool, default=True
         False: the objective holds alpha / 2 |coef|^2 alone, and `intercept_scaling` has no effect.
         Certificates then cost two passes, and more epochs may be needed.
     pack : bool or "auto", default="auto"
-        "auto": several classes, or the fits of `sdca_path`, share a copy of sparse rows in which
-        all entries of a row that are alone in their columns are one, where that makes w at least
-        twice shorter, as for text with many columns. Fits are the same, but for rounding. No copy
-        of memory-mapped data, nor one of more than 10 bytes for each stored entry and 16 for each
-        column, or of half of the free memory. True: moreover, one thread, or two over short rows,
-        work on a copy in which all that a step reads lies together: 8 bytes per stored entry and
-        about 50 per row; values are rounded to float32, certificates are not. False: no copy.
-        Batches do not use any.
+        True: work on a copy of sparse rows in which all that a step reads lies together: 8 bytes
+        per stored entry and about 50 per row. Values are rounded to float32, certificates are not.
+        "auto" and False: no copy; since rows are asked for in time, there is little in it. Batches,
+        and two threads over long rows, do not use one either.
     batch_size : int or "all", default=1
         Examples per iteration. More than 1 is for study, and for machines with many cores: see
         `batch_speedup` for what it can save.
@@ -84,17 +78,6 @@ class _DualModel(DualStreamFit, LinearModel):
             average=self.average,
             duals=duals,
         )
-
-    def _training(self, X, y, targets, weights, sample_weight):
-        training = super()._training(X, y, targets, weights, sample_weight)
-        if len(targets) > 1:
-            self._fold(training)
-        return training
-
-    def _fold(self, training):
-        """Let several fits share folded rows, where that pays."""
-        if self.pack is not False and self.batch_size == 1:
-            training.folding = fold(training.matrix, effective_n_jobs(self.n_jobs))
 
     def _make_sdca(self, objective, random, duals):
         schedule = SDCA

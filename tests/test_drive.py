@@ -290,12 +290,12 @@ def test_without_certificates():
 
 
 @pytest.mark.parametrize("certify", [True, False])
-def test_the_model_is_rounded_as_it_will_be_stored(certify):
+def test_the_model_is_rounded_to_the_type_it_is_stored_in(certify):
     models = []
     model, _ = run(
         FakeSolver(),
         Limits(0, 3, certify=certify),
-        rounded=lambda model: model.astype(np.float32).astype(np.float64),
+        dtype=np.float32,
         observe=lambda row, model: models.append(model),
     )
     assert model.dtype == np.float64

@@ -15,5 +15,4 @@ cdef class Matrix:
     cdef readonly object dtype
     cdef readonly object arrays      # what the rows point into
     cdef object _transposed
-    cdef Py_ssize_t middle           # see `halves`; -1: not known
     cdef Py_ssize_t checked_row(self, Py_ssize_t i) except -1

@@ -191,22 +191,18 @@ cdef class Matrix:
             self._use_csr(X)
         else:
             self._use_dense(X)
-        self.middle = -1
         self._finish(X.shape, constant, transposed)
 
     @classmethod
     def of_canonical(
         cls, data, indices, offsets, Py_ssize_t n_columns, double constant=0.0,
-        Matrix transposed=None, Py_ssize_t middle=-1
+        Matrix transposed=None
     ):
         """Return a matrix of CSR arrays that are known to be canonical: they are not looked at.
 
-        Contiguous and of types that compiled code reads, indices and offsets of the same one. If
-        about half of the entries lie in columns before `middle`, rows may have their entries there
-        first, and be in no order else.
+        Contiguous and of types that compiled code reads, indices and offsets of the same one.
         """
         cdef Matrix matrix = cls.__new__(cls)
-        matrix.middle = middle
         matrix._use_arrays(data, indices, offsets)
         matrix._finish((len(offsets) - 1, n_columns), constant, transposed)
         return matrix
@@ -321,13 +317,12 @@ cdef class Matrix:
         entries, or near it.
         """
         data, indices, offsets = self.arrays
-        if self.middle < 0:
-            self.middle = middle_column(indices, offsets)
+        middle = middle_column(indices, offsets)
         starts = np.empty(2 * self.n_rows + 1, dtype=offsets.dtype)
         if offsets.dtype == np.int32:
-            half_rows[int32_t](indices, offsets, self.middle, starts)
+            half_rows[int32_t](indices, offsets, middle, starts)
         else:
-            half_rows[int64_t](indices, offsets, self.middle, starts)
+            half_rows[int64_t](indices, offsets, middle, starts)
         return Matrix.of_canonical(data, indices, starts, self.n_columns, self.constant)
 
     def _check_order(self, order):

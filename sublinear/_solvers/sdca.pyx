@@ -345,7 +345,8 @@ cdef class SDCA:
         models = self.candidates()
         if self.objective.free_constant:
             models = [self._with_offset(model) for model in models]
-        primals, dual = self.examples.certificate(self.w, [rounded(model) for model in models])
+        models = [rounded(model) for model in models]
+        primals, dual = self.examples.certificate(self.w, models)
         best = int(np.argmin(primals))
         model = models[best]
         return model.copy() if model is self.w else model, primals[best], dual
