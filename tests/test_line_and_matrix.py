@@ -385,3 +385,10 @@ def test_halves_of_rows(indices):
     assert first.max() < second.min()
     assert abs(len(first) - len(second)) <= 2 * np.diff(X.tocsc().indptr).max()
     np.testing.assert_array_equal(offsets[::2], X.indptr)
+
+
+def test_halves_where_the_rows_looked_at_are_empty():
+    X = sparse.lil_array((1000, 10))
+    X[1, [2, 5, 7]] = 1.0
+    offsets = Matrix(X.tocsr()).halves().arrays[2]
+    assert (offsets[2], offsets[3], offsets[4]) == (0, 1, 3)

@@ -99,7 +99,8 @@ def middle_column(indices, offsets):
     """Return the column before which about half of the stored entries lie."""
     step = 1 + (len(offsets) - 1) // ROWS_LOOKED_AT
     some = [indices[first:last] for first, last in zip(offsets[:-1:step], offsets[1::step])]
-    return int(np.median(np.concatenate(some)))
+    columns = np.concatenate(some)
+    return int(np.median(columns if columns.size else indices))
 
 
 def not_finite():

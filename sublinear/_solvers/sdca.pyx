@@ -760,7 +760,7 @@ cdef class ColumnHalves(TwoThreads):
         cdef Py_ssize_t position = self.order.draws.position + ahead
         cdef Line x
         self._ask_for(h, position)
-        x = line_at(&self.half[h], 2 * self.order.draws.items[position] + h)
+        x = self._half_of_row(h, self.order.draws.items[position])
         self.product[h][k % PRODUCTS] = dot(&x, self.weights)
 
     cdef inline void _ask_for(self, int h, Py_ssize_t position) noexcept nogil:
@@ -769,10 +769,13 @@ cdef class ColumnHalves(TwoThreads):
         cdef Line later
         if position + LINE_AHEAD >= self.order.draws.ready:
             return
-        prefetch_line(&self.half[h], 2 * items[position + LINE_AHEAD] + h)
+        prefetch_line(&self.half[h], 2 * <Py_ssize_t> items[position + LINE_AHEAD] + h)
         if self.half[h].length > CACHED_WEIGHTS:
-            later = line_at(&self.half[h], 2 * items[position + WEIGHTS_AHEAD] + h)
+            later = self._half_of_row(h, items[position + WEIGHTS_AHEAD])
             prefetch_weights(&later, self.weights)
+
+    cdef inline Line _half_of_row(self, int h, Py_ssize_t i) noexcept nogil:
+        return line_at(&self.half[h], 2 * i + h)
 
     cdef inline void _update(self, int h, Py_ssize_t k, Py_ssize_t ahead) noexcept nogil:
         """The step of that row, from both parts of its product, on a half's columns."""
@@ -790,7 +793,7 @@ cdef class ColumnHalves(TwoThreads):
         change = dual - example.dual
         if change != 0:
             example.dual = dual
-            x = line_at(&self.half[h], 2 * i + h)
+            x = self._half_of_row(h, i)
             add(&x, self.step_scale * self.objective.weight(i) * change, self.weights)
         if h == 0 and change == 0:
             self.examples.fall_asleep(&self.examples.sleep[i])
