@@ -19,10 +19,8 @@ from sublinear._core.iterates import AVERAGES
 from sublinear._core.joint_losses import JOINT_LOSSES
 from sublinear._core.joint_objective import JointObjective
 from sublinear._core.order import SAMPLINGS
-from sublinear._core.packed import beyond_a_core
 from sublinear._drive import Limits
 from sublinear._linear_model import LinearClassifier, LinearModel, LinearRegressor, with_parameters
-from sublinear._packing import packed_or_not, packs
 from sublinear._solvers.joint_pegasos import JointPegasos
 from sublinear._solvers.pegasos import BIASES, LEARNING_RATES, Pegasos, first_pace
 from sublinear._stream import StreamFit
@@ -38,9 +36,6 @@ from sublinear._validation import (
     find_classes,
     seed_sequence,
 )
-
-REPAID_EPOCHS = 8  # in so many a primal method gets back what packing costs, and more
-
 
 _PEGASOS_PARAMETERS = """\
 batch_size : int or "all", default=1
@@ -77,11 +72,9 @@ batch_size : int or "all", default=1
 
         Without a penalty `intercept_scaling` has no effect.
     pack : bool or "auto", default="auto"
-        Work on a copy of sparse rows in which a row's values, rounded to float32, and columns lie
-        together: 8 bytes per stored entry and 32 per row, for faster steps where the rows exceed
-        the cache of one core. Certificates use X itself. "auto": there, if `max_iter` allows for
-        enough epochs, but not for memory-mapped data, nor if the copy would take over half of the
-        free memory, nor where values would be rounded and tol is below 1e-6, nor in `partial_fit`.
+        True: work on a copy of sparse rows in which a row's values, rounded to float32, and columns
+        lie together: 8 bytes per stored entry and 32 per row. Certificates use X itself. "auto" and
+        False: no copy; since rows are asked for in time, there is little in it.
 """
 
 
@@ -151,23 +144,18 @@ class _PegasosModel(StreamFit, BiasTreatment, LinearModel):
         return self.eta0
 
     def _make_solver(self, objective, random, k):
-        matrix = objective.matrix
-
-        def make(pack):
-            return Pegasos(
-                objective,
-                random,
-                sampling=self.sampling,
-                batch_size=self._rows_of_a_batch(matrix.n_rows),
-                projection=self.projection,
-                average=self.average,
-                learning_rate=self.learning_rate,
-                eta0=self._first_step(),
-                bias=self._treatment(),
-                pack=pack,
-            )
-
-        solver = packed_or_not(self, make, packs(self, matrix, self._packing_pays(matrix)))
+        solver = Pegasos(
+            objective,
+            random,
+            sampling=self.sampling,
+            batch_size=self._rows_of_a_batch(objective.matrix.n_rows),
+            projection=self.projection,
+            average=self.average,
+            learning_rate=self.learning_rate,
+            eta0=self._first_step(),
+            bias=self._treatment(),
+            pack=self._packs(),
+        )
         return self._with_state(solver, k)
 
     def _rows_of_a_batch(self, n_rows):
@@ -178,10 +166,6 @@ class _PegasosModel(StreamFit, BiasTreatment, LinearModel):
         if self._states is not None and self._states[k] is not None:
             solver.resume(self._states[k])
         return solver
-
-    def _packing_pays(self, matrix):
-        epochs = min(self.max_iter, (self.max_accesses or np.inf) / max(1, matrix.n_stored))
-        return beyond_a_core(matrix) and epochs >= REPAID_EPOCHS and self._stream_seeds is None
 
     def _store(self, outcomes, training, seconds):
         super()._store(outcomes, training, seconds)
@@ -384,7 +368,7 @@ class PegasosClassifier(_PegasosModel, LinearClassifier):
         for name, needed in (("learning_rate", "pegasos"), ("bias", "feature")):
             if getattr(self, name) != needed:
                 raise ValueError(f'multi_class="joint" needs {name}="{needed}"')
-        if self.pack is True:
+        if self._packs():
             raise ValueError('multi_class="joint" does not pack rows: use pack="auto" or False')
 
     def _targets(self, y):

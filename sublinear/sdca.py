@@ -83,7 +83,7 @@ class _DualModel(DualStreamFit, LinearModel):
         schedule = SDCA
         if objective.n_threads > 1 and not objective.free_constant:
             schedule = thread_schedule(objective.matrix)
-        return schedule(objective, random, duals, self.pack is True)
+        return schedule(objective, random, duals, self._packs())
 
     def _penalizes_intercept(self):
         return self.penalize_intercept

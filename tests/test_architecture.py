@@ -16,7 +16,7 @@ LAYERS = (
     {"_drive", "_known_optima", "_readers", "_sequences", "_show_versions"},
     {"_archive", "_callbacks", "data", "datasets", "sources"},
     {"_checkpoint"},
-    {"_linear_model", "_packing", "_saddle", "_support", "theory", "_stream"},
+    {"_linear_model", "_saddle", "_support", "theory", "_stream"},
     {"_kernel_multiclass", "_kernel_training", "_streamed_sdca"},
     {"_kernel_saddle"},
     {

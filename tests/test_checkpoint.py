@@ -79,7 +79,7 @@ def assert_same(first, second):
         np.testing.assert_equal(a, b, err_msg=name)
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="kill -9")
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no kill -9")
 @pytest.mark.parametrize("case", [case for case in CASES if "three" in case])
 def test_a_killed_fit_goes_on_with_the_same_bits(case, request, tmp_path):
     model, data, one_pass = CASES[case]

@@ -5,7 +5,7 @@ import pytest
 from scipy import sparse
 
 from sublinear._core.matrix import Matrix
-from sublinear._core.packed import PackedRows, can_pack, free_memory, is_mapped
+from sublinear._core.packed import PackedRows
 
 HEADER = 24  # three float64: dual, curvature, target
 
@@ -56,48 +56,11 @@ def test_no_entries():
         assert packed.offsets[-1] == HEADER * shape[0]
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_dense_rows_are_not_packed(dtype):
-    assert not can_pack(Matrix(np.ones((3, 3), dtype)))
-
-
-def test_sparse_rows_are_packed_where_memory_allows(monkeypatch):
-    matrix = Matrix(example())
-    assert can_pack(matrix)
-    needed = 8 * matrix.n_stored + 32 * matrix.n_rows
-    for free, expected in ((2 * needed, False), (2 * needed + 1, True)):
-        monkeypatch.setattr("sublinear._core.packed.free_memory", lambda free=free: free)
-        assert can_pack(matrix) is expected
-
-
-def test_memory_maps_are_not_packed(tmp_path):
-    X = example()
-    np.save(tmp_path / "data.npy", X.data)
-    X.data = np.load(tmp_path / "data.npy", mmap_mode="r")
-    assert not can_pack(Matrix(X))
-
-
-def test_too_many_columns_for_int32():
-    X = sparse.csr_array((np.ones(1), np.array([2**31]), np.array([0, 1])), shape=(1, 2**31 + 1))
-    assert not can_pack(Matrix(X))
-
-
-def test_is_mapped(tmp_path):
-    np.save(tmp_path / "array.npy", np.arange(10.0))
-    mapped = np.load(tmp_path / "array.npy", mmap_mode="r")
-    for view in (mapped, mapped[2:], np.asarray(mapped)[::2], mapped.reshape(2, 5).T):
-        assert is_mapped(view)
-    for other in (np.arange(3), np.array(mapped), mapped + 1, None):
-        assert not is_mapped(np.asarray(other))
-
-
-def test_free_memory_is_a_number_of_bytes():
-    assert free_memory() > 2**20
-
-
-def test_dense_rows_are_refused():
-    with pytest.raises(ValueError, match="sparse"):
-        PackedRows(Matrix(np.ones((3, 3))), np.ones(3))
+def test_dense_rows_and_too_many_columns_are_refused():
+    many = (np.ones(1), np.array([2**31]), np.array([0, 1]))
+    for X in (np.ones((1, 3)), sparse.csr_array(many, shape=(1, 2**31 + 1))):
+        with pytest.raises(ValueError, match="sparse rows with fewer than"):
+            PackedRows(Matrix(X), np.ones(1))
 
 
 @pytest.mark.parametrize("value", [1e39, -1e39, 1e-60, 1.1e-42])

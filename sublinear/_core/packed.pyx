@@ -11,8 +11,6 @@ from libc.math cimport fabs
 from libc.stdint cimport int32_t, int64_t
 cimport numpy as cnp
 
-import os
-
 import numpy as np
 
 from sublinear._core.line cimport (
@@ -26,8 +24,6 @@ cnp.import_array()
 assert sizeof(Record) == RECORD_HEADER
 
 cdef enum:
-    BEYOND_A_CORE = 250_000      # some 3 MiB: what a core has for itself
-    VALUES_LOOKED_AT = 4096
     ROWS_PER_CALL = 1 << 16      # between two looks at pending signals
 
 
@@ -69,47 +65,6 @@ cdef inline int copy_line(const Line* x, float* values, int* indices) noexcept n
             <const double*> x.values, <const int64_t*> x.indices, x.size, values, indices)
     return copy_entries(
         <const float*> x.values, <const int64_t*> x.indices, x.size, values, indices)
-
-
-def can_pack(Matrix matrix):
-    """Tell whether a packed copy is possible, and small beside the free memory.
-
-    Dense rows lie together already; memory-mapped data may not fit into memory.
-    """
-    if len(matrix.arrays) == 1 or matrix.n_columns >= 2**31:
-        return False
-    if any(is_mapped(array) for array in matrix.arrays):
-        return False
-    needed = 8 * matrix.n_stored + 32 * matrix.n_rows
-    return needed < 0.5 * free_memory()
-
-
-def beyond_a_core(Matrix matrix):
-    """Tell whether the rows together exceed the caches that a core has for itself."""
-    return matrix.n_stored >= BEYOND_A_CORE
-
-
-def packing_rounds(Matrix matrix):
-    """Tell, from the first values, whether a packed copy would round them to float32."""
-    values = matrix.arrays[0][:VALUES_LOOKED_AT]
-    return bool((values.astype(np.float32) != values).any())
-
-
-def is_mapped(array):
-    """Tell whether an array is, or is a view of, a memory map."""
-    while array is not None:
-        if isinstance(array, np.memmap):
-            return True
-        array = getattr(array, "base", None)
-    return False
-
-
-def free_memory():
-    """Return the bytes of free physical memory, infinity where the system does not tell."""
-    try:
-        return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    except (AttributeError, OSError, ValueError):
-        return float("inf")
 
 
 cdef class PackedRows:

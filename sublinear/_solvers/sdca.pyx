@@ -721,11 +721,11 @@ cdef class ColumnHalves(TwoThreads):
         cdef Py_ssize_t g = first
         while g < last + GROUP:
             if g < last:
-                self._multiply_rows(h, g, min(g + GROUP, last), first)
+                self._multiply(h, g, min(g + GROUP, last))
                 publish(&self.flags[h * FLAG], g)
             if g > first:
                 wait_for(&self.flags[(1 - h) * FLAG], g - GROUP)
-                self._update_rows(h, g - GROUP, min(g, last), first)
+                self._update(h, g - GROUP, min(g, last))
             g += GROUP
 
     cdef void _alternate(self, Py_ssize_t first, Py_ssize_t last) noexcept nogil:
@@ -735,33 +735,25 @@ cdef class ColumnHalves(TwoThreads):
         while g < last + delay:
             for h in range(2):
                 if g < last:
-                    self._multiply_rows(h, g, min(g + group, last), first)
+                    self._multiply(h, g, min(g + group, last))
             for h in range(2):
                 if g >= first + delay:
-                    self._update_rows(h, g - delay, min(g - delay + group, last), first)
+                    self._update(h, g - delay, min(g - delay + group, last))
             g += group
 
-    cdef inline void _multiply_rows(
-        self, int h, Py_ssize_t g, Py_ssize_t stop, Py_ssize_t first
-    ) noexcept nogil:
-        cdef Py_ssize_t k
-        for k in range(g, stop):
-            self._multiply(h, k, k - first)
+    cdef inline Py_ssize_t _position(self, Py_ssize_t k) noexcept nogil:
+        """Of row k, counted since the solver began, among the draws."""
+        return self.order.draws.position + k - self.n_exchanged
 
-    cdef inline void _update_rows(
-        self, int h, Py_ssize_t g, Py_ssize_t stop, Py_ssize_t first
-    ) noexcept nogil:
-        cdef Py_ssize_t k
-        for k in range(g, stop):
-            self._update(h, k, k - first)
-
-    cdef inline void _multiply(self, int h, Py_ssize_t k, Py_ssize_t ahead) noexcept nogil:
-        """A half's part of the dot product of the row `ahead` of the present position."""
-        cdef Py_ssize_t position = self.order.draws.position + ahead
+    cdef inline void _multiply(self, int h, Py_ssize_t start, Py_ssize_t stop) noexcept nogil:
+        """A half's part of the dot products of the rows [start, stop)."""
+        cdef Py_ssize_t k, position
         cdef Line x
-        self._ask_for(h, position)
-        x = self._half_of_row(h, self.order.draws.items[position])
-        self.product[h][k % PRODUCTS] = dot(&x, self.weights)
+        for k in range(start, stop):
+            position = self._position(k)
+            self._ask_for(h, position)
+            x = self._half_of_row(h, self.order.draws.items[position])
+            self.product[h][k % PRODUCTS] = dot(&x, self.weights)
 
     cdef inline void _ask_for(self, int h, Py_ssize_t position) noexcept nogil:
         """Ask for what the draws after `position` will read of a half."""
@@ -777,9 +769,13 @@ cdef class ColumnHalves(TwoThreads):
     cdef inline Line _half_of_row(self, int h, Py_ssize_t i) noexcept nogil:
         return line_at(&self.half[h], 2 * i + h)
 
-    cdef inline void _update(self, int h, Py_ssize_t k, Py_ssize_t ahead) noexcept nogil:
-        """The step of that row, from both parts of its product, on a half's columns."""
-        cdef Py_ssize_t position = self.order.draws.position + ahead
+    cdef inline void _update(self, int h, Py_ssize_t start, Py_ssize_t stop) noexcept nogil:
+        """The steps of these rows, from both parts of their products, on a half's columns."""
+        cdef Py_ssize_t k
+        for k in range(start, stop):
+            self._update_row(h, k, self._position(k))
+
+    cdef inline void _update_row(self, int h, Py_ssize_t k, Py_ssize_t position) noexcept nogil:
         cdef Py_ssize_t i = self.order.draws.items[position]
         cdef Example* example = self.examples.at(i) if h == 0 else self.other.at(i)
         cdef double target = self.objective.targets[i]

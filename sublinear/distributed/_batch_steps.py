@@ -22,7 +22,7 @@ import math
 
 import numpy as np
 
-from sublinear._archive import part_of
+from sublinear._archive import part_of, prefixed
 from sublinear._core.inner import inner
 from sublinear._core.iterates import choose
 from sublinear._core.minorants import Minorants
@@ -337,7 +337,7 @@ class BatchSteps(Rounds):
         return self._iterate() | {"n_before": n_drawn}, np.concatenate(pulls)
 
     def _iterate(self):
-        output = {f"output.{name}": value for name, value in self.output.state(self).items()}
+        output = prefixed("output", self.output.state(self))
         return output | {"w": self.w, "n_counted": self.n_counted}
 
     def state(self):
