@@ -2,8 +2,10 @@
 
     python asv_bench/measure_costs.py FOLDER [--sets covtype news20] [--json measure_costs.json]
 
-- peak memory of a fit above its input, in float64 vectors of length n + d (Linux only);
+- peak memory of a fit above its input, in float64 vectors of length n + d; where rows are packed,
+  also against 8 bytes for each stored entry, 64 for each row, 24 for each column (Linux only);
 - a pass of row dots in random order, in pools and in row order, against scipy's `X @ w`;
+- the first pass of SDCA's steps, on the rows as they are and on packed ones, against the same;
 - the time from a Ctrl-C to the end of the fit, and whether the estimator is usable then;
 - the time of `import sublinear`, against that of `import sklearn.linear_model`.
 """
@@ -22,17 +24,16 @@ import numpy as np
 from figures import add_common_arguments, interleaved_medians, problems, report, seconds_of
 from threadpoolctl import threadpool_limits
 
+from sublinear._core.losses import MARGIN_LOSSES
 from sublinear._core.matrix import Matrix
+from sublinear._core.objective import Objective
 from sublinear._core.order import Order
 from sublinear._core.random import RandomBits
+from sublinear._solvers.sdca import SDCA
 
 CHILD = Path(__file__).with_name("one_fit.py")
-OURS = (
-    "SDCAClassifier",
-    "SDCAClassifier, pack=False",
-    "SDCAClassifier, pack=True",
-    "PegasosClassifier",
-)
+PACKED = "SDCAClassifier, pack=True"
+OURS = ("SDCAClassifier", "SDCAClassifier, pack=False", PACKED, "PegasosClassifier")
 HEADER = ["what", "set", "figure", "compared with", "ratio"]
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
 
@@ -102,6 +103,25 @@ def random_pass(problem, repetitions):
     return interleaved_medians(tasks, repetitions)
 
 
+def step_pass(problem, repetitions):
+    """Return median seconds of the first pass of SDCA, packing not included, and of `X @ w`."""
+    X, loss = problem.X, MARGIN_LOSSES["hinge"].loss()
+    objective = Objective(Matrix(X), problem.y, loss, problem.alpha)
+    weights = np.random.default_rng(0).standard_normal(X.shape[1])
+
+    def first_pass(seed, pack):
+        solver = SDCA(objective, RandomBits(np.random.SeedSequence(seed)), None, pack)
+        return seconds_of(lambda: solver.advance(2**62))
+
+    tasks = {
+        "rows as they are": lambda seed: first_pass(seed, False),
+        "packed rows": lambda seed: first_pass(seed, True),
+        "scipy": lambda _: seconds_of(lambda: X @ weights),
+    }
+    interleaved_medians(tasks, 1)
+    return interleaved_medians(tasks, repetitions)
+
+
 def import_seconds(repetitions):
     """Return median seconds of importing each module in fresh processes, in turns."""
     program = "import time; s = time.perf_counter(); import {}; print(time.perf_counter() - s)"
@@ -117,6 +137,11 @@ def import_seconds(repetitions):
     return interleaved_medians({m: lambda _, m=m: run(m) for m in modules}, repetitions)
 
 
+def packed_bound(X):
+    """Return the bytes that a packed fit may take above its input."""
+    return 8 * X.nnz + 64 * X.shape[0] + 3 * 8 * X.shape[1]
+
+
 def measure(problem, repetitions):
     """Return the figures of one data set, a JSON-ready dict."""
     with tempfile.TemporaryDirectory() as folder:
@@ -124,9 +149,11 @@ def measure(problem, repetitions):
         return {
             "set": problem.name,
             "n_plus_d": int(sum(problem.X.shape)),
+            "packed_bound": packed_bound(problem.X),
             "memory": memory(problem, folder),
             "interrupt": {name: interrupt(folder, name) for name in OURS},
             "random_pass": random_pass(problem, repetitions),
+            "step_pass": step_pass(problem, repetitions),
         }
 
 
@@ -136,14 +163,19 @@ def rows(figures):
     for name, size in figures["memory"].items():
         text = f"{size / 2**20:.1f} MiB"
         yield [f"peak memory of {name}", title, text, "8 (n + d) bytes", f"{size / vectors:.2f}"]
+        if name == PACKED:
+            bound = figures["packed_bound"]
+            against = f"8 an entry, 64 a row, 24 d: {bound / 2**20:.1f} MiB"
+            yield [f"peak memory of {name}", title, text, against, f"{size / bound:.2f}"]
     for name, seconds in figures["interrupt"].items():
         yield [f"Ctrl-C in {name}", title, f"{seconds * 1e3:.0f} ms", "", ""]
-    passes = dict(figures["random_pass"])
-    scipy = passes.pop("scipy")
-    against = f"X @ w, {scipy * 1e3:.2f} ms"
-    for name, ours in passes.items():
-        text = f"{ours * 1e3:.2f} ms"
-        yield [f"row dots in {name}", title, text, against, f"{ours / scipy:.2f}"]
+    for what, group in (("row dots in", "random_pass"), ("a pass of steps,", "step_pass")):
+        passes = dict(figures[group])
+        scipy = passes.pop("scipy")
+        against = f"X @ w, {scipy * 1e3:.2f} ms"
+        for name, ours in passes.items():
+            text = f"{ours * 1e3:.2f} ms"
+            yield [f"{what} {name}", title, text, against, f"{ours / scipy:.2f}"]
 
 
 def import_row(seconds):

@@ -84,7 +84,8 @@ def _notes(comparison):
         "Values that certificates read are counted apart:",
         f"  {certificates}.",
         "Seconds are those of one whole fit in one thread, the fastest of three if it is short.",
-        "A scikit-learn solver is fitted again with a growing max_iter; its row is the last fit.",
+        "SDCA and scikit-learn's solvers are fitted again with a growing max_iter for the figure;",
+        "  the row is the last fit.",
     ]
     notes += [f"{run.solver}: {run.solves}." for run in comparison.others]
     first = comparison.runs[0].last

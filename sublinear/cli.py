@@ -333,12 +333,14 @@ def _progress_display(quiet):
 
     @contextlib.contextmanager
     def display(solver):
-        layout = "{desc:<20} {n:>6.0f} passes  {elapsed}{postfix}"
+        layout = "{desc:<20} {n:>8.1f} passes  {elapsed}{postfix}"
         with tqdm(desc=solver, bar_format=layout, disable=quiet, mininterval=0) as bar:
 
             def show(passes, gap):
                 bar.n = passes
-                bar.set_postfix_str(f"gap {gap:.1e}")
+                if not math.isnan(gap):
+                    bar.set_postfix_str(f"gap {gap:.1e}", refresh=False)
+                bar.refresh()
 
             yield show
 

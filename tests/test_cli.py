@@ -1,6 +1,7 @@
 """The command line as its users meet it."""
 
 import json
+import re
 import subprocess
 import sys
 
@@ -336,6 +337,25 @@ class TestCompare:
                 entries = document["data"]["stored_entries"]
                 assert run["gap"] == pytest.approx(run["objective"] - best)
                 assert run["accesses"] == run["passes"] * entries
+
+    def test_every_solver_with_epochs_has_a_curve(self, document):
+        for run in document["runs"]:
+            passes = [point["passes"] for point in run["curve"]]
+            accesses = [point["accesses"] for point in run["curve"]]
+            assert len(passes) >= 2, run["solver"]
+            assert passes[0] <= 2
+            assert passes == sorted(set(passes))
+            assert accesses == sorted(set(accesses))
+
+    def test_the_display_ends_with_the_passes_of_the_table(self, run, train, folder):
+        _, _, err = run("compare", train, *self.OPTIONS)
+        passes = {}
+        for shown in re.split(r"[\r\n]+", err):
+            if found := re.match(r"(\w+) +([\d.]+) passes", shown):
+                passes[found[1]] = float(found[2])
+        document = json.loads((folder / "compare.json").read_text())
+        for one in document["runs"] + document["others"]:
+            assert passes[one["solver"]] == pytest.approx(one["passes"], abs=0.051), one["solver"]
 
     def test_exact_solvers_agree_on_the_optimum(self, document):
         by_solver = {run["solver"]: run for run in document["runs"]}
