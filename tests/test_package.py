@@ -10,6 +10,7 @@ import pytest
 from sklearn.base import BaseEstimator
 
 import sublinear
+from sublinear._core.parallel import bounds_checked
 
 ESTIMATORS = ("PegasosClassifier", "PegasosRegressor", "SDCAClassifier", "SDCARegressor")
 OPTIONAL = ("tqdm", "matplotlib", "pandas", "dask")
@@ -48,6 +49,7 @@ def test_show_versions(capsys):
     shown = capsys.readouterr().out
     for word in ("sublinear", "python", "numpy", "scipy", "scikit-learn", "OpenMP", "threads"):
         assert word in shown
+    assert f"bounds checks: {'yes' if bounds_checked() else 'no'}\n" in shown
     assert sublinear.__version__ in shown
 
 
