@@ -23,10 +23,10 @@ def check_number(name, value, *, low, high=math.inf, integer=False, open_low=Fal
         and math.isfinite(value)
     )
     if not inside:
-        noun = "an integer" if integer else "a number"
-        bound = f"{'above' if open_low else 'of at least'} {low}"
+        noun = "an integer" if integer else "a number" if low > -math.inf else "a finite number"
+        bound = f" {'above' if open_low else 'of at least'} {low}" if low > -math.inf else ""
         limit = f" and at most {high}" if math.isfinite(high) else ""
-        raise ValueError(f"{name} must be {noun} {bound}{limit}, got {value!r}")
+        raise ValueError(f"{name} must be {noun}{bound}{limit}, got {value!r}")
 
 
 def check_batch_size(batch_size, n_rows):

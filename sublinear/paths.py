@@ -40,6 +40,16 @@ class Path:
         return np.stack([model.coef_ for model in self.models])
 
 
+def _positive_numbers(name, values):
+    """Return values as an array of shape (n,), n > 0."""
+    values = np.array(values, dtype=np.float64, ndmin=1)
+    if values.size == 0:
+        raise ValueError(f"{name} must hold at least one number")
+    for value in values:
+        check_number(name, value, low=0, open_low=True)
+    return values
+
+
 def sdca_path(X, y, alphas, *, loss="hinge", sample_weight=None, **parameters):
     """Fit SDCA models along values of alpha, each starting from the duals of the last one.
 
@@ -72,9 +82,7 @@ def sdca_path(X, y, alphas, *, loss="hinge", sample_weight=None, **parameters):
     """
     started = time.perf_counter()
     check_choice("loss", loss, (*MARGIN_LOSSES, *REGRESSION_LOSSES))
-    alphas = np.array(alphas, dtype=np.float64, ndmin=1)
-    for alpha in alphas:
-        check_number("alphas", alpha, low=0, open_low=True)
+    alphas = _positive_numbers("alphas", alphas)
     refused = {"alpha", "warm_start", "batch_size"} & set(parameters)
     if refused:
         raise ValueError(f"sdca_path does not take {sorted(refused)}")
@@ -150,9 +158,7 @@ def kernel_path(X, y, Cs, gammas=("scale",), *, loss="hinge", sample_weight=None
     """
     started = time.perf_counter()
     check_choice("loss", loss, (*MARGIN_LOSSES, *REGRESSION_LOSSES))
-    Cs = np.array(Cs, dtype=np.float64, ndmin=1)
-    for C in Cs:
-        check_number("Cs", C, low=0, open_low=True)
+    Cs = _positive_numbers("Cs", Cs)
     refused = {"C", "gamma", "warm_start"} & set(parameters)
     if refused:
         raise ValueError(f"kernel_path does not take {sorted(refused)}")

@@ -39,8 +39,11 @@ def spectral_norm_squared(X, *, tol=1e-4, max_iter=200):
     """
     check_number("tol", tol, low=0, open_low=True)
     check_number("max_iter", max_iter, low=1, integer=True)
-    X = check_array(X, accept_sparse="csr", dtype=[np.float64, np.float32])
-    return spectral_norm_of(Matrix(X), tol, max_iter)
+    return spectral_norm_of(_checked(X), tol, max_iter)
+
+
+def _checked(X):
+    return Matrix(check_array(X, accept_sparse="csr", dtype=[np.float64, np.float32]))
 
 
 def spectral_norm_of(matrix, tol=1e-4, max_iter=200):
@@ -104,7 +107,8 @@ def batch_speedup(X, batch_size):
     ----------
     Takac et al. 2013, sections 3 and 4.
     """
-    return batch_size / safe_beta(X.shape[0], batch_size, spectral_norm_squared(X))
+    matrix = _checked(X)
+    return batch_size / safe_beta(matrix.n_rows, batch_size, spectral_norm_of(matrix))
 
 
 @dataclass(frozen=True)

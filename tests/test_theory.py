@@ -143,6 +143,7 @@ def test_batch_speedup(make):
         assert batch_speedup(make(X), b) == pytest.approx(expected, rel=1e-2)
     assert batch_speedup(make(np.eye(30)), 30) == pytest.approx(30)
     assert batch_speedup(make(np.ones((30, 2))), 30) == pytest.approx(1)
+    assert batch_speedup(X.tolist(), 40) == batch_speedup(X, 40)
 
 
 @pytest.mark.parametrize("batch_size", [0, 41, 1.5])
