@@ -3,8 +3,10 @@
 import doctest
 import inspect
 import json
+import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from sklearn.base import BaseEstimator
@@ -89,6 +91,34 @@ def test_docstring_examples(name):
     for test in examples:
         runner.run(test)
     assert runner.summarize().failed == 0
+
+
+PAGES = (
+    "README.md",
+    "docs/index.md",
+    "docs/quickstart.md",
+    "docs/guide.md",
+    "docs/which_solver.md",
+)
+
+
+@pytest.mark.parametrize("page", PAGES)
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_examples_of_the_docs(page, binary, tmp_path, monkeypatch):
+    """The Python blocks of a page, one after another; X, y and a model are there before each."""
+    path = Path(__file__).parents[1] / page
+    if not path.exists():
+        pytest.skip(f"no {page} beside the tests")
+    blocks = re.findall(r"```python\n(.*?)```", path.read_text(encoding="utf-8"), re.DOTALL)
+    assert blocks
+    monkeypatch.chdir(tmp_path)
+    X, y = binary
+    model = sublinear.SDCAClassifier(alpha=0.1).fit(X, y)
+    given = {"X": X, "y": y, "model": model, "SDCAClassifier": sublinear.SDCAClassifier}
+    names = {}
+    for block in blocks:
+        names |= given
+        exec(compile(block, page, "exec"), names)
 
 
 def test_estimators_are_thin_scikit_learn_estimators():
