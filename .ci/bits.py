@@ -6,7 +6,6 @@ import numpy as np
 from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 
-import sublinear
 from sublinear import (
     KernelSDCAClassifier,
     PegasosClassifier,
