@@ -33,6 +33,7 @@ CASES = {
     "sdca, free intercept": (SDCAClassifier(penalize_intercept=False, **endless), S, two),
     "sdca, two threads": (SDCAClassifier(n_jobs=2, **endless), S, two),
     "sdca, batches": (SDCAClassifier(batch_size=64, **endless), S, two),
+    "sdca, all": (SDCAClassifier(batch_size="all", batch_rule="aggressive", **endless), S, two),
     "sdca, five classes": (SDCAClassifier(**endless), S, five),
     "sdca, five classes, two threads": (SDCAClassifier(n_jobs=2, **endless), S, five),
     "sdca, five classes, five threads": (SDCAClassifier(n_jobs=5, **endless), S, five),

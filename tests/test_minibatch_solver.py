@@ -274,6 +274,33 @@ def test_slices_change_nothing(rule, average, sampling):
 
 
 @pytest.mark.parametrize("rule", RULES)
+def test_a_large_batch_is_worked_on_in_pieces(rule):
+    """So that the driver can look for Ctrl-C; at any time w is that of the duals."""
+    problem = Problem(n_rows=700)
+    problem.X = np.random.default_rng(3).normal(size=(700, 500))
+    problem.y = np.sign(problem.X @ np.ones(500))
+    problem.sigma_squared = spectral_norm_squared(problem.X)
+    solver = problem.solver(rule, 700)
+    oracle = problem.oracle(rule, 700, batches(700, "shuffle", 700))
+    for iteration, (w, duals, beta) in enumerate(itertools.islice(oracle, 3)):
+        calls = 0
+        while solver.n_steps == iteration:
+            assert solver.accesses == iteration * problem.X.size
+            np.testing.assert_allclose(
+                solver.w, problem.weights_of_dual(solver.release_duals()), atol=1e-12
+            )
+            work = solver.work
+            at_end = solver.advance(2**60)
+            assert solver.work > work
+            assert at_end == (solver.n_steps > iteration)
+            calls += 1
+        assert calls >= 4
+        np.testing.assert_allclose(solver.w, w, rtol=1e-8, atol=1e-10)
+        np.testing.assert_allclose(solver.release_duals(), duals, rtol=1e-8, atol=1e-10)
+        assert solver.beta == pytest.approx(beta, rel=1e-7)
+
+
+@pytest.mark.parametrize("rule", RULES)
 def test_looking_at_the_average_changes_nothing_that_matters(rule):
     problem = Problem()
     for average in AVERAGES:

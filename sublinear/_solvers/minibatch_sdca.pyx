@@ -52,12 +52,24 @@ cdef enum Average:
     TAIL
     DECAYING
 
+cdef enum Stage:           # of an iteration; the others are the aggressive rule's
+    LOOK                   # predictions, and steps with beta
+    GATHER                 # direction = the sum of what the steps would add to w
+    MEASURE                # how much they interact: rho
+    FORGET                 # direction = 0
+    GATHER_AGAIN           # steps with rho, and their direction
+    WEIGH                  # whether the dual would rise
+    TAKE                   # w and the duals move
+    CLEAR                  # direction = 0
+    OVER
+
 RULES = {"naive": NAIVE, "safe": SAFE, "aggressive": AGGRESSIVE}
 AVERAGES = {"last": LAST, "tail": TAIL, "decaying": DECAYING}
 
 cdef double DECAY = 0.9
 cdef enum:
     EPOCHS_OF_GRACE = 3    # before a dual no better than the first one counts as divergence
+    PIECE = 1 << 18        # feature values of a stage between two looks for an interrupt
 
 
 cdef class MiniBatchSDCA:
@@ -103,6 +115,10 @@ cdef class MiniBatchSDCA:
     cdef bint warm
     cdef Average average
     cdef double largest_beta, gamma, step_scale, first_dual, last_dual
+    cdef Stage stage
+    cdef Py_ssize_t place, piece       # of the batch: where the stage is, examples at once
+    cdef Py_ssize_t entries, n_pieces
+    cdef double rho, together, separate, increase
     cdef double* weights
     cdef double* direction                 # sum of the batch's steps, zero between iterations
     cdef object direction_array
@@ -129,6 +145,7 @@ cdef class MiniBatchSDCA:
         self.beta = self.largest_beta = 1 if self.rule == NAIVE else beta
         self.gamma = gamma
         self.step_scale = 1 / (objective.alpha * objective.total_weight)
+        self.piece = max(1, PIECE * n // max(1, objective.matrix.n_stored))
         self.prediction = np.empty(batch_size)
         self.step = np.empty(batch_size)
         self.direction_array = np.zeros(objective.matrix.n_weights)
@@ -161,8 +178,9 @@ cdef class MiniBatchSDCA:
 
     @property
     def work(self):
-        """Feature values read, and one for every example looked at."""
-        return self.accesses + self.n_iter * self.objective.matrix.n_rows + self.n_seen
+        """Feature values read, and one for every example looked at, or piece of a batch."""
+        examples = self.n_iter * self.objective.matrix.n_rows + self.n_seen
+        return self.accesses + examples + self.n_pieces
 
     @property
     def diverged(self):
@@ -179,7 +197,10 @@ cdef class MiniBatchSDCA:
         return not self.last_dual > self.first_dual
 
     def advance(self, Py_ssize_t limit):
-        """Go on until the epoch ends, then return True, or a batch would exceed `limit`."""
+        """Go on until the epoch ends, then return True; or a batch would exceed `limit`.
+
+        It also returns after every piece of a large batch, so that a fit can be interrupted.
+        """
         cdef Py_ssize_t epoch = self.n_iter
         with nogil:
             self._run(limit)
@@ -189,17 +210,19 @@ cdef class MiniBatchSDCA:
 
     cdef void _run(self, Py_ssize_t limit) noexcept nogil:
         cdef Draws* draws = &self.order.draws
-        cdef Py_ssize_t size, k, entries
+        cdef Py_ssize_t size, k
         while True:
             make_ready(draws, min(draws.count, draws.position + self.batch_size))
             size = min(self.batch_size, draws.count - draws.position)
-            entries = 0
-            for k in range(draws.position, draws.position + size):
-                entries += line_size(&self.objective.matrix.rows, draws.items[k])
-            if self.accesses + entries > limit:
+            if self.stage == LOOK and self.place == 0:
+                self.entries = 0
+                for k in range(draws.position, draws.position + size):
+                    self.entries += line_size(&self.objective.matrix.rows, draws.items[k])
+                if self.accesses + self.entries > limit:
+                    return
+            if not self._iterate(draws.items + draws.position, size):
                 return
-            self._iterate(draws.items + draws.position, size)
-            self.accesses += entries
+            self.accesses += self.entries
             draws.position += size
             if draws.position == draws.count:
                 next_chunk(draws)
@@ -209,31 +232,75 @@ cdef class MiniBatchSDCA:
                 self.n_iter += 1
                 return
 
-    cdef void _iterate(self, const uint32_t* batch, Py_ssize_t size) noexcept nogil:
-        cdef double interaction, rho
-        self._predict(batch, size)
-        self._propose(batch, size, self.beta)
-        if self.rule == AGGRESSIVE:
-            self._gather(batch, size)
-            interaction = self._interaction(batch, size)
-            self._clear(batch, size)
-            rho = min(max(interaction, 1), self.largest_beta)
-            self._propose(batch, size, rho)
-            self.beta = pow(self.beta, self.gamma) * pow(rho, 1 - self.gamma)
-            self._gather(batch, size)
-            if self._dual_increase(batch, size) >= 0:
-                self._take(batch, size)
-            else:
-                self.n_refused += 1
-            self._clear(batch, size)
-        else:
-            self._take(batch, size)
+    cdef bint _iterate(self, const uint32_t* batch, Py_ssize_t size) noexcept nogil:
+        """Go on with an iteration, by one piece if the batch is large; tell whether it is over."""
+        cdef Py_ssize_t end
+        while self.stage != OVER:
+            end = min(size, self.place + self.piece)
+            self._work_on(batch, self.place, end)
+            self.place = end
+            if end == size:
+                self.place = 0
+                self._end_stage()
+            if size > self.piece and self.stage != OVER:
+                self.n_pieces += 1
+                return False
+        self.stage = LOOK
         self.n_steps += 1
+        return True
 
-    cdef void _predict(self, const uint32_t* batch, Py_ssize_t size) noexcept nogil:
+    cdef void _work_on(
+        self, const uint32_t* batch, Py_ssize_t begin, Py_ssize_t end
+    ) noexcept nogil:
+        """The present stage for examples begin, .., end - 1 of the batch."""
+        if self.stage == LOOK:
+            self._predict(batch, begin, end)
+            self._propose(batch, begin, end, self.beta)
+        elif self.stage == GATHER:
+            self._gather(batch, begin, end)
+        elif self.stage == MEASURE:
+            self._measure(batch, begin, end)
+        elif self.stage == GATHER_AGAIN:
+            self._propose(batch, begin, end, self.rho)
+            self._gather(batch, begin, end)
+        elif self.stage == WEIGH:
+            self._weigh(batch, begin, end)
+        elif self.stage == TAKE:
+            self._take(batch, begin, end)
+        else:
+            self._clear(batch, begin, end)
+
+    cdef void _end_stage(self) noexcept nogil:
+        if self.stage == LOOK:
+            self.stage = GATHER if self.rule == AGGRESSIVE else TAKE
+        elif self.stage == GATHER:
+            self.together = self.separate = 0
+            self.stage = MEASURE
+        elif self.stage == MEASURE:
+            self.rho = self.together / self.separate if self.separate > 0 else 1
+            self.rho = min(max(self.rho, 1), self.largest_beta)
+            self.beta = pow(self.beta, self.gamma) * pow(self.rho, 1 - self.gamma)
+            self.stage = FORGET
+        elif self.stage == FORGET:
+            self.stage = GATHER_AGAIN
+        elif self.stage == GATHER_AGAIN:
+            self.together = self.increase = 0
+            self.stage = WEIGH
+        elif self.stage == WEIGH:
+            self.increase -= 0.5 / self.step_scale * self.together
+            self.stage = TAKE if self.increase >= 0 else CLEAR
+            self.n_refused += self.increase < 0
+        elif self.stage == TAKE and self.rule == AGGRESSIVE:
+            self.stage = CLEAR
+        else:
+            self.stage = OVER
+
+    cdef void _predict(
+        self, const uint32_t* batch, Py_ssize_t begin, Py_ssize_t end
+    ) noexcept nogil:
         """z_i = <w, x_i>, in parallel: this is what other machines would do."""
         cdef Py_ssize_t k
-        for k in prange(size, schedule="static", num_threads=self.objective.n_threads):
+        for k in prange(begin, end, schedule="static", num_threads=self.objective.n_threads):
             self.prediction[k] = self._product(batch[k])
 
     cdef inline double _product(self, Py_ssize_t i) noexcept nogil:
@@ -241,11 +308,11 @@ cdef class MiniBatchSDCA:
         return dot(&x, self.weights)
 
     cdef void _propose(
-        self, const uint32_t* batch, Py_ssize_t size, double beta
+        self, const uint32_t* batch, Py_ssize_t begin, Py_ssize_t end, double beta
     ) noexcept nogil:
         """step_k = the dual step of example i with curvature beta q_i"""
         cdef Py_ssize_t i, k
-        for k in range(size):
+        for k in range(begin, end):
             i = batch[k]
             self.step[k] = self.loss.dual_step(
                 self.dual[i], self.prediction[k], self.objective.targets[i],
@@ -255,60 +322,61 @@ cdef class MiniBatchSDCA:
         """What a step of dual i adds to w, in units of x_i."""
         return self.step_scale * self.objective.weight(i) * step
 
-    cdef void _gather(self, const uint32_t* batch, Py_ssize_t size) noexcept nogil:
-        """direction = sum of what the steps would add to w"""
+    cdef void _gather(
+        self, const uint32_t* batch, Py_ssize_t begin, Py_ssize_t end
+    ) noexcept nogil:
+        """direction += what the steps would add to w"""
         cdef Py_ssize_t k
         cdef Line x
-        for k in range(size):
+        for k in range(begin, end):
             x = line_at(&self.objective.matrix.rows, batch[k])
             add(&x, self._factor(batch[k], self.step[k]), self.direction)
 
-    cdef void _clear(self, const uint32_t* batch, Py_ssize_t size) noexcept nogil:
+    cdef void _clear(
+        self, const uint32_t* batch, Py_ssize_t begin, Py_ssize_t end
+    ) noexcept nogil:
         cdef Py_ssize_t k
         cdef Line x
-        for k in range(size):
+        for k in range(begin, end):
             x = line_at(&self.objective.matrix.rows, batch[k])
             zero_entries(&x, self.direction)
 
-    cdef double _squared_direction(self, const uint32_t* batch, Py_ssize_t size) noexcept nogil:
-        """|direction|^2, from the rows that make it up"""
-        cdef double total = 0
+    cdef void _measure(
+        self, const uint32_t* batch, Py_ssize_t begin, Py_ssize_t end
+    ) noexcept nogil:
+        """together += |direction|^2, from the rows that make it up; separate += sum_i |v_i|^2"""
+        cdef double factor
         cdef Py_ssize_t k
         cdef Line x
-        for k in range(size):
-            x = line_at(&self.objective.matrix.rows, batch[k])
-            total += self._factor(batch[k], self.step[k]) * dot(&x, self.direction)
-        return total
-
-    cdef double _interaction(self, const uint32_t* batch, Py_ssize_t size) noexcept nogil:
-        """|sum_i v_i|^2 / sum_i |v_i|^2 for what the steps would add to w"""
-        cdef double separate = 0, factor
-        cdef Py_ssize_t k
-        cdef Line x
-        for k in range(size):
+        for k in range(begin, end):
             x = line_at(&self.objective.matrix.rows, batch[k])
             factor = self._factor(batch[k], self.step[k])
-            separate += factor * factor * squared_norm(&x)
-        return self._squared_direction(batch, size) / separate if separate > 0 else 1
+            self.together += factor * dot(&x, self.direction)
+            self.separate += factor * factor * squared_norm(&x)
 
-    cdef double _dual_increase(self, const uint32_t* batch, Py_ssize_t size) noexcept nogil:
-        """W (D(a + step) - D(a))"""
-        cdef double total = -0.5 / self.step_scale * self._squared_direction(batch, size)
+    cdef void _weigh(
+        self, const uint32_t* batch, Py_ssize_t begin, Py_ssize_t end
+    ) noexcept nogil:
+        """increase += W (D(a + step) - D(a)), but for what |direction|^2 takes away"""
         cdef double a, y
         cdef Py_ssize_t i, k
-        for k in range(size):
+        cdef Line x
+        for k in range(begin, end):
             i = batch[k]
             a = self.dual[i]
             y = self.objective.targets[i]
-            total += self.objective.weight(i) * (
+            x = line_at(&self.objective.matrix.rows, i)
+            self.together += self._factor(i, self.step[k]) * dot(&x, self.direction)
+            self.increase += self.objective.weight(i) * (
                 self.loss.conjugate(a, y) - self.loss.conjugate(a + self.step[k], y)
                 - self.prediction[k] * self.step[k])
-        return total
 
-    cdef void _take(self, const uint32_t* batch, Py_ssize_t size) noexcept nogil:
+    cdef void _take(
+        self, const uint32_t* batch, Py_ssize_t begin, Py_ssize_t end
+    ) noexcept nogil:
         cdef Py_ssize_t i, k
         cdef Line x
-        for k in range(size):
+        for k in range(begin, end):
             if self.step[k] == 0:
                 continue
             i = batch[k]
