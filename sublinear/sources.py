@@ -15,11 +15,12 @@ import threading
 from pathlib import Path
 
 import numpy as np
+from joblib import cpu_count
 from scipy import sparse
 from sklearn.datasets import load_svmlight_file
 
 from sublinear import _readers
-from sublinear._validation import check_choice, check_number
+from sublinear._validation import check_choice, check_flag, check_number
 
 __all__ = [
     "ArraySource",
@@ -477,6 +478,10 @@ class NpzSource:
             yield from ArraySource(X, y, block_rows=self.block_rows or X.shape[0])
 
 
+# Arrow would read all row groups ahead and keep them, or all of a column in a row group.
+_LITTLE_MEMORY = {"pre_buffer": False, "buffer_size": 2**16}
+
+
 class ParquetSource:
     """Columns of numbers in Parquet files; needs pyarrow (``sublinear[parquet]``).
 
@@ -488,10 +493,15 @@ class ParquetSource:
         Where the labels are: a position (from 0, negative from the end), or a name.
     block_rows : int, default=8192
         Rows of a block at the most.
+    use_threads : bool, default=None
+        Let Arrow decode on threads of its own. None: if there are more than two processors; with
+        two, one thread that decodes, beside the fit, is as fast.
     """
 
-    def __init__(self, path, *, label_column="last", block_rows=BLOCK_ROWS):
+    def __init__(self, path, *, label_column="last", block_rows=BLOCK_ROWS, use_threads=None):
         check_number("block_rows", block_rows, low=1, integer=True)
+        if use_threads is not None:
+            check_flag("use_threads", use_threads)
         try:
             import pyarrow.parquet
         except ImportError as error:
@@ -502,6 +512,7 @@ class ParquetSource:
         self.paths = _files(path, ("parquet",))
         self.block_rows = block_rows
         self.label_column = label_column
+        self.use_threads = cpu_count() > 2 if use_threads is None else use_threads
 
     @property
     def feature_names(self):
@@ -512,6 +523,10 @@ class ParquetSource:
         return names
 
     def __iter__(self):
+        return map(self.block_of, self.raw_blocks())
+
+    def raw_blocks(self):
+        """Yield what `block_of` makes blocks of: decoded columns, and what is known of them."""
         first = None
         for path in self.paths:
             with self._opened(path) as file:
@@ -522,18 +537,25 @@ class ParquetSource:
                         f"{path}: its columns are {names}, those of {self.paths[0]} {first}"
                     )
                 column = _readers.label_index(path, names, self.label_column, True)
-                for batch in file.iter_batches(self.block_rows):
-                    columns = [part.to_numpy(zero_copy_only=False) for part in batch.columns]
-                    for k, part in enumerate(columns):
-                        if k != column and part.dtype.kind not in "biuf":
-                            raise ValueError(f"{path}: column {names[k]!r} does not hold numbers")
-                    y = columns.pop(column)
-                    yield np.column_stack(columns), y.astype(str) if y.dtype == object else y
+                for batch in file.iter_batches(self.block_rows, use_threads=self.use_threads):
+                    yield path, column, batch
+
+    @staticmethod
+    def block_of(raw):
+        """Return the (X, y) of one of the `raw_blocks`."""
+        path, column, batch = raw
+        columns = [part.to_numpy(zero_copy_only=False) for part in batch.columns]
+        for k, part in enumerate(columns):
+            if k != column and part.dtype.kind not in "biuf":
+                name = batch.schema.names[k]
+                raise ValueError(f"{path}: column {name!r} does not hold numbers")
+        y = columns.pop(column)
+        return np.column_stack(columns), y.astype(str) if y.dtype == object else y
 
     def _opened(self, path):
         _readers.check_readable(path)
         try:
-            return self._open(path)
+            return self._open(path, **_LITTLE_MEMORY)
         except (ValueError, OSError) as error:
             raise ValueError(f"{path}: damaged or not a Parquet file ({error})") from error
 
@@ -568,7 +590,9 @@ class ReadAhead:
     Parameters
     ----------
     source : iterable
-        An error that it raises reaches whoever asks for the next block.
+        An error that it raises reaches whoever asks for the next block. One that has `raw_blocks()`
+        and `block_of(raw)` is read by two threads, the second makes the blocks of what the first
+        one read.
     blocks : int, default=2
         How many may wait; one more is being read.
     """
@@ -581,8 +605,11 @@ class ReadAhead:
     def __iter__(self):
         waiting = queue.Queue(self.blocks)
         ended = threading.Event()
+        source = self.source
+        if hasattr(source, "raw_blocks"):
+            source = map(source.block_of, ReadAhead(source.raw_blocks(), self.blocks))
         reader = threading.Thread(
-            target=_read, args=(self.source, waiting, ended), name="sublinear-reader", daemon=True
+            target=_read, args=(source, waiting, ended), name="sublinear-reader", daemon=True
         )
         reader.start()
         try:

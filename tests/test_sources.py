@@ -297,6 +297,30 @@ def test_parquet_columns(tmp_path, binary, names):
         list(ParquetSource(tmp_path / "bad.parquet"))
 
 
+@pytest.mark.parametrize("use_threads", [False, True])
+def test_parquet_files_are_not_kept_in_memory(tmp_path, use_threads):
+    pyarrow = pytest.importorskip("pyarrow")
+    from pyarrow import parquet
+
+    table = pyarrow.table({f"x{j}": np.random.default_rng(j).random(80_000) for j in range(10)})
+    parquet.write_table(table, tmp_path / "rows.parquet", row_group_size=2000)
+    source = ParquetSource(tmp_path / "rows.parquet", block_rows=500, use_threads=use_threads)
+    size = table.nbytes
+    del table
+    before = pyarrow.total_allocated_bytes()
+    assert max(pyarrow.total_allocated_bytes() - before for _ in source) < size / 8
+
+
+def test_parquet_threads_are_a_choice(tmp_path):
+    pyarrow = pytest.importorskip("pyarrow")
+    from pyarrow import parquet
+
+    parquet.write_table(pyarrow.table({"x": [1.0], "y": [1]}), tmp_path / "a.parquet")
+    assert ParquetSource(tmp_path / "a.parquet").use_threads in (True, False)
+    with pytest.raises(ValueError, match="use_threads must be True or False"):
+        ParquetSource(tmp_path / "a.parquet", use_threads=2)
+
+
 # Labels, and reading ahead
 
 
@@ -307,6 +331,35 @@ def test_distinct_labels(binary, svmlight):
     assert distinct_labels(words).tolist() == ["a", "b", "c"]
     with pytest.raises(ValueError, match="empty"):
         distinct_labels([])
+
+
+class InTwoSteps:
+    """A source whose blocks are made of something else."""
+
+    def __init__(self, X, y):
+        self.whole, self.threads = ArraySource(X, y, block_rows=11), set()
+
+    def raw_blocks(self):
+        for block in self.whole:
+            self.threads.add(threading.current_thread())
+            yield [block]
+
+    def block_of(self, raw):
+        self.threads.add(threading.current_thread())
+        if raw is None:
+            raise ValueError("no block")
+        return raw[0]
+
+
+def test_two_threads_read_where_blocks_take_two_steps(binary):
+    source = InTwoSteps(*binary)
+    same_twice(ReadAhead(source), *binary)
+    assert len(source.threads) == 4  # two of every pass
+    assert threading.current_thread() not in source.threads
+    source.raw_blocks = lambda: iter([None])
+    with pytest.raises(ValueError, match="no block"):
+        list(ReadAhead(source))
+    assert not any(thread.is_alive() for thread in source.threads)
 
 
 def test_reading_ahead_changes_nothing_and_reads_ahead(binary):
