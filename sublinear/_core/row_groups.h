@@ -182,8 +182,96 @@ enum { SUBLINEAR_ABREAST = 5 }; /* quads whose sums are in registers at the same
 SUBLINEAR_ADD_GROUP(sublinear_add_group_float, float)
 SUBLINEAR_ADD_GROUP(sublinear_add_group_double, double)
 
-/* sum += factor_r * x_r, squares += weight_r * x_r^2 for the sparse rows order[r], columns ascending: four
-   entries in adjacent columns, as where some columns of a table are always filled, go together. */
+/* dots_r = <x_r, w> for the sparse rows order[r], columns ascending, in the order of line.pxd: four entries in
+   adjacent columns, as where some columns of a table are always filled, go together. */
+#if SUBLINEAR_VECTORS
+#define SUBLINEAR_ADD_PRODUCTS(real)                                                        \
+    {                                                                                       \
+        sublinear_quad x, v;                                                                \
+        SUBLINEAR_QUAD_##real(x, values + k);                                               \
+        if (indices[k + 3] - indices[k] == 3)                                               \
+            SUBLINEAR_QUAD_double(v, w + indices[k]);                                       \
+        else                                                                                \
+            v = (sublinear_quad){w[indices[k]], w[indices[k + 1]], w[indices[k + 2]],       \
+                                 w[indices[k + 3]]};                                        \
+        sum += x * v;                                                                       \
+    }
+#else
+typedef double sublinear_quad[4];
+#define SUBLINEAR_ADD_PRODUCTS(real)                                                        \
+    for (int i = 0; i < 4; i++)                                                             \
+        sum[i] += values[k + i] * w[indices[k + i]];
+#endif
+
+#define SUBLINEAR_DOT_SPARSE(name, real, integer)                                           \
+    SUBLINEAR_WIDEST static void name(                                                      \
+        const real *values, const integer *indices, const integer *offsets,                 \
+        const ptrdiff_t *order, ptrdiff_t count, const double *w, double *dots)             \
+    {                                                                                       \
+        for (ptrdiff_t r = 0; r < count; r++) {                                             \
+            const ptrdiff_t end = offsets[order[r] + 1];                                    \
+            ptrdiff_t k = offsets[order[r]];                                                \
+            sublinear_quad sum = {0};                                                       \
+            for (; k + 4 <= end; k += 4)                                                    \
+                SUBLINEAR_ADD_PRODUCTS(real)                                                \
+            for (; k < end; k++)                                                            \
+                sum[0] += values[k] * w[indices[k]];                                        \
+            dots[r] = (sum[0] + sum[1]) + (sum[2] + sum[3]);                                \
+        }                                                                                   \
+    }
+
+SUBLINEAR_DOT_SPARSE(sublinear_dot_sparse_double_int32, double, int32_t)
+SUBLINEAR_DOT_SPARSE(sublinear_dot_sparse_double_int64, double, int64_t)
+SUBLINEAR_DOT_SPARSE(sublinear_dot_sparse_float_int32, float, int32_t)
+SUBLINEAR_DOT_SPARSE(sublinear_dot_sparse_float_int64, float, int64_t)
+
+/* sum += factor * x and, WITH_SQUARES, squares += weight * x^2 for entries k .. end - 1 of a sparse row,
+   columns ascending: four or two in adjacent columns go together. */
+#if SUBLINEAR_VECTORS
+typedef double sublinear_pair __attribute__((vector_size(16)));
+typedef float sublinear_pair32 __attribute__((vector_size(8)));
+#define SUBLINEAR_PAIR_double(target, source) memcpy(&(target), (source), sizeof(target))
+#define SUBLINEAR_PAIR_float(target, source)                         \
+    do {                                                             \
+        sublinear_pair32 narrow_;                                    \
+        memcpy(&narrow_, (source), sizeof(narrow_));                 \
+        (target) = __builtin_convertvector(narrow_, sublinear_pair); \
+    } while (0)
+
+#define SUBLINEAR_ADD_ADJACENT(vector, LOAD, entries, WITH_SQUARES)                         \
+    if (k + (entries) <= end && indices[k + (entries) - 1] - indices[k] == (entries) - 1) { \
+        vector x, s, q;                                                                     \
+        LOAD(x, values + k);                                                                \
+        memcpy(&s, sum + indices[k], sizeof(s));                                            \
+        s += factor * x;                                                                    \
+        memcpy(sum + indices[k], &s, sizeof(s));                                            \
+        if (WITH_SQUARES) {                                                                 \
+            memcpy(&q, squares + indices[k], sizeof(q));                                    \
+            q += weight * x * x;                                                            \
+            memcpy(squares + indices[k], &q, sizeof(q));                                    \
+        }                                                                                   \
+        k += (entries);                                                                     \
+        continue;                                                                           \
+    }
+#define SUBLINEAR_ADD_TOGETHER(real, WITH_SQUARES)                                          \
+    SUBLINEAR_ADD_ADJACENT(sublinear_quad, SUBLINEAR_QUAD_##real, 4, WITH_SQUARES)          \
+    SUBLINEAR_ADD_ADJACENT(sublinear_pair, SUBLINEAR_PAIR_##real, 2, WITH_SQUARES)
+#else
+#define SUBLINEAR_ADD_TOGETHER(real, WITH_SQUARES)
+#endif
+
+#define SUBLINEAR_ADD_ENTRIES(real, WITH_SQUARES)                                           \
+    while (k < end) {                                                                       \
+        SUBLINEAR_ADD_TOGETHER(real, WITH_SQUARES)                                          \
+        for (part = k + 4 < end ? k + 4 : end; k < part; k++) {                             \
+            const double x = values[k];                                                     \
+            sum[indices[k]] += factor * x;                                                  \
+            if (WITH_SQUARES)                                                               \
+                squares[indices[k]] += weight * x * x;                                      \
+        }                                                                                   \
+    }
+
+/* the same for all entries of the rows order[r]. No weights: all are 1; no squares: they are not asked for. */
 #define SUBLINEAR_ADD_SPARSE(name, real, integer)                                           \
     SUBLINEAR_WIDEST static void name(                                                      \
         const real *values, const integer *indices, const integer *offsets,                 \
@@ -194,39 +282,39 @@ SUBLINEAR_ADD_GROUP(sublinear_add_group_double, double)
             const double factor = factors[r], weight = weights == NULL ? 1.0 : weights[r];  \
             const ptrdiff_t end = offsets[order[r] + 1];                                    \
             ptrdiff_t k = offsets[order[r]], part;                                          \
-            for (; k < end; k = part) {                                                     \
-                part = k + 4 <= end ? k + 4 : end;                                          \
-                SUBLINEAR_ADD_ADJACENT(real)                                                \
-                for (; k < part; k++) {                                                     \
-                    const double x = values[k];                                             \
-                    sum[indices[k]] += factor * x;                                          \
-                    squares[indices[k]] += weight * x * x;                                  \
-                }                                                                           \
+            if (squares == NULL) {                                                          \
+                SUBLINEAR_ADD_ENTRIES(real, 0)                                              \
+            } else {                                                                        \
+                SUBLINEAR_ADD_ENTRIES(real, 1)                                              \
             }                                                                               \
         }                                                                                   \
     }
-
-#if SUBLINEAR_VECTORS
-#define SUBLINEAR_ADD_ADJACENT(real)                                                        \
-    if (part == k + 4 && indices[k + 3] - indices[k] == 3) {                                \
-        sublinear_quad x, s, q;                                                             \
-        SUBLINEAR_QUAD_##real(x, values + k);                                               \
-        SUBLINEAR_QUAD_double(s, sum + indices[k]);                                         \
-        SUBLINEAR_QUAD_double(q, squares + indices[k]);                                     \
-        s += factor * x;                                                                    \
-        q += weight * x * x;                                                                \
-        memcpy(sum + indices[k], &s, sizeof(s));                                            \
-        memcpy(squares + indices[k], &q, sizeof(q));                                        \
-        continue;                                                                           \
-    }
-#else
-#define SUBLINEAR_ADD_ADJACENT(real)
-#endif
 
 SUBLINEAR_ADD_SPARSE(sublinear_add_sparse_double_int32, double, int32_t)
 SUBLINEAR_ADD_SPARSE(sublinear_add_sparse_double_int64, double, int64_t)
 SUBLINEAR_ADD_SPARSE(sublinear_add_sparse_float_int32, float, int32_t)
 SUBLINEAR_ADD_SPARSE(sublinear_add_sparse_float_int64, float, int64_t)
+
+/* gram += sum over the sparse rows x = order[r] of weights_r x x', in and above the diagonal. */
+#define SUBLINEAR_ADD_SPARSE_GRAM(name, integer)                                            \
+    SUBLINEAR_WIDEST static void name(                                                      \
+        const double *values, const integer *indices, const integer *offsets,               \
+        const ptrdiff_t *order, ptrdiff_t count, const double *weights, ptrdiff_t pitch,    \
+        double *restrict gram)                                                              \
+    {                                                                                       \
+        for (ptrdiff_t r = 0; r < count; r++) {                                             \
+            const ptrdiff_t end = offsets[order[r] + 1];                                    \
+            for (ptrdiff_t i = offsets[order[r]]; i < end; i++) {                           \
+                const double factor = weights[r] * values[i], weight = 0.0;                 \
+                double *restrict sum = gram + indices[i] * pitch, *squares = NULL;          \
+                ptrdiff_t k = i, part;                                                      \
+                SUBLINEAR_ADD_ENTRIES(double, 0)                                            \
+            }                                                                               \
+        }                                                                                   \
+    }
+
+SUBLINEAR_ADD_SPARSE_GRAM(sublinear_add_sparse_gram_int32, int32_t)
+SUBLINEAR_ADD_SPARSE_GRAM(sublinear_add_sparse_gram_int64, int64_t)
 
 /* Copies of rows x, and of weight * x, side by side at a pitch that is a multiple of four. */
 #if SUBLINEAR_VECTORS

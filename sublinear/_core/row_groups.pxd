@@ -3,8 +3,8 @@ from libc.stdint cimport int32_t, int64_t
 
 from sublinear._core.line cimport (
     DENSE_FLOAT64, PACKED, SPARSE_FLOAT32_INT32, SPARSE_FLOAT32_INT64, SPARSE_FLOAT64_INT32,
-    SPARSE_FLOAT64_INT64, Line, Lines, add_with_squares, dot, index_t, is_dense, line_at,
-    line_start, real_t, sparse_dot, takes_rows, value_bytes,
+    SPARSE_FLOAT64_INT64, Line, Lines, add_with_squares, dot, is_dense, line_at,
+    line_start, takes_rows, value_bytes,
 )
 
 cdef extern from "row_groups.h" nogil:
@@ -20,6 +20,18 @@ cdef extern from "row_groups.h" nogil:
     void add_group_double "sublinear_add_group_double"(
         const double* const* rows, Py_ssize_t count, const double* factors, const double* weights,
         double* total, double* squares, Py_ssize_t size) noexcept
+    void dot_sparse_double_int32 "sublinear_dot_sparse_double_int32"(
+        const double* values, const int32_t* indices, const int32_t* offsets,
+        const Py_ssize_t* order, Py_ssize_t count, const double* w, double* dots) noexcept
+    void dot_sparse_double_int64 "sublinear_dot_sparse_double_int64"(
+        const double* values, const int64_t* indices, const int64_t* offsets,
+        const Py_ssize_t* order, Py_ssize_t count, const double* w, double* dots) noexcept
+    void dot_sparse_float_int32 "sublinear_dot_sparse_float_int32"(
+        const float* values, const int32_t* indices, const int32_t* offsets,
+        const Py_ssize_t* order, Py_ssize_t count, const double* w, double* dots) noexcept
+    void dot_sparse_float_int64 "sublinear_dot_sparse_float_int64"(
+        const float* values, const int64_t* indices, const int64_t* offsets,
+        const Py_ssize_t* order, Py_ssize_t count, const double* w, double* dots) noexcept
     void add_sparse_double_int32 "sublinear_add_sparse_double_int32"(
         const double* values, const int32_t* indices, const int32_t* offsets,
         const Py_ssize_t* order, Py_ssize_t count, const double* factors, const double* weights,
@@ -36,6 +48,14 @@ cdef extern from "row_groups.h" nogil:
         const float* values, const int64_t* indices, const int64_t* offsets,
         const Py_ssize_t* order, Py_ssize_t count, const double* factors, const double* weights,
         double* total, double* squares) noexcept
+    void add_sparse_gram_int32 "sublinear_add_sparse_gram_int32"(
+        const double* values, const int32_t* indices, const int32_t* offsets,
+        const Py_ssize_t* order, Py_ssize_t count, const double* weights, Py_ssize_t pitch,
+        double* gram) noexcept
+    void add_sparse_gram_int64 "sublinear_add_sparse_gram_int64"(
+        const double* values, const int64_t* indices, const int64_t* offsets,
+        const Py_ssize_t* order, Py_ssize_t count, const double* weights, Py_ssize_t pitch,
+        double* gram) noexcept
     void copy_scaled "sublinear_copy_scaled"(
         const double* const* rows, Py_ssize_t count, const double* weights, Py_ssize_t size,
         Py_ssize_t pitch, double* copies, double* scaled) noexcept
@@ -86,17 +106,6 @@ cdef inline void take_lines(Group* group, Py_ssize_t first, Py_ssize_t count) no
         group.order[r] = first + r
 
 
-cdef inline void dot_sparse(
-    const Group* group, const real_t* values, const index_t* indices, const double* w, double* dots
-) noexcept nogil:
-    cdef const index_t* offsets = <const index_t*> group.lines.offsets
-    cdef Py_ssize_t r, start
-    for r in range(group.count):
-        start = offsets[group.order[r]]
-        dots[r] = sparse_dot(
-            values + start, indices + start, offsets[group.order[r] + 1] - start, w)
-
-
 cdef inline void dot_group(const Group* group, const double* w, double* dots) noexcept nogil:
     """dots[r] = <row r, w>"""
     cdef const Lines* lines = group.lines
@@ -106,13 +115,21 @@ cdef inline void dot_group(const Group* group, const double* w, double* dots) no
     cdef Line x
     if group.sparse:
         if lines.storage == SPARSE_FLOAT64_INT32:
-            dot_sparse(group, <const double*> values, <const int32_t*> indices, w, dots)
+            dot_sparse_double_int32(
+                <const double*> values, <const int32_t*> indices, <const int32_t*> lines.offsets,
+                group.order, group.count, w, dots)
         elif lines.storage == SPARSE_FLOAT32_INT32:
-            dot_sparse(group, <const float*> values, <const int32_t*> indices, w, dots)
+            dot_sparse_float_int32(
+                <const float*> values, <const int32_t*> indices, <const int32_t*> lines.offsets,
+                group.order, group.count, w, dots)
         elif lines.storage == SPARSE_FLOAT64_INT64:
-            dot_sparse(group, <const double*> values, <const int64_t*> indices, w, dots)
+            dot_sparse_double_int64(
+                <const double*> values, <const int64_t*> indices, <const int64_t*> lines.offsets,
+                group.order, group.count, w, dots)
         else:
-            dot_sparse(group, <const float*> values, <const int64_t*> indices, w, dots)
+            dot_sparse_float_int64(
+                <const float*> values, <const int64_t*> indices, <const int64_t*> lines.offsets,
+                group.order, group.count, w, dots)
     elif not group.together:
         for r in range(group.count):
             x = line_at(lines, group.order[r])
@@ -179,3 +196,19 @@ cdef inline void add_group(
             weight = 1 if weights == NULL else weights[r]
             total[lines.length] += factors[r] * lines.constant
             squares[lines.length] += weight * lines.constant * lines.constant
+
+
+cdef inline void add_gram_of_sparse(
+    const Group* group, const double* weights, Py_ssize_t pitch, double* gram
+) noexcept nogil:
+    """gram += weights[r] x x' for sparse float64 rows x = r, in and above the diagonal"""
+    cdef const Lines* lines = group.lines
+    cdef const double* values = <const double*> lines.values
+    if lines.storage == SPARSE_FLOAT64_INT32:
+        add_sparse_gram_int32(
+            values, <const int32_t*> lines.indices, <const int32_t*> lines.offsets, group.order,
+            group.count, weights, pitch, gram)
+    else:
+        add_sparse_gram_int64(
+            values, <const int64_t*> lines.indices, <const int64_t*> lines.offsets, group.order,
+            group.count, weights, pitch, gram)

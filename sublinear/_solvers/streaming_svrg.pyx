@@ -57,8 +57,8 @@ from sublinear._core.line cimport (
 from sublinear._core.losses cimport Loss
 from sublinear._core.matrix cimport Matrix
 from sublinear._core.row_groups cimport (
-    MOST_TOGETHER, Group, add_gram, add_group, append_line, copy_scaled, dot_group, set_group,
-    take_lines,
+    MOST_TOGETHER, Group, add_gram, add_gram_of_sparse, add_group, append_line, copy_scaled,
+    dot_group, set_group, take_lines,
 )
 
 cdef enum:
@@ -202,9 +202,14 @@ class Sample(NamedTuple):
         return cls(sp.csr_array(parts, shape=shape), targets, weights)
 
     def compact(self):
-        """Return the Sample with dense rows where these are quicker to multiply by."""
-        if sp.issparse(self.rows) and self.rows.nnz * SPARSE_COST >= math.prod(self.rows.shape):
-            return self._replace(rows=self.rows.toarray())
+        """Return the Sample with dense rows where these are quicker."""
+        if sp.issparse(self.rows):
+            n_rows, n_columns = self.rows.shape
+            share = self.rows.nnz / (n_rows * n_columns)
+            if n_columns <= FACTORISED:    # a Hessian costs most: pairs of entries
+                share *= share
+            if share * SPARSE_COST >= 1:
+                return self._replace(rows=self.rows.toarray())
         if sp.issparse(self.rows) or self.rows.flags.c_contiguous:
             return self
         return self._replace(rows=np.ascontiguousarray(self.rows))
@@ -416,9 +421,9 @@ class Look(NamedTuple):
 
 
 cdef class Gram:
-    """A sum of weighted squares of dense rows, which come in groups."""
+    """A sum of weighted squares of rows, which come in groups."""
     cdef Py_ssize_t n_weights, pitch, n_waiting
-    cdef double[:, ::1] sum, rows, scaled    # of rows that wait until there are enough
+    cdef double[:, ::1] sum, rows, scaled    # of dense rows that wait until there are enough
 
     def __init__(self, Py_ssize_t n_weights):
         self.n_weights = n_weights
@@ -429,6 +434,9 @@ cdef class Gram:
 
     cdef void add_rows(self, const Group* group, const double* weights) noexcept nogil:
         """Add weights[r] x x' for the rows x = r of a group."""
+        if group.sparse:
+            add_gram_of_sparse(group, weights, self.pitch, &self.sum[0, 0])
+            return
         if self.n_waiting + group.count > MOST_TOGETHER:
             self.add_waiting()
         copy_scaled(
@@ -489,8 +497,7 @@ cdef class KeptRows:
         cdef Group group
         set_group(&group, &self.matrix.rows)
         gram = gram and d <= FACTORISED
-        cdef bint at_once = gram and group.together
-        if at_once:
+        if gram:
             square = Gram(d)
         with nogil:
             while k < n:
@@ -503,26 +510,18 @@ cdef class KeptRows:
                     slope[r] *= shares[k + r]
                     c[k + r] *= shares[k + r]
                 add_group(&group, slope, &shares[k], &sums[0, 0], &sums[1, 0])
-                if at_once:
+                if gram:
                     square.add_rows(&group, c + k)
                 k += count
         scores, curvatures = of_rows.base
-        matrix = None
-        if gram:
-            matrix = square.whole() if at_once else self.gram(curvatures)
-        return Look(scores, *sums.base, curvatures, matrix)
+        return Look(scores, *sums.base, curvatures, square.whole() if gram else None)
 
-    def gram(self, curvatures):
+    def gram(self, const double[::1] c):
         """Return sum_i c_i x_i x_i', shape (n_weights, n_weights)."""
         cdef Py_ssize_t k = 0, count, n = self.matrix.n_rows
-        cdef const double[::1] c = curvatures
-        cdef Gram square
+        cdef Gram square = Gram(self.matrix.n_columns)
         cdef Group group
         set_group(&group, &self.matrix.rows)
-        if not group.together:
-            scaled = self.rows.multiply(curvatures[:, np.newaxis]).tocsr()
-            return (self.rows.T @ scaled).toarray()
-        square = Gram(self.matrix.n_columns)
         with nogil:
             while k < n:
                 count = min(group.most, n - k)
