@@ -44,6 +44,8 @@ cdef inline double clip(double value, double low, double high) noexcept nogil:
 cdef class Loss:
     """Base of the losses; the public methods apply one of them to arrays."""
 
+    quadratic = False    # whether l'' is 1 everywhere
+
     cdef double value(self, double prediction, double target) noexcept nogil:
         return 0
 
@@ -346,6 +348,8 @@ cdef class Logistic(Loss):
 
 cdef class Squared(Loss):
     """(z - y)^2 / 2; l*(-a) = a^2 / 2 - a y."""
+
+    quadratic = True
 
     def dual_form(self):
         return DualForm(ridge=1.0, bound=INFINITY)
