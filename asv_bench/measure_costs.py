@@ -7,7 +7,8 @@
 - a pass of row dots in random order, in pools and in row order, against scipy's `X @ w`;
 - the first pass of SDCA's steps, on the rows as they are and on packed ones, against the same;
 - the time from a Ctrl-C to the end of the fit, and whether the estimator is usable then;
-- the time of `import sublinear`, against that of `import sklearn.linear_model`.
+- the time of `import sublinear`, against that of `import sklearn.linear_model`;
+- what a fit costs before and after its solver: one pass over 100 rows of 10 numbers.
 """
 
 import argparse
@@ -21,6 +22,7 @@ import time
 from pathlib import Path
 
 import numpy as np
+from benchmarks.solvers import linear_svc, pegasos, sdca, timed_fit
 from figures import add_common_arguments, interleaved_medians, problems, report, seconds_of
 from threadpoolctl import threadpool_limits
 
@@ -142,6 +144,19 @@ def packed_bound(X):
     return 8 * X.nnz + 64 * X.shape[0] + 3 * 8 * X.shape[1]
 
 
+def small_fit(repetitions):
+    """Return median seconds of fits of one pass over hardly any data."""
+    X = np.random.default_rng(0).standard_normal((100, 10))
+    y = np.where(X[:, 0] > 0, 1, -1)
+    models = {
+        "SDCAClassifier": sdca(1e-4, seed=0, max_iter=1),
+        "PegasosClassifier": pegasos(1e-4, seed=0, max_iter=1),
+        "LinearSVC": linear_svc(100, 1e-4, seed=0, max_iter=1),
+    }
+    tasks = {name: lambda _, model=model: timed_fit(model, X, y) for name, model in models.items()}
+    return interleaved_medians(tasks, 20 * repetitions)
+
+
 def measure(problem, repetitions):
     """Return the figures of one data set, a JSON-ready dict."""
     with tempfile.TemporaryDirectory() as folder:
@@ -178,6 +193,15 @@ def rows(figures):
             yield [f"{what} {name}", title, text, against, f"{ours / scipy:.2f}"]
 
 
+def small_fit_rows(seconds):
+    theirs = seconds["LinearSVC"]
+    for name in ("SDCAClassifier", "PegasosClassifier"):
+        ours = seconds[name]
+        against = f"LinearSVC, {theirs * 1e3:.2f} ms"
+        text = f"{ours * 1e3:.2f} ms"
+        yield [f"a small fit of {name}", "100 x 10", text, against, f"{ours / theirs:.2f}"]
+
+
 def import_row(seconds):
     ours, theirs = seconds["sublinear"], seconds["sklearn.linear_model"]
     against = f"sklearn.linear_model, {theirs:.3f} s"
@@ -194,9 +218,12 @@ def main():
             measure(problem, options.repetitions)
             for problem in problems(options.data, options.sets)
         ]
+        small = small_fit(options.repetitions)
     imports = import_seconds(options.repetitions)
-    table = [row for one in figures for row in rows(one)] + [import_row(imports)]
-    report(HEADER, table, options.json, {"sets": figures, "import": imports})
+    table = [row for one in figures for row in rows(one)]
+    table += [*small_fit_rows(small), import_row(imports)]
+    found = {"sets": figures, "small_fit": small, "import": imports}
+    report(HEADER, table, options.json, found)
 
 
 if __name__ == "__main__":
