@@ -333,7 +333,7 @@ def _progress_display(quiet):
 
     @contextlib.contextmanager
     def display(solver):
-        layout = "{desc:<20} {n:>8.1f} passes  {elapsed}{postfix}"
+        layout = "{desc:<23} {n:>8.1f} passes  {elapsed}{postfix}"
         with tqdm(desc=solver, bar_format=layout, disable=quiet, mininterval=0) as bar:
 
             def show(passes, gap):
