@@ -64,6 +64,8 @@ alpha : float, default=0.0
         Append a constant feature of value `intercept_scaling` to every row, penalised like the
         others.
     intercept_scaling : float, default=1.0
+    penalize_intercept : bool, default=True
+        False: the penalty is alpha / 2 |coef|^2 alone, whatever `intercept_scaling` is.
     shuffle : bool, default=True
         Let `fit` take the rows in random order. A stream is taken as it comes: its rows should be
         independent draws, not sorted by label.
@@ -181,7 +183,7 @@ class _StreamingSVRG(StreamFit, BaseEstimator):
         check_choice("constants", self.constants, ("practical", "theory"))
         check_number("alpha", self.alpha, low=0)
         check_number("intercept_scaling", self.intercept_scaling, low=0, open_low=True)
-        for name in ("fit_intercept", "shuffle", "warm_start"):
+        for name in ("fit_intercept", "penalize_intercept", "shuffle", "warm_start"):
             check_flag(name, getattr(self, name))
         for name in ("kept_rows", "first_stage", "inner_steps"):
             if getattr(self, name) is not None:
@@ -201,11 +203,14 @@ class _StreamingSVRG(StreamFit, BaseEstimator):
         entry = self._losses[self.loss]
         loss = entry.loss(*(getattr(self, name) for name in entry.parameters))
         n_threads = effective_n_jobs(self.n_jobs)
+        alpha = np.full(n_weights, self.alpha, dtype=np.float64)
+        if self.fit_intercept and not self.penalize_intercept:
+            alpha[-1] = 0.0
         if self.constants == "practical":
             return CombinedSVRG(
                 loss,
                 n_weights,
-                self.alpha,
+                alpha,
                 kept_rows=self.kept_rows or default_kept_rows(n_weights),
                 growth=self.growth or 2.0,
                 n_threads=n_threads,
@@ -219,7 +224,7 @@ class _StreamingSVRG(StreamFit, BaseEstimator):
         return PaperSVRG(
             loss,
             n_weights,
-            self.alpha,
+            alpha,
             RandomBits(seed),
             smoothness=self.smoothness,
             step=self.step or theory.step,
@@ -439,6 +444,7 @@ class StreamingSVRGRegressor(RegressorMixin, _StreamingSVRG):
         inner_steps=None,
         fit_intercept=True,
         intercept_scaling=1.0,
+        penalize_intercept=True,
         shuffle=True,
         n_jobs=None,
         random_state=None,
@@ -459,6 +465,7 @@ class StreamingSVRGRegressor(RegressorMixin, _StreamingSVRG):
         self.inner_steps = inner_steps
         self.fit_intercept = fit_intercept
         self.intercept_scaling = intercept_scaling
+        self.penalize_intercept = penalize_intercept
         self.shuffle = shuffle
         self.n_jobs = n_jobs
         self.random_state = random_state
@@ -604,6 +611,7 @@ class StreamingSVRGClassifier(ProbabilityMixin, OneVsRestMixin, _StreamingSVRG):
         inner_steps=None,
         fit_intercept=True,
         intercept_scaling=1.0,
+        penalize_intercept=True,
         shuffle=True,
         n_jobs=None,
         random_state=None,
@@ -624,6 +632,7 @@ class StreamingSVRGClassifier(ProbabilityMixin, OneVsRestMixin, _StreamingSVRG):
         self.inner_steps = inner_steps
         self.fit_intercept = fit_intercept
         self.intercept_scaling = intercept_scaling
+        self.penalize_intercept = penalize_intercept
         self.shuffle = shuffle
         self.n_jobs = n_jobs
         self.random_state = random_state

@@ -24,6 +24,7 @@ from sublinear.distributed._block_ascent import BlockDualAscent, DualPartition
 from sublinear.distributed._certified_rounds import order_of_rows
 from sublinear.distributed._cluster import contiguous_groups
 from sublinear.distributed._partitions import LocalPartitions, PartitionsLost, Problem
+from sublinear.sources import ArraySource
 
 COMBINATIONS = ("safe", "adaptive")
 EXACT = {"alpha": 0.05, "tol": 1e-12, "random_state": 0}
@@ -467,6 +468,21 @@ def test_groups_of_chunks_are_even_runs():
     assert contiguous_groups((30, 10, 10, 10), 2) == [[0], [1, 2, 3]]
     assert contiguous_groups((np.nan,) * 3, 3) == [[0], [1], [2]]
     assert contiguous_groups((5, 5), 7) == [[0], [1]]
+
+
+@pytest.mark.parametrize("source", [list, ArraySource, lambda *block: lambda: iter([block])])
+def test_sources_hold_labels_and_weights_and_come_in_a_list(source, binary):
+    X, y = binary
+    one = [(X, y)] if source is list else source(X, y)
+    model = SDCAClassifier(alpha=0.1)
+    with pytest.raises(ValueError, match="leave out y"):
+        model.fit([one, one], y)
+    with pytest.raises(ValueError, match="leave out sample_weight"):
+        model.fit([one, one], sample_weight=np.ones(len(y)))
+    if source is not list:
+        with pytest.raises(ValueError, match="give a list of sources"):
+            model.fit(one)
+    model.fit(X.tolist(), y.tolist())
 
 
 @pytest.mark.parametrize(

@@ -375,6 +375,16 @@ def test_stages_are_those_of_one_process(sizes, loss):
     assert model.result_.excess_risk == pytest.approx(alone.result_.excess_risk, rel=1e-8)
 
 
+def test_an_intercept_without_penalty_in_every_stage():
+    X, y = noisy(6000)
+    options = {"alpha": 0.5, "penalize_intercept": False, "kept_rows": 200}
+    model = StreamingSVRGRegressor(**options).fit(in_parts(X, y + 50, 1))
+    alone = sublinear.StreamingSVRGRegressor(**options, shuffle=False).fit(X, y + 50)
+    np.testing.assert_allclose(model.coef_, alone.coef_, rtol=1e-10)
+    assert model.intercept_ == pytest.approx(alone.intercept_)
+    assert model.intercept_ == pytest.approx(np.mean(y - X @ model.coef_) + 50, abs=0.1)
+
+
 def test_a_warm_start_goes_on_with_the_stages():
     X, y = noisy(6400)
     first, second = in_parts(X[:3200], y[:3200], 2), in_parts(X[3200:], y[3200:], 2)

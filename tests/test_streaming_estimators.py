@@ -7,7 +7,7 @@ import pytest
 from scipy import sparse
 from scipy.optimize import minimize
 from sklearn.base import clone
-from sklearn.linear_model import PoissonRegressor, Ridge
+from sklearn.linear_model import LogisticRegression, PoissonRegressor, Ridge
 from sklearn.model_selection import GridSearchCV
 
 from sublinear import SDCAClassifier, StreamingSVRGClassifier, StreamingSVRGRegressor
@@ -64,6 +64,32 @@ def test_ridge_is_that_of_scikit_learn(regression):
     ours = StreamingSVRGRegressor(alpha=0.05, fit_intercept=False).fit(X, y)
     theirs = Ridge(alpha=0.05 * len(y), fit_intercept=False).fit(X, y)
     np.testing.assert_allclose(ours.coef_, theirs.coef_, rtol=1e-8)
+
+
+@pytest.mark.parametrize("scaling", [1.0, 30.0])
+def test_an_intercept_without_penalty_is_that_of_scikit_learn(scaling, regression, binary):
+    options = {"alpha": 0.5, "penalize_intercept": False, "intercept_scaling": scaling}
+    X, y = regression
+    model = StreamingSVRGRegressor(**options).fit(X + 1, y + 100)
+    expected = Ridge(alpha=0.5 * len(y)).fit(X + 1, y + 100)
+    np.testing.assert_allclose(model.coef_, expected.coef_, atol=1e-7)
+    assert model.intercept_ == pytest.approx(expected.intercept_)
+    X, y = binary
+    model = StreamingSVRGClassifier(**options).fit(X + 1, y)
+    expected = LogisticRegression(C=1 / (0.5 * len(y)), tol=1e-10).fit(X + 1, y)
+    np.testing.assert_allclose(model.coef_, expected.coef_, atol=1e-6)
+    np.testing.assert_allclose(model.intercept_, expected.intercept_, atol=1e-6)
+
+
+def test_stages_leave_an_intercept_without_penalty():
+    random = np.random.default_rng(0)
+    X = random.normal(size=(20_000, 4)) + 1
+    y = X @ [1, 2, 3, 4] + 50 + random.normal(size=20_000)
+    model = StreamingSVRGRegressor(alpha=0.5, penalize_intercept=False, kept_rows=500).fit(X, y)
+    expected = Ridge(alpha=0.5 * len(y)).fit(X, y)
+    assert model.n_iter_ > 4
+    np.testing.assert_allclose(model.coef_, expected.coef_, atol=0.02)
+    assert model.intercept_ == pytest.approx(expected.intercept_, abs=0.1)
 
 
 def test_poisson_is_that_of_scikit_learn():

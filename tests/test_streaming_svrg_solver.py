@@ -68,7 +68,7 @@ def test_a_single_stage_is_the_empirical_risk_minimiser(loss):
 
 
 @pytest.mark.parametrize("loss", ["squared", "logistic"])
-@pytest.mark.parametrize("alpha", [0.0, 0.2])
+@pytest.mark.parametrize("alpha", [0.0, 0.2, np.array([0.1, 0.2, 0.3, 0.0, 0.0])], ids=str)
 def test_paper_scheme_agrees_with_its_oracle(loss, alpha):
     X, y, compiled, oracle = problem(loss)
     scheme = {"first_stage": 40, "growth": 2.0}

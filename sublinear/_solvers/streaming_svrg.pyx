@@ -3,7 +3,8 @@
 Paper: Frostig, Ge, Kakade, Sidford, "Competing with the empirical risk minimizer in a single
 pass" (COLT 2015), Algorithm 1.
 
-Objective: P(w) = E_(x, y) l(<w, x>, y) + alpha / 2 |w|^2, rows drawn independently.
+Objective: P(w) = E_(x, y) l(<w, x>, y) + alpha / 2 |w|^2, rows drawn independently. There may be an
+alpha for every weight, 0 for an intercept without penalty.
 
 Both solvers proceed in stages. A stage begins with the mean gradient g of k fresh rows at the
 anchor w~; then comes the inner problem.
@@ -570,7 +571,7 @@ class InnerProblem:
         away = v - self.anchor
         return (
             self.shares @ self.loss.values(scores, self.targets)
-            + self.slope @ v + self.alpha / 2 * (v @ v) + self.damping @ away**2 / 2)
+            + self.slope @ v + v @ (self.alpha * v) / 2 + self.damping @ away**2 / 2)
 
     def gradient(self, v, look):
         """Return the gradient at v."""
@@ -737,7 +738,7 @@ class CombinedSVRG:
     ----------
     loss : Loss
     n_weights : int
-    alpha : float
+    alpha : float or ndarray of shape (n_weights,)
     kept_rows : int
         Rows kept of every stage.
     growth : float, default=2.0
@@ -938,7 +939,7 @@ class PaperSVRG:
     ----------
     loss : Loss
     n_weights : int
-    alpha : float
+    alpha : float or ndarray of shape (n_weights,)
     random : RandomBits
         Draws the numbers of inner steps.
     smoothness : float
@@ -960,7 +961,8 @@ class PaperSVRG:
         self, loss, n_weights, alpha, random, *, smoothness, step, first_stage, inner_steps,
         growth, n_threads=1
     ):
-        self.loss, self.alpha, self.random, self.n_threads = loss, alpha, random, n_threads
+        self.loss, self.random, self.n_threads = loss, random, n_threads
+        self.alpha = np.full(n_weights, alpha, dtype=np.float64)
         self.rate, self.growth = step / smoothness, growth
         self.inner_steps, self.stage_rows = inner_steps, first_stage
         self.weights = np.zeros(n_weights)
@@ -1039,8 +1041,8 @@ class PaperSVRG:
 
 
 def inner_steps(
-    block, Py_ssize_t start, Py_ssize_t stop, Loss loss, double rate, double alpha,
-    const double[::1] anchor, const double[::1] mean, double[::1] w
+    block, Py_ssize_t start, Py_ssize_t stop, Loss loss, double rate,
+    const double[::1] alpha, const double[::1] anchor, const double[::1] mean, double[::1] w
 ):
     """Take an inner step of the paper's Algorithm 1 for every row; return the values read."""
     cdef Matrix matrix = block.matrix
@@ -1059,7 +1061,7 @@ def inner_steps(
                 loss.derivative(dot(&x, &w[0]), targets[i])
                 - loss.derivative(dot(&x, &anchor[0]), targets[i]))
             for j in range(w.shape[0]):
-                w[j] -= rate * (mean[j] + alpha * (w[j] - anchor[j]))
+                w[j] -= rate * (mean[j] + alpha[j] * (w[j] - anchor[j]))
             add(&x, -rate * change, &w[0])
             n_read += x.size
     return n_read

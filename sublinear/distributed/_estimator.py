@@ -148,6 +148,10 @@ class OverPartitions:
             self.partitions_ = [[k] for k in range(len(X))]
             if not X:
                 raise ValueError("there are no sources: X is an empty list")
+            if sample_weight is not None:
+                raise ValueError(
+                    "sources yield their weights, (X, y, sample_weight): leave out sample_weight"
+                )
             if client is not None:
                 if any(isinstance(source, Iterator) for source in X):
                     raise ValueError(
@@ -155,6 +159,10 @@ class OverPartitions:
                     )
                 return ClusterPartitions(client, self._kind, self._numeric, sources=X)
             return self._locally(X)
+        if is_stream(X):
+            raise ValueError("a source is one partition: give a list of sources, fit([source])")
+        if isinstance(X, (list, tuple)) and any(map(is_source, X)):
+            raise ValueError("sources yield their labels, (X, y): leave out y, fit(sources)")
         X, y = check_training_data(self, X, y, y_numeric=self._numeric)
         weights = check_sample_weight(sample_weight, X)
         count = min(self.n_partitions or 1, X.shape[0])
@@ -190,3 +198,15 @@ class OverPartitions:
 def is_sources(X, y):
     """Tell whether X is a list of sources."""
     return y is None and isinstance(X, (list, tuple))
+
+
+def is_stream(X):
+    """Tell whether X can only be a source: a function, or an iterable without a length."""
+    return callable(X) or (hasattr(X, "__iter__") and not hasattr(X, "__len__"))
+
+
+def is_source(X):
+    """Tell whether an element of a list is a source, and not a row."""
+    return is_stream(X) or (
+        isinstance(X, (list, tuple)) and len(X) > 0 and isinstance(X[0], (list, tuple))
+    )

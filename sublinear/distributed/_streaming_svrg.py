@@ -190,6 +190,8 @@ class StreamingSVRGRegressor(ChunkRegressor, _StreamedStages, streaming.Streamin
         Append a constant feature of value `intercept_scaling` to every row, penalised like the
         others.
     intercept_scaling : float, default=1.0
+    penalize_intercept : bool, default=True
+        False: the penalty is alpha / 2 |coef|^2 alone, whatever `intercept_scaling` is.
     warm_start : bool, default=False
         Let `fit` and `fit_stream` go on from the rows seen so far, as `partial_fit` does.
     verbose : int, default=0
@@ -234,6 +236,7 @@ class StreamingSVRGRegressor(ChunkRegressor, _StreamedStages, streaming.Streamin
         growth=None,
         fit_intercept=True,
         intercept_scaling=1.0,
+        penalize_intercept=True,
         warm_start=False,
         verbose=0,
     ):
@@ -246,6 +249,7 @@ class StreamingSVRGRegressor(ChunkRegressor, _StreamedStages, streaming.Streamin
         self.growth = growth
         self.fit_intercept = fit_intercept
         self.intercept_scaling = intercept_scaling
+        self.penalize_intercept = penalize_intercept
         self.warm_start = warm_start
         self.verbose = verbose
 
@@ -279,6 +283,8 @@ class StreamingSVRGClassifier(ChunkClassifier, _StreamedStages, streaming.Stream
         Append a constant feature of value `intercept_scaling` to every row, penalised like the
         others.
     intercept_scaling : float, default=1.0
+    penalize_intercept : bool, default=True
+        False: the penalty is alpha / 2 |coef|^2 alone, whatever `intercept_scaling` is.
     warm_start : bool, default=False
         Let `fit` and `fit_stream` go on from the rows seen so far, as `partial_fit` does.
     verbose : int, default=0
@@ -325,6 +331,7 @@ class StreamingSVRGClassifier(ChunkClassifier, _StreamedStages, streaming.Stream
         growth=None,
         fit_intercept=True,
         intercept_scaling=1.0,
+        penalize_intercept=True,
         warm_start=False,
         verbose=0,
     ):
@@ -337,5 +344,6 @@ class StreamingSVRGClassifier(ChunkClassifier, _StreamedStages, streaming.Stream
         self.growth = growth
         self.fit_intercept = fit_intercept
         self.intercept_scaling = intercept_scaling
+        self.penalize_intercept = penalize_intercept
         self.warm_start = warm_start
         self.verbose = verbose
