@@ -23,8 +23,10 @@ def check_number(name, value, *, low, high=math.inf, integer=False, open_low=Fal
         and math.isfinite(value)
     )
     if not inside:
-        noun = "an integer" if integer else "a number" if low > -math.inf else "a finite number"
-        bound = f" {'above' if open_low else 'of at least'} {low}" if low > -math.inf else ""
+        noun = "an integer" if integer else "a number"
+        bound = f" {'above' if open_low else 'of at least'} {low}"
+        if low == -math.inf:
+            bound = "" if integer else " that is finite"
         limit = f" and at most {high}" if math.isfinite(high) else ""
         raise ValueError(f"{name} must be {noun}{bound}{limit}, got {value!r}")
 

@@ -2,6 +2,7 @@
 
 The iterates are those of a WeightVector, or of a solver with its three members: `to_array()`, the
 present one; `sum_of_iterates()` and `n_averaged`, the sum and the number of those counted so far.
+Both functions return arrays of their own.
 A choice has
 
     counts       whether iterates must be counted, and `averages`, whether summed too
@@ -73,8 +74,8 @@ class Tail(Mean):
         self.windows = [(0, 0.0)]  # (steps, sum of iterates) at the last two powers of two
 
     def look(self, iterates):
-        window = self.next_look, iterates.sum_of_iterates()
-        self.windows = [self.windows[-1], window]
+        del self.windows[:-1]  # first, as the vectors may be long
+        self.windows.append((self.next_look, iterates.sum_of_iterates()))
         self.next_look *= 2
 
     def models(self, iterates):
@@ -135,7 +136,12 @@ class Random(Last):
 def mean_since(iterates, steps, total):
     """Return the mean of the iterates after those `steps` whose sum is `total`."""
     count = iterates.n_averaged - steps
-    return (iterates.sum_of_iterates() - total) / count if count > 0 else iterates.to_array()
+    if count == 0:
+        return iterates.to_array()
+    mean = iterates.sum_of_iterates()
+    mean -= total
+    mean /= count
+    return mean
 
 
 AVERAGES = {choice.name: choice for choice in (Last, Mean, Tail, Random)}

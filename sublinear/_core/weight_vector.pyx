@@ -93,13 +93,17 @@ cdef class WeightVector:
 
     def sum_of_iterates(self):
         """Return the sum of the iterates counted so far (float64)."""
-        return self.vector.sum_of_scales * self.values - self.correction
+        total = self.vector.sum_of_scales * self.values
+        total -= self.correction
+        return total
 
     def average(self):
         """Return the mean of the iterates counted so far, or w if there is none."""
         if self.vector.n_averaged == 0:
             return self.to_array()
-        return self.sum_of_iterates() / self.vector.n_averaged
+        mean = self.sum_of_iterates()
+        mean /= self.vector.n_averaged
+        return mean
 
     def set_average(self, sum_of_iterates, Py_ssize_t n_averaged):
         """Let the average be that of n_averaged iterates with the given sum."""
