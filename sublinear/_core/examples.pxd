@@ -9,8 +9,16 @@ from sublinear._core.portable cimport prefetch
 
 cdef enum:
     LEVEL_BITS = 3        # of a byte of `sleep`: the level; the rest counts the passes to sleep
-    LAST_LEVEL = 5        # 2^5 - 1 passes
     SAMPLED = 8           # one example in so many enters the estimate of the gap
+
+# What `sleep` becomes, by level, where a dual does not move.
+cdef extern from *:
+    """
+    static const unsigned char sublinear_bedtimes[] = {
+        1, 2 | 1 << 3, 3 | 3 << 3, 4 | 7 << 3, 5 | 15 << 3, 5 | 31 << 3, 5 | 31 << 3, 5 | 31 << 3
+    };
+    """
+    const uint8_t* BEDTIMES "sublinear_bedtimes"
 
 cdef struct Example:
     double dual
@@ -49,10 +57,12 @@ cdef class Examples:
             prefetch(&self.example[draws[position + LINE_AHEAD]])
             prefetch(&self.objective.targets[draws[position + LINE_AHEAD]])
 
-    cdef inline void fall_asleep(self, uint8_t* sleep) noexcept nogil:
-        """The dual did not move: skip 2^level - 1 passes, one level more each time."""
-        cdef int level = sleep[0]
-        sleep[0] = <uint8_t> (min(level + 1, LAST_LEVEL) | (((1 << level) - 1) << LEVEL_BITS))
+    cdef inline void settle(self, uint8_t* sleep, bint moved) noexcept nogil:
+        """Let the example sleep 2^level - 1 passes, one level more each time, unless it moved.
+
+        Without branches: which examples move is hard to foresee.
+        """
+        sleep[0] = <uint8_t> (BEDTIMES[sleep[0] & 7] * (not moved))
 
     cdef inline void sample(
         self, Sample* sums, Py_ssize_t i, double dual, double prediction, double target

@@ -20,6 +20,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from sublinear._core.portable cimport clip
+
 cdef extern from "logistic.h" nogil:
     void logistic_values "sublinear_logistic_values"(
         const double* z, const double* y, double* values, Py_ssize_t size) noexcept
@@ -33,12 +35,6 @@ cdef extern from "logistic.h" nogil:
     Py_ssize_t signs_of_numbers "sublinear_signs_double"(
         const double* labels, double negative, double positive, double* signs,
         Py_ssize_t size) noexcept
-
-
-cdef inline double clip(double value, double low, double high) noexcept nogil:
-    """In a form that compilers turn into a maximum and a minimum, without branches."""
-    value = value if value > low else low
-    return value if value < high else high
 
 
 cdef class Loss:

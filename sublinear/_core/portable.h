@@ -56,6 +56,18 @@ static inline int omp_get_num_threads(void) { return 1; }
 #define sublinear_load(flag) (*(const volatile long long *)(flag))
 #endif
 
+/* value, or the nearer end of [low, high], without branches: which end is hard to foresee. */
+static inline double sublinear_clip(double value, double low, double high)
+{
+#if defined(__SSE2__)
+    __m128d clipped = _mm_max_sd(_mm_set_sd(value), _mm_set_sd(low));
+    return _mm_cvtsd_f64(_mm_min_sd(clipped, _mm_set_sd(high)));
+#else
+    value = value > low ? value : low;
+    return value < high ? value : high;
+#endif
+}
+
 /* Seconds of a clock that does not go back. */
 static inline double sublinear_clock(void)
 {

@@ -68,6 +68,7 @@ cdef enum:
     LEAST_CHUNK = 256
     LARGEST_CHUNK = 4096
     COMPARE_EVERY = 128   # chunks, how two threads and one do
+    ALWAYS_ADDED = 32     # entries of rows for which a branch that is hard to foresee costs more
     BLOCK = 16            # rows of a half between two exchanges
     KEPT_BLOCKS = 4       # blocks whose changes are remembered
     GROUP = 4             # rows whose dot products are exchanged at once, with halves of columns
@@ -241,12 +242,10 @@ cdef class SDCA:
             self.examples.sample(sample, i, example.dual, prediction, target)
         dual = self.loss.dual_step(example.dual, prediction, target, example.curvature)
         change = dual - example.dual
-        if change == 0:
-            self.examples.fall_asleep(sleep)
-            return
         example.dual = dual
-        if sleep[0] != 0:
-            sleep[0] = 0
+        self.examples.settle(sleep, change != 0)
+        if x.size > ALWAYS_ADDED and change == 0:
+            return
         add(x, self.step_scale * self.objective.weight(i) * change, w)
 
     cdef void _begin_pass(self) noexcept nogil:
@@ -791,10 +790,8 @@ cdef class ColumnHalves(TwoThreads):
             example.dual = dual
             x = self._half_of_row(h, i)
             add(&x, self.step_scale * self.objective.weight(i) * change, self.weights)
-        if h == 0 and change == 0:
-            self.examples.fall_asleep(&self.examples.sleep[i])
-        elif h == 0:
-            self.examples.sleep[i] = 0
+        if h == 0:
+            self.examples.settle(&self.examples.sleep[i], change != 0)
 
     def _rescale(self, ratio):
         TwoThreads._rescale(self, ratio)
