@@ -14,6 +14,8 @@ A solver is an object that holds its state and has
     certify(rounded)    the model it would return now, an array it will not change again, its
                         primal value and a dual value; rounded(w) is w in the type in which it
                         will be stored
+    look()              where a solver has it: an estimate of the relative gap that is worth more
+                        than estimated_gap and costs more, though far less than certify
     diverged            whether there is no hope
     keeps_best          whether the model with the least primal value is wanted, not the last one
     model()             what certify would return, or near it, at no cost
@@ -36,6 +38,8 @@ SLICE_SECONDS = 0.03
 # The next certificate comes when the solver's estimate of the gap, corrected by what it was off at
 # the last one, is within tol; at the latest when the work has grown by the solver's own factor.
 FIRST_CORRECTION = 1 / 3  # estimates gather terms over an epoch, in which the gap shrinks
+DOUBT = 2.0  # times tol: an estimate within that is worth a look, where the solver can look
+LOOK_ERROR = 1.1  # a needless certificate costs less than a needless epoch
 LEAST_WORK = 2**17  # between two certificates: a certificate costs a few Python calls
 
 
@@ -170,6 +174,7 @@ class _Run:
         self.primal, self.dual = math.inf, -math.inf
         self.last_work = self.least_work = 0
         self.correction = FIRST_CORRECTION
+        self.look = getattr(solver, "look", None)
 
     def state(self):
         """Return what `set_state` needs, a flat dict of arrays and numbers."""
@@ -224,8 +229,12 @@ class _Run:
         growth = self.solver.certificate_growth
         if not self.limits.certify or (work < self.least_work and growth > 1):
             return False
-        promising = estimate * self.correction <= self.limits.tol
-        return promising or work >= growth * self.last_work
+        if work >= growth * self.last_work:
+            return True
+        hope = estimate * self.correction
+        if self.look is None:
+            return hope <= self.limits.tol
+        return hope <= DOUBT * self.limits.tol and self.look() <= LOOK_ERROR * self.limits.tol
 
     def certify(self):
         """Add a row to the trace; set the status if the fit is done."""

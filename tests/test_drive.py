@@ -103,6 +103,23 @@ def test_the_trace_rises():
     assert result.seconds >= result.trace[-1].seconds >= 0
 
 
+def test_a_look_decides_where_a_solver_can_look():
+    """A rough estimate that promises too much costs looks, not certificates."""
+    solver = FakeSolver(estimate=1.0)
+    solver.certificate_growth = 1e9
+    looked_at = []
+
+    def look():
+        looked_at.append(solver.n_iter)
+        return solver.gap / 2  # the relative one, nearly
+
+    solver.look = look
+    _, result = run(solver, Limits(tol=1e-3))
+    assert result.status == "converged"
+    assert solver.n_certificates == 1
+    assert len(looked_at) > 1 and looked_at[-1] == result.n_iter
+
+
 @pytest.mark.parametrize("epochs", [1, 2, 7])
 def test_max_epochs(epochs):
     _, result = run(FakeSolver(), Limits(tol=0, max_iter=epochs))

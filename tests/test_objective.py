@@ -74,6 +74,46 @@ def test_two_candidates(weighted):
     assert (alone, same) == (second, dual)
 
 
+@pytest.mark.parametrize("constant", [0.0, 2.0])
+@pytest.mark.parametrize("values", [np.float32, np.float64])
+@pytest.mark.parametrize("indices", [np.int32, np.int64])
+def test_two_candidates_at_once_give_the_bits_of_each(indices, values, constant):
+    """Over sparse rows their products are computed together."""
+
+    def make(X):
+        X = sparse.csr_array(X.astype(np.float32).astype(values))
+        return sparse.csr_array((X.data, X.indices.astype(indices), X.indptr.astype(indices)))
+
+    problem = Problem(constant=constant, make=make)
+    objective = problem.objective()
+    w = objective.weights_of_dual(problem.duals)
+    both, _ = objective.certificate(w, problem.duals, [w, problem.w])
+    assert both == [objective.primal(w), objective.primal(problem.w)]
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_an_estimate_comes_from_some_rows_of_every_block(weighted):
+    problem = Problem(weighted=weighted, make=sparse.csr_array)
+    objective = problem.objective()
+    w = objective.weights_of_dual(problem.duals)
+    before = objective.accesses
+    primals, dual = objective.estimate(w, problem.duals, [w, problem.w])
+    seen = np.arange(1300) % 512 < 32
+    assert objective.accesses - before == np.count_nonzero(problem.X[seen])
+    weights = np.ones(1300) if problem.weights is None else problem.weights
+    weights = np.where(seen, weights, 0.0)
+
+    def penalty(v):
+        return ALPHA / 2 * v @ v
+
+    for primal, v in zip(primals, [w, problem.w], strict=True):
+        loss = np.average(problem.loss.value(problem.X @ v, problem.y), weights=weights)
+        assert primal == pytest.approx(penalty(v) + loss, rel=1e-12)
+    a = problem.duals
+    terms = problem.loss.conjugate(a, problem.y) + a * (problem.X @ w)
+    assert dual == pytest.approx(penalty(w) - np.average(terms, weights=weights), rel=1e-11)
+
+
 @pytest.mark.parametrize("make", [np.asarray, sparse.csr_array])
 @pytest.mark.parametrize("n_rows", [1, 511, 512, 513, 1300])
 def test_the_number_of_threads_changes_no_bit(make, n_rows):

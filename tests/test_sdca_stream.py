@@ -27,11 +27,11 @@ def data_of(loss, binary, regression):
 
 
 def assert_same_fit(first, second):
+    """In all but what was read to tell when a certificate pays: a source is only read in passes."""
     np.testing.assert_array_equal(first.coef_, second.coef_)
     np.testing.assert_array_equal(first.intercept_, second.intercept_)
     np.testing.assert_array_equal(first.dual_coef_, second.dual_coef_)
-    figures = ("primal", "dual", "gap", "status", "n_iter", "accesses", "certificate_accesses")
-    for name in figures:
+    for name in ("primal", "dual", "gap", "status", "n_iter", "accesses"):
         assert getattr(first.result_, name) == getattr(second.result_, name)
 
 
@@ -60,7 +60,6 @@ def test_one_block_with_a_free_intercept_is_a_fit_in_memory(binary, regression, 
         found = getattr(streamed.result_, name)
         assert found == pytest.approx(getattr(in_memory.result_, name), rel=1e-10)
     assert streamed.result_.accesses == in_memory.result_.accesses
-    assert streamed.result_.certificate_accesses == in_memory.result_.certificate_accesses
 
 
 @pytest.mark.parametrize("limit", [{}, {"max_accesses": 3333}], ids=["converged", "in mid-pass"])

@@ -147,6 +147,11 @@ cdef class Examples:
         rounding = 0.0 if self.packed is None or self.packed.exact else FLOAT32_ROUNDING
         return objective.certificate(w, duals, models, rounding)
 
+    def estimate(self, w, models):
+        """Return what `certificate` does, estimated from a part of the rows."""
+        return self.objective.estimate(
+            w, self.buffer[:, 0] if self.packed is None else self.duals(), models)
+
 
 cdef Py_ssize_t collect_awake(
     uint8_t* sleep, Py_ssize_t count, uint32_t* items, uint32_t first

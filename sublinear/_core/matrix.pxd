@@ -4,6 +4,11 @@ cdef void dots(
     const Lines* lines, Py_ssize_t start, Py_ssize_t stop, const double* w, double* products
 ) noexcept nogil
 
+cdef void dot_pairs(
+    const Lines* lines, Py_ssize_t start, Py_ssize_t stop, const double* pairs, double* products,
+    double* seconds
+) noexcept nogil
+
 cdef void squares(
     const Lines* lines, Py_ssize_t start, Py_ssize_t stop, double* norms) noexcept nogil
 

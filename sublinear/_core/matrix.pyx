@@ -111,14 +111,71 @@ def not_finite():
     )
 
 
+cdef inline void sparse_dot_pair(
+    const real_t* values, const index_t* indices, Py_ssize_t size, const double* pairs,
+    double* first, double* second
+) noexcept nogil:
+    """Two products at once, each summed as by `sparse_dot`."""
+    cdef double sums[2][4]
+    cdef double value
+    cdef Py_ssize_t k = 0
+    cdef int lane, c
+    for c in range(2):
+        for lane in range(4):
+            sums[c][lane] = 0
+    while k + 4 <= size:
+        for lane in range(4):
+            value = values[k + lane]
+            for c in range(2):
+                sums[c][lane] += value * pairs[2 * indices[k + lane] + c]
+        k += 4
+    while k < size:
+        for c in range(2):
+            sums[c][0] += values[k] * pairs[2 * indices[k] + c]
+        k += 1
+    first[0] = (sums[0][0] + sums[0][1]) + (sums[0][2] + sums[0][3])
+    second[0] = (sums[1][0] + sums[1][1]) + (sums[1][2] + sums[1][3])
+
+
 cdef inline void sparse_dots(
     const real_t* values, const index_t* indices, const index_t* offsets, Py_ssize_t start,
-    Py_ssize_t stop, const double* w, double* products
+    Py_ssize_t stop, const double* w, const double* pairs, double* products, double* seconds
 ) noexcept nogil:
-    cdef Py_ssize_t i
+    cdef Py_ssize_t i, first, size
     for i in range(start, stop):
-        products[i - start] = sparse_dot(
-            values + offsets[i], indices + offsets[i], offsets[i + 1] - offsets[i], w)
+        first, size = offsets[i], offsets[i + 1] - offsets[i]
+        if pairs == NULL:
+            products[i - start] = sparse_dot(values + first, indices + first, size, w)
+        else:
+            sparse_dot_pair(
+                values + first, indices + first, size, pairs, &products[i - start],
+                &seconds[i - start])
+
+
+cdef void typed_dots(
+    const Lines* lines, Py_ssize_t start, Py_ssize_t stop, const double* w, const double* pairs,
+    double* products, double* seconds
+) noexcept nogil:
+    """What `dots` or, unless `pairs` is NULL, `dot_pairs` does for sparse lines."""
+    cdef const char* values = lines.values
+    cdef const char* indices = lines.indices
+    cdef const char* offsets = lines.offsets
+    if lines.storage == SPARSE_FLOAT64_INT32:
+        sparse_dots(
+            <const double*> values, <const int32_t*> indices, <const int32_t*> offsets, start,
+            stop, w, pairs, products, seconds)
+    elif lines.storage == SPARSE_FLOAT32_INT32:
+        sparse_dots(
+            <const float*> values, <const int32_t*> indices, <const int32_t*> offsets, start,
+            stop, w, pairs, products, seconds)
+    elif lines.storage == SPARSE_FLOAT64_INT64:
+        sparse_dots(
+            <const double*> values, <const int64_t*> indices, <const int64_t*> offsets, start,
+            stop, w, pairs, products, seconds)
+    else:
+        sparse_dots(
+            <const float*> values, <const int64_t*> indices, <const int64_t*> offsets, start,
+            stop, w, pairs, products, seconds)
 
 
 cdef void dots(
@@ -135,25 +192,23 @@ cdef void dots(
             x = line_at(lines, i)
             products[i - start] = dot(&x, w)
         return
-    if lines.storage == SPARSE_FLOAT64_INT32:
-        sparse_dots(
-            <const double*> lines.values, <const int32_t*> lines.indices,
-            <const int32_t*> lines.offsets, start, stop, w, products)
-    elif lines.storage == SPARSE_FLOAT32_INT32:
-        sparse_dots(
-            <const float*> lines.values, <const int32_t*> lines.indices,
-            <const int32_t*> lines.offsets, start, stop, w, products)
-    elif lines.storage == SPARSE_FLOAT64_INT64:
-        sparse_dots(
-            <const double*> lines.values, <const int64_t*> lines.indices,
-            <const int64_t*> lines.offsets, start, stop, w, products)
-    else:
-        sparse_dots(
-            <const float*> lines.values, <const int64_t*> lines.indices,
-            <const int64_t*> lines.offsets, start, stop, w, products)
+    typed_dots(lines, start, stop, w, NULL, products, NULL)
     if lines.constant != 0:
         for i in range(stop - start):
             products[i] += lines.constant * w[lines.length]
+
+
+cdef void dot_pairs(
+    const Lines* lines, Py_ssize_t start, Py_ssize_t stop, const double* pairs, double* products,
+    double* seconds
+) noexcept nogil:
+    """<line i, v> and <line i, w> for sparse lines [start, stop); pairs: v_j and w_j in turn."""
+    cdef Py_ssize_t i
+    typed_dots(lines, start, stop, NULL, pairs, products, seconds)
+    if lines.constant != 0:
+        for i in range(stop - start):
+            products[i] += lines.constant * pairs[2 * lines.length]
+            seconds[i] += lines.constant * pairs[2 * lines.length + 1]
 
 
 cdef void squares(

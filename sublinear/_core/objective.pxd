@@ -15,6 +15,7 @@ cdef struct BlockSums:
 cdef struct Point:
     const double* candidate[MAX_CANDIDATES]
     int n_candidates
+    const double* pairs            # the weights of two candidates in turn; NULL: one by one
     const double* w                # w(a), where there are duals
     const double* duals            # NULL: none
     Py_ssize_t dual_stride
