@@ -25,7 +25,7 @@ from one_fit import resident
 from sklearn.datasets import dump_svmlight_file
 
 from sublinear import PegasosClassifier, SDCAClassifier, StreamingSVRGClassifier
-from sublinear.sources import GeneratorSource, SvmlightSource, open_source
+from sublinear.sources import GeneratorSource, ParquetSource, SvmlightSource, open_source
 
 N_TEXT, N_BINARY = 60_000, 600_000  # rows: files of a few tenths of a second
 N_SPARSE, N_DENSE = 1000, 50
@@ -109,6 +109,8 @@ def peak(kind, n_rows, folder):
         source = SvmlightSource(
             Path(folder, f"{n_rows}.svm"), n_features=20, index_base=1, block_bytes=2**20
         )
+    elif kind == "Parquet":
+        source = ParquetSource(Path(folder, f"{n_rows}.parquet"))
     model = {
         "SDCA": SDCAClassifier(random_state=0, max_iter=2, tol=1.0),
         "StreamingSVRG": StreamingSVRGClassifier(),
@@ -120,17 +122,26 @@ def peak(kind, n_rows, folder):
 
 def memory(kind, n_rows, folder):
     """Return the bytes that `peak` prints in a process of its own."""
-    text = Path(folder, f"{n_rows}.svm")
+    file = Path(folder, f"{n_rows}.{'parquet' if kind == 'Parquet' else 'svm'}")
     if kind == "svmlight":
         once = io.BytesIO()
         for X, y in generated(LEAST_ROWS):
             dump_svmlight_file(X.round(2), y, once, zero_based=False)
-        with open(text, "wb") as stream:
+        with open(file, "wb") as stream:
             for _ in range(n_rows // LEAST_ROWS):
                 stream.write(once.getvalue())
+    elif kind == "Parquet":
+        import pyarrow
+        from pyarrow import parquet
+
+        X, y = (np.concatenate(parts) for parts in zip(*generated(LEAST_ROWS), strict=True))
+        table = pyarrow.table({f"x{j}": X[:, j] for j in range(20)} | {"y": y})
+        with parquet.ParquetWriter(file, table.schema) as writer:
+            for _ in range(n_rows // LEAST_ROWS):
+                writer.write_table(table)
     command = [sys.executable, __file__, "--peak", kind, str(n_rows), str(folder)]
     output = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    text.unlink(missing_ok=True)
+    file.unlink(missing_ok=True)
     return int(output)
 
 
@@ -157,6 +168,7 @@ def main():
             figures["memory"] = {
                 kind: {str(k * LEAST_ROWS): memory(kind, k * LEAST_ROWS, folder) for k in TIMES}
                 for kind in TITLES
+                if kind != "Parquet" or importlib.util.find_spec("pyarrow")
             }
     report(HEADER, list(rows(figures)), options.json, figures)
 
@@ -165,6 +177,7 @@ TITLES = {
     "Pegasos": "PegasosClassifier, generated rows",
     "StreamingSVRG": "StreamingSVRGClassifier, generated rows",
     "svmlight": "PegasosClassifier, svmlight text",
+    "Parquet": "PegasosClassifier, Parquet",
     "SDCA": "SDCAClassifier, generated rows",
 }
 

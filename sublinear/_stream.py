@@ -56,7 +56,8 @@ def checked_block(block, y_numeric, look_at_values=True):
         return block
     if not isinstance(block, (tuple, list)) or len(block) not in (2, 3):
         raise ValueError(
-            f"a source must yield (X, y) or (X, y, sample_weight), got {described(block)}"
+            f"a source must yield (X, y) or (X, y, sample_weight), got {described(block)}; for "
+            "arrays there is sublinear.sources.ArraySource(X, y)"
         )
     X, y, *weights = block
     X, y = check_X_y(
@@ -96,9 +97,12 @@ def looked_at(block):
 def check_source(source):
     """Raise TypeError for what is no iterable of blocks."""
     if isinstance(source, (str, bytes)) or not hasattr(source, "__iter__"):
+        hint = "open_source reads files"
+        if callable(source):
+            hint = "GeneratorSource calls a function that yields them"
         raise TypeError(
             "a source is an iterable of (X, y) or (X, y, sample_weight) blocks, got "
-            f"{type(source).__name__}; sublinear.sources.open_source reads files"
+            f"{type(source).__name__}; sublinear.sources.{hint}"
         )
 
 

@@ -1,5 +1,7 @@
 """What a source can do wrong, for every estimator with `fit_stream` and for partitions."""
 
+import time
+
 import numpy as np
 import pytest
 from sklearn.base import clone
@@ -204,7 +206,11 @@ def test_sources_that_fail_on_workers(client, binary):
         model.fit([(block for block in [binary])])
     with pytest.raises(ValueError, match=r"block 1 of partition 1: .*NaN"):
         model.fit([[binary], [(X * np.nan, y)]])
-    held = client.run(lambda dask_worker: len(dask_worker.state.actors))
+    for _ in range(100):  # workers are told soon after, not at once
+        held = client.run(lambda dask_worker: len(dask_worker.state.actors))
+        if not any(held.values()):
+            break
+        time.sleep(0.1)
     assert set(held.values()) == {0}
 
 

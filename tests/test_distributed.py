@@ -479,10 +479,18 @@ def test_sources_hold_labels_and_weights_and_come_in_a_list(source, binary):
         model.fit([one, one], y)
     with pytest.raises(ValueError, match="leave out sample_weight"):
         model.fit([one, one], sample_weight=np.ones(len(y)))
+    with pytest.raises(TypeError, match="open_source reads files"):
+        model.fit([one, "rows.npz"])
+    with pytest.raises(ValueError, match="give a list of sources"):
+        model.fit("rows.npz")
+    model.fit(X.tolist(), y.tolist())
+    assert model.predict(X.tolist()).shape == y.shape
     if source is not list:
         with pytest.raises(ValueError, match="give a list of sources"):
             model.fit(one)
-    model.fit(X.tolist(), y.tolist())
+        for sources in (one, [one]):
+            with pytest.raises(ValueError, match="predict_sources"):
+                model.predict(sources)
 
 
 @pytest.mark.parametrize(

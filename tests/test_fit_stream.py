@@ -128,6 +128,10 @@ def test_bad_blocks_are_named(binary, case, read_ahead):
 def test_what_is_no_source(binary):
     with pytest.raises(TypeError, match="open_source reads files"):
         PegasosClassifier().fit_stream("rows.svm", classes=[0, 1])
+    with pytest.raises(TypeError, match="GeneratorSource calls a function"):
+        PegasosClassifier().fit_stream(lambda: [binary], classes=[0, 1])
+    with pytest.raises(ValueError, match="ArraySource"):
+        PegasosClassifier().fit_stream(binary, classes=[0, 1])
     with pytest.raises(ValueError, match="needs classes"):
         PegasosClassifier().fit_stream([binary])
     with pytest.raises(ValueError, match="read_ahead must be an integer"):

@@ -379,7 +379,7 @@ cdef class AnchoredGradient:
         """The mean loss at the anchor, of an eighth of the rows; NaN if there is none."""
         sums, place = self.flat, 2 * len(self.anchor)
         total, weight = sums[place], sums[place + 1]
-        return total / weight if weight > 0 else math.nan
+        return float(total / weight) if weight > 0 else math.nan
 
 
 cdef struct Rows:

@@ -2,11 +2,13 @@
 
 import itertools
 from collections.abc import Iterator
+from pathlib import Path
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from sublinear._linear_model import with_parameters
+from sublinear._stream import check_source
 from sublinear._validation import (
     check_number,
     check_sample_weight,
@@ -152,6 +154,9 @@ class OverPartitions:
                 raise ValueError(
                     "sources yield their weights, (X, y, sample_weight): leave out sample_weight"
                 )
+            for source in X:
+                if not callable(source):
+                    check_source(source)
             if client is not None:
                 if any(isinstance(source, Iterator) for source in X):
                     raise ValueError(
@@ -201,8 +206,12 @@ def is_sources(X, y):
 
 
 def is_stream(X):
-    """Tell whether X can only be a source: a function, or an iterable without a length."""
-    return callable(X) or (hasattr(X, "__iter__") and not hasattr(X, "__len__"))
+    """Tell whether X can only be a source: a function, a name, an iterable without length."""
+    return (
+        callable(X)
+        or isinstance(X, (str, Path))
+        or (hasattr(X, "__iter__") and not hasattr(X, "__len__"))
+    )
 
 
 def is_source(X):

@@ -8,7 +8,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from sublinear._stream import checked_block
 from sublinear.distributed._cluster import connected, is_dask_array
-from sublinear.distributed._estimator import is_sources
+from sublinear.distributed._estimator import is_sources, is_stream
 from sublinear.distributed._partitions import blocks_of
 
 
@@ -81,6 +81,13 @@ def evaluation_of(source, model, right):
     return total
 
 
+def is_chunked(X):
+    """Tell whether X is a dask array; raise ValueError for sources, whose rows are not here."""
+    if is_stream(X) or (isinstance(X, (list, tuple)) and any(map(is_stream, X))):
+        raise ValueError("predict_sources([source, ..]) returns the predictions for sources")
+    return is_dask_array(X)
+
+
 class ChunkClassifier(_Predictions):
     """Labels and accuracy, chunk by chunk for dask arrays."""
 
@@ -97,7 +104,7 @@ class ChunkClassifier(_Predictions):
         -------
         scores : ndarray or dask array of shape (n_samples,) or (n_samples, n_classes)
         """
-        if not is_dask_array(X):
+        if not is_chunked(X):
             return super().decision_function(X)
         check_is_fitted(self)
         n_columns = None if len(self.classes_) == 2 else len(self.classes_)
@@ -114,7 +121,7 @@ class ChunkClassifier(_Predictions):
         -------
         labels : ndarray or dask array of shape (n_samples,)
         """
-        if not is_dask_array(X):
+        if not is_chunked(X):
             return super().predict(X)
         check_is_fitted(self)
         return self._by_chunks("predict", X, self.classes_.dtype)
@@ -131,7 +138,7 @@ class ChunkClassifier(_Predictions):
         -------
         probabilities : ndarray or dask array of shape (n_samples, n_classes)
         """
-        if not is_dask_array(X):
+        if not is_chunked(X):
             return super().predict_proba(X)
         check_is_fitted(self)
         return self._by_chunks("predict_proba", X, self.coef_.dtype, len(self.classes_))
@@ -177,7 +184,7 @@ class ChunkRegressor(_Predictions):
         -------
         predictions : ndarray or dask array of shape (n_samples,)
         """
-        if not is_dask_array(X):
+        if not is_chunked(X):
             return super().predict(X)
         check_is_fitted(self)
         return self._by_chunks("predict", X, self.coef_.dtype)
