@@ -33,7 +33,7 @@ SIGMA_MARGIN = 1.02  # power iteration approaches sigma^2 from below
 _DUAL_PARAMETERS = """\
 penalize_intercept : bool, default=True
         False: the objective holds alpha / 2 |coef|^2 alone, and `intercept_scaling` has no effect.
-        Certificates then cost two passes, and more epochs may be needed.
+        Certificates then cost two passes, and more epochs may be needed. Only with batch_size=1.
     pack : bool or "auto", default="auto"
         True: work on a copy of sparse rows in which all that a step reads lies together: 8 bytes
         per stored entry and about 50 per row. Values are rounded to float32, certificates are not.

@@ -371,8 +371,8 @@ def one_safe_step(problem, size, a, seed):
 def test_lemma_3_by_monte_carlo(name, size, weighted):
     """E D(a + d_A) >= (1 - b / n) D(a) + (b / n) H(d, a), over random subsets A of size b.
 
-    The bound is on the rise of the dual by the safe rule's steps; it is at least 0. It needs no rows
-    of length at most 1 and no equal weights, as each step is divided by its own |x_i|^2.
+    The bound is on the rise of the dual by the safe rule's steps; it is at least 0. It needs no
+    rows of length at most 1 and no equal weights, as each step is divided by its own |x_i|^2.
     """
     problem = Problem(name)
     random = np.random.default_rng(3)
