@@ -390,6 +390,19 @@ def test_a_bad_fit_still_tears_down(binary):
 
 
 @needs_callbacks
+def test_the_monitor_of_scikit_learn(case):
+    from sklearn.callback import ScoringMonitor
+
+    model, X, y = case
+    scoring = "r2" if isinstance(model, SDCARegressor) else "accuracy"
+    monitor = ScoringMonitor(scoring=scoring)
+    model.set_callbacks(monitor).fit(X, y)
+    scores = [row[scoring] for row in monitor.get_logs().data if row["task_name"] == "certificate"]
+    assert len(scores) == len(model.result_.trace)
+    assert scores[-1] == model.score(X, y)
+
+
+@needs_callbacks
 def test_inside_a_meta_estimator_that_propagates(binary):
     from sklearn.base import BaseEstimator
     from sklearn.callback import CallbackSupportMixin, with_callbacks
