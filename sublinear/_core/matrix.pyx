@@ -13,11 +13,11 @@ import scipy.sparse as sp
 
 from sublinear._core.line cimport (
     DENSE_FLOAT32, DENSE_FLOAT64, SPARSE_FLOAT32_INT32, SPARSE_FLOAT32_INT64,
-    SPARSE_FLOAT64_INT32, SPARSE_FLOAT64_INT64, CACHED_WEIGHTS, OFFSET_AHEAD, ROWS, Line, add, dot,
-    dot_rows, index_t, is_dense, line_at, prefetch_ahead, prefetch_weights, real_t, sparse_dot,
-    squared_norm, takes_rows,
+    SPARSE_FLOAT64_INT32, SPARSE_FLOAT64_INT64, CACHED_WEIGHTS, LINE_AHEAD, OFFSET_AHEAD, ROWS,
+    Line, add, dot, dot_rows, index_t, is_dense, line_at, prefetch_ahead, prefetch_span,
+    prefetch_weights, real_t, sparse_dot, squared_norm, takes_rows,
 )
-from sublinear._core.order cimport Draws, Order, make_ready, next_chunk
+from sublinear._core.portable cimport prefetch
 
 cnp.import_array()
 
@@ -138,44 +138,62 @@ cdef inline void sparse_dot_pair(
 
 
 cdef inline void sparse_dots(
-    const real_t* values, const index_t* indices, const index_t* offsets, Py_ssize_t start,
-    Py_ssize_t stop, const double* w, const double* pairs, double* products, double* seconds
+    const real_t* values, const index_t* indices, const index_t* offsets, const uint32_t* order,
+    Py_ssize_t start, Py_ssize_t stop, const double* w, const double* pairs, double* products,
+    double* seconds
 ) noexcept nogil:
-    cdef Py_ssize_t i, first, size
-    for i in range(start, stop):
-        first, size = offsets[i], offsets[i + 1] - offsets[i]
+    cdef Py_ssize_t k, first, size, line
+    for k in range(start, stop):
+        line = k
+        if order != NULL:
+            line = order[k]
+            if k + OFFSET_AHEAD < stop:
+                prefetch(offsets + order[k + OFFSET_AHEAD])
+                prefetch_sparse(values, indices, offsets, order[k + LINE_AHEAD])
+        first, size = offsets[line], offsets[line + 1] - offsets[line]
         if pairs == NULL:
-            products[i - start] = sparse_dot(values + first, indices + first, size, w)
+            products[k - start] = sparse_dot(values + first, indices + first, size, w)
         else:
             sparse_dot_pair(
-                values + first, indices + first, size, pairs, &products[i - start],
-                &seconds[i - start])
+                values + first, indices + first, size, pairs, &products[k - start],
+                &seconds[k - start])
+
+
+cdef inline void prefetch_sparse(
+    const real_t* values, const index_t* indices, const index_t* offsets, Py_ssize_t line
+) noexcept nogil:
+    cdef Py_ssize_t first = offsets[line], size = offsets[line + 1] - first
+    prefetch_span(<const char*> (values + first), size * <Py_ssize_t> sizeof(real_t))
+    prefetch_span(<const char*> (indices + first), size * <Py_ssize_t> sizeof(index_t))
 
 
 cdef void typed_dots(
-    const Lines* lines, Py_ssize_t start, Py_ssize_t stop, const double* w, const double* pairs,
-    double* products, double* seconds
+    const Lines* lines, const uint32_t* order, Py_ssize_t start, Py_ssize_t stop, const double* w,
+    const double* pairs, double* products, double* seconds
 ) noexcept nogil:
-    """What `dots` or, unless `pairs` is NULL, `dot_pairs` does for sparse lines."""
+    """What `dots` or, unless `pairs` is NULL, `dot_pairs` does for sparse lines.
+
+    Unless `order` is NULL, of the lines order[start .. stop].
+    """
     cdef const char* values = lines.values
     cdef const char* indices = lines.indices
     cdef const char* offsets = lines.offsets
     if lines.storage == SPARSE_FLOAT64_INT32:
         sparse_dots(
-            <const double*> values, <const int32_t*> indices, <const int32_t*> offsets, start,
-            stop, w, pairs, products, seconds)
+            <const double*> values, <const int32_t*> indices, <const int32_t*> offsets, order,
+            start, stop, w, pairs, products, seconds)
     elif lines.storage == SPARSE_FLOAT32_INT32:
         sparse_dots(
-            <const float*> values, <const int32_t*> indices, <const int32_t*> offsets, start,
-            stop, w, pairs, products, seconds)
+            <const float*> values, <const int32_t*> indices, <const int32_t*> offsets, order,
+            start, stop, w, pairs, products, seconds)
     elif lines.storage == SPARSE_FLOAT64_INT64:
         sparse_dots(
-            <const double*> values, <const int64_t*> indices, <const int64_t*> offsets, start,
-            stop, w, pairs, products, seconds)
+            <const double*> values, <const int64_t*> indices, <const int64_t*> offsets, order,
+            start, stop, w, pairs, products, seconds)
     else:
         sparse_dots(
-            <const float*> values, <const int64_t*> indices, <const int64_t*> offsets, start,
-            stop, w, pairs, products, seconds)
+            <const float*> values, <const int64_t*> indices, <const int64_t*> offsets, order,
+            start, stop, w, pairs, products, seconds)
 
 
 cdef void dots(
@@ -192,7 +210,7 @@ cdef void dots(
             x = line_at(lines, i)
             products[i - start] = dot(&x, w)
         return
-    typed_dots(lines, start, stop, w, NULL, products, NULL)
+    typed_dots(lines, NULL, start, stop, w, NULL, products, NULL)
     if lines.constant != 0:
         for i in range(stop - start):
             products[i] += lines.constant * w[lines.length]
@@ -204,7 +222,7 @@ cdef void dot_pairs(
 ) noexcept nogil:
     """<line i, v> and <line i, w> for sparse lines [start, stop); pairs: v_j and w_j in turn."""
     cdef Py_ssize_t i
-    typed_dots(lines, start, stop, NULL, pairs, products, seconds)
+    typed_dots(lines, NULL, start, stop, NULL, pairs, products, seconds)
     if lines.constant != 0:
         for i in range(stop - start):
             products[i] += lines.constant * pairs[2 * lines.length]
@@ -403,6 +421,10 @@ cdef class Matrix:
             raise ValueError(f"w must have {self.n_weights} entries, got {w.shape[0]}")
         result = np.empty(n)
         cdef double[::1] products = result
+        if n and self.is_sparse and self.rows.length <= CACHED_WEIGHTS:
+            with nogil:
+                typed_dots(&self.rows, &sequence[0], 0, n, &w[0], NULL, &products[0], NULL)
+            return result + self.constant * w[self.n_columns] if self.constant else result
         with nogil:
             while takes_rows(&self.rows) and k + ROWS <= n:
                 for i in range(ROWS):
@@ -414,24 +436,6 @@ cdef class Matrix:
                 x = line_at(&self.rows, sequence[k])
                 products[k] = dot(&x, &w[0])
                 k += 1
-        return result
-
-    def dots_of_epoch(self, const double[::1] w, Order order):
-        """Return <row i, w> for every row (float64), read in the next epoch of a shuffled order."""
-        cdef Draws* draws = &order.draws
-        cdef Line x
-        if w.shape[0] != self.n_weights or draws.n != self.n_rows or draws.count != self.n_rows:
-            raise ValueError("w and order must be of the matrix's size")
-        result = np.empty(self.n_rows)
-        cdef double[::1] products = result
-        with nogil:
-            next_chunk(draws)
-            while draws.position < draws.count:
-                make_ready(draws, draws.position + OFFSET_AHEAD + 1)
-                prefetch_ahead(&self.rows, draws.items, draws.position, draws.ready, &w[0])
-                x = line_at(&self.rows, draws.items[draws.position])
-                products[draws.items[draws.position]] = dot(&x, &w[0])
-                draws.position += 1
         return result
 
     def add_rows(self, const double[::1] factors, order, double[::1] w):
