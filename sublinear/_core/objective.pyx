@@ -36,6 +36,7 @@ cdef double LEAST_CURVATURE = 1e-300
 
 cdef enum:
     ENTRIES_PER_CALL = 1 << 22   # between two looks at pending signals
+    WORTH_THREADS = 1 << 20      # entries: fewer are not worth the wait for another one
     SEEN = 16                    # one row in so many, where an estimate will do
 
 cdef double ONES[BLOCK]
@@ -148,6 +149,7 @@ cdef class Objective:
         cdef Py_ssize_t first, last, block, step, i, part = BLOCK // one_in
         cdef Py_ssize_t n_weights = self.matrix.n_weights
         cdef double weight = 0
+        cdef int n_threads = 1
         cdef const double[::1] vector
         cdef double[:, ::1] pairs
         cdef Point at
@@ -174,11 +176,13 @@ cdef class Objective:
         partial = np.empty((n_blocks, sizeof(BlockSums) // sizeof(double)))
         cdef double[:, ::1] sums = partial
         cdef BlockSums* result = <BlockSums*> &sums[0, 0]
+        if self.matrix.n_stored >= WORTH_THREADS:
+            n_threads = self.n_threads
         step = max(1, ENTRIES_PER_CALL // max(1, BLOCK * (self.matrix.n_stored // max(n, 1))))
         for first in range(0, n_blocks, step):
             last = min(n_blocks, first + step)
             for block in prange(
-                first, last, nogil=True, schedule="dynamic", num_threads=self.n_threads
+                first, last, nogil=True, schedule="dynamic", num_threads=n_threads
             ):
                 result[block] = self.block_sums(
                     block * BLOCK, min(n, block * BLOCK + part), &at)

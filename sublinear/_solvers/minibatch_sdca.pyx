@@ -22,7 +22,8 @@ cache (aggressive).
 
 Departures from the paper: sigma^2 belongs to the rows scaled to length 1, whatever their lengths
 are, and each step uses its own |x_i|^2, so that no assumption |x_i| <= 1 is needed (Lemma 1 holds
-for those rows as it stands, with any weights). Batches come from a permutation of the examples by default.
+for those rows as it stands, with any weights). Batches come from a permutation of the examples by
+default.
 
 Averages: "tail" is the averaged dual of Theorem 2; "decaying" that of the experiments,
 v <- 0.9 v + 0.1 w after every iteration. Both are kept on the duals, lazily, since w is linear in
