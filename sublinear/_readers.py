@@ -5,6 +5,7 @@ import contextlib
 import csv
 import functools
 import gzip
+import io
 import itertools
 import lzma
 import math
@@ -425,9 +426,30 @@ def _load_numpy(path, mmap_mode=None):
 
 def _load_member(path, archive, name):
     try:
-        return archive[name]
-    except (ValueError, EOFError, OSError, zipfile.BadZipFile, zlib.error) as error:
+        return _array_in(archive.zip.read(f"{name}.npy"))
+    except _ARRAY_ERRORS as error:
         raise ValueError(f"{path}, array {name!r}: {_numpy_fault(error)}") from error
+
+
+def _array_in(data):
+    """Return the array in the bytes of a .npy file, read-only; numpy copies it twice, in pieces."""
+    stream = io.BytesIO(data)
+    version = np.lib.format.read_magic(stream)
+    read_header = _HEADERS.get(version)
+    if read_header is None:
+        raise ValueError(f"version {version} of the format is for structured arrays")
+    shape, in_columns, dtype = read_header(stream)
+    if dtype.hasobject:
+        raise ValueError("Python objects")
+    order = "F" if in_columns else "C"
+    return np.ndarray(shape, dtype, data, stream.tell(), order=order)
+
+
+_ARRAY_ERRORS = (ValueError, TypeError, KeyError, EOFError, OSError, zipfile.BadZipFile, zlib.error)
+_HEADERS = {
+    (1, 0): np.lib.format.read_array_header_1_0,
+    (2, 0): np.lib.format.read_array_header_2_0,
+}
 
 
 def _numpy_fault(error):

@@ -4,12 +4,14 @@ import bz2
 import gzip
 import lzma
 import threading
+import zipfile
 
 import numpy as np
 import pytest
 from scipy import sparse
 from sklearn.datasets import dump_svmlight_file
 
+from sublinear import SDCAClassifier, StreamingSVRGClassifier
 from sublinear.datasets import load
 from sublinear.sources import (
     ArraySource,
@@ -403,3 +405,42 @@ def test_the_thread_ends_with_the_reader():
     next(reader)
     reader.close()
     assert not [t for t in threading.enumerate() if t.name == "sublinear-reader"]
+
+
+@pytest.mark.parametrize(
+    "X",
+    [
+        np.eye(3, 5),
+        np.asfortranarray(np.arange(12.0).reshape(3, 4)),
+        np.arange(6, dtype=">i2").reshape(3, 2),
+        np.eye(3, dtype=np.float32),
+    ],
+    ids=["C", "F", "byte order", "float32"],
+)
+def test_shards_of_any_layout(tmp_path, X):
+    y = np.array(["no", "yes", "no"])
+    np.savez(tmp_path / "a.npz", X=X, y=y)
+    ((found, labels),) = NpzSource(tmp_path / "a.npz")
+    assert found.dtype == X.dtype and found.flags.f_contiguous == X.flags.f_contiguous
+    np.testing.assert_array_equal(found, X)
+    np.testing.assert_array_equal(labels, y)
+
+
+def test_unsorted_shards_are_fitted(tmp_path):
+    parts = {"data": np.arange(1.0, 9), "indices": np.array([1, 0] * 4), "indptr": [0, 2, 4, 6, 8]}
+    np.savez(tmp_path / "a.npz", **parts, shape=(4, 2), y=[0, 1, 0, 1])
+    source = NpzSource(tmp_path / "a.npz")
+    dense = [(X.toarray(), y) for X, y in source]
+    for kind in (StreamingSVRGClassifier, SDCAClassifier):
+        models = [kind(alpha=1.0).set_params(random_state=0) for _ in range(2)]
+        models[0].fit_stream(source, classes=[0, 1])
+        models[1].fit_stream(dense, classes=[0, 1])
+        np.testing.assert_allclose(models[0].coef_, models[1].coef_)
+
+
+@pytest.mark.parametrize("name", ["X", "X.npy"])
+def test_shards_of_something_else(tmp_path, name):
+    with zipfile.ZipFile(tmp_path / "a.npz", "w") as archive:
+        archive.writestr(name, b"no array")
+    with pytest.raises(ValueError, match=r"a\.npz, array 'X': damaged or not an array file"):
+        list(NpzSource(tmp_path / "a.npz"))
