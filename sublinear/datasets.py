@@ -67,7 +67,7 @@ def load(path, *, format=None, labels=None, label_column="last", header=None, in
     Returns
     -------
     X : csr_array or ndarray of shape (n_samples, n_features)
-        The rows; float64 from text, otherwise the dtype of the file.
+        The rows; float64 from text, otherwise the dtype of the file, and read-only.
     y : ndarray of shape (n_samples,) or None
         The labels: integers if all are whole numbers, else floats or strings; None if the file
         has none.
