@@ -36,7 +36,8 @@ from sublinear._result import Result, TraceRow, array_of_trace, relative_gap, tr
 
 SLICE_SECONDS = 0.03
 # The next certificate comes when the solver's estimate of the gap, corrected by what it was off at
-# the last one, is within tol; at the latest when the work has grown by the solver's own factor.
+# the last one, is within tol; where the solver can look, near tol, and what it sees within tol.
+# At the latest it comes when the work has grown by the solver's own factor.
 FIRST_CORRECTION = 1 / 3  # estimates gather terms over an epoch, in which the gap shrinks
 DOUBT = 2.0  # times tol: an estimate within that is worth a look, where the solver can look
 LOOK_ERROR = 1.1  # a needless certificate costs less than a needless epoch

@@ -11,7 +11,8 @@ cdef enum:
     LEVEL_BITS = 3        # of a byte of `sleep`: the level; the rest counts the passes to sleep
     SAMPLED = 8           # one example in so many enters the estimate of the gap
 
-# What `sleep` becomes, by level, where a dual does not move.
+# What `sleep` becomes, by level, where a dual does not move. Level 5 is the last; the two after it
+# only keep a byte that a damaged checkpoint brought from leading out of the table.
 cdef extern from *:
     """
     static const unsigned char sublinear_bedtimes[] = {
