@@ -36,12 +36,13 @@ from sublinear._result import Result, TraceRow, array_of_trace, relative_gap, tr
 
 SLICE_SECONDS = 0.03
 # The next certificate comes when the solver's estimate of the gap, corrected by what it was off at
-# the last one, is within tol; where the solver can look, near tol, and what it sees within tol.
-# At the latest it comes when the work has grown by the solver's own factor.
+# the last one, is within tol; where the solver can look, when what a look sees is. At the latest it
+# comes when the work has grown by the solver's own factor. A look comes when the estimate is near
+# tol, and half way to where the gap would be within tol at the pace so far.
 FIRST_CORRECTION = 1 / 3  # estimates gather terms over an epoch, in which the gap shrinks
-DOUBT = 2.0  # times tol: an estimate within that is worth a look, where the solver can look
+DOUBT = 2.0  # times tol
 LOOK_ERROR = 1.1  # a needless certificate costs less than a needless epoch
-LEAST_WORK = 2**17  # between two certificates: a certificate costs a few Python calls
+LEAST_WORK = 2**17  # between two certificates or looks, which cost a few Python calls
 
 
 @dataclass(frozen=True)
@@ -176,6 +177,9 @@ class _Run:
         self.last_work = self.least_work = 0
         self.correction = FIRST_CORRECTION
         self.look = getattr(solver, "look", None)
+        self.look_error = LOOK_ERROR
+        self.next_look = LEAST_WORK  # of work
+        self.seen = np.array([0.0, 1.0])  # work and relative gap; with zero weights that is 1
 
     def state(self):
         """Return what `set_state` needs, a flat dict of arrays and numbers."""
@@ -187,13 +191,17 @@ class _Run:
             "run.last_work": self.last_work,
             "run.least_work": self.least_work,
             "run.correction": self.correction,
+            "run.look_error": self.look_error,
+            "run.next_look": self.next_look,
+            "run.seen": self.seen,
             "run.seconds": time.perf_counter() - self.started,
         }
 
     def set_state(self, state):
         """Go on from a `state()`."""
         self.trace = trace_of(state["run.trace"])
-        for name in ("best", "primal", "dual", "last_work", "least_work", "correction"):
+        names = "best", "primal", "dual", "last_work", "least_work", "correction"
+        for name in (*names, "look_error", "next_look", "seen"):
             setattr(self, name, state[f"run.{name}"])
         self.started -= state["run.seconds"]
 
@@ -224,7 +232,7 @@ class _Run:
 
     def certificate_is_due(self):
         """Tell whether to certify at the end of this epoch."""
-        estimate, work = self.solver.estimated_gap, self.solver.work
+        work = self.solver.work
         if self.last_work == 0:  # the first epoch: a measure of the work
             self.last_work = work
         growth = self.solver.certificate_growth
@@ -232,10 +240,27 @@ class _Run:
             return False
         if work >= growth * self.last_work:
             return True
-        hope = estimate * self.correction
+        hope = self.solver.estimated_gap * self.correction
         if self.look is None:
             return hope <= self.limits.tol
-        return hope <= DOUBT * self.limits.tol and self.look() <= LOOK_ERROR * self.limits.tol
+        if work < self.next_look and hope > DOUBT * self.limits.tol:
+            return False
+        gap = self.look()
+        self.learn(gap)
+        return gap <= self.look_error * self.limits.tol
+
+    def learn(self, gap):
+        """Correct the solver's estimate and plan the next look, by the relative gap of now."""
+        estimate, work, tol = self.solver.estimated_gap, self.solver.work, self.limits.tol
+        if 0 < estimate < math.inf:
+            self.correction = gap / estimate
+        before, gap_before = self.seen
+        distance = work - before
+        if 0 < tol < gap < gap_before:
+            distance *= math.log(gap / tol) / math.log(gap_before / gap) / 2
+        self.seen[:] = work, gap
+        self.next_look = work + distance
+        self.least_work = work + LEAST_WORK
 
     def certify(self):
         """Add a row to the trace; set the status if the fit is done."""
@@ -252,9 +277,10 @@ class _Run:
         row = TraceRow(solver.n_iter, solver.accesses, seconds, *reported, gap)
         self.trace.append(row)
         self.last_work = solver.work
-        self.least_work = solver.work + LEAST_WORK
-        if 0 < solver.estimated_gap < math.inf:
-            self.correction = relative / solver.estimated_gap
+        looked_at, seen = self.seen
+        if looked_at == solver.work and relative > 0:  # the next look sees the same rows
+            self.look_error = seen / relative
+        self.learn(relative)
         if (gap if self.limits.absolute else relative) <= self.limits.tol:
             self.status = "converged"
         if solver.diverged:

@@ -120,6 +120,25 @@ def test_a_look_decides_where_a_solver_can_look():
     assert len(looked_at) > 1 and looked_at[-1] == result.n_iter
 
 
+def test_looks_come_as_the_work_grows_and_correct_the_estimate():
+    """Of an estimate that promises too little: the first epoch, then twice the work each time."""
+    solver = FakeSolver(estimate=1e6)
+    solver.certificate_growth = 1e9
+    looked_at = []
+
+    def look():
+        looked_at.append(solver.n_iter)
+        return solver.gap / 2
+
+    solver.look = look
+    _, result = run(solver, Limits(tol=2.0**-12, max_iter=100))
+    assert looked_at[0] == 1
+    # from then on the estimate is right, and looks come where it is near tol
+    assert (looked_at[-1], solver.n_certificates) == (result.n_iter, 1)
+    assert result.n_iter == 12
+    assert len(looked_at) <= 6
+
+
 @pytest.mark.parametrize("epochs", [1, 2, 7])
 def test_max_epochs(epochs):
     _, result = run(FakeSolver(), Limits(tol=0, max_iter=epochs))

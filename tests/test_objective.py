@@ -92,15 +92,16 @@ def test_two_candidates_at_once_give_the_bits_of_each(indices, values, constant)
 
 
 @pytest.mark.parametrize("weighted", [False, True])
-def test_an_estimate_comes_from_some_rows_of_every_block(weighted):
-    problem = Problem(weighted=weighted, make=sparse.csr_array)
+@pytest.mark.parametrize("n_rows, one_in", [(1300, 1), (3300, 3), (20_000, 16)])
+def test_an_estimate_comes_from_some_rows_of_every_block(n_rows, one_in, weighted):
+    problem = Problem(n_rows=n_rows, weighted=weighted, make=sparse.csr_array)
     objective = problem.objective()
     w = objective.weights_of_dual(problem.duals)
     before = objective.accesses
     primals, dual = objective.estimate(w, problem.duals, [w, problem.w])
-    seen = np.arange(1300) % 512 < 32
+    seen = np.arange(n_rows) % 512 < 512 // one_in
     assert objective.accesses - before == np.count_nonzero(problem.X[seen])
-    weights = np.ones(1300) if problem.weights is None else problem.weights
+    weights = np.ones(n_rows) if problem.weights is None else problem.weights
     weights = np.where(seen, weights, 0.0)
 
     def penalty(v):

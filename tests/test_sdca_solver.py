@@ -12,7 +12,7 @@ from scipy import sparse
 from scipy.optimize import minimize
 
 from sublinear._core import order
-from sublinear._core.losses import MARGIN_LOSSES, REGRESSION_LOSSES
+from sublinear._core.losses import MARGIN_LOSSES, REGRESSION_LOSSES, Hinge
 from sublinear._core.matrix import Matrix
 from sublinear._core.objective import Objective
 from sublinear._core.random import RandomBits
@@ -175,7 +175,7 @@ def test_step_by_step_in_pools(monkeypatch):
 
 
 def test_sleep_saves_visits():
-    """Far from the margin an example is looked at in passes 0, 1, 3, 7, 15, 31, 63 only."""
+    """While its dual stays, an example is looked at in passes 0, 1, 3, 7, 15, 31, 63 only."""
     problem = Problem("hinge", n_rows=2)
     problem.X[:] = 100 * np.eye(2, 6)
     problem.y[:] = 1
@@ -186,6 +186,17 @@ def test_sleep_saves_visits():
     # the first visits may still correct the last bit of the dual
     assert len(passes) <= 10
     assert {1, 2, 4, 8, 16} <= set(np.diff(passes))
+
+
+@pytest.mark.parametrize("margin, passes", [(1.2, [0, 1, 3, 7]), (1.4, [0, 2, 10]), (9, [0, 4])])
+def test_far_from_the_margin_sleep_is_longer(margin, passes):
+    """Row 0 keeps its margin of 1; row 1, of two entries, has another one and a dual of zero."""
+    X = sparse.csr_array([[1.0, 0.0], [margin, 1e-9]])
+    objective = Objective(Matrix(X), np.ones(2), Hinge(), alpha=0.5)  # w = a_0 x_0 / (alpha n)
+    solver = SDCA(objective, bits(), np.array([1.0, 0.0]))
+    visits = np.diff([0] + [run_passes(solver, 1).accesses for _ in range(12)])
+    assert np.flatnonzero(visits >= 2).tolist() == passes
+    assert solver.w[0] == 1.0
 
 
 @pytest.mark.parametrize("make", [np.asarray, np.asfortranarray, csr_of(np.float32, np.int64)])
@@ -342,6 +353,13 @@ def test_the_mean_of_the_pass_is_a_candidate():
     assert primals[1] < primals[0]
     np.testing.assert_array_equal(model, candidates[1])
     assert dual == pytest.approx(problem.dual(solver.duals()), rel=1e-9)
+
+    # a budget that ends where the next pass begins does not lose it
+    for budget in (solver.accesses, solver.accesses + 60):
+        solver.advance(budget)
+        np.testing.assert_array_equal(solver.candidates()[1], candidates[1])
+    solver.advance(solver.accesses + 2000)
+    assert not np.array_equal(solver.candidates()[1], candidates[1])
 
 
 def rounded_sum(problem, duals):

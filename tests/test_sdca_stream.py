@@ -27,22 +27,26 @@ def data_of(loss, binary, regression):
 
 
 def assert_same_fit(first, second):
-    """In all but what was read to tell when a certificate pays: a source is only read in passes."""
-    np.testing.assert_array_equal(first.coef_, second.coef_)
-    np.testing.assert_array_equal(first.intercept_, second.intercept_)
+    """In all but when certificates come, and so why the fit ended: a source is read in passes.
+
+    w and the mean of a pass in which it hardly moved may tie: then either is the model.
+    """
     np.testing.assert_array_equal(first.dual_coef_, second.dual_coef_)
-    for name in ("primal", "dual", "gap", "status", "n_iter", "accesses"):
+    for name in ("dual", "n_iter", "accesses"):
         assert getattr(first.result_, name) == getattr(second.result_, name)
+    assert first.result_.primal == pytest.approx(second.result_.primal, rel=1e-13)
+    np.testing.assert_allclose(first.coef_, second.coef_, rtol=1e-12, atol=1e-14)
+    np.testing.assert_allclose(first.intercept_, second.intercept_, rtol=1e-12, atol=1e-14)
 
 
 @pytest.mark.parametrize("storage", [np.asarray, sparse.csr_array])
 @pytest.mark.parametrize("loss", [*MARGIN_LOSSES, *REGRESSION_LOSSES])
 def test_one_block_is_a_fit_in_memory(binary, regression, loss, storage):
     X, y = data_of(loss, binary, regression)
-    in_memory = model_of(loss).fit(storage(X), y)
     streamed = model_of(loss).fit_stream(ArraySource(storage(X), y, block_rows=len(y)))
-    assert_same_fit(streamed, in_memory)
     assert streamed.result_.status == "converged"
+    in_memory = model_of(loss, tol=0, max_iter=streamed.result_.n_iter).fit(storage(X), y)
+    assert_same_fit(streamed, in_memory)
 
 
 @pytest.mark.parametrize("loss", [*MARGIN_LOSSES, *REGRESSION_LOSSES])

@@ -11,6 +11,7 @@ from reference.two_threads import column_halves, row_halves
 from scipy import sparse
 
 from sublinear import openmp_enabled
+from sublinear._core.aligned import CACHE_LINES, aligned, apart
 from sublinear._core.losses import Hinge, Logistic, Squared
 from sublinear._core.matrix import Matrix
 from sublinear._core.objective import Objective
@@ -69,12 +70,21 @@ def test_column_halves_against_the_oracle(loss):
     np.testing.assert_allclose(solver.w, w, rtol=1e-9, atol=1e-12)
 
 
+def test_vectors_of_two_threads_share_no_cache_line():
+    vectors = apart(3, 2, 55)
+    assert vectors.shape == (3, 2, 55) and not vectors.any()
+    addresses = [vectors[k, h].ctypes.data for k in range(3) for h in range(2)]
+    assert all(address % CACHE_LINES == 0 for address in addresses)
+    assert len(set(addresses)) == 6 and min(np.diff(addresses)) >= 55 * 8
+    assert aligned((2, 3), np.float32).ctypes.data % CACHE_LINES == 0
+
+
 @pytest.mark.parametrize("schedule", SCHEDULES)
 def test_the_optimum_is_that_of_one_thread(schedule):
     objective = problem(n_rows=2000)
     values = []
     for solver in (make(SDCA, objective), make(schedule, objective)):
-        for n_iter in (100, 300, 1000):
+        for n_iter in (100, 300, 1000, 2000):
             while solver.n_iter < n_iter:
                 solver.advance(UNLIMITED)
             _, primal, dual = solver.certify(unrounded)

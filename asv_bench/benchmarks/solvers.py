@@ -20,10 +20,11 @@ from sublinear import PegasosClassifier, SDCAClassifier
 TOLERANCES = tuple(f / 10.0**k for k in range(6) for f in (1.0, 0.5, 0.3, 0.2))
 FEW_PASSES = (1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 14, 17, 20, 30, 50, 70, 100)
 MANY_PASSES = (1, 2, 5, 10, 20, 50, 100)
+BUDGETS = tuple(k / 8 for k in range(4, 160))  # feature values, by the stored ones
 NEVER = 1e-14  # a tolerance of LinearSVC, which does not take 0
 
 
-def sdca(alpha, seed, tol=0.0, max_iter=1000, pack="auto", n_jobs=1):
+def sdca(alpha, seed, tol=0.0, max_iter=1000, max_accesses=None, pack="auto", n_jobs=1):
     return SDCAClassifier(
         loss="hinge",
         alpha=alpha,
@@ -32,6 +33,7 @@ def sdca(alpha, seed, tol=0.0, max_iter=1000, pack="auto", n_jobs=1):
         random_state=seed,
         tol=tol,
         max_iter=max_iter,
+        max_accesses=max_accesses,
         pack=pack,
     )
 
@@ -108,8 +110,10 @@ class SnapML:
         return self
 
 
-def settings(name, n_rows, alpha):
+def settings(name, X, alpha):
     """Return lists of (description, function of a seed), each ordered from loose to strict."""
+    n_rows = X.shape[0]
+    n_stored = X.nnz if hasattr(X, "nnz") else X.size
 
     def family(make, parameter, values, **fixed):
         return [
@@ -134,6 +138,7 @@ def settings(name, n_rows, alpha):
         return [
             family(sdca, "tol", TOLERANCES, **options),
             family(sdca, "max_iter", FEW_PASSES, **options),
+            family(sdca, "max_accesses", [int(b * n_stored) for b in BUDGETS], **options),
         ]
     if name == "liblinear-official":
         return [family(official, "tol", TOLERANCES)]
@@ -213,7 +218,7 @@ def loosest_setting(name, X, y, alpha, lower_bound, target=1e-3, seeds=(0, 1, 2)
     with every seed. A family of settings is left once a fit took more than `patience` seconds.
     """
     found = []
-    for family in settings(name, X.shape[0], alpha):
+    for family in settings(name, X, alpha):
         for description, make in family:
             models = [make(seed) for seed in seeds]
             seconds = []

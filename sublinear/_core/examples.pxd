@@ -1,4 +1,5 @@
 """What dual coordinate ascent keeps of every example: dual, curvature, how long it sleeps."""
+from libc.math cimport fabs
 from libc.stdint cimport uint8_t, uint32_t
 
 from sublinear._core.line cimport LINE_AHEAD, Lines
@@ -11,15 +12,21 @@ cdef enum:
     LEVEL_BITS = 3        # of a byte of `sleep`: the level; the rest counts the passes to sleep
     SAMPLED = 8           # one example in so many enters the estimate of the gap
 
-# What `sleep` becomes, by level, where a dual does not move. Level 5 is the last; the two after it
-# only keep a byte that a damaged checkpoint brought from leading out of the table.
+# What `sleep` becomes, by level, where a dual does not move. Level 5 is the last. Two levels may be
+# skipped; the two after these only keep a byte that a damaged checkpoint brought from leading out
+# of the table. To skip a level, a dual has to be that far from moving, in units of the loss, by
+# level: farther if it has not stayed before.
 cdef extern from *:
     """
+    #define SUBLINEAR_LONGEST (5 | 31 << 3)
     static const unsigned char sublinear_bedtimes[] = {
-        1, 2 | 1 << 3, 3 | 3 << 3, 4 | 7 << 3, 5 | 15 << 3, 5 | 31 << 3, 5 | 31 << 3, 5 | 31 << 3
+        1, 2 | 1 << 3, 3 | 3 << 3, 4 | 7 << 3, 5 | 15 << 3, SUBLINEAR_LONGEST, SUBLINEAR_LONGEST,
+        SUBLINEAR_LONGEST, SUBLINEAR_LONGEST, SUBLINEAR_LONGEST
     };
+    static const double sublinear_far[] = {1.5, 1, 1, 1, 1, 1, 1, 1};
     """
     const uint8_t* BEDTIMES "sublinear_bedtimes"
+    const double* FAR "sublinear_far"
 
 cdef struct Example:
     double dual
@@ -38,7 +45,11 @@ cdef class Examples:
     cdef object buffer                     # of the Examples, where rows are not packed
     cdef Example* example
     cdef Loss loss
+    cdef double per_far                    # 1 / far of the loss
     cdef uint8_t[::1] sleep
+
+    cdef double _start_block(
+        self, Py_ssize_t first, Py_ssize_t last, const double* start) noexcept nogil
 
     cdef inline Example* at(self, Py_ssize_t i) noexcept nogil:
         if self.example == NULL:
@@ -58,12 +69,16 @@ cdef class Examples:
             prefetch(&self.example[draws[position + LINE_AHEAD]])
             prefetch(&self.objective.targets[draws[position + LINE_AHEAD]])
 
-    cdef inline void settle(self, uint8_t* sleep, bint moved) noexcept nogil:
+    cdef inline void settle(self, uint8_t* sleep, bint moved, double residual) noexcept nogil:
         """Let the example sleep 2^level - 1 passes, one level more each time, unless it moved.
 
-        Without branches: which examples move is hard to foresee.
+        One or two levels more still if its residual, prediction - target, says that it will not
+        for long. Without branches: which examples move is hard to foresee.
         """
-        sleep[0] = <uint8_t> (BEDTIMES[sleep[0] & 7] * (not moved))
+        cdef double distance = fabs(residual) * self.per_far
+        cdef int level = sleep[0] & 7
+        cdef int skipped = (distance > FAR[level]) + (distance > 2 * FAR[level])
+        sleep[0] = <uint8_t> (BEDTIMES[level + skipped] * (not moved))
 
     cdef inline void sample(
         self, Sample* sums, Py_ssize_t i, double dual, double prediction, double target
@@ -84,6 +99,7 @@ cdef class PassMean:
     cdef Py_ssize_t interval      # examples between two w that count; 0: no mean is kept
     cdef Py_ssize_t next          # the position in the pass of the next one
     cdef Py_ssize_t count
+    cdef bint is_over             # it is that of the last pass
     cdef double[::1] total
 
     cdef void restart(self, Py_ssize_t pass_length) noexcept nogil

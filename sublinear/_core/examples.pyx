@@ -1,13 +1,16 @@
 """The state of dual coordinate ascent, apart from w."""
 from cpython.exc cimport PyErr_CheckSignals
+from cython.parallel cimport prange
 
 import numpy as np
 
+from sublinear._core.aligned import apart
 from sublinear._core.line cimport Line, line_at, add as add_row
 from sublinear._core.objective cimport BLOCK
 
 cdef enum:
     ROWS_PER_CALL = 1 << 16      # between two looks at pending signals
+    BLOCKS_PER_CALL = 1 << 8
     MEANS_PER_PASS = 256  # the mean of w is kept where it can take so many of them into account
     WARM_UP = 16          # it leaves out those of the first of so many parts of the pass
 
@@ -37,6 +40,7 @@ cdef class Examples:
         cdef Py_ssize_t n = objective.matrix.n_rows
         self.objective = objective
         self.loss = objective.loss
+        self.per_far = 1 / self.loss.far
         self.rows = &objective.matrix.rows
         self.sleep = np.zeros(n, dtype=np.uint8) if sleep is None else sleep
         if pack:
@@ -53,22 +57,37 @@ cdef class Examples:
             self.buffer[:] = like.buffer
 
     def _start(self, duals):
-        cdef const double[:] start = duals
-        cdef double curvatures[BLOCK]
-        cdef Py_ssize_t first, last, i
-        cdef double largest = 0
-        cdef Example* example
-        for first in range(0, self.rows.count, BLOCK):
-            last = min(self.rows.count, first + BLOCK)
-            self.objective.curvatures_of(first, last, curvatures)
-            for i in range(first, last):
-                example = self.at(i)
-                example.curvature = curvatures[i - first]
-                largest = max(largest, example.curvature)
-                if start is not None:
-                    example.dual = self.loss.nearest_dual(start[i], self.objective.targets[i])
+        cdef const double[::1] view = duals
+        cdef const double* start = NULL if view is None else &view[0]
+        cdef Py_ssize_t n = self.rows.count, n_blocks = (n + BLOCK - 1) // BLOCK
+        cdef Py_ssize_t first, last, block
+        cdef int n_threads = self.objective.useful_threads()
+        largest = np.empty(n_blocks)
+        cdef double[::1] of_block = largest
+        for first in range(0, n_blocks, BLOCKS_PER_CALL):
+            last = min(n_blocks, first + BLOCKS_PER_CALL)
+            for block in prange(first, last, nogil=True, num_threads=n_threads):
+                of_block[block] = self._start_block(
+                    block * BLOCK, min(n, (block + 1) * BLOCK), start)
             PyErr_CheckSignals()
-        self.objective.check_curvature(largest)
+        self.objective.check_curvature(largest.max())
+
+    cdef double _start_block(
+        self, Py_ssize_t first, Py_ssize_t last, const double* start
+    ) noexcept nogil:
+        """Begin with the rows [first, last); returns their largest curvature."""
+        cdef double curvatures[BLOCK]
+        cdef double largest = 0
+        cdef Py_ssize_t i
+        cdef Example* example
+        self.objective.curvatures_of(first, last, curvatures)
+        for i in range(first, last):
+            example = self.at(i)
+            example.curvature = curvatures[i - first]
+            largest = max(largest, example.curvature)
+            if start != NULL:
+                example.dual = self.loss.nearest_dual(start[i], self.objective.targets[i])
+        return largest
 
     def weights(self):
         """Return w(duals), the sum over the rows as they are kept here (float64)."""
@@ -180,18 +199,19 @@ cdef class PassMean:
         interval = max(1, 4 * n_weights * n_rows // max(1, n_stored))
         if interval * MEANS_PER_PASS <= n_rows:
             self.interval = interval
-            self.total = np.zeros(n_weights)
+            self.total = apart(n_weights)
 
     cdef void restart(self, Py_ssize_t pass_length) noexcept nogil:
-        cdef Py_ssize_t j
-        self.count = 0
+        """Begin a pass; until its own mean begins, that of the last one stays."""
         self.next = pass_length // WARM_UP + 1 if self.interval > 0 else 0
-        if self.interval > 0:
-            for j in range(self.total.shape[0]):
-                self.total[j] = 0
+        self.is_over = True
 
     cdef void add(self, const double* w) noexcept nogil:
         cdef Py_ssize_t j
+        if self.is_over:
+            self.is_over, self.count = False, 0
+            for j in range(self.total.shape[0]):
+                self.total[j] = 0
         for j in range(self.total.shape[0]):
             self.total[j] += w[j]
         self.count += 1
@@ -200,13 +220,16 @@ cdef class PassMean:
     def state(self):
         """Return the numbers of this pass so far, for `set_state`."""
         total = np.array(self.total) if self.interval > 0 else None
-        return {"mean_total": total, "mean_count": self.count, "mean_next": self.next}
+        return {
+            "mean_total": total, "mean_count": self.count, "mean_next": self.next,
+            "mean_is_over": self.is_over}
 
     def set_state(self, state):
         """Go on with the pass of a `state()`."""
         if self.interval > 0:
             np.asarray(self.total)[:] = state["mean_total"]
         self.count, self.next = state["mean_count"], state["mean_next"]
+        self.is_over = state["mean_is_over"]
 
     def models(self):
         """Return the mean in a list, or an empty list."""

@@ -29,6 +29,8 @@ import scipy.sparse as sp
 
 from sublinear._core.line cimport Line, line_at, line_size, nonzeros, scatter
 
+from sublinear._core.aligned import aligned
+
 cdef enum:
     CHUNK = 128             # features: their part of a panel, 32 KB, stays in the first cache
     TILE = PANEL            # rows: their values for a panel, 16 KB, stay there too,
@@ -153,13 +155,6 @@ cdef class Sigmoid(Kernel):
 
 
 KERNELS = {"linear": Linear, "poly": Poly, "rbf": RBF, "sigmoid": Sigmoid}
-
-
-def aligned(Py_ssize_t size):
-    """Return a float32 array of `size` entries that begins at a cache line."""
-    raw = np.empty(size + 16, dtype=np.float32)
-    start = -raw.ctypes.data % 64 // 4
-    return raw[start:start + size]
 
 
 cdef Py_ssize_t padded(Py_ssize_t count) noexcept nogil:
@@ -382,7 +377,7 @@ cdef class PanelRows(KernelRows):
         self.stored = NULL
         if keeps_panels:
             n_panels = padded(right.n_rows) // PANEL
-            self.store = aligned(n_panels * panel_size)
+            self.store = aligned((n_panels * panel_size,), np.float32)
             view = self.store
             part.columns = NULL
             part.n_columns = self.n_columns
@@ -461,7 +456,7 @@ cdef class PanelRows(KernelRows):
         size = (TILE + 1) * PANEL
         if self.stored == NULL or columns is not None:
             size += self.right.n_columns * PANEL
-        return aligned(n_threads * size).reshape(n_threads, size)
+        return aligned((n_threads, size), np.float32)
 
     def block(self, rows, columns=None, int n_threads=1):
         """As KernelRows.block."""
@@ -470,7 +465,7 @@ cdef class PanelRows(KernelRows):
         cdef const Part* part = &packed.part
         cdef float[:, ::1] buffers = self._buffers(n_threads, columns)
         cdef Py_ssize_t n_panels = padded(part.n_columns) // PANEL, p
-        values = aligned(part.n_rows * n_panels * PANEL).reshape(part.n_rows, -1)
+        values = aligned((part.n_rows, n_panels * PANEL), np.float32)
         cdef float[:, ::1] out = values
         for p in prange(n_panels, nogil=True, schedule="dynamic", num_threads=n_threads):
             self._values(part, p, symmetric, &buffers[threadid(), 0], &out[0, 0])
@@ -554,7 +549,7 @@ cdef class PostingRows(KernelRows):
             longest = max(longest, line_size(&self.left.rows, r) + 1)
         cdef float[:, ::1] buffer = np.empty((n_threads, longest), dtype=np.float32)
         cdef int32_t[:, ::1] features = np.empty((n_threads, longest), dtype=np.int32)
-        values = aligned(row.shape[0] * width).reshape(row.shape[0], width)
+        values = aligned((row.shape[0], width), np.float32)
         cdef float[:, ::1] out = values
         for r in prange(row.shape[0], nogil=True, schedule="dynamic", num_threads=n_threads):
             self._row(

@@ -5,6 +5,8 @@ cdef class Loss:
     # of a piecewise linear loss: how many kinks, and prediction - target there, ascending
     cdef readonly int n_kinks
     cdef double kink[MAX_KINKS]
+    # |prediction - target| from which on a dual at its bound will stay there for long
+    cdef readonly double far
 
     cdef double value(self, double prediction, double target) noexcept nogil
     cdef double derivative(self, double prediction, double target) noexcept nogil

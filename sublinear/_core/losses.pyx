@@ -22,6 +22,8 @@ import numpy as np
 
 from sublinear._core.portable cimport clip
 
+cdef double FAR = 0.25    # of a margin
+
 cdef extern from "logistic.h" nogil:
     void logistic_values "sublinear_logistic_values"(
         const double* z, const double* y, double* values, Py_ssize_t size) noexcept
@@ -41,6 +43,9 @@ cdef class Loss:
     """Base of the losses; the public methods apply one of them to arrays."""
 
     quadratic = False    # whether l'' is 1 everywhere
+
+    def __cinit__(self, *arguments):
+        self.far = INFINITY    # where targets have no scale, nothing is
 
     cdef double value(self, double prediction, double target) noexcept nogil:
         return 0
@@ -151,6 +156,7 @@ cdef class Hinge(Loss):
     def __cinit__(self):
         self.n_kinks = 1    # at z = y
         self.kink[0] = 0
+        self.far = FAR
 
     def dual_form(self):
         return DualForm(one_sided=True)
@@ -194,6 +200,9 @@ cdef class Hinge(Loss):
 cdef class SquaredHinge(Loss):
     """max(0, 1 - m)^2; b = y a is not negative and l*(-a) = -b + b^2 / 4."""
 
+    def __cinit__(self):
+        self.far = FAR
+
     def dual_form(self):
         return DualForm(ridge=0.5, bound=INFINITY, one_sided=True)
 
@@ -231,6 +240,7 @@ cdef class SmoothedHinge(Loss):
 
     def __init__(self, double smoothing=1.0):
         self.smoothing = smoothing
+        self.far = FAR
 
     def dual_form(self):
         return DualForm(ridge=self.smoothing, one_sided=True)

@@ -357,6 +357,11 @@ cdef class Matrix:
         return len(self.arrays) == 3
 
     @property
+    def longest_row(self):
+        """Stored entries of the row that has most."""
+        return int(np.diff(self.arrays[2]).max()) if self.is_sparse else self.n_columns
+
+    @property
     def n_weights(self):
         """Length of a weight vector: n_columns, one more with a constant column."""
         return self.n_columns + (self.constant != 0)

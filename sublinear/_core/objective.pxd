@@ -41,5 +41,6 @@ cdef class Objective:
     cdef inline double weight(self, Py_ssize_t i) noexcept nogil:
         return 1.0 if self.weights == NULL else self.weights[i]
 
+    cdef int useful_threads(self) noexcept
     cdef BlockSums block_sums(
         self, Py_ssize_t start, Py_ssize_t stop, const Point* at) noexcept nogil

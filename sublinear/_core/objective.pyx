@@ -37,7 +37,8 @@ cdef double LEAST_CURVATURE = 1e-300
 cdef enum:
     ENTRIES_PER_CALL = 1 << 22   # between two looks at pending signals
     WORTH_THREADS = 1 << 20      # entries: fewer are not worth the wait for another one
-    SEEN = 16                    # one row in so many, where an estimate will do
+    SEEN = 16                    # one row in so many, where an estimate will do,
+    LEAST_SEEN = 1024            # or so many rows
 
 cdef double ONES[BLOCK]
 cdef Py_ssize_t _k
@@ -95,6 +96,10 @@ cdef class Objective:
         if total_weight is not None:
             self.total_weight = total_weight
 
+    cdef int useful_threads(self) noexcept:
+        """How many threads a pass over the rows shall have."""
+        return self.n_threads if self.matrix.n_stored >= WORTH_THREADS else 1
+
     cdef BlockSums block_sums(
         self, Py_ssize_t start, Py_ssize_t stop, const Point* at
     ) noexcept nogil:
@@ -149,7 +154,7 @@ cdef class Objective:
         cdef Py_ssize_t first, last, block, step, i, part = BLOCK // one_in
         cdef Py_ssize_t n_weights = self.matrix.n_weights
         cdef double weight = 0
-        cdef int n_threads = 1
+        cdef int n_threads = self.useful_threads()
         cdef const double[::1] vector
         cdef double[:, ::1] pairs
         cdef Point at
@@ -176,8 +181,6 @@ cdef class Objective:
         partial = np.empty((n_blocks, sizeof(BlockSums) // sizeof(double)))
         cdef double[:, ::1] sums = partial
         cdef BlockSums* result = <BlockSums*> &sums[0, 0]
-        if self.matrix.n_stored >= WORTH_THREADS:
-            n_threads = self.n_threads
         step = max(1, ENTRIES_PER_CALL // max(1, BLOCK * (self.matrix.n_stored // max(n, 1))))
         for first in range(0, n_blocks, step):
             last = min(n_blocks, first + step)
@@ -234,9 +237,10 @@ cdef class Objective:
             self.sums(candidates, w, duals, rounding > 0), w, candidates, rounding)
 
     def estimate(self, w, duals, candidates):
-        """Return what `certificate` does, guessed from one row in SEEN; it proves nothing."""
+        """Return what `certificate` does, guessed from some of the rows; it proves nothing."""
+        one_in = max(1, min(SEEN, self.matrix.n_rows // LEAST_SEEN))
         return self.certificate_of_sums(
-            self.sums(candidates, w, duals, one_in=SEEN), w, candidates)
+            self.sums(candidates, w, duals, one_in=one_in), w, candidates)
 
     def certificate_of_sums(self, sums, w, candidates, double rounding=0):
         """Return what `certificate` does, given the sums over all rows."""

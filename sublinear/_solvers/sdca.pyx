@@ -17,8 +17,8 @@ Departures from the paper:
 
 - examples are visited in shuffled passes, not drawn independently, which takes fewer of them;
 - rows need no scaling: each step uses its own |x_i|^2;
-- an example whose dual did not move sleeps for 0, 1, 3, 7, 15, then 31 passes. It costs nothing
-  meanwhile; certificates look at every example;
+- an example whose dual did not move sleeps for 0, 1, 3, 7, 15, then 31 passes, longer where its
+  margin is far from 1. It costs nothing meanwhile; certificates look at every example;
 - an intercept that is not penalised ties the duals: sum_i s_i a_i = 0. The method of multipliers
   deals with that: w keeps a penalised constant column, and after each pass its part of the
   predictions moves into `offset`, the multiplier, until nothing is left to move. Certificates
@@ -60,6 +60,7 @@ from sublinear._core.order cimport Draws, Order, make_ready, restart
 from sublinear._core.portable cimport clock, omp_get_num_threads, publish, wait_for
 from sublinear._core.random cimport RandomBits
 
+from sublinear._core.aligned import apart
 from sublinear._core.order import pools_pay
 
 cdef enum:
@@ -67,13 +68,15 @@ cdef enum:
     CHUNK_ENTRIES = 1 << 18   # between two looks at the budget, with two threads; in rows
     LEAST_CHUNK = 256
     LARGEST_CHUNK = 4096
-    COMPARE_EVERY = 128   # chunks, how two threads and one do
+    COMPARE_EVERY = 128   # chunks, how two threads and one do,
+    COMPARED = 3          # by the median of so many: the first one wakes a thread up
     ALWAYS_ADDED = 32     # entries of rows for which a branch that is hard to foresee costs more
     BLOCK = 16            # rows of a half between two exchanges
     KEPT_BLOCKS = 4       # blocks whose changes are remembered
     GROUP = 4             # rows whose dot products are exchanged at once, with halves of columns
     PRODUCTS = 64         # dot products remembered, those of three groups at least
-    FLAG = 16             # long longs between two flags, so that they do not share cache lines
+    CACHE_LINES = 128     # bytes, between what two threads write
+    FLAG = 16             # long longs of so many bytes
 
 cdef double LEAST_GAIN = 0.1    # of the dual between certificates, as a part of the gap
 
@@ -115,6 +118,7 @@ cdef class SDCA:
     """
     keeps_best = True
     diverged = False
+    certificate_growth = 8.0
     cdef readonly Objective objective
     cdef readonly object w
     cdef readonly Py_ssize_t n_iter, accesses
@@ -180,11 +184,6 @@ cdef class SDCA:
         return self.accesses + self.n_visited + PASS_COST * self.n_iter
 
     @property
-    def certificate_growth(self):
-        """Less where the mean of a pass may be far better than the estimate, which is for w."""
-        return 3.0 if self.mean.interval > 0 else 8.0
-
-    @property
     def estimated_gap(self):
         """The relative gap, estimated from a part of the last pass; a hint, no certificate."""
         gap, primal = self.estimate()
@@ -243,7 +242,7 @@ cdef class SDCA:
         dual = self.loss.dual_step(example.dual, prediction, target, example.curvature)
         change = dual - example.dual
         example.dual = dual
-        self.examples.settle(sleep, change != 0)
+        self.examples.settle(sleep, change != 0, prediction - target)
         if x.size > ALWAYS_ADDED and change == 0:
             return
         add(x, self.step_scale * self.objective.weight(i) * change, w)
@@ -441,7 +440,8 @@ cdef class TwoThreads(SDCA):
     cdef long long[::1] flags
     cdef long long n_exchanged           # blocks or rows of the chunks so far
     cdef Py_ssize_t n_chunks
-    cdef double pace[2]                  # seconds for a block or row: by one thread, by two
+    cdef double pace[2][COMPARED]        # seconds for a block or row: by one thread, by two
+    cdef int way                         # the faster of these
     cdef bint careful                    # no more delays
     cdef double last_dual
 
@@ -451,6 +451,7 @@ cdef class TwoThreads(SDCA):
         rows = CHUNK_ENTRIES * matrix.n_rows // max(1, matrix.n_stored)
         self.chunk = min(max(rows, LEAST_CHUNK), LARGEST_CHUNK)
         self.flags = np.full(2 * FLAG, -1, dtype=np.longlong)
+        self.way = 1
         self.last_dual = -np.inf
 
     def restart(self, double alpha):
@@ -464,10 +465,9 @@ cdef class TwoThreads(SDCA):
         Both ways give the same numbers, so the clock may decide.
         """
         cdef Py_ssize_t first = self.n_exchanged
-        cdef int way = self.pace[1] <= self.pace[0]
+        cdef Py_ssize_t turn = self.n_chunks % COMPARE_EVERY
+        cdef int way = self.way if turn // COMPARED != 1 else 1 - self.way
         cdef double started = clock()
-        if self.n_chunks % COMPARE_EVERY == 1:
-            way = 1 - way
         if way == 0 or self.careful:
             self._alternate(first, first + size)
         else:
@@ -476,7 +476,9 @@ cdef class TwoThreads(SDCA):
                     self._run_half(threadid(), first, first + size)
                 elif threadid() == 0:
                     self._alternate(first, first + size)
-        self.pace[way] = (clock() - started) / size
+        self.pace[way][turn % COMPARED] = (clock() - started) / size
+        if turn == 2 * COMPARED - 1:
+            self.way = median(self.pace[1]) <= median(self.pace[0])
         self.n_chunks += 1
         self.n_exchanged += size
 
@@ -504,6 +506,11 @@ cdef class TwoThreads(SDCA):
         self.examples.forget()
 
 
+cdef inline double median(const double* of_three) noexcept nogil:
+    cdef double low = min(of_three[0], of_three[1]), high = max(of_three[0], of_three[1])
+    return max(low, min(high, of_three[2]))
+
+
 cdef struct Half:
     Draws draws
     double* w
@@ -511,6 +518,7 @@ cdef struct Half:
     uint8_t* sleep        # of its examples
     Py_ssize_t accesses, n_visited
     Sample sample
+    char apart[CACHE_LINES]
 
 
 cdef class RowHalves(TwoThreads):
@@ -519,37 +527,36 @@ cdef class RowHalves(TwoThreads):
     The first half has the examples before `middle`.
     """
     cdef Half half[2]
-    cdef PassMean second_mean
-    cdef object second_w, changes, bits   # what the halves point into
+    cdef object second_w, changes, bits   # what the halves point into, apart in memory
     cdef Py_ssize_t middle
-    cdef Py_ssize_t widest                # entries of the longest row
+    cdef Py_ssize_t longest               # entries of the longest row
     cdef Py_ssize_t n_weights
 
     def __init__(self, Objective objective, random, duals=None, pack=True):
-        cdef Py_ssize_t n = objective.matrix.n_rows, i
+        cdef Py_ssize_t n = objective.matrix.n_rows
         cdef double[::1] w
         TwoThreads.__init__(self, objective, random, duals, pack)
         self.n_weights = objective.matrix.n_weights
-        self.second_w = np.array(self.w)
-        w = self.second_w
         self.bits = [RandomBits(seed) for seed in random.bit_generator.seed_seq.spawn(2)]
-        self.changes = np.zeros((2, KEPT_BLOCKS, self.n_weights))
+        both_w, *self.changes = apart(1 + KEPT_BLOCKS, 2, self.n_weights)
+        both_w[:] = self.w
+        self.w, self.second_w = both_w
         self.middle = (n + 1) // 2
         for h in range(2):
             self._set_half(h, h * self.middle)
-        self.half[0].w = self.weights
-        self.half[1].w = &w[0]
-        self.second_mean = pass_mean(objective.matrix)
-        for i in range(n):
-            self.widest = max(self.widest, line_size(self.examples.rows, i))
+            w = both_w[h]
+            self.half[h].w = &w[0]
+        self.weights = self.half[0].w
+        self.longest = objective.matrix.longest_row
         self._next_pass()
 
     def _set_half(self, int h, Py_ssize_t first):
         cdef RandomBits bits = self.bits[h]
-        cdef double[:, :, ::1] changes = self.changes
+        cdef double[::1] change
         cdef int b
         for b in range(KEPT_BLOCKS):
-            self.half[h].change[b] = &changes[h, b, 0]
+            change = self.changes[b][h]
+            self.half[h].change[b] = &change[0]
         self.half[h].draws = self.order.draws
         self.half[h].draws.items += first
         self.half[h].draws.bits = bits.bits
@@ -559,7 +566,6 @@ cdef class RowHalves(TwoThreads):
         cdef Py_ssize_t n_blocks
         if self.half[0].draws.position == 0:
             self.mean.restart(self.half[0].draws.count)
-            self.second_mean.restart(self.half[1].draws.count)
         while True:
             n_blocks = max(blocks_left(&self.half[0].draws), blocks_left(&self.half[1].draws))
             if n_blocks == 0:
@@ -576,7 +582,7 @@ cdef class RowHalves(TwoThreads):
         cdef Py_ssize_t total = self.accesses, k
         cdef Draws* draws
         cdef int h
-        if limit - total >= 2 * n_blocks * BLOCK * self.widest:
+        if limit - total >= 2 * n_blocks * BLOCK * self.longest:
             return True
         for h in range(2):
             draws = &self.half[h].draws
@@ -631,8 +637,6 @@ cdef class RowHalves(TwoThreads):
             draws.position += 1
             if h == 0 and draws.position == self.mean.next:
                 self.mean.add(half.w)
-            if h == 1 and draws.position == self.second_mean.next:
-                self.second_mean.add(half.w)
         for j in range(self.n_weights):
             change[j] = half.w[j] - change[j]
 
@@ -655,16 +659,11 @@ cdef class RowHalves(TwoThreads):
             self.half[h].accesses = self.half[h].n_visited = 0
 
     cdef void _end_pass(self) noexcept nogil:
-        cdef Py_ssize_t j
         cdef int h
         for h in range(2):
             self.sample.gap += self.half[h].sample.gap
             self.sample.loss += self.half[h].sample.loss
             self.half[h].sample.gap = self.half[h].sample.loss = 0
-        if self.mean.interval > 0:
-            self.mean.count += self.second_mean.count
-            for j in range(self.mean.total.shape[0]):
-                self.mean.total[j] += self.second_mean.total[j]
         if not self.careful:    # the two differ by rounding
             memcpy(self.half[1].w, self.half[0].w, self.n_weights * sizeof(double))
         SDCA._end_pass(self)
@@ -800,7 +799,7 @@ cdef class ColumnHalves(TwoThreads):
             x = self._half_of_row(h, i)
             add(&x, self.step_scale * self.objective.weight(i) * change, self.weights)
         if h == 0:
-            self.examples.settle(&self.examples.sleep[i], change != 0)
+            self.examples.settle(&self.examples.sleep[i], change != 0, prediction - target)
 
     def _rescale(self, ratio):
         TwoThreads._rescale(self, ratio)

@@ -10,8 +10,10 @@ from scipy.optimize import bisect
 from scipy.special import expit, logit, xlogy
 
 # value(z, y); derivative(z, y); conjugate(a, y) = sup_z(-a z - l(z));
-# dual_step(a, z, y, q) = argmax_a' of -l*(-a') - z (a' - a) - q (a' - a)^2 / 2
-Loss = namedtuple("Loss", "value derivative conjugate dual_step")
+# dual_step(a, z, y, q) = argmax_a' of -l*(-a') - z (a' - a) - q (a' - a)^2 / 2;
+# far: |z - y| from which on a dual at its bound is expected to stay there
+Loss = namedtuple("Loss", "value derivative conjugate dual_step far", defaults=[np.inf])
+FAR = 0.25
 
 
 def hinge():
@@ -20,6 +22,7 @@ def hinge():
         lambda z, y: -y * (y * z < 1),
         lambda a, y: -y * a,
         lambda a, z, y, q: y * np.clip(y * a + (1 - y * z) / q, 0, 1),
+        FAR,
     )
 
 
@@ -29,6 +32,7 @@ def squared_hinge():
         lambda z, y: -2 * y * np.maximum(0, 1 - y * z),
         lambda a, y: a**2 / 4 - y * a,
         lambda a, z, y, q: y * np.maximum(0, (q * y * a + 1 - y * z) / (q + 1 / 2)),
+        FAR,
     )
 
 
@@ -42,6 +46,7 @@ def smoothed_hinge(smoothing=1.0):
         lambda z, y: -y * np.clip((1 - y * z) / smoothing, 0, 1),
         lambda a, y: smoothing * a**2 / 2 - y * a,
         lambda a, z, y, q: y * np.clip((q * y * a + 1 - y * z) / (q + smoothing), 0, 1),
+        FAR,
     )
 
 

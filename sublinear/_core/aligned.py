@@ -1,0 +1,24 @@
+"""Arrays by cache lines."""
+
+import math
+
+import numpy as np
+
+CACHE_LINES = 128  # bytes: processors read lines of 64 in pairs
+
+
+def aligned(shape, dtype=np.float64):
+    """Return an array that begins at a cache line; its entries are not set."""
+    size = math.prod(shape)
+    itemsize = np.dtype(dtype).itemsize
+    raw = np.empty(size + CACHE_LINES // itemsize, dtype=dtype)
+    start = -raw.ctypes.data % CACHE_LINES // itemsize
+    return raw[start : start + size].reshape(shape)
+
+
+def apart(*shape):
+    """Return zeros (float64) whose rows, those of the last axis, have cache lines of their own."""
+    width = CACHE_LINES // 8
+    zeros = aligned((*shape[:-1], -(-shape[-1] // width) * width))
+    zeros[:] = 0
+    return zeros[..., : shape[-1]]
