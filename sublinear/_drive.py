@@ -176,7 +176,7 @@ class _Run:
         self.primal, self.dual = math.inf, -math.inf
         self.last_work = self.least_work = 0
         self.correction = FIRST_CORRECTION
-        self.look = getattr(solver, "look", None)
+        self.look = getattr(solver, "look", None) if limits.tol > 0 else None
         self.look_error = LOOK_ERROR
         self.next_look = LEAST_WORK  # of work
         self.seen = np.array([0.0, 1.0])  # work and relative gap; with zero weights that is 1

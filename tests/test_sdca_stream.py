@@ -26,33 +26,41 @@ def data_of(loss, binary, regression):
     return binary if loss in MARGIN_LOSSES else regression
 
 
-def assert_same_fit(first, second):
-    """In all but when certificates come, and so why the fit ended: a source is read in passes.
+def alike(loss):
+    """The epochs in which a source has the numbers of memory.
 
-    w and the mean of a pass in which it hardly moved may tie: then either is the model.
+    Only in memory examples sleep longer where the loss says that they are far from moving, which
+    begins to matter in the second epoch.
     """
+    return 9 if np.isinf(ORACLES[loss]().far) else 1
+
+
+def assert_same_fit(first, second):
+    """In all but when certificates come: a source is only read in passes."""
+    np.testing.assert_array_equal(first.coef_, second.coef_)
+    np.testing.assert_array_equal(first.intercept_, second.intercept_)
     np.testing.assert_array_equal(first.dual_coef_, second.dual_coef_)
-    for name in ("dual", "n_iter", "accesses"):
+    for name in ("primal", "dual", "gap", "status", "n_iter", "accesses"):
         assert getattr(first.result_, name) == getattr(second.result_, name)
-    assert first.result_.primal == pytest.approx(second.result_.primal, rel=1e-13)
-    np.testing.assert_allclose(first.coef_, second.coef_, rtol=1e-12, atol=1e-14)
-    np.testing.assert_allclose(first.intercept_, second.intercept_, rtol=1e-12, atol=1e-14)
 
 
 @pytest.mark.parametrize("storage", [np.asarray, sparse.csr_array])
 @pytest.mark.parametrize("loss", [*MARGIN_LOSSES, *REGRESSION_LOSSES])
 def test_one_block_is_a_fit_in_memory(binary, regression, loss, storage):
     X, y = data_of(loss, binary, regression)
-    streamed = model_of(loss).fit_stream(ArraySource(storage(X), y, block_rows=len(y)))
-    assert streamed.result_.status == "converged"
-    in_memory = model_of(loss, tol=0, max_iter=streamed.result_.n_iter).fit(storage(X), y)
+    source = ArraySource(storage(X), y, block_rows=len(y))
+    assert model_of(loss).fit_stream(source).result_.status == "converged"
+    options = {"alpha": 1e-3, "tol": 0, "max_iter": alike(loss)}
+    in_memory = model_of(loss, **options).fit(storage(X), y)
+    streamed = model_of(loss, **options).fit_stream(source)
+    assert streamed.result_.n_iter == alike(loss)
     assert_same_fit(streamed, in_memory)
 
 
 @pytest.mark.parametrize("loss", [*MARGIN_LOSSES, *REGRESSION_LOSSES])
 def test_one_block_with_a_free_intercept_is_a_fit_in_memory(binary, regression, loss):
     X, y = data_of(loss, binary, regression)
-    options = {"penalize_intercept": False, "tol": 0, "max_iter": 9}
+    options = {"penalize_intercept": False, "tol": 0, "max_iter": alike(loss)}
     in_memory = model_of(loss, **options).fit(X, y + 2 * (loss in REGRESSION_LOSSES))
     streamed = model_of(loss, **options)
     source = ArraySource(X, y + 2 * (loss in REGRESSION_LOSSES), block_rows=len(y))
@@ -113,7 +121,7 @@ def test_every_step_is_the_oracle_s(binary, regression, loss, weighted):
     targets = np.where(y == 1, 1.0, -1.0) if loss in MARGIN_LOSSES else y
     # the estimators' values of the losses' parameters
     parameters = {"huber": (0.1,), "epsilon_insensitive": (0.1,)}.get(loss, ())
-    oracle = ORACLES[loss](*parameters)
+    oracle = ORACLES[loss](*parameters)._replace(far=np.inf)
 
     def by_blocks(awake):
         return np.concatenate([shuffle(awake[awake // 60 == k]) for k in range(4)])
