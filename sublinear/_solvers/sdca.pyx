@@ -140,6 +140,7 @@ cdef class SDCA:
         self.examples = self._make_examples(duals, pack)
         if w is not None:
             self.w = w
+            self.examples.per_far = 0    # what counts are rounds, of which longer sleep takes more
         elif duals is None:
             self.w = np.zeros(objective.matrix.n_weights)
         else:
