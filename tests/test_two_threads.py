@@ -155,8 +155,9 @@ def test_one_thread_that_follows_the_schedule_gets_the_same_bits():
     assert len(outputs[0]) > 1000
 
 
+@pytest.mark.parametrize("by_looks", [False, True])
 @pytest.mark.parametrize("schedule", SCHEDULES)
-def test_steps_that_do_not_see_each_other_are_noticed(schedule):
+def test_steps_that_do_not_see_each_other_are_noticed(schedule, by_looks):
     """With equal rows and strong steps delays make the dual fall; the schedule then drops them."""
     X = np.ones((64, 4))
     y = np.where(np.arange(64) % 3 == 0, -1.0, 1.0)
@@ -165,7 +166,11 @@ def test_steps_that_do_not_see_each_other_are_noticed(schedule):
     for _ in range(40):
         for _ in range(10):
             solver.advance(UNLIMITED)
-        _, primal, dual = solver.certify(unrounded)
+        if by_looks:
+            solver.look()
+        else:
+            solver.certify(unrounded)
+    _, primal, dual = solver.certify(unrounded)
     assert np.isfinite(solver.w).all()
     assert 0 <= primal - dual < 1e-6 * primal
 

@@ -35,8 +35,9 @@ the same numbers.
 - Long rows: ColumnHalves. Each thread has half of every row. Both go through the same examples,
   a few rows ahead of the updates, and exchange their parts of the dot products.
 
-Should the dual hardly rise from one certificate to the next, because steps did not see each
-other, the schedule goes on without delays, from zeros if the dual has become worse than theirs.
+Should the dual hardly rise from one certificate to the next, or while the work doubles as looks
+have it, because steps did not see each other, the schedule goes on without delays, from zeros if
+the dual has become worse than theirs.
 """
 from cython.parallel cimport parallel, threadid
 from libc.stdint cimport uint8_t, uint32_t
@@ -341,9 +342,14 @@ cdef class SDCA:
 
     def look(self):
         """Return the relative gap that `certify` would find, estimated from a part of the rows."""
+        primal, dual = self._seen()
+        return (primal - dual) / max(primal, 1e-300)
+
+    def _seen(self):
+        """Return the primal and the dual value, as a part of the rows has them."""
         models = self._models()
         primals, dual = self.examples.estimate(models[0], models)
-        return (min(primals) - dual) / max(min(primals), 1e-300)
+        return min(primals), dual
 
     def _models(self):
         models = self.candidates()
@@ -452,7 +458,8 @@ cdef class TwoThreads(SDCA):
     cdef double pace[2][COMPARED]        # seconds for a block or row: by one thread, by two
     cdef int way                         # the faster of these
     cdef bint careful                    # no more delays
-    cdef double last_dual
+    cdef double last_dual                # at the last certificate
+    cdef double seen_dual, seen_work     # at the last look that watched
 
     def __init__(self, objective, random, duals=None, pack=True):
         SDCA.__init__(self, objective, random, duals, pack)
@@ -461,11 +468,15 @@ cdef class TwoThreads(SDCA):
         self.chunk = min(max(rows, LEAST_CHUNK), LARGEST_CHUNK)
         self.flags = np.full(2 * FLAG, -1, dtype=np.longlong)
         self.way = 1
-        self.last_dual = -np.inf
+        self._begin_watch()
+
+    def _begin_watch(self):
+        self.last_dual = self.seen_dual = -np.inf
+        self.seen_work = 0
 
     def restart(self, double alpha):
         SDCA.restart(self, alpha)
-        self.last_dual = -np.inf
+        self._begin_watch()
 
     cdef void _run_chunk(self, Py_ssize_t size) noexcept nogil:
         """Run the next `size` blocks or rows: by two threads unless one is faster.
@@ -499,13 +510,25 @@ cdef class TwoThreads(SDCA):
 
     def certify(self, rounded):
         model, primal, dual = SDCA.certify(self, rounded)
-        if not (self.careful or dual - self.last_dual >= LEAST_GAIN * (primal - dual)):
-            self.careful = True
-            self._drop_delays()
-            if not dual >= self.objective.dual_of_zeros():
-                self._forget()
+        self._watch(self.last_dual, primal, dual)
         self.last_dual = dual
         return model, primal, dual
+
+    def _seen(self):
+        primal, dual = SDCA._seen(self)
+        if self.work >= 2 * self.seen_work:   # looks come often: slow is not stuck
+            self._watch(self.seen_dual, primal, dual)
+            self.seen_dual, self.seen_work = dual, self.work
+        return primal, dual
+
+    def _watch(self, double before, double primal, double dual):
+        """Drop the delays if the dual hardly rose since it was `before`."""
+        if self.careful or dual - before >= LEAST_GAIN * (primal - dual):
+            return
+        self.careful = True
+        self._drop_delays()
+        if not dual >= self.objective.dual_of_zeros():
+            self._forget()
 
     def _drop_delays(self):
         pass
