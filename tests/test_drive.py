@@ -103,37 +103,34 @@ def test_the_trace_rises():
     assert result.seconds >= result.trace[-1].seconds >= 0
 
 
-def test_a_look_decides_where_a_solver_can_look():
-    """A rough estimate that promises too much costs looks, not certificates."""
-    solver = FakeSolver(estimate=1.0)
+def looking(estimate):
+    """Return a solver that can look, and the epochs at whose ends it will have looked."""
+    solver, epochs = FakeSolver(estimate=estimate), []
     solver.certificate_growth = 1e9
-    looked_at = []
 
     def look():
-        looked_at.append(solver.n_iter)
+        epochs.append(solver.n_iter)
         return solver.gap / 2  # the relative one, nearly
 
     solver.look = look
+    return solver, epochs
+
+
+def test_a_look_decides_where_a_solver_can_look():
+    """A rough estimate that promises too much costs looks, not certificates."""
+    solver, looked_at = looking(estimate=1.0)
     _, result = run(solver, Limits(tol=1e-3))
     assert result.status == "converged"
     assert solver.n_certificates == 1
     assert len(looked_at) > 1 and looked_at[-1] == result.n_iter
 
 
-def test_looks_come_as_the_work_grows_and_correct_the_estimate():
-    """Of an estimate that promises too little: the first epoch, then twice the work each time."""
-    solver = FakeSolver(estimate=1e6)
-    solver.certificate_growth = 1e9
-    looked_at = []
-
-    def look():
-        looked_at.append(solver.n_iter)
-        return solver.gap / 2
-
-    solver.look = look
+def test_looks_come_without_hope_too_and_correct_the_estimate():
+    """One comes after the first epoch, however little the estimate promises."""
+    solver, looked_at = looking(estimate=1e6)
     _, result = run(solver, Limits(tol=2.0**-12, max_iter=100))
     assert looked_at[0] == 1
-    # from then on the estimate is right, and looks come where it is near tol
+    # from then on the estimate is right; looks come half way, and where it is near tol
     assert (looked_at[-1], solver.n_certificates) == (result.n_iter, 1)
     assert result.n_iter == 12
     assert len(looked_at) <= 6

@@ -76,7 +76,7 @@ cdef enum:
     KEPT_BLOCKS = 4       # blocks whose changes are remembered
     GROUP = 4             # rows whose dot products are exchanged at once, with halves of columns
     PRODUCTS = 64         # dot products remembered, those of three groups at least
-    CACHE_LINES = 128     # bytes, between what two threads write
+    CACHE_LINES = 128     # bytes, between what two threads write, as in `aligned`
     FLAG = 16             # long longs of so many bytes
 
 cdef double LEAST_GAIN = 0.1    # of the dual between certificates, as a part of the gap
