@@ -174,9 +174,9 @@ class Training:
         return self.matrix.dtype
 
 
-def as_matrix(X, constant=0.0):
+def as_matrix(X, constant=0.0, n_threads=1):
     """Return the Matrix of checked data, of a store or of an oracle."""
-    return X.matrix(constant) if has_matrix(X) else Matrix(X, constant)
+    return X.matrix(constant) if has_matrix(X) else Matrix(X, constant, n_threads=n_threads)
 
 
 def check_finite(outcomes, constant, dtype):
@@ -375,7 +375,7 @@ class LinearModel(CertifiedModel):
     def _training(self, X, y, targets, weights, sample_weight):
         """Return the Training for checked data."""
         metadata = None if sample_weight is None else {"sample_weight": sample_weight}
-        matrix = as_matrix(X, self._constant(X))
+        matrix = as_matrix(X, self._constant(X), effective_n_jobs(self.n_jobs))
         if isinstance(matrix, ComputedMatrix) and not self._asks_for_lines:
             raise ValueError(
                 f"{type(self).__name__} does not take a FeatureOracle: it reads every row; "

@@ -79,6 +79,10 @@ class _DualModel(DualStreamFit, LinearModel):
             duals=duals,
         )
 
+    def _checked(self, X, y, **options):
+        # curvatures tell whether X is finite; batches need its spectral norm before
+        return check_training_data(self, X, y, ensure_all_finite=self.batch_size != 1, **options)
+
     def _make_sdca(self, objective, random, duals):
         schedule = SDCA
         if objective.n_threads > 1 and not objective.free_constant:
@@ -272,7 +276,7 @@ class SDCAClassifier(_DualModel, LinearClassifier):
 
     def _prepare(self, X, y, sample_weight):
         self._check_parameters()
-        X, y = check_training_data(self, X, y)
+        X, y = self._checked(X, y)
         self.classes_ = find_classes(y)
         return self._class_training(X, y, sample_weight)
 
@@ -393,7 +397,7 @@ class SDCARegressor(_DualModel, LinearRegressor):
 
     def _prepare(self, X, y, sample_weight):
         self._check_parameters()
-        X, y = check_training_data(self, X, y, y_numeric=True)
+        X, y = self._checked(X, y, y_numeric=True)
         return self._number_training(X, y, sample_weight)
 
     def _store(self, outcomes, training, seconds):

@@ -62,32 +62,30 @@ cdef class Examples:
         cdef Py_ssize_t n = self.rows.count, n_blocks = (n + BLOCK - 1) // BLOCK
         cdef Py_ssize_t first, last, block
         cdef int n_threads = self.objective.useful_threads()
-        largest = np.empty(n_blocks)
-        cdef double[::1] of_block = largest
+        totals = np.empty(n_blocks)
+        cdef double[::1] of_block = totals
         for first in range(0, n_blocks, BLOCKS_PER_CALL):
             last = min(n_blocks, first + BLOCKS_PER_CALL)
             for block in prange(first, last, nogil=True, num_threads=n_threads):
                 of_block[block] = self._start_block(
                     block * BLOCK, min(n, (block + 1) * BLOCK), start)
             PyErr_CheckSignals()
-        self.objective.check_curvature(largest.max())
+        self.objective.check_curvatures(totals.sum())
 
     cdef double _start_block(
         self, Py_ssize_t first, Py_ssize_t last, const double* start
     ) noexcept nogil:
-        """Begin with the rows [first, last); returns their largest curvature."""
+        """Begin with the rows [first, last); returns the sum of their curvatures."""
         cdef double curvatures[BLOCK]
-        cdef double largest = 0
+        cdef double total = self.objective.curvatures_of(first, last, curvatures)
         cdef Py_ssize_t i
         cdef Example* example
-        self.objective.curvatures_of(first, last, curvatures)
         for i in range(first, last):
             example = self.at(i)
             example.curvature = curvatures[i - first]
-            largest = max(largest, example.curvature)
             if start != NULL:
                 example.dual = self.loss.nearest_dual(start[i], self.objective.targets[i])
-        return largest
+        return total
 
     def weights(self):
         """Return w(duals), the sum over the rows as they are kept here (float64)."""

@@ -14,7 +14,8 @@ from libc.stdint cimport int32_t, int64_t, uint32_t
 from sublinear._core.portable cimport (
     dense_add32, dense_add64, dense_dot32, dense_dot64, dense_dots32, dense_dots64,
     dense_dots_add32, dense_dots_add64, dense_dots_squares32, dense_dots_squares64,
-    dense_squares32, dense_squares64, prefetch
+    dense_squares32, dense_squares64, prefetch,
+    prefetch_span
 )
 
 ctypedef fused real_t:
@@ -76,6 +77,10 @@ cdef inline bint has_int32(Storage storage) noexcept nogil:
     return storage == SPARSE_FLOAT32_INT32 or storage == SPARSE_FLOAT64_INT32
 
 
+cdef inline Py_ssize_t index_bytes(Storage storage) noexcept nogil:
+    return 4 if has_int32(storage) else 8
+
+
 cdef inline Py_ssize_t line_start(const Lines* lines, Py_ssize_t i) noexcept nogil:
     """Position of line i's first entry among the stored values."""
     if is_dense(lines.storage):
@@ -107,40 +112,31 @@ cdef inline Line line_at(const Lines* lines, Py_ssize_t i) noexcept nogil:
     else:
         line.storage = lines.storage
         line.values = lines.values + start * value_bytes(lines.storage)
-        line.indices = lines.indices + start * (4 if has_int32(lines.storage) else 8)
+        line.indices = lines.indices + start * index_bytes(lines.storage)
     return line
 
 
-# Prefetching. Lines in random order come from memory, not from the cache: what a line needs is
-# asked for some draws ahead. Its offset comes first, then its entries, then, where w does not fit
-# into the cache, its weights.
+# Prefetching: offsets of lines, their entries and, where w does not fit into the cache, weights.
+cdef extern from "portable.h" nogil:
+    enum:
+        OFFSET_AHEAD "SUBLINEAR_OFFSET_AHEAD"
+        LINE_AHEAD "SUBLINEAR_LINE_AHEAD"
+        CACHE_LINE "SUBLINEAR_CACHE_LINE"
+
 cdef enum:
-    OFFSET_AHEAD = 32
-    LINE_AHEAD = 16
     WEIGHTS_AHEAD = 2
-    CACHE_LINE = 64           # bytes
-    PREFETCHED = 64           # cache lines of each array: the processor follows longer runs itself
     CACHED_WEIGHTS = 1 << 16
-
-
-cdef inline void prefetch_span(const char* start, Py_ssize_t n_bytes) noexcept nogil:
-    cdef Py_ssize_t k = 0, last = min(n_bytes, PREFETCHED * CACHE_LINE) - 1
-    while k < last:
-        prefetch(start + k)
-        k += CACHE_LINE
-    if last >= 0:
-        prefetch(start + last)
 
 
 cdef inline void prefetch_line(const Lines* lines, Py_ssize_t i) noexcept nogil:
     cdef Line line = line_at(lines, i)
     if lines.storage == PACKED:
-        prefetch_span(line.values - RECORD_HEADER, RECORD_HEADER + 8 * line.size)
+        prefetch_span(line.values - RECORD_HEADER, line.values + 8 * line.size)
         return
     if line.stride == 1 or not is_dense(line.storage):
-        prefetch_span(line.values, line.size * value_bytes(line.storage))
+        prefetch_span(line.values, line.values + line.size * value_bytes(line.storage))
     if not is_dense(line.storage):
-        prefetch_span(line.indices, line.size * (4 if has_int32(line.storage) else 8))
+        prefetch_span(line.indices, line.indices + line.size * index_bytes(line.storage))
 
 
 cdef inline void prefetch_weights(const Line* x, const double* w) noexcept nogil:
@@ -163,8 +159,7 @@ cdef inline void prefetch_lines_ahead(
         if position + LINE_AHEAD < ready:
             prefetch_line(lines, draws[position + LINE_AHEAD])
     elif position + OFFSET_AHEAD < ready:
-        prefetch(lines.offsets
-                 + draws[position + OFFSET_AHEAD] * (4 if has_int32(lines.storage) else 8))
+        prefetch(lines.offsets + draws[position + OFFSET_AHEAD] * index_bytes(lines.storage))
         prefetch_line(lines, draws[position + LINE_AHEAD])
 
 

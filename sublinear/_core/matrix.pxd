@@ -1,12 +1,19 @@
+from libc.stdint cimport uint32_t
+
 from sublinear._core.line cimport Lines
 
+cdef enum:
+    WORTH_THREADS = 1 << 20      # entries: fewer are not worth the wait for another thread
+
+
 cdef void dots(
-    const Lines* lines, Py_ssize_t start, Py_ssize_t stop, const double* w, double* products
+    const Lines* lines, const uint32_t* order, Py_ssize_t start, Py_ssize_t stop, const double* w,
+    double* products
 ) noexcept nogil
 
 cdef void dot_pairs(
-    const Lines* lines, Py_ssize_t start, Py_ssize_t stop, const double* pairs, double* products,
-    double* seconds
+    const Lines* lines, const uint32_t* order, Py_ssize_t start, Py_ssize_t stop, const double* w,
+    const double* v, double* products, double* seconds
 ) noexcept nogil
 
 cdef void squares(

@@ -5,21 +5,27 @@ float32 or float64, int32 or int64 indices, read-only or memory-mapped. Foreign 
 unaligned buffers and other types are converted, CSR rows with unsorted or repeated columns are
 brought into canonical form; both cost one copy.
 """
+from cpython.exc cimport PyErr_CheckSignals
+from cython.parallel cimport prange
 from libc.stdint cimport int32_t, int64_t, uint32_t
 cimport numpy as cnp
 
 import numpy as np
 import scipy.sparse as sp
+from sklearn.utils import assert_all_finite
 
 from sublinear._core.line cimport (
     DENSE_FLOAT32, DENSE_FLOAT64, SPARSE_FLOAT32_INT32, SPARSE_FLOAT32_INT64,
-    SPARSE_FLOAT64_INT32, SPARSE_FLOAT64_INT64, CACHED_WEIGHTS, LINE_AHEAD, OFFSET_AHEAD, ROWS,
-    Line, add, dot, dot_rows, index_t, is_dense, line_at, prefetch_ahead, prefetch_span,
-    prefetch_weights, real_t, sparse_dot, squared_norm, takes_rows,
+    SPARSE_FLOAT64_INT32, SPARSE_FLOAT64_INT64, CACHED_WEIGHTS, ROWS, Line, add, dot, dot_rows,
+    index_t, is_dense, line_at, prefetch_ahead, prefetch_weights, squared_norm, takes_rows,
 )
-from sublinear._core.portable cimport prefetch
+from sublinear._core.sparse_rows cimport check_columns, dot_sparse, longest_row
 
 cnp.import_array()
+
+cdef enum:
+    LOOK = 1 << 12            # rows whose columns are checked at a time
+    LOOKS_PER_CALL = 1 << 6   # of these between two looks at pending signals
 
 ROWS_LOOKED_AT = 200      # to find the middle of the columns
 VALUE_TYPES = (np.dtype(np.float32), np.dtype(np.float64))
@@ -37,44 +43,27 @@ def usable(array, dtypes):
     return array
 
 
-cdef int check_rows(
-    const index_t[::1] offsets, const index_t[::1] indices, Py_ssize_t n_columns
-) noexcept nogil:
-    """0: canonical; 1: unsorted or repeated columns; 2: not a CSR matrix.
-
-    Falls, indices that do not exceed the one before, are counted without regard to rows, so that
-    vectors of them can be. Each has to begin a row; then a row's ends tell about all its indices.
-    """
-    cdef Py_ssize_t n_rows = offsets.shape[0] - 1, n_entries = offsets[n_rows], n_falls = 0, i, k
-    cdef index_t least = 0, largest = -1
-    cdef int broken = offsets[0] != 0 or n_entries > indices.shape[0]
-    if broken:
+cdef int csr_verdict(
+    const index_t[::1] offsets, const index_t[::1] indices, Py_ssize_t n_columns, int n_threads
+) except -1:
+    """0: canonical; 1: unsorted or repeated columns; 2: not a CSR matrix."""
+    cdef Py_ssize_t n_rows = offsets.shape[0] - 1, n_blocks = (n_rows + LOOK - 1) // LOOK
+    cdef Py_ssize_t first, last, block
+    if longest_row(&offsets[0], n_rows) < 0 or offsets[n_rows] > indices.shape[0]:
         return 2
-    for i in range(n_rows):
-        broken |= offsets[i + 1] < offsets[i]
-    if broken:
-        return 2
-    for k in range(1, n_entries):
-        n_falls += indices[k] <= indices[k - 1]
-    for i in range(n_rows):
-        if offsets[i] < offsets[i + 1]:
-            n_falls -= offsets[i] > 0 and indices[offsets[i]] <= indices[offsets[i] - 1]
-            least = min(least, indices[offsets[i]])
-            largest = max(largest, indices[offsets[i + 1] - 1])
-    if n_falls > 0:
-        for k in range(n_entries):
-            least = min(least, indices[k])
-            largest = max(largest, indices[k])
-    if least < 0 or largest >= n_columns:
-        return 2
-    return n_falls > 0
-
-
-def csr_verdict(offsets, indices, n_columns):
-    """Call check_rows for the indices' type."""
-    if indices.dtype == np.int32:
-        return check_rows[int32_t](offsets, indices, n_columns)
-    return check_rows[int64_t](offsets, indices, n_columns)
+    if offsets[n_rows] == 0:
+        return 0
+    if offsets[n_rows] < WORTH_THREADS:
+        n_threads = 1
+    verdicts = np.zeros(n_blocks, dtype=np.intc)
+    cdef int[::1] of_block = verdicts
+    for first in range(0, n_blocks, LOOKS_PER_CALL):
+        last = min(n_blocks, first + LOOKS_PER_CALL)
+        for block in prange(first, last, nogil=True, num_threads=n_threads):
+            of_block[block] = check_columns(
+                &indices[0], &offsets[0], block * LOOK, min(n_rows, (block + 1) * LOOK), n_columns)
+        PyErr_CheckSignals()
+    return verdicts.max()
 
 
 cdef void half_rows(
@@ -111,122 +100,45 @@ def not_finite():
     )
 
 
-cdef inline void sparse_dot_pair(
-    const real_t* values, const index_t* indices, Py_ssize_t size, const double* pairs,
-    double* first, double* second
-) noexcept nogil:
-    """Two products at once, each summed as by `sparse_dot`."""
-    cdef double sums[2][4]
-    cdef double value
-    cdef Py_ssize_t k = 0
-    cdef int lane, c
-    for c in range(2):
-        for lane in range(4):
-            sums[c][lane] = 0
-    while k + 4 <= size:
-        for lane in range(4):
-            value = values[k + lane]
-            for c in range(2):
-                sums[c][lane] += value * pairs[2 * indices[k + lane] + c]
-        k += 4
-    while k < size:
-        for c in range(2):
-            sums[c][0] += values[k] * pairs[2 * indices[k] + c]
-        k += 1
-    first[0] = (sums[0][0] + sums[0][1]) + (sums[0][2] + sums[0][3])
-    second[0] = (sums[1][0] + sums[1][1]) + (sums[1][2] + sums[1][3])
-
-
-cdef inline void sparse_dots(
-    const real_t* values, const index_t* indices, const index_t* offsets, const uint32_t* order,
-    Py_ssize_t start, Py_ssize_t stop, const double* w, const double* pairs, double* products,
-    double* seconds
-) noexcept nogil:
-    cdef Py_ssize_t k, first, size, line
-    for k in range(start, stop):
-        line = k
-        if order != NULL:
-            line = order[k]
-            if k + OFFSET_AHEAD < stop:
-                prefetch(offsets + order[k + OFFSET_AHEAD])
-                prefetch_sparse(values, indices, offsets, order[k + LINE_AHEAD])
-        first, size = offsets[line], offsets[line + 1] - offsets[line]
-        if pairs == NULL:
-            products[k - start] = sparse_dot(values + first, indices + first, size, w)
-        else:
-            sparse_dot_pair(
-                values + first, indices + first, size, pairs, &products[k - start],
-                &seconds[k - start])
-
-
-cdef inline void prefetch_sparse(
-    const real_t* values, const index_t* indices, const index_t* offsets, Py_ssize_t line
-) noexcept nogil:
-    cdef Py_ssize_t first = offsets[line], size = offsets[line + 1] - first
-    prefetch_span(<const char*> (values + first), size * <Py_ssize_t> sizeof(real_t))
-    prefetch_span(<const char*> (indices + first), size * <Py_ssize_t> sizeof(index_t))
-
-
-cdef void typed_dots(
-    const Lines* lines, const uint32_t* order, Py_ssize_t start, Py_ssize_t stop, const double* w,
-    const double* pairs, double* products, double* seconds
-) noexcept nogil:
-    """What `dots` or, unless `pairs` is NULL, `dot_pairs` does for sparse lines.
-
-    Unless `order` is NULL, of the lines order[start .. stop].
-    """
-    cdef const char* values = lines.values
-    cdef const char* indices = lines.indices
-    cdef const char* offsets = lines.offsets
-    if lines.storage == SPARSE_FLOAT64_INT32:
-        sparse_dots(
-            <const double*> values, <const int32_t*> indices, <const int32_t*> offsets, order,
-            start, stop, w, pairs, products, seconds)
-    elif lines.storage == SPARSE_FLOAT32_INT32:
-        sparse_dots(
-            <const float*> values, <const int32_t*> indices, <const int32_t*> offsets, order,
-            start, stop, w, pairs, products, seconds)
-    elif lines.storage == SPARSE_FLOAT64_INT64:
-        sparse_dots(
-            <const double*> values, <const int64_t*> indices, <const int64_t*> offsets, order,
-            start, stop, w, pairs, products, seconds)
-    else:
-        sparse_dots(
-            <const float*> values, <const int64_t*> indices, <const int64_t*> offsets, order,
-            start, stop, w, pairs, products, seconds)
-
-
 cdef void dots(
-    const Lines* lines, Py_ssize_t start, Py_ssize_t stop, const double* w, double* products
+    const Lines* lines, const uint32_t* order, Py_ssize_t start, Py_ssize_t stop, const double* w,
+    double* products
 ) noexcept nogil:
-    """<line i, w> for the lines [start, stop), with their type looked at once."""
-    cdef Py_ssize_t i
-    cdef Line x, later
-    if is_dense(lines.storage) or lines.length > CACHED_WEIGHTS:
-        for i in range(start, stop):
-            if lines.length > CACHED_WEIGHTS and i + 1 < stop:
-                later = line_at(lines, i + 1)
-                prefetch_weights(&later, w)
-            x = line_at(lines, i)
-            products[i - start] = dot(&x, w)
+    """<line i, w> for the lines i in [start, stop) or, unless it is NULL, of that part of `order`."""
+    cdef Py_ssize_t several[ROWS]
+    cdef Py_ssize_t k = start, r
+    cdef Line x
+    if not is_dense(lines.storage) and lines.length <= CACHED_WEIGHTS:
+        dot_pairs(lines, order, start, stop, w, NULL, products, NULL)
         return
-    typed_dots(lines, NULL, start, stop, w, NULL, products, NULL)
-    if lines.constant != 0:
-        for i in range(stop - start):
-            products[i] += lines.constant * w[lines.length]
+    while takes_rows(lines) and k + ROWS <= stop:
+        for r in range(ROWS):
+            several[r] = k + r if order == NULL else order[k + r]
+        dot_rows(lines, several, w, &products[k - start])
+        k += ROWS
+    while k < stop:
+        if order != NULL:
+            prefetch_ahead(lines, order, k, stop, w)
+        elif lines.length > CACHED_WEIGHTS and k + 1 < stop:
+            x = line_at(lines, k + 1)
+            prefetch_weights(&x, w)
+        x = line_at(lines, k if order == NULL else order[k])
+        products[k - start] = dot(&x, w)
+        k += 1
 
 
 cdef void dot_pairs(
-    const Lines* lines, Py_ssize_t start, Py_ssize_t stop, const double* pairs, double* products,
-    double* seconds
+    const Lines* lines, const uint32_t* order, Py_ssize_t start, Py_ssize_t stop, const double* w,
+    const double* v, double* products, double* seconds
 ) noexcept nogil:
-    """<line i, v> and <line i, w> for sparse lines [start, stop); pairs: v_j and w_j in turn."""
-    cdef Py_ssize_t i
-    typed_dots(lines, NULL, start, stop, NULL, pairs, products, seconds)
+    """What `dots` does for sparse lines; unless v is NULL, <line i, v> in the same reading."""
+    cdef Py_ssize_t k
+    dot_sparse(lines, order, start, stop, w, v, products, seconds)
     if lines.constant != 0:
-        for i in range(stop - start):
-            products[i] += lines.constant * pairs[2 * lines.length]
-            seconds[i] += lines.constant * pairs[2 * lines.length + 1]
+        for k in range(stop - start):
+            products[k] += lines.constant * w[lines.length]
+            if v != NULL:
+                seconds[k] += lines.constant * v[lines.length]
 
 
 cdef void squares(
@@ -251,6 +163,8 @@ cdef class Matrix:
         Value of one more column, the same in every row and never stored; 0 for none.
     transposed : Matrix, default=None
         What `transposed()` shall return, if the caller has X in column order already.
+    n_threads : int, default=1
+        Look at sparse X with so many.
 
     Attributes
     ----------
@@ -260,9 +174,9 @@ cdef class Matrix:
         float32 or float64.
     """
 
-    def __init__(self, X, double constant=0.0, Matrix transposed=None):
+    def __init__(self, X, double constant=0.0, Matrix transposed=None, int n_threads=1):
         if sp.issparse(X):
-            self._use_csr(X)
+            self._use_csr(X, n_threads)
         else:
             self._use_dense(X)
         self._finish(X.shape, constant, transposed)
@@ -305,10 +219,10 @@ cdef class Matrix:
         self.rows.stride = X.strides[1] // X.itemsize
         self.rows.values = <const char*> cnp.PyArray_DATA(X)
 
-    def _use_csr(self, X):
+    def _use_csr(self, X, n_threads):
         if X.format != "csr":
             raise TypeError(f"sparse X must be CSR, got {X.format}: convert it with X.tocsr()")
-        self._use_arrays(*self._canonical(X))
+        self._use_arrays(*self._canonical(X, n_threads))
 
     def _use_arrays(self, data, indices, offsets):
         self.arrays = (data, indices, offsets)
@@ -323,7 +237,7 @@ cdef class Matrix:
         self.rows.indices = <const char*> cnp.PyArray_DATA(indices)
         self.rows.offsets = <const char*> cnp.PyArray_DATA(offsets)
 
-    def _canonical(self, X):
+    def _canonical(self, X, n_threads):
         """Return data, indices and offsets of X, of one index type and in canonical form."""
         data = np.ascontiguousarray(usable(X.data, VALUE_TYPES))
         indices = np.ascontiguousarray(usable(X.indices, INDEX_TYPES))
@@ -332,8 +246,10 @@ cdef class Matrix:
             indices, offsets = indices.astype(np.int64), offsets.astype(np.int64)
         if offsets.shape != (X.shape[0] + 1,) or data.size < indices.size:
             verdict = 2
+        elif indices.dtype == np.int32:
+            verdict = csr_verdict[int32_t](offsets, indices, X.shape[1], n_threads)
         else:
-            verdict = csr_verdict(offsets, indices, X.shape[1])
+            verdict = csr_verdict[int64_t](offsets, indices, X.shape[1], n_threads)
         if verdict == 2:
             raise ValueError(
                 "X is not a valid CSR matrix: its row pointers or column indices are out of range; "
@@ -345,6 +261,11 @@ cdef class Matrix:
             if indices.dtype != offsets.dtype:
                 indices, offsets = indices.astype(np.int64), offsets.astype(np.int64)
         return data, indices, offsets
+
+    def check_finite(self):
+        """Raise ValueError if a stored value is not finite."""
+        values = self.arrays[0]
+        assert_all_finite(values[:self.n_stored] if self.is_sparse else values, input_name="X")
 
     cdef Py_ssize_t checked_row(self, Py_ssize_t i) except -1:
         if not 0 <= i < self.n_rows:
@@ -359,7 +280,11 @@ cdef class Matrix:
     @property
     def longest_row(self):
         """Stored entries of the row that has most."""
-        return int(np.diff(self.arrays[2]).max()) if self.is_sparse else self.n_columns
+        if not self.is_sparse:
+            return self.n_columns
+        if self.arrays[2].dtype == np.int32:
+            return longest_row(<const int32_t*> self.rows.offsets, self.n_rows)
+        return longest_row(<const int64_t*> self.rows.offsets, self.n_rows)
 
     @property
     def n_weights(self):
@@ -419,28 +344,14 @@ cdef class Matrix:
         order : array of int
         """
         cdef const uint32_t[::1] sequence = self._check_order(order)
-        cdef Py_ssize_t k = 0, i, n = sequence.shape[0]
-        cdef Py_ssize_t several[ROWS]
-        cdef Line x
+        cdef Py_ssize_t n = sequence.shape[0]
         if w.shape[0] != self.n_weights:
             raise ValueError(f"w must have {self.n_weights} entries, got {w.shape[0]}")
         result = np.empty(n)
         cdef double[::1] products = result
-        if n and self.is_sparse and self.rows.length <= CACHED_WEIGHTS:
+        if n:
             with nogil:
-                typed_dots(&self.rows, &sequence[0], 0, n, &w[0], NULL, &products[0], NULL)
-            return result + self.constant * w[self.n_columns] if self.constant else result
-        with nogil:
-            while takes_rows(&self.rows) and k + ROWS <= n:
-                for i in range(ROWS):
-                    several[i] = sequence[k + i]
-                dot_rows(&self.rows, several, &w[0], &products[k])
-                k += ROWS
-            while k < n:
-                prefetch_ahead(&self.rows, &sequence[0], k, n, &w[0])
-                x = line_at(&self.rows, sequence[k])
-                products[k] = dot(&x, &w[0])
-                k += 1
+                dots(&self.rows, &sequence[0], 0, n, &w[0], &products[0])
         return result
 
     def add_rows(self, const double[::1] factors, order, double[::1] w):

@@ -5,7 +5,9 @@ from sublinear._core.matrix cimport Matrix
 
 cdef enum:
     MAX_CANDIDATES = 2
-    BLOCK = 512                  # rows
+    BLOCK = 2048                 # rows, if short: in fewer, arrays beside X begin too often
+    SHORT_ROW = 64               # entries
+    SMALL_BLOCK = 512            # rows, if long; an estimate reads the first ones of each
 
 cdef struct BlockSums:
     double loss[MAX_CANDIDATES]    # sum of weight_i l(<x_i, v>) for every candidate v
@@ -15,7 +17,7 @@ cdef struct BlockSums:
 cdef struct Point:
     const double* candidate[MAX_CANDIDATES]
     int n_candidates
-    const double* pairs            # the weights of two candidates in turn; NULL: one by one
+    bint together                  # two candidates' products in one reading of a line
     const double* w                # w(a), where there are duals
     const double* duals            # NULL: none
     Py_ssize_t dual_stride
@@ -34,7 +36,7 @@ cdef class Objective:
     cdef const double* targets
     cdef const double* weights          # NULL: all are 1
 
-    cdef void curvatures_of(
+    cdef double curvatures_of(
         self, Py_ssize_t start, Py_ssize_t stop, double* curvatures) noexcept nogil
     cdef double total(self, Py_ssize_t start, Py_ssize_t stop, const double* terms) noexcept nogil
 

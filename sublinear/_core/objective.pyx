@@ -28,7 +28,7 @@ from libc.string cimport memset
 import numpy as np
 
 from sublinear._core.line cimport CACHED_WEIGHTS, Line, add, dot, line_at, line_size
-from sublinear._core.matrix cimport dot_pairs, dots, squares
+from sublinear._core.matrix cimport WORTH_THREADS, dot_pairs, dots, squares
 from sublinear._core.portable cimport dense_dot64
 
 # A row without entries does not move w: any tiny curvature gives it its best dual at once.
@@ -36,7 +36,6 @@ cdef double LEAST_CURVATURE = 1e-300
 
 cdef enum:
     ENTRIES_PER_CALL = 1 << 22   # between two looks at pending signals
-    WORTH_THREADS = 1 << 20      # entries: fewer are not worth the wait for another one
     SEEN = 16                    # one row in so many, where an estimate will do,
     LEAST_SEEN = 1024            # or so many rows
 
@@ -111,19 +110,20 @@ cdef class Objective:
         cdef Py_ssize_t size = stop - start, k
         cdef int c
         memset(&sums, 0, sizeof(sums))
-        if at.pairs != NULL:
+        if at.together:
             dot_pairs(
-                &self.matrix.rows, start, stop, at.pairs, predictions[0], predictions[1])
+                &self.matrix.rows, NULL, start, stop, at.candidate[0], at.candidate[1],
+                predictions[0], predictions[1])
         else:
             for c in range(at.n_candidates):
-                dots(&self.matrix.rows, start, stop, at.candidate[c], predictions[c])
+                dots(&self.matrix.rows, NULL, start, stop, at.candidate[c], predictions[c])
         for c in range(at.n_candidates):
             self.loss.values_of(predictions[c], self.targets + start, terms, size)
             sums.loss[c] = self.total(start, stop, terms)
         if at.duals == NULL:
             return sums
         if at.w != at.candidate[0]:
-            dots(&self.matrix.rows, start, stop, at.w, predictions[0])
+            dots(&self.matrix.rows, NULL, start, stop, at.w, predictions[0])
         for k in range(size):
             duals[k] = at.duals[(start + k) * at.dual_stride]
         self.loss.conjugates_of(duals, self.targets + start, terms, size)
@@ -150,13 +150,15 @@ cdef class Objective:
 
         With `one_in` above 1, estimates from one row in so many: some rows of each block.
         """
-        cdef Py_ssize_t n = self.matrix.n_rows, n_blocks = (n + BLOCK - 1) // BLOCK
-        cdef Py_ssize_t first, last, block, step, i, part = BLOCK // one_in
+        cdef Py_ssize_t n = self.matrix.n_rows
+        cdef bint short_rows = self.matrix.n_stored <= SHORT_ROW * n
+        cdef Py_ssize_t length = BLOCK if short_rows and one_in == 1 else SMALL_BLOCK
+        cdef Py_ssize_t n_blocks = (n + length - 1) // length, part = length // one_in
+        cdef Py_ssize_t first, last, block, step, i
         cdef Py_ssize_t n_weights = self.matrix.n_weights
         cdef double weight = 0
         cdef int n_threads = self.useful_threads()
         cdef const double[::1] vector
-        cdef double[:, ::1] pairs
         cdef Point at
         at.wants_reach = wants_reach
         at.n_candidates = 0
@@ -166,10 +168,8 @@ cdef class Objective:
                 raise ValueError(f"weights must have {self.matrix.n_weights} entries")
             at.candidate[at.n_candidates] = &vector[0]
             at.n_candidates += 1
-        at.pairs = NULL
-        if at.n_candidates == 2 and self.matrix.is_sparse and n_weights <= CACHED_WEIGHTS:
-            pairs = np.column_stack(candidates)
-            at.pairs = &pairs[0, 0]
+        at.together = at.n_candidates == 2 and self.matrix.is_sparse \
+            and n_weights <= CACHED_WEIGHTS
         at.w = at.duals = NULL
         if duals is not None:
             if duals.shape[0] != n or w.shape[0] != self.matrix.n_weights:
@@ -181,21 +181,21 @@ cdef class Objective:
         partial = np.empty((n_blocks, sizeof(BlockSums) // sizeof(double)))
         cdef double[:, ::1] sums = partial
         cdef BlockSums* result = <BlockSums*> &sums[0, 0]
-        step = max(1, ENTRIES_PER_CALL // max(1, BLOCK * (self.matrix.n_stored // max(n, 1))))
+        step = max(1, ENTRIES_PER_CALL // max(1, length * (self.matrix.n_stored // max(n, 1))))
         for first in range(0, n_blocks, step):
             last = min(n_blocks, first + step)
             for block in prange(
                 first, last, nogil=True, schedule="dynamic", num_threads=n_threads
             ):
                 result[block] = self.block_sums(
-                    block * BLOCK, min(n, block * BLOCK + part), &at)
+                    block * length, min(n, block * length + part), &at)
             PyErr_CheckSignals()
         total = np.add.reduce(partial, axis=0)
         if one_in == 1:
             self.accesses += self.matrix.n_stored
             return total
         for block in range(n_blocks):
-            for i in range(block * BLOCK, min(n, block * BLOCK + part)):
+            for i in range(block * length, min(n, block * length + part)):
                 weight += self.weight(i)
                 self.accesses += line_size(&self.matrix.rows, i)
         return total * (self.total_weight / weight if weight > 0 else 0)
@@ -319,20 +319,29 @@ cdef class Objective:
                 n_read += x.size
         return result, n_read
 
-    cdef void curvatures_of(
+    cdef double curvatures_of(
         self, Py_ssize_t start, Py_ssize_t stop, double* curvatures
     ) noexcept nogil:
-        """Of the dual along coordinates, divided by s_i / W: s_i |x_i|^2 / (alpha W)."""
-        cdef double scale = 1 / (self.alpha * self.total_weight)
+        """Of the dual along coordinates, divided by s_i / W: s_i |x_i|^2 / (alpha W).
+
+        Returns their sum, for `check_curvatures`.
+        """
+        cdef double scale = 1 / (self.alpha * self.total_weight), total = 0
         cdef Py_ssize_t i
         squares(&self.matrix.rows, start, stop, curvatures)
         for i in range(start, stop):
-            curvatures[i - start] = max(
-                LEAST_CURVATURE, scale * self.weight(i) * curvatures[i - start])
+            curvatures[i - start] *= scale * self.weight(i)
+            total += curvatures[i - start]
+            curvatures[i - start] = max(LEAST_CURVATURE, curvatures[i - start])
+        return total
 
-    def check_curvature(self, double largest):
-        """Raise ValueError if a dual step could not be computed."""
-        if not largest < 1e300:
+    def check_curvatures(self, double total):
+        """Raise ValueError if a dual step could not be computed, or X is not finite.
+
+        The sum of all curvatures tells both: so X needs no look of its own.
+        """
+        if not total < 1e300:
+            self.matrix.check_finite()
             raise ValueError(
                 "the squared norm of a row of X, divided by alpha * n_samples, overflows: "
                 "scale X down or raise alpha")
@@ -341,8 +350,7 @@ cdef class Objective:
         """Return the curvature of the dual along every coordinate (float64)."""
         result = np.empty(self.matrix.n_rows)
         cdef double[::1] curvatures = result
-        self.curvatures_of(0, self.matrix.n_rows, &curvatures[0])
-        self.check_curvature(result.max())
+        self.check_curvatures(self.curvatures_of(0, self.matrix.n_rows, &curvatures[0]))
         return result
 
     def make_feasible(self, double[::1] duals):

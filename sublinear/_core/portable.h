@@ -56,6 +56,27 @@ static inline int omp_get_num_threads(void) { return 1; }
 #define sublinear_load(flag) (*(const volatile long long *)(flag))
 #endif
 
+/* Lines in random order come from memory, not from the cache: what a line needs is asked for some draws
+   ahead. Its offset comes first, then its entries. */
+enum {
+    SUBLINEAR_OFFSET_AHEAD = 32,
+    SUBLINEAR_LINE_AHEAD = 16,
+    SUBLINEAR_CACHE_LINE = 64, /* bytes */
+    SUBLINEAR_PREFETCHED = 64  /* cache lines of an array: the processor follows longer runs itself */
+};
+
+static inline void sublinear_prefetch_span(const void *start, const void *end)
+{
+    const char *at = (const char *)start, *last = (const char *)end - 1;
+    if (last - at >= SUBLINEAR_PREFETCHED * SUBLINEAR_CACHE_LINE)
+        last = at + SUBLINEAR_PREFETCHED * SUBLINEAR_CACHE_LINE - 1;
+    if (last < at)
+        return;
+    for (; at < last; at += SUBLINEAR_CACHE_LINE)
+        sublinear_prefetch(at);
+    sublinear_prefetch(last);
+}
+
 /* value, or the nearer end of [low, high], without branches: which end is hard to foresee. */
 static inline double sublinear_clip(double value, double low, double high)
 {

@@ -58,9 +58,10 @@ from sublinear._core.line cimport (
 from sublinear._core.losses cimport Loss
 from sublinear._core.matrix cimport Matrix
 from sublinear._core.row_groups cimport (
-    MOST_TOGETHER, Group, add_gram, add_gram_of_sparse, add_group, append_line, copy_scaled,
-    dot_group, set_group, take_lines,
+    MOST_TOGETHER, Group, add_gram, add_group, append_line, copy_scaled, dot_group, set_group,
+    take_lines,
 )
+from sublinear._core.sparse_rows cimport add_sparse_gram
 
 cdef enum:
     LANES = 4
@@ -436,7 +437,8 @@ cdef class Gram:
     cdef void add_rows(self, const Group* group, const double* weights) noexcept nogil:
         """Add weights[r] x x' for the rows x = r of a group."""
         if group.sparse:
-            add_gram_of_sparse(group, weights, self.pitch, &self.sum[0, 0])
+            add_sparse_gram(
+                group.lines, group.order, group.count, weights, self.pitch, &self.sum[0, 0])
             return
         if self.n_waiting + group.count > MOST_TOGETHER:
             self.add_waiting()

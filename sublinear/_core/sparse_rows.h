@@ -1,0 +1,259 @@
+/* Loops over many sparse rows, whose types are looked at once. Rows are those of CSR arrays; columns
+   ascend, but where that is looked at. Four entries, or two, in adjacent columns, as where some columns of a table are always filled,
+   go together. */
+#ifndef SUBLINEAR_SPARSE_ROWS_H
+#define SUBLINEAR_SPARSE_ROWS_H
+
+#include "quads.h"
+
+/* Defines NAME for all types, and a function that calls the right one. */
+#define SUBLINEAR_SPARSE_TYPES(MAKE, name)          \
+    MAKE(name##_double_int32, double, int32_t)      \
+    MAKE(name##_double_int64, double, int64_t)      \
+    MAKE(name##_float_int32, float, int32_t)        \
+    MAKE(name##_float_int64, float, int64_t)
+
+#define SUBLINEAR_CALL_SPARSE(name, ...)                                    \
+    do {                                                                    \
+        if (value_bytes == 8 && index_bytes == 4)                           \
+            name##_double_int32(values, indices, offsets, __VA_ARGS__);     \
+        else if (value_bytes == 8)                                          \
+            name##_double_int64(values, indices, offsets, __VA_ARGS__);     \
+        else if (index_bytes == 4)                                          \
+            name##_float_int32(values, indices, offsets, __VA_ARGS__);      \
+        else                                                                \
+            name##_float_int64(values, indices, offsets, __VA_ARGS__);      \
+    } while (0)
+
+/* Products, summed in the order of line.pxd. */
+#if SUBLINEAR_VECTORS
+#define SUBLINEAR_GATHERED(w)                                                           \
+    (sublinear_quad){(w)[indices[k]], (w)[indices[k + 1]], (w)[indices[k + 2]],         \
+                     (w)[indices[k + 3]]}
+#define SUBLINEAR_ADD_PRODUCTS(real, SECOND)                                            \
+    {                                                                                   \
+        sublinear_quad x, a, b = {0};                                                   \
+        SUBLINEAR_QUAD_##real(x, values + k);                                           \
+        if (indices[k + 3] - indices[k] == 3) {                                         \
+            SUBLINEAR_QUAD_double(a, w + indices[k]);                                   \
+            if (SECOND)                                                                 \
+                SUBLINEAR_QUAD_double(b, v + indices[k]);                               \
+        } else {                                                                        \
+            a = SUBLINEAR_GATHERED(w);                                                  \
+            if (SECOND)                                                                 \
+                b = SUBLINEAR_GATHERED(v);                                              \
+        }                                                                               \
+        sum += x * a;                                                                   \
+        if (SECOND)                                                                     \
+            second += x * b;                                                            \
+    }
+#else
+typedef double sublinear_quad[4];
+#define SUBLINEAR_ADD_PRODUCTS(real, SECOND)                                        \
+    for (int i = 0; i < 4; i++) {                                                   \
+        sum[i] += values[k + i] * w[indices[k + i]];                                \
+        if (SECOND)                                                                 \
+            second[i] += values[k + i] * v[indices[k + i]];                         \
+    }
+#endif
+
+#define SUBLINEAR_DOT_ROWS(real, integer, SECOND)                                           \
+    for (ptrdiff_t r = start; r < stop; r++) {                                              \
+        const ptrdiff_t row = order == NULL ? r : (ptrdiff_t)order[r];                      \
+        const ptrdiff_t end = offsets[row + 1];                                             \
+        ptrdiff_t k = offsets[row];                                                         \
+        sublinear_quad sum = {0}, second = {0};                                             \
+        if (order != NULL && r + SUBLINEAR_OFFSET_AHEAD < stop) {                           \
+            const integer *later = offsets + order[r + SUBLINEAR_LINE_AHEAD];               \
+            sublinear_prefetch(offsets + order[r + SUBLINEAR_OFFSET_AHEAD]);                \
+            sublinear_prefetch_span(values + later[0], values + later[1]);                  \
+            sublinear_prefetch_span(indices + later[0], indices + later[1]);                \
+        }                                                                                   \
+        for (; k + 4 <= end; k += 4)                                                        \
+            SUBLINEAR_ADD_PRODUCTS(real, SECOND)                                            \
+        for (; k < end; k++) {                                                              \
+            sum[0] += values[k] * w[indices[k]];                                            \
+            if (SECOND)                                                                     \
+                second[0] += values[k] * v[indices[k]];                                     \
+        }                                                                                   \
+        dots[r - start] = (sum[0] + sum[1]) + (sum[2] + sum[3]);                            \
+        if (SECOND)                                                                         \
+            seconds[r - start] = (second[0] + second[1]) + (second[2] + second[3]);         \
+    }
+
+#define SUBLINEAR_DOT_SPARSE(name, real, integer)                                           \
+    SUBLINEAR_WIDEST static void name(                                                      \
+        const real *values, const integer *indices, const integer *offsets,                 \
+        const uint32_t *order, ptrdiff_t start, ptrdiff_t stop, const double *w,            \
+        const double *v, double *dots, double *seconds)                                     \
+    {                                                                                       \
+        if (v == NULL) {                                                                    \
+            SUBLINEAR_DOT_ROWS(real, integer, 0)                                            \
+        } else {                                                                            \
+            SUBLINEAR_DOT_ROWS(real, integer, 1)                                            \
+        }                                                                                   \
+    }
+
+SUBLINEAR_SPARSE_TYPES(SUBLINEAR_DOT_SPARSE, sublinear_dot_sparse)
+
+/* dots_r = <x_i, w> and, unless v is NULL, seconds_r = <x_i, v> for the rows i = start .. stop - 1 or, where
+   there is an order, those of order[start] .. order[stop - 1], which are asked for ahead. */
+static inline void sublinear_dot_sparse(
+    int value_bytes, int index_bytes, const void *values, const void *indices,
+    const void *offsets, const uint32_t *order, ptrdiff_t start, ptrdiff_t stop,
+    const double *w, const double *v, double *dots, double *seconds)
+{
+    SUBLINEAR_CALL_SPARSE(sublinear_dot_sparse, order, start, stop, w, v, dots, seconds);
+}
+
+/* The entries of the longest row; -1 if the offsets are not those of rows. */
+#define SUBLINEAR_LONGEST_ROW(name, integer)                                                \
+    SUBLINEAR_WIDEST static ptrdiff_t name(const integer *offsets, ptrdiff_t n_rows)        \
+    {                                                                                       \
+        integer longest = 0;                                                                \
+        int broken = 0;                                                                     \
+        for (ptrdiff_t r = 0; r < n_rows; r++)                                              \
+            broken |= offsets[r + 1] < offsets[r];                                          \
+        if (broken || offsets[0] != 0)                                                      \
+            return -1;                                                                      \
+        for (ptrdiff_t r = 0; r < n_rows; r++) {                                            \
+            const integer size = offsets[r + 1] - offsets[r];                               \
+            longest = size > longest ? size : longest;                                      \
+        }                                                                                   \
+        return longest;                                                                     \
+    }
+
+SUBLINEAR_LONGEST_ROW(sublinear_longest_row_int32, int32_t)
+SUBLINEAR_LONGEST_ROW(sublinear_longest_row_int64, int64_t)
+
+/* 0: the columns of the rows start .. stop - 1 ascend; 1: they do not, or some are repeated; 2: some are
+   outside the matrix. Falls, indices that do not exceed the one before, are counted without regard to
+   rows, so that vectors of them can be; each has to begin a row. */
+#define SUBLINEAR_CHECK_COLUMNS(name, integer, natural, most)                               \
+    SUBLINEAR_WIDEST static int name(const integer *indices, const integer *offsets,        \
+                                     ptrdiff_t start, ptrdiff_t stop, ptrdiff_t n_columns)  \
+    {                                                                                       \
+        const ptrdiff_t first = offsets[start], end = offsets[stop];                        \
+        const natural limit = n_columns > (most) ? (natural)(most) + 1 : (natural)n_columns;\
+        integer n_falls = 0;                                                                \
+        int outside = first < end && (natural)indices[first] >= limit;                      \
+        for (ptrdiff_t k = first + 1; k < end; k++) {                                       \
+            n_falls += indices[k] <= indices[k - 1];                                        \
+            outside |= (natural)indices[k] >= limit;                                        \
+        }                                                                                   \
+        for (ptrdiff_t r = start; r < stop; r++) {                                          \
+            const ptrdiff_t k = offsets[r];                                                 \
+            if (first < k && k < offsets[r + 1])                                            \
+                n_falls -= indices[k] <= indices[k - 1];                                    \
+        }                                                                                   \
+        return outside ? 2 : n_falls > 0;                                                   \
+    }
+
+SUBLINEAR_CHECK_COLUMNS(sublinear_check_columns_int32, int32_t, uint32_t, INT32_MAX)
+SUBLINEAR_CHECK_COLUMNS(sublinear_check_columns_int64, int64_t, uint64_t, INT64_MAX)
+
+/* sum += factor * x and, WITH_SQUARES, squares += weight * x^2 for entries k .. end - 1 of a sparse row,
+   columns ascending: four or two in adjacent columns go together. */
+#if SUBLINEAR_VECTORS
+typedef double sublinear_pair __attribute__((vector_size(16)));
+typedef float sublinear_pair32 __attribute__((vector_size(8)));
+#define SUBLINEAR_PAIR_double(target, source) memcpy(&(target), (source), sizeof(target))
+#define SUBLINEAR_PAIR_float(target, source)                         \
+    do {                                                             \
+        sublinear_pair32 narrow_;                                    \
+        memcpy(&narrow_, (source), sizeof(narrow_));                 \
+        (target) = __builtin_convertvector(narrow_, sublinear_pair); \
+    } while (0)
+
+#define SUBLINEAR_ADD_ADJACENT(vector, LOAD, entries, WITH_SQUARES)                         \
+    if (k + (entries) <= end && indices[k + (entries) - 1] - indices[k] == (entries) - 1) { \
+        vector x, s, q;                                                                     \
+        LOAD(x, values + k);                                                                \
+        memcpy(&s, sum + indices[k], sizeof(s));                                            \
+        s += factor * x;                                                                    \
+        memcpy(sum + indices[k], &s, sizeof(s));                                            \
+        if (WITH_SQUARES) {                                                                 \
+            memcpy(&q, squares + indices[k], sizeof(q));                                    \
+            q += weight * x * x;                                                            \
+            memcpy(squares + indices[k], &q, sizeof(q));                                    \
+        }                                                                                   \
+        k += (entries);                                                                     \
+        continue;                                                                           \
+    }
+#define SUBLINEAR_ADD_TOGETHER(real, WITH_SQUARES)                                          \
+    SUBLINEAR_ADD_ADJACENT(sublinear_quad, SUBLINEAR_QUAD_##real, 4, WITH_SQUARES)          \
+    SUBLINEAR_ADD_ADJACENT(sublinear_pair, SUBLINEAR_PAIR_##real, 2, WITH_SQUARES)
+#else
+#define SUBLINEAR_ADD_TOGETHER(real, WITH_SQUARES)
+#endif
+
+#define SUBLINEAR_ADD_ENTRIES(real, WITH_SQUARES)                                           \
+    while (k < end) {                                                                       \
+        SUBLINEAR_ADD_TOGETHER(real, WITH_SQUARES)                                          \
+        for (part = k + 4 < end ? k + 4 : end; k < part; k++) {                             \
+            const double x = values[k];                                                     \
+            sum[indices[k]] += factor * x;                                                  \
+            if (WITH_SQUARES)                                                               \
+                squares[indices[k]] += weight * x * x;                                      \
+        }                                                                                   \
+    }
+
+/* the same for all entries of the rows order[r]. No weights: all are 1; no squares: they are not asked for. */
+#define SUBLINEAR_ADD_SPARSE(name, real, integer)                                           \
+    SUBLINEAR_WIDEST static void name(                                                      \
+        const real *values, const integer *indices, const integer *offsets,                 \
+        const uint32_t *order, ptrdiff_t count, const double *factors,                     \
+        const double *weights, double *restrict sum, double *restrict squares)              \
+    {                                                                                       \
+        for (ptrdiff_t r = 0; r < count; r++) {                                             \
+            const double factor = factors[r], weight = weights == NULL ? 1.0 : weights[r];  \
+            const ptrdiff_t end = offsets[order[r] + 1];                                    \
+            ptrdiff_t k = offsets[order[r]], part;                                          \
+            if (squares == NULL) {                                                          \
+                SUBLINEAR_ADD_ENTRIES(real, 0)                                              \
+            } else {                                                                        \
+                SUBLINEAR_ADD_ENTRIES(real, 1)                                              \
+            }                                                                               \
+        }                                                                                   \
+    }
+
+SUBLINEAR_SPARSE_TYPES(SUBLINEAR_ADD_SPARSE, sublinear_add_sparse)
+
+static inline void sublinear_add_sparse(
+    int value_bytes, int index_bytes, const void *values, const void *indices,
+    const void *offsets, const uint32_t *order, ptrdiff_t count, const double *factors,
+    const double *weights, double *sum, double *squares)
+{
+    SUBLINEAR_CALL_SPARSE(
+        sublinear_add_sparse, order, count, factors, weights, sum, squares);
+}
+
+/* gram += sum over the sparse rows x = order[r] of weights_r x x', in and above the diagonal. */
+#define SUBLINEAR_ADD_SPARSE_GRAM(name, real, integer)                                          \
+    SUBLINEAR_WIDEST static void name(                                                      \
+        const real *values, const integer *indices, const integer *offsets,                 \
+        const uint32_t *order, ptrdiff_t count, const double *weights, ptrdiff_t pitch,    \
+        double *restrict gram)                                                              \
+    {                                                                                       \
+        for (ptrdiff_t r = 0; r < count; r++) {                                             \
+            const ptrdiff_t end = offsets[order[r] + 1];                                    \
+            for (ptrdiff_t i = offsets[order[r]]; i < end; i++) {                           \
+                const double factor = weights[r] * values[i], weight = 0.0;                 \
+                double *restrict sum = gram + indices[i] * pitch, *squares = NULL;          \
+                ptrdiff_t k = i, part;                                                      \
+                SUBLINEAR_ADD_ENTRIES(real, 0)                                              \
+            }                                                                               \
+        }                                                                                   \
+    }
+
+SUBLINEAR_SPARSE_TYPES(SUBLINEAR_ADD_SPARSE_GRAM, sublinear_add_sparse_gram)
+
+static inline void sublinear_add_sparse_gram(
+    int value_bytes, int index_bytes, const void *values, const void *indices,
+    const void *offsets, const uint32_t *order, ptrdiff_t count, const double *weights,
+    ptrdiff_t pitch, double *gram)
+{
+    SUBLINEAR_CALL_SPARSE(sublinear_add_sparse_gram, order, count, weights, pitch, gram);
+}
+
+#endif
