@@ -455,6 +455,8 @@ class OneVsRestMixin(ClassifierMixin):
 
     def _targets(self, y):
         """Return a function for each problem, which makes its targets."""
+        if y.dtype == np.float64 and np.array_equal(self.classes_, [-1, 1]):
+            return [lambda: np.ascontiguousarray(y)]  # they are targets
         positive = self.classes_[1:] if len(self.classes_) == 2 else self.classes_
         return [lambda label=label: margin_targets(y, label) for label in positive]
 
