@@ -24,6 +24,7 @@ from sublinear.margin import L2SVMClassifier, SublinearPerceptron
 from sublinear.pegasos import PegasosClassifier, PegasosRegressor
 from sublinear.sdca import SDCAClassifier, SDCARegressor
 from sublinear.soft_margin import SIMBAClassifier
+from sublinear.streaming import StreamingSVRGClassifier, StreamingSVRGRegressor, StreamResult
 from sublinear.structured import SequencePegasos
 
 __all__ = ["load_model", "save_model"]
@@ -31,9 +32,11 @@ __all__ = ["load_model", "save_model"]
 FORMAT = "sublinear model"
 VERSION = 1
 
+_OF_STREAMS = (StreamingSVRGClassifier, StreamingSVRGRegressor)
 _CLASSES = {
     kind.__name__: kind
     for kind in (
+        *_OF_STREAMS,
         SDCAClassifier,
         SDCARegressor,
         PegasosClassifier,
@@ -46,7 +49,7 @@ _CLASSES = {
 }
 _CHAIN_ARRAYS = ("transition", "start")
 _ARRAYS = {"coef", "intercept", "classes", "feature_names", *_CHAIN_ARRAYS}
-_SUMMARY = {field.name for field in dataclasses.fields(Result)} - {"trace", "parts"}
+_LEFT_OUT = {"trace", "parts"}  # of results
 _MAY_BE_UNKNOWN = ("full_accesses", "bytes_read")  # None where they are not counted
 
 
@@ -54,14 +57,15 @@ def save_model(estimator, path):
     """Save a fitted estimator as one file of plain arrays.
 
     What prediction needs is saved, with the parameters and the result's figures. Training state
-    (`dual_coef_`, the trace) is not, nor are a callback and a random generator. The file
-    appears at ``path`` complete or not at all.
+    (`dual_coef_`, the trace, what Streaming SVRG keeps of its stream) is not, nor are a callback
+    and a random generator. The file appears at ``path`` complete or not at all.
 
     Parameters
     ----------
     estimator : a linear estimator or a SequencePegasos
         A fitted estimator: SDCAClassifier, SDCARegressor, PegasosClassifier, PegasosRegressor,
-        SequencePegasos, SublinearPerceptron, L2SVMClassifier or SIMBAClassifier.
+        StreamingSVRGClassifier, StreamingSVRGRegressor, SequencePegasos, SublinearPerceptron,
+        L2SVMClassifier or SIMBAClassifier.
     path : str or path-like
         Where to write; an existing file is replaced.
 
@@ -128,7 +132,7 @@ def write_model(estimator, path, notes=None):
         "n_features_in": int(estimator.n_features_in_),
         "n_iter": int(estimator.n_iter_),
         "object_classes": classes is not None and classes.dtype == object,
-        "result": _summary(estimator.result_),
+        "result": _summary(estimator),
         "notes": notes or {},
     }
     write_archive(path, header, arrays)
@@ -144,8 +148,19 @@ def read_model(path):
     return read_archive(path, FORMAT, VERSION, build, required=("coef", "intercept"), known=_ARRAYS)
 
 
-def _summary(result):
-    return {name: plain_scalar(getattr(result, name)) for name in sorted(_SUMMARY)}
+def _result_class(kind):
+    return StreamResult if kind in _OF_STREAMS else Result
+
+
+def _figures(kind):
+    """Return the names of what is saved of a class's result."""
+    fields = dataclasses.fields(_result_class(kind))
+    return sorted({field.name for field in fields} - _LEFT_OUT)
+
+
+def _summary(estimator):
+    result = estimator.result_
+    return {name: plain_scalar(getattr(result, name)) for name in _figures(type(estimator))}
 
 
 def _checked_header(header):
@@ -164,8 +179,13 @@ def _rebuilt(header, arrays):
     kind = _CLASSES[header["class"]]
     estimator = kind(**_checked_parameters(kind, header["parameters"]))
     _check_arrays(header, arrays)
-    estimator.coef_ = arrays["coef"]
-    estimator.intercept_ = arrays["intercept"][()]  # a number where it has no dimension
+    result = _checked_result(kind, header["result"])
+    intercept = arrays["intercept"][()]  # a number where it has no dimension
+    if kind in _OF_STREAMS:
+        estimator.restore(arrays["coef"], intercept, header["n_iter"], result)
+    else:
+        estimator.coef_, estimator.intercept_ = arrays["coef"], intercept
+        estimator.n_iter_, estimator.result_ = header["n_iter"], result
     for name in _chain_arrays(header):
         setattr(estimator, f"{name}_", arrays[name])
     if "classes" in arrays:
@@ -175,8 +195,6 @@ def _rebuilt(header, arrays):
     if "feature_names" in arrays:
         estimator.feature_names_in_ = arrays["feature_names"].astype(object)
     estimator.n_features_in_ = header["n_features_in"]
-    estimator.n_iter_ = header["n_iter"]
-    estimator.result_ = _checked_result(header["result"])
     return estimator
 
 
@@ -242,12 +260,21 @@ def _n_classes(arrays):
     return classes.size
 
 
-def _checked_result(summary):
-    if set(summary) != _SUMMARY:
+def _checked_result(kind, summary):
+    if sorted(summary) != _figures(kind):
         raise ArchiveError("damaged model file (not the figures of a result)")
     for name, value in summary.items():
-        wanted = str if name == "status" else int | float
-        counted = name not in _MAY_BE_UNKNOWN or value is not None
-        if counted and not isinstance(value, wanted):
+        if not _is_figure(name, value):
             raise ArchiveError(f"damaged model file ({name} of the result is {value!r})")
-    return Result(**summary, trace=(), parts=())
+    pairs = {name: tuple(value) for name, value in summary.items() if isinstance(value, list)}
+    return _result_class(kind)(**summary | pairs)
+
+
+def _is_figure(name, value):
+    """Tell whether a result may have such a value under that name."""
+    if name == "status":
+        return isinstance(value, str)
+    if name == "excess_risk_interval":
+        numbers = isinstance(value, list) and len(value) == 2
+        return numbers and all(isinstance(end, int | float) for end in value)
+    return isinstance(value, int | float) or (name in _MAY_BE_UNKNOWN and value is None)

@@ -23,8 +23,16 @@ from sublinear.datasets import make_sparse_classification
 from sublinear.pegasos import PegasosClassifier, PegasosRegressor
 from sublinear.sdca import SDCAClassifier, SDCARegressor
 from sublinear.sources import distinct_labels, open_source
+from sublinear.streaming import StreamingSVRGClassifier, StreamingSVRGRegressor, StreamResult
 
 __all__ = ["main"]
+
+# of classification and of regression
+_SOLVERS = {
+    "sdca": (SDCAClassifier, SDCARegressor),
+    "pegasos": (PegasosClassifier, PegasosRegressor),
+    "svrg": (StreamingSVRGClassifier, StreamingSVRGRegressor),
+}
 
 # More distinct labels than both of these, and they may not be classes at all.
 _MANY_LABELS = 100
@@ -164,8 +172,18 @@ def _add_fit(commands):
         default="auto",
         help="auto: regression if some label is not a whole number",
     )
-    parser.add_argument("--solver", choices=("sdca", "pegasos"), default="sdca")
-    parser.add_argument("--loss", help="hinge for classification, squared for regression, ...")
+    parser.add_argument(
+        "--solver",
+        choices=tuple(_SOLVERS),
+        default="sdca",
+        help="svrg (Streaming SVRG) takes one pass, which --tol, --max-iter and --max-accesses do "
+        "not concern, and certifies nothing (%(default)s)",
+    )
+    parser.add_argument(
+        "--loss",
+        help="hinge for classification (svrg: logistic), squared for regression (pegasos: "
+        "epsilon_insensitive), ...",
+    )
     _add_training_options(parser)
     parser.add_argument("--max-accesses", type=_count, metavar="N", help="feature values to read")
     parser.add_argument("--no-intercept", action="store_true")
@@ -174,7 +192,8 @@ def _add_fit(commands):
     parser.add_argument("--quiet", action="store_true", help="no progress, no result")
     group = parser.add_argument_group(
         "data larger than memory",
-        "With --stream the file is read block by block, in one pass (pegasos) or several (sdca). "
+        "With --stream the file is read block by block, in one pass (pegasos, svrg) or several "
+        "(sdca). "
         "DATA may also be a .parquet file, or a folder of .npz or .parquet files.",
     )
     group.add_argument("--stream", action="store_true", help="never hold more than some blocks")
@@ -375,7 +394,7 @@ def _prepare(options):
 def _prepare_stream(options):
     source = open_source(options.data, format=options.format, **_source_options(options))
     classes, regression = None, options.task == "regression"
-    if options.task == "auto" or (options.solver == "pegasos" and not regression):
+    if options.task == "auto" or (options.solver != "sdca" and not regression):
         labels = distinct_labels(source)
         regression = _is_regression(options, labels)
         classes = None if regression else labels
@@ -410,22 +429,19 @@ def _notes(data):
 
 
 def _estimator(options, regression):
-    if options.solver == "pegasos":
-        kind = PegasosRegressor if regression else PegasosClassifier
-    else:
-        kind = SDCARegressor if regression else SDCAClassifier
-    loss = {} if options.loss is None else {"loss": options.loss}
-    return kind(
-        **loss,
-        alpha=options.alpha,
-        fit_intercept=not options.no_intercept,
-        tol=options.tol,
-        max_iter=options.max_iter,
-        max_accesses=options.max_accesses,
-        n_jobs=options.jobs,
-        random_state=options.seed,
-        verbose=0 if options.quiet else 1,
-    )
+    parameters = {
+        "alpha": options.alpha,
+        "fit_intercept": not options.no_intercept,
+        "n_jobs": options.jobs,
+        "random_state": options.seed,
+        "verbose": 0 if options.quiet else 1,
+    }
+    if options.loss is not None:
+        parameters["loss"] = options.loss
+    if options.solver != "svrg":
+        limits = ("tol", "max_iter", "max_accesses")
+        parameters |= {name: getattr(options, name) for name in limits}
+    return _SOLVERS[options.solver][regression](**parameters)
 
 
 def _is_regression(options, y):
@@ -460,13 +476,19 @@ def _result_lines(estimator):
         stream = f"\n{rows:,} rows in {blocks:,} blocks, {skipped:,} malformed lines left out"
     if hasattr(estimator, "classes_"):
         name += f", {len(estimator.classes_)} classes"
+    title = f"{name}, {estimator.loss} loss, {estimator.n_features_in_} features"
+    if isinstance(result, StreamResult):
+        low, high = result.excess_risk_interval
+        return (
+            f"{title}{stream}\n{result.n_rows:,} rows in {result.n_stages} stages, risk above the "
+            f"best possible by about {result.excess_risk:.2g} (95 %: {low:.2g} to {high:.2g})"
+        )
     certificate = "no certificate yet"
     if math.isfinite(result.gap):
         certificate = (
             f"objective {result.primal:.6g}, certified gap {result.gap:.2g} "
             f"({result.relative_gap:.2g} of the objective)"
         )
-    title = f"{name}, {estimator.loss} loss, {estimator.n_features_in_} features"
     if result.status == "partial_fit":  # the result is that of the last block
         return f"{title}{stream}"
     return (

@@ -4,7 +4,6 @@ One pass over rows that come in blocks, in memory that does not grow with their 
 whose risk is that of the empirical risk minimiser of all rows, up to a few per cent.
 """
 
-import json
 import math
 from dataclasses import dataclass
 
@@ -14,7 +13,7 @@ from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.extmath import safe_sparse_dot
 
-from sublinear._archive import part_of
+from sublinear._archive import part_of, plain_seeds, seeds_of
 from sublinear._core.losses import COUNT_LOSSES, MARGIN_LOSSES, REGRESSION_LOSSES, signs
 from sublinear._core.random import RandomBits
 from sublinear._linear_model import OneVsRestMixin, ProbabilityMixin, with_parameters
@@ -169,14 +168,28 @@ class _StreamingSVRG(StreamFit, BaseEstimator):
 
     def __getstate__(self):
         state = dict(super().__getstate__())
-        if self.__sklearn_is_fitted__():
+        if state.get("_solvers"):
             state["_solvers"] = self._stream_state()
         return state
 
     def __setstate__(self, state):
         super().__setstate__(state)
-        if self.__sklearn_is_fitted__():
+        if getattr(self, "_solvers", None):
             self._set_stream_state(self._solvers)
+
+    def restore(self, coef, intercept, n_iter, result):
+        """Become a model that was fitted elsewhere; it has no rows to go on from."""
+        self._solvers = []
+        self._known = {"coef_": coef, "intercept_": intercept, "n_iter_": n_iter, "result_": result}
+
+    def _goes_on(self):
+        """Tell whether there are rows to go on from; ValueError for a restored model."""
+        if self.__sklearn_is_fitted__() and not self._solvers:
+            raise ValueError(
+                f"this {type(self).__name__} was loaded from a model file, which keeps nothing of "
+                "the stream: fit a new one, or go on from a checkpoint or a pickle"
+            )
+        return self.__sklearn_is_fitted__()
 
     def _check_parameters(self):
         check_choice("loss", self.loss, self._losses)
@@ -332,8 +345,7 @@ class _StreamingSVRG(StreamFit, BaseEstimator):
         if not self.__sklearn_is_fitted__():
             raise NotFittedError(f"call fit before using this {type(self).__name__}")
         X = check_rows(self, X)
-        weights = self._models[:, : self.n_features_in_]
-        return safe_sparse_dot(X, weights.T, dense_output=True) + self._intercepts
+        return safe_sparse_dot(X, np.atleast_2d(self.coef_).T, dense_output=True) + self.intercept_
 
     @property
     def _intercepts(self):
@@ -344,7 +356,7 @@ class _StreamingSVRG(StreamFit, BaseEstimator):
 
     def _stream_state(self):
         state = {
-            "seeds": json.dumps([self._seeds.entropy, self._seeds.n_children_spawned]),
+            "seeds": plain_seeds(self._seeds),
             "fit_intercept": self._fitted_intercept,
             "n_features": self.n_features_in_,
             "dtype": str(self._dtype),
@@ -360,8 +372,7 @@ class _StreamingSVRG(StreamFit, BaseEstimator):
             return
         self.n_features_in_ = int(state["n_features"])
         self._begin(int(state["n_problems"]))
-        entropy, spawned = json.loads(str(state["seeds"]))
-        self._seeds = np.random.SeedSequence(entropy, n_children_spawned=spawned)
+        self._seeds = seeds_of(state["seeds"])
         self._dtype, self._known = np.dtype(str(state["dtype"])), {}
         for k, solver in enumerate(self._solvers):
             solver.resume(part_of(state, k))
@@ -491,7 +502,7 @@ class StreamingSVRGRegressor(RegressorMixin, _StreamingSVRG):
         self : StreamingSVRGRegressor
         """
         self._check_parameters()
-        first = not (self.warm_start and self.__sklearn_is_fitted__())
+        first = not (self.warm_start and self._goes_on())
         X, targets = self._checked(X, y, first)
         self._take_all(X, targets, sample_weight)
         return self
@@ -510,7 +521,7 @@ class StreamingSVRGRegressor(RegressorMixin, _StreamingSVRG):
         self : StreamingSVRGRegressor
         """
         self._check_parameters()
-        X, targets = self._checked(X, y, not self.__sklearn_is_fitted__())
+        X, targets = self._checked(X, y, not self._goes_on())
         self._take(self._blocks(X, targets, check_sample_weight(sample_weight, X)))
         return self
 
@@ -653,7 +664,7 @@ class StreamingSVRGClassifier(ProbabilityMixin, OneVsRestMixin, _StreamingSVRG):
         self : StreamingSVRGClassifier
         """
         self._check_parameters()
-        first = not (self.warm_start and self.__sklearn_is_fitted__())
+        first = not (self.warm_start and self._goes_on())
         X, y = check_training_data(self, X, y, reset=first)
         if first:
             self._begin_classes(find_classes(y))
@@ -676,7 +687,7 @@ class StreamingSVRGClassifier(ProbabilityMixin, OneVsRestMixin, _StreamingSVRG):
         self : StreamingSVRGClassifier
         """
         self._check_parameters()
-        first = not self.__sklearn_is_fitted__()
+        first = not self._goes_on()
         X, y = check_training_data(self, X, y, reset=first)
         classes = declared_classes(y, classes, None if first else self.classes_)
         if first:

@@ -103,6 +103,15 @@ class TestFitAndPredict:
         assert run("fit", train, "-o", "model", *FIT, *options)[0] == 0
         assert isinstance(load_model("model"), sublinear.PegasosRegressor)
 
+    def test_one_pass_of_regression(self, run, folder):
+        X = np.random.default_rng(0).normal(size=(300, 3))
+        np.savez(folder / "numbers.npz", X=X, y=X[:, 0] + 0.25)
+        status, out, err = run(
+            "fit", "numbers.npz", "-o", "model", "--solver", "svrg", "--seed", "0"
+        )
+        assert (status, err) == (0, "") and "StreamingSVRGRegressor, squared loss" in out
+        assert load_model("model").coef_.round(2).tolist() == [1, 0, 0]
+
     def test_limit_before_tol_warns_in_one_line(self, run, train):
         options = ["--tol", "1e-12", "--max-iter", "1"]
         status, _, err = run("fit", train, "-o", "model", *FIT, *options)
@@ -436,6 +445,15 @@ class TestStream:
         same = sublinear.PegasosClassifier(alpha=0.01, random_state=0)
         np.testing.assert_array_equal(model.coef_, same.fit_stream(source, classes=[-1, 1]).coef_)
         assert "200 rows" in out and "certificate" not in out
+
+    def test_svrg_tells_the_risk_and_predicts(self, run, train):
+        model, out = self.fitted(run, train, "--solver", "svrg", "--alpha", "0.01")
+        source = sublinear.sources.SvmlightSource(train)
+        same = sublinear.StreamingSVRGClassifier(alpha=0.01, random_state=0)
+        np.testing.assert_array_equal(model.coef_, same.fit_stream(source, classes=[-1, 1]).coef_)
+        assert "200 rows in 1 blocks" in out and "risk above the best possible by about" in out
+        status, _, err = run("predict", "model", train, "-o", "predicted")
+        assert status == 0 and "error rate" in err
 
     def test_shards_and_regression(self, run, folder):
         random = np.random.default_rng(0)

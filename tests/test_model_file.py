@@ -1,7 +1,9 @@
 """Models survive the file, and nothing but a model does."""
 
+import dataclasses
 import io
 import json
+import pickle
 import warnings
 import zipfile
 
@@ -19,6 +21,8 @@ from sublinear import (
     SDCARegressor,
     SequencePegasos,
     SIMBAClassifier,
+    StreamingSVRGClassifier,
+    StreamingSVRGRegressor,
     SublinearPerceptron,
     load_model,
     save_model,
@@ -26,7 +30,8 @@ from sublinear import (
 
 WITH_ALPHA = [SDCAClassifier, SDCARegressor, PegasosClassifier, PegasosRegressor, L2SVMClassifier]
 WITH_ALPHA += [SequencePegasos]
-KINDS = [*WITH_ALPHA, SIMBAClassifier, SublinearPerceptron]
+OF_STREAMS = [StreamingSVRGClassifier, StreamingSVRGRegressor]
+KINDS = [*WITH_ALPHA, SIMBAClassifier, SublinearPerceptron, *OF_STREAMS]
 
 LABELS = {
     "integers": [-1, 1],
@@ -47,7 +52,9 @@ def fitted(kind=SDCAClassifier, labels=(-1, 1), **options):
         y = y.astype(object)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        options = {"random_state": 0, "max_iter": 5, **options}
+        options = {"random_state": 0, **options}
+        if kind not in OF_STREAMS:
+            options = {"max_iter": 5, **options}
         if kind in WITH_ALPHA:
             options["alpha"] = 0.01
         return kind(**options).fit(X, y), X
@@ -138,10 +145,51 @@ class TestRoundTrip:
             loaded.fit(X, model.predict(X))
         assert loaded.result_.trace != ()
 
-    def test_saved_twice_is_the_same_file(self, path, tmp_path):
-        save_model(load_model(path), tmp_path / "again")
-        with np.load(path) as first, np.load(tmp_path / "again") as second:
+    @pytest.mark.parametrize("kind", [SDCAClassifier, StreamingSVRGClassifier])
+    def test_saved_twice_is_the_same_file(self, kind, tmp_path):
+        save_model(fitted(kind)[0], tmp_path / "model")
+        save_model(load_model(tmp_path / "model"), tmp_path / "again")
+        with np.load(tmp_path / "model") as first, np.load(tmp_path / "again") as second:
             assert all(np.array_equal(first[name], second[name]) for name in first.files)
+
+
+class TestModelsOfStreams:
+    @pytest.mark.parametrize("labels", [(-1, 1), ("a", "b", "c")], ids=["two", "three"])
+    def test_scores_probabilities_and_risk(self, tmp_path, labels):
+        model, X = fitted(StreamingSVRGClassifier, labels=labels)
+        save_model(model, tmp_path / "model")
+        loaded = load_model(tmp_path / "model")
+        np.testing.assert_array_equal(loaded.decision_function(X), model.decision_function(X))
+        np.testing.assert_array_equal(loaded.predict_proba(X), model.predict_proba(X))
+        expected = dataclasses.asdict(model.result_) | {"parts": ()}
+        np.testing.assert_equal(dataclasses.asdict(loaded.result_), expected)
+
+    def test_counts_are_exponentials_again(self, tmp_path):
+        random = np.random.default_rng(0)
+        X = random.standard_normal((500, 3))
+        model = StreamingSVRGRegressor("poisson").fit(X, random.poisson(np.exp(X[:, 0])))
+        save_model(model, tmp_path / "model")
+        np.testing.assert_array_equal(load_model(tmp_path / "model").predict(X), model.predict(X))
+
+    def test_only_a_new_fit_goes_on(self, tmp_path):
+        model, X = fitted(StreamingSVRGRegressor, warm_start=True)
+        save_model(model, tmp_path / "model")
+        loaded = pickle.loads(pickle.dumps(load_model(tmp_path / "model")))
+        for go_on in (loaded.partial_fit, loaded.fit):
+            with pytest.raises(ValueError, match="keeps nothing of the stream"):
+                go_on(X, X[:, 0])
+        np.testing.assert_array_equal(loaded.predict(X), model.predict(X))
+        loaded.set_params(warm_start=False).fit(X, X[:, 0])
+        assert loaded.result_.n_rows == len(X)
+
+    def test_an_interval_that_is_none(self, tmp_path):
+        save_model(fitted(StreamingSVRGRegressor)[0], tmp_path / "model")
+        with np.load(tmp_path / "model") as archive:
+            result = json.loads(archive["header"].tobytes())["result"]
+        result["excess_risk_interval"] = [0.0, "1"]
+        rewrite(tmp_path / "model", header={"result": result})
+        with pytest.raises(ValueError, match="excess_risk_interval of the result"):
+            load_model(tmp_path / "model")
 
 
 class TestSave:

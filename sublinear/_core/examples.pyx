@@ -70,7 +70,8 @@ cdef class Examples:
                 of_block[block] = self._start_block(
                     block * BLOCK, min(n, (block + 1) * BLOCK), start)
             PyErr_CheckSignals()
-        self.objective.check_curvatures(totals.sum())
+        with np.errstate(over="ignore", invalid="ignore"):
+            self.objective.check_curvatures(totals.sum())
 
     cdef double _start_block(
         self, Py_ssize_t first, Py_ssize_t last, const double* start

@@ -104,7 +104,7 @@ cdef void dots(
     const Lines* lines, const uint32_t* order, Py_ssize_t start, Py_ssize_t stop, const double* w,
     double* products
 ) noexcept nogil:
-    """<line i, w> for the lines i in [start, stop) or, unless it is NULL, of that part of `order`."""
+    """<line i, w> for i in [start, stop) or, unless it is NULL, of that part of `order`."""
     cdef Py_ssize_t several[ROWS]
     cdef Py_ssize_t k = start, r
     cdef Line x

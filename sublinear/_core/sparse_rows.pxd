@@ -41,7 +41,7 @@ cdef inline int check_columns(
     const index_t* indices, const index_t* offsets, Py_ssize_t start, Py_ssize_t stop,
     Py_ssize_t n_columns
 ) noexcept nogil:
-    """Of rows [start, stop): 0: they ascend; 1: they do not, or repeat; 2: they are out of range."""
+    """Of rows [start, stop): 0: they ascend; 1: they do not, or repeat; 2: out of range."""
     if index_t is int32_t:
         return check_columns32(indices, offsets, start, stop, n_columns)
     return check_columns64(indices, offsets, start, stop, n_columns)

@@ -69,7 +69,7 @@ cdef enum:
     CHUNK_ENTRIES = 1 << 18   # between two looks at the budget, with two threads; in rows
     LEAST_CHUNK = 256
     LARGEST_CHUNK = 4096
-    COMPARE_EVERY = 128   # chunks, how two threads and one do,
+    COMPARE_EVERY = 256   # chunks, how two threads and one do,
     COMPARED = 3          # by the median of so many: the first one wakes a thread up
     ALWAYS_ADDED = 32     # entries of rows for which a branch that is hard to foresee costs more
     BLOCK = 16            # rows of a half between two exchanges
@@ -738,6 +738,9 @@ cdef class ColumnHalves(TwoThreads):
     def __init__(self, objective, random, duals=None, pack=False):
         TwoThreads.__init__(self, objective, random, duals)
         self.mean.interval = 0           # neither thread may read the other's part of w
+        if duals is None:
+            # by one thread: a page that is read before it is written moves, under both
+            self.w[:] = 0
 
     cdef void _run(self, Py_ssize_t limit) noexcept nogil:
         cdef Draws* draws = &self.order.draws
@@ -801,6 +804,10 @@ cdef class ColumnHalves(TwoThreads):
         if position + LINE_AHEAD >= self.order.draws.ready:
             return
         prefetch_line(&self.half[h], 2 * <Py_ssize_t> items[position + LINE_AHEAD] + h)
+        if h == 0:
+            self.examples.prefetch_state(items, position, self.order.draws.ready)
+        else:
+            self.other.prefetch_state(items, position, self.order.draws.ready)
         if self.half[h].length > CACHED_WEIGHTS:
             later = self._half_of_row(h, items[position + WEIGHTS_AHEAD])
             prefetch_weights(&later, self.weights)
@@ -809,29 +816,33 @@ cdef class ColumnHalves(TwoThreads):
         return line_at(&self.half[h], 2 * i + h)
 
     cdef inline void _update(self, int h, Py_ssize_t start, Py_ssize_t stop) noexcept nogil:
-        """The steps of these rows, from both parts of their products, on a half's columns."""
+        """The steps of a group of rows, from both parts of their products, on a half's columns."""
+        cdef double change[GROUP]
         cdef Py_ssize_t k
+        cdef Line x
         for k in range(start, stop):
-            self._update_row(h, k, self._position(k))
+            change[k - start] = self._maximise(h, k, self._position(k))
+        for k in range(start, stop):
+            if change[k - start] != 0:
+                x = self._half_of_row(h, self.order.draws.items[self._position(k)])
+                add(&x, self.step_scale * change[k - start], self.weights)
 
-    cdef inline void _update_row(self, int h, Py_ssize_t k, Py_ssize_t position) noexcept nogil:
+    cdef inline double _maximise(self, int h, Py_ssize_t k, Py_ssize_t position) noexcept nogil:
+        """Maximise the dual over that of row k; returns by how much it changes, weighted."""
         cdef Py_ssize_t i = self.order.draws.items[position]
         cdef Example* example = self.examples.at(i) if h == 0 else self.other.at(i)
         cdef double target = self.objective.targets[i]
         cdef double prediction = (
             self.product[0][k % PRODUCTS] + self.product[1][k % PRODUCTS] + self.offset)
         cdef double dual, change
-        cdef Line x
         if h == 0 and position % SAMPLED == 0:
             self.examples.sample(&self.sample, i, example.dual, prediction, target)
         dual = self.loss.dual_step(example.dual, prediction, target, example.curvature)
         change = dual - example.dual
-        if change != 0:
-            example.dual = dual
-            x = self._half_of_row(h, i)
-            add(&x, self.step_scale * self.objective.weight(i) * change, self.weights)
+        example.dual = dual
         if h == 0:
             self.examples.settle(&self.examples.sleep[i], change != 0, prediction - target)
+        return self.objective.weight(i) * change
 
     def _rescale(self, ratio):
         TwoThreads._rescale(self, ratio)
