@@ -1,6 +1,6 @@
-/* Loops over many sparse rows, whose types are looked at once. Rows are those of CSR arrays; columns
-   ascend, but where that is looked at. Four entries, or two, in adjacent columns, as where some columns of a table are always filled,
-   go together. */
+/* Loops over many rows of CSR arrays, whose types are looked at once. Columns ascend, but where that is
+   checked. Four entries, or two, in adjacent columns go together, as where some columns of a table are
+   always filled. */
 #ifndef SUBLINEAR_SPARSE_ROWS_H
 #define SUBLINEAR_SPARSE_ROWS_H
 

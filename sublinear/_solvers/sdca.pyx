@@ -580,7 +580,6 @@ cdef class RowHalves(TwoThreads):
             self.half[h].w = &w[0]
         self.weights = self.half[0].w
         self.longest = objective.matrix.longest_row
-        self._next_pass()
 
     def _set_half(self, int h, Py_ssize_t first):
         cdef RandomBits bits = self.bits[h]
@@ -590,6 +589,7 @@ cdef class RowHalves(TwoThreads):
             change = self.changes[b][h]
             self.half[h].change[b] = &change[0]
         self.half[h].draws = self.order.draws
+        self.half[h].draws.n = self.half[h].draws.count = (self.order.draws.n + 1 - h) // 2
         self.half[h].draws.items += first
         self.half[h].draws.bits = bits.bits
         self.half[h].sleep = &self.examples.sleep[0] + first
