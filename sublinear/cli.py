@@ -461,10 +461,17 @@ def _check_few_labels(options, y, advice):
 
 def _keep_interrupted(estimator, output, notes):
     """Save what an interrupted fit reached, but never over a model that was finished."""
-    if hasattr(estimator, "coef_"):
+    if _is_fitted(estimator):
         path = f"{output}.interrupted"
         write_model(estimator, path, notes)
         print(f"{_result_lines(estimator)}\nwrote {path}", file=sys.stderr)
+
+
+def _is_fitted(estimator):
+    try:
+        return hasattr(estimator, "coef_")
+    except ValueError:  # computed on demand, it may have left the range of numbers
+        return False
 
 
 def _result_lines(estimator):

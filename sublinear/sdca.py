@@ -12,7 +12,13 @@ import numpy as np
 
 from sublinear._callbacks import with_callbacks
 from sublinear._core.matrix import Matrix
-from sublinear._linear_model import LinearClassifier, LinearModel, LinearRegressor, with_parameters
+from sublinear._linear_model import (
+    LinearClassifier,
+    LinearModel,
+    LinearRegressor,
+    unchanged_unless_stored,
+    with_parameters,
+)
 from sublinear._solvers.minibatch_sdca import AVERAGES as DUAL_AVERAGES
 from sublinear._solvers.minibatch_sdca import RULES, MiniBatchSDCA
 from sublinear._solvers.sdca import SDCA, thread_schedule
@@ -80,8 +86,9 @@ class _DualModel(DualStreamFit, LinearModel):
         )
 
     def _checked(self, X, y, **options):
-        # curvatures tell whether X is finite; batches need its spectral norm before
-        return check_training_data(self, X, y, ensure_all_finite=self.batch_size != 1, **options)
+        # curvatures tell whether X is finite, but not before batches and packed rows read it
+        reads_before = self.batch_size != 1 or self._packs()
+        return check_training_data(self, X, y, ensure_all_finite=reads_before, **options)
 
     def _make_sdca(self, objective, random, duals):
         schedule = SDCA
@@ -272,7 +279,8 @@ class SDCAClassifier(_DualModel, LinearClassifier):
         KeyboardInterrupt
             After Ctrl-C; the fitted attributes hold the model reached so far.
         """
-        return self._solve(self._prepare(X, y, sample_weight), self._limits())
+        with unchanged_unless_stored(self):
+            return self._solve(self._prepare(X, y, sample_weight), self._limits())
 
     def _prepare(self, X, y, sample_weight):
         self._check_parameters()
@@ -393,7 +401,8 @@ class SDCARegressor(_DualModel, LinearRegressor):
         KeyboardInterrupt
             After Ctrl-C; the fitted attributes hold the model reached so far.
         """
-        return self._solve(self._prepare(X, y, sample_weight), self._limits())
+        with unchanged_unless_stored(self):
+            return self._solve(self._prepare(X, y, sample_weight), self._limits())
 
     def _prepare(self, X, y, sample_weight):
         self._check_parameters()

@@ -172,6 +172,39 @@ def test_bad_X(estimator, kind):
     refused(estimator(alpha=0.1), match, X=data)
 
 
+WAYS_TO_FIT = {
+    "packed rows": {"pack": True},
+    "batches": {"batch_size": 4},
+    "all at once": {"batch_size": "all"},
+    "two threads": {"n_jobs": 2},
+    "an intercept without penalty": {"penalize_intercept": False},
+    "no intercept": {"fit_intercept": False},
+}
+
+
+@pytest.mark.parametrize("way", WAYS_TO_FIT)
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("storage", [np.asarray, np.asfortranarray, sparse.csr_array])
+@pytest.mark.parametrize("y", [Y, np.arange(30) % 3], ids=["two classes", "three"])
+def test_one_bad_value_is_found_whatever_the_solver(way, value, storage, y):
+    data = X.copy()
+    data[-1, -1] = value
+    model = SDCAClassifier(alpha=0.1, **WAYS_TO_FIT[way])
+    refused(model, "NaN" if np.isnan(value) else "infinity", X=storage(data), y=y)
+    assert not hasattr(model, "classes_") and not hasattr(model, "n_features_in_")
+
+
+@pytest.mark.parametrize("estimator", [SDCAClassifier, SDCARegressor])
+@pytest.mark.parametrize("scale", [np.nan, 1e200])
+def test_a_refit_that_fails_leaves_the_model_as_it_was(estimator, scale):
+    model = estimator(alpha=0.1, random_state=0).fit(X, Y)
+    before, predicted = dict(vars(model)), model.predict(X)
+    with pytest.raises(ValueError, match=f"{RANGE}|NaN"):
+        model.fit(X[:, :3] * scale, 7 * Y)
+    assert vars(model).keys() == before.keys()
+    np.testing.assert_array_equal(model.predict(X), predicted)
+
+
 @pytest.mark.parametrize("estimator", ESTIMATORS)
 def test_object_arrays_of_numbers_and_integers_are_converted(estimator):
     model = estimator(alpha=0.1, random_state=0).fit(X.astype(object), Y)

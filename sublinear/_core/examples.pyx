@@ -6,7 +6,7 @@ import numpy as np
 
 from sublinear._core.aligned import apart
 from sublinear._core.line cimport Line, line_at, add as add_row
-from sublinear._core.objective cimport BLOCK
+from sublinear._core.objective cimport SMALL_BLOCK
 
 cdef enum:
     ROWS_PER_CALL = 1 << 16      # between two looks at pending signals
@@ -59,7 +59,7 @@ cdef class Examples:
     def _start(self, duals):
         cdef const double[::1] view = duals
         cdef const double* start = NULL if view is None else &view[0]
-        cdef Py_ssize_t n = self.rows.count, n_blocks = (n + BLOCK - 1) // BLOCK
+        cdef Py_ssize_t n = self.rows.count, n_blocks = (n + SMALL_BLOCK - 1) // SMALL_BLOCK
         cdef Py_ssize_t first, last, block
         cdef int n_threads = self.objective.useful_threads()
         totals = np.empty(n_blocks)
@@ -68,7 +68,7 @@ cdef class Examples:
             last = min(n_blocks, first + BLOCKS_PER_CALL)
             for block in prange(first, last, nogil=True, num_threads=n_threads):
                 of_block[block] = self._start_block(
-                    block * BLOCK, min(n, (block + 1) * BLOCK), start)
+                    block * SMALL_BLOCK, min(n, (block + 1) * SMALL_BLOCK), start)
             PyErr_CheckSignals()
         with np.errstate(over="ignore", invalid="ignore"):
             self.objective.check_curvatures(totals.sum())
@@ -77,7 +77,7 @@ cdef class Examples:
         self, Py_ssize_t first, Py_ssize_t last, const double* start
     ) noexcept nogil:
         """Begin with the rows [first, last); returns the sum of their curvatures."""
-        cdef double curvatures[BLOCK]
+        cdef double curvatures[SMALL_BLOCK]
         cdef double total = self.objective.curvatures_of(first, last, curvatures)
         cdef Py_ssize_t i
         cdef Example* example

@@ -24,8 +24,8 @@ from sublinear._core.sparse_rows cimport check_columns, dot_sparse, longest_row
 cnp.import_array()
 
 cdef enum:
-    LOOK = 1 << 12            # rows whose columns are checked at a time
-    LOOKS_PER_CALL = 1 << 6   # of these between two looks at pending signals
+    LOOK = 1 << 9             # rows whose columns are checked at a time
+    LOOKS_PER_CALL = 1 << 9   # of these between two looks at pending signals
 
 ROWS_LOOKED_AT = 200      # to find the middle of the columns
 VALUE_TYPES = (np.dtype(np.float32), np.dtype(np.float64))
@@ -158,7 +158,7 @@ cdef class Matrix:
     Parameters
     ----------
     X : ndarray or CSR matrix or array of shape (n_rows, n_columns)
-        Finite numbers; at least one row and one column.
+        Finite numbers, which `check_finite` looks at; at least one row and one column.
     constant : float, default=0.0
         Value of one more column, the same in every row and never stored; 0 for none.
     transposed : Matrix, default=None

@@ -57,7 +57,7 @@ typedef double sublinear_quad[4];
     }
 #endif
 
-#define SUBLINEAR_DOT_ROWS(real, integer, SECOND)                                           \
+#define SUBLINEAR_DOT_SPARSE_ROWS(real, integer, SECOND)                                           \
     for (ptrdiff_t r = start; r < stop; r++) {                                              \
         const ptrdiff_t row = order == NULL ? r : (ptrdiff_t)order[r];                      \
         const ptrdiff_t end = offsets[row + 1];                                             \
@@ -88,9 +88,9 @@ typedef double sublinear_quad[4];
         const double *v, double *dots, double *seconds)                                     \
     {                                                                                       \
         if (v == NULL) {                                                                    \
-            SUBLINEAR_DOT_ROWS(real, integer, 0)                                            \
+            SUBLINEAR_DOT_SPARSE_ROWS(real, integer, 0)                                            \
         } else {                                                                            \
-            SUBLINEAR_DOT_ROWS(real, integer, 1)                                            \
+            SUBLINEAR_DOT_SPARSE_ROWS(real, integer, 1)                                            \
         }                                                                                   \
     }
 
