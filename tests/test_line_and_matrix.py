@@ -235,6 +235,29 @@ def test_broadcast_rows():
     check_against_numpy(Matrix(X), np.array(X))
 
 
+@pytest.mark.parametrize("indices", INDEX_TYPES)
+@pytest.mark.parametrize("row", [0, 511, 512, 70_000, 79_999])
+@pytest.mark.parametrize("wrong", [[3, 2], [3, 3], [-1, 2], [2, 40]])
+def test_many_rows_are_looked_at_by_all_threads(indices, row, wrong):
+    n_rows, n_columns, per_row = 80_000, 40, 14
+    columns = np.tile(np.arange(0, 2 * per_row, 2, dtype=indices), (n_rows, 1))
+    columns[1::2] += 1
+    offsets = np.arange(0, columns.size + 1, per_row, dtype=indices)
+    first = 0 if wrong[0] < 0 else per_row - 2
+    columns[row, first : first + 2] = wrong
+    X = sparse.csr_array((np.ones(columns.size), columns.ravel(), offsets), (n_rows, n_columns))
+    X.indices, X.indptr = columns.ravel(), offsets
+    if min(wrong) < 0 or max(wrong) >= n_columns:
+        with pytest.raises(ValueError, match="not a valid CSR matrix"):
+            Matrix(X, n_threads=2)
+        return
+    expected = np.full(n_rows, float(per_row))
+    np.testing.assert_array_equal(
+        Matrix(X, n_threads=2).row_dots(np.ones(n_columns), range(n_rows)), expected
+    )
+    assert Matrix(X, n_threads=2).arrays[1] is not X.indices
+
+
 @pytest.mark.parametrize("values", VALUE_TYPES)
 @pytest.mark.parametrize("indices", INDEX_TYPES)
 def test_unsorted_and_repeated_columns(values, indices):
