@@ -182,7 +182,7 @@ def _rebuilt(header, arrays):
     result = _checked_result(kind, header["result"])
     intercept = arrays["intercept"][()]  # a number where it has no dimension
     if kind in _OF_STREAMS:
-        estimator.restore(arrays["coef"], intercept, header["n_iter"], result)
+        estimator._restore(arrays["coef"], intercept, header["n_iter"], result)
     else:
         estimator.coef_, estimator.intercept_ = arrays["coef"], intercept
         estimator.n_iter_, estimator.result_ = header["n_iter"], result

@@ -177,7 +177,7 @@ class _StreamingSVRG(StreamFit, BaseEstimator):
         if getattr(self, "_solvers", None):
             self._set_stream_state(self._solvers)
 
-    def restore(self, coef, intercept, n_iter, result):
+    def _restore(self, coef, intercept, n_iter, result):
         """Become a model that was fitted elsewhere; it has no rows to go on from."""
         self._solvers = []
         self._known = {"coef_": coef, "intercept_": intercept, "n_iter_": n_iter, "result_": result}

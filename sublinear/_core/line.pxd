@@ -14,8 +14,7 @@ from libc.stdint cimport int32_t, int64_t, uint32_t
 from sublinear._core.portable cimport (
     dense_add32, dense_add64, dense_dot32, dense_dot64, dense_dots32, dense_dots64,
     dense_dots_add32, dense_dots_add64, dense_dots_squares32, dense_dots_squares64,
-    dense_squares32, dense_squares64, prefetch,
-    prefetch_span
+    dense_squares32, dense_squares64, prefetch, prefetch_span,
 )
 
 ctypedef fused real_t:
