@@ -11,7 +11,7 @@ from reference.two_threads import column_halves, row_halves
 from scipy import sparse
 
 from sublinear import openmp_enabled
-from sublinear._core.aligned import CACHE_LINES, aligned, apart
+from sublinear._core.aligned import CACHE_LINES, PAGE, aligned, apart, touched
 from sublinear._core.losses import Hinge, Logistic, Squared
 from sublinear._core.matrix import Matrix
 from sublinear._core.objective import Objective
@@ -77,6 +77,13 @@ def test_vectors_of_two_threads_share_no_cache_line():
     assert all(address % CACHE_LINES == 0 for address in addresses)
     assert len(set(addresses)) == 6 and min(np.diff(addresses)) >= 55 * 8
     assert aligned((2, 3), np.float32).ctypes.data % CACHE_LINES == 0
+
+
+def test_every_page_of_an_array_is_touched():
+    array = np.full((3, PAGE), 7, dtype=np.uint16)
+    assert touched(array) is array
+    assert all((page == 0).any() for page in np.split(array.reshape(-1).view(np.uint8), 6))
+    assert touched(np.zeros(0)).size == 0
 
 
 @pytest.mark.parametrize("schedule", SCHEDULES)

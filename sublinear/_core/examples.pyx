@@ -4,7 +4,7 @@ from cython.parallel cimport prange
 
 import numpy as np
 
-from sublinear._core.aligned import apart
+from sublinear._core.aligned import apart, touched
 from sublinear._core.line cimport Line, line_at, add as add_row
 from sublinear._core.objective cimport SMALL_BLOCK
 
@@ -42,13 +42,13 @@ cdef class Examples:
         self.loss = objective.loss
         self.per_far = 1 / self.loss.far
         self.rows = &objective.matrix.rows
-        self.sleep = np.zeros(n, dtype=np.uint8) if sleep is None else sleep
+        self.sleep = touched(np.zeros(n, dtype=np.uint8)) if sleep is None else sleep
         if pack:
             self.packed = PackedRows(
                 objective.matrix, objective.targets_array, objective.n_threads)
             self.rows = &self.packed.rows
         else:
-            self.buffer = np.zeros((n, sizeof(Example) // sizeof(double)))
+            self.buffer = touched(np.zeros((n, sizeof(Example) // sizeof(double))))
             view = self.buffer
             self.example = <Example*> &view[0, 0]
         if like is None:

@@ -31,7 +31,7 @@ yet see depends on the data and the seed alone, and one thread that follows the 
 the same numbers.
 
 - Many short rows, and a short w: RowHalves. Each thread has half of the examples and its own w, and
-  works through blocks of 16. It then adds how the other's w changed in the block before.
+  works through blocks of 16, after each of which it adds how the other's w changed meanwhile.
 - Long rows: ColumnHalves. Each thread has half of every row. Both go through the same examples,
   a few rows ahead of the updates, and exchange their parts of the dot products.
 
@@ -61,7 +61,7 @@ from sublinear._core.order cimport Draws, Order, make_ready, restart
 from sublinear._core.portable cimport clock, omp_get_num_threads, publish, wait_for
 from sublinear._core.random cimport RandomBits
 
-from sublinear._core.aligned import apart
+from sublinear._core.aligned import apart, touched
 from sublinear._core.order import pools_pay
 
 cdef enum:
@@ -73,7 +73,7 @@ cdef enum:
     COMPARED = 3          # by the median of so many: the first one wakes a thread up
     ALWAYS_ADDED = 32     # entries of rows for which a branch that is hard to foresee costs more
     BLOCK = 16            # rows of a half between two exchanges
-    KEPT_BLOCKS = 4       # blocks whose changes are remembered
+    KEPT_BLOCKS = 2       # blocks whose changes are remembered: one half may be a block ahead
     GROUP = 4             # rows whose dot products are exchanged at once, with halves of columns
     PRODUCTS = 64         # dot products remembered, those of three groups at least
     CACHE_LINES = 128     # bytes, between what two threads write, as in `aligned`
@@ -143,7 +143,7 @@ cdef class SDCA:
             self.w = w
             self.examples.per_far = 0    # what counts are rounds, of which longer sleep takes more
         elif duals is None:
-            self.w = np.zeros(objective.matrix.n_weights)
+            self.w = touched(np.zeros(objective.matrix.n_weights))
         else:
             self.w = self._weights_of_duals()
         cdef double[::1] view = self.w
@@ -632,22 +632,17 @@ cdef class RowHalves(TwoThreads):
         for b in range(first, last):
             self._block(h, b)
             publish(&self.flags[h * FLAG], b)
-            if b > first:
-                wait_for(&self.flags[(1 - h) * FLAG], b - 1)
-                self._apply(h, b - 1)
-        wait_for(&self.flags[(1 - h) * FLAG], last - 1)
-        self._apply(h, last - 1)
+            wait_for(&self.flags[(1 - h) * FLAG], b)
+            self._apply(h, b)
 
     cdef void _alternate(self, Py_ssize_t first, Py_ssize_t last) noexcept nogil:
         cdef Py_ssize_t b
         cdef int h
-        for b in range(first, last + 1):
-            if b < last:
-                for h in range(2):
-                    self._block(h, b)
-            if b > first:
-                for h in range(2):
-                    self._apply(h, b - 1)
+        for b in range(first, last):
+            for h in range(2):
+                self._block(h, b)
+            for h in range(2):
+                self._apply(h, b)
 
     cdef void _block(self, int h, Py_ssize_t b) noexcept nogil:
         """Steps over the next examples of a half, which keep how they change w."""
@@ -738,9 +733,6 @@ cdef class ColumnHalves(TwoThreads):
     def __init__(self, objective, random, duals=None, pack=False):
         TwoThreads.__init__(self, objective, random, duals)
         self.mean.interval = 0           # neither thread may read the other's part of w
-        if duals is None:
-            # by one thread: a page that is read before it is written moves, under both
-            self.w[:] = 0
 
     cdef void _run(self, Py_ssize_t limit) noexcept nogil:
         cdef Draws* draws = &self.order.draws

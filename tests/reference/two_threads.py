@@ -26,21 +26,19 @@ def step(objective, rows, i, duals, prediction):
 
 
 def row_halves(objective, permutations, block):
-    """Each half works on its own w; after a block it learns of the other's previous block."""
+    """Each half works on its own w; after a block it learns what the other did meanwhile."""
     rows = dense_rows(objective)
     duals = np.zeros(len(rows))
     w = [np.zeros(rows.shape[1]) for _ in range(2)]
     n_blocks = max(-(-len(permutation) // block) for permutation in permutations)
-    changes = [[], []]
-    for b in range(n_blocks + 1):
+    for b in range(n_blocks):
+        before = [one.copy() for one in w]
         for h in range(2):
-            before = w[h].copy()
             for i in permutations[h][b * block : (b + 1) * block]:
                 w[h] += step(objective, rows, i, duals, rows[i] @ w[h]) * rows[i]
-            changes[h].append(w[h] - before)
-        if b > 0:
-            for h in range(2):
-                w[h] += changes[1 - h][b - 1]
+        changes = [after - start for after, start in zip(w, before, strict=True)]
+        for h in range(2):
+            w[h] += changes[1 - h]
     return w[0], duals
 
 
