@@ -375,6 +375,7 @@ class StreamFit:
             self._set_stream_state(None)
         progress = RowProgress(type(self).__name__) if getattr(self, "verbose", 0) else None
         done = rows = None  # before the checkpoint; not known yet
+        first = True
         with contextlib.ExitStack() as stack:
             if progress:
                 stack.callback(progress.close)
@@ -383,7 +384,8 @@ class StreamFit:
                     done, rows = self._resumed(block, checkpoint)
                 if stream.blocks > done:
                     with stream.naming_block():
-                        self._learn_block(block, stream.blocks == done + 1, options)
+                        self._learn_block(block, first, options)
+                    first = False
                     if checkpoint and checkpoint.is_due(stream.blocks):
                         self._save(checkpoint, stream)
                 elif stream.blocks == done and stream.rows != rows:
@@ -399,7 +401,7 @@ class StreamFit:
             self._save(checkpoint, stream)
 
     def _learn_block(self, block, first, options):
-        """Learn from a Block; `first` of this pass."""
+        """Learn from a Block; `first`: no other one was learned from in this call."""
         with config_context(assume_finite=True):  # the door has seen that
             self.partial_fit(block.X, block.y, sample_weight=block.sample_weight, **options)
 

@@ -29,6 +29,7 @@ from sublinear._validation import (
     check_choice,
     check_cost,
     check_flag,
+    check_known_labels,
     check_number,
     check_training_data,
     class_codes,
@@ -208,6 +209,12 @@ class _PegasosModel(StreamFit, BiasTreatment, LinearModel):
         if not first and not self._same_treatment():
             raise ValueError("fit_intercept and bias must not change between calls of partial_fit")
         return first
+
+    def _learn_block(self, block, first, options):
+        if first:
+            super()._learn_block(block, first, options)
+        else:  # as partial_fit, without the checks that the door has made
+            self._solve_block(self._training_of(block), first)
 
     def _solve_block(self, training, first):
         if first:
@@ -498,6 +505,10 @@ class PegasosClassifier(_PegasosModel, LinearClassifier):
         self.classes_ = declared_classes(y, classes, None if first else self.classes_)
         return self._solve_block(self._class_training(X, y, sample_weight), first)
 
+    def _training_of(self, block):
+        check_known_labels(block.y, self.classes_)
+        return self._class_training(*block)
+
 
 @with_parameters(pegasos=_PEGASOS_PARAMETERS)
 class PegasosRegressor(_PegasosModel, LinearRegressor):
@@ -643,3 +654,6 @@ class PegasosRegressor(_PegasosModel, LinearRegressor):
         first = self._begin_partial_fit()
         X, y = check_training_data(self, X, y, reset=first, y_numeric=True)
         return self._solve_block(self._number_training(X, y, sample_weight), first)
+
+    def _training_of(self, block):
+        return self._number_training(*block)

@@ -590,9 +590,8 @@ class ReadAhead:
     Parameters
     ----------
     source : iterable
-        An error that it raises reaches whoever asks for the next block. One that has `raw_blocks()`
-        and `block_of(raw)` is read by two threads, the second makes the blocks of what the first
-        one read.
+        An error that it raises reaches whoever asks for the next block. Of one that has
+        `raw_blocks()` the thread reads those; `block_of(raw)` is called when their turn comes.
     blocks : int, default=2
         How many may wait; one more is being read.
     """
@@ -605,9 +604,8 @@ class ReadAhead:
     def __iter__(self):
         waiting = queue.Queue(self.blocks)
         ended = threading.Event()
-        source = self.source
-        if hasattr(source, "raw_blocks"):
-            source = map(source.block_of, ReadAhead(source.raw_blocks(), self.blocks))
+        in_two_steps = hasattr(self.source, "raw_blocks")
+        source = self.source.raw_blocks() if in_two_steps else self.source
         reader = threading.Thread(
             target=_read, args=(source, waiting, ended), name="sublinear-reader", daemon=True
         )
@@ -622,7 +620,7 @@ class ReadAhead:
                     raise item
                 if what == "end":
                     return
-                yield item
+                yield self.source.block_of(item) if in_two_steps else item
                 item = None  # while the next one is awaited, none is held
         finally:
             ended.set()

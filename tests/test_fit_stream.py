@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from sublinear import PegasosClassifier
+from sublinear import PegasosClassifier, StreamingSVRGClassifier
 from sublinear.sources import ArraySource, GeneratorSource
 
 OPTIONS = {"alpha": 0.01, "random_state": 3}
@@ -80,10 +80,11 @@ def test_blocks_without_rows_or_weight_are_left_out(binary):
         (X[:50], y[:50], np.zeros(50)),
         (X[100:], y[100:], np.full(100, 2.0)),
     ]
-    model = PegasosClassifier(**OPTIONS).fit_stream(blocks, classes=[0, 1])
-    hand = PegasosClassifier(**OPTIONS).partial_fit(X[:100], y[:100], classes=[0, 1])
-    assert_same(model, hand.partial_fit(X[100:], y[100:], sample_weight=np.full(100, 2.0)))
-    assert model.stream_ == (4, 200, 0)
+    for make in (lambda: PegasosClassifier(**OPTIONS), StreamingSVRGClassifier):
+        model = make().fit_stream(blocks, classes=[0, 1])
+        hand = make().partial_fit(X[:100], y[:100], classes=[0, 1])
+        assert_same(model, hand.partial_fit(X[100:], y[100:], sample_weight=np.full(100, 2.0)))
+        assert model.stream_ == (4, 200, 0)
 
 
 BAD = {

@@ -339,29 +339,31 @@ class InTwoSteps:
     """A source whose blocks are made of something else."""
 
     def __init__(self, X, y):
-        self.whole, self.threads = ArraySource(X, y, block_rows=11), set()
+        self.whole = ArraySource(X, y, block_rows=11)
+        self.readers, self.makers = set(), set()
 
     def raw_blocks(self):
         for block in self.whole:
-            self.threads.add(threading.current_thread())
+            self.readers.add(threading.current_thread())
             yield [block]
 
     def block_of(self, raw):
-        self.threads.add(threading.current_thread())
+        self.makers.add(threading.current_thread())
         if raw is None:
             raise ValueError("no block")
         return raw[0]
 
 
-def test_two_threads_read_where_blocks_take_two_steps(binary):
+def test_blocks_are_made_of_what_is_read_when_their_turn_comes(binary):
     source = InTwoSteps(*binary)
     same_twice(ReadAhead(source), *binary)
-    assert len(source.threads) == 4  # two of every pass
-    assert threading.current_thread() not in source.threads
+    assert len(source.readers) == 2  # one in every pass
+    assert threading.current_thread() not in source.readers
+    assert source.makers == {threading.current_thread()}
     source.raw_blocks = lambda: iter([None])
     with pytest.raises(ValueError, match="no block"):
         list(ReadAhead(source))
-    assert not any(thread.is_alive() for thread in source.threads)
+    assert not any(thread.is_alive() for thread in source.readers)
 
 
 def test_reading_ahead_changes_nothing_and_reads_ahead(binary):
