@@ -32,6 +32,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from sublinear._core.matrix import NotFinite
 from sublinear._result import Result, TraceRow, array_of_trace, relative_gap, trace_of
 
 SLICE_SECONDS = 0.03
@@ -143,6 +144,11 @@ def drive(
     result : Result
     error : BaseException or None
         What interrupted the fit; to be raised once the caller has stored the model.
+
+    Raises
+    ------
+    NotFinite
+        If the solver met values that are not finite: there is no model.
     """
     run = _Run(solver, limits, observe, dtype)
     if start is not None:
@@ -158,6 +164,8 @@ def drive(
                 if run.status is None and stop is not None and stop.is_set():
                     run.status = "interrupted"
                     break
+        except NotFinite:
+            raise
         except BaseException as caught:
             run.status = "interrupted"
             error = caught

@@ -78,6 +78,6 @@ def weighted_variance(X, weights=None):
     step = max(1, 2**16 // X.shape[1])
     blocks = [slice(start, start + step) for start in range(0, X.shape[0], step)]
     mean = sum(weights[b] @ X[b].sum(axis=1, dtype=np.float64) for b in blocks) / count
-    return (
-        sum(weights[b] @ ((X[b] - mean) ** 2).sum(axis=1, dtype=np.float64) for b in blocks) / count
-    )
+    with np.errstate(over="ignore"):  # kernel values will be found to be too large
+        squares = [((X[b] - mean) ** 2).sum(axis=1, dtype=np.float64) for b in blocks]
+    return sum(weights[b] @ of_block for b, of_block in zip(blocks, squares, strict=True)) / count

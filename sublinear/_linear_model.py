@@ -1,6 +1,5 @@
 """What estimators share: the fit of all problems, one-vs-rest; and what linear models share."""
 
-import contextlib
 import math
 import sys
 import threading
@@ -192,24 +191,6 @@ def check_finite(outcomes, constant, dtype):
                 "the fit left the range of floating-point numbers: scale X, y, sample_weight or "
                 "intercept_scaling down, or penalise more"
             )
-
-
-@contextlib.contextmanager
-def unchanged_unless_stored(estimator):
-    """Give an estimator its fitted attributes back if an error comes before there is a model."""
-
-    def fitted():
-        return {name: value for name, value in vars(estimator).items() if name.endswith("_")}
-
-    before = fitted()
-    try:
-        yield
-    except Exception:
-        if fitted().get("result_") is before.get("result_"):
-            for name in fitted():
-                delattr(estimator, name)
-            vars(estimator).update(before)
-        raise
 
 
 class CertifiedModel(CallbackSupportMixin, BaseEstimator):

@@ -9,7 +9,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.extmath import row_norms, safe_sparse_dot
 from sklearn.utils.validation import assert_all_finite, check_is_fitted
 
-from sublinear._callbacks import CallbackSupportMixin, Observers, Progress, with_callbacks
+from sublinear._callbacks import CallbackSupportMixin, Observers, Progress, fit_method
 from sublinear._drive import Limits, drive
 from sublinear._kernel_saddle import (
     KERNEL_PARAMETERS,
@@ -172,7 +172,7 @@ class MinimumEnclosingBall(CallbackSupportMixin, OutlierMixin, BaseEstimator):
         """Return what a callback sees: the centre."""
         return model
 
-    @with_callbacks
+    @fit_method
     def fit(self, X, y=None, sample_weight=None, row_norms=None):
         """Find the ball.
 

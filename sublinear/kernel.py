@@ -19,7 +19,7 @@ from joblib import effective_n_jobs
 from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
-from sublinear._callbacks import with_callbacks
+from sublinear._callbacks import fit_method
 from sublinear._core.kernel_objective import KernelObjective
 from sublinear._core.kernels import (
     KERNELS,
@@ -547,7 +547,7 @@ class KernelSDCAClassifier(KernelClassifierMixin, _KernelSDCAModel):
         self.verbose = verbose
         self.callback = callback
 
-    @with_callbacks
+    @fit_method
     def fit(self, X, y, sample_weight=None):
         """Fit the model.
 
@@ -662,7 +662,7 @@ class KernelSDCARegressor(RegressorMixin, _KernelSDCAModel):
         self.verbose = verbose
         self.callback = callback
 
-    @with_callbacks
+    @fit_method
     def fit(self, X, y, sample_weight=None):
         """Fit the model.
 
@@ -859,7 +859,7 @@ class KernelPegasosClassifier(KernelClassifierMixin, KernelModel):
         super()._store(outcomes, training, seconds)
         self.n_steps_ = np.array([outcome.kept or 0 for outcome in outcomes])
 
-    @with_callbacks
+    @fit_method
     def fit(self, X, y, sample_weight=None):
         """Fit the model.
 

@@ -7,7 +7,7 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
-from sublinear._callbacks import with_callbacks
+from sublinear._callbacks import fit_method
 from sublinear._drive import Limits
 from sublinear._kernel_saddle import (
     KERNEL_PARAMETERS,
@@ -225,7 +225,7 @@ class SublinearPerceptron(_SaddleClassifier):
         by_lines = self.certify in (None, "sampled") and self.row_norm is not None
         return not by_lines or self.kernel != "linear"
 
-    @with_callbacks
+    @fit_method
     def fit(self, X, y, sample_weight=None):
         """Fit the model.
 
@@ -407,7 +407,7 @@ class L2SVMClassifier(_SaddleClassifier):
         self.degree = degree
         self.coef0 = coef0
 
-    @with_callbacks
+    @fit_method
     def fit(self, X, y, sample_weight=None):
         """Fit the model.
 

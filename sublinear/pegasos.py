@@ -13,7 +13,7 @@ from scipy.special import softmax
 from sklearn.utils.metaestimators import available_if
 
 from sublinear._archive import part_of, plain_seeds, prefixed, seeds_of
-from sublinear._callbacks import with_callbacks
+from sublinear._callbacks import fit_method
 from sublinear._core.best_constant import PIECEWISE_LINEAR
 from sublinear._core.iterates import AVERAGES
 from sublinear._core.joint_losses import JOINT_LOSSES
@@ -441,7 +441,7 @@ class PegasosClassifier(_PegasosModel, LinearClassifier):
         if state is not None:
             self._fitted_multi_class = state["multi_class"]
 
-    @with_callbacks
+    @fit_method
     def fit(self, X, y, sample_weight=None):
         """Fit the model.
 
@@ -479,7 +479,7 @@ class PegasosClassifier(_PegasosModel, LinearClassifier):
         return self._solve(self._class_training(X, y, sample_weight), self._limits())
 
     @available_if(_PegasosModel._takes_streams)
-    @with_callbacks
+    @fit_method
     def partial_fit(self, X, y, classes=None, sample_weight=None):
         """Take one epoch over a batch of examples, going on from the present model.
 
@@ -603,7 +603,7 @@ class PegasosRegressor(_PegasosModel, LinearRegressor):
         self.verbose = verbose
         self.callback = callback
 
-    @with_callbacks
+    @fit_method
     def fit(self, X, y, sample_weight=None):
         """Fit the model.
 
@@ -634,7 +634,7 @@ class PegasosRegressor(_PegasosModel, LinearRegressor):
         return self._solve(self._number_training(X, y, sample_weight), self._limits())
 
     @available_if(_PegasosModel._takes_streams)
-    @with_callbacks
+    @fit_method
     def partial_fit(self, X, y, sample_weight=None):
         """Take one epoch over a batch of examples, going on from the present model.
 

@@ -10,13 +10,12 @@ the gap between them, which bounds how far the model is from optimal.
 
 import numpy as np
 
-from sublinear._callbacks import with_callbacks
+from sublinear._callbacks import fit_method
 from sublinear._core.matrix import Matrix
 from sublinear._linear_model import (
     LinearClassifier,
     LinearModel,
     LinearRegressor,
-    unchanged_unless_stored,
     with_parameters,
 )
 from sublinear._solvers.minibatch_sdca import AVERAGES as DUAL_AVERAGES
@@ -255,7 +254,7 @@ class SDCAClassifier(_DualModel, LinearClassifier):
         self.verbose = verbose
         self.callback = callback
 
-    @with_callbacks
+    @fit_method
     def fit(self, X, y, sample_weight=None):
         """Fit the model.
 
@@ -279,8 +278,7 @@ class SDCAClassifier(_DualModel, LinearClassifier):
         KeyboardInterrupt
             After Ctrl-C; the fitted attributes hold the model reached so far.
         """
-        with unchanged_unless_stored(self):
-            return self._solve(self._prepare(X, y, sample_weight), self._limits())
+        return self._solve(self._prepare(X, y, sample_weight), self._limits())
 
     def _prepare(self, X, y, sample_weight):
         self._check_parameters()
@@ -377,7 +375,7 @@ class SDCARegressor(_DualModel, LinearRegressor):
         self.verbose = verbose
         self.callback = callback
 
-    @with_callbacks
+    @fit_method
     def fit(self, X, y, sample_weight=None):
         """Fit the model.
 
@@ -401,8 +399,7 @@ class SDCARegressor(_DualModel, LinearRegressor):
         KeyboardInterrupt
             After Ctrl-C; the fitted attributes hold the model reached so far.
         """
-        with unchanged_unless_stored(self):
-            return self._solve(self._prepare(X, y, sample_weight), self._limits())
+        return self._solve(self._prepare(X, y, sample_weight), self._limits())
 
     def _prepare(self, X, y, sample_weight):
         self._check_parameters()

@@ -7,7 +7,7 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
-from sublinear._callbacks import with_callbacks
+from sublinear._callbacks import fit_method
 from sublinear._drive import Limits
 from sublinear._linear_model import LinearClassifier, as_matrix, caller_level
 from sublinear._saddle import named
@@ -232,7 +232,7 @@ class SIMBAClassifier(LinearClassifier):
         if self.callback is not None and not callable(self.callback):
             raise ValueError(f"callback must be callable or None, got {self.callback!r}")
 
-    @with_callbacks
+    @fit_method
     def fit(self, X, y, sample_weight=None):
         """Fit the model.
 

@@ -17,7 +17,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, validate_data
 
 from sublinear._archive import part_of, plain_seeds, prefixed, seeds_of
-from sublinear._callbacks import with_callbacks
+from sublinear._callbacks import fit_method
 from sublinear._core.chain import ChainObjective, Chains
 from sublinear._core.iterates import AVERAGES, certify_best, choose
 from sublinear._core.matrix import Matrix
@@ -249,7 +249,7 @@ class SequencePegasos(_SeededSteps, LinearModel):
         if self.callback is not None and not callable(self.callback):
             raise ValueError(f"callback must be callable or None, got {self.callback!r}")
 
-    @with_callbacks
+    @fit_method
     def fit(self, X, y, lengths=None, sample_weight=None):
         """Fit the model.
 
@@ -285,7 +285,7 @@ class SequencePegasos(_SeededSteps, LinearModel):
         check_batch_size(self.batch_size, len(training.targets[0]()[1]) - 1)
         return self._solve(training, self._limits())
 
-    @with_callbacks
+    @fit_method
     def partial_fit(self, X, y, lengths=None, classes=None, sample_weight=None):
         """Take one epoch over a block of sequences, going on from the present model.
 

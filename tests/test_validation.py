@@ -7,7 +7,20 @@ import pytest
 from scipy import sparse
 from sklearn import config_context
 
-from sublinear import PegasosClassifier, SDCAClassifier, SDCARegressor
+from sublinear import (
+    KernelPegasosClassifier,
+    KernelSDCAClassifier,
+    KernelSDCARegressor,
+    L2SVMClassifier,
+    MinimumEnclosingBall,
+    PegasosClassifier,
+    PegasosRegressor,
+    SDCAClassifier,
+    SDCARegressor,
+    SequencePegasos,
+    SIMBAClassifier,
+    SublinearPerceptron,
+)
 
 CLASSIFIERS = (SDCAClassifier, PegasosClassifier)
 ESTIMATORS = (*CLASSIFIERS, SDCARegressor)
@@ -194,14 +207,31 @@ def test_one_bad_value_is_found_whatever_the_solver(way, value, storage, y):
     assert not hasattr(model, "classes_") and not hasattr(model, "n_features_in_")
 
 
-@pytest.mark.parametrize("estimator", [SDCAClassifier, SDCARegressor])
+REFITTED = [
+    *(estimator(alpha=0.1, random_state=0) for estimator in (*ESTIMATORS, PegasosRegressor)),
+    KernelSDCAClassifier(),
+    KernelSDCARegressor(),
+    KernelPegasosClassifier(max_iter=3),
+    SublinearPerceptron(epsilon=0.5, max_iter=100),
+    L2SVMClassifier(alpha=0.5, max_iter=100),
+    SIMBAClassifier(0.1, epsilon=0.2, max_iter=100),
+    MinimumEnclosingBall(epsilon=0.5),
+    SequencePegasos(max_iter=2),
+]
+
+
+@pytest.mark.parametrize("model", REFITTED, ids=lambda model: type(model).__name__)
 @pytest.mark.parametrize("scale", [np.nan, 1e200])
-def test_a_refit_that_fails_leaves_the_model_as_it_was(estimator, scale):
-    model = estimator(alpha=0.1, random_state=0).fit(X, Y)
-    before, predicted = dict(vars(model)), model.predict(X)
+def test_a_refit_that_fails_leaves_the_model_as_it_was(model, scale):
+    def fitted():
+        return {name: value for name, value in vars(model).items() if name.endswith("_")}
+
+    model.fit(X, Y)
+    before, predicted = fitted(), model.predict(X)
     with pytest.raises(ValueError, match=f"{RANGE}|NaN"):
         model.fit(X[:, :3] * scale, 7 * Y)
-    assert vars(model).keys() == before.keys()
+    assert fitted().keys() == before.keys()
+    assert all(value is before[name] for name, value in fitted().items())
     np.testing.assert_array_equal(model.predict(X), predicted)
 
 

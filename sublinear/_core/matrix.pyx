@@ -92,12 +92,13 @@ def middle_column(indices, offsets):
     return int(np.median(columns if columns.size else indices))
 
 
-def not_finite():
-    """The error for values that are not finite, or too large."""
-    return ValueError(
-        "X holds NaN, infinity or values whose sums leave the range of floating-point numbers: "
-        "replace or scale them"
-    )
+class NotFinite(ValueError):
+    """What a solver that is not shown finite values raises when it meets others; it has no model."""
+
+    def __init__(self):
+        super().__init__(
+            "X holds NaN, infinity or values whose sums leave the range of floating-point numbers: "
+            "replace or scale them")
 
 
 cdef void dots(

@@ -1,5 +1,6 @@
 """Whole passes over a matrix: its products with vectors, in slices that can be interrupted."""
 from cpython.exc cimport PyErr_CheckSignals
+from libc.float cimport DBL_MAX
 from libc.math cimport sqrt
 
 import numpy as np
@@ -10,6 +11,8 @@ from sublinear._core.line cimport (
     line_size, prefetch_line, squared_norm, takes_rows,
 )
 from sublinear._core.matrix cimport Matrix
+
+from sublinear._core.matrix import NotFinite
 
 cdef Py_ssize_t PASS_SLICE = 1 << 24     # stored values between two looks for Ctrl-C
 
@@ -146,6 +149,8 @@ cdef class Passes:
             PyErr_CheckSignals()
             start = stop
         if norms is not None:
+            if largest > DBL_MAX:
+                raise NotFinite
             self.longest = sqrt(largest)
 
     cdef Py_ssize_t _rows_within(self, Py_ssize_t start, Py_ssize_t n_values):

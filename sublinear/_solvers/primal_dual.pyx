@@ -47,7 +47,7 @@ from sublinear._core.flat_sampler cimport (
 from sublinear._core.inner import inner
 from sublinear._core.line cimport Line, Lines, add, line_at, line_size, prefetch_line, value_bytes
 from sublinear._core.matrix cimport Matrix
-from sublinear._core.matrix import not_finite
+from sublinear._core.matrix import NotFinite
 from sublinear._core.passes cimport Passes
 from sublinear._core.portable cimport dense_add64, dense_squares64
 from sublinear._core.random cimport RandomBits, uniform
@@ -450,7 +450,7 @@ cdef class PrimalDual:
     def means(self):
         """Return the means of x and p over this round, as new arrays (float64)."""
         if not np.isfinite(self.sum_of_seen):
-            raise not_finite()
+            raise NotFinite
         if self.n_looks == 0:
             return (self.x_state["value"] * self.x.scale, self.p_state["value"] * self.p.scale)
         return self.x_state["total"] / self.n_looks, self.p_state["total"] / self.n_looks
@@ -472,7 +472,7 @@ cdef class PrimalDual:
     def _values(self, x, payoffs, p, gradient, rounded):
         """Return the model of x, its primal value, and the best dual value so far."""
         if not (np.isfinite(payoffs).all() and np.isfinite(gradient).all()):
-            raise not_finite()
+            raise NotFinite
         dual = self.problem.dual(p, gradient)
         if dual > self.best_dual or self.best_p is None:
             self.best_dual, self.best_p = dual, p
@@ -626,7 +626,7 @@ cdef class SublinearPrimalDual(PrimalDual):
             PyErr_CheckSignals()
         payoffs = np.median(means, axis=0)
         if not np.isfinite(payoffs).all():
-            raise not_finite()
+            raise NotFinite
         return payoffs if self.targets == NULL else payoffs * self.problem.targets, total
 
 

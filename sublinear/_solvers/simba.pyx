@@ -31,7 +31,7 @@ import numpy as np
 from sublinear._core.computed cimport ComputedMatrix
 from sublinear._core.line cimport Line, entry_index, entry_value, line_at, line_size
 from sublinear._core.matrix cimport Matrix
-from sublinear._core.matrix import not_finite
+from sublinear._core.matrix import NotFinite
 from sublinear._core.random cimport RandomBits, uniform
 from sublinear._core.sum_tree cimport (
     SumNodes, SumTree, draw_index, rebuild_sums, set_weight, total_weight,
@@ -418,7 +418,7 @@ cdef class SIMBA:
     def means(self):
         """Return the means of w, of b and of p over this round (float64)."""
         if not np.isfinite(self.sum_of_values):
-            raise not_finite()
+            raise NotFinite
         steps = max(1, self.n_steps)
         if self.n_steps == 0:
             return self.iterate()
