@@ -93,7 +93,7 @@ def middle_column(indices, offsets):
 
 
 class NotFinite(ValueError):
-    """What a solver that is not shown finite values raises when it meets others; it has no model."""
+    """What a solver raises that meets values which are not finite: it has no model."""
 
     def __init__(self):
         super().__init__(
