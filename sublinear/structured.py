@@ -620,11 +620,12 @@ class _StructuredPegasos:
         return self.accesses + self.n_iter * len(self.n_draws) + self.in_epoch
 
     def state(self):
-        """Return what `resume` needs to go on over other examples."""
+        """Return what `resume` needs to go on over other examples; its arrays are this one's."""
+        w, total = self.weight_vector.settle()
         return {
-            "w": self.weight_vector.to_array(),
+            "w": w,
             "n_drawn": self.n_drawn,
-            **self.output.state(self.weight_vector),
+            **self.output.state(self.weight_vector.n_averaged, total),
         }
 
     def resume(self, state):

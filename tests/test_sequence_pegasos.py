@@ -103,7 +103,7 @@ def test_subgradients_by_finite_differences():
             "w": start.ravel(),
             "n_steps": 1,
             "n_drawn": 10.0,
-            **solver.output.state(solver.weight_vector),
+            **solver.output.state(0, 0.0),
         }
     )
     solver.advance(2**60)

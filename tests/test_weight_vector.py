@@ -194,6 +194,25 @@ def test_set_average_continues_a_sum():
     np.testing.assert_allclose(one.average(), other.average(), rtol=1e-12)
 
 
+def test_settled_vectors_are_the_vectors_own_memory_and_it_goes_on():
+    matrix, vector = MATRICES["dense"], WeightVector(SIZE, averaged=True)
+    for k in range(10):
+        vector.shrink(0.7)
+        vector.add_row(matrix, k % 5, 0.5)
+        vector.count_in_average()
+    w, total = vector.to_array(), vector.sum_of_iterates()
+    own_w, own_total = vector.settle()
+    np.testing.assert_allclose(own_w, w, rtol=1e-14)
+    np.testing.assert_allclose(own_total, total, rtol=1e-13, atol=1e-14)
+    vector.shrink(0.5)
+    vector.count_in_average()
+    np.testing.assert_allclose(vector.sum_of_iterates(), total + w / 2, rtol=1e-13, atol=1e-14)
+    vector.restart_average()
+    assert vector.n_averaged == 0 and not own_total.any()
+    last, nothing = WeightVector(SIZE).settle()
+    assert last.shape == (SIZE,) and nothing == 0.0
+
+
 def test_without_norm_or_average():
     vector = WeightVector(SIZE, keeps_norm=False)
     vector.add_row(MATRICES["sparse"], 3, 2.0)

@@ -1,17 +1,17 @@
 """Which iterates of a sub-gradient method become its model.
 
-The iterates are those of a WeightVector, or of a solver with its three members: `to_array()`, the
-present one; `sum_of_iterates()` and `n_averaged`, the sum and the number of those counted so far.
-Both functions return arrays of their own.
+The iterates are those of a WeightVector, or of a solver with its four members: `to_array()`, the
+present one; `sum_of_iterates()` and `n_averaged`, the sum and the number of those counted since
+`restart_average()`. The first two return arrays of their own.
 A choice has
 
     counts       whether iterates must be counted, and `averages`, whether summed too
     keeps_best   whether `models` returns several, of which the one with the best objective counts
     next_look    `look(iterates)` is to be called when that many iterates are counted
     models(iterates)             the candidates (float64)
-    state(iterates), resume(iterates, state)
+    state(n_averaged, sum_of_iterates), resume(iterates, state)
 
-`state` is flat; a state of another choice is ignored by `resume`.
+A state is flat and holds the iterates counted; one of another choice is ignored by `resume`.
 """
 
 import math
@@ -37,12 +37,12 @@ class Last:
     def models(self, iterates):
         return [iterates.to_array()]
 
-    def state(self, iterates):
+    def state(self, n_averaged, sum_of_iterates):
         return {
             "average": self.name,
             "next_look": self.next_look,
-            "n_averaged": iterates.n_averaged,
-            "sum_of_iterates": iterates.sum_of_iterates() if self.averages else 0.0,
+            "n_averaged": n_averaged,
+            "sum_of_iterates": sum_of_iterates,
         }
 
     def resume(self, iterates, state):
@@ -61,35 +61,37 @@ class Mean(Last):
     counts = averages = True
 
     def models(self, iterates):
-        return [mean_since(iterates, 0, 0.0)]
+        return [mean_with(iterates, 0, 0.0)]
 
 
 class Tail(Mean):
-    """The mean of the iterates since step 2^k, the greatest power of two up to half of them."""
+    """The mean of the iterates since step 2^k, the greatest power of two up to half of them.
+
+    Those since the greatest power of two are being counted; the sum of as many before is kept.
+    """
 
     name = "tail"
 
     def __init__(self, seed):
         self.next_look = 1
-        self.windows = [(0, 0.0)]  # (steps, sum of iterates) at the last two powers of two
+        self.n_before, self.sum_before = 0, 0.0
 
     def look(self, iterates):
-        del self.windows[:-1]  # first, as the vectors may be long
-        self.windows.append((self.next_look, iterates.sum_of_iterates()))
-        self.next_look *= 2
+        self.next_look = 2 * iterates.n_averaged if self.n_before else 1
+        self.sum_before = 0.0  # first, as the vectors may be long
+        self.n_before, self.sum_before = iterates.n_averaged, iterates.sum_of_iterates()
+        iterates.restart_average()
 
     def models(self, iterates):
-        return [mean_since(iterates, *self.windows[0])]
+        return [mean_with(iterates, self.n_before, self.sum_before)]
 
-    def state(self, iterates):
-        sums = {f"window_{k}": total for k, (_, total) in enumerate(self.windows)}
-        steps = np.array([steps for steps, _ in self.windows])
-        return super().state(iterates) | sums | {"window_steps": steps}
+    def state(self, n_averaged, sum_of_iterates):
+        before = {"n_before": self.n_before, "sum_before": self.sum_before}
+        return super().state(n_averaged, sum_of_iterates) | before
 
     def _resume(self, state):
         super()._resume(state)
-        steps = state["window_steps"].tolist()
-        self.windows = [(n, state[f"window_{k}"]) for k, n in enumerate(steps)]
+        self.n_before, self.sum_before = state["n_before"], state["sum_before"]
 
 
 class Random(Last):
@@ -119,8 +121,8 @@ class Random(Last):
     def models(self, iterates):
         return [iterates.to_array()] if self.kept[0] is None else self.kept
 
-    def state(self, iterates):
-        return super().state(iterates) | {
+    def state(self, n_averaged, sum_of_iterates):
+        return super().state(n_averaged, sum_of_iterates) | {
             "seed": np.array(self.seed),
             "next_picks": np.array(self.next_picks),
             "kept_0": self.kept[0],
@@ -133,13 +135,13 @@ class Random(Last):
         self.kept = [state["kept_0"], state["kept_1"]]
 
 
-def mean_since(iterates, steps, total):
-    """Return the mean of the iterates after those `steps` whose sum is `total`."""
-    count = iterates.n_averaged - steps
+def mean_with(iterates, n_before, sum_before):
+    """Return the mean of the iterates counted and of others, whose number and sum are given."""
+    count = iterates.n_averaged + n_before
     if count == 0:
         return iterates.to_array()
     mean = iterates.sum_of_iterates()
-    mean -= total
+    mean += sum_before
     mean /= count
     return mean
 

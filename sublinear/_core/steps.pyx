@@ -86,12 +86,17 @@ cdef class SubgradientSteps:
         return self.accesses + self.n_iter * self.n_examples + self.n_seen
 
     def state(self):
-        """Return what `resume` needs to go on, perhaps over other examples."""
+        """Return what `resume` needs to go on, perhaps over other examples.
+
+        Its arrays are this solver's own, and good until it goes on.
+        """
+        self.rescale(self.weight_vector.vector.scale)
+        w, total = self.weight_vector.settle()
         return {
-            "w": self.weight_vector.to_array(),
+            "w": w,
             "n_steps": self.n_steps,
             "n_drawn": self.n_drawn,
-            **self.output.state(self.weight_vector),
+            **self.output.state(self.weight_vector.n_averaged, total),
         }
 
     def resume(self, state):

@@ -1,8 +1,8 @@
 """WeightVector: w = scale * v, so that shrinking w costs nothing; |w|^2; a lazy average.
 
 The average of the iterates w_1, .., w_T is kept without touching more than a step touches: with
-S = sum of the scales so far, a change of v by c x adds S c x to `correction`, and
-sum_t w_t = S v - correction.
+S = sum of the scales so far, a change of v by c x takes S c x from `correction`, and
+sum_t w_t = S v + correction.
 """
 from libc.math cimport fabs, sqrt
 
@@ -45,7 +45,7 @@ cdef inline double add_line(ScaledVector* w, const Line* x, double factor) noexc
     cdef double cross = 2 * factor * weight_dot(w, x) if w.keeps_norm else 0
     add(x, change, w.values)
     if w.correction != NULL and w.sum_of_scales != 0:
-        add(x, change * w.sum_of_scales, w.correction)
+        add(x, -change * w.sum_of_scales, w.correction)
     if w.keeps_norm:
         count_in_norm(w, cross, factor * factor * squared_norm(x))
     return change

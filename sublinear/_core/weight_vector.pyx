@@ -25,11 +25,11 @@ cdef void fold_scale(ScaledVector* w) noexcept nogil:
 
 
 cdef void settle_average(ScaledVector* w) noexcept nogil:
-    """Move all of the sum of iterates into the correction: S <- 0."""
+    """Make the correction the sum of the iterates: S <- 0."""
     cdef Py_ssize_t j
     if w.correction != NULL:
         for j in range(w.size):
-            w.correction[j] -= w.values[j] * w.sum_of_scales
+            w.correction[j] += w.values[j] * w.sum_of_scales
     w.sum_of_scales = 0
 
 
@@ -89,13 +89,22 @@ cdef class WeightVector:
         self.values[:] = w
         self.vector.scale = 1
         refresh_norm(&self.vector)
-        self.set_average(0, 0)
+        self.restart_average()
 
     def sum_of_iterates(self):
         """Return the sum of the iterates counted so far (float64)."""
         total = self.vector.sum_of_scales * self.values
-        total -= self.correction
+        total += self.correction
         return total
+
+    def settle(self):
+        """Return w and the sum of the iterates counted, or 0 if there is no average.
+
+        They are this vector's own memory, and change when it does.
+        """
+        settle_average(&self.vector)
+        fold_scale(&self.vector)
+        return self.values, 0.0 if self.correction is None else self.correction
 
     def average(self):
         """Return the mean of the iterates counted so far, or w if there is none."""
@@ -105,10 +114,14 @@ cdef class WeightVector:
         mean /= self.vector.n_averaged
         return mean
 
+    def restart_average(self):
+        """Forget the iterates counted so far."""
+        self.set_average(0, 0)
+
     def set_average(self, sum_of_iterates, Py_ssize_t n_averaged):
         """Let the average be that of n_averaged iterates with the given sum."""
         if self.correction is not None:
-            self.correction[:] = -np.asarray(sum_of_iterates)
+            self.correction[:] = sum_of_iterates
         self.vector.sum_of_scales = 0
         self.vector.n_averaged = n_averaged
 

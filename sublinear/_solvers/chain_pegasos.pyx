@@ -116,7 +116,7 @@ cdef class ChainPegasos(SubgradientSteps):
         if self.errors[place] > 0:
             self._add_difference(i, change, w.values)
             if w.correction != NULL and w.sum_of_scales != 0:
-                self._add_difference(i, change * w.sum_of_scales, w.correction)
+                self._add_difference(i, -change * w.sum_of_scales, w.correction)
 
     cdef void _add_difference(self, Py_ssize_t i, double factor, double* w) noexcept nogil:
         """w += factor * (phi(x_i, labels_i) - phi(x_i, the path found))"""

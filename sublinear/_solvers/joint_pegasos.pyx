@@ -137,7 +137,7 @@ cdef class JointPegasos(SubgradientSteps):
         cdef Py_ssize_t k = self.n_classes
         add_pair(x, change, k, rival, label, w.values)
         if w.correction != NULL and w.sum_of_scales != 0:
-            add_pair(x, change * w.sum_of_scales, k, rival, label, w.correction)
+            add_pair(x, -change * w.sum_of_scales, k, rival, label, w.correction)
         self.coefficient[i, rival] += change
         self.coefficient[i, label] -= change
 
@@ -153,7 +153,7 @@ cdef class JointPegasos(SubgradientSteps):
         add_classes(x, factors, self.n_classes, w.values)
         if w.correction != NULL and w.sum_of_scales != 0:
             for c in range(self.n_classes):
-                factors[c] *= w.sum_of_scales
+                factors[c] *= -w.sum_of_scales
             add_classes(x, factors, self.n_classes, w.correction)
 
     cdef double _inner_product(

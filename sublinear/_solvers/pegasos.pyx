@@ -205,15 +205,19 @@ cdef class Pegasos:
         return self.accesses + self.n_iter * self.objective.matrix.n_rows + self.n_seen
 
     def state(self):
-        """Return what `resume` needs to go on, perhaps over other examples."""
-        w = self.weight_vector
+        """Return what `resume` needs to go on, perhaps over other examples.
+
+        Its arrays are this solver's own, and good until it goes on.
+        """
+        self.coefficients *= self.weight_vector.vector.scale
+        w, total = self.weight_vector.settle()
         return {
-            "w": w.to_array(),
+            "w": w,
             "bias": self.bias,
-            "coefficients": self.coefficients * w.vector.scale,
+            "coefficients": self.coefficients,
             "n_steps": self.n_steps,
             "sum_of_biases": self.sum_of_biases,
-            **self.output.state(w),
+            **self.output.state(self.n_averaged, total),
         }
 
     def resume(self, state):
@@ -343,7 +347,7 @@ cdef class Pegasos:
 
     @property
     def n_averaged(self):
-        """How many iterates are counted."""
+        """How many iterates are counted since `restart_average`."""
         return self.weight_vector.n_averaged
 
     def to_array(self):
@@ -353,6 +357,11 @@ cdef class Pegasos:
     def sum_of_iterates(self):
         """Return the sum of the iterates counted so far (float64)."""
         return self._with_bias(self.weight_vector.sum_of_iterates(), self.sum_of_biases)
+
+    def restart_average(self):
+        """Forget the iterates counted so far."""
+        self.weight_vector.restart_average()
+        self.sum_of_biases = 0
 
     def model(self):
         """Return the weights chosen by the output as a new array (float64)."""
@@ -424,8 +433,7 @@ cdef class Pegasos:
         self.n_steps = min(self.n_steps, -(-self.rows.count // self.batch_size))
         self.output = choose(self.output.name, self.order.random.bit_generator.seed_seq)
         self.next_look = self.output.next_look
-        self.weight_vector.set_average(0, 0)
-        self.sum_of_biases = 0
+        self.restart_average()
         self._find_radius()
 
     def _find_radius(self):

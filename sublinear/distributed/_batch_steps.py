@@ -270,6 +270,10 @@ class BatchSteps(Rounds):
         """Return the sum of the iterates so far."""
         return self.total.copy()
 
+    def restart_average(self):
+        """Forget the iterates counted so far."""
+        self.set_average(0.0, 0)
+
     def set_average(self, sum_of_iterates, n_averaged):
         """Let there be that many iterates of this sum."""
         self.total[:] = sum_of_iterates
@@ -327,7 +331,7 @@ class BatchSteps(Rounds):
         self.insist(lambda: self.partitions.ask("forget", counts))
         self.w = np.append(self.w[:-1], bias)
         self.output = choose(self.output.name, self.problem.seed)
-        self.set_average(np.zeros(self.n_weights), 0)
+        self.restart_average()
         self._find_radius()
 
     def ending(self):
@@ -337,7 +341,7 @@ class BatchSteps(Rounds):
         return self._iterate() | {"n_before": n_drawn}, np.concatenate(pulls)
 
     def _iterate(self):
-        output = prefixed("output", self.output.state(self))
+        output = prefixed("output", self.output.state(self.n_averaged, self.total.copy()))
         return output | {"w": self.w, "n_counted": self.n_counted}
 
     def state(self):
