@@ -355,6 +355,7 @@ def with_progress(observe, progress):
 class LinearModel(CertifiedModel):
     """What linear models share: the penalty, their data, coefficients and intercept."""
 
+    _takes_stores = True  # whether X may be one, or an oracle
     _asks_for_lines = False  # whether the solver can work with computed lines
 
     def _check_parameters(self):

@@ -55,9 +55,13 @@ def check_choice(name, value, choices):
 def check_training_data(estimator, X, y, *, y_numeric=False, reset=True, ensure_all_finite=True):
     """Return X and y as arrays that solvers can read, X float32 or float64, CSR if sparse.
 
-    What has a `matrix` of its own, a store or an oracle, is taken as it is.
+    What has a `matrix` of its own, a store or an oracle, is taken as it is by those who can.
     """
     if has_matrix(X):
+        if not getattr(estimator, "_takes_stores", False):
+            raise ValueError(
+                f"{type(estimator).__name__} needs rows in memory: X is a store or an oracle"
+            )
         y = check_array(y, ensure_2d=False, dtype=None)
         y = column_or_1d(y, warn=True)
         check_consistent_length(X, y)

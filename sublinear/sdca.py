@@ -11,11 +11,11 @@ the gap between them, which bounds how far the model is from optimal.
 import numpy as np
 
 from sublinear._callbacks import fit_method
-from sublinear._core.matrix import Matrix
 from sublinear._linear_model import (
     LinearClassifier,
     LinearModel,
     LinearRegressor,
+    as_matrix,
     with_parameters,
 )
 from sublinear._solvers.minibatch_sdca import AVERAGES as DUAL_AVERAGES
@@ -102,7 +102,7 @@ class _DualModel(DualStreamFit, LinearModel):
         if self.penalize_intercept or not self.fit_intercept:
             return super()._constant(X)
         # it only sets the pace of the intercept: that of the other columns together
-        return float(np.sqrt(Matrix(X).squared_norms().mean())) or 1.0
+        return float(np.sqrt(as_matrix(X).squared_norms().mean())) or 1.0
 
     def _safe_beta(self, matrix):
         n_rows = matrix.n_rows

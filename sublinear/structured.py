@@ -209,6 +209,7 @@ class SequencePegasos(_SeededSteps, LinearModel):
     True
     """
 
+    _takes_stores = False
     n_jobs = None  # one thread
 
     def __init__(

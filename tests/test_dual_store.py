@@ -11,7 +11,15 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from sublinear import SublinearPerceptron
+from sublinear import (
+    KernelPegasosClassifier,
+    KernelSDCARegressor,
+    PegasosRegressor,
+    SDCAClassifier,
+    SequencePegasos,
+    StreamingSVRGRegressor,
+    SublinearPerceptron,
+)
 from sublinear import _dual_store_build as building
 from sublinear._core.matrix import Matrix
 from sublinear.data import DualStore
@@ -288,3 +296,37 @@ def test_the_perceptron_takes_a_store(tmp_path, kind):
         np.testing.assert_array_equal(found.coef_, expected.coef_)
     with pytest.raises(ValueError, match="may be 0 for rows in memory only"):
         SublinearPerceptron().fit(store, y, sample_weight=np.arange(80.0))
+
+
+@pytest.mark.parametrize("kind", [np.asarray, sparse.csr_array])
+@pytest.mark.parametrize(
+    "model",
+    [
+        SDCAClassifier(random_state=0),
+        SDCAClassifier(penalize_intercept=False, random_state=0),
+        SDCAClassifier(batch_size=8, random_state=0),
+        PegasosRegressor(random_state=0),
+    ],
+)
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_linear_models_of_a_store_are_those_of_its_rows(tmp_path, kind, model):
+    X = make(80, 30)
+    y = (X @ np.random.default_rng(2).normal(size=30) > 0).astype(int)
+    store = DualStore.build(tmp_path / "store", kind(X))
+    expected = model.fit(kind(X), y).coef_.copy()
+    np.testing.assert_allclose(model.fit(store, y).coef_, expected, rtol=1e-9)
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        KernelPegasosClassifier(),
+        KernelSDCARegressor(),
+        SequencePegasos(),
+        StreamingSVRGRegressor(),
+    ],
+)
+def test_others_say_that_they_need_rows_in_memory(tmp_path, model):
+    store = DualStore.build(tmp_path / "store", make(20, 5))
+    with pytest.raises(ValueError, match="needs rows in memory: X is a store"):
+        model.fit(store, np.arange(20) % 2)

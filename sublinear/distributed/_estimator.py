@@ -122,6 +122,7 @@ class OverPartitions:
     predicted; and `to_local()`.
     """
 
+    _takes_stores = False
     n_jobs = None  # of the process that adds up; the workers are the threads
     warm_start = False
 
