@@ -4,8 +4,6 @@ scikit-learn's callback API came with 1.9 and is experimental; without it the tw
 below do nothing.
 """
 
-import contextlib
-import functools
 import sys
 import threading
 import time
@@ -22,33 +20,6 @@ except ImportError:
     def with_callbacks(method):
         """Stand in for scikit-learn's decorator before 1.9."""
         return method
-
-
-@contextlib.contextmanager
-def _unchanged_unless_stored(estimator):
-    """Give an estimator its attributes back if an error comes before there is a model."""
-    before = dict(vars(estimator))
-    try:
-        yield
-    except Exception:
-        if vars(estimator).get("result_") is before.get("result_"):
-            vars(estimator).clear()
-            vars(estimator).update(before)
-        raise
-
-
-def fit_method(method):
-    """Decorate `fit` or `partial_fit`: scikit-learn's callbacks take part; failing changes nothing.
-
-    After an error that comes before there is a model, the estimator is as it was.
-    """
-
-    @functools.wraps(method)
-    def guarded(self, *args, **kwargs):
-        with _unchanged_unless_stored(self):
-            return method(self, *args, **kwargs)
-
-    return with_callbacks(guarded)
 
 
 class Observers:
@@ -134,7 +105,6 @@ class Progress:
 
     def __init__(self, name, limits, unit="epochs"):
         self.name, self.limits, self.unit = name, limits, unit
-        self.shown = 0
         try:
             from tqdm.auto import tqdm
         except ImportError:

@@ -53,7 +53,7 @@ class Checkpoint:
     resume : bool
         Whether to load what the file holds.
     estimator : estimator
-        It is `identified` with what the file holds, and its state saved and restored.
+        Whose state is saved; the file holds what tells it from others.
     classes : array-like or None
         As `fit_stream` got them.
     """
@@ -61,7 +61,6 @@ class Checkpoint:
     def __init__(self, path, every, resume, estimator, classes):
         check_writable(path)
         self.path, self.every, self.resume = path, every, resume
-        self.estimator = estimator
         self.identity = {
             "class": type(estimator).__name__,
             "sublinear": __version__,

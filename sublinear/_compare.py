@@ -149,7 +149,6 @@ def _compare_in_one_thread(problem, limits, seed, progress):
     with progress("reference dual value") as show:
         make = partial(_hinge_solver, SDCAClassifier, problem, sharp, seed)
         reference = _watched_fit(make, problem, sharp, show)
-    best_dual = _best_dual([reference])
     runs = []
     for kind in (SDCAClassifier, PegasosClassifier):
         make = partial(_hinge_solver, kind, problem, limits, seed)
@@ -329,6 +328,7 @@ def _watched_fit(make, problem, limits, show, solves=None):
     if "callback" in parameters:
         estimator.set_params(callback=watcher)
     _fit_quietly(estimator, problem)
+    _ = estimator.coef_  # that of a stream is computed when it is asked for
     curve = watcher.curve(estimator, watcher.seconds())
     show(curve[-1].passes, getattr(estimator.result_, "gap", math.nan))
     return Run(
@@ -433,7 +433,7 @@ def _best_dual(runs):
 def _gap(point, best_dual):
     """Return the objective minus the point's own dual value or, without one, the best of all."""
     lower = best_dual if point.dual is None else point.dual
-    return math.nan if lower is None else max(point.objective - lower, 0.0)
+    return max(point.objective - lower, 0.0)
 
 
 def _with_gaps(run, best_dual):

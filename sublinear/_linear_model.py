@@ -244,7 +244,8 @@ class CertifiedModel(CallbackSupportMixin, BaseEstimator):
         """
         started = time.perf_counter()
         n_problems, constant = len(training.targets), training.constant
-        n_jobs = effective_n_jobs(self.n_jobs)
+        # an oracle's lines are held for one at a time
+        n_jobs = 1 if isinstance(training.matrix, ComputedMatrix) else effective_n_jobs(self.n_jobs)
         observers = Observers(self, training, n_problems, constant, self._attributes_of_one)
         seeds = self._seeds(n_problems)
         if checkpoint:
@@ -260,6 +261,8 @@ class CertifiedModel(CallbackSupportMixin, BaseEstimator):
                 solver = self._solver(training, k, RandomBits(seeds[k]), n_jobs)
                 start = checkpoint and checkpoint.begin(k, solver)
             except KeyboardInterrupt as interrupt:
+                if n_problems == 1:  # no model
+                    raise
                 return Outcome(np.zeros(training.n_weights), NOT_BEGUN, interrupt)
             shown = self.verbose and limits.certify  # not every block of a stream
             progress = Progress(self._problem_name(k), limits, self._unit) if shown else None

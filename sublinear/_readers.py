@@ -37,7 +37,16 @@ class Dataset(NamedTuple):
     index_base: int | None = None
 
 
-def read(path, *, format=None, labels=None, label_column="last", header=None, index_base=None):
+def read(
+    path,
+    *,
+    format=None,
+    labels=None,
+    label_column="last",
+    header=None,
+    index_base=None,
+    may_be_empty=False,
+):
     """Read one data file; `sublinear.datasets.load` documents the parameters."""
     path = Path(path)
     format = format_of(path) if format is None else format
@@ -55,7 +64,7 @@ def read(path, *, format=None, labels=None, label_column="last", header=None, in
     else:
         reader = _read_npz if format == "npz" else _read_npy
         data = reader(path, labels)
-    return _checked(path, data)
+    return _checked(path, data, may_be_empty)
 
 
 def format_of(path):
@@ -86,8 +95,8 @@ def _refuse_labels(path, labels, format):
         raise ValueError(f"{path}: {format} text holds its own labels; drop the file {labels}")
 
 
-def _checked(path, data):
-    if data.X.shape[0] == 0:
+def _checked(path, data, may_be_empty):
+    if data.X.shape[0] == 0 and not may_be_empty:
         raise ValueError(f"{path}: the file holds no rows")
     if data.X.shape[1] == 0:
         raise ValueError(f"{path}: the file holds no feature columns")

@@ -24,6 +24,7 @@ from sklearn.utils.validation import check_array, check_X_y
 
 from sublinear._callbacks import RowProgress
 from sublinear._checkpoint import Checkpoint, fitted_state, set_fitted_state
+from sublinear._fit_method import all_or_nothing
 from sublinear._validation import check_flag, check_number, check_sample_weight
 from sublinear.sources import ArraySource, ReadAhead
 
@@ -268,6 +269,7 @@ class StreamFit:
     _takes_unseen = False  # whether `_learn_block` takes an UnseenBlock
     _check_block = None  # makes a Block of what a source yields; None for rows
 
+    @all_or_nothing
     def fit_stream(
         self,
         source,

@@ -323,6 +323,9 @@ class StreamedSDCA:
 
     def certify(self, rounded):
         """Return the better of w and the pass mean for every problem, and the sums (`_drive`)."""
+        if self.inside:
+            where, _ = self.block
+            self.duals[self.problem, where] = self.solvers[self.problem].duals()
         candidates = [
             [rounded(v) for v in self._candidates(*pair)]
             for pair in zip(self.solvers, self.moves, strict=True)

@@ -447,7 +447,8 @@ def _estimator(options, regression):
 def _is_regression(options, y):
     if options.task != "auto":
         return options.task == "regression"
-    _check_few_labels(options, y, "say --task classification or --task regression")
+    if not options.stream:  # whose labels are found without counting rows
+        _check_few_labels(options, y, "say --task classification or --task regression")
     return y.dtype.kind == "f"
 
 

@@ -9,8 +9,9 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.extmath import row_norms, safe_sparse_dot
 from sklearn.utils.validation import assert_all_finite, check_is_fitted
 
-from sublinear._callbacks import CallbackSupportMixin, Observers, Progress, fit_method
+from sublinear._callbacks import CallbackSupportMixin, Observers, Progress
 from sublinear._drive import Limits, drive
+from sublinear._fit_method import fit_method
 from sublinear._kernel_saddle import (
     KERNEL_PARAMETERS,
     ROUNDING,

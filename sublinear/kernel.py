@@ -19,7 +19,6 @@ from joblib import effective_n_jobs
 from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
-from sublinear._callbacks import fit_method
 from sublinear._core.kernel_objective import KernelObjective
 from sublinear._core.kernels import (
     KERNELS,
@@ -29,6 +28,7 @@ from sublinear._core.kernels import (
 )
 from sublinear._core.losses import MARGIN_LOSSES, REGRESSION_LOSSES
 from sublinear._core.order import SAMPLINGS
+from sublinear._fit_method import fit_method, restored_after_errors
 from sublinear._kernel_multiclass import KernelClassifierMixin
 from sublinear._kernel_training import KernelTraining, check_kernel_shape, gamma_value, like
 from sublinear._linear_model import CertifiedModel, caller_level, with_parameters
@@ -300,13 +300,19 @@ class KernelModel(CertifiedModel):
         self.support_, self.dual_coef_ = self._lay_out(models, training)
         self.intercept_ = np.array([model[-1] for model in models])
         self.reduction_ = None
+        self.shape_fit_ = training.X.shape
+        self._set_support_vectors(training)
+        self._report(outcomes, seconds)
         too_many = self.max_support is not None and len(self.support_) > self.max_support
         if too_many and not any(outcome.error for outcome in outcomes):
-            outcomes = self._reduce(outcomes, training)
+            with restored_after_errors(self):
+                outcomes = self._reduce(outcomes, training)
+                self._set_support_vectors(training)
+                self._report(outcomes, seconds)
+
+    def _set_support_vectors(self, training):
         precomputed = self.kernel == "precomputed"
         self.support_vectors_ = np.empty((0, 0)) if precomputed else training.X[self.support_]
-        self.shape_fit_ = training.X.shape
-        self._report(outcomes, seconds)
 
     def _reduce(self, outcomes, training):
         """Keep `max_support` support vectors; return the outcomes with the values of the models."""

@@ -7,8 +7,8 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
-from sublinear._callbacks import fit_method
 from sublinear._drive import Limits
+from sublinear._fit_method import fit_method
 from sublinear._kernel_saddle import (
     KERNEL_PARAMETERS,
     KernelData,

@@ -93,7 +93,7 @@ def sdca_path(X, y, alphas, *, loss="hinge", sample_weight=None, **parameters):
     training.solvers = {}
     models = [None] * len(alphas)
     for k in order:
-        model = clone(first).set_params(alpha=alphas[k])
+        model = clone(first).set_params(alpha=alphas[k], callback=first.callback)
         model._adopt(first)
         models[k] = model._solve(training, model._limits())
     return Path(alphas, tuple(models), time.perf_counter() - started)
@@ -171,7 +171,7 @@ def kernel_path(X, y, Cs, gammas=("scale",), *, loss="hinge", sample_weight=None
         training.solvers = {}
         models = [None] * len(Cs)
         for k in order:
-            model = clone(first).set_params(C=Cs[k])
+            model = clone(first).set_params(C=Cs[k], callback=first.callback)
             model._adopt(first)
             models[k] = model._solve(training, model._limits())
         rows.append(tuple(models))

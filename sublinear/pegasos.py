@@ -13,13 +13,13 @@ from scipy.special import softmax
 from sklearn.utils.metaestimators import available_if
 
 from sublinear._archive import part_of, plain_seeds, prefixed, seeds_of
-from sublinear._callbacks import fit_method
 from sublinear._core.best_constant import PIECEWISE_LINEAR
 from sublinear._core.iterates import AVERAGES
 from sublinear._core.joint_losses import JOINT_LOSSES
 from sublinear._core.joint_objective import JointObjective
 from sublinear._core.order import SAMPLINGS
 from sublinear._drive import Limits
+from sublinear._fit_method import fit_method
 from sublinear._linear_model import LinearClassifier, LinearModel, LinearRegressor, with_parameters
 from sublinear._solvers.joint_pegasos import JointPegasos
 from sublinear._solvers.pegasos import BIASES, LEARNING_RATES, Pegasos, first_pace
@@ -206,6 +206,11 @@ class _PegasosModel(StreamFit, BiasTreatment, LinearModel):
         """Check the parameters; tell whether this is the first block of a stream."""
         self._check_parameters()
         first = not self._has_states()
+        if "_states" not in vars(self) and hasattr(self, "coef_"):
+            raise ValueError(
+                f"this {type(self).__name__} was loaded from a model file, which keeps nothing of "
+                "the stream: fit a new one, or go on from a checkpoint or a pickle"
+            )
         if not first and not self._same_treatment():
             raise ValueError("fit_intercept and bias must not change between calls of partial_fit")
         return first
@@ -224,8 +229,11 @@ class _PegasosModel(StreamFit, BiasTreatment, LinearModel):
         return self._solve(training, Limits(0, 1, certify=False))
 
     def _seeds(self, count):
-        stream = self._stream_seeds
-        return super()._seeds(count) if stream is None else stream.spawn(count)
+        if self._stream_seeds is None:
+            return super()._seeds(count)
+        # another object, so that the one of before a failure is not used up
+        self._stream_seeds = seeds_of(plain_seeds(self._stream_seeds))
+        return self._stream_seeds.spawn(count)
 
     def _stream_state(self):
         fit_intercept, bias = self._fitted_treatment

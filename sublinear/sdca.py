@@ -10,7 +10,7 @@ the gap between them, which bounds how far the model is from optimal.
 
 import numpy as np
 
-from sublinear._callbacks import fit_method
+from sublinear._fit_method import fit_method
 from sublinear._linear_model import (
     LinearClassifier,
     LinearModel,

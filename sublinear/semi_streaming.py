@@ -17,6 +17,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from sublinear._checkpoint import Checkpoint
 from sublinear._core.matrix import Matrix
 from sublinear._core.random import RandomBits
+from sublinear._fit_method import all_or_nothing
 from sublinear._solvers.semi_streaming import SemiStreaming
 from sublinear._stream import Stream, StreamSummary
 from sublinear._validation import (
@@ -287,6 +288,7 @@ class SemiStreamingPerceptron(ClassifierMixin, _SemiStreaming):
         tags.classifier_tags.poor_score = True  # no intercept; made for data with a margin
         return tags
 
+    @all_or_nothing
     def fit_stream(self, source, *, checkpoint=None, checkpoint_every=100, resume=True):
         """Find the rows and weights of the model.
 
@@ -317,6 +319,7 @@ class SemiStreamingPerceptron(ClassifierMixin, _SemiStreaming):
             del self.coef_
         return self
 
+    @all_or_nothing
     def fit(self, X, y):
         """Fit arrays: `fit_stream` and `materialize`.
 
@@ -456,6 +459,7 @@ class SemiStreamingEnclosingBall(_SemiStreaming):
         self.batch_size = batch_size
         self.random_state = random_state
 
+    @all_or_nothing
     def fit_stream(self, source, *, checkpoint=None, checkpoint_every=100, resume=True):
         """Find the rows and weights of the centre.
 
@@ -486,6 +490,7 @@ class SemiStreamingEnclosingBall(_SemiStreaming):
             del self.center_
         return self
 
+    @all_or_nothing
     def fit(self, X, y=None):
         """Fit an array: `fit_stream` and `materialize`.
 

@@ -7,8 +7,8 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
-from sublinear._callbacks import fit_method
 from sublinear._drive import Limits
+from sublinear._fit_method import fit_method
 from sublinear._linear_model import LinearClassifier, as_matrix, caller_level
 from sublinear._saddle import named
 from sublinear._solvers.simba import SIMBA
@@ -95,7 +95,7 @@ def repetitions(weights):
         return None
     least = weights[weights > 0].min()
     counts = np.round(weights / least)
-    if not np.array_equal(counts * least, weights):
+    if not np.allclose(counts * least, weights, rtol=1e-9, atol=0):
         raise ValueError(
             "sample_weight must hold whole multiples of its least positive weight: they count as "
             "repetitions, and slack cannot be shared by a part of a row"
@@ -259,7 +259,9 @@ class SIMBAClassifier(LinearClassifier):
         KeyboardInterrupt
             After Ctrl-C; the fitted attributes hold the model reached so far.
         """
-        return self._fit(X, y, sample_weight)
+        self._fit(X, y, sample_weight)
+        del self._states  # of use in paths alone
+        return self
 
     def _fit(self, X, y, sample_weight=None, starts=None):
         """Fit from the states of other solvers, one for each problem."""
@@ -374,7 +376,7 @@ def simba_path(X, y, nus, **parameters):
     model = SIMBAClassifier(**parameters)
     models, states = [], None
     for nu in nus:
-        model = clone(model).set_params(nu=nu)
+        model = clone(model).set_params(nu=nu, callback=model.callback)
         models.append(model._fit(X, y, starts=states))
-        states = model._states
+        states = vars(model).pop("_states")
     return models

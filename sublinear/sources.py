@@ -93,7 +93,7 @@ def distinct_labels(source):
     labels = None
     for _, y, *_ in source:
         # sequences have a list of labels each
-        found = np.unique(np.hstack(y) if isinstance(y, list) and np.ndim(y[0]) else y)
+        found = np.unique(np.hstack(y) if isinstance(y, list) and len(y) and np.ndim(y[0]) else y)
         labels = found if labels is None else np.union1d(labels, found)
     if labels is None:
         raise ValueError("the source is empty: it yields no rows")
@@ -472,10 +472,11 @@ class NpzSource:
 
     def __iter__(self):
         for path in self.paths:
-            X, y, _ = _readers.read(path, format="npz")
+            X, y, _ = _readers.read(path, format="npz", may_be_empty=True)
             if y is None:
                 raise ValueError(f"{path}: no array y with the labels of its rows")
-            yield from ArraySource(X, y, block_rows=self.block_rows or X.shape[0])
+            if X.shape[0] > 0:
+                yield from ArraySource(X, y, block_rows=self.block_rows or X.shape[0])
 
 
 # Arrow would read all row groups ahead and keep them, or all of a column in a row group.

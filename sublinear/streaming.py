@@ -16,6 +16,7 @@ from sklearn.utils.extmath import safe_sparse_dot
 from sublinear._archive import part_of, plain_seeds, seeds_of
 from sublinear._core.losses import COUNT_LOSSES, MARGIN_LOSSES, REGRESSION_LOSSES, signs
 from sublinear._core.random import RandomBits
+from sublinear._fit_method import all_or_nothing
 from sublinear._linear_model import OneVsRestMixin, ProbabilityMixin, with_parameters
 from sublinear._solvers.streaming_svrg import Block, CombinedSVRG, PaperSVRG
 from sublinear._stream import StreamFit, UnseenBlock, looked_at
@@ -175,7 +176,15 @@ class _StreamingSVRG(StreamFit, BaseEstimator):
     def __setstate__(self, state):
         super().__setstate__(state)
         if getattr(self, "_solvers", None):
+            present = self.get_params(deep=False)
+            self.set_params(**self._made_with)  # the parameters may have changed since
             self._set_stream_state(self._solvers)
+            self.set_params(**present)
+
+    def _is_stored(self, before):
+        """Tell, after an error, whether there is a new model: solvers that have seen rows."""
+        solvers = vars(self).get("_solvers")
+        return solvers is not before.get("_solvers") and bool(solvers) and solvers[0].n_rows > 0
 
     def _restore(self, coef, intercept, n_iter, result):
         """Become a model that was fitted elsewhere; it has no rows to go on from."""
@@ -251,20 +260,23 @@ class _StreamingSVRG(StreamFit, BaseEstimator):
         """Forget all rows."""
         n_weights = self.n_features_in_ + self.fit_intercept
         self._seeds = seed_sequence(self.random_state)
-        self._fitted_intercept = self.fit_intercept
+        self._made_with, self._known = self.get_params(deep=False), {}
         seeds = self._seeds.spawn(n_problems)
         self._solvers = [self._make_solver(n_weights, seed) for seed in seeds]
 
     def _blocks(self, X, targets, sample_weight, order=None):
-        """Return a Block for the solver of every problem."""
+        """Return a Block for the solver of every problem, without rows of weight 0."""
         self._check_same_intercept()
+        if sample_weight is not None and not sample_weight.all():
+            chosen = np.arange(len(sample_weight)) if order is None else order
+            order = chosen[sample_weight[chosen] > 0].astype(np.uint32)
         constant = self.intercept_scaling if self.fit_intercept else 0.0
         self._dtype = X.dtype
         first = Block(X, targets[0], sample_weight, constant, order)
         return [first, *(first.with_targets(others) for others in targets[1:])]
 
     def _check_same_intercept(self):
-        if self._fitted_intercept != self.fit_intercept:
+        if self._made_with["fit_intercept"] != self.fit_intercept:
             raise ValueError("fit_intercept must not change between calls of partial_fit")
 
     def _take(self, blocks):
@@ -303,7 +315,7 @@ class _StreamingSVRG(StreamFit, BaseEstimator):
             order = np.arange(n_rows)
         weights = check_sample_weight(sample_weight, X)
         blocks = self._blocks(X, targets, weights, order.astype(np.uint32))
-        for start in range(0, n_rows, BLOCK_ROWS):
+        for start in range(0, blocks[0].n_rows, BLOCK_ROWS):
             self._take([block.part(start, start + BLOCK_ROWS) for block in blocks])
 
     def _fitted(self, name, compute):
@@ -350,14 +362,13 @@ class _StreamingSVRG(StreamFit, BaseEstimator):
     @property
     def _intercepts(self):
         """The intercept of every problem, shape (n_problems,)."""
-        if not self._fitted_intercept:
+        if not self._made_with["fit_intercept"]:
             return np.zeros(len(self._models), dtype=self._dtype)
-        return self._models[:, -1] * self._models.dtype.type(self.intercept_scaling)
+        return self._models[:, -1] * self._models.dtype.type(self._made_with["intercept_scaling"])
 
     def _stream_state(self):
         state = {
             "seeds": plain_seeds(self._seeds),
-            "fit_intercept": self._fitted_intercept,
             "n_features": self.n_features_in_,
             "dtype": str(self._dtype),
             "n_problems": len(self._solvers),
@@ -488,6 +499,7 @@ class StreamingSVRGRegressor(RegressorMixin, _StreamingSVRG):
         tags.target_tags.positive_only = self.loss == "poisson"
         return tags
 
+    @all_or_nothing
     def fit(self, X, y, sample_weight=None):
         """Fit the model to all rows at once, in one pass.
 
@@ -507,6 +519,7 @@ class StreamingSVRGRegressor(RegressorMixin, _StreamingSVRG):
         self._take_all(X, targets, sample_weight)
         return self
 
+    @all_or_nothing
     def partial_fit(self, X, y, sample_weight=None):
         """Go on with more rows of the stream.
 
@@ -650,6 +663,7 @@ class StreamingSVRGClassifier(ProbabilityMixin, OneVsRestMixin, _StreamingSVRG):
         self.warm_start = warm_start
         self.verbose = verbose
 
+    @all_or_nothing
     def fit(self, X, y, sample_weight=None):
         """Fit the model to all rows at once, in one pass.
 
@@ -671,6 +685,7 @@ class StreamingSVRGClassifier(ProbabilityMixin, OneVsRestMixin, _StreamingSVRG):
         self._take_all(X, self._targets(y), sample_weight)
         return self
 
+    @all_or_nothing
     def partial_fit(self, X, y, classes=None, sample_weight=None):
         """Go on with more rows of the stream.
 

@@ -17,7 +17,6 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, validate_data
 
 from sublinear._archive import part_of, plain_seeds, prefixed, seeds_of
-from sublinear._callbacks import fit_method
 from sublinear._core.chain import ChainObjective, Chains
 from sublinear._core.iterates import AVERAGES, certify_best, choose
 from sublinear._core.matrix import Matrix
@@ -26,7 +25,8 @@ from sublinear._core.random import RandomBits
 from sublinear._core.steps import shrunk_dual
 from sublinear._core.weight_vector import WeightVector
 from sublinear._drive import Limits, drive
-from sublinear._linear_model import LinearModel
+from sublinear._fit_method import all_or_nothing, fit_method
+from sublinear._linear_model import LinearModel, Outcome, check_finite
 from sublinear._solvers.chain_pegasos import ChainPegasos
 from sublinear._stream import StreamFit, checked_block, checked_weights, described
 from sublinear._validation import (
@@ -349,8 +349,11 @@ class SequencePegasos(_SeededSteps, LinearModel):
             self._fitted_intercept = state["fit_intercept"]
 
     def _seeds(self, count):
-        stream = getattr(self, "_stream_seeds", None)
-        return super()._seeds(count) if stream is None else stream.spawn(count)
+        if getattr(self, "_stream_seeds", None) is None:
+            return super()._seeds(count)
+        # another object, so that the one of before a failure is not used up
+        self._stream_seeds = seeds_of(plain_seeds(self._stream_seeds))
+        return self._stream_seeds.spawn(count)
 
     def _sequences(self, X, y, lengths, sample_weight):
         """Return the Training; its target is the pair of label codes and offsets."""
@@ -566,7 +569,7 @@ class _StructuredObjective:
 
     def primal(self, weights):
         """Return the primal value."""
-        weights = _read_only(weights)
+        weights = _read_only(weights.view())
         total = 0.0
         for i, ratio in enumerate(self.ratios):
             look = self.look(weights, i)
@@ -831,6 +834,7 @@ class PegasosStructured(_SeededSteps, BaseEstimator):
         if len(X) == 0:
             raise ValueError("there are no examples")
 
+    @all_or_nothing
     def fit(self, X, y, sample_weight=None):
         """Fit the model.
 
@@ -859,6 +863,7 @@ class PegasosStructured(_SeededSteps, BaseEstimator):
         self._state = self._stream_seeds = None
         return self._run(X, y, sample_weight, Limits(self.tol, self.max_iter))
 
+    @all_or_nothing
     def partial_fit(self, X, y, sample_weight=None):
         """Take one epoch over a block of examples, going on from the present model.
 
@@ -881,7 +886,9 @@ class PegasosStructured(_SeededSteps, BaseEstimator):
         weights = check_sample_weight(sample_weight, np.empty(len(X)))
         n_features = None if self._state is None else len(self._state["w"])
         objective = _StructuredObjective(self.problem, X, y, self.alpha, weights, n_features)
-        seeds = self._stream_seeds or seed_sequence(self.random_state)
+        seeds = seed_sequence(self.random_state)
+        if self._stream_seeds is not None:  # another object, as above
+            seeds = self._stream_seeds = seeds_of(plain_seeds(self._stream_seeds))
         solver = _StructuredPegasos(
             objective,
             RandomBits(seeds.spawn(1)[0]),
@@ -891,7 +898,9 @@ class PegasosStructured(_SeededSteps, BaseEstimator):
         )
         if self._state is not None:
             solver.resume(self._state)
-        self.coef_, self.result_, error = drive(solver, limits)
+        model, result, error = drive(solver, limits)
+        check_finite([Outcome(model, result)], 1.0, np.float64)
+        self.coef_, self.result_ = model, result
         self.n_iter_ = self.result_.n_iter
         self._state = solver.state()
         if error is not None:

@@ -4,6 +4,7 @@ Sources: the costs of docs/gallery/plot_who_wins.py, and of asv_bench/compare_su
 margins.
 """
 
+import functools
 import math
 import warnings
 from collections.abc import Iterator
@@ -223,7 +224,11 @@ class _Data:
         size = self.n_rows * self.n_columns
         self.stored = getattr(X, "n_stored", X.nnz if sparse.issparse(X) else size)
         self.task = _task_of(self.y) if task is None else task
-        self.classes = find_classes(self.y) if self.task == "classification" else None
+
+    @functools.cached_property
+    def classes(self):
+        """The labels; None for regression."""
+        return find_classes(self.y) if self.task == "classification" else None
 
     @property
     def n_problems(self):
@@ -514,7 +519,7 @@ def _for_blocks(source, goal, task):
                 "X must be an array, a sparse matrix, a store, an oracle, or iterable blocks "
                 f"(X, y), got {type(source).__name__}"
             ) from None
-        if not isinstance(block, tuple) or len(block) < 2:
+        if not isinstance(block, (tuple, list)) or len(block) < 2:
             raise ValueError("without y, X must yield blocks (X, y): its first one is none")
         first = _Data(*block[:2], task)
         task, found = first.task, f"The first block is {first.description}."

@@ -15,7 +15,7 @@ LAYERS = (
     {"_solvers", "_dual_store_build", "_result", "_validation", "_files", "_version"},
     {"_drive", "_known_optima", "_readers", "_sequences", "_show_versions"},
     {"_archive", "_callbacks", "data", "datasets", "sources"},
-    {"_checkpoint"},
+    {"_checkpoint", "_fit_method"},
     {"_linear_model", "_saddle", "_support", "theory", "_stream"},
     {"_kernel_multiclass", "_kernel_training", "_streamed_sdca"},
     {"_kernel_saddle"},

@@ -89,7 +89,7 @@ def test_paper_scheme_agrees_with_its_oracle(loss, alpha):
         oracle,
         alpha=alpha,
         rate=0.05,
-        draw_steps=lambda: 1 + int(random.integers(30, 1)[0]),
+        draw_steps=lambda: 1 + int(30 * random.doubles(1)[0]),
         **scheme,
     )
     fed(solver, X, y, cuts=(11, 12, 300))

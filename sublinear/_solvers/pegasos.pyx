@@ -31,6 +31,7 @@ which is linear in b, as a line below the minimum over w.
 """
 from libc.math cimport sqrt
 from libc.stdint cimport uint32_t
+from libc.string cimport memset
 
 import math
 
@@ -292,6 +293,8 @@ cdef class Pegasos:
         shrinkage = pace(&self.schedule, self.n_steps)
         rate = shrinkage / (self.objective.alpha * size)
         shrink(w, 1 - shrinkage)
+        if shrinkage == 1:
+            memset(&self.coefficient[0], 0, self.rows.count * sizeof(double))
         for k in range(size):
             if self.derivative[k] != 0:
                 i = batch[k]

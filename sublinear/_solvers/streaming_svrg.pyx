@@ -985,7 +985,7 @@ class PaperSVRG:
                 stop = min(n_rows, start + self.stage_rows - self.gradient.n_rows)
                 self.gradient.add(block, start, stop)
                 if self.gradient.n_rows == self.stage_rows:
-                    self.steps_left = 1 + int(self.random.integers(self.inner_steps, 1)[0])
+                    self.steps_left = 1 + int(self.random.doubles(1)[0] * self.inner_steps)
             else:
                 stop = min(n_rows, start + self.steps_left)
                 mean = self.gradient.mean + self.alpha * self.anchor
