@@ -82,6 +82,10 @@ class Checkpoint:
         """Take the marks of partitions, a list of strings or None, for that of the data."""
         self.identity["partitions"] = marks
 
+    def count_rows(self, n_rows):
+        """Note how many rows there are, where all of them are known before the fit goes on."""
+        self.identity["n_rows"] = int(n_rows)
+
     def load(self):
         """Return the state in the file, None if there is none to go on from.
 

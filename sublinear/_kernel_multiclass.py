@@ -70,6 +70,9 @@ class KernelClassifierMixin(OneVsRestMixin):
         first, second = self.classes_[list(pairs[k])]
         return f"{type(self).__name__}, class {first} against {second}"
 
+    def _rows_of_dual(self, n_problems):
+        return len(self.classes_) - 1 if self._pairs() else super()._rows_of_dual(n_problems)
+
     def _places(self, k):
         """Yield (support vectors, row of dual_coef_) that hold the coefficients of problem k."""
         pairs = self._pairs()

@@ -147,6 +147,8 @@ class Training:
         Solvers by problem, where fits with other values of alpha are to go on from them.
     plan : object
         What else the estimator's solvers have in common.
+    given : GivenRows or None
+        Where rows without weight are left out.
     """
 
     X: object
@@ -157,6 +159,7 @@ class Training:
     weights: np.ndarray | None
     solvers: dict | None = None
     plan: object = None
+    given: object = None
 
     @property
     def n_weights(self):
@@ -285,6 +288,8 @@ class CertifiedModel(CallbackSupportMixin, BaseEstimator):
 
         problems = [lambda stop, k=k: problem(k, stop) for k in range(n_problems)]
         outcomes, error = solve_all(problems, min(n_jobs, n_problems))
+        if error is not None and n_problems > 1 and not limits.certify:
+            raise error  # some classes have not seen this block: none is to have seen it
         check_finite(outcomes, constant, training.dtype)
         self._store(outcomes, training, time.perf_counter() - started)
         observers.close()

@@ -385,9 +385,10 @@ class StreamFit:
                 if done is None:
                     done, rows = self._resumed(block, checkpoint)
                 if stream.blocks > done:
-                    with stream.naming_block():
-                        self._learn_block(block, first, options)
-                    first = False
+                    if not self._is_weightless(block):
+                        with stream.naming_block():
+                            self._learn_block(block, first, options)
+                        first = False
                     if checkpoint and checkpoint.is_due(stream.blocks):
                         self._save(checkpoint, stream)
                 elif stream.blocks == done and stream.rows != rows:
@@ -406,6 +407,10 @@ class StreamFit:
         """Learn from a Block; `first`: no other one was learned from in this call."""
         with config_context(assume_finite=True):  # the door has seen that
             self.partial_fit(block.X, block.y, sample_weight=block.sample_weight, **options)
+
+    def _is_weightless(self, block):
+        """Tell whether the estimator gives every row of a Block the weight 0."""
+        return False
 
     def _numbers_of(self, block):
         """Return arrays of numbers or labels, or None, that tell a Block from others."""

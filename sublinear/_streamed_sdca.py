@@ -400,6 +400,8 @@ class DualStreamFit(StreamFit):
             classes = given_classes(classes)
         extent = self._extent(stream, classes, checkpoint)
         targets, weigh, weight = self._problems(extent, classes)
+        if checkpoint:
+            checkpoint.count_rows(extent.n_rows)
         state = checkpoint and checkpoint.load()
         if state and state["complete"]:
             set_fitted_state(self, state)

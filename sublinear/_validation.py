@@ -88,6 +88,7 @@ def note_features(estimator, X, reset=True):
     """Note, or compare, the number of features of what has a matrix of its own; returns it."""
     if reset:
         estimator.n_features_in_ = X.shape[1]
+        vars(estimator).pop("feature_names_in_", None)
     elif estimator.n_features_in_ != X.shape[1]:
         raise ValueError(
             f"X has {X.shape[1]} features, {type(estimator).__name__} was fitted with "
@@ -106,6 +107,32 @@ def drop_weightless(X, y, weights):
         )
     kept = weights > 0
     return X[kept], None if y is None else y[kept], weights[kept]
+
+
+class GivenRows:
+    """The numbers that the rows kept by `drop_weightless` had before.
+
+    Parameters
+    ----------
+    weights : ndarray of shape (n_rows,) or None
+    """
+
+    def __init__(self, weights):
+        all_count = weights is None or weights.all()
+        self.kept = None if all_count else np.flatnonzero(weights)
+        self.count = None if weights is None else len(weights)
+
+    def numbers(self, rows):
+        """Return the numbers of some of the rows kept."""
+        return rows if self.kept is None else self.kept[rows]
+
+    def spread(self, values):
+        """Return values of the rows kept as ones of all rows, 0 for the others."""
+        if self.kept is None:
+            return values
+        result = np.zeros(self.count)
+        result[self.kept] = values
+        return result
 
 
 def check_rows(estimator, X, *, reset=False, accept_sparse="csr", ensure_all_finite=True):

@@ -366,7 +366,15 @@ def _progress_display(quiet):
     return display
 
 
+def _refuse_same(output, others):
+    """Raise ValueError if an output would replace a file that is read, or another output."""
+    for other in others:
+        if other is not None and os.path.realpath(other) == os.path.realpath(output):
+            raise ValueError(f"{output}: the output would replace {other}; give it another name")
+
+
 def _fit(options):
+    _refuse_same(options.output, [options.data, options.labels, options.checkpoint])
     check_writable(options.output)
     estimator, data, fit = (_prepare_stream if options.stream else _prepare)(options)
     try:
@@ -392,6 +400,8 @@ def _prepare(options):
 
 
 def _prepare_stream(options):
+    if options.label_column == "none":
+        raise ValueError("--stream needs labels in the file: give --label-column")
     source = open_source(options.data, format=options.format, **_source_options(options))
     classes, regression = None, options.task == "regression"
     if options.task == "auto" or (options.solver != "sdca" and not regression):
@@ -507,6 +517,7 @@ def _result_lines(estimator):
 
 def _predict(options):
     if options.output is not None:
+        _refuse_same(options.output, [options.model, options.data, options.labels])
         check_writable(options.output)
     estimator, notes = read_model(options.model)
     if options.index_base is None:

@@ -50,6 +50,7 @@ from sublinear._saddle import (
 from sublinear._saddle import VARIANTS as SAMPLED_VARIANTS
 from sublinear._solvers.active_set import ActiveSet, Beginning
 from sublinear._validation import (
+    GivenRows,
     check_number,
     check_rows,
     check_sample_weight,
@@ -210,10 +211,11 @@ class MinimumEnclosingBall(CallbackSupportMixin, OutlierMixin, BaseEstimator):
         weights = check_sample_weight(sample_weight, X)
         if row_norms is not None:
             row_norms = check_row_norms(row_norms, X.shape[0])
+        given = GivenRows(weights)
         X, row_norms, weights = drop_weightless(X, row_norms, weights)
         if not is_linear(self):
-            return self._fit_kernel(X, y)
-        return self._fit_rows(X, y, row_norms, weights, variant)
+            return self._fit_kernel(X, y, given)
+        return self._fit_rows(X, y, row_norms, weights, variant, given)
 
     def _checked_variant(self, X):
         """Check the parameters; return the variant that will run."""
@@ -228,7 +230,7 @@ class MinimumEnclosingBall(CallbackSupportMixin, OutlierMixin, BaseEstimator):
             raise ValueError('variant="active_set" needs nu=0, kernel="linear" and rows in memory')
         return variant
 
-    def _fit_rows(self, X, y, row_norms, weights, variant):
+    def _fit_rows(self, X, y, row_norms, weights, variant, given):
         """The ball of the rows themselves."""
         matrix = as_matrix(X)
         beginning = Beginning(X, matrix) if variant == "active_set" else None
@@ -256,7 +258,7 @@ class MinimumEnclosingBall(CallbackSupportMixin, OutlierMixin, BaseEstimator):
             radius = self._soft_radius(matrix, norms, problem.caps)
             read = result.certificate_accesses + matrix.n_stored
             result = replace(result, certificate_accesses=read)
-        return self._finish(solver, named(result, X), radius, tolerance, error)
+        return self._finish(solver, given, named(result, X), radius, tolerance, error)
 
     def _soft_radius(self, matrix, norms, caps):
         """Return the radius that a soft ball has at its centre; reads the rows once."""
@@ -284,7 +286,7 @@ class MinimumEnclosingBall(CallbackSupportMixin, OutlierMixin, BaseEstimator):
         observers.close()
         return found
 
-    def _fit_kernel(self, X, y):
+    def _fit_kernel(self, X, y, given):
         """The ball in the space of a kernel."""
         data = KernelData(self, X)
         problem = EnclosingBall(data.diagonal, data.longest)
@@ -295,17 +297,18 @@ class MinimumEnclosingBall(CallbackSupportMixin, OutlierMixin, BaseEstimator):
         model, result, error = self._run(solver, limits, training, 1.0)
         forget(self, ("center_",))
         self._gamma = data.gamma
-        self.support_ = np.flatnonzero(model[:-1])
-        self.support_vectors_, self.center_coef_ = X[self.support_], model[self.support_]
+        support = np.flatnonzero(model[:-1])
+        self.support_ = given.numbers(support)
+        self.support_vectors_, self.center_coef_ = X[support], model[support]
         sums = kernel_sum(
             self, self._gamma, self.support_vectors_, self.center_coef_[None], self.support_vectors_
         )
         self._center_square = float(sums[0] @ self.center_coef_)
         radius = np.sqrt(result.primal)
         tolerance = np.sqrt(radius**2 + ROUNDING * data.longest**2) - radius
-        return self._finish(solver, named(result, X), radius, tolerance, error)
+        return self._finish(solver, given, named(result, X), radius, tolerance, error)
 
-    def _finish(self, solver, result, radius, tolerance, error):
+    def _finish(self, solver, given, result, radius, tolerance, error):
         """Store what a fit found, then raise what interrupted it."""
         self.result_, self.n_iter_ = result, result.n_iter
         self.radius_ = float(radius)
@@ -313,7 +316,7 @@ class MinimumEnclosingBall(CallbackSupportMixin, OutlierMixin, BaseEstimator):
         self.offset_ = -(self.radius_ * (1 + 1e-7) + tolerance)
         forget(self, ("dual_coef_",))
         if solver.best_p is not None:
-            self.dual_coef_ = solver.best_p
+            self.dual_coef_ = given.spread(solver.best_p)
         if error is not None:
             raise error
         self._warn_if_limited()

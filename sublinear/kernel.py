@@ -285,7 +285,13 @@ class KernelModel(CertifiedModel):
             return None
         if self.shape_fit_[0] != training.n_rows or len(self.intercept_) != len(training.targets):
             return None
+        if self.dual_coef_.shape[0] != self._rows_of_dual(len(training.targets)):
+            return None  # of another multi_class
         return self._coefficients(training, k)
+
+    def _rows_of_dual(self, n_problems):
+        """How many rows `dual_coef_` has."""
+        return n_problems
 
     def _coefficients(self, training, k):
         """The coefficients of all examples of problem k."""

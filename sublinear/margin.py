@@ -30,6 +30,7 @@ from sublinear._saddle import (
     variant_of,
 )
 from sublinear._validation import (
+    GivenRows,
     check_flag,
     check_number,
     check_rows,
@@ -75,9 +76,10 @@ class _SaddleClassifier(LinearClassifier):
             return
         forget(self, ("coef_",))
         models = np.stack([outcome.model for outcome in outcomes])
-        self.support_ = np.flatnonzero(models[:, :-1].any(axis=0))
-        self.support_vectors_ = training.X[self.support_]
-        self.dual_coef_ = np.ascontiguousarray(models[:, self.support_])
+        support = np.flatnonzero(models[:, :-1].any(axis=0))
+        self.support_ = training.given.numbers(support)
+        self.support_vectors_ = training.X[support]
+        self.dual_coef_ = np.ascontiguousarray(models[:, support])
         self.intercept_ = models[:, -1]
         self._gamma = training.plan.gamma
         self._report(outcomes, seconds)
@@ -254,9 +256,11 @@ class SublinearPerceptron(_SaddleClassifier):
         self._check_parameters()
         X, y = check_training_data(self, X, y, ensure_all_finite=self._reads_all())
         weights = check_sample_weight(sample_weight, X)
+        given = GivenRows(weights)
         X, y, _ = drop_weightless(X, y, weights)
         self.classes_ = find_classes(y)
         training = self._class_training(X, y, None)
+        training.given = given
         if is_linear(self):
             training.matrix.transposed()  # once, before threads ask for it
             unit = self.row_norm
@@ -439,8 +443,10 @@ class L2SVMClassifier(_SaddleClassifier):
         self.classes_ = find_classes(y)
         weights = check_sample_weight(sample_weight, X)
         weights = combine_weights(self.class_weight, self.classes_, y, weights)
+        given = GivenRows(weights)
         X, y, weights = drop_weightless(X, y, weights)
         training = self._class_training(X, y, None)
+        training.given = given
         training.weights = np.ones(len(y)) if weights is None else weights
         if is_linear(self):
             training.matrix.transposed()  # once, before threads ask for it

@@ -221,6 +221,13 @@ class _PegasosModel(StreamFit, BiasTreatment, LinearModel):
         else:  # as partial_fit, without the checks that the door has made
             self._solve_block(self._training_of(block), first)
 
+    def _is_weightless(self, block):
+        """Tell whether class_weight leaves nothing of a block."""
+        factors = getattr(self, "class_weight", None)
+        return isinstance(factors, dict) and all(
+            factors.get(label, 1) == 0 for label in np.unique(block.y).tolist()
+        )
+
     def _solve_block(self, training, first):
         if first:
             self._states = None

@@ -72,7 +72,7 @@ class _Unlabelled:
     def __iter__(self):
         for block in self.source:
             X = block[0] if isinstance(block, tuple) else block
-            yield X, np.zeros(X.shape[0])
+            yield X, np.zeros(X.shape[0] if hasattr(X, "shape") else len(X))
 
 
 class _SemiStreaming(BaseEstimator):
@@ -97,6 +97,8 @@ class _SemiStreaming(BaseEstimator):
         started = time.perf_counter()
         stream.require_repeatable()
         n_rows, largest = self._first_pass(stream, checkpoint)
+        if checkpoint:
+            checkpoint.count_rows(n_rows)
         if largest == 0:
             raise ValueError("all rows are zero: there is no direction to find")
         log_n = math.log(max(2, n_rows))

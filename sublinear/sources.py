@@ -551,6 +551,10 @@ class ParquetSource:
                 name = batch.schema.names[k]
                 raise ValueError(f"{path}: column {name!r} does not hold numbers")
         y = columns.pop(column)
+        if batch.columns[column].null_count:
+            raise ValueError(
+                f"{path}: column {batch.schema.names[column]!r} has rows without a label"
+            )
         return np.column_stack(columns), y.astype(str) if y.dtype == object else y
 
     def _opened(self, path):

@@ -279,11 +279,12 @@ class _StreamingSVRG(StreamFit, BaseEstimator):
         if self._made_with["fit_intercept"] != self.fit_intercept:
             raise ValueError("fit_intercept must not change between calls of partial_fit")
 
-    def _take(self, blocks):
-        """Show its Block to every solver."""
-        self._known = {}
-        for solver, block in zip(self._solvers, blocks, strict=True):
-            solver.take(block)
+    def _take(self, blocks, finite=False):
+        """Show its Block to every solver; after an error none has seen it."""
+        solvers = [solver.copy() for solver in self._solvers]
+        for solver, block in zip(solvers, blocks, strict=True):
+            solver.take(block, finite)
+        self._solvers, self._known = solvers, {}
 
     def _learn_block(self, block, first, options):
         if first:
@@ -293,18 +294,11 @@ class _StreamingSVRG(StreamFit, BaseEstimator):
         if isinstance(block, UnseenBlock):
             if self.constants == "practical" and block.X.size > VALUES_PER_SUM * block.X.shape[1]:
                 try:
-                    return self._take_finite(blocks)
+                    return self._take(blocks, finite=True)  # that spares a look at all values
                 except FloatingPointError:  # values, or sums of large ones
                     pass
             looked_at(block)
         self._take(blocks)
-
-    def _take_finite(self, blocks):
-        """Take the rows if all sums stay finite, else none; that spares a look at all values."""
-        solvers = [solver.copy() for solver in self._solvers]
-        for solver, block in zip(solvers, blocks, strict=True):
-            solver.take(block, finite=True)
-        self._solvers, self._known = solvers, {}
 
     def _take_all(self, X, targets, sample_weight):
         """Take the rows of `fit` in their order, or a random one, with looks at Ctrl-C between."""

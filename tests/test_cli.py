@@ -486,3 +486,13 @@ class TestStream:
         assert "need --stream" in fails("fit", train, "-o", "model", "--checkpoint", "state")
         err = fails("fit", train, "-o", "model", "--stream", "--label-column", "first")
         assert "label_column do not apply to data in svmlight format" in err
+
+
+def test_an_output_never_replaces_what_is_read(folder, train, run, fails):
+    text = (folder / train).read_bytes()
+    assert "would replace" in fails("fit", train, "-o", train)
+    assert "would replace" in fails("fit", train, "-o", "m", "--stream", "--checkpoint", "m")
+    run("fit", train, "-o", "model", *FIT)
+    model = (folder / "model").read_bytes()
+    assert "would replace" in fails("predict", "model", train, "-o", "model")
+    assert (folder / train).read_bytes() == text and (folder / "model").read_bytes() == model

@@ -1,10 +1,12 @@
 """fit_stream: what partial_fit does, block by block, with a door in front of it."""
 
+import pickle
+
 import numpy as np
 import pytest
 from scipy import sparse
 
-from sublinear import PegasosClassifier, StreamingSVRGClassifier
+from sublinear import PegasosClassifier, StreamingSVRGClassifier, load_model, save_model
 from sublinear.sources import ArraySource, GeneratorSource
 
 OPTIONS = {"alpha": 0.01, "random_state": 3}
@@ -161,3 +163,45 @@ def test_progress_shows_rows_once(binary, capsys):
     shown = capsys.readouterr().err
     assert "rows/s" in shown and "gap" not in shown
     assert shown.count("\n") == 1
+
+
+def test_a_class_of_weight_zero_may_have_blocks_of_its_own(binary):
+    X, y = binary
+    blocks = [(X[y == 0], y[y == 0]), (X, y), (X[y == 0][:1], y[y == 0][:1])]
+    options = OPTIONS | {"class_weight": {0: 0.0}}
+    model = PegasosClassifier(**options).fit_stream(blocks, classes=[0, 1])
+    hand = PegasosClassifier(**options).partial_fit(X, y, classes=[0, 1])
+    assert_same(model, hand)
+
+
+def test_a_last_block_of_one_row_may_choose_the_bias(binary):
+    X, y = binary
+    model = PegasosClassifier(bias="batch", batch_size=16, random_state=0)
+    model.fit_stream([(X[:-1], y[:-1]), (X[-1:], y[-1:])], classes=[0, 1])
+    assert np.isfinite(model.coef_).all()
+
+
+def test_a_model_file_has_nothing_to_go_on_from(binary, tmp_path):
+    X, y = binary
+    PegasosClassifier(**OPTIONS).fit(X, y)
+    save_model(PegasosClassifier(**OPTIONS).fit(X, y), tmp_path / "model")
+    with pytest.raises(ValueError, match="loaded from a model file"):
+        load_model(tmp_path / "model").partial_fit(X, y)
+
+
+def test_copies_of_a_stream_keep_the_parameters_it_was_fitted_with(binary):
+    X, y = binary
+    model = StreamingSVRGClassifier().partial_fit(X, y, classes=[0, 1])
+    model.set_params(alpha=3.0, fit_intercept=False, intercept_scaling=5.0, constants="theory")
+    other = pickle.loads(pickle.dumps(model))
+    np.testing.assert_array_equal(other.decision_function(X), model.decision_function(X))
+    assert other.get_params() == model.get_params()
+
+
+def test_values_beyond_the_range_leave_no_model_of_a_stream(binary):
+    X, y = binary
+    with (
+        pytest.raises(ValueError, match="range of floating-point numbers"),
+        np.errstate(all="ignore"),
+    ):
+        _ = StreamingSVRGClassifier().fit(X * 1e200, y).coef_

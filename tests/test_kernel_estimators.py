@@ -396,3 +396,12 @@ def test_a_free_intercept_far_from_zero_costs_no_accuracy(C, loss):
     )
     model.fit(X, y + 100)
     assert model.result_.status == "converged"
+
+
+def test_warm_starts_of_pairs_and_of_rests_do_not_mix():
+    X = np.random.default_rng(0).normal(size=(90, 5))
+    y = np.digitize(X[:, 0], [-0.7, 0.7])
+    model = KernelSDCAClassifier(warm_start=True).fit(X, y)
+    again = model.set_params(multi_class="ovr").fit(X, y)
+    fresh = KernelSDCAClassifier(multi_class="ovr").fit(X, y)
+    np.testing.assert_array_equal(again.predict(X), fresh.predict(X))

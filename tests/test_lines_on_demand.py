@@ -209,3 +209,17 @@ def test_bad_bounds(data):
         solve_matrix_game(data[0], largest=0)
     with pytest.raises(ValueError, match="row_norm must be a number above 0"):
         solve_simplex_qp(data[0], row_norm=-1)
+
+
+@pytest.mark.parametrize("make", [SublinearPerceptron, lambda **o: SIMBAClassifier(0.1, **o)])
+def test_threads_do_not_hold_lines_of_an_oracle_at_once(make):
+    X = np.random.default_rng(0).normal(size=(60, 80))
+    y = np.argmax(X[:, :3], axis=1)
+    options = {"epsilon": 0.3, "max_iter": 300, "random_state": 0}
+    models = [
+        make(n_jobs=n_jobs, **options).fit(
+            FeatureOracle(X.shape, lambda i: X[i], lambda j: X[:, j], cache=0), y
+        )
+        for n_jobs in (1, 2)
+    ]
+    np.testing.assert_array_equal(models[0].coef_, models[1].coef_)

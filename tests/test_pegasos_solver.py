@@ -414,8 +414,6 @@ def test_what_free_biases_need():
     problem = Problem()
     with pytest.raises(ValueError, match="unpenalised constant"):
         Pegasos(problem.objective(), bits(), bias="search")
-    with pytest.raises(ValueError, match="batch_size > 1"):
-        Pegasos(problem.objective(bias="batch"), bits(), bias="batch")
     smooth = Problem("logistic")
     with pytest.raises(ValueError, match="piecewise linear"):
         Pegasos(smooth.objective(bias="batch"), bits(), bias="batch", batch_size=4)

@@ -270,3 +270,24 @@ def test_progress(binary, capsys):
     model_of("hinge", verbose=1).fit_stream(ArraySource(*binary, block_rows=64))
     shown = capsys.readouterr().err
     assert "counting rows" in shown and "gap" in shown
+
+
+@pytest.mark.parametrize("budget", [70, 173, 404, 1001])
+def test_a_fit_that_ends_in_the_middle_of_a_block_certifies_its_duals(budget):
+    random = np.random.default_rng(0)
+    X, y = random.normal(size=(60, 4)), np.where(random.random(60) < 0.5, -1.0, 1.0)
+    options = {"alpha": 0.1, "tol": 0, "fit_intercept": False, "random_state": 0}
+    model = SDCAClassifier(max_accesses=budget, **options)
+    model.fit_stream(ArraySource(X, y, block_rows=25))
+    duals = model.dual_coef_.ravel()
+    w = duals @ X / (0.1 * 60)
+    assert model.result_.dual == pytest.approx((duals * y).mean() - 0.05 * w @ w, rel=1e-12)
+
+
+def test_a_checkpoint_of_another_number_of_rows_is_refused(binary, tmp_path):
+    X, y = binary
+    blocks = [(X[start : start + 20], y[start : start + 20]) for start in range(0, 200, 20)]
+    path = tmp_path / "checkpoint"
+    SDCAClassifier(random_state=0).fit_stream(blocks[:4], checkpoint=path)
+    with pytest.raises(ValueError, match="its n_rows was 80, not 200"):
+        SDCAClassifier(random_state=0).fit_stream(blocks, checkpoint=path)

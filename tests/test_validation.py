@@ -412,3 +412,22 @@ def test_any_scale_of_X_gives_a_finite_model_or_an_error(estimator, scale, stora
     else:
         assert np.isfinite(model.coef_).all() and np.isfinite(model.intercept_).all()
         assert np.isfinite(model.result_.primal)
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        MinimumEnclosingBall(),
+        MinimumEnclosingBall(kernel="rbf", epsilon=0.1),
+        SublinearPerceptron(epsilon=0.3, max_iter=300, kernel="rbf"),
+        L2SVMClassifier(alpha=0.5, epsilon=0.1, kernel="rbf"),
+    ],
+)
+def test_rows_without_weight_keep_their_numbers(model):
+    weights = np.ones(30)
+    weights[::2] = 0
+    model.fit(X, Y, sample_weight=weights)
+    if model.kernel == "rbf":
+        np.testing.assert_array_equal(X[model.support_], model.support_vectors_)
+    else:
+        assert model.dual_coef_.shape == (30,) and not model.dual_coef_[::2].any()

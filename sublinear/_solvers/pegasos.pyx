@@ -185,9 +185,6 @@ cdef class Pegasos:
         self.rows.constant = 0
         self.bias = np.average(targets, weights=weights)
         if self.treatment == BATCH:
-            if self.batch_size == 1:
-                raise ValueError(
-                    'bias="batch" needs batch_size > 1: b would fit every single example')
             self.best_constant = BestConstant(self.loss, self.batch_size)
         elif self.treatment == SEARCH:
             self.minorants = Minorants()

@@ -690,7 +690,6 @@ cdef class RowHalves(TwoThreads):
         for h in range(2):
             self.sample.gap += self.half[h].sample.gap
             self.sample.loss += self.half[h].sample.loss
-            self.half[h].sample.gap = self.half[h].sample.loss = 0
         if not self.careful:    # the two differ by rounding
             memcpy(self.half[1].w, self.half[0].w, self.n_weights * sizeof(double))
         SDCA._end_pass(self)
@@ -701,6 +700,7 @@ cdef class RowHalves(TwoThreads):
         cdef int h
         self.sample.gap = self.sample.loss = 0
         for h in range(2):
+            self.half[h].sample.gap = self.half[h].sample.loss = 0
             draws = &self.half[h].draws
             draws.n = draws.count = collect_awake(
                 self.half[h].sleep, (n + 1 - h) // 2, draws.items,

@@ -63,6 +63,8 @@ from sublinear._core.row_groups cimport (
 )
 from sublinear._core.sparse_rows cimport add_sparse_gram
 
+from sublinear._core.random import RandomBits
+
 cdef enum:
     LANES = 4
     GROUP = 256       # consecutive rows of a lane
@@ -560,6 +562,11 @@ class InnerProblem:
         self.shares = weights / weights.sum()
         self.slope = self.damping = np.zeros(len(anchor))
         self.first = self.look(anchor, gram=True)
+        seen = self.first.squares.sum() + self.first.gradient.sum()
+        if not np.isfinite(seen if gradient is None else seen + gradient.sum()):
+            raise ValueError(
+                "sums over rows left the range of floating-point numbers: scale X, y or "
+                "sample_weight down")
         if gradient is not None:    # None: the sample is all there is, nothing to correct
             self.slope = gradient - self.first.gradient
             self.damping = self._damping(squares - self.first.squares)
@@ -977,8 +984,8 @@ class PaperSVRG:
         self.gradient = AnchoredGradient(self.loss, self.anchor, self.n_threads)
         self.steps_left = 0
 
-    def take(self, block):
-        """Take all rows of a Block."""
+    def take(self, block, finite=False):
+        """Take all rows of a Block; `finite` as in CombinedSVRG, but at the end."""
         start, n_rows = 0, block.n_rows
         while start < n_rows:
             if self.steps_left == 0:
@@ -997,6 +1004,16 @@ class PaperSVRG:
                     self._end_stage()
             self.n_rows += stop - start
             start = stop
+        if finite and not np.isfinite(self.weights).all():
+            raise FloatingPointError("the weights are not finite")
+
+    def copy(self):
+        """Return a solver that goes on in this one's place and leaves it as it is."""
+        other = copy(self)
+        other.gradient, other.weights = self.gradient.copy(), self.weights.copy()
+        other.random = RandomBits(np.random.SeedSequence(0))
+        other.random.set_state(self.random.state())
+        return other
 
     def _end_stage(self):
         self.accesses += self.gradient.accesses

@@ -1,0 +1,178 @@
+"""A fit that fails, or is interrupted before there is a model, leaves the estimator as it was."""
+
+import numpy as np
+import pytest
+from test_structured import Classes
+
+import sublinear
+from sublinear import (
+    KernelSDCAClassifier,
+    PegasosClassifier,
+    PegasosStructured,
+    SDCAClassifier,
+    SequencePegasos,
+    StreamingSVRGClassifier,
+    StreamingSVRGRegressor,
+)
+from sublinear.semi_streaming import SemiStreamingPerceptron
+
+pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+
+rng = np.random.default_rng(0)
+X = rng.normal(size=(90, 5))
+Y = (X[:, 0] > 0).astype(int)
+Y3 = np.digitize(X[:, 0], [-0.7, 0.7])
+
+
+def same_predictions(model, fail, X=X, error=ValueError):
+    """Check that `fail(model)` raises and changes nothing."""
+    before, predicted = dict(vars(model)), model.predict(X)
+    with pytest.raises(error):
+        fail(model)
+    after = vars(model)
+    assert after.keys() == before.keys()
+    for name in after:
+        if name.endswith("_") and name != "stream_":
+            assert after[name] is before[name], name
+    np.testing.assert_array_equal(model.predict(X), predicted)
+
+
+STREAMED = [
+    StreamingSVRGClassifier(alpha=0.1),
+    PegasosClassifier(alpha=0.1, random_state=0),
+    SDCAClassifier(alpha=0.1, random_state=0),
+    SequencePegasos(max_iter=2, random_state=0),
+]
+FAILURES = {
+    "one class": lambda model: model.fit(X[:, :3], 0 * Y),
+    "negative weights": lambda model: model.fit(X[:, :3], Y3, sample_weight=-np.ones(90)),
+    "empty source": lambda model: model.fit_stream([], classes=[0, 1]),
+    "unknown label": lambda model: model.fit_stream([(X[:, :3], Y + 5)], classes=[0, 1]),
+    "one known class": lambda model: model.fit_stream([(X[:, :3], 0 * Y)], classes=[0]),
+}
+
+
+@pytest.mark.parametrize("model", STREAMED, ids=lambda model: type(model).__name__)
+@pytest.mark.parametrize("kind", FAILURES)
+def test_a_failed_fit_of_a_stream_changes_nothing(model, kind):
+    same_predictions(model.fit(X, Y), FAILURES[kind])
+
+
+def test_a_first_failure_leaves_nothing():
+    model = StreamingSVRGClassifier()
+    with pytest.raises(ValueError, match="negative"):
+        model.partial_fit(X, Y, classes=[0, 1], sample_weight=-np.ones(90))
+    assert not model.__sklearn_is_fitted__() and not hasattr(model, "n_features_in_")
+    model.partial_fit(X[:, :3], Y, classes=[0, 1])
+    assert model.coef_.shape == (1, 3)
+
+
+def test_semi_streaming_and_structured_fits():
+    model = SemiStreamingPerceptron(epsilon=0.5, random_state=0).fit(X, Y)
+    same_predictions(model, lambda model: model.fit(X[:, :3], 0 * Y))
+    same_predictions(model, lambda model: model.fit_stream([(X, Y + 5), (X, Y + 7)]))
+    model = PegasosStructured(Classes(3), max_iter=2, random_state=0).fit(list(X), list(Y3))
+    before = dict(vars(model))
+    with pytest.raises(ValueError, match="negative"):
+        model.fit(list(X), list(Y3), sample_weight=-np.ones(90))
+    assert vars(model) == before
+    assert model.coef_.flags.writeable
+
+
+def test_a_structured_fit_that_leaves_the_numbers_is_refused():
+    with pytest.raises(ValueError, match="floating-point"), np.errstate(all="ignore"):
+        PegasosStructured(Classes(3), max_iter=2).fit(list(X * 1e307), list(Y3))
+
+
+def interrupting(monkeypatch, name):
+    """Make a function of sublinear raise KeyboardInterrupt."""
+
+    def interrupt(*args, **kwargs):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(name, interrupt)
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        SDCAClassifier(alpha=0.1),
+        PegasosClassifier(alpha=0.1),
+        PegasosClassifier(alpha=0.1, multi_class="joint"),
+        SequencePegasos(max_iter=2),
+    ],
+    ids=lambda model: type(model).__name__,
+)
+def test_an_interrupt_before_there_is_a_model(model, monkeypatch):
+    model.fit(X, Y)
+    interrupting(monkeypatch, "sublinear._linear_model.LinearModel._solver")
+    same_predictions(model, lambda model: model.fit(X[:, :3], Y), error=KeyboardInterrupt)
+
+
+@pytest.mark.parametrize("again", [False, True])
+def test_an_interrupted_reduction_leaves_the_model_as_it_was_fitted(monkeypatch, again):
+    model = KernelSDCAClassifier(max_support=5)
+    if again:
+        model.fit(X[:60], Y[:60])
+    interrupting(monkeypatch, "sublinear.kernel.nearest_span")
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(X, Y3)
+    whole = KernelSDCAClassifier().fit(X, Y3)
+    np.testing.assert_array_equal(model.predict(X), whole.predict(X))
+    np.testing.assert_array_equal(model.support_, whole.support_)
+
+
+@pytest.mark.parametrize(
+    "model",
+    [PegasosClassifier(alpha=0.1, random_state=0), StreamingSVRGClassifier(alpha=0.1)],
+    ids=lambda model: type(model).__name__,
+)
+def test_an_interrupted_block_is_seen_by_no_class(model, monkeypatch):
+    model.partial_fit(X, Y3, classes=[0, 1, 2])
+    before = model.coef_.copy()
+    count = []
+
+    def interrupted(function):
+        def wrapped(*args, **kwargs):
+            count.append(1)
+            if len(count) == 2:  # of the second class
+                raise KeyboardInterrupt
+            return function(*args, **kwargs)
+
+        return wrapped
+
+    for owner, name in (
+        (sublinear._linear_model, "drive"),
+        (sublinear._solvers.streaming_svrg.CombinedSVRG, "take"),
+    ):
+        monkeypatch.setattr(owner, name, interrupted(getattr(owner, name)))
+    with pytest.raises(KeyboardInterrupt):
+        model.partial_fit(X, Y3)
+    monkeypatch.undo()
+    np.testing.assert_array_equal(model.coef_, before)
+    other = type(model)(**model.get_params()).partial_fit(X, Y3, classes=[0, 1, 2])
+    np.testing.assert_array_equal(model.partial_fit(X, Y3).coef_, other.partial_fit(X, Y3).coef_)
+
+
+def test_a_refused_block_uses_up_no_seed():
+    model, other = (PegasosClassifier(alpha=0.1, random_state=0, pack=True) for _ in range(2))
+    from scipy import sparse
+
+    S = sparse.csr_array(X)
+    for one in (model, other):
+        one.partial_fit(S, Y, classes=[0, 1])
+    with pytest.raises((ValueError, OverflowError)):
+        model.partial_fit(S * 1e200, Y)
+    np.testing.assert_array_equal(model.partial_fit(S, Y).coef_, other.partial_fit(S, Y).coef_)
+
+
+def test_rows_without_weight_are_not_among_those_kept():
+    weights = np.ones(300)
+    weights[:60] = 0
+    A = rng.normal(size=(300, 5))
+    targets = A @ np.arange(5.0) + rng.normal(size=300)
+    model, other = StreamingSVRGRegressor(kept_rows=20), StreamingSVRGRegressor(kept_rows=20)
+    model.partial_fit(A, targets, sample_weight=weights)
+    other.partial_fit(A[60:], targets[60:])
+    np.testing.assert_allclose(model.coef_, other.coef_, rtol=1e-9)
+    assert model.result_.n_rows == 240
