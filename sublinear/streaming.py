@@ -37,6 +37,7 @@ from sublinear.theory import streaming_svrg_parameters
 
 BLOCK_ROWS = 2**14  # of `fit`, between two looks at Ctrl-C
 VALUES_PER_SUM = 32  # from which on copies of sums cost less than a look at a block's values
+FEW_WEIGHTS = 1000  # of which sums are copied for every block
 LEAST_KEPT_ROWS = 4096
 KEPT_ROWS_PER_WEIGHT = 20
 MOST_KEPT_VALUES = 2**23  # of dense rows, if that is more than LEAST_KEPT_ROWS
@@ -280,11 +281,18 @@ class _StreamingSVRG(StreamFit, BaseEstimator):
             raise ValueError("fit_intercept must not change between calls of partial_fit")
 
     def _take(self, blocks, finite=False):
-        """Show its Block to every solver; after an error none has seen it."""
-        solvers = [solver.copy() for solver in self._solvers]
+        """Show its Block to every solver.
+
+        After an error none has seen it, unless there are so many weights that copies of the sums
+        would cost more than a block; `finite`, which makes an error of sums out of range, is for
+        blocks that are worth copies.
+        """
+        self._known, solvers = {}, self._solvers
+        if finite or self.n_features_in_ <= FEW_WEIGHTS:
+            solvers = [solver.copy() for solver in solvers]
         for solver, block in zip(solvers, blocks, strict=True):
             solver.take(block, finite)
-        self._solvers, self._known = solvers, {}
+        self._solvers = solvers
 
     def _learn_block(self, block, first, options):
         if first:
