@@ -96,6 +96,16 @@ def seeds_of(text):
     return np.random.SeedSequence(entropy, n_children_spawned=spawned)
 
 
+def copied_seeds(seeds):
+    """Return a SeedSequence that can spawn in another's place and leaves it as it is."""
+    return np.random.SeedSequence(
+        seeds.entropy,
+        spawn_key=seeds.spawn_key,
+        pool_size=seeds.pool_size,
+        n_children_spawned=seeds.n_children_spawned,
+    )
+
+
 def plain_parameters(estimator):
     """Return an estimator's parameters as JSON knows them; callbacks and generators are None."""
     parameters = estimator.get_params(deep=False)

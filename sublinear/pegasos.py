@@ -12,7 +12,7 @@ import numpy as np
 from scipy.special import softmax
 from sklearn.utils.metaestimators import available_if
 
-from sublinear._archive import part_of, plain_seeds, prefixed, seeds_of
+from sublinear._archive import copied_seeds, part_of, plain_seeds, prefixed, seeds_of
 from sublinear._core.best_constant import PIECEWISE_LINEAR
 from sublinear._core.iterates import AVERAGES
 from sublinear._core.joint_losses import JOINT_LOSSES
@@ -238,8 +238,7 @@ class _PegasosModel(StreamFit, BiasTreatment, LinearModel):
     def _seeds(self, count):
         if self._stream_seeds is None:
             return super()._seeds(count)
-        # another object, so that the one of before a failure is not used up
-        self._stream_seeds = seeds_of(plain_seeds(self._stream_seeds))
+        self._stream_seeds = copied_seeds(self._stream_seeds)  # a failure brings the old one back
         return self._stream_seeds.spawn(count)
 
     def _stream_state(self):

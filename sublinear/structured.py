@@ -16,7 +16,7 @@ from scipy import sparse
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, validate_data
 
-from sublinear._archive import part_of, plain_seeds, prefixed, seeds_of
+from sublinear._archive import copied_seeds, part_of, plain_seeds, prefixed, seeds_of
 from sublinear._core.chain import ChainObjective, Chains
 from sublinear._core.iterates import AVERAGES, certify_best, choose
 from sublinear._core.matrix import Matrix
@@ -351,8 +351,7 @@ class SequencePegasos(_SeededSteps, LinearModel):
     def _seeds(self, count):
         if getattr(self, "_stream_seeds", None) is None:
             return super()._seeds(count)
-        # another object, so that the one of before a failure is not used up
-        self._stream_seeds = seeds_of(plain_seeds(self._stream_seeds))
+        self._stream_seeds = copied_seeds(self._stream_seeds)  # a failure brings the old one back
         return self._stream_seeds.spawn(count)
 
     def _sequences(self, X, y, lengths, sample_weight):
@@ -886,9 +885,10 @@ class PegasosStructured(_SeededSteps, BaseEstimator):
         weights = check_sample_weight(sample_weight, np.empty(len(X)))
         n_features = None if self._state is None else len(self._state["w"])
         objective = _StructuredObjective(self.problem, X, y, self.alpha, weights, n_features)
-        seeds = seed_sequence(self.random_state)
-        if self._stream_seeds is not None:  # another object, as above
-            seeds = self._stream_seeds = seeds_of(plain_seeds(self._stream_seeds))
+        if self._stream_seeds is None:
+            seeds = seed_sequence(self.random_state)
+        else:
+            seeds = self._stream_seeds = copied_seeds(self._stream_seeds)
         solver = _StructuredPegasos(
             objective,
             RandomBits(seeds.spawn(1)[0]),

@@ -29,7 +29,7 @@ def touched(array):
     """Return a new array, C-contiguous, when this thread has set numbers in every page to 0.
 
     Systems make a page when it is first written to. Threads that write to new pages at the same
-    time, or read them before, stop each other: for ten times as long as one needs to make all.
+    time, or read them before, stop each other, for longer than one needs to make all of them.
     """
     array.reshape(-1).view(np.uint8)[::PAGE] = 0
     return array

