@@ -172,6 +172,8 @@ class _Build:
         block = sp.csr_array(block) if sparse else np.asarray(block)
         if block.ndim != 2:
             raise ValueError(f"blocks of rows must be two-dimensional, got {block.ndim} dimensions")
+        if block.dtype.kind == "c":
+            raise ValueError("a store holds real numbers, got complex ones")
         if self.n_columns is None:
             self.n_columns, self.sparse = int(block.shape[1]), sparse
             if self.dtype is None:
@@ -286,10 +288,14 @@ def blocks(X, n_bytes):
             start = stop
         if X.shape[0] == 0:
             yield X
-    elif hasattr(X, "shape"):
+    elif hasattr(X, "ndim"):
         if X.ndim != 2:
             raise ValueError(f"X must be two-dimensional, got {X.ndim} dimensions")
         yield from parts(X, n_bytes // max(1, X.shape[1] * 8)) if len(X) else [X]
+    elif not hasattr(X, "__iter__"):
+        raise TypeError(
+            f"X must be an array, a sparse matrix or blocks of rows, got {type(X).__name__}"
+        )
     else:
         for block in X:
             yield from blocks(block if sp.issparse(block) else np.asarray(block), n_bytes)

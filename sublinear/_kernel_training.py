@@ -73,8 +73,9 @@ def weighted_variance(X, weights=None):
     weights = np.ones(X.shape[0]) if weights is None else weights
     count = weights.sum() * X.shape[1]
     if sp.issparse(X):
+        squares = Matrix(X).squared_norms()  # first: it looks whether indices are sound
         mean = weights @ np.asarray(X.sum(axis=1)).ravel() / count
-        return max(0.0, weights @ Matrix(X).squared_norms() / count - mean**2)
+        return max(0.0, weights @ squares / count - mean**2)
     step = max(1, 2**16 // X.shape[1])
     blocks = [slice(start, start + step) for start in range(0, X.shape[0], step)]
     mean = sum(weights[b] @ X[b].sum(axis=1, dtype=np.float64) for b in blocks) / count

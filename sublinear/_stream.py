@@ -138,6 +138,8 @@ class Stream:
     ----------
     n_features : int or None
         Columns of the first block; None where examples are no rows.
+    dtype : numpy.dtype
+        Of the values of the first block that has rows.
     blocks, rows : int
         Of the present pass so far; rows of blocks without weight are left out.
     """
@@ -221,19 +223,21 @@ class Stream:
         """Return the Block, or None if it holds nothing."""
         if self.check:
             block = self.check(block)
-        elif self.look:
-            block = looked_at(checked_block(block, self.y_numeric))
         elif not isinstance(block, Block):
             block = UnseenBlock(*checked_block(block, self.y_numeric, False))
         X, weights = block.X, block.sample_weight
         n_features = X.shape[1] if X.ndim == 2 else None
-        if self.dtype is None:
-            self.n_features, self.dtype = n_features, X.dtype
+        if self.n_features is None:
+            self.n_features = n_features
         if n_features != self.n_features:
             raise ValueError(f"{n_features} columns, but the first block has {self.n_features}")
         if X.shape[0] == 0 or (weights is not None and not weights.any()):
             return None
-        return block._replace(X=X.astype(self.dtype, copy=False))
+        if self.dtype is None:
+            self.dtype = X.dtype
+        with np.errstate(over="ignore"):  # infinity is found by a look
+            block = block._replace(X=X.astype(self.dtype, copy=False))
+        return looked_at(block) if self.look else block
 
 
 def _generator(iterable):

@@ -29,7 +29,9 @@ from sublinear._solvers.sdca import BlockwiseSDCA
 from sublinear._stream import StreamFit
 from sublinear._validation import (
     check_known_labels,
+    class_codes,
     class_factors,
+    distinct,
     find_classes,
     given_classes,
     margin_targets,
@@ -67,8 +69,9 @@ def extent_of(stream, constant, wants_labels, watch):
     """Return the Extent of a stream; calls watch(block) for every block of this pass."""
     extent, squares = Extent(constant=constant), 0.0
     for block in stream:
-        watch(block)
-        n_rows, matrix = block.X.shape[0], Matrix(block.X)
+        with stream.naming_block():
+            watch(block)
+            n_rows, matrix = block.X.shape[0], Matrix(block.X)
         weights = np.ones(n_rows) if block.sample_weight is None else block.sample_weight
         extent.n_rows += n_rows
         extent.n_stored += matrix.n_stored
@@ -76,8 +79,8 @@ def extent_of(stream, constant, wants_labels, watch):
             squares += float(matrix.squared_norms().sum())
         extent.weight += float(weights.sum())
         if wants_labels:
-            labels, which = np.unique(block.y, return_inverse=True)
-            masses = np.bincount(which, weights)
+            labels = distinct(block.y)
+            masses = np.bincount(class_codes(block.y, labels), weights)
             for label, mass in zip(labels.tolist(), masses.tolist(), strict=True):
                 extent.weight_of[label] = extent.weight_of.get(label, 0.0) + mass
     extent.n_features, extent.dtype = stream.n_features, stream.dtype
@@ -99,7 +102,7 @@ class StreamedObjective:
     make : callable
         make(matrix, targets, weights) -> the Objective of a problem, as part of the whole.
     weigh : callable
-        weigh(block) -> the weights of its rows, or None.
+        weigh(block) -> the weights of its rows, or None; ValueError for a block of other labels.
     constant : float
     """
 
@@ -115,7 +118,8 @@ class StreamedObjective:
         for number, block in enumerate(self.stream):
             start, stop = stop, stop + block.X.shape[0]
             if number >= first:
-                matrix, weights = Matrix(block.X, constant=self.constant), self.weigh(block)
+                with self.stream.naming_block():
+                    matrix, weights = Matrix(block.X, constant=self.constant), self.weigh(block)
                 yield (
                     slice(start, stop),
                     [self.make(matrix, targets(block.y), weights) for targets in self.problems],
@@ -431,8 +435,7 @@ class DualStreamFit(StreamFit):
 
         def watch(block):
             if classes is not None:
-                with stream.naming_block():
-                    check_known_labels(block.y, classes)
+                check_known_labels(block.y, classes)
             if checkpoint:
                 checkpoint.identify(block)
             if progress:
@@ -453,20 +456,25 @@ class DualStreamFit(StreamFit):
             return targets, lambda block: block.sample_weight, extent.weight
         self.classes_ = classes
         if classes is None:
-            found = find_classes(np.array(list(extent.weight_of)))
+            labels = np.array(list(extent.weight_of), dtype=object)  # as they were in their blocks
+            found = find_classes(np.array(distinct(labels).tolist()))
             self.classes_ = whole_numbers_as_integers(found) if found.dtype.kind == "f" else found
         positive = self.classes_[1:] if len(self.classes_) == 2 else self.classes_
         targets = [partial(margin_targets, label=label) for label in positive]
-        if self.class_weight is None:
-            return targets, lambda block: block.sample_weight, extent.weight
-        masses = np.array([extent.weight_of.get(label, 0.0) for label in self.classes_.tolist()])
-        factors = class_factors(self.class_weight, self.classes_, masses)
-        total = float(masses @ factors)
-        if total == 0:
-            raise ValueError("class_weight leaves no example with a positive weight")
+        factors, total = None, extent.weight
+        if self.class_weight is not None:
+            known = self.classes_.tolist()
+            masses = np.array([extent.weight_of.get(label, 0.0) for label in known])
+            factors = class_factors(self.class_weight, self.classes_, masses)
+            total = float(masses @ factors)
+            if total == 0:
+                raise ValueError("class_weight leaves no example with a positive weight")
 
         def weigh(block):
-            weights = factors[np.searchsorted(self.classes_, block.y)]
+            check_known_labels(block.y, self.classes_)
+            if factors is None:
+                return block.sample_weight
+            weights = factors[class_codes(block.y, self.classes_)]
             return weights if block.sample_weight is None else weights * block.sample_weight
 
         return targets, weigh, total

@@ -184,7 +184,7 @@ def find_classes(y):
     classes = _two_numbers(y)
     if classes is None:
         check_classification_targets(y)
-        classes = np.unique(y)
+        classes = distinct(y)
     if len(classes) < 2:
         raise ValueError(
             "y holds only one class; a classifier needs examples of at least two classes, "
@@ -193,9 +193,19 @@ def find_classes(y):
     return classes
 
 
+def distinct(labels):
+    """Return the sorted distinct labels; ValueError if they have no order."""
+    try:
+        return np.unique(labels)
+    except TypeError as error:
+        raise ValueError(
+            f"labels must be all numbers or all text, so that they can be sorted: {error}"
+        ) from error
+
+
 def given_classes(classes):
     """Return the labels that a caller says will come, sorted; ValueError if they are too few."""
-    classes = np.unique(classes)
+    classes = distinct(classes)
     if len(classes) < 2:
         raise ValueError(
             "classes must hold all labels to come; a classifier needs at least two, got "

@@ -136,7 +136,7 @@ def kernel_path(X, y, Cs, gammas=("scale",), *, loss="hinge", sample_weight=None
     y : array-like of shape (n_samples,)
     Cs : array-like of shape (n_Cs,)
         Positive. They are worked through from the smallest to the largest.
-    gammas : sequence of floats, "scale" or "auto", default=("scale",)
+    gammas : sequence of floats, "scale" or "auto", or one of them, default=("scale",)
     loss : str, default="hinge"
         A loss of KernelSDCAClassifier or of KernelSDCARegressor, which decides between the two.
     sample_weight : array-like of shape (n_samples,), default=None
@@ -163,6 +163,7 @@ def kernel_path(X, y, Cs, gammas=("scale",), *, loss="hinge", sample_weight=None
     if refused:
         raise ValueError(f"kernel_path does not take {sorted(refused)}")
     estimator = KernelSDCAClassifier if loss in MARGIN_LOSSES else KernelSDCARegressor
+    gammas = (gammas,) if np.ndim(gammas) == 0 else tuple(gammas)
     order = np.argsort(Cs, kind="stable")
     rows = []
     for gamma in gammas:
@@ -175,4 +176,4 @@ def kernel_path(X, y, Cs, gammas=("scale",), *, loss="hinge", sample_weight=None
             model._adopt(first)
             models[k] = model._solve(training, model._limits())
         rows.append(tuple(models))
-    return KernelPath(Cs, tuple(gammas), tuple(rows), time.perf_counter() - started)
+    return KernelPath(Cs, gammas, tuple(rows), time.perf_counter() - started)

@@ -24,6 +24,7 @@ from sublinear._validation import (
     check_flag,
     check_number,
     check_training_data,
+    distinct,
     margin_targets,
     seed_sequence,
 )
@@ -71,7 +72,11 @@ class _Unlabelled:
 
     def __iter__(self):
         for block in self.source:
-            X = block[0] if isinstance(block, tuple) else block
+            # a list may be [X, y], or rows
+            is_pair = isinstance(block, tuple) or (
+                isinstance(block, list) and block and np.ndim(block[0]) == 2
+            )
+            X = block[0] if is_pair else block
             yield X, np.zeros(X.shape[0] if hasattr(X, "shape") else len(X))
 
 
@@ -354,7 +359,7 @@ class SemiStreamingPerceptron(ClassifierMixin, _SemiStreaming):
 
     def _meet(self, block):
         check_classification_targets(block.y)
-        found = np.unique(block.y)
+        found = distinct(block.y)
         self.classes_ = found if self.classes_ is None else np.union1d(self.classes_, found)
         if len(self.classes_) > 2:
             raise ValueError(

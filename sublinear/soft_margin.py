@@ -26,6 +26,7 @@ from sublinear._validation import (
 __all__ = ["SIMBAClassifier", "simba_path"]
 
 FIRST_ROUND = 1024  # steps, where nothing tells how many it will take
+MOST_REPETITIONS = 2**31 - 1  # rows that int32 can number
 PRACTICAL = {"primal_rate": 3.0, "dual_rate": 1.0}
 THEORY = {"primal_rate": 1.0, "dual_rate": 1.0}
 THEORY_STEPS = 100.0**2  # T = this * log(n) / epsilon^2
@@ -94,7 +95,13 @@ def repetitions(weights):
     if weights is None:
         return None
     least = weights[weights > 0].min()
-    counts = np.round(weights / least)
+    with np.errstate(over="ignore"):
+        counts = np.round(weights / least)
+    if counts.sum() > MOST_REPETITIONS:
+        raise ValueError(
+            f"sample_weight has {weights.max() / least:.3g} times its least positive weight: too "
+            "many repetitions; leave out, or weigh more, what hardly counts"
+        )
     if not np.allclose(counts * least, weights, rtol=1e-9, atol=0):
         raise ValueError(
             "sample_weight must hold whole multiples of its least positive weight: they count as "

@@ -20,7 +20,7 @@ from scipy import sparse
 from sklearn.datasets import load_svmlight_file
 
 from sublinear import _readers
-from sublinear._validation import check_choice, check_flag, check_number
+from sublinear._validation import check_choice, check_flag, check_number, distinct
 
 __all__ = [
     "ArraySource",
@@ -93,7 +93,7 @@ def distinct_labels(source):
     labels = None
     for _, y, *_ in source:
         # sequences have a list of labels each
-        found = np.unique(np.hstack(y) if isinstance(y, list) and len(y) and np.ndim(y[0]) else y)
+        found = distinct(np.hstack(y) if isinstance(y, list) and len(y) and np.ndim(y[0]) else y)
         labels = found if labels is None else np.union1d(labels, found)
     if labels is None:
         raise ValueError("the source is empty: it yields no rows")
@@ -107,7 +107,7 @@ class ArraySource:
     ----------
     X : ndarray or CSR matrix of shape (n_samples, n_features)
     y : array-like of shape (n_samples,)
-    sample_weight : array-like of shape (n_samples,), default=None
+    sample_weight : array-like of shape (n_samples,), or float, default=None
     block_rows : int, default=32768
         Rows of a block; the last one may have fewer.
 
@@ -123,12 +123,14 @@ class ArraySource:
     def __init__(self, X, y, sample_weight=None, *, block_rows=ARRAY_BLOCK_ROWS):
         check_number("block_rows", block_rows, low=1, integer=True)
         self.X = X.tocsr() if sparse.issparse(X) else np.asarray(X)
+        if sample_weight is not None and np.ndim(sample_weight) == 0:
+            sample_weight = np.full(self.X.shape[0], sample_weight)
         columns = [y] if sample_weight is None else [y, sample_weight]
         self.columns = [np.asarray(column) for column in columns]
         self.block_rows = block_rows
         for name, column in zip(("y", "sample_weight"), self.columns, strict=False):
             if column.shape[:1] != self.X.shape[:1]:
-                raise ValueError(f"X has {self.X.shape[0]} rows, but {name} {len(column)}")
+                raise ValueError(f"X has {self.X.shape[0]} rows, but {name} {column.size}")
 
     def __iter__(self):
         return self.blocks_of(self.X, *self.columns)

@@ -512,16 +512,7 @@ def _for_blocks(source, goal, task):
     """Suggest for what `fit_stream` takes."""
     reads_once, found = isinstance(source, Iterator), "The blocks can be read once: none was taken."
     if not reads_once:
-        try:
-            block = next(iter(source), None)
-        except TypeError:
-            raise ValueError(
-                "X must be an array, a sparse matrix, a store, an oracle, or iterable blocks "
-                f"(X, y), got {type(source).__name__}"
-            ) from None
-        if not isinstance(block, (tuple, list)) or len(block) < 2:
-            raise ValueError("without y, X must yield blocks (X, y): its first one is none")
-        first = _Data(*block[:2], task)
+        first = _Data(*_first_rows(source), task)
         task, found = first.task, f"The first block is {first.description}."
     if task is None:
         raise ValueError(
@@ -541,6 +532,23 @@ def _for_blocks(source, goal, task):
         model = SemiStreamingPerceptron()
         why = "Passes in memory that knows neither the rows nor the columns."
     return SolverSuggestion(model, f"{found} {why} Call fit_stream.")
+
+
+def _first_rows(source):
+    """Return X and y of the first block that has rows."""
+    try:
+        blocks = iter(source)
+    except TypeError:
+        raise ValueError(
+            "X must be an array, a sparse matrix, a store, an oracle, or iterable blocks "
+            f"(X, y), got {type(source).__name__}"
+        ) from None
+    for block in blocks:
+        if not isinstance(block, (tuple, list)) or len(block) < 2:
+            raise ValueError("without y, X must yield blocks (X, y): its first one is none")
+        if len(block[1]):
+            return block[:2]
+    raise ValueError("the source is empty: it yields no rows")
 
 
 def _suggestion(estimator, data, values, reason, sample=None, estimates=None):

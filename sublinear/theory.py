@@ -1,6 +1,7 @@
 """What the papers' theorems say, in numbers: how far batches help, how many iterations suffice."""
 
 import math
+import sys
 import warnings
 from dataclasses import dataclass
 
@@ -163,10 +164,18 @@ def minibatch_sdca_iterations(n_samples, alpha, epsilon, *, batch_size=1, sigma_
     check_number("epsilon", epsilon, low=0, open_low=True)
     beta = safe_beta(n_samples, batch_size, sigma_squared)
     n, b = n_samples, batch_size
-    warm_up = max(0, math.ceil(n / b * math.log(2 * alpha * n / beta)))
-    averaging_from = warm_up + max(0, math.ceil(beta / b * (4 / (alpha * epsilon) - 2 * n / beta)))
-    total = averaging_from + math.ceil(max(math.ceil(n / b), beta / (b * alpha * epsilon)))
+    least = max(alpha * epsilon, sys.float_info.min)
+    warm_up = max(0, _ceil(n / b * math.log(2 * alpha * n / beta)))
+    averaging_from = warm_up + max(0, _ceil(beta / b * (4 / least - 2 * n / beta)))
+    total = averaging_from + _ceil(max(_ceil(n / b), beta / (b * least)))
     return IterationCounts(warm_up, averaging_from, total)
+
+
+def _ceil(value):
+    """Round up to an integer; ValueError if there is none so large."""
+    if not math.isfinite(value):
+        raise ValueError("these parameters need more steps than floating-point numbers can tell")
+    return math.ceil(value)
 
 
 @dataclass(frozen=True)
@@ -215,8 +224,8 @@ def streaming_svrg_parameters(condition, *, growth=3.0, order=2.0, hessian_ratio
     check_number("growth", growth, low=3)
     check_number("order", order, low=2)
     check_number("hessian_ratio", hessian_ratio, low=1)
-    step = 1 / (20 * growth ** (order + 1))
-    inner_steps = math.ceil(20 * growth ** (order + 1) * condition / step)
+    step = 1 / float(20 * np.float64(growth) ** (order + 1))
+    inner_steps = _ceil(condition / step / step)
     return StreamingSVRGParameters(
-        step, inner_steps, math.ceil(hessian_ratio * condition * inner_steps)
+        step, inner_steps, _ceil(hessian_ratio * condition * inner_steps)
     )

@@ -4,13 +4,14 @@ import time
 
 import numpy as np
 import pytest
+from scipy import sparse
 from sklearn.base import clone
 from streamed import CASES, options_for, source_for
 
-from sublinear import PegasosClassifier, SDCAClassifier, distributed
+from sublinear import PegasosClassifier, SDCAClassifier, StreamingSVRGRegressor, distributed
 from sublinear.distributed import _cluster
 from sublinear.semi_streaming import SemiStreamingPerceptron
-from sublinear.sources import CSVSource, GeneratorSource, SvmlightSource
+from sublinear.sources import CSVSource, GeneratorSource, SvmlightSource, distinct_labels
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
@@ -226,3 +227,53 @@ def test_bad_chunks_are_named(client, da, binary):
 def test_a_generator_is_no_source_for_several_passes(binary):
     with pytest.raises(ValueError, match="a generator can be read only once"):
         SDCAClassifier().fit_stream(iter([binary]))
+
+
+class Changing:
+    """Rows whose labels, or values, are others from the third pass on."""
+
+    def __init__(self, X, y, change):
+        self.X, self.y, self.change, self.passes = X, y, change, 0
+
+    def __iter__(self):
+        self.passes += 1
+        change = self.change if self.passes > 2 else lambda rows, labels: (rows, labels)
+        yield change(self.X[:50], self.y[:50])
+        yield self.X[50:], self.y[50:]
+
+
+@pytest.mark.parametrize("class_weight", [None, "balanced"])
+def test_labels_that_change_between_passes_are_noticed(binary, class_weight):
+    X, y = binary
+    model = SDCAClassifier(class_weight=class_weight)
+    with pytest.raises(ValueError, match="block 1 of the source: y holds labels that are not"):
+        model.fit_stream(Changing(X, y, lambda rows, labels: (rows, 2 * labels)))
+
+
+def test_text_and_numbers_have_no_common_order(binary):
+    X, y = binary
+    words = np.where(y > 0, "yes", "no")
+    for source in ([(X, y), (X, words)], [(X, words), (X, y)]):
+        with pytest.raises(ValueError, match="all numbers or all text"):
+            SDCAClassifier().fit_stream(source)
+    with pytest.raises(ValueError, match="all numbers or all text"):
+        distinct_labels([(X, np.where(y > 0, "yes", None))])
+
+
+def test_column_indices_out_of_range_are_named(binary):
+    X, y = binary
+    rows = sparse.csr_array(X)
+    broken = rows.copy()
+    broken.indices[3] = 10**6
+    with pytest.raises(ValueError, match="block 2 of the source: X is not a valid CSR matrix"):
+        SDCAClassifier().fit_stream([(rows, y), (broken, y)])
+
+
+def test_blocks_without_rows_say_nothing_about_values(binary):
+    X, y = binary
+    nothing = X[:0].astype(np.float32), y[:0]
+    model = StreamingSVRGRegressor().fit_stream([nothing, (X, y)])
+    assert model.coef_.dtype == np.float64
+    blocks = [(X.astype(np.float32), y), (1e300 * X, y)]
+    with pytest.raises(ValueError, match=r"block 2 of the source: .*infinity"):
+        SDCAClassifier().fit_stream(blocks)

@@ -135,12 +135,20 @@ class TestBuild:
             (np.empty((3, 0)), "rows and columns"),
             (sparse.csr_array((0, 3)), "rows and columns"),
             (np.ones(3), "two-dimensional"),
+            (np.eye(3) * 1j, "real numbers"),
+            (sparse.csr_array(np.eye(3) * 1j), "real numbers"),
         ],
     )
     def test_blocks_that_do_not_fit(self, tmp_path, blocks, words):
         with pytest.raises(ValueError, match=words):
             DualStore.build(tmp_path / "store", blocks)
         assert not list(tmp_path.iterdir())
+
+    def test_what_is_no_matrix(self, tmp_path):
+        store = DualStore.build(tmp_path / "store", np.eye(3))
+        for other in (None, store):
+            with pytest.raises(TypeError, match="X must be an array"):
+                DualStore.build(tmp_path / "other", other)
 
     def test_a_stream_that_fails_leaves_nothing(self, tmp_path):
         def stream():

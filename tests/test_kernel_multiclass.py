@@ -258,6 +258,11 @@ def test_a_path_is_as_good_as_its_fits(classes, ways, penalize_intercept):
     assert path.results[1][2] is path.models[1][2].result_
 
 
+def test_a_path_along_one_gamma(classes):
+    path = kernel_path(*classes, [1.0], 0.5, random_state=0)
+    assert path.gammas == (0.5,) and path.models[0][0].gamma == 0.5
+
+
 def test_a_path_of_regressions():
     X, y = make_friedman1(150, random_state=0)
     path = kernel_path(X, y, [1.0, 30.0], loss="epsilon_insensitive", tol=1e-4, random_state=0)

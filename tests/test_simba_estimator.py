@@ -146,6 +146,14 @@ def test_weights_are_repetitions(data):
         SIMBAClassifier().fit(X, y, sample_weight=weights + 0.3)
 
 
+def test_weights_that_make_too_many_repetitions_are_refused(data):
+    X, y = data
+    weights = np.ones(len(y))
+    weights[0] = 1e-12
+    with pytest.raises(ValueError, match="too many repetitions"):
+        SIMBAClassifier(0.1).fit(X, y, sample_weight=weights)
+
+
 def test_the_clock_does_not_decide_where_a_fit_ends(data, monkeypatch):
     fits = []
     for seconds in (1e-9, 1.0):

@@ -98,6 +98,11 @@ def test_columns_of_other_length_are_refused(binary):
         ArraySource(X, y, block_rows=0)
 
 
+def test_one_weight_for_all_rows(binary):
+    (*_, weights), *_ = ArraySource(*binary, 2.0, block_rows=7)
+    assert weights.tolist() == [2.0] * 7
+
+
 def test_a_generator_function_is_called_for_every_pass(binary):
     X, y = binary
     same_twice(

@@ -259,6 +259,8 @@ def test_blocks(text):
         suggest_solver(once, goal="optimum", task="regression").estimator, StreamingSVRGRegressor
     )
     assert len(list(once)) == 6  # none was taken
+    late = [(X[:0], y[:0]), (X, y)]
+    assert isinstance(suggest_solver(late, goal="optimum").estimator, SDCAClassifier)
     numbers = ArraySource(X, y + 0.5 * np.arange(len(y)))
     assert isinstance(suggest_solver(numbers).estimator, StreamingSVRGRegressor)
 
@@ -281,7 +283,8 @@ def test_blocks(text):
         (iter([]), None, {}, "pass task="),
         (iter([]), [0, 1], {}, "X is an iterator"),
         (iter([]), None, {"task": "regression", "goal": "margin"}, "many passes"),
-        ([], None, {}, "must yield blocks"),
+        ([], None, {}, "the source is empty"),
+        ([(np.ones((0, 2)), np.ones(0))], None, {}, "the source is empty"),
         ([1, 2], None, {}, "must yield blocks"),
         (3, None, {}, "X must be an array"),
         (np.eye(4), [0.5, 1, 0, 1], {"goal": "margin"}, 'goal="margin" is for labels'),

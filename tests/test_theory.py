@@ -12,7 +12,12 @@ from sklearn.exceptions import ConvergenceWarning
 
 from sublinear import batch_speedup, spectral_norm_squared
 from sublinear._core.matrix import Matrix
-from sublinear.theory import minibatch_sdca_iterations, safe_beta, spectral_norm_of
+from sublinear.theory import (
+    minibatch_sdca_iterations,
+    safe_beta,
+    spectral_norm_of,
+    streaming_svrg_parameters,
+)
 
 FORMATS = [np.asarray, np.asfortranarray, sparse.csr_array, sparse.csc_array, sparse.coo_array]
 
@@ -206,6 +211,13 @@ def test_batches_save_iterations_up_to_the_speedup():
 def test_iteration_counts_refuse(arguments, options, name):
     with pytest.raises(ValueError, match=f"{name} must be"):
         minibatch_sdca_iterations(*arguments, **options)
+
+
+def test_counts_beyond_the_range_of_numbers_are_refused():
+    with pytest.raises(ValueError, match="more steps than"):
+        minibatch_sdca_iterations(10, 1e-300, 1e-300)
+    with pytest.raises(ValueError, match="more steps than"):
+        streaming_svrg_parameters(1e300)
 
 
 @pytest.mark.parametrize("batch_size", [1, 4, 16])
