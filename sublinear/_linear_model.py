@@ -430,19 +430,6 @@ class LinearModel(CertifiedModel):
         intercept = np.array([model[-1] * constant for model in models])
         return stacked[:, :-1], intercept.astype(dtype)
 
-    def _warn_if_limited(self, limits):
-        result = self.result_
-        if result.status == "diverged":
-            warnings.warn(
-                f"{type(self).__name__} diverged: batches of {self.batch_size} with "
-                f'batch_rule="{self.batch_rule}" take steps that are too long. The best model seen '
-                f"was kept, with a relative duality gap of {result.relative_gap:.2e}. Use smaller "
-                'batches, batch_rule="safe", or a larger sigma_squared.',
-                ConvergenceWarning,
-                stacklevel=caller_level(),
-            )
-        super()._warn_if_limited(limits)
-
     def _scores(self, X):
         """Return <x_i, coef> + intercept for every row and problem."""
         check_is_fitted(self)

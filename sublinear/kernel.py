@@ -206,7 +206,7 @@ class KernelModel(CertifiedModel):
     def _training(self, X, y, targets, weights, sample_weight, subsets=None):
         """Return the KernelTraining for checked data."""
         metadata = None if sample_weight is None else {"sample_weight": sample_weight}
-        self._gamma = gamma_value(self.gamma, X, weights)
+        self._gamma = gamma_value(self.gamma, X, weights) if self.kernel in KERNELS else None
         rows = None
         if subsets is None:
             rows = self._square(X, self._memory() / 2, effective_n_jobs(self.n_jobs))

@@ -39,7 +39,6 @@ from sublinear._validation import (
     combine_weights,
     drop_weightless,
     find_classes,
-    margin_targets,
 )
 
 
@@ -57,8 +56,7 @@ class _SaddleClassifier(LinearClassifier):
 
     def _class_training(self, X, y, sample_weight):
         check_kernel_parameters(self, X)
-        positive = self.classes_[1:] if len(self.classes_) == 2 else self.classes_
-        targets = [lambda label=label: margin_targets(y, label) for label in positive]
+        targets = self._targets(y)
         if is_linear(self):
             return self._training(X, y, targets, None, sample_weight)
         data = KernelData(self, X, self.intercept_scaling**2 if self.fit_intercept else 0.0)

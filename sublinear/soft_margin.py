@@ -20,7 +20,6 @@ from sublinear._validation import (
     check_training_data,
     find_classes,
     has_matrix,
-    margin_targets,
 )
 
 __all__ = ["SIMBAClassifier", "simba_path"]
@@ -307,9 +306,7 @@ class SIMBAClassifier(LinearClassifier):
         return min(math.ceil(factor * math.log(max(2, n_rows)) / self.epsilon**2), 2**50)
 
     def _class_training(self, X, y, sample_weight):
-        positive = self.classes_[1:] if len(self.classes_) == 2 else self.classes_
-        targets = [lambda label=label: margin_targets(y, label) for label in positive]
-        return self._training(X, y, targets, None, sample_weight)
+        return self._training(X, y, self._targets(y), None, sample_weight)
 
     def _constant(self, X):
         return 1.0 if self.fit_intercept else 0.0
