@@ -120,7 +120,8 @@ class Progress:
 
     def certificate(self, row):
         """Show a certificate."""
-        text = f"gap {row.gap / max(abs(row.primal), 1e-300):.2e}, target {self.limits.tol:.1g}"
+        gap = row.gap if self.limits.absolute else row.gap / max(abs(row.primal), 1e-300)
+        text = f"gap {gap:.2e}, target {self.limits.tol:.1g}"
         if self.bar is not None:
             self.bar.set_postfix_str(text)
         else:

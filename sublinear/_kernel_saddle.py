@@ -8,7 +8,12 @@ from joblib import effective_n_jobs
 from sublinear._core.kernel_estimators import KernelEstimator
 from sublinear._core.kernels import RBF, Linear, Poly, kernel_rows
 from sublinear._core.matrix import Matrix
-from sublinear._kernel_training import check_kernel_shape, gamma_value, like
+from sublinear._kernel_training import (
+    check_kernel_shape,
+    checked_rounding,
+    gamma_value,
+    like,
+)
 from sublinear._saddle import FIRST_ROUND, PRACTICAL, THEORY
 from sublinear._solvers.kernel_primal_dual import KernelPrimalDual
 from sublinear._validation import check_choice, has_matrix
@@ -71,7 +76,7 @@ class KernelData:
         self.gamma = gamma_value(settings.gamma, X)
         self.kernel = KERNELS[settings.kernel](self.gamma, settings.degree, settings.coef0)
         self.matrix = Matrix(X)
-        self.rows = kernel_rows(self.kernel, X, memory=MEMORY / 2)
+        self.rows = checked_rounding(kernel_rows(self.kernel, X, memory=MEMORY / 2))
         self.squares = self.matrix.squared_norms()
         self.diagonal = np.array(self.rows.diagonal)
         self.longest = float(np.sqrt(max(0.0, self.diagonal.max()) + constant)) or 1.0

@@ -1,6 +1,7 @@
 """What kernel machines of all kinds need before a solver runs: parameters, gamma, the data."""
 
 import math
+import warnings
 from dataclasses import dataclass
 
 import numpy as np
@@ -8,8 +9,10 @@ import scipy.sparse as sp
 
 from sublinear._core.kernels import KernelRows
 from sublinear._core.matrix import Matrix
-from sublinear._linear_model import Training
+from sublinear._linear_model import Training, caller_level
 from sublinear._validation import check_choice, check_number
+
+MOST_ROUNDING = 0.01  # of kernel values, relatively, without a warning
 
 
 @dataclass
@@ -56,6 +59,19 @@ def like(support, X):
     if sp.issparse(X) and not sp.issparse(support):
         return sp.csr_array(support)
     return support.toarray() if sp.issparse(support) and not sp.issparse(X) else support
+
+
+def checked_rounding(rows):
+    """Return KernelRows; warn if float32 cannot tell what their values are."""
+    if rows.rounding > MOST_ROUNDING:
+        warnings.warn(
+            "gamma |x|^2 is so large that kernel values, which are float32, are off by about "
+            f"{rows.rounding:.1g} of themselves: the model and its certificate are those of the "
+            "rounded values. Scale X down or choose a smaller gamma.",
+            UserWarning,
+            stacklevel=caller_level(),
+        )
+    return rows
 
 
 def gamma_value(gamma, X, weights=None):

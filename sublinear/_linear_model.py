@@ -1,6 +1,5 @@
 """What estimators share: the fit of all problems, one-vs-rest; and what linear models share."""
 
-import math
 import sys
 import threading
 import time
@@ -30,6 +29,7 @@ from sublinear._validation import (
     check_flag,
     check_number,
     check_rows,
+    check_run_parameters,
     check_sample_weight,
     combine_weights,
     has_matrix,
@@ -220,16 +220,7 @@ class CertifiedModel(CallbackSupportMixin, BaseEstimator):
             check_number("max_accesses", self.max_accesses, low=1, integer=True)
         for name in ("fit_intercept", "warm_start"):
             check_flag(name, getattr(self, name))
-        check_number(
-            "verbose",
-            int(self.verbose) if self.verbose is True else self.verbose,
-            low=0,
-            integer=True,
-        )
-        if self.n_jobs is not None:
-            check_number("n_jobs", self.n_jobs, low=-math.inf, integer=True)
-        if self.callback is not None and not callable(self.callback):
-            raise ValueError(f"callback must be callable or None, got {self.callback!r}")
+        check_run_parameters(self)
         for name in self._losses[self.loss].parameters:
             check_number(name, getattr(self, name), low=0, open_low=name != "epsilon")
 
@@ -287,7 +278,7 @@ class CertifiedModel(CallbackSupportMixin, BaseEstimator):
             return Outcome(model, result, error, kept)
 
         problems = [lambda stop, k=k: problem(k, stop) for k in range(n_problems)]
-        outcomes, error = solve_all(problems, min(n_jobs, n_problems))
+        outcomes, error = solve_all(problems, min(n_jobs, self._most_at_once(training)))
         if error is not None and n_problems > 1 and not limits.certify:
             raise error  # some classes have not seen this block: none is to have seen it
         check_finite(outcomes, constant, training.dtype)
@@ -303,6 +294,10 @@ class CertifiedModel(CallbackSupportMixin, BaseEstimator):
         for name in ("n_features_in_", "feature_names_in_", "classes_"):
             if hasattr(other, name):
                 setattr(self, name, getattr(other, name))
+
+    def _most_at_once(self, training):
+        """How many problems may be solved at the same time."""
+        return len(training.targets)
 
     def _seeds(self, count):
         return seed_sequence(self.random_state).spawn(count)

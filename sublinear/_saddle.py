@@ -16,7 +16,13 @@ from sublinear._drive import Limits, drive
 from sublinear._result import Result
 from sublinear._solvers.primal_dual import SublinearPrimalDual, VarianceReducedPrimalDual
 from sublinear._solvers.simba import SIMBA
-from sublinear._validation import check_choice, check_number, has_matrix, seed_sequence
+from sublinear._validation import (
+    check_choice,
+    check_number,
+    check_run_parameters,
+    has_matrix,
+    seed_sequence,
+)
 
 VARIANTS = ("auto", "plain", "variance_reduced")
 WHOLE_PASSES = {"active_set", "optimistic"}  # variants that read X in whole passes
@@ -91,6 +97,7 @@ def check_saddle_parameters(estimator, certify=CERTIFY, variants=VARIANTS):
     for name in ("max_iter", "max_accesses"):
         if getattr(estimator, name) is not None:
             check_number(name, getattr(estimator, name), low=1, integer=True)
+    check_run_parameters(estimator)
     variant = variant_of(estimator)
     if variant != "plain" and estimator.certify in (None, "sampled"):
         raise ValueError(

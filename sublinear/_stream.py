@@ -22,10 +22,16 @@ from sklearn import config_context
 from sklearn.base import is_classifier
 from sklearn.utils.validation import check_array, check_X_y
 
+from sublinear._archive import copied_seeds
 from sublinear._callbacks import RowProgress
 from sublinear._checkpoint import Checkpoint, fitted_state, set_fitted_state
 from sublinear._fit_method import all_or_nothing
-from sublinear._validation import check_flag, check_number, check_sample_weight
+from sublinear._validation import (
+    check_flag,
+    check_number,
+    check_sample_weight,
+    seed_sequence,
+)
 from sublinear.sources import ArraySource, ReadAhead
 
 EMPTY = "the source is empty: it yields no rows"
@@ -270,6 +276,7 @@ class StreamSummary(NamedTuple):
 class StreamFit:
     """Gives an estimator `fit_stream`."""
 
+    _stream_seeds = None  # of the blocks to come, once there is a stream
     _takes_unseen = False  # whether `_learn_block` takes an UnseenBlock
     _check_block = None  # makes a Block of what a source yields; None for rows
 
@@ -406,6 +413,23 @@ class StreamFit:
             )
         if checkpoint and done < stream.blocks:
             self._save(checkpoint, stream)
+
+    def _seed_stream(self):
+        """Seed the blocks to come, unless the stream has begun."""
+        if self._stream_seeds is None:
+            self._stream_seeds = seed_sequence(self.random_state)
+
+    def _seeds_of_block(self, count):
+        """Return seeds for the solvers of a block; a failure brings those before it back."""
+        self._stream_seeds = copied_seeds(self._stream_seeds)
+        return self._stream_seeds.spawn(count)
+
+    def _refuse_to_go_on(self):
+        """Raise the error of a model without the state that the next block needs."""
+        raise ValueError(
+            f"this {type(self).__name__} was loaded from a model file, which keeps nothing of "
+            "the stream: fit a new one, or go on from a checkpoint or a pickle"
+        )
 
     def _learn_block(self, block, first, options):
         """Learn from a Block; `first`: no other one was learned from in this call."""

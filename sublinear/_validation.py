@@ -45,6 +45,18 @@ def check_flag(name, value, choices="True or False"):
         raise ValueError(f"{name} must be {choices}, got {value!r}")
 
 
+def check_run_parameters(estimator):
+    """Raise ValueError unless n_jobs, verbose and callback make sense, where there are such."""
+    n_jobs, callback = (getattr(estimator, name, None) for name in ("n_jobs", "callback"))
+    verbose = getattr(estimator, "verbose", 0)
+    if n_jobs is not None:
+        check_number("n_jobs", n_jobs, low=-math.inf, integer=True)
+    if not isinstance(verbose, bool):
+        check_number("verbose", verbose, low=0, integer=True)
+    if callback is not None and not callable(callback):
+        raise ValueError(f"callback must be callable or None, got {callback!r}")
+
+
 def check_choice(name, value, choices):
     """Raise ValueError unless value is one of the choices."""
     if not isinstance(value, str) or value not in choices:

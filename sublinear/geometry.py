@@ -1,5 +1,6 @@
 """Enclosing balls and quadratic programs over the simplex."""
 
+import math
 import warnings
 from dataclasses import replace
 
@@ -490,6 +491,8 @@ def solve_simplex_qp(
     # the solver's model is x, its dual variable p: here it is the other way round
     trace = tuple(row._replace(primal=row.dual, dual=row.primal) for row in result.trace)
     swapped = vars(result) | {"primal": result.dual, "dual": result.primal, "trace": trace}
+    if certify is None:
+        swapped |= {"primal": math.nan, "dual": -math.inf}
     return SimplexResult(**swapped, p=p / p.sum())
 
 

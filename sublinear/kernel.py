@@ -30,7 +30,13 @@ from sublinear._core.losses import MARGIN_LOSSES, REGRESSION_LOSSES
 from sublinear._core.order import SAMPLINGS
 from sublinear._fit_method import fit_method, restored_after_errors
 from sublinear._kernel_multiclass import KernelClassifierMixin
-from sublinear._kernel_training import KernelTraining, check_kernel_shape, gamma_value, like
+from sublinear._kernel_training import (
+    KernelTraining,
+    check_kernel_shape,
+    checked_rounding,
+    gamma_value,
+    like,
+)
 from sublinear._linear_model import CertifiedModel, caller_level, with_parameters
 from sublinear._solvers.kernel_pegasos import KernelPegasos
 from sublinear._solvers.kernel_sdca import KernelSDCA
@@ -93,8 +99,8 @@ max_accesses : int, default=None
         max_support kernel evaluations and some 20 n_samples max_support bytes, which neither
         `max_accesses` nor `memory_limit` limit.
     n_jobs : int, default=None
-        Threads: over one-vs-rest problems, or inside a single one. None means 1, -1 all
-        processors. The result does not depend on them.
+        Threads: over the problems of several classes, as many as `memory_limit` has room for, or
+        inside a single one. None means 1, -1 all processors. The result does not depend on them.
     random_state : int, RandomState, Generator or None, default=None
         Seeds the choice of blocks.
     warm_start : bool, default=False
@@ -218,7 +224,8 @@ class KernelModel(CertifiedModel):
             return CallableRows(self.kernel, X)
         if self.kernel == "precomputed":
             return PrecomputedRows(X)
-        return kernel_rows(self._kernel(), X, memory=memory, n_threads=n_threads)
+        rows = kernel_rows(self._kernel(), X, memory=memory, n_threads=n_threads)
+        return checked_rounding(rows)
 
     def _part(self, training, chosen, n_at_once):
         """Return the KernelRows of some of the examples, as one of so many at a time."""
@@ -229,20 +236,36 @@ class KernelModel(CertifiedModel):
             X = X[:, chosen]
         return self._square(X, self._memory() / (2 * n_at_once))
 
-    def _block(self, training, n_problems_at_once):
-        """Return the rows of a block."""
-        n_rows = training.n_rows
-        some = training.X[:: max(1, n_rows // ROWS_LOOKED_AT)]
-        stored = (some.nnz if sp.issparse(some) else np.count_nonzero(some)) / some.shape[0]
-        size = 2048 if stored <= SHORT_ROW else 4096
-        # rows^2 values, and packed rows; blocks of given values come in float64 first
+    def _stored(self, training):
+        """Return how many values a row stores, about."""
+        some = training.X[:: max(1, training.n_rows // ROWS_LOOKED_AT)]
+        return (some.nnz if sp.issparse(some) else np.count_nonzero(some)) / some.shape[0]
+
+    def _bytes(self, stored):
+        """Return what a block of m rows takes: a, b of a m^2 + b m."""
+        # packed rows besides the values; blocks of given values come in float64 first
         given = callable(self.kernel) or self.kernel == "precomputed"
-        per_value, per_row = (12, 0) if given else (4, 8 * stored)
-        share = self._memory() / (2 * n_problems_at_once)
+        return (12, 0) if given else (4, 8 * stored)
+
+    def _most_at_once(self, training):
+        """As many as `memory_limit` leaves room for."""
+        if len(training.targets) == 1:
+            return 1
+        size = min(self._block(training), training.n_rows)
+        per_value, per_row = self._bytes(self._stored(training))
+        room = int(self._memory() / 2 / (per_value * size**2 + per_row * size))
+        return min(len(training.targets), max(1, room))
+
+    def _block(self, training):
+        """Return the rows of a block: those of one problem at a time, whatever n_jobs is."""
+        stored = self._stored(training)
+        size = 2048 if stored <= SHORT_ROW else 4096
+        per_value, per_row = self._bytes(stored)
+        share = self._memory() / 2
         affordable = (math.sqrt(per_row**2 + 4 * per_value * share) - per_row) / (2 * per_value)
         affordable = int(affordable) // PANEL * PANEL
-        if affordable < min(LEAST_BLOCK, n_rows):
-            enough = 2 * n_problems_at_once * LEAST_BLOCK * (per_value * LEAST_BLOCK + per_row)
+        if affordable < min(LEAST_BLOCK, training.n_rows):
+            enough = 2 * LEAST_BLOCK * (per_value * LEAST_BLOCK + per_row)
             warnings.warn(
                 f"memory_limit={self.memory_limit} leaves room for blocks of only "
                 f"{max(PANEL, affordable)} examples: the fit will take more rounds and time. "
@@ -256,7 +279,7 @@ class KernelModel(CertifiedModel):
         """Return the KernelObjective of problem k, on the KernelRows if they are there already."""
         chosen = slice(None) if training.subsets is None else training.subsets[k]()
         if rows is None:
-            rows = self._part(training, chosen, min(n_jobs, len(training.targets)))
+            rows = self._part(training, chosen, min(n_jobs, self._most_at_once(training)))
         weights = np.ones(training.n_rows) if training.weights is None else training.weights
         return KernelObjective(
             rows,
@@ -348,6 +371,7 @@ class KernelModel(CertifiedModel):
     def _keep_support(self, kept):
         """Forget the support vectors that are not among `kept`, in order."""
         self.support_, self.dual_coef_ = self.support_[kept], self.dual_coef_[:, kept]
+        self.intercept_ = self.intercept_.copy()  # an error brings back the one before
 
     def _refit(self, result, training, k):
         """Find the best coefficients of problem k on its support vectors; return its Result."""
@@ -437,11 +461,10 @@ class _KernelSDCAModel(KernelModel):
             solver = training.solvers[k]
             solver.restart(self._objective(training, k, n_jobs, solver.objective.rows))
             return solver
-        block_size = self._block(training, min(n_jobs, len(training.targets)))
         solver = KernelSDCA(
             self._objective(training, k, n_jobs),
             random,
-            block_size=block_size,
+            block_size=self._block(training),
             coefficients=self._starting_coefficients(training, k),
             max_accesses=self.max_accesses or math.inf,
         )
@@ -851,13 +874,12 @@ class KernelPegasosClassifier(KernelClassifierMixin, KernelModel):
     def _solver(self, training, k, random, n_jobs):
         objective = self._objective(training, k, n_jobs)
         n_rows = objective.n_rows
-        block_size = self._block(training, min(n_jobs, len(training.targets)))
         solver = KernelPegasos(
             objective,
             random,
             sampling=self.sampling,
             batch_size=n_rows if self.batch_size == "all" else min(self.batch_size, n_rows),
-            block_size=min(block_size, LARGEST_PEGASOS_BLOCK),
+            block_size=min(self._block(training), LARGEST_PEGASOS_BLOCK),
         )
         start = self._starting_coefficients(training, k)
         if start is not None:

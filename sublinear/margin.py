@@ -46,13 +46,12 @@ class _SaddleClassifier(LinearClassifier):
     """What the classifiers here share."""
 
     _asks_for_lines = True
+    _unit = "steps"
 
     def _check_parameters(self):
         check_saddle_parameters(self)
         check_number("intercept_scaling", self.intercept_scaling, low=0, open_low=True)
         check_flag("fit_intercept", self.fit_intercept)
-        if self.n_jobs is not None:
-            check_number("n_jobs", self.n_jobs, low=-np.inf, integer=True)
 
     def _class_training(self, X, y, sample_weight):
         check_kernel_parameters(self, X)

@@ -12,7 +12,7 @@ import numpy as np
 from scipy.special import softmax
 from sklearn.utils.metaestimators import available_if
 
-from sublinear._archive import copied_seeds, part_of, plain_seeds, prefixed, seeds_of
+from sublinear._archive import part_of, plain_seeds, prefixed, seeds_of
 from sublinear._core.best_constant import PIECEWISE_LINEAR
 from sublinear._core.iterates import AVERAGES
 from sublinear._core.joint_losses import JOINT_LOSSES
@@ -35,7 +35,6 @@ from sublinear._validation import (
     class_codes,
     declared_classes,
     find_classes,
-    seed_sequence,
 )
 
 _PEGASOS_PARAMETERS = """\
@@ -171,7 +170,7 @@ class _PegasosModel(StreamFit, BiasTreatment, LinearModel):
     def _store(self, outcomes, training, seconds):
         super()._store(outcomes, training, seconds)
         self._states = [outcome.kept for outcome in outcomes]
-        self._fitted_treatment = self.fit_intercept, self.bias
+        self._fitted_treatment = self._intercept_settings()
 
     def _keep(self, solver):
         return solver.state()
@@ -185,8 +184,11 @@ class _PegasosModel(StreamFit, BiasTreatment, LinearModel):
     def _has_states(self):
         return getattr(self, "_states", None) is not None
 
+    def _intercept_settings(self):
+        return self.fit_intercept, self.intercept_scaling, self.bias
+
     def _same_treatment(self):
-        return self._fitted_treatment == (self.fit_intercept, self.bias)
+        return self._fitted_treatment == self._intercept_settings()
 
     def _takes_streams(self):
         if self._treatment() == "search":
@@ -207,12 +209,12 @@ class _PegasosModel(StreamFit, BiasTreatment, LinearModel):
         self._check_parameters()
         first = not self._has_states()
         if "_states" not in vars(self) and hasattr(self, "coef_"):
-            raise ValueError(
-                f"this {type(self).__name__} was loaded from a model file, which keeps nothing of "
-                "the stream: fit a new one, or go on from a checkpoint or a pickle"
-            )
+            self._refuse_to_go_on()
         if not first and not self._same_treatment():
-            raise ValueError("fit_intercept and bias must not change between calls of partial_fit")
+            raise ValueError(
+                "fit_intercept, intercept_scaling and bias must not change between calls of "
+                "partial_fit"
+            )
         return first
 
     def _learn_block(self, block, first, options):
@@ -231,21 +233,15 @@ class _PegasosModel(StreamFit, BiasTreatment, LinearModel):
     def _solve_block(self, training, first):
         if first:
             self._states = None
-        if getattr(self, "_stream_seeds", None) is None:
-            self._stream_seeds = seed_sequence(self.random_state)
+        self._seed_stream()
         return self._solve(training, Limits(0, 1, certify=False))
 
     def _seeds(self, count):
-        if self._stream_seeds is None:
-            return super()._seeds(count)
-        self._stream_seeds = copied_seeds(self._stream_seeds)  # a failure brings the old one back
-        return self._stream_seeds.spawn(count)
+        return super()._seeds(count) if self._stream_seeds is None else self._seeds_of_block(count)
 
     def _stream_state(self):
-        fit_intercept, bias = self._fitted_treatment
-        state = {
-            "fit_intercept": fit_intercept,
-            "bias": bias,
+        names = "fit_intercept", "intercept_scaling", "bias"
+        state = dict(zip(names, self._fitted_treatment, strict=True)) | {
             "seeds": plain_seeds(self._stream_seeds),
             "n_problems": len(self._states),
         }
@@ -257,7 +253,8 @@ class _PegasosModel(StreamFit, BiasTreatment, LinearModel):
         self._states = self._stream_seeds = None
         if state is None:
             return
-        self._fitted_treatment = state["fit_intercept"], state["bias"]
+        names = "fit_intercept", "intercept_scaling", "bias"
+        self._fitted_treatment = tuple(state[name] for name in names)
         self._stream_seeds = seeds_of(state["seeds"])
         no_rows = {"coefficients": np.zeros(0)}  # those of the last block are not kept
         self._states = [part_of(state, k) | no_rows for k in range(state["n_problems"])]

@@ -16,6 +16,7 @@ from sublinear._validation import (
     check_choice,
     check_flag,
     check_number,
+    check_run_parameters,
     check_sample_weight,
     check_training_data,
     find_classes,
@@ -188,6 +189,7 @@ class SIMBAClassifier(LinearClassifier):
     """
 
     _asks_for_lines = True
+    _unit = "steps"
 
     def __init__(
         self,
@@ -233,10 +235,7 @@ class SIMBAClassifier(LinearClassifier):
                 check_number(name, getattr(self, name), low=1, integer=True)
         if self.row_norm is not None:
             check_number("row_norm", self.row_norm, low=0, open_low=True)
-        if self.n_jobs is not None:
-            check_number("n_jobs", self.n_jobs, low=-math.inf, integer=True)
-        if self.callback is not None and not callable(self.callback):
-            raise ValueError(f"callback must be callable or None, got {self.callback!r}")
+        check_run_parameters(self)
 
     @fit_method
     def fit(self, X, y, sample_weight=None):
@@ -344,7 +343,8 @@ class SIMBAClassifier(LinearClassifier):
 
     def _warn_if_limited(self, limits):
         result = self.result_
-        if result.status in ("max_iter", "max_accesses") and self.certify == "las_vegas":
+        limited = {"las_vegas": ("max_iter", "max_accesses"), "exact": ("max_accesses",)}
+        if result.status in limited.get(self.certify, ()):
             warnings.warn(
                 f"SIMBAClassifier stopped at {result.status} with a gap of {result.gap:.2e}, above "
                 f"epsilon={self.epsilon:g}. Raise epsilon or {result.status}.",

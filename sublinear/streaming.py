@@ -4,7 +4,6 @@ One pass over rows that come in blocks, in memory that does not grow with their 
 whose risk is that of the empirical risk minimiser of all rows, up to a few per cent.
 """
 
-import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,7 +12,7 @@ from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.extmath import safe_sparse_dot
 
-from sublinear._archive import part_of, plain_seeds, seeds_of
+from sublinear._archive import copied_seeds, part_of, plain_seeds, seeds_of
 from sublinear._core.losses import COUNT_LOSSES, MARGIN_LOSSES, REGRESSION_LOSSES, signs
 from sublinear._core.random import RandomBits
 from sublinear._fit_method import all_or_nothing
@@ -26,6 +25,7 @@ from sublinear._validation import (
     check_known_labels,
     check_number,
     check_rows,
+    check_run_parameters,
     check_sample_weight,
     check_training_data,
     declared_classes,
@@ -158,6 +158,8 @@ def _combined(parts):
 class _StreamingSVRG(StreamFit, BaseEstimator):
     """What both estimators share: the pass, the fitted attributes, prediction."""
 
+    # parameters that may change between blocks
+    _may_change = frozenset({"n_jobs", "random_state", "shuffle", "verbose", "warm_start"})
     _takes_unseen = True
 
     def __sklearn_tags__(self):
@@ -195,10 +197,7 @@ class _StreamingSVRG(StreamFit, BaseEstimator):
     def _goes_on(self):
         """Tell whether there are rows to go on from; ValueError for a restored model."""
         if self.__sklearn_is_fitted__() and not self._solvers:
-            raise ValueError(
-                f"this {type(self).__name__} was loaded from a model file, which keeps nothing of "
-                "the stream: fit a new one, or go on from a checkpoint or a pickle"
-            )
+            self._refuse_to_go_on()
         return self.__sklearn_is_fitted__()
 
     def _check_parameters(self):
@@ -217,8 +216,7 @@ class _StreamingSVRG(StreamFit, BaseEstimator):
         if self.growth is not None:
             check_number("growth", self.growth, low=1, open_low=True)
         check_number("order", self.order, low=1)
-        if self.n_jobs is not None:
-            check_number("n_jobs", self.n_jobs, low=-math.inf, integer=True)
+        check_run_parameters(self)
         for name in self._losses[self.loss].parameters:
             check_number(name, getattr(self, name), low=0, open_low=name != "epsilon")
 
@@ -267,7 +265,7 @@ class _StreamingSVRG(StreamFit, BaseEstimator):
 
     def _blocks(self, X, targets, sample_weight, order=None):
         """Return a Block for the solver of every problem, without rows of weight 0."""
-        self._check_same_intercept()
+        self._check_same_problem()
         if sample_weight is not None and not sample_weight.all():
             chosen = np.arange(len(sample_weight)) if order is None else order
             order = chosen[sample_weight[chosen] > 0].astype(np.uint32)
@@ -276,9 +274,17 @@ class _StreamingSVRG(StreamFit, BaseEstimator):
         first = Block(X, targets[0], sample_weight, constant, order)
         return [first, *(first.with_targets(others) for others in targets[1:])]
 
-    def _check_same_intercept(self):
-        if self._made_with["fit_intercept"] != self.fit_intercept:
-            raise ValueError("fit_intercept must not change between calls of partial_fit")
+    def _check_same_problem(self):
+        changed = [
+            name
+            for name, value in self._made_with.items()
+            if name not in self._may_change and getattr(self, name) != value
+        ]
+        if changed:
+            raise ValueError(
+                f"{', '.join(changed)} must not change between calls of partial_fit: the model "
+                "goes on from rows that were taken with the old value; fit a new one"
+            )
 
     def _take(self, blocks, finite=False):
         """Show its Block to every solver.
@@ -312,6 +318,7 @@ class _StreamingSVRG(StreamFit, BaseEstimator):
         """Take the rows of `fit` in their order, or a random one, with looks at Ctrl-C between."""
         n_rows = X.shape[0]
         if self.shuffle:
+            self._seeds = copied_seeds(self._seeds)  # a failure brings the old ones back
             order = np.random.default_rng(self._seeds.spawn(1)[0]).permutation(n_rows)
         else:
             order = np.arange(n_rows)

@@ -16,7 +16,7 @@ from scipy import sparse
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, validate_data
 
-from sublinear._archive import copied_seeds, part_of, plain_seeds, prefixed, seeds_of
+from sublinear._archive import part_of, plain_seeds, prefixed, seeds_of
 from sublinear._core.chain import ChainObjective, Chains
 from sublinear._core.iterates import AVERAGES, certify_best, choose
 from sublinear._core.matrix import Matrix
@@ -34,6 +34,7 @@ from sublinear._validation import (
     check_choice,
     check_flag,
     check_number,
+    check_run_parameters,
     check_sample_weight,
     check_training_data,
     class_codes,
@@ -54,6 +55,7 @@ def _check_step_parameters(estimator):
     check_choice("average", estimator.average, AVERAGES)
     if estimator.batch_size != "all":
         check_number("batch_size", estimator.batch_size, low=1, integer=True)
+    check_run_parameters(estimator)
 
 
 def _batch_size(estimator, n_examples):
@@ -247,8 +249,6 @@ class SequencePegasos(_SeededSteps, LinearModel):
         check_number("intercept_scaling", self.intercept_scaling, low=0, open_low=True)
         if self.max_accesses is not None:
             check_number("max_accesses", self.max_accesses, low=1, integer=True)
-        if self.callback is not None and not callable(self.callback):
-            raise ValueError(f"callback must be callable or None, got {self.callback!r}")
 
     @fit_method
     def fit(self, X, y, lengths=None, sample_weight=None):
@@ -306,15 +306,18 @@ class SequencePegasos(_SeededSteps, LinearModel):
         """
         self._check_parameters()
         first = getattr(self, "_state", None) is None
+        if "_state" not in vars(self) and hasattr(self, "coef_"):
+            self._refuse_to_go_on()
         X, y, lengths = _stack(X, y, lengths)
         X, y = check_training_data(self, X, y, reset=first)
         self.classes_ = declared_classes(y, classes, None if first else self.classes_)
         if first:
             self._state = None
-        elif self._fitted_intercept != self.fit_intercept:
-            raise ValueError("fit_intercept must not change between calls of partial_fit")
-        if getattr(self, "_stream_seeds", None) is None:
-            self._stream_seeds = seed_sequence(self.random_state)
+        elif self._fitted_intercept != (self.fit_intercept, self.intercept_scaling):
+            raise ValueError(
+                "fit_intercept and intercept_scaling must not change between calls of partial_fit"
+            )
+        self._seed_stream()
         limits = Limits(0, 1, certify=False)
         return self._solve(self._sequences(X, y, lengths, sample_weight), limits)
 
@@ -341,18 +344,17 @@ class SequencePegasos(_SeededSteps, LinearModel):
         self.partial_fit(X, y, np.diff(offsets), sample_weight=weights, **options)
 
     def _stream_state(self):
-        return super()._stream_state() | {"fit_intercept": self._fitted_intercept}
+        fit_intercept, scaling = self._fitted_intercept
+        state = {"fit_intercept": fit_intercept, "intercept_scaling": scaling}
+        return super()._stream_state() | state
 
     def _set_stream_state(self, state):
         super()._set_stream_state(state)
         if state is not None:
-            self._fitted_intercept = state["fit_intercept"]
+            self._fitted_intercept = state["fit_intercept"], state["intercept_scaling"]
 
     def _seeds(self, count):
-        if getattr(self, "_stream_seeds", None) is None:
-            return super()._seeds(count)
-        self._stream_seeds = copied_seeds(self._stream_seeds)  # a failure brings the old one back
-        return self._stream_seeds.spawn(count)
+        return super()._seeds(count) if self._stream_seeds is None else self._seeds_of_block(count)
 
     def _sequences(self, X, y, lengths, sample_weight):
         """Return the Training; its target is the pair of label codes and offsets."""
@@ -385,7 +387,8 @@ class SequencePegasos(_SeededSteps, LinearModel):
         super()._store(outcomes, training, seconds)
         k, model = len(self.classes_), outcomes[0].model.astype(training.matrix.dtype, copy=False)
         self.transition_, self.start_ = model[:k].copy(), model[k].copy()
-        self._state, self._fitted_intercept = outcomes[0].kept, self.fit_intercept
+        self._state = outcomes[0].kept
+        self._fitted_intercept = self.fit_intercept, self.intercept_scaling
 
     def _feature_weights(self, model):
         return model[model.shape[1] + 1 :].T
@@ -877,8 +880,7 @@ class PegasosStructured(_SeededSteps, BaseEstimator):
         """
         self._check(X, y)
         self._state = getattr(self, "_state", None)
-        if getattr(self, "_stream_seeds", None) is None:
-            self._stream_seeds = seed_sequence(self.random_state)
+        self._seed_stream()
         return self._run(X, y, sample_weight, Limits(0, 1, certify=False))
 
     def _run(self, X, y, sample_weight, limits):
@@ -886,12 +888,12 @@ class PegasosStructured(_SeededSteps, BaseEstimator):
         n_features = None if self._state is None else len(self._state["w"])
         objective = _StructuredObjective(self.problem, X, y, self.alpha, weights, n_features)
         if self._stream_seeds is None:
-            seeds = seed_sequence(self.random_state)
+            (seeds,) = seed_sequence(self.random_state).spawn(1)
         else:
-            seeds = self._stream_seeds = copied_seeds(self._stream_seeds)
+            (seeds,) = self._seeds_of_block(1)
         solver = _StructuredPegasos(
             objective,
-            RandomBits(seeds.spawn(1)[0]),
+            RandomBits(seeds),
             sampling=self.sampling,
             batch_size=_batch_size(self, len(X)),
             average=self.average,

@@ -405,6 +405,15 @@ def test_a_warm_start_goes_on_with_the_stages():
         model.set_params(fit_intercept=False).fit(second)
 
 
+def test_rows_without_weight_are_not_kept():
+    random = np.random.default_rng(0)
+    X, y = random.normal(size=(300, 4)), random.normal(size=300)
+    weights = (np.arange(300) >= 100).astype(float)
+    model = StreamingSVRGRegressor(kept_rows=50).fit([[(X, y, weights)]])
+    alone = sublinear.StreamingSVRGRegressor(kept_rows=50).fit_stream([(X, y, weights)])
+    np.testing.assert_allclose(model.coef_, alone.coef_, rtol=1e-10)
+
+
 def test_a_warm_start_keeps_the_classes(multiclass):
     X, y = multiclass
     model = StreamingSVRGClassifier(alpha=0.01, warm_start=True).fit(in_parts(X, y, 2))

@@ -13,6 +13,7 @@ from sublinear import (
     SequencePegasos,
     StreamingSVRGClassifier,
     StreamingSVRGRegressor,
+    distributed,
 )
 from sublinear.semi_streaming import SemiStreamingPerceptron
 
@@ -176,3 +177,40 @@ def test_rows_without_weight_are_not_among_those_kept():
     other.partial_fit(A[60:], targets[60:])
     np.testing.assert_allclose(model.coef_, other.coef_, rtol=1e-9)
     assert model.result_.n_rows == 240
+
+
+def test_an_interrupt_after_some_classes_were_reduced(monkeypatch):
+    model = KernelSDCAClassifier(max_support=5)
+    refit, count = KernelSDCAClassifier._refit, []
+
+    def interrupted(self, *args):
+        count.append(1)
+        if len(count) == 3:
+            raise KeyboardInterrupt
+        return refit(self, *args)
+
+    monkeypatch.setattr(KernelSDCAClassifier, "_refit", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(X, Y3)
+    whole = KernelSDCAClassifier().fit(X, Y3)
+    np.testing.assert_array_equal(model.decision_function(X), whole.decision_function(X))
+
+
+@pytest.mark.parametrize(
+    "model",
+    [distributed.SDCAClassifier(random_state=0), distributed.StreamingSVRGClassifier()],
+    ids=lambda model: type(model).__name__,
+)
+def test_failed_fits_over_partitions(model):
+    same_predictions(model.fit(X, Y), lambda model: model.fit(X[:, :3], 0 * Y))
+
+
+def test_a_refused_fit_draws_no_seeds():
+    models = [
+        StreamingSVRGClassifier(kept_rows=10, warm_start=True, random_state=0).fit(X, Y)
+        for _ in range(2)
+    ]
+    with pytest.raises(ValueError, match="negative"):
+        models[0].fit(X, Y, sample_weight=-np.ones(90))
+    first, second = (model.fit(X, Y).coef_ for model in models)
+    np.testing.assert_array_equal(first, second)

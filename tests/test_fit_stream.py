@@ -5,8 +5,17 @@ import pickle
 import numpy as np
 import pytest
 from scipy import sparse
+from sklearn.base import clone
 
-from sublinear import PegasosClassifier, StreamingSVRGClassifier, load_model, save_model
+from sublinear import (
+    PegasosClassifier,
+    PegasosRegressor,
+    SequencePegasos,
+    StreamingSVRGClassifier,
+    StreamingSVRGRegressor,
+    load_model,
+    save_model,
+)
 from sublinear.sources import ArraySource, GeneratorSource
 
 OPTIONS = {"alpha": 0.01, "random_state": 3}
@@ -205,3 +214,34 @@ def test_values_beyond_the_range_leave_no_model_of_a_stream(binary):
         np.errstate(all="ignore"),
     ):
         _ = StreamingSVRGClassifier().fit(X * 1e200, y).coef_
+
+
+@pytest.mark.parametrize(
+    ("model", "change", "words"),
+    [
+        (StreamingSVRGRegressor(), {"intercept_scaling": 10.0}, "intercept_scaling must not"),
+        (StreamingSVRGRegressor(), {"loss": "huber", "alpha": 1.0}, "alpha, loss must not"),
+        (PegasosRegressor(), {"intercept_scaling": 10.0}, "intercept_scaling and bias must not"),
+        (PegasosRegressor(), {"fit_intercept": False}, "fit_intercept, .* must not"),
+    ],
+)
+def test_the_problem_stays_the_same_from_block_to_block(model, change, words):
+    X, y = np.random.default_rng(0).normal(size=(2, 40, 1))
+    model = clone(model).partial_fit(X, y[:, 0])
+    before = model.coef_.copy()
+    with pytest.raises(ValueError, match=words):
+        model.set_params(**change).partial_fit(X, y[:, 0])
+    np.testing.assert_array_equal(model.coef_, before)
+
+
+@pytest.mark.parametrize(
+    "model",
+    [PegasosClassifier(), SequencePegasos(), StreamingSVRGClassifier()],
+    ids=lambda model: type(model).__name__,
+)
+def test_a_model_from_a_file_cannot_go_on(binary, model, tmp_path):
+    X, y = binary
+    save_model(model.fit(X, y), tmp_path / "model")
+    loaded = load_model(tmp_path / "model")
+    with pytest.raises(ValueError, match="loaded from a model file"):
+        loaded.partial_fit(X, y, classes=[0, 1])

@@ -510,6 +510,13 @@ def test_bad_blocks(A):
         solved(LowRegretStep(), L2Sampler(A))
 
 
+def test_read_only_offsets(A):
+    b = np.zeros(A.shape[0])
+    b.flags.writeable = False
+    result = solve_primal_dual(BallStep(A, b), L2Sampler(A, b), epsilon=0.5, random_state=0)
+    assert np.isfinite(result.dual)
+
+
 def test_edges():
     for A in (np.zeros((3, 2)), np.array([[2.0]]), np.array([[1.0, -3.0]])):
         assert solve_primal_dual(BallStep(A), L2Sampler(A), 0.5).gap <= 0.5

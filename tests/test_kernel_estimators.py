@@ -405,3 +405,50 @@ def test_warm_starts_of_pairs_and_of_rests_do_not_mix():
     again = model.set_params(multi_class="ovr").fit(X, y)
     fresh = KernelSDCAClassifier(multi_class="ovr").fit(X, y)
     np.testing.assert_array_equal(again.predict(X), fresh.predict(X))
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("budget", [50, 300, 1000, 3000, 20_000])
+def test_small_budgets_with_a_free_intercept(budget):
+    """A working set needs a row to rise and one to fall; where it has none the fit ends."""
+    random = np.random.default_rng(0)
+    X, y = random.normal(size=(600, 3)), np.where(random.random(600) > 0.5, 1, -1)
+    options = {"penalize_intercept": False, "random_state": 0}
+    result = KernelSDCAClassifier(max_accesses=budget, **options).fit(X, y).result_
+    assert result.accesses <= budget and result.status == "max_accesses"
+    assert result.primal <= 600 and result.dual <= result.primal
+    assert (result.n_iter > 0) == (budget >= 3000)
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("fit_intercept", [True, False])
+def test_nothing_left_to_gain(fit_intercept):
+    """With so small a C every coefficient is at its end after a round."""
+    random = np.random.default_rng(0)
+    X, y = random.normal(size=(3000, 3)), np.where(random.random(3000) > 0.5, 1, -1)
+    options = {"fit_intercept": fit_intercept, "tol": 0, "max_iter": 30, "random_state": 0}
+    model = KernelSDCAClassifier(C=1e-5, gamma=0.5, **options)
+    result = model.fit(X, y, sample_weight=random.random(3000)).result_
+    assert result.gap <= 1e-12 * result.primal
+
+
+@pytest.mark.parametrize("make", [KernelSDCAClassifier, KernelPegasosClassifier])
+def test_blocks_do_not_depend_on_threads(make):
+    X = np.random.default_rng(0).normal(size=(1200, 6))
+    y = np.digitize(X[:, 0] * X[:, 1], [-0.3, 0.3])
+    options = {"memory_limit": 2**21, "tol": 0.05, "max_iter": 20, "random_state": 0}
+    models = []
+    for n_jobs in (1, 3):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            models.append(make(n_jobs=n_jobs, **options).fit(X, y))
+    np.testing.assert_array_equal(*(model.dual_coef_ for model in models))
+
+
+def test_values_that_float32_cannot_tell_are_warned_of(data):
+    X, labels, *_ = data
+    with pytest.warns(UserWarning, match="kernel values, which are float32, are off by about"):
+        KernelSDCAClassifier(gamma=1e4).fit(X, labels)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        KernelSDCAClassifier(gamma=1.0).fit(X + 1e4, labels)  # centred first

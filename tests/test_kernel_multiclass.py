@@ -282,3 +282,15 @@ def test_a_path_checks_its_values(classes):
         kernel_path(*classes, [1.0, -1.0])
     with pytest.raises(ValueError, match="gamma"):
         kernel_path(*classes, [1.0], [0.0])
+
+
+@pytest.mark.parametrize("loss", ["squared_hinge", "smoothed_hinge", "squared"])
+def test_a_path_of_losses_with_curved_conjugates(loss):
+    """Their curvatures depend on C, and with them what the last working set was scaled by."""
+    X, y = make_friedman1(150, random_state=0)
+    y = np.sign(y - np.median(y)) if loss != "squared" else y
+    options = {"loss": loss, "random_state": 0}
+    for model in kernel_path(X, y, [0.01, 1.0, 100.0], [0.05], **options).models[0]:
+        estimator = type(model)(C=model.C, gamma=0.05, **options)
+        assert model.result_.status == "converged"
+        assert model.result_.n_iter <= 3 * estimator.fit(X, y).result_.n_iter

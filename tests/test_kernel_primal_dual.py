@@ -461,6 +461,7 @@ def test_uncertified_and_exact_and_theory(rings):
         assert estimator.result_.status == "uncertified"
     assert np.isfinite(estimator.score_samples(X)).all()
     result = solve_simplex_qp(X, epsilon=0.3, certify=None, random_state=0, **RBF_OPTIONS)
+    assert np.isnan(result.primal) and result.dual == -np.inf  # as Result says of the unknown
     assert result.p.sum() == pytest.approx(1)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)

@@ -42,6 +42,8 @@ def test_a_path_takes_fewer_accesses_than_cold_fits(data):
     cold = [SDCAClassifier(alpha=a, tol=1e-3, random_state=0).fit(X, y) for a in alphas]
     ours = sum(result.accesses for result in path.results)
     assert ours < sum(model.result_.accesses for model in cold)
+    for result in path.results:  # each counts its own certificates
+        assert result.certificate_accesses <= (len(result.trace) + 2) * 2 * X.size
 
 
 def test_more_than_two_classes_and_labels(data):

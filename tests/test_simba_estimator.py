@@ -146,6 +146,12 @@ def test_weights_are_repetitions(data):
         SIMBAClassifier().fit(X, y, sample_weight=weights + 0.3)
 
 
+def test_a_budget_that_ends_an_exact_fit_warns(data):
+    model = SIMBAClassifier(0.1, certify="exact", max_accesses=2000, random_state=0)
+    with pytest.warns(ConvergenceWarning, match="stopped at max_accesses with a gap"):
+        model.fit(*data)
+
+
 def test_weights_that_make_too_many_repetitions_are_refused(data):
     X, y = data
     weights = np.ones(len(y))

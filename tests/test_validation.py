@@ -19,6 +19,7 @@ from sublinear import (
     SDCARegressor,
     SequencePegasos,
     SIMBAClassifier,
+    StreamingSVRGClassifier,
     SublinearPerceptron,
 )
 
@@ -431,3 +432,22 @@ def test_rows_without_weight_keep_their_numbers(model):
         np.testing.assert_array_equal(X[model.support_], model.support_vectors_)
     else:
         assert model.dual_coef_.shape == (30,) and not model.dual_coef_[::2].any()
+
+
+@pytest.mark.parametrize("name", ["verbose", "callback", "n_jobs"])
+@pytest.mark.parametrize(
+    "make",
+    [
+        SublinearPerceptron,
+        SIMBAClassifier,
+        MinimumEnclosingBall,
+        StreamingSVRGClassifier,
+        SequencePegasos,
+        KernelSDCAClassifier,
+    ],
+)
+def test_parameters_of_the_run_are_checked_everywhere(make, name):
+    if name not in make().get_params():
+        pytest.skip(f"{make.__name__} has no {name}")
+    with pytest.raises(ValueError, match=f"{name} must be"):
+        make(**{name: "x"}).fit(X, Y)

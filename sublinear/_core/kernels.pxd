@@ -68,6 +68,7 @@ cdef class Kernel:
 cdef class KernelRows:
     cdef readonly Py_ssize_t n_rows, n_columns
     cdef readonly object diagonal
+    cdef public double rounding
 
 
 cdef class PanelRows(KernelRows):

@@ -39,6 +39,7 @@ cdef enum:
 
 cdef double LOG2_E = 1.4426950408889634
 cdef double LARGEST = 1e37          # float32 holds 3.4e38
+cdef double UNIT = 2.0**-24         # of rounding to float32
 
 FAR_OUT = 64                        # mean gamma |x|^2 from which on dense data is centred
 MOST_PANEL_BYTES = 2**22            # of one panel of sparse data
@@ -90,6 +91,10 @@ cdef class Kernel:
         """Return a bound on |k(x, z)|, or on what float32 must hold on the way, by |x|^2."""
         return square
 
+    def rounding(self, double n_values, double square):
+        """Return a typical relative error of values for rows of so many values, by |x|^2."""
+        return 0.0
+
     def shifts(self, squares):
         """Return what every example adds to the inner products of scaled examples (float32)."""
         return np.zeros(squares.shape[0], dtype=np.float32)
@@ -116,6 +121,10 @@ cdef class RBF(Kernel):
     def largest(self, double square):
         """Return the largest exponent."""
         return max(square, 4 * LOG2_E * self.gamma * square)
+
+    def rounding(self, double n_values, double square):
+        """Return that of the exponent."""
+        return self.gamma * (2 * sqrt(n_values) + 8) * UNIT * 2 * square
 
     def shifts(self, squares):
         """Return -gamma log2(e) |x|^2."""
@@ -186,13 +195,18 @@ def kernel_rows(kernel, X, Y=None, double memory=float("inf"), int n_threads=1):
     if len(left.arrays) > 1:
         if matching_pairs(left, right) * POSTING_COST < left.n_stored / <double> left.n_rows \
                 or right.n_columns * PANEL * 4 > MOST_PANEL_BYTES:
-            return PostingRows(kernel, left, right)
+            rows = PostingRows(kernel, left, right)
+            rows.rounding = kernel.rounding(left.n_stored / <double> left.n_rows, largest)
+            return rows
     elif isinstance(kernel, RBF) and kernel.gamma * squares.mean() > FAR_OUT:
         mean = left.arrays[0].mean(axis=0, dtype=np.float64)
         left = Matrix(left.arrays[0] - mean)
         right = left if Y is None else Matrix(right.arrays[0] - mean)
+        largest = max(float(side.squared_norms().max()) for side in (left, right))
     bytes_needed = padded(right.n_rows) * right.n_columns * 4.0
-    return PanelRows(kernel, left, right, bytes_needed <= memory, n_threads)
+    rows = PanelRows(kernel, left, right, bytes_needed <= memory, n_threads)
+    rows.rounding = kernel.rounding(left.n_stored / <double> left.n_rows, largest)
+    return rows
 
 
 def matching_pairs(Matrix left, Matrix right):
@@ -216,6 +230,8 @@ cdef class KernelRows:
     Attributes
     ----------
     diagonal : ndarray of shape (n_rows,), float64, or None where the two sides differ
+    rounding : float
+        Typical relative error of values, where it can be large; else 0.
     """
 
     def block(self, rows, columns=None, int n_threads=1):

@@ -328,7 +328,7 @@ cdef class CompiledSampler(Sampler):
     cdef readonly Py_ssize_t n_rows
     cdef bint quadratic, squared, computed, measured
     cdef FlatSampler sampler
-    cdef double[::1] known
+    cdef const double[::1] known
     cdef Py_ssize_t size
     cdef double factor, square, longest
 

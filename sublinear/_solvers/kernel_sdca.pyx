@@ -136,7 +136,10 @@ cdef class KernelSDCA:
     def restart(self, KernelObjective objective):
         """Go on with other scales and the same kernel matrix, targets and intercept."""
         self.n_iter = self.accesses = self.n_steps = self.inner_work = 0
+        ridge = self.ridge
         self._set_objective(objective)
+        if not np.array_equal(ridge, self.ridge):
+            self.rows = self.values = None    # K_WW holds the curvatures, and is scaled by them
         self._begin(self.coefficients)
 
     certificate_growth = 1.0
@@ -187,11 +190,15 @@ cdef class KernelSDCA:
         """Choose W and compute K_WW; False if that would exceed the limit."""
         n, size = self.objective.n_rows, self.block_size
         left = self.max_accesses - self.accesses
-        while size > 1 and size * (size + 1) / 2 + size * n > left:
-            size //= 2
+        while size > 2 and size * (size + 1) / 2 + size * n > left:    # 2: a pair can move
+            size = max(2, size // 2)
         if self.chosen is None:  # else the limit was in the way of them
             self.chosen = self._working_set(size)
         rows = self.chosen
+        if rows.size == 0:    # nothing gains, and nothing lies between its ends
+            self.chosen = None
+            self._change(rows, self.coefficients)
+            return True
         if not np.array_equal(rows, self.rows):
             cost = len(rows) * (len(rows) + 1) // 2
             if self.accesses + cost > limit:

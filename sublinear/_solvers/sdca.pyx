@@ -174,7 +174,7 @@ cdef class SDCA:
         self.w *= ratio
         self._rescale(ratio)
         self._next_pass()
-        self.n_iter = self.accesses = self.n_visited = 0
+        self.n_iter = self.accesses = self.n_visited = self.objective.accesses = 0
         self.pass_gap = float("inf")
 
     def _rescale(self, ratio):

@@ -7,6 +7,7 @@ from contextlib import closing
 import numpy as np
 
 from sublinear._checkpoint import Checkpoint, RoundsCheckpoint
+from sublinear._fit_method import all_or_nothing
 from sublinear._linear_model import LinearModel, Training
 from sublinear._validation import (
     check_flag,
@@ -100,6 +101,7 @@ class CertifiedRounds(OverPartitions, LinearModel):
                                             solvers; of none where there will not be one
     """
 
+    @all_or_nothing
     def fit(
         self, X, y=None, sample_weight=None, *, checkpoint=None, checkpoint_every=10, resume=True
     ):

@@ -19,8 +19,8 @@ import numpy as np
 
 from sublinear._solvers.streaming_svrg import AnchoredGradient, Sample
 from sublinear._solvers.streaming_svrg import Block as Rows
-from sublinear._stream import EMPTY, Stream
-from sublinear._validation import check_known_labels, margin_targets
+from sublinear._stream import EMPTY, Block, Stream
+from sublinear._validation import check_known_labels, drop_weightless, margin_targets
 from sublinear.distributed._partitions import Member, blocks_of, insist, mark_of
 
 
@@ -98,7 +98,8 @@ class StagePartition(Member):
 
     def _next(self):
         try:
-            return next(self.blocks, None)
+            block = next(self.blocks, None)
+            return block and Block(*drop_weightless(*block))
         except ValueError as error:
             if str(error) == EMPTY:
                 return None

@@ -7,6 +7,7 @@ import numpy as np
 
 from sublinear import sdca, streaming
 from sublinear._checkpoint import Checkpoint
+from sublinear._fit_method import all_or_nothing
 from sublinear._validation import (
     check_flag,
     check_number,
@@ -25,9 +26,11 @@ class _StreamedStages(OverPartitions):
     """What the estimators by Streaming SVRG share: the pass over partitions."""
 
     _kind = StagePartition
+    _may_change = frozenset({"client", "n_partitions", "verbose", "warm_start"})
     constants, order, shuffle, random_state = "practical", 2.0, False, None
     smoothness = strong_convexity = step = first_stage = inner_steps = None
 
+    @all_or_nothing
     def fit(
         self,
         X,
@@ -99,7 +102,9 @@ class _StreamedStages(OverPartitions):
             if checkpoint is not None:
                 checkpoint.identify_partitions([start and start.mark for start in starts])
                 state = checkpoint.load()
-            if not warm:
+            if warm:
+                self._solvers = [solver.copy() for solver in self._solvers]
+            else:
                 self._begin(1 if plan.positive is None else len(plan.positive))
             self._dtype = np.result_type(*(start.dtype for start in found))
             self._known = {}
@@ -133,7 +138,7 @@ class _StreamedStages(OverPartitions):
             counts=self.loss == "poisson",
         )
         if warm:
-            self._check_same_intercept()
+            self._check_same_problem()
         if self._numeric:
             return plan
         if warm:
