@@ -34,6 +34,7 @@ from sublinear._validation import (
     combine_weights,
     has_matrix,
     margin_targets,
+    positive_classes,
     seed_sequence,
 )
 
@@ -55,9 +56,9 @@ alpha : float, default=1e-4
         certificates read is counted apart.
     n_jobs : int, default=None
         Threads: over one-vs-rest problems, or inside a single one. None means 1, -1 all
-        processors. The result does not depend on them, but for one large sparse problem of an
-        SDCA estimator: there two threads share the steps, by a fixed schedule whose result is
-        another one than that of one thread, and the same for any number above 1.
+        processors. The result does not depend on them, but for one large problem of an SDCA
+        estimator: there two threads share the steps, by a fixed schedule whose result is another
+        one than that of one thread, and the same for any number above 1.
     random_state : int, RandomState, Generator or None, default=None
         Seeds the order of the examples.
     warm_start : bool, default=False
@@ -448,8 +449,8 @@ class OneVsRestMixin(ClassifierMixin):
         """Return a function for each problem, which makes its targets."""
         if y.dtype == np.float64 and np.array_equal(self.classes_, [-1, 1]):
             return [lambda: np.ascontiguousarray(y)]  # they are targets
-        positive = self.classes_[1:] if len(self.classes_) == 2 else self.classes_
-        return [lambda label=label: margin_targets(y, label) for label in positive]
+        labels = positive_classes(self.classes_)
+        return [lambda label=label: margin_targets(y, label) for label in labels]
 
     def _problem_name(self, k):
         name = super()._problem_name(k)

@@ -35,6 +35,7 @@ from sublinear._validation import (
     find_classes,
     given_classes,
     margin_targets,
+    positive_classes,
 )
 
 LEVEL_BITS = 3  # of a byte of sleep: what is above them counts the passes to sleep
@@ -459,8 +460,8 @@ class DualStreamFit(StreamFit):
             labels = np.array(list(extent.weight_of), dtype=object)  # as they were in their blocks
             found = find_classes(np.array(distinct(labels).tolist()))
             self.classes_ = whole_numbers_as_integers(found) if found.dtype.kind == "f" else found
-        positive = self.classes_[1:] if len(self.classes_) == 2 else self.classes_
-        targets = [partial(margin_targets, label=label) for label in positive]
+        labels = positive_classes(self.classes_)
+        targets = [partial(margin_targets, label=label) for label in labels]
         factors, total = None, extent.weight
         if self.class_weight is not None:
             known = self.classes_.tolist()

@@ -272,6 +272,11 @@ def check_known_labels(y, classes):
         )
 
 
+def positive_classes(classes):
+    """Return the label of every one-vs-rest problem; two classes are one problem, of the second."""
+    return classes[1:] if len(classes) == 2 else classes
+
+
 def margin_targets(y, label):
     """Return +1.0 where y is the label and -1.0 elsewhere (float64)."""
     targets = np.array(y == label, dtype=np.float64)

@@ -68,10 +68,6 @@ class SlackMargin:
         lost = self.unit * np.linalg.norm(change[: len(w)]) + change[len(w) :].sum()
         return model, -(value - lost), -bound
 
-    def at_zeros(self):
-        """No model is known beforehand."""
-        return None, math.inf, -math.inf
-
 
 def slack_margin(margins, nu):
     """Return the largest min_i margins_i + xi_i over 0 <= xi_i <= 2 with sum xi_i <= nu n.

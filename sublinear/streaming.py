@@ -31,6 +31,7 @@ from sublinear._validation import (
     declared_classes,
     find_classes,
     margin_targets,
+    positive_classes,
     seed_sequence,
 )
 from sublinear.theory import streaming_svrg_parameters
@@ -729,8 +730,7 @@ class StreamingSVRGClassifier(ProbabilityMixin, OneVsRestMixin, _StreamingSVRG):
         if targets is not None:
             return [targets]
         check_known_labels(y, self.classes_)
-        positive = self.classes_[1:] if len(self.classes_) == 2 else self.classes_
-        return [margin_targets(y, label) for label in positive]
+        return [margin_targets(y, label) for label in positive_classes(self.classes_)]
 
     @property
     def coef_(self):

@@ -274,7 +274,7 @@ def test_budgets_are_hard(A, estimator):
         for _ in range(20):
             solver.advance(budget)
         assert solver.accesses <= budget
-        assert solver.n_iter < 500 or solver.accesses <= N * A.size
+        assert (solver.n_iter > 0) == (budget > 1)
 
 
 def over_simplex(value, gradient, n):

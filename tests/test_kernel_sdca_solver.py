@@ -138,6 +138,7 @@ def test_a_budget_is_never_exceeded_and_used(budget):
             break
     assert solver.accesses <= budget
     assert solver.accesses > 0 or budget < 2 * 150
+    assert solver.coefficients.any() == (budget >= 1000)
     primal, dual = solver.certify(None)[1:]
     assert dual <= primal
 

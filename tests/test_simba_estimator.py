@@ -8,7 +8,13 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.svm import LinearSVC
 
-from sublinear import PegasosClassifier, SDCAClassifier, SIMBAClassifier, simba_path
+from sublinear import (
+    PegasosClassifier,
+    SDCAClassifier,
+    SIMBAClassifier,
+    SublinearPerceptron,
+    simba_path,
+)
 from sublinear.data import AccessBudgetError, DualStore, FeatureOracle, FourierFeatures
 from sublinear.soft_margin import slack_margin, slack_mass
 
@@ -281,3 +287,23 @@ class TestDataThatIsDearToRead:
         model = SIMBAClassifier(0.02, certify=None, max_iter=4000, row_norm=1.5, random_state=0)
         model.fit(features, y)
         assert model.score(features.transform(X), y) > 0.9
+
+
+@pytest.mark.parametrize("make", [SIMBAClassifier, SublinearPerceptron])
+@pytest.mark.parametrize("n_noise", [2, 2000])
+def test_the_bound_holds_where_weights_range_widely(make, n_noise):
+    """Large margins let weights of rows, and sums of their factors, range over many powers of 2."""
+    random, n = np.random.default_rng(0), 600
+    signs = np.where(np.arange(n) % 2, 1.0, -1.0)
+    columns = 1 + np.argsort(random.random((n, n_noise)), axis=1)[:, :2]
+    noise = 0.6 / np.sqrt(2) * random.choice([-1, 1], (n, 2))
+    places = np.c_[np.zeros(n, int), columns]
+    rows = np.repeat(np.arange(n), 3), places.ravel()
+    values = np.c_[0.8 * signs, noise].ravel()
+    X = sparse.csr_array((values, rows), shape=(n, 1 + n_noise))  # of margin 0.8 at least
+    given = {"nu": 0.0} if make is SIMBAClassifier else {"variant": "plain"}
+    for intercept in (True, False):
+        model = make(epsilon=0.02, fit_intercept=intercept, random_state=0, **given).fit(X, signs)
+        assert model.result_.status == "converged"
+        assert model.result_.dual >= 0.8
+        assert model.result_.primal >= 0.78

@@ -156,7 +156,6 @@ def settings(name, X, alpha):
     raise ValueError(f"unknown solver {name!r}; known: {', '.join(NAMES)}")
 
 
-# max_iter with tol=0 would not pack rounded values by itself: these ask for what they time
 SDCA_OPTIONS = {
     "SDCAClassifier": {},
     "SDCAClassifier, pack=True": {"pack": True},

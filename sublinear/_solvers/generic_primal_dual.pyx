@@ -48,13 +48,6 @@ cdef inline double variance_bounded(double z) noexcept nogil:
     return 1 - z + z * z
 
 
-cdef Py_ssize_t longest_line(Matrix matrix):
-    cdef Py_ssize_t i, longest = 0
-    for i in range(matrix.n_rows):
-        longest = max(longest, line_size(&matrix.rows, i))
-    return longest
-
-
 def slices(Py_ssize_t n_rows):
     """Yield all rows in slices between which Python looks for Ctrl-C."""
     for start in range(0, n_rows, PASS_ROWS):
@@ -129,7 +122,7 @@ cdef class CompiledStep(LowRegretStep):
     offsets : ndarray of shape (n_rows,), float64, or None
     rate : float
         Factor on the step size of the theory.
-    bound_of_entries : float or None
+    unit : float or None
         What the step size is measured against, by the subclass; None asks for it, a pass.
     """
     cdef readonly Matrix matrix
@@ -148,7 +141,7 @@ cdef class CompiledStep(LowRegretStep):
         self.array = np.zeros(self.size)
         view = self.array
         self.value = &view[0]
-        self.most_accesses = longest_line(matrix)
+        self.most_accesses = matrix.longest_row
 
     @property
     def x(self):
@@ -189,7 +182,7 @@ def check_length(length, n_columns):
         raise ValueError(f"x has {length} entries, A has {n_columns} columns")
 
 
-def longest_row(Matrix matrix):
+def largest_norm(Matrix matrix):
     """Return the largest |A_i|."""
     return float(np.sqrt(matrix.squared_norms().max()))
 
@@ -212,7 +205,7 @@ cdef class BallStep(CompiledStep):
         self.go_on(n_steps)
 
     def go_on(self, n_steps):
-        unit = self._measured(longest_row)
+        unit = self._measured(largest_norm)
         self.step_length = self.rate * self.radius / (unit * np.sqrt(2 * n_steps))
         self._project()
 
@@ -237,16 +230,16 @@ cdef class BallStep(CompiledStep):
 
     def n_steps(self, epsilon):
         # the regret of T steps is at most 2 R G sqrt(2 T) for rows of length G
-        return 8 * (self.radius * self._measured(longest_row) / epsilon) ** 2
+        return 8 * (self.radius * self._measured(largest_norm) / epsilon) ** 2
 
 
 cdef class SimplexStep(CompiledStep):
     """Multiplicative weights in the simplex."""
-    cdef double eta, total
+    cdef double eta
 
     def start(self, n_steps):
         self.array[:] = 1.0 / self.size
-        self.total = self.scale = 1
+        self.scale = 1
         self.go_on(n_steps)
 
     def go_on(self, n_steps):
@@ -302,7 +295,7 @@ cdef class MeanStep(CompiledStep):
 
     def n_steps(self, epsilon):
         # the regret of T steps is at most 4 G^2 (1 + log T) for rows of length G
-        ratio = 4 * self._measured(longest_row) ** 2 / epsilon
+        ratio = 4 * self._measured(largest_norm) ** 2 / epsilon
         steps = max(1.0, ratio)
         while ratio * (1 + log(steps)) > steps:
             steps *= 1.25
@@ -340,7 +333,7 @@ cdef class CompiledSampler(Sampler):
         self.computed = isinstance(matrix, ComputedMatrix)
         self.n_rows, self.size = matrix.n_rows, matrix.n_columns
         self.sampler = FlatSampler(self.size)
-        self.most_accesses = longest_line(self.columns)
+        self.most_accesses = self.columns.longest_row
         self.measured = scale is not None
         if self.measured:
             self.scale = scale
@@ -348,7 +341,7 @@ cdef class CompiledSampler(Sampler):
     def start(self):
         if self.measured:
             return
-        measure = longest_row if self.squared or self.quadratic else largest_entry
+        measure = largest_norm if self.squared or self.quadratic else largest_entry
         self.longest = longest = measure(self.matrix)
         self.accesses += self.matrix.n_stored
         known = 0.0 if self.offsets is None else float(np.abs(self.offsets).max())

@@ -125,7 +125,7 @@ cdef class KernelPrimalDual:
     cdef double[::1] payoffs
     cdef bint hull
     cdef Py_ssize_t n, d, n_stored, batch_size, round_steps, growth, max_steps, taken
-    cdef double constant, unit, primal_rate, dual_rate, eta, step, scale, square, total, balance
+    cdef double constant, unit, primal_rate, dual_rate, eta, step, scale, square, balance
     cdef double balance_sum, best_dual
 
     estimated_gap = float("inf")
@@ -154,7 +154,7 @@ cdef class KernelPrimalDual:
         self.weights, self.drawn_rows = FlatSampler(self.n), FlatSampler(self.n)
         self.weights.chances[:] = 1.0 / self.n
         self.weights.update()
-        self.total, self.best_dual = 1, -np.inf
+        self.best_dual = -np.inf
         self.a, self.f, self.payoffs = np.zeros(self.n), np.zeros(self.n), np.zeros(self.n)
         self.a_sum, self.f_sum = np.zeros(self.n), np.zeros(self.n)
         if self.hull:

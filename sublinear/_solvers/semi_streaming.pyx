@@ -77,7 +77,7 @@ cdef class SemiStreaming:
     """
     cdef readonly object rows, signs, coordinates, factors, squares, multiples
     cdef readonly Py_ssize_t n_done, n_chosen, accesses
-    cdef readonly double extreme, drawn_squares
+    cdef readonly double extreme
     cdef RandomBits random
     cdef uint64_t seed, n_passes
     cdef bint ball

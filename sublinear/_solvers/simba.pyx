@@ -44,6 +44,7 @@ cdef enum:
 cdef double LARGEST_ETA = 1 / 6.0       # the analysis wants no more
 cdef double TINY = 2.0**-900            # weights stay above it, so that none vanishes for good
 cdef double SMALL_FACTOR = 2.0**-200
+cdef double SMALL_SHARE = 2.0**-30      # of a sum: terms below it lose too many digits there
 
 
 cdef inline double clip(double z, double bound) noexcept nogil:
@@ -140,7 +141,7 @@ cdef class SIMBA:
     cdef SumNodes* nodes[GROUPS]
     cdef SumNodes* u_nodes
     cdef double factor[GROUPS]
-    cdef double seen[GROUPS]             # sum of factor / total over the steps so far
+    cdef double seen[GROUPS]             # sum of factor / total over the steps since _select
     cdef double slack[GROUPS]
     cdef double label[GROUPS]
     cdef const double[::1] targets
@@ -160,7 +161,7 @@ cdef class SIMBA:
         Py_ssize_t max_steps=2**62, bint adaptive=True, double primal_rate=1.0,
         double dual_rate=1.0, Py_ssize_t refresh=0, start=None
     ):
-        cdef Py_ssize_t j, g
+        cdef Py_ssize_t g
         cdef SumTree tree
         self.problem, self.matrix, self.columns = problem, matrix, matrix.transposed()
         self.computed = isinstance(matrix, ComputedMatrix)
@@ -181,8 +182,7 @@ cdef class SIMBA:
             if self.n_full == 0 and self.remaining == 0:
                 refresh = 2**62
         self.refresh = refresh
-        for j in range(self.d):
-            self.longest_column = max(self.longest_column, line_size(&self.columns.rows, j))
+        self.longest_column = self.columns.longest_row
         self.u = np.zeros(self.n_weights) if start is None else np.array(start[0], dtype=np.float64)
         self.u_before = np.zeros(self.n_weights)
         self.q = np.full(self.n, 1.0 / self.n) if start is None else np.array(start[1])
@@ -278,13 +278,16 @@ cdef class SIMBA:
         return total
 
     cdef bint _leaves_range(self) noexcept nogil:
-        """Whether weights or factors want to be scaled."""
+        """Whether weights or factors want to be scaled, or the sums of factors begun anew."""
         cdef double total = self._total()
         cdef Py_ssize_t g
         if total < SMALL_FACTOR or total > 1 / SMALL_FACTOR:
             return True
         for g in range(GROUPS):
             if self.factor[g] < SMALL_FACTOR or self.factor[g] > 1 / SMALL_FACTOR:
+                return True
+            if self.factor[g] < SMALL_SHARE * self.seen[g] * total \
+                    and total_weight(self.nodes[g]) > 0:
                 return True
         return False
 
@@ -409,9 +412,10 @@ cdef class SIMBA:
                 g = (2 if k < self.n_full else 0) + (self.targets[i] < 0)
             self.group[i] = <signed char> g
             self.nodes[g].level[0][i] = max(self.q[i], TINY)
-            self.seen_before[i] = self.seen[g]
+            self.seen_before[i] = 0
         for g in range(GROUPS):
             self.factor[g] = 1
+            self.seen[g] = 0
             rebuild_sums(self.nodes[g])
         self.since_refresh = 0
 
@@ -424,7 +428,8 @@ cdef class SIMBA:
             return self.iterate()
         self._settle_all()
         w = (self.sum_of_scales * np.asarray(self.u) - np.asarray(self.u_before)) / steps
-        return w, self.sum_of_bias / steps, np.asarray(self.p_sum) / steps
+        p = np.asarray(self.p_sum)
+        return w, self.sum_of_bias / steps, p / p.sum()    # exactly a distribution: it must bound
 
     def iterate(self):
         """Return w, b and p as they are now (float64)."""

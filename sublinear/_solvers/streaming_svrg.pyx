@@ -40,6 +40,7 @@ depends neither on how the stream is cut into blocks nor on the number of thread
 from cython.parallel cimport prange
 from libc.stdint cimport uint32_t
 
+import json
 import math
 from copy import copy
 from typing import NamedTuple
@@ -1030,10 +1031,7 @@ class PaperSVRG:
             "w": self.weights, "n_stages": self.n_stages, "n_rows": self.n_rows,
             "accesses": self.accesses, "stage_loss": self.stage_loss,
             "stage_rows": self.stage_rows, "steps_left": self.steps_left}
-        bits = self.random.bit_generator.state
-        return state | {
-            "bits": bits["state"]["state"], "has_uint32": bits["has_uint32"],
-            "uinteger": bits["uinteger"]}
+        return state | {"random": json.dumps(self.random.state())}
 
     def resume(self, state):
         """Go on from the `state()` of a solver made alike."""
@@ -1044,9 +1042,7 @@ class PaperSVRG:
         self.stage_loss = float(state["stage_loss"])
         for name in ("n_stages", "n_rows", "accesses", "stage_rows", "steps_left"):
             setattr(self, name, int(state[name]))
-        self.random.bit_generator.state = {
-            "bit_generator": "SFC64", "state": {"state": state["bits"]},
-            "has_uint32": int(state["has_uint32"]), "uinteger": int(state["uinteger"])}
+        self.random.set_state(json.loads(str(state["random"])))
 
     def risk(self):
         """The paper's scheme keeps no rows to estimate the risk from."""

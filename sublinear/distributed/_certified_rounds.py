@@ -13,6 +13,7 @@ from sublinear._validation import (
     check_flag,
     check_number,
     class_factors,
+    positive_classes,
 )
 from sublinear.distributed._cluster import connected
 from sublinear.distributed._estimator import OverPartitions
@@ -207,7 +208,7 @@ class CertifiedRounds(OverPartitions, LinearModel):
         if self.class_weight is not None:
             factors = class_factors(self.class_weight, self.classes_, masses)
             factors = dict(zip(self.classes_.tolist(), factors.tolist(), strict=True))
-        return list(self.classes_[1:] if len(self.classes_) == 2 else self.classes_), factors
+        return list(positive_classes(self.classes_)), factors
 
     def _solver(self, training, k, random, n_jobs):
         entry, whole = self._losses[self.loss], training.matrix

@@ -14,6 +14,7 @@ from sublinear._validation import (
     declared_classes,
     find_classes,
     given_classes,
+    positive_classes,
 )
 from sublinear.distributed._cluster import connected
 from sublinear.distributed._estimator import OverPartitions, documented
@@ -148,7 +149,7 @@ class _StreamedStages(OverPartitions):
             self.classes_ = find_classes(np.unique(np.concatenate(found)))
         else:
             self.classes_ = given_classes(classes)
-        positive = self.classes_[1:] if len(self.classes_) == 2 else self.classes_
+        positive = positive_classes(self.classes_)
         return dataclasses.replace(plan, classes=self.classes_, positive=positive)
 
     def to_local(self):
