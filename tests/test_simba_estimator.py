@@ -290,20 +290,15 @@ class TestDataThatIsDearToRead:
 
 
 @pytest.mark.parametrize("make", [SIMBAClassifier, SublinearPerceptron])
-@pytest.mark.parametrize("n_noise", [2, 2000])
-def test_the_bound_holds_where_weights_range_widely(make, n_noise):
-    """Large margins let weights of rows, and sums of their factors, range over many powers of 2."""
-    random, n = np.random.default_rng(0), 600
+def test_the_bound_holds_where_weights_range_widely(make):
+    """A large margin lets weights of rows, and sums of their factors, range over powers of 2."""
+    random, n, k = np.random.default_rng(0), 2000, 5
     signs = np.where(np.arange(n) % 2, 1.0, -1.0)
-    columns = 1 + np.argsort(random.random((n, n_noise)), axis=1)[:, :2]
-    noise = 0.6 / np.sqrt(2) * random.choice([-1, 1], (n, 2))
-    places = np.c_[np.zeros(n, int), columns]
-    rows = np.repeat(np.arange(n), 3), places.ravel()
-    values = np.c_[0.8 * signs, noise].ravel()
-    X = sparse.csr_array((values, rows), shape=(n, 1 + n_noise))  # of margin 0.8 at least
+    columns = [1 + random.choice(n - 1, k, replace=False) for _ in range(n)]
+    values = np.c_[0.8 * signs, 0.6 / np.sqrt(k) * random.choice([-1, 1], (n, k))].ravel()
+    places = np.repeat(np.arange(n), k + 1), np.c_[np.zeros(n, int), columns].ravel()
+    X = sparse.csr_array((values, places), shape=(n, n))  # the first column's margin is 0.8
     given = {"nu": 0.0} if make is SIMBAClassifier else {"variant": "plain"}
-    for intercept in (True, False):
-        model = make(epsilon=0.02, fit_intercept=intercept, random_state=0, **given).fit(X, signs)
-        assert model.result_.status == "converged"
-        assert model.result_.dual >= 0.8
-        assert model.result_.primal >= 0.78
+    result = make(epsilon=0.01, random_state=0, **given).fit(X, signs).result_
+    assert result.status == "converged"
+    assert result.dual >= 0.8 and result.primal >= 0.79
