@@ -144,6 +144,8 @@ class Stream:
     ----------
     n_features : int or None
         Columns of the first block; None where examples are no rows.
+    feature_names : ndarray of str or None
+        Names of these columns, where blocks are data frames.
     dtype : numpy.dtype
         Of the values of the first block that has rows.
     blocks, rows : int
@@ -156,7 +158,7 @@ class Stream:
         self.name = name
         self.source, self.y_numeric, self.look, self.check = source, y_numeric, look, check
         self.read_ahead = 0 if isinstance(source, ArraySource) else read_ahead
-        self.n_features = self.dtype = None
+        self.n_features = self.dtype = self.feature_names = None
         self.blocks = self.rows = 0
         self.rows_of_a_pass = None  # not known yet
         self.whole = None  # the Block of all rows, if they could be checked at once
@@ -230,6 +232,7 @@ class Stream:
         if self.check:
             block = self.check(block)
         elif not isinstance(block, Block):
+            self._compare_names(block)
             block = UnseenBlock(*checked_block(block, self.y_numeric, False))
         X, weights = block.X, block.sample_weight
         n_features = X.shape[1] if X.ndim == 2 else None
@@ -244,6 +247,20 @@ class Stream:
         with np.errstate(over="ignore"):  # infinity is found by a look
             block = block._replace(X=X.astype(self.dtype, copy=False))
         return looked_at(block) if self.look else block
+
+    def _compare_names(self, block):
+        """Raise ValueError if a block's columns are named otherwise than those before."""
+        columns = getattr(block[0], "columns", None) if isinstance(block, (tuple, list)) else None
+        if columns is None or not all(isinstance(name, str) for name in columns):
+            return
+        names = np.array(list(columns), dtype=object)
+        if self.feature_names is None:
+            self.feature_names = names
+        if not np.array_equal(names, self.feature_names):
+            raise ValueError(
+                f"the columns are named {names.tolist()}, but those before "
+                f"{self.feature_names.tolist()}"
+            )
 
 
 def _generator(iterable):
@@ -320,7 +337,7 @@ class StreamFit:
         -------
         self : estimator
             With an attribute `stream_`, a StreamSummary, and `feature_names_in_` if the source has
-            `feature_names`.
+            `feature_names`, or blocks are data frames.
 
         Raises
         ------
@@ -346,13 +363,13 @@ class StreamFit:
         )
         if checkpoint is not None:
             checkpoint = Checkpoint(checkpoint, checkpoint_every, resume, self, classes)
-        names = self._names_for(source)
+        stream.feature_names = self._names_for(source)
         try:
             self._fit_source(stream, classes, checkpoint)
         finally:
             self.stream_ = StreamSummary(stream.blocks, stream.rows, stream.skipped)
-            if names is not None:
-                self.feature_names_in_ = names
+            if stream.feature_names is not None:
+                self.feature_names_in_ = stream.feature_names
         return self
 
     def _takes_classes(self):

@@ -80,3 +80,28 @@ def test_names_of_parquet_columns(tmp_path, binary):
     assert model.feature_names_in_.tolist() == ["a", "b"]
     with pytest.raises(ValueError, match="its columns are"):
         list(ParquetSource(paths, label_column="label"))
+
+
+class Frame:
+    """What a data frame is to us: an array with named columns."""
+
+    def __init__(self, values, columns):
+        self.values, self.columns, self.shape = values, columns, values.shape
+
+    def __array__(self, dtype=None, copy=None):
+        return np.asarray(self.values, dtype=dtype)
+
+    def __len__(self):
+        return len(self.values)
+
+
+@pytest.mark.parametrize("model", MODELS, ids=lambda model: type(model).__name__)
+def test_names_of_frames_are_kept_and_compared(model, binary):
+    X, y = binary[0][:, :2], binary[1]
+    first, same, other = (Frame(X, names) for names in (["a", "b"], ["a", "b"], ["b", "a"]))
+    model = clone(model).fit_stream([(first, y), (same, y)], classes=[0, 1])
+    assert model.feature_names_in_.tolist() == ["a", "b"]
+    with pytest.raises(
+        ValueError, match=r"block 2 of the source: the columns are named .*'b', 'a'"
+    ):
+        model.fit_stream([(first, y), (other, y)], classes=[0, 1])
