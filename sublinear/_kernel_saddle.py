@@ -3,7 +3,6 @@
 import math
 
 import numpy as np
-from joblib import effective_n_jobs
 
 from sublinear._core.kernel_estimators import KernelEstimator
 from sublinear._core.kernels import RBF, Linear, Poly, kernel_rows
@@ -14,8 +13,9 @@ from sublinear._kernel_training import (
     gamma_value,
     like,
 )
-from sublinear._saddle import FIRST_ROUND, PRACTICAL, THEORY
+from sublinear._saddle import FIRST_ROUND, PRACTICAL, THEORY, squared
 from sublinear._solvers.kernel_primal_dual import KernelPrimalDual
+from sublinear._threads import effective_threads
 from sublinear._validation import check_choice, has_matrix
 
 KERNELS = {"linear": Linear, "poly": Poly, "rbf": RBF}
@@ -105,7 +105,7 @@ class KernelData:
     def _steps(self, epsilon, unit):
         """The rows to draw in the first round, and altogether."""
         settings, rates = self.settings, self._rates("ball")
-        steps = rates.steps * math.log(max(2, self.matrix.n_rows)) * (unit / epsilon) ** 2
+        steps = rates.steps * math.log(max(2, self.matrix.n_rows)) * squared(unit / epsilon)
         in_rounds = settings.certify == "las_vegas"
         most = LEAST_MAX_ITER if in_rounds else steps
         if settings.max_iter is not None:
@@ -174,7 +174,7 @@ def kernel_sum(settings, gamma, support_vectors, coefficients, X, n_jobs=None):
     for start in range(0, X.shape[0], CHUNK):
         rows = kernel_rows(kernel, support, X[start : start + CHUNK], memory=0)
         part = np.zeros((len(coefficients), rows.n_columns))
-        rows.add_product(order, coefficients, part, effective_n_jobs(n_jobs))
+        rows.add_product(order, coefficients, part, effective_threads(n_jobs))
         sums[:, start : start + CHUNK] = part
     return sums
 

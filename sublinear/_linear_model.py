@@ -8,7 +8,6 @@ from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 
 import numpy as np
-from joblib import effective_n_jobs
 from scipy.special import expit
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.exceptions import ConvergenceWarning
@@ -24,6 +23,7 @@ from sublinear._core.objective import Objective
 from sublinear._core.random import RandomBits
 from sublinear._drive import Limits, drive
 from sublinear._result import NOT_BEGUN, Result, combine
+from sublinear._threads import effective_threads
 from sublinear._validation import (
     check_choice,
     check_flag,
@@ -239,8 +239,9 @@ class CertifiedModel(CallbackSupportMixin, BaseEstimator):
         """
         started = time.perf_counter()
         n_problems, constant = len(training.targets), training.constant
-        # an oracle's lines are held for one at a time
-        n_jobs = 1 if isinstance(training.matrix, ComputedMatrix) else effective_n_jobs(self.n_jobs)
+        n_jobs = effective_threads(self.n_jobs)
+        if isinstance(training.matrix, ComputedMatrix):  # its lines are held for one at a time
+            n_jobs = 1
         observers = Observers(self, training, n_problems, constant, self._attributes_of_one)
         seeds = self._seeds(n_problems)
         if checkpoint:
@@ -380,7 +381,7 @@ class LinearModel(CertifiedModel):
     def _training(self, X, y, targets, weights, sample_weight):
         """Return the Training for checked data."""
         metadata = None if sample_weight is None else {"sample_weight": sample_weight}
-        matrix = as_matrix(X, self._constant(X), effective_n_jobs(self.n_jobs))
+        matrix = as_matrix(X, self._constant(X), effective_threads(self.n_jobs))
         if isinstance(matrix, ComputedMatrix) and not self._asks_for_lines:
             raise ValueError(
                 f"{type(self).__name__} does not take a FeatureOracle: it reads every row; "

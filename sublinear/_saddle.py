@@ -108,6 +108,11 @@ def check_saddle_parameters(estimator, certify=CERTIFY, variants=VARIANTS):
         raise ValueError('constants="theory" needs variant="plain"')
 
 
+def squared(ratio):
+    """Return a ratio's square, within the range of numbers: steps for an epsilon close to 0."""
+    return min(ratio, 1e150) ** 2
+
+
 def variant_of(settings, default="variance_reduced"):
     """Return the variant that will run; `default` is what "auto" means where it is certified."""
     if settings.variant != "auto":
@@ -216,7 +221,7 @@ class Plan:
         self.sampled = None
         if settings.certify == "sampled":
             self.sampled = settings.epsilon, settings.delta
-        steps = self.rates.steps * math.log(max(2, matrix.n_rows)) * ((unit or 1) / epsilon) ** 2
+        steps = self.rates.steps * math.log(max(2, matrix.n_rows)) * squared((unit or 1) / epsilon)
         self.max_iter = max(10**6, 1000 * matrix.n_stored / self.values)
         if self.fixed:
             self.max_iter = steps

@@ -250,7 +250,8 @@ class Stream:
 
     def _compare_names(self, block):
         """Raise ValueError if a block's columns are named otherwise than those before."""
-        columns = getattr(block[0], "columns", None) if isinstance(block, (tuple, list)) else None
+        rows = block[0] if isinstance(block, (tuple, list)) and len(block) else None
+        columns = getattr(rows, "columns", None)
         if columns is None or not all(isinstance(name, str) for name in columns):
             return
         names = np.array(list(columns), dtype=object)

@@ -13,7 +13,6 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 
 import numpy as np
-from joblib import effective_n_jobs
 from sklearn.base import is_classifier
 
 from sublinear._archive import part_of
@@ -27,6 +26,7 @@ from sublinear._linear_model import Outcome, Training, check_finite, with_progre
 from sublinear._readers import whole_numbers_as_integers
 from sublinear._solvers.sdca import BlockwiseSDCA
 from sublinear._stream import StreamFit
+from sublinear._threads import effective_threads
 from sublinear._validation import (
     check_known_labels,
     class_codes,
@@ -121,10 +121,8 @@ class StreamedObjective:
             if number >= first:
                 with self.stream.naming_block():
                     matrix, weights = Matrix(block.X, constant=self.constant), self.weigh(block)
-                yield (
-                    slice(start, stop),
-                    [self.make(matrix, targets(block.y), weights) for targets in self.problems],
-                )
+                    targets = [make_targets(block.y) for make_targets in self.problems]
+                yield slice(start, stop), [self.make(matrix, one, weights) for one in targets]
 
     def masses(self, duals):
         """Return the masses of each problem's positive and of its negative duals; one pass."""
@@ -481,7 +479,7 @@ class DualStreamFit(StreamFit):
         return targets, weigh, total
 
     def _block_objective(self, loss, total_weight, matrix, targets, weights):
-        n_threads = effective_n_jobs(self.n_jobs)
+        n_threads = effective_threads(self.n_jobs)
         return Objective(
             matrix,
             targets,

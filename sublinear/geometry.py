@@ -11,6 +11,7 @@ from sklearn.utils.extmath import row_norms, safe_sparse_dot
 from sklearn.utils.validation import assert_all_finite, check_is_fitted
 
 from sublinear._callbacks import CallbackSupportMixin, Observers, Progress
+from sublinear._core.matrix import Matrix
 from sublinear._drive import Limits, drive
 from sublinear._fit_method import fit_method
 from sublinear._kernel_saddle import (
@@ -354,7 +355,7 @@ class MinimumEnclosingBall(CallbackSupportMixin, OutlierMixin, BaseEstimator):
         center = self.center_.astype(np.float64)
         if not hasattr(X, "toarray"):
             return -np.sqrt(row_norms(X.astype(np.float64, copy=False) - center, squared=True))
-        squares = row_norms(X.astype(np.float64, copy=False), squared=True)
+        squares = Matrix(X).squared_norms()  # entries may stand twice
         squares += center @ center - 2 * safe_sparse_dot(X, center)
         return -np.sqrt(np.maximum(squares, 0))
 

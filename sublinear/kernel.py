@@ -15,7 +15,6 @@ from functools import partial
 
 import numpy as np
 import scipy.sparse as sp
-from joblib import effective_n_jobs
 from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
@@ -41,6 +40,7 @@ from sublinear._linear_model import CertifiedModel, caller_level, with_parameter
 from sublinear._solvers.kernel_pegasos import KernelPegasos
 from sublinear._solvers.kernel_sdca import KernelSDCA
 from sublinear._support import best_on_span, nearest_span
+from sublinear._threads import effective_threads
 from sublinear._validation import (
     check_choice,
     check_flag,
@@ -215,7 +215,7 @@ class KernelModel(CertifiedModel):
         self._gamma = gamma_value(self.gamma, X, weights) if self.kernel in KERNELS else None
         rows = None
         if subsets is None:
-            rows = self._square(X, self._memory() / 2, effective_n_jobs(self.n_jobs))
+            rows = self._square(X, self._memory() / 2, effective_threads(self.n_jobs))
         return KernelTraining(X, y, metadata, None, targets, weights, rows=rows, subsets=subsets)
 
     def _square(self, X, memory, n_threads=1):
@@ -349,6 +349,8 @@ class KernelModel(CertifiedModel):
         kept = []
         for group, _ in self._groups():
             examples = self.support_[group]
+            if not examples.size:
+                continue
             X = training.X[examples]
             rows = self._square(
                 X[:, examples] if self.kernel == "precomputed" else X, self._memory() / 2
@@ -375,7 +377,7 @@ class KernelModel(CertifiedModel):
 
     def _refit(self, result, training, k):
         """Find the best coefficients of problem k on its support vectors; return its Result."""
-        objective = self._objective(training, k, effective_n_jobs(self.n_jobs))
+        objective = self._objective(training, k, effective_threads(self.n_jobs))
         places = list(self._places(k))
         examples = np.concatenate([self.support_[chosen] for chosen, _ in places])
         if training.subsets is not None:
@@ -432,7 +434,7 @@ class KernelModel(CertifiedModel):
                         order[chosen],
                         self.dual_coef_[:, chosen],
                         of_group,
-                        effective_n_jobs(self.n_jobs),
+                        effective_threads(self.n_jobs),
                     )
                 part[problems] += of_group
             margins[:, start : start + step] = part

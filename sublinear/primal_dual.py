@@ -11,7 +11,7 @@ from sublinear._core.random import RandomBits
 from sublinear._drive import Limits, Snapshot, drive, no_observer
 from sublinear._linear_model import as_matrix
 from sublinear._result import Result
-from sublinear._saddle import CONSTANTS, checked_data, named
+from sublinear._saddle import CONSTANTS, checked_data, named, squared
 from sublinear._solvers import generic_primal_dual as compiled
 from sublinear._validation import check_choice, check_flag, check_number, seed_sequence
 
@@ -476,7 +476,7 @@ def solve_primal_dual(
     check_number("the sampler's scale", sampler.scale, low=0, open_low=True)
     asked = max(
         problem.counted(low_regret.n_steps, epsilon),
-        math.log(max(2, sampler.n_rows)) * (sampler.scale / epsilon) ** 2,
+        math.log(max(2, sampler.n_rows)) * squared(sampler.scale / epsilon),
     )
     first, max_steps = _rounds(asked, in_rounds, constants, max_iter)
     problem.counted(low_regret.start, first)

@@ -10,7 +10,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sublinear._drive import Limits
 from sublinear._fit_method import fit_method
 from sublinear._linear_model import LinearClassifier, as_matrix, caller_level
-from sublinear._saddle import named
+from sublinear._saddle import named, squared
 from sublinear._solvers.simba import SIMBA
 from sublinear._validation import (
     check_choice,
@@ -298,7 +298,7 @@ class SIMBAClassifier(LinearClassifier):
         if self.certify == "las_vegas":
             return max(10**6, 1000 * n_stored // 2)
         factor = THEORY_STEPS if self.constants == "theory" else 1.0
-        return min(math.ceil(factor * math.log(max(2, n_rows)) / self.epsilon**2), 2**50)
+        return math.ceil(min(factor * math.log(max(2, n_rows)) * squared(1 / self.epsilon), 2**50))
 
     def _class_training(self, X, y, sample_weight):
         return self._training(X, y, self._targets(y), None, sample_weight)

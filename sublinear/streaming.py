@@ -7,7 +7,6 @@ whose risk is that of the empirical risk minimiser of all rows, up to a few per 
 from dataclasses import dataclass
 
 import numpy as np
-from joblib import effective_n_jobs
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.extmath import safe_sparse_dot
@@ -19,6 +18,7 @@ from sublinear._fit_method import all_or_nothing
 from sublinear._linear_model import OneVsRestMixin, ProbabilityMixin, with_parameters
 from sublinear._solvers.streaming_svrg import Block, CombinedSVRG, PaperSVRG
 from sublinear._stream import StreamFit, UnseenBlock, looked_at
+from sublinear._threads import effective_threads
 from sublinear._validation import (
     check_choice,
     check_flag,
@@ -224,7 +224,7 @@ class _StreamingSVRG(StreamFit, BaseEstimator):
     def _make_solver(self, n_weights, seed):
         entry = self._losses[self.loss]
         loss = entry.loss(*(getattr(self, name) for name in entry.parameters))
-        n_threads = effective_n_jobs(self.n_jobs)
+        n_threads = effective_threads(self.n_jobs)
         alpha = np.full(n_weights, self.alpha, dtype=np.float64)
         if self.fit_intercept and not self.penalize_intercept:
             alpha[-1] = 0.0

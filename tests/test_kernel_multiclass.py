@@ -294,3 +294,14 @@ def test_a_path_of_losses_with_curved_conjugates(loss):
         estimator = type(model)(C=model.C, gamma=0.05, **options)
         assert model.result_.status == "converged"
         assert model.result_.n_iter <= 3 * estimator.fit(X, y).result_.n_iter
+
+
+def test_classes_without_support_vectors_or_weight():
+    X = [[10.0], [10.2], [10.4], [10.6], [-12.0], [-13.0]]
+    y = [0, 0, 1, 1, 2, 2]
+    options = {"kernel": "linear", "C": 100, "fit_intercept": False, "random_state": 0}
+    model = KernelSDCAClassifier(max_support=3, **options).fit(X, y)
+    assert model.n_support_.sum() <= 3 and model.n_support_[2] == 0
+    X = np.random.default_rng(0).normal(size=(6, 2))
+    pegasos = KernelPegasosClassifier(class_weight={1: 0, 2: 0}, tol=0.1, random_state=0)
+    assert pegasos.fit(X, y).predict(X).tolist() == [0] * 6

@@ -22,6 +22,7 @@ from sklearn.preprocessing import MaxAbsScaler
 from sklearn.svm import LinearSVC, LinearSVR
 
 from sublinear import SDCAClassifier, SDCARegressor
+from sublinear.datasets import make_sparse_classification
 
 MARGIN = ("hinge", "squared_hinge", "smoothed_hinge", "logistic")
 REGRESSION = ("squared", "absolute", "epsilon_insensitive", "huber")
@@ -626,6 +627,29 @@ def test_a_fork_after_use(multiclass, binary):
         finally:
             child.kill()
             child.join(60)
+
+
+def fit_and_report(queue, X, y):
+    batches = SDCAClassifier(batch_size=64, alpha=1e-2, n_jobs=2, random_state=0)
+    queue.put([model.fit(X, y).result_.status for model in (batches, SDCAClassifier(n_jobs=2))])
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="fork is safe to try on Linux alone")
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_a_fork_after_threads_were_used():
+    """The child would wait for OpenMP's threads, which a fork does not copy."""
+    X, y = make_sparse_classification(2000, 3000, random_state=0)
+    for model in (SDCAClassifier(batch_size=64, alpha=1e-2, n_jobs=2), SDCAClassifier(n_jobs=2)):
+        model.fit(X, y)
+    context = multiprocessing.get_context("fork")
+    queue = context.Queue()
+    child = context.Process(target=fit_and_report, args=(queue, X, y), daemon=True)
+    child.start()
+    try:
+        assert queue.get(timeout=60) == ["converged", "converged"]
+    finally:
+        child.kill()
+        child.join(60)
 
 
 def test_grid_search_in_processes(binary):

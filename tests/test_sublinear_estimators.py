@@ -575,3 +575,26 @@ def test_plain_steps_over_wide_sparse_rows_read_lines_alone(fit_intercept):
         0.05, variant="plain", fit_intercept=fit_intercept, batch_size=64, random_state=0
     ).fit(X, y)
     assert batches.result_.primal <= model.result_.dual
+
+
+def test_distances_of_rows_whose_entries_stand_twice():
+    X = np.array([[3.0, 0], [0, 1], [-3, 0]])
+    twice = sparse.csr_array(([5.0, -2, 1, -3], [0, 0, 1, 0], [0, 2, 3, 4]), shape=(3, 2))
+    model = MinimumEnclosingBall(epsilon=1e-6).fit(twice)
+    np.testing.assert_allclose(model.score_samples(twice), model.score_samples(X))
+    assert model.predict(twice).tolist() == [1, 1, 1]
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize(
+    "model",
+    [
+        SublinearPerceptron(epsilon=1e-160, max_iter=500),
+        SublinearPerceptron(epsilon=1e-160, max_iter=500, variant="plain"),
+        MinimumEnclosingBall(epsilon=1e-160, max_iter=500),
+        L2SVMClassifier(epsilon=1e-160, max_iter=500),
+    ],
+)
+def test_an_epsilon_close_to_zero(model):
+    model.fit(np.eye(3), [0, 1, 0])
+    assert model.result_.gap >= 0

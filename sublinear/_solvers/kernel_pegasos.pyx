@@ -84,7 +84,7 @@ cdef class KernelPegasos:
         if objective.free_intercept:
             raise ValueError("kernel Pegasos needs a penalised intercept, or none")
         self.objective, self.loss, self.n = objective, objective.loss, objective.n_rows
-        self.total_weight = objective.scales_array.sum()
+        self.total_weight = objective.scales_array.sum() or 1.0    # without weight 0 is the model
         self.constant_squared = objective.constant * objective.constant
         self.order = Order(self.n, sampling, random, batch_size)
         self.batch_size, self.block_size = batch_size, block_size

@@ -126,6 +126,23 @@ class OverPartitions:
     n_jobs = None  # of the process that adds up; the workers are the threads
     warm_start = False
 
+    def __sklearn_clone__(self):
+        """Return a clone that shares the client."""
+        client, self.client = self.client, None
+        try:
+            copy = super().__sklearn_clone__()
+        finally:
+            self.client = client
+        copy.client = client
+        return copy
+
+    def __getstate__(self):
+        """Return what is pickled: of a client its scheduler's address."""
+        state = dict(super().__getstate__())
+        if hasattr(state["client"], "scheduler"):
+            state["client"] = state["client"].scheduler.address
+        return state
+
     def _check_cluster(self):
         if self.n_partitions is not None:
             check_number("n_partitions", self.n_partitions, low=1, integer=True)

@@ -1,0 +1,29 @@
+"""How many threads a fit may use."""
+
+import os
+
+from joblib import effective_n_jobs
+
+_threads_were_used = _forked_after_use = False
+
+
+def effective_threads(n_jobs):
+    """Return the threads that n_jobs means; 1 in a process forked from one that had several.
+
+    GNU's OpenMP would wait there for threads that the fork did not copy.
+    """
+    global _threads_were_used
+    if _forked_after_use:
+        return 1
+    count = effective_n_jobs(n_jobs)
+    _threads_were_used = _threads_were_used or count > 1
+    return count
+
+
+def _note_fork():
+    global _forked_after_use
+    _forked_after_use = _threads_were_used
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_note_fork)
