@@ -100,7 +100,7 @@ class StreamResult:
     n_stages : int
         Stages completed.
     accesses : int
-        Feature values read in completed stages.
+        Feature values read.
     progressive_loss : float
         Mean loss of the rows of a stage at the model from before them: an honest estimate of the
         risk of that model. NaN in the first stage.
@@ -131,7 +131,7 @@ def _result_of(solver):
     return StreamResult(
         n_rows=solver.n_rows,
         n_stages=solver.n_stages,
-        accesses=solver.accesses,
+        accesses=solver.accesses + solver.gradient.accesses,
         progressive_loss=solver.progressive_loss(),
         sigma_squared=risk.sigma_squared,
         excess_risk=risk.excess_risk,
@@ -260,7 +260,9 @@ class _StreamingSVRG(StreamFit, BaseEstimator):
         """Forget all rows."""
         n_weights = self.n_features_in_ + self.fit_intercept
         self._seeds = seed_sequence(self.random_state)
-        self._made_with, self._known = self.get_params(deep=False), {}
+        parameters = self.get_params(deep=False).items()
+        self._made_with = {name: p for name, p in parameters if name not in self._may_change}
+        self._known = {}
         seeds = self._seeds.spawn(n_problems)
         self._solvers = [self._make_solver(n_weights, seed) for seed in seeds]
 
@@ -276,11 +278,7 @@ class _StreamingSVRG(StreamFit, BaseEstimator):
         return [first, *(first.with_targets(others) for others in targets[1:])]
 
     def _check_same_problem(self):
-        changed = [
-            name
-            for name, value in self._made_with.items()
-            if name not in self._may_change and getattr(self, name) != value
-        ]
+        changed = [name for name, p in self._made_with.items() if getattr(self, name) != p]
         if changed:
             raise ValueError(
                 f"{', '.join(changed)} must not change between calls of partial_fit: the model "

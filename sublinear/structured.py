@@ -207,7 +207,7 @@ class SequencePegasos(_SeededSteps, LinearModel):
     >>> from sublinear.datasets import make_tagged_sequences
     >>> X, y, lengths, _ = make_tagged_sequences(50, random_state=0)
     >>> model = SequencePegasos(alpha=0.01, max_iter=20, tol=0, random_state=0)
-    >>> bool(model.fit(X, y, lengths).score(X, y, lengths) > 0.8)
+    >>> bool(model.fit(X, y, lengths).score(X, y, lengths) > 0.7)
     True
     """
 

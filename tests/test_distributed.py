@@ -2,6 +2,7 @@
 
 import itertools
 import os
+import pickle
 import signal
 import subprocess
 import sys
@@ -13,13 +14,20 @@ from reference.cocoa import Part, cocoa
 from reference.losses import LOSSES as ORACLES
 from reference.orders import fisher_yates
 from scipy import sparse
+from sklearn.base import clone
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import sublinear
 from sublinear._core.losses import MARGIN_LOSSES, REGRESSION_LOSSES
 from sublinear._core.random import RandomBits
 from sublinear._drive import Limits, drive
-from sublinear.distributed import SDCAClassifier, SDCARegressor, _cluster
+from sublinear.distributed import (
+    PegasosClassifier,
+    SDCAClassifier,
+    SDCARegressor,
+    StreamingSVRGClassifier,
+    _cluster,
+)
 from sublinear.distributed._block_ascent import BlockDualAscent, DualPartition
 from sublinear.distributed._certified_rounds import order_of_rows
 from sublinear.distributed._cluster import contiguous_groups
@@ -702,3 +710,14 @@ def test_bad_dask_arrays_are_refused(client, da, binary, change, message):
     A, b = in_chunks(da, *binary)
     with pytest.raises(ValueError, match=message):
         SDCAClassifier(client=client).fit(*change(A, b))
+
+
+@pytest.mark.parametrize("make", [SDCAClassifier, StreamingSVRGClassifier, PegasosClassifier])
+def test_a_client_is_shared_by_clones_and_an_address_in_pickles(client, binary, make):
+    model = make(client=client, n_partitions=2).fit(*binary)
+    copy = clone(model)
+    assert copy.client is client and model.client is client
+    assert copy.n_partitions == 2 and not hasattr(copy, "n_features_in_")
+    loaded = pickle.loads(pickle.dumps(model))
+    assert loaded.client == client.scheduler.address
+    np.testing.assert_array_equal(loaded.coef_, model.coef_)
