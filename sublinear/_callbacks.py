@@ -110,13 +110,14 @@ class Progress:
         except ImportError:
             self.bar = None
         else:
-            self.bar = tqdm(desc=name, unit=f" {unit}", file=sys.stderr)
+            self.bar = tqdm(desc=name, unit=f" {unit}", file=sys.stderr, miniters=0)
             self.bar.set_postfix_str(f"gap unknown, target {limits.tol:.1g}")
 
     def tick(self, solver):
-        """Show how far the solver is."""
+        """Show how far the solver is, which may know parts of an iteration."""
         if self.bar is not None:
-            self.bar.update(solver.n_iter - self.bar.n)
+            self.bar.n = getattr(solver, "progress", solver.n_iter)
+            self.bar.update(0)
 
     def certificate(self, row):
         """Show a certificate."""

@@ -248,6 +248,12 @@ class StreamedSDCA:
         return sum(solver.accesses for solver in self.solvers)
 
     @property
+    def progress(self):
+        """Passes completed, and the part of the present one."""
+        done = 0 if self.block is None else self.block[0].start / self.objective.n_rows
+        return round(self.n_iter + done, 2)
+
+    @property
     def work(self):
         """As SDCA counts it."""
         return sum(solver.work for solver in self.solvers)
