@@ -103,8 +103,12 @@ def measure(part, known, options):
         for name, task in tasks.items():
             if name != "SVC" or repetition < options.repetitions_of_svc:
                 runs[name].append(run(task, options.data, shlex.split(options.prefix)))
+    kept = [name for name, of_one in runs.items() if not of_one]
+    for name in kept:
+        if known is None or known[name]["clock"] != options.clock:
+            raise SystemExit(f"{name} has no seconds of the {options.clock} clock: fit it again")
     return {
-        name: summary(of_one, options.clock) if of_one else known[name]
+        name: known[name] if name in kept else summary(of_one, options.clock)
         for name, of_one in runs.items()
     }
 

@@ -6,22 +6,28 @@ python asv_bench/time_path.py FOLDER [--sets covtype] [--json time_path.json]
 import argparse
 
 import numpy as np
-from figures import add_common_arguments, problems, report, seconds_of
+from figures import add_common_arguments, interleaved_medians, problems, report, seconds_of
 
 from sublinear import SDCAClassifier, sdca_path
 
 ALPHAS = np.geomspace(1e-3, 1e-7, 20)
+REPETITIONS = 3
 HEADER = ["set", "tol", "path, s", "cold fits, s", "ratio"]
 
 
 def compare(problem, tol):
-    """Return the seconds of the path and of the cold fits, one thread."""
+    """Return the median seconds of the path and of the cold fits, in turns, one thread."""
     options = {"tol": tol, "fit_intercept": False, "random_state": 0}
-    path = seconds_of(lambda: sdca_path(problem.X, problem.y, ALPHAS, **options))
-    cold = seconds_of(
-        lambda: [SDCAClassifier(alpha=a, **options).fit(problem.X, problem.y) for a in ALPHAS]
-    )
-    return path, cold
+
+    def path(_):
+        return seconds_of(lambda: sdca_path(problem.X, problem.y, ALPHAS, **options))
+
+    def cold_fits(_):
+        models = [SDCAClassifier(alpha=alpha, **options) for alpha in ALPHAS]
+        return seconds_of(lambda: [model.fit(problem.X, problem.y) for model in models])
+
+    medians = interleaved_medians({"path": path, "cold fits": cold_fits}, REPETITIONS)
+    return medians["path"], medians["cold fits"]
 
 
 def main():

@@ -19,7 +19,7 @@ from sublinear import PegasosClassifier, SDCAClassifier
 
 TOLERANCES = tuple(f / 10.0**k for k in range(6) for f in (1.0, 0.5, 0.3, 0.2))
 FEW_PASSES = (1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 14, 17, 20, 30, 50, 70, 100)
-MANY_PASSES = (1, 2, 5, 10, 20, 50, 100)
+MANY_PASSES = (1, 2, 3, 4, 5, 6, 8, 10, 12, 15, 20, 25, 30, 40, 50, 70, 100)
 BUDGETS = tuple(k / 8 for k in range(4, 160))  # feature values, by the stored ones
 NEVER = 1e-14  # a tolerance of LinearSVC, which does not take 0
 MOST_TURNS = 9  # of settings timed against each other
@@ -249,8 +249,11 @@ def _fastest(found, X, y, seeds):
 
 
 def values_read(model, X):
-    """Return the feature values that a fit read; for peers, passes times stored values."""
+    """Return the feature values that a fit read, certificates with them.
+
+    For peers: passes times stored values.
+    """
     result = getattr(model, "result_", None)
     if result is not None:
-        return result.accesses
+        return result.accesses + result.certificate_accesses
     return int(np.max(model.n_iter_)) * (X.nnz if hasattr(X, "nnz") else X.size)
