@@ -7,6 +7,10 @@
 
 #include "portable.h"
 
+/* weights stay above the one and their total near 1, so that they neither vanish nor overflow */
+#define SUBLINEAR_TINY 0x1p-900
+#define SUBLINEAR_SMALL_TOTAL 0x1p-100
+
 #if SUBLINEAR_VECTORS
 SUBLINEAR_WIDEST static double sublinear_sum(const double *v, ptrdiff_t size)
 {

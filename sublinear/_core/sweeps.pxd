@@ -1,6 +1,8 @@
 """Sweeps over the weights of a player, a few thousand at a time so that they stay in the cache."""
 
 cdef extern from "sweeps.h" nogil:
+    double TINY "SUBLINEAR_TINY"
+    double SMALL_TOTAL "SUBLINEAR_SMALL_TOTAL"
     double sum_of "sublinear_sum"(const double* values, Py_ssize_t size) noexcept
     void differences "sublinear_differences"(
         const double* value, double scale, const double* anchor, double* difference,
@@ -17,6 +19,34 @@ cdef extern from "sweeps.h" nogil:
 
 cdef enum:
     SWEPT = 1024              # entries at a time: what one sweep leaves is in the first cache
+
+
+cdef inline double variance_bounded(double z) noexcept nogil:
+    """1 - z + z^2 for z clipped to +-1"""
+    z = min(1.0, max(-1.0, z))
+    return 1 - z + z * z
+
+
+cdef inline double in_range(double* weight, double total, Py_ssize_t size) noexcept nogil:
+    """Divide weights by their total if it leaves the range; return what the total is then."""
+    cdef Py_ssize_t k
+    if SMALL_TOTAL <= total <= 1 / SMALL_TOTAL:
+        return total
+    for k in range(size):
+        weight[k] /= total
+    return 1
+
+
+cdef inline double reweight(
+    double* weight, const double* payoff, double rate, Py_ssize_t size
+) noexcept nogil:
+    """weight *= 1 - z + z^2, z = rate * payoff; return the total."""
+    cdef double total = 0
+    cdef Py_ssize_t k
+    for k in range(size):
+        weight[k] = max(weight[k] * variance_bounded(rate * payoff[k]), TINY)
+        total += weight[k]
+    return in_range(weight, total, size)
 
 
 cdef inline void look_at(

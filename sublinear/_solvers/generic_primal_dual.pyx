@@ -34,18 +34,10 @@ from sublinear._core.flat_sampler cimport Draw, FlatSampler, draw_entries, sum_b
 from sublinear._core.line cimport Line, add, entry_index, entry_value, line_at, line_size
 from sublinear._core.matrix cimport Matrix
 from sublinear._core.random cimport RandomBits, uniform
+from sublinear._core.sweeps cimport TINY, in_range, reweight, variance_bounded
 
-# weights stay above TINY and their total near 1, so that they neither vanish nor overflow
-cdef double TINY = 2.0**-900
-cdef double SMALL_TOTAL = 2.0**-100
 cdef double LARGEST_ETA = 0.3
 cdef Py_ssize_t PASS_ROWS = 1 << 14      # of a pass between two looks for Ctrl-C
-
-
-cdef inline double variance_bounded(double z) noexcept nogil:
-    """1 - z + z^2 for z clipped to +-1"""
-    z = min(1.0, max(-1.0, z))
-    return 1 - z + z * z
 
 
 def slices(Py_ssize_t n_rows):
@@ -257,11 +249,7 @@ cdef class SimplexStep(CompiledStep):
             self.value[j] = max(weight, TINY)
         for j in range(self.size):
             total += self.value[j]
-        if total < SMALL_TOTAL or total > 1 / SMALL_TOTAL:
-            for j in range(self.size):
-                self.value[j] /= total
-            total = 1
-        self.scale = 1 / total
+        self.scale = 1 / in_range(self.value, total, self.size)
 
     def bound(self, p):
         gradient, known = self._gradient(p)
@@ -602,20 +590,12 @@ cdef class GenericPrimalDual:
                 self.low_regret.x, self.d, "the point x of the low-regret step").copy()
 
     cdef void _reweight(self) noexcept nogil:
-        cdef double* weight = self.weights.sums.chance
-        cdef double total = 0, seen = 0
+        cdef double seen = 0
         cdef Py_ssize_t i
         for i in range(self.n):
             seen += self.estimates[i]
-            weight[i] = max(
-                weight[i] * variance_bounded(self.eta * self.estimates[i]), TINY)
-            total += weight[i]
-        if total < SMALL_TOTAL or total > 1 / SMALL_TOTAL:
-            for i in range(self.n):
-                weight[i] /= total
-            total = 1
-        self.total = total
         self.seen += seen
+        self.total = reweight(self.weights.sums.chance, &self.estimates[0], self.eta, self.n)
 
     cdef void _add_to_means(self, const double* value, double scale) noexcept nogil:
         cdef const double* weight = self.weights.sums.chance

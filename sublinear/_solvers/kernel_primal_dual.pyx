@@ -36,17 +36,10 @@ from sublinear._core.flat_sampler cimport FlatSampler, draw_entries, sum_blocks
 from sublinear._core.kernel_estimators cimport KernelEstimator
 from sublinear._core.kernels cimport KernelRows
 from sublinear._core.random cimport RandomBits, uniform
+from sublinear._core.sweeps cimport reweight
 
-cdef double TINY = 2.0**-900
-cdef double SMALL_TOTAL = 2.0**-100
 cdef double LARGEST_ETA = 0.3
 cdef int MOST_ESTIMATES = 1024           # of kernel rows in one step
-
-
-cdef inline double variance_bounded(double z) noexcept nogil:
-    """1 - z + z^2 for z clipped to +-1"""
-    z = min(1.0, max(-1.0, z))
-    return 1 - z + z * z
 
 
 class KernelRowCache:
@@ -247,16 +240,8 @@ cdef class KernelPrimalDual:
         return f
 
     cdef void _reweight(self) noexcept:
-        cdef double* weight = self.weights.sums.chance
         cdef double rate = self.eta / (self.unit * self.unit if self.hull else self.unit)
-        cdef double total = 0
-        cdef Py_ssize_t i
-        for i in range(self.n):
-            weight[i] = max(weight[i] * variance_bounded(rate * self.payoffs[i]), TINY)
-            total += weight[i]
-        if total < SMALL_TOTAL or total > 1 / SMALL_TOTAL:
-            for i in range(self.n):
-                weight[i] /= total
+        reweight(self.weights.sums.chance, &self.payoffs[0], rate, self.n)
         sum_blocks(&self.weights.sums)
 
     def _add_drawn(self):

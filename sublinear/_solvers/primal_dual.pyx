@@ -51,7 +51,9 @@ from sublinear._core.matrix import NotFinite
 from sublinear._core.passes cimport Passes
 from sublinear._core.portable cimport dense_add64, dense_squares64
 from sublinear._core.random cimport RandomBits, uniform
-from sublinear._core.sweeps cimport SWEPT, exponents, look_at, multiply, multiply_exp, sum_of
+from sublinear._core.sweeps cimport (
+    SWEPT, TINY, exponents, in_range, look_at, multiply, multiply_exp, sum_of,
+)
 
 GEOMETRIES = ("ball", "hull", "simplex")
 
@@ -60,15 +62,12 @@ cdef enum Geometry:
     HULL
     SIMPLEX
 
-# weights stay above TINY and their total near 1, so that they neither vanish nor overflow
-cdef double TINY = 2.0**-900
 # the variance-reduced method slows down by this factor after so many stages without progress; but
 # where x is not held in a ball, steps of p grow while the gap falls, and shrink back to that first
 cdef int PATIENCE = 3
 cdef double SLOWER = 0.7, FASTER = 1.1
 cdef double PROGRESS = 0.999, PROGRESS_IN_BALL = 0.9      # a new gap relative to the last one
 cdef Py_ssize_t LONGEST_STAGE = 1000     # times the first one
-cdef double SMALL_TOTAL = 2.0**-100
 
 
 cdef struct Player:
@@ -224,7 +223,7 @@ cdef double reweight(
     Returns the sum of the responses: what is not finite in the lines drawn shows there.
     """
     cdef double z[SWEPT]
-    cdef Py_ssize_t start = 0, size, k
+    cdef Py_ssize_t start = 0, size
     cdef double total = 0, seen = 0
     cdef double* value
     while start < player.size:
@@ -240,11 +239,7 @@ cdef double reweight(
             multiply_exp(value, player.factor + start, z, TINY, size)
         total += sum_of(value, size)
         start += size
-    if total < SMALL_TOTAL or total > 1 / SMALL_TOTAL:
-        for k in range(player.size):
-            player.value[k] /= total
-        total = 1
-    player.scale = 1 / total
+    player.scale = 1 / in_range(player.value, total, player.size)
     return seen
 
 

@@ -36,24 +36,15 @@ from sublinear._core.random cimport RandomBits, uniform
 from sublinear._core.sum_tree cimport (
     SumNodes, SumTree, draw_index, rebuild_sums, set_weight, total_weight,
 )
+from sublinear._core.sweeps cimport TINY, variance_bounded
 
 cdef enum:
     GROUPS = 5               # without slack, with slack: labels +1, -1; the row with the rest
     LAST = 4
 
 cdef double LARGEST_ETA = 1 / 6.0       # the analysis wants no more
-cdef double TINY = 2.0**-900            # weights stay above it, so that none vanishes for good
 cdef double SMALL_FACTOR = 2.0**-200
 cdef double SMALL_SHARE = 2.0**-30      # of a sum: terms below it lose too many digits there
-
-
-cdef inline double clip(double z, double bound) noexcept nogil:
-    return min(bound, max(-bound, z))
-
-
-cdef inline double variance_bounded(double z) noexcept nogil:
-    """1 - z + z^2"""
-    return 1 - z + z * z
 
 
 cdef inline bint comes_before(const double* p, Py_ssize_t i, Py_ssize_t k) noexcept nogil:
@@ -353,7 +344,7 @@ cdef class SIMBA:
             base[g] = self.slack[g] + self.label[g] * bias
             if j == self.d:
                 base[g] += self.label[g] * self.constant * self.column_scale
-            common[g] = variance_bounded(clip(self.eta * base[g], 1))
+            common[g] = variance_bounded(self.eta * base[g])
             self.seen[g] += self.factor[g] / total
         if 0 <= j < self.d:
             x = line_at(&self.columns.rows, j)
@@ -364,7 +355,7 @@ cdef class SIMBA:
                 v = self.targets[i] * entry_value(&x, k) * self.column_scale + base[g]
                 weight = self.nodes[g].level[0][i]
                 self._settle(i, g, weight)
-                weight *= variance_bounded(clip(self.eta * v, 1)) / common[g]
+                weight *= variance_bounded(self.eta * v) / common[g]
                 set_weight(self.nodes[g], i, weight if weight > TINY else TINY)
             self.accesses += x.size
         for g in range(GROUPS):
