@@ -2,22 +2,25 @@ from sublinear._core.order cimport Order
 from sublinear._core.weight_vector cimport WeightVector
 
 
-cdef class SubgradientSteps:
+cdef class Epochs:
     cdef readonly Order order
     cdef readonly WeightVector weight_vector
     cdef readonly object output            # which iterates become the model
     cdef bint counts                       # iterates, for the output
     cdef Py_ssize_t next_look
     cdef readonly Py_ssize_t n_steps, n_iter, accesses
-    cdef readonly double n_drawn           # examples of all steps
-    cdef double alpha
-    cdef double radius                     # 0: no projection
     cdef Py_ssize_t n_examples, batch_size, n_seen    # n_seen: examples of the present epoch
 
     cdef void _run(self, Py_ssize_t limit) noexcept nogil
     cdef void _step(self, Py_ssize_t size) noexcept nogil
-
     cdef Py_ssize_t entries(self, Py_ssize_t i) noexcept nogil
+
+
+cdef class SubgradientSteps(Epochs):
+    cdef readonly double n_drawn           # examples of all steps
+    cdef double alpha
+    cdef double radius                     # 0: no projection
+
     cdef void look_ahead(self, Py_ssize_t position) noexcept nogil
     cdef void look_at(self, Py_ssize_t i, Py_ssize_t place) noexcept nogil
     cdef void learn_from(self, Py_ssize_t i, Py_ssize_t place, double rate) noexcept nogil

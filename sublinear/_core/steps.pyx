@@ -1,4 +1,4 @@
-"""SubgradientSteps: the loop of Pegasos around examples of any kind.
+"""Epochs, the loop over batches that all of Pegasos shares; SubgradientSteps, around any examples.
 
     for each batch B, N the number of examples of it and all batches before it:
         w <- (1 - |B| / N) w - 1 / (alpha N) sum_{i in B} g_i
@@ -9,9 +9,13 @@ since then |B| / N = 1 / t. A shorter batch, the last one of an epoch or a block
 by its size: every example drawn has the same coefficient in w, whose sum over whole epochs is the
 same for all.
 
-A subclass knows what an example is:
+A subclass of Epochs knows what a step is, and what an example costs:
 
+    _step(size)                  takes a step with the next draws, as many
     entries(i)                   feature values that a look at example i reads
+
+One of SubgradientSteps knows what an example is:
+
     look_ahead(position)         asks for what the draws after `position` will read
     look_at(i, place)            keeps at `place`, 0 .. b - 1, what a sub-gradient at w needs
     learn_from(i, place, rate)   w -= rate * g_i
@@ -36,20 +40,8 @@ def shrunk_dual(double cost, double penalty, double reach):
     return reach * cost - reach * reach * penalty
 
 
-cdef class SubgradientSteps:
-    """The loop; what an example is comes from the subclass.
-
-    Parameters
-    ----------
-    n_examples, n_weights : int
-    alpha : float
-    random : RandomBits
-    sampling : {"shuffle", "fixed", "replacement", "subsets"}, default="shuffle"
-    batch_size : int, default=1
-    average : {"last", "mean", "tail", "random"}, default="last"
-        Which iterates become the model: see sublinear._core.iterates.
-    radius : float, default=0
-        Of the ball to project onto; 0 for none.
+cdef class Epochs:
+    """Batches of examples, epoch by epoch.
 
     Attributes
     ----------
@@ -57,54 +49,14 @@ cdef class SubgradientSteps:
         Steps taken, epochs (of n_examples) completed, feature values read.
     """
 
-    def __init__(
-        self, Py_ssize_t n_examples, Py_ssize_t n_weights, double alpha, RandomBits random,
-        str sampling="shuffle", Py_ssize_t batch_size=1, str average="last", double radius=0
-    ):
-        self.n_examples = n_examples
-        self.alpha = alpha
-        self.radius = radius
-        self.batch_size = batch_size
-        self.order = Order(n_examples, sampling, random, batch_size)
-        self.output = choose(average, random.bit_generator.seed_seq)
-        self.counts, self.next_look = self.output.counts, self.output.next_look
-        self.weight_vector = WeightVector(
-            n_weights, averaged=self.output.averages, keeps_norm=radius > 0)
-
     estimated_gap = float("inf")
     certificate_growth = 1.5
     diverged = False
 
     @property
-    def keeps_best(self):
-        """Whether one of several models is to be chosen by its objective."""
-        return self.output.keeps_best
-
-    @property
     def work(self):
         """Feature values read, and one for every example looked at."""
         return self.accesses + self.n_iter * self.n_examples + self.n_seen
-
-    def state(self):
-        """Return what `resume` needs to go on, perhaps over other examples.
-
-        Its arrays are this solver's own, and good until it goes on.
-        """
-        self.rescale(self.weight_vector.vector.scale)
-        w, total = self.weight_vector.settle()
-        return {
-            "w": w,
-            "n_steps": self.n_steps,
-            "n_drawn": self.n_drawn,
-            **self.output.state(self.weight_vector.n_averaged, total),
-        }
-
-    def resume(self, state):
-        """Go on from a `state()` of as many weights."""
-        self.weight_vector.set(state["w"])
-        self.n_steps, self.n_drawn = state["n_steps"], state["n_drawn"]
-        self.output.resume(self.weight_vector, state)
-        self.next_look = self.output.next_look
 
     def advance(self, Py_ssize_t limit):
         """Go on until the epoch ends, then return True, or a step would exceed `limit`."""
@@ -114,7 +66,7 @@ cdef class SubgradientSteps:
             with nogil:
                 self._run(limit)
             if self.counts and self.weight_vector.vector.n_averaged == self.next_look:
-                self.output.look(self.weight_vector)
+                self.output.look(self._iterates())
                 self.next_look = self.output.next_look
         return self.n_iter > epoch
 
@@ -144,6 +96,73 @@ cdef class SubgradientSteps:
                 return
 
     cdef void _step(self, Py_ssize_t size) noexcept nogil:
+        """Take a step with the next `size` draws."""
+
+    cdef Py_ssize_t entries(self, Py_ssize_t i) noexcept nogil:
+        return 0
+
+    def _iterates(self):
+        """What the output looks at."""
+        return self.weight_vector
+
+
+cdef class SubgradientSteps(Epochs):
+    """The steps; what an example is comes from the subclass.
+
+    Parameters
+    ----------
+    n_examples, n_weights : int
+    alpha : float
+    random : RandomBits
+    sampling : {"shuffle", "fixed", "replacement", "subsets"}, default="shuffle"
+    batch_size : int, default=1
+    average : {"last", "mean", "tail", "random"}, default="last"
+        Which iterates become the model: see sublinear._core.iterates.
+    radius : float, default=0
+        Of the ball to project onto; 0 for none.
+    """
+
+    def __init__(
+        self, Py_ssize_t n_examples, Py_ssize_t n_weights, double alpha, RandomBits random,
+        str sampling="shuffle", Py_ssize_t batch_size=1, str average="last", double radius=0
+    ):
+        self.n_examples = n_examples
+        self.alpha = alpha
+        self.radius = radius
+        self.batch_size = batch_size
+        self.order = Order(n_examples, sampling, random, batch_size)
+        self.output = choose(average, random.bit_generator.seed_seq)
+        self.counts, self.next_look = self.output.counts, self.output.next_look
+        self.weight_vector = WeightVector(
+            n_weights, averaged=self.output.averages, keeps_norm=radius > 0)
+
+    @property
+    def keeps_best(self):
+        """Whether one of several models is to be chosen by its objective."""
+        return self.output.keeps_best
+
+    def state(self):
+        """Return what `resume` needs to go on, perhaps over other examples.
+
+        Its arrays are this solver's own, and good until it goes on.
+        """
+        self.rescale(self.weight_vector.vector.scale)
+        w, total = self.weight_vector.settle()
+        return {
+            "w": w,
+            "n_steps": self.n_steps,
+            "n_drawn": self.n_drawn,
+            **self.output.state(self.weight_vector.n_averaged, total),
+        }
+
+    def resume(self, state):
+        """Go on from a `state()` of as many weights."""
+        self.weight_vector.set(state["w"])
+        self.n_steps, self.n_drawn = state["n_steps"], state["n_drawn"]
+        self.output.resume(self.weight_vector, state)
+        self.next_look = self.output.next_look
+
+    cdef void _step(self, Py_ssize_t size) noexcept nogil:
         cdef ScaledVector* w = &self.weight_vector.vector
         cdef Py_ssize_t k, position = self.order.draws.position
         cdef const uint32_t* batch = self.order.draws.items + position
@@ -162,9 +181,6 @@ cdef class SubgradientSteps:
             fold_scale(w)
         if self.counts:
             count_in_average(w)
-
-    cdef Py_ssize_t entries(self, Py_ssize_t i) noexcept nogil:
-        return 0
 
     cdef void look_ahead(self, Py_ssize_t position) noexcept nogil:
         pass

@@ -39,14 +39,15 @@ import numpy as np
 
 from sublinear._core.best_constant cimport BestConstant
 from sublinear._core.line cimport (
-    LINE_AHEAD, OFFSET_AHEAD, Line, Lines, dot, line_at, line_size, prefetch_ahead,
+    LINE_AHEAD, Line, Lines, dot, line_at, line_size, prefetch_ahead,
 )
 from sublinear._core.losses cimport Loss
 from sublinear._core.objective cimport Objective
-from sublinear._core.order cimport Draws, Order, make_ready, next_chunk
+from sublinear._core.order cimport Draws, Order
 from sublinear._core.packed cimport PackedRows
 from sublinear._core.portable cimport prefetch
 from sublinear._core.random cimport RandomBits
+from sublinear._core.steps cimport Epochs
 from sublinear._core.weight_vector cimport (
     ScaledVector, WeightVector, add_line, count_in_average, fold_scale, needs_folding, project,
     shrink, weight_dot,
@@ -89,7 +90,7 @@ BIASES = {
 }
 
 
-cdef class Pegasos:
+cdef class Pegasos(Epochs):
     """Pegasos with mini-batches.
 
     Parameters
@@ -116,15 +117,11 @@ cdef class Pegasos:
 
     Attributes
     ----------
-    n_steps, n_iter, accesses : int
-        Steps taken, epochs (of n examples) completed, feature values read.
     n_fits : int
         How many values of b the search has tried.
     """
     cdef readonly Objective objective
-    cdef readonly Order order
-    cdef readonly WeightVector weight_vector
-    cdef readonly Py_ssize_t n_steps, n_iter, accesses, n_fits
+    cdef readonly Py_ssize_t n_fits
     cdef readonly object coefficients      # of the rows in v = w / scale
     cdef readonly double bias
     cdef Loss loss
@@ -135,17 +132,9 @@ cdef class Pegasos:
     cdef BestConstant best_constant        # of a batch
     cdef object minorants                  # of the minimum over w, as a function of b
     cdef double stride                     # of the search, while it looks for the other side
-    cdef object output                     # which iterates become the model
-    cdef bint counts                       # iterates, for the output
     cdef double radius                     # 0: no projection
-    cdef Py_ssize_t batch_size, n_seen     # n_seen: examples of the present epoch
-    cdef Py_ssize_t next_look
     cdef double sum_of_biases
     cdef double[::1] coefficient, prediction, derivative
-
-    certificate_growth = 1.5
-    estimated_gap = math.inf
-    diverged = False
 
     def __cinit__(
         self, Objective objective, RandomBits random, *, str sampling="shuffle",
@@ -158,7 +147,7 @@ cdef class Pegasos:
         self.order = Order(n, sampling, random, batch_size, pools_pay(objective.matrix))
         self.schedule.decay = LEARNING_RATES[learning_rate]
         self.schedule.first = first_pace(learning_rate, eta0, objective.alpha)
-        self.batch_size = batch_size
+        self.n_examples, self.batch_size = n, batch_size
         self.rows = objective.matrix.rows
         if pack:
             self.packed = PackedRows(
@@ -197,11 +186,6 @@ cdef class Pegasos:
         """Whether one of several models is to be chosen by its objective."""
         return self.output.keeps_best or self.treatment == SEARCH
 
-    @property
-    def work(self):
-        """Feature values read, and one for every example looked at."""
-        return self.accesses + self.n_iter * self.objective.matrix.n_rows + self.n_seen
-
     def state(self):
         """Return what `resume` needs to go on, perhaps over other examples.
 
@@ -235,46 +219,11 @@ cdef class Pegasos:
         if state["coefficients"].shape[0] == self.coefficient.shape[0]:
             self.coefficients[:] = state["coefficients"]
 
-    def advance(self, Py_ssize_t limit):
-        """Go on until the epoch ends, then return True, or a step would exceed `limit`."""
-        cdef Py_ssize_t epoch = self.n_iter, before = -1
-        while self.n_iter == epoch and self.n_steps != before:
-            before = self.n_steps
-            with nogil:
-                self._run(limit)
-            if self.counts and self.weight_vector.vector.n_averaged == self.next_look:
-                self.output.look(self)
-                self.next_look = self.output.next_look
-        return self.n_iter > epoch
+    cdef Py_ssize_t entries(self, Py_ssize_t i) noexcept nogil:
+        return line_size(&self.rows, i)
 
-    cdef void _run(self, Py_ssize_t limit) noexcept nogil:
-        """Steps until the epoch or the budget ends, or the output wants to look."""
+    cdef void _step(self, Py_ssize_t size) noexcept nogil:
         cdef Draws* draws = &self.order.draws
-        cdef Py_ssize_t size
-        while True:
-            make_ready(draws, min(draws.count, draws.position + self.batch_size + OFFSET_AHEAD))
-            size = min(self.batch_size, draws.count - draws.position)
-            if self.accesses + self._entries(draws, size) > limit:
-                return
-            self._step(draws, size)
-            draws.position += size
-            if draws.position == draws.count:
-                next_chunk(draws)
-            self.n_seen += size
-            if self.n_seen >= self.rows.count:
-                self.n_seen -= self.rows.count
-                self.n_iter += 1
-                return
-            if self.counts and self.weight_vector.vector.n_averaged == self.next_look:
-                return
-
-    cdef inline Py_ssize_t _entries(self, Draws* draws, Py_ssize_t size) noexcept nogil:
-        cdef Py_ssize_t total = 0, k
-        for k in range(draws.position, draws.position + size):
-            total += line_size(&self.rows, draws.items[k])
-        return total
-
-    cdef void _step(self, Draws* draws, Py_ssize_t size) noexcept nogil:
         cdef ScaledVector* w = &self.weight_vector.vector
         cdef double shrinkage, rate, total = 0
         cdef const uint32_t* batch = draws.items + draws.position
@@ -284,7 +233,6 @@ cdef class Pegasos:
             self._look_ahead(draws, draws.position + k)
             x = line_at(&self.rows, batch[k])
             self.prediction[k] = weight_dot(w, &x)
-            self.accesses += x.size
         self._differentiate(batch, size)
         self.n_steps += 1
         shrinkage = pace(&self.schedule, self.n_steps)
@@ -344,6 +292,10 @@ cdef class Pegasos:
         if self.treatment != FEATURE:
             w[self.objective.matrix.n_columns] = bias / self.objective.matrix.constant
         return w
+
+    def _iterates(self):
+        """The outputs look at biases too."""
+        return self
 
     @property
     def n_averaged(self):
