@@ -10,6 +10,7 @@ import contextlib
 import csv
 import inspect
 import io
+import json
 import queue
 import threading
 from pathlib import Path
@@ -488,6 +489,8 @@ _LITTLE_MEMORY = {"pre_buffer": False, "buffer_size": 2**16}
 class ParquetSource:
     """Columns of numbers in Parquet files; needs pyarrow (``sublinear[parquet]``).
 
+    The index of a pandas data frame is left out.
+
     Parameters
     ----------
     path : str, path-like, or list of them
@@ -521,7 +524,7 @@ class ParquetSource:
     def feature_names(self):
         """The names of the feature columns, a list."""
         with self._opened(self.paths[0]) as file:
-            names = list(file.schema_arrow.names)
+            _, names = _columns_of(file.schema_arrow)
         del names[_readers.label_index(self.paths[0], names, self.label_column, True)]
         return names
 
@@ -533,7 +536,7 @@ class ParquetSource:
         first = None
         for path in self.paths:
             with self._opened(path) as file:
-                names = file.schema_arrow.names
+                places, names = _columns_of(file.schema_arrow)
                 first = first or names
                 if names != first:
                     raise ValueError(
@@ -541,7 +544,7 @@ class ParquetSource:
                     )
                 column = _readers.label_index(path, names, self.label_column, True)
                 for batch in file.iter_batches(self.block_rows, use_threads=self.use_threads):
-                    yield path, column, batch
+                    yield path, column, batch.select(places)
 
     @staticmethod
     def block_of(raw):
@@ -565,6 +568,13 @@ class ParquetSource:
             return self._open(path, **_LITTLE_MEMORY)
         except (ValueError, OSError) as error:
             raise ValueError(f"{path}: damaged or not a Parquet file ({error})") from error
+
+
+def _columns_of(schema):
+    """Return places and names of all columns but the index, which pandas writes beside the data."""
+    index = json.loads((schema.metadata or {}).get(b"pandas", b"{}")).get("index_columns", [])
+    places = [k for k, name in enumerate(schema.names) if name not in index]
+    return places, [schema.names[k] for k in places]
 
 
 _FORMATS = {

@@ -2,6 +2,7 @@
 
 import bz2
 import gzip
+import json
 import lzma
 import threading
 import zipfile
@@ -316,6 +317,22 @@ def test_parquet_files_are_not_kept_in_memory(tmp_path, use_threads):
     del table
     before = pyarrow.total_allocated_bytes()
     assert max(pyarrow.total_allocated_bytes() - before for _ in source) < size / 8
+
+
+@pytest.mark.parametrize(
+    ("index", "features"), [("unnamed", ["x"]), ({"kind": "range"}, ["x", "label"])]
+)
+def test_the_index_of_a_data_frame_is_no_column(tmp_path, index, features):
+    pyarrow = pytest.importorskip("pyarrow")
+    from pyarrow import parquet
+
+    table = pyarrow.table({"x": [1.0, 2.0], "label": [5, 6], "unnamed": [3, 7]})
+    metadata = {"pandas": json.dumps({"index_columns": [index]})}
+    parquet.write_table(table.replace_schema_metadata(metadata), tmp_path / "frame.parquet")
+    source = ParquetSource(tmp_path / "frame.parquet")
+    assert source.feature_names == features
+    X, y = ([[1], [2]], [5, 6]) if features == ["x"] else ([[1, 5], [2, 6]], [3, 7])
+    same_twice(source, X, y)
 
 
 def test_parquet_threads_are_a_choice(tmp_path):
