@@ -30,11 +30,12 @@ _LARGEST_INDEX = 2**31 - 2  # the svmlight parser holds an index in a C int
 
 
 class Dataset(NamedTuple):
-    """Rows, labels (None where the file has none) and the first index of svmlight text."""
+    """Rows, labels, and what only some files have: None where this one has none."""
 
     X: np.ndarray | sparse.csr_array
     y: np.ndarray | None
-    index_base: int | None = None
+    index_base: int | None = None  # the first index of svmlight text
+    feature_names: list | None = None
 
 
 def read(
@@ -217,8 +218,13 @@ def _read_csv(path, label_column, header):
         codes = X[:, column].astype(np.int64)
         X, y = np.delete(X, column, axis=1), _labels_from(names)[codes]
         if header is None and not named and _only_first_is_text(names, codes):
-            X, y = X[1:], _labels_from(list(names)[1:])[codes[1:] - 1]
-    return Dataset(X, y)
+            X, y, named = X[1:], _labels_from(list(names)[1:])[codes[1:] - 1], True
+    return Dataset(X, y, feature_names=feature_names(first, column) if named else None)
+
+
+def feature_names(header, column):
+    """Return the names in a header but for the one of the label's column, if there is one."""
+    return [name.strip() for k, name in enumerate(header) if k != column]
 
 
 def first_rows(path):

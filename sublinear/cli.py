@@ -380,9 +380,9 @@ def _fit(options):
     try:
         fit()
     except KeyboardInterrupt:
-        _keep_interrupted(estimator, options.output, _notes(data))
+        _keep_interrupted(estimator, options.output, data)
         raise
-    write_model(estimator, options.output, _notes(data))
+    _save(estimator, options.output, data)
     if not options.quiet:
         print(_result_lines(estimator))
         print(f"wrote {options.output}")
@@ -433,9 +433,12 @@ def _source_options(options):
     return {name: value for name, value in given.items() if value is not None}
 
 
-def _notes(data):
-    base = getattr(data, "index_base", None)
-    return {} if base is None else {"index_base": base}
+def _save(estimator, path, data):
+    """Write the model with what `predict` has to know of the data: names, the first index."""
+    names, base = (getattr(data, name, None) for name in ("feature_names", "index_base"))
+    if names is not None:
+        estimator.feature_names_in_ = np.array(names, dtype=object)
+    write_model(estimator, path, {} if base is None else {"index_base": base})
 
 
 def _estimator(options, regression):
@@ -470,11 +473,11 @@ def _check_few_labels(options, y, advice):
         raise ValueError(f"{options.data}: {n_labels} distinct labels; {advice}")
 
 
-def _keep_interrupted(estimator, output, notes):
+def _keep_interrupted(estimator, output, data):
     """Save what an interrupted fit reached, but never over a model that was finished."""
     if _is_fitted(estimator):
         path = f"{output}.interrupted"
-        write_model(estimator, path, notes)
+        _save(estimator, path, data)
         print(f"{_result_lines(estimator)}\nwrote {path}", file=sys.stderr)
 
 
@@ -524,7 +527,10 @@ def _predict(options):
         options.index_base = _index_base(notes)
     data = _read(options)
     X = _as_wide_as_model(data, estimator.n_features_in_, options.data)
-    predicted = estimator.predict(X)
+    # taken from the model: its warning would be of rows whose names are compared here
+    model_names = vars(estimator).pop("feature_names_in_", None)
+    order = _order(data.feature_names, model_names, options.data)
+    predicted = estimator.predict(X if order is None else X[:, order])
     text = "".join(f"{label}\n" for label in predicted.tolist())
     if options.output is None:
         sys.stdout.write(text)
@@ -550,6 +556,20 @@ def _as_wide_as_model(data, n_features, path):
         raise ValueError(f"{path} has {columns} features, the model {n_features}")
     data.X.resize(data.X.shape[0], n_features)
     return data.X
+
+
+def _order(names, model_names, path):
+    """Return the places of the model's features among a file's; None: as they are, or unknown."""
+    if names is None or model_names is None or names == list(model_names):
+        return None
+    for name in model_names:
+        if names.count(name) != 1:
+            found = "several" if name in names else "no"
+            raise ValueError(
+                f"{path}: {found} feature columns named {name!r}, as in the model "
+                "(the label's column is none of them; see --label-column)"
+            )
+    return [names.index(name) for name in model_names]
 
 
 def _score(estimator, predicted, y):

@@ -368,10 +368,7 @@ class CSVSource(_TextSource):
             numeric = [_readers.is_finite_number(row[column]) for row in rows if column < len(row)]
             header = _readers.is_header(rows[0], label_column) or numeric == [False, True]
         self.header_lines = number if header else number - 1
-        self.feature_names = None
-        if header:
-            self.feature_names = [name.strip() for name in rows[0]]
-            del self.feature_names[column]
+        self.feature_names = _readers.feature_names(rows[0], column) if header else None
         self._n_columns = len(rows[0])
         self._column = column
         if self._n_columns < 2:
@@ -475,7 +472,7 @@ class NpzSource:
 
     def __iter__(self):
         for path in self.paths:
-            X, y, _ = _readers.read(path, format="npz", may_be_empty=True)
+            X, y, *_ = _readers.read(path, format="npz", may_be_empty=True)
             if y is None:
                 raise ValueError(f"{path}: no array y with the labels of its rows")
             if X.shape[0] > 0:

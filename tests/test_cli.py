@@ -159,6 +159,19 @@ class TestFitAndPredict:
         assert (status, err) == (0, "")
         assert set(out.split()) <= {"3", "5"}
 
+    @pytest.mark.parametrize("stream", [[], ["--stream"]])
+    def test_columns_are_found_by_their_names(self, run, fails, folder, stream):
+        (folder / "a.csv").write_text("x,z,kind\n1,5,a\n-1,5,b\n2,4,a\n-2,4,b\n")
+        assert run("fit", "a.csv", "-o", "model", *FIT, *stream)[0] == 0
+        (folder / "b.csv").write_text("kind,z,x\na,5,1\nb,5,-1\n")
+        expected = (0, "a\nb\n", "error rate 0.0000 (0 of 2)\n")
+        assert run("predict", "model", "b.csv", "--label-column", "kind") == expected
+        (folder / "c.csv").write_text("1,5,a\n-1,5,b\n")
+        assert run("predict", "model", "c.csv") == expected
+        for header, words in (("x,w", "no feature columns named 'z'"), ("x,x", "several")):
+            (folder / "d.csv").write_text(f"{header},kind\n1,5,a\n")
+            assert words in fails("predict", "model", "d.csv")
+
     def test_label_column_by_number_and_name(self, run, folder):
         (folder / "a.csv").write_text("x,kind,z\n1,a,2\n-1,b,-2\n")
         for column in ("1", "-2", "kind"):
