@@ -5,6 +5,7 @@ import contextlib
 import csv
 import functools
 import gzip
+import inspect
 import io
 import itertools
 import lzma
@@ -38,34 +39,33 @@ class Dataset(NamedTuple):
     feature_names: list | None = None
 
 
-def read(
-    path,
-    *,
-    format=None,
-    labels=None,
-    label_column="last",
-    header=None,
-    index_base=None,
-    may_be_empty=False,
-):
+def read(path, *, format=None, may_be_empty=False, **options):
     """Read one data file; `sublinear.datasets.load` documents the parameters."""
     path = Path(path)
     format = format_of(path) if format is None else format
+    if format == "parquet":
+        raise ValueError(f"{path}: for Parquet files there is sublinear.sources.ParquetSource")
     if format not in FORMATS:
         raise ValueError(f"unknown format {format!r}; known: {', '.join(FORMATS)}")
+    readers = {"svmlight": _read_svmlight, "csv": _read_csv, "npz": _read_npz, "npy": _read_npy}
+    check_options(path, format, readers[format], options)
+    check_readable(path)
+    return _checked(path, readers[format](path, **options), may_be_empty)
+
+
+def check_options(path, format, reader, options):
+    """Raise ValueError if what reads a format does not know one of the options."""
+    unknown = sorted(options.keys() - inspect.signature(reader).parameters.keys())
+    if unknown:
+        hint = f"; {format} text holds its own labels" if "labels" in unknown else ""
+        raise ValueError(
+            f"{path}: {', '.join(unknown)} do not apply to data in {format} format{hint}"
+        )
+
+
+def check_index_base(index_base):
     if index_base not in (None, 0, 1):
         raise ValueError(f"index_base must be 0, 1 or None, got {index_base!r}")
-    check_readable(path)
-    if format == "svmlight":
-        _refuse_labels(path, labels, format)
-        data = _read_svmlight(path, index_base)
-    elif format == "csv":
-        _refuse_labels(path, labels, format)
-        data = _read_csv(path, label_column, header)
-    else:
-        reader = _read_npz if format == "npz" else _read_npy
-        data = reader(path, labels)
-    return _checked(path, data, may_be_empty)
 
 
 def format_of(path):
@@ -74,7 +74,7 @@ def format_of(path):
     if suffixes and suffixes[-1] in _OPENERS:
         suffixes.pop()
     ending = suffixes[-1][1:] if suffixes else ""
-    return ending if ending in ("csv", "npz", "npy") else "svmlight"
+    return ending if ending in ("csv", "npz", "npy", "parquet") else "svmlight"
 
 
 def check_readable(path):
@@ -89,11 +89,6 @@ def check_readable(path):
         raise OSError(f"{path}: {(error.strerror or str(error)).lower()}") from error
     if empty:
         raise ValueError(f"{path}: the file is empty")
-
-
-def _refuse_labels(path, labels, format):
-    if labels is not None:
-        raise ValueError(f"{path}: {format} text holds its own labels; drop the file {labels}")
 
 
 def _checked(path, data, may_be_empty):
@@ -129,9 +124,9 @@ def undamaged(path):
 
 def _decompressed(reader):
     @functools.wraps(reader)
-    def guarded(path, *options):
+    def guarded(path, **options):
         with undamaged(path):
-            return reader(path, *options)
+            return reader(path, **options)
 
     return guarded
 
@@ -153,7 +148,8 @@ def _shown(text, limit=40):
 
 
 @_decompressed
-def _read_svmlight(path, index_base):
+def _read_svmlight(path, index_base=None, n_features=None):
+    check_index_base(index_base)
     try:
         with open_file(path) as stream:
             # Zero-based for the parser: no index is moved before the whole file is known.
@@ -163,19 +159,23 @@ def _read_svmlight(path, index_base):
         raise ValueError(f"{path}{fault}") from error
     lowest = X.indices.min() if X.nnz else 1
     base = min(int(lowest), 1) if index_base is None else index_base
-    if lowest < base or not (np.isfinite(X.data).all() and np.isfinite(y).all()):
-        raise ValueError(f"{path}{_svmlight_fault(path, base)}")
+    columns = max(X.shape[1] - base, 0)
+    n_features = columns if n_features is None else n_features
+    finite = np.isfinite(X.data).all() and np.isfinite(y).all()
+    if lowest < base or columns > n_features or not finite:
+        raise ValueError(f"{path}{_svmlight_fault(path, base, n_features)}")
     index = np.int32 if X.nnz < 2**31 else np.int64
     parts = (X.data, (X.indices - base).astype(index), X.indptr.astype(index))
-    X = sparse.csr_array(parts, shape=(X.shape[0], max(X.shape[1] - base, 0)))
+    X = sparse.csr_array(parts, shape=(X.shape[0], n_features))
     return Dataset(X, y, base)
 
 
-def _svmlight_fault(path, index_base):
+def _svmlight_fault(path, index_base, n_features=None):
     """Return ', line 3: what is wrong' for the first line that is not svmlight text."""
     with open_file(path) as stream:
         for number, line in enumerate(stream, start=1):
-            fault = svmlight_line_fault(line.decode("utf-8", "replace"), index_base or 0)
+            text = line.decode("utf-8", "replace")
+            fault = svmlight_line_fault(text, index_base or 0, n_features)
             if fault:
                 return f", line {number}: {fault}"
     return ""
@@ -197,7 +197,10 @@ def svmlight_line_fault(line, index_base, n_features=None):
         if int(index) > _LARGEST_INDEX:
             return f"index {_shown(index)} is too large"
         if n_features is not None and int(index) >= n_features + index_base:
-            return f"index {index} is beyond the {n_features} features declared"
+            return (
+                f"index {index} is beyond the {n_features} features declared; a model has as many "
+                "as n_features (--n-features) said at its fit"
+            )
         if int(index) < index_base:
             return "index 0, but the indices were said to start at 1 (index base)"
         if int(index) <= previous:
@@ -207,7 +210,7 @@ def svmlight_line_fault(line, index_base, n_features=None):
 
 
 @_decompressed
-def _read_csv(path, label_column, header):
+def _read_csv(path, label_column="last", header=None):
     [first, *_], start = first_rows(path)
     named = is_header(first, label_column) if header is None else header
     column = label_index(path, first, label_column, named)
@@ -357,7 +360,7 @@ def csv_row_fault(fields, column, n_columns):
 # NumPy formats: pickled objects are never loaded.
 
 
-def _read_npy(path, labels):
+def _read_npy(path, labels=None):
     return Dataset(map_npy(path), read_labels(labels))
 
 
@@ -370,7 +373,7 @@ def map_npy(path):
     return X
 
 
-def _read_npz(path, labels):
+def _read_npz(path, labels=None):
     arrays = _load_arrays(path)
     if "X" in arrays:
         X = arrays["X"]

@@ -5,6 +5,7 @@ it. Errors are one line on standard error and exit status 2; Ctrl-C ends with st
 """
 
 import argparse
+import codecs
 import contextlib
 import importlib.util
 import json
@@ -151,7 +152,7 @@ def _add_compare(commands):
         help="where compare.json and compare.png go (the current folder)",
     )
     parser.add_argument("--quiet", action="store_true", help="no progress display")
-    parser.set_defaults(run=_compare)
+    parser.set_defaults(run=_compare, stream=False)
 
 
 def _add_fit(commands):
@@ -190,13 +191,11 @@ def _add_fit(commands):
     parser.add_argument("--seed", type=_seed, help="random seed (a fresh one each time)")
     parser.add_argument("--jobs", type=int, metavar="N", help="threads; -1 for all")
     parser.add_argument("--quiet", action="store_true", help="no progress, no result")
-    group = parser.add_argument_group(
-        "data larger than memory",
+    group = _add_stream_option(
+        parser,
         "With --stream the file is read block by block, in one pass (pegasos, svrg) or several "
-        "(sdca). "
-        "DATA may also be a .parquet file, or a folder of .npz or .parquet files.",
+        "(sdca).",
     )
-    group.add_argument("--stream", action="store_true", help="never hold more than some blocks")
     group.add_argument(
         "--on-error",
         choices=("raise", "skip"),
@@ -226,6 +225,7 @@ def _add_predict(commands):
     parser.add_argument("data", metavar="DATA", help="data file")
     parser.add_argument("-o", "--output", metavar="FILE", help="write the predictions to FILE")
     _add_data_options(parser)
+    _add_stream_option(parser, "With --stream the file is read and predicted block by block.")
     parser.set_defaults(run=_predict)
 
 
@@ -254,6 +254,21 @@ def _add_data_options(parser):
         choices=(0, 1),
         help="first index of svmlight text (default: 0 if the file uses index 0, else 1)",
     )
+    group.add_argument(
+        "--n-features",
+        type=_count,
+        metavar="N",
+        help="columns of svmlight text (default: those that it uses, for predict the model's)",
+    )
+
+
+def _add_stream_option(parser, description):
+    group = parser.add_argument_group(
+        "data larger than memory",
+        f"{description} DATA may also be a .parquet file, or a folder of .npz or .parquet files.",
+    )
+    group.add_argument("--stream", action="store_true", help="never hold more than some blocks")
+    return group
 
 
 def _add_training_options(parser):
@@ -376,6 +391,8 @@ def _refuse_same(output, others):
 def _fit(options):
     _refuse_same(options.output, [options.data, options.labels, options.checkpoint])
     check_writable(options.output)
+    if options.label_column == "none":
+        raise ValueError("a fit needs labels: --label-column none is for predict")
     estimator, data, fit = (_prepare_stream if options.stream else _prepare)(options)
     try:
         fit()
@@ -400,9 +417,8 @@ def _prepare(options):
 
 
 def _prepare_stream(options):
-    if options.label_column == "none":
-        raise ValueError("--stream needs labels in the file: give --label-column")
-    source = open_source(options.data, format=options.format, **_source_options(options))
+    skipping = {} if options.on_error == "raise" else {"on_error": options.on_error}
+    source = _read(options, **skipping)
     classes, regression = None, options.task == "regression"
     if options.task == "auto" or (options.solver != "sdca" and not regression):
         labels = distinct_labels(source)
@@ -419,18 +435,6 @@ def _prepare_stream(options):
         )
 
     return estimator, source, fit
-
-
-def _source_options(options):
-    """Return what was said of the data file; a source refuses what does not concern it."""
-    given = {
-        "labels": options.labels,
-        "label_column": None if options.label_column == "last" else _label_column(options),
-        "header": options.header,
-        "index_base": options.index_base,
-        "on_error": None if options.on_error == "raise" else options.on_error,
-    }
-    return {name: value for name, value in given.items() if value is not None}
 
 
 def _save(estimator, path, data):
@@ -523,23 +527,25 @@ def _predict(options):
         _refuse_same(options.output, [options.model, options.data, options.labels])
         check_writable(options.output)
     estimator, notes = read_model(options.model)
-    if options.index_base is None:
-        options.index_base = _index_base(notes)
-    data = _read(options)
-    X = _as_wide_as_model(data, estimator.n_features_in_, options.data)
-    # taken from the model: its warning would be of rows whose names are compared here
-    model_names = vars(estimator).pop("feature_names_in_", None)
-    order = _order(data.feature_names, model_names, options.data)
-    predicted = estimator.predict(X if order is None else X[:, order])
-    text = "".join(f"{label}\n" for label in predicted.tolist())
-    if options.output is None:
-        sys.stdout.write(text)
-        sys.stdout.flush()
-    else:
-        with replacing(options.output) as stream:
-            stream.write(text.encode())
-    if data.y is not None:
-        print(_score(estimator, predicted, data.y), file=sys.stderr)
+    if _is_svmlight(options):  # which says neither by itself
+        if options.index_base is None:
+            options.index_base = _index_base(notes)
+        if options.n_features is None:
+            options.n_features = estimator.n_features_in_
+    score = _ErrorRate(estimator.classes_) if hasattr(estimator, "classes_") else _Determination()
+    with _text_output(options.output) as stream:
+        for X, y in _rows_for(estimator, options):
+            predicted = estimator.predict(X)
+            stream.write("".join(f"{label}\n" for label in predicted.tolist()))
+            if y is not None:
+                score.add(predicted, _readers.whole_numbers_as_integers(y))
+    if score.rows:
+        print(score, file=sys.stderr)
+
+
+def _is_svmlight(options):
+    path = Path(options.data)
+    return not path.is_dir() and (options.format or _readers.format_of(path)) == "svmlight"
 
 
 def _index_base(notes):
@@ -547,15 +553,30 @@ def _index_base(notes):
     return base if base in (0, 1) else None
 
 
-def _as_wide_as_model(data, n_features, path):
-    """Append empty columns to svmlight rows, which do not say how many columns there are."""
-    columns = data.X.shape[1]
-    if columns == n_features:
-        return data.X
-    if data.index_base is None or columns > n_features:
-        raise ValueError(f"{path} has {columns} features, the model {n_features}")
-    data.X.resize(data.X.shape[0], n_features)
-    return data.X
+@contextlib.contextmanager
+def _text_output(path):
+    if path is None:
+        yield sys.stdout
+        sys.stdout.flush()
+    else:
+        with replacing(path) as stream:
+            yield codecs.getwriter("utf-8")(stream)
+
+
+def _rows_for(estimator, options):
+    """Yield the blocks of the data with the columns of the model."""
+    data = _read(options)
+    n_features = estimator.n_features_in_
+    # taken from the model: its warning would be of rows whose names are compared here
+    model_names = vars(estimator).pop("feature_names_in_", None)
+    order = None
+    for number, (X, y) in enumerate(data if options.stream else [(data.X, data.y)]):
+        if X.shape[1] != n_features:
+            raise ValueError(f"{options.data} has {X.shape[1]} features, the model {n_features}")
+        if number == 0:
+            names = getattr(data, "feature_names", None)
+            order = _order(names, model_names, options.data)
+        yield X if order is None else X[:, order], y
 
 
 def _order(names, model_names, path):
@@ -572,26 +593,49 @@ def _order(names, model_names, path):
     return [names.index(name) for name in model_names]
 
 
-def _score(estimator, predicted, y):
-    if not hasattr(estimator, "classes_"):
-        return _coefficient_of_determination(predicted, y)
-    if predicted.dtype.kind in "OU":
-        y = y.astype(str)
-    elif y.dtype.kind == "U":
-        return "none of the labels is one of the model's classes"
-    if not np.isin(y, estimator.classes_).any():
-        return "none of the labels is one of the model's classes"
-    wrong = int(np.count_nonzero(predicted != y))
-    return f"error rate {wrong / y.size:.4f} ({wrong} of {y.size})"
+class _ErrorRate:
+    """How many predictions are not the label of their row, which may be text or a number."""
+
+    def __init__(self, classes):
+        self.classes, self.rows, self.wrong, self.known = classes, 0, 0, False
+
+    def add(self, predicted, y):
+        classes = self.classes
+        if y.dtype.kind == "U" or classes.dtype.kind in "OU":
+            predicted, y, classes = (array.astype(str) for array in (predicted, y, classes))
+        self.rows += y.size
+        self.wrong += np.count_nonzero(predicted != y)
+        self.known |= bool(np.isin(y, classes).any())
+
+    def __str__(self):
+        if not self.known:
+            return "none of the labels is one of the model's classes"
+        return f"error rate {self.wrong / self.rows:.4f} ({self.wrong} of {self.rows})"
 
 
-def _coefficient_of_determination(predicted, y):
-    if y.dtype.kind == "U":
-        return "the labels are not numbers"
-    spread = float(np.sum((y - y.mean()) ** 2))
-    if spread == 0:
-        return "R2 is undefined: all labels are equal"
-    return f"R2 {1 - float(np.sum((y - predicted) ** 2)) / spread:.4f}"
+class _Determination:
+    """The coefficient of determination, R2."""
+
+    def __init__(self):
+        self.rows, self.first, self.sums, self.numeric = 0, None, np.zeros(3), True
+
+    def add(self, predicted, y):
+        self.rows += y.size
+        self.numeric &= y.dtype.kind != "U"
+        if self.numeric:
+            y = y.astype(np.float64)
+            self.first = y[0] if self.first is None else self.first
+            offsets = y - self.first  # smaller than the labels, and 0 if all are equal
+            self.sums += np.sum(offsets), np.sum(offsets**2), np.sum((y - predicted) ** 2)
+
+    def __str__(self):
+        if not self.numeric:
+            return "the labels are not numbers"
+        total, squares, errors = self.sums
+        spread = squares - total**2 / self.rows
+        if squares == 0:
+            return "R2 is undefined: all labels are equal"
+        return f"R2 {1 - errors / spread:.4f}"
 
 
 def _label_column(options):
@@ -601,12 +645,23 @@ def _label_column(options):
     return int(column) if column.lstrip("-").isdecimal() else column
 
 
-def _read(options):
-    return _readers.read(
-        options.data,
-        format=options.format,
-        labels=options.labels,
-        label_column=_label_column(options),
-        header=options.header,
-        index_base=options.index_base,
-    )
+def _read(options, **more):
+    """Return the Dataset in the data file, or with --stream a source of its blocks."""
+    given = {
+        "labels": options.labels,
+        "header": options.header,
+        "index_base": options.index_base,
+        "n_features": options.n_features,
+    }
+    given = {name: value for name, value in given.items() if value is not None} | more
+    if options.label_column != "last":
+        given["label_column"] = _label_column(options)
+    path = Path(options.data)
+    if options.stream:
+        return open_source(path, format=options.format, **given)
+    if path.is_dir() or (options.format is None and _readers.format_of(path) == "parquet"):
+        raise ValueError(
+            f"{path}: folders and Parquet files are read block by block: give fit or predict "
+            "--stream"
+        )
+    return _readers.read(path, format=options.format, **given)

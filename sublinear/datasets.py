@@ -14,7 +14,7 @@ from sublinear._known_optima import (
     make_simplex_qp,
 )
 from sublinear._sequences import HiddenMarkovModel
-from sublinear._validation import generator
+from sublinear._validation import check_number, generator
 
 __all__ = [
     "HiddenMarkovModel",
@@ -29,7 +29,16 @@ __all__ = [
 ]
 
 
-def load(path, *, format=None, labels=None, label_column="last", header=None, index_base=None):
+def load(
+    path,
+    *,
+    format=None,
+    labels=None,
+    label_column="last",
+    header=None,
+    index_base=None,
+    n_features=None,
+):
     """Load rows and labels from one file.
 
     ====================== ====================================================================
@@ -63,6 +72,8 @@ def load(path, *, format=None, labels=None, label_column="last", header=None, in
     index_base : {0, 1}, optional
         The index of the first feature in svmlight text. By default 0 if the file uses index 0
         anywhere, else 1, as in LIBSVM.
+    n_features : int, optional
+        The columns of svmlight text. By default as many as its largest index needs.
 
     Returns
     -------
@@ -77,7 +88,8 @@ def load(path, *, format=None, labels=None, label_column="last", header=None, in
     OSError
         If the file is missing or cannot be read.
     ValueError
-        If the file is empty or malformed. For text the message names the line.
+        If the file is empty or malformed, where the message names the line of text, or for options
+        that do not apply to its format.
 
     Examples
     --------
@@ -93,14 +105,18 @@ def load(path, *, format=None, labels=None, label_column="last", header=None, in
     >>> y.tolist()
     [1, -1]
     """
-    data = _readers.read(
-        path,
-        format=format,
-        labels=labels,
-        label_column=label_column,
-        header=header,
-        index_base=index_base,
-    )
+    if n_features is not None:
+        check_number("n_features", n_features, low=1, integer=True)
+    options = {
+        "labels": labels,
+        "header": header,
+        "index_base": index_base,
+        "n_features": n_features,
+    }
+    given = {name: value for name, value in options.items() if value is not None}
+    if label_column != "last":
+        given["label_column"] = label_column
+    data = _readers.read(path, format=format, **given)
     return data.X, data.y
 
 

@@ -8,7 +8,6 @@ classes below can all be iterated again. Whatever they read, they hold one block
 import codecs
 import contextlib
 import csv
-import inspect
 import io
 import json
 import queue
@@ -72,9 +71,7 @@ def open_source(path, *, format=None, **options):
         format = "parquet" if ".parquet" in endings else _readers.format_of(paths[0])
     check_choice("format", format, _FORMATS)
     kind = _FORMATS[format]
-    unknown = sorted(options.keys() - inspect.signature(kind).parameters.keys())
-    if unknown:
-        raise ValueError(f"{path}: {', '.join(unknown)} do not apply to data in {format} format")
+    _readers.check_options(path, format, kind, options)
     return kind(path, **options)
 
 
@@ -279,8 +276,7 @@ class SvmlightSource(_TextSource):
         super().__init__(path, block_bytes, on_error)
         if n_features is not None:
             check_number("n_features", n_features, low=1, integer=True)
-        if index_base not in (None, 0, 1):
-            raise ValueError(f"index_base must be 0, 1 or None, got {index_base!r}")
+        _readers.check_index_base(index_base)
         self.n_features = n_features
         self.index_base = index_base
 

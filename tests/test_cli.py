@@ -224,7 +224,7 @@ class TestFitAndPredict:
 class TestErrors:
     @pytest.mark.parametrize("target", ["missing/model", ".", "train.svm/model"])
     def test_output_is_checked_before_the_data_is_read(self, fails, train, target, monkeypatch):
-        monkeypatch.setattr(cli, "_read", lambda options: pytest.fail("read first"))
+        monkeypatch.setattr(cli, "_read", lambda options, **more: pytest.fail("read first"))
         assert f"cannot write {target}" in fails("fit", train, "-o", target)
         assert f"cannot write {target}" in fails("predict", train, train, "-o", target)
 
@@ -280,7 +280,14 @@ class TestErrors:
     def test_more_features_than_the_model(self, run, fails, train, folder):
         run("fit", train, "-o", "model", *FIT)
         (folder / "wide.svm").write_text("1 999:1\n")
-        assert "999 features, the model 60" in fails("predict", "model", "wide.svm")
+        for stream in ([], ["--stream"]):
+            err = fails("predict", "model", "wide.svm", *stream)
+            assert "line 1: index 999 is beyond the 60 features" in err and "--n-features" in err
+            wide = ["--n-features", "999", *stream]
+            err = fails("predict", "model", "wide.svm", *wide)
+            assert "has 999 features, the model 60" in err
+            assert run("fit", train, "-o", "wide", *FIT, *wide)[0] == 0
+            assert run("predict", "wide", "wide.svm", *stream)[0] == 0
         (folder / "a.csv").write_text("1,2,1\n")
         assert "2 features, the model 60" in fails("predict", "model", "a.csv")
 
@@ -497,8 +504,41 @@ class TestStream:
 
     def test_options_that_do_not_apply(self, fails, train):
         assert "need --stream" in fails("fit", train, "-o", "model", "--checkpoint", "state")
-        err = fails("fit", train, "-o", "model", "--stream", "--label-column", "first")
-        assert "label_column do not apply to data in svmlight format" in err
+        for stream in ([], ["--stream"]):
+            err = fails("fit", train, "-o", "model", "--label-column", "first", *stream)
+            assert "label_column do not apply to data in svmlight format" in err
+
+    def test_what_only_a_stream_can_read(self, fails, folder):
+        (folder / "shards").mkdir()
+        (folder / "rows.parquet").write_bytes(b"PAR1")
+        for name in ("shards", "rows.parquet"):
+            assert "--stream" in fails("fit", name, "-o", "model")
+            assert "--stream" in fails("compare", name)
+
+    @pytest.mark.parametrize("regression", [False, True])
+    def test_predictions_of_shards(self, run, folder, rows, regression):
+        X, y = rows
+        y = X[:, [0]].toarray().ravel() + 0.25 if regression else y
+        np.savez(folder / "whole.npz", X=X.toarray(), y=y)
+        (folder / "shards").mkdir()
+        for k in range(4):
+            part = slice(50 * k, 50 * k + 50)
+            np.savez(folder / "shards" / f"{k}.npz", X=X[part].toarray(), y=y[part])
+        self.fitted(run, "shards", "--alpha", "0.01")
+        expected = run("predict", "model", "whole.npz")
+        assert expected[0] == 0 and ("R2" if regression else "error rate") in expected[2]
+        assert run("predict", "model", "shards", "--stream") == expected
+
+    def test_predictions_of_parquet(self, run, folder):
+        pyarrow = pytest.importorskip("pyarrow")
+        from pyarrow import parquet
+
+        columns = {"x": [1.0, -1, 2, -2], "z": [5.0, 5, 4, 4], "kind": ["a", "b", "a", "b"]}
+        parquet.write_table(pyarrow.table(columns), "rows.parquet")
+        self.fitted(run, "rows.parquet", "--alpha", "0.01")
+        parquet.write_table(pyarrow.table(columns).select([1, 0, 2]), "rows.parquet")
+        expected = (0, "a\nb\na\nb\n", "error rate 0.0000 (0 of 4)\n")
+        assert run("predict", "model", "rows.parquet", "--stream") == expected
 
 
 def test_an_output_never_replaces_what_is_read(folder, train, run, fails):
