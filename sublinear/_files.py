@@ -19,11 +19,9 @@ def check_writable(path):
     if target.exists() and not os.access(target, os.W_OK):
         raise PermissionError(f"cannot write {path}: permission denied")
     beside = _beside(target)
-    try:
+    with _naming(path, target):
         beside.touch(exist_ok=False)
         beside.unlink()
-    except OSError as error:
-        raise OSError(f"cannot write {path}: {_reason(error, target)}") from error
 
 
 @contextlib.contextmanager
@@ -34,14 +32,17 @@ def replacing(path):
     """
     target = _resolved(path)
     beside = _beside(target)
+    with _naming(path, target):
+        opened = open(beside, "xb")  # noqa: SIM115
     try:
-        with open(beside, "xb") as stream:
+        with opened as stream:
             yield stream
             stream.flush()
             os.fsync(stream.fileno())
         if target.exists():
             shutil.copymode(target, beside)
-        os.replace(beside, target)
+        with _naming(path, target):
+            os.replace(beside, target)
     except BaseException:
         beside.unlink(missing_ok=True)
         raise
@@ -54,6 +55,15 @@ def _resolved(path):
 
 def _beside(target):
     return target.with_name(f".{target.name}.{secrets.token_hex(4)}")
+
+
+@contextlib.contextmanager
+def _naming(path, target):
+    """Say in an OSError what cannot be written: the file beside is nobody's business."""
+    try:
+        yield
+    except OSError as error:
+        raise OSError(f"cannot write {path}: {_reason(error, target)}") from error
 
 
 def _reason(error, target):

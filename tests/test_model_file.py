@@ -210,8 +210,12 @@ class TestSave:
 
     def test_no_folder_or_a_folder_in_the_way(self, tmp_path):
         model, _ = fitted()
-        for target in (tmp_path / "missing" / "model", tmp_path):
-            with pytest.raises(OSError):
+        missing = tmp_path / "missing"
+        for target, reason in (
+            (missing / "model", f"no folder {missing}"),
+            (tmp_path, "directory"),
+        ):
+            with pytest.raises(OSError, match=f"^cannot write {target}: .*{reason}$"):
                 save_model(model, target)
         assert list(tmp_path.iterdir()) == []
 
