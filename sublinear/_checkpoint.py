@@ -106,7 +106,7 @@ class Checkpoint:
             if theirs != mine:
                 raise ArchiveError(
                     f"the checkpoint is of another fit: {_difference(name, theirs, mine)}; "
-                    "remove the file, or pass resume=False to begin anew"
+                    "remove the file, give another one, or pass resume=False to begin anew"
                 )
         return header["state"] | {name: arrays[f"array.{name}"] for name in header["arrays"]}
 

@@ -214,6 +214,7 @@ def _read_csv(path, label_column="last", header=None):
     [first, *_], start = first_rows(path)
     named = is_header(first, label_column) if header is None else header
     column = label_index(path, first, label_column, named)
+    check_feature_columns(path, first, column)
     names = {}
     X = _parse_csv(path, column, start if named else start - 1, len(first), names)
     y = None
@@ -281,6 +282,14 @@ def label_index(path, first, label_column, named):
     if not -len(first) <= position < len(first):
         raise ValueError(f"{path}: label column {position}, but there are {len(first)} columns")
     return position % len(first)
+
+
+def check_feature_columns(path, fields, column):
+    """Raise ValueError if a row of a CSV file holds no more than the label."""
+    if column is not None and len(fields) == 1:
+        raise ValueError(
+            f"{path}: the file holds no feature columns; commas must separate the fields"
+        )
 
 
 def _parse_csv(path, column, skipped_lines, n_columns, names):

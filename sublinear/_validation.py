@@ -51,6 +51,8 @@ def check_run_parameters(estimator):
     verbose = getattr(estimator, "verbose", 0)
     if n_jobs is not None:
         check_number("n_jobs", n_jobs, low=-math.inf, integer=True)
+        if n_jobs == 0:
+            raise ValueError("n_jobs must be a number of threads, -1 for all, or None, not 0")
     if not isinstance(verbose, bool):
         check_number("verbose", verbose, low=0, integer=True)
     if callback is not None and not callable(callback):

@@ -20,6 +20,7 @@ import numpy as np
 from sublinear import _readers
 from sublinear._files import check_writable, replacing
 from sublinear._model_file import read_model, write_model
+from sublinear._validation import find_classes
 from sublinear.datasets import make_sparse_classification
 from sublinear.pegasos import PegasosClassifier, PegasosRegressor
 from sublinear.sdca import SDCAClassifier, SDCARegressor
@@ -423,7 +424,7 @@ def _prepare_stream(options):
     if options.task == "auto" or (options.solver != "sdca" and not regression):
         labels = distinct_labels(source)
         regression = _is_regression(options, labels)
-        classes = None if regression else labels
+        classes = None if regression else find_classes(labels)
     estimator = _estimator(options, regression)
 
     def fit():
@@ -462,6 +463,11 @@ def _estimator(options, regression):
 
 
 def _is_regression(options, y):
+    if options.task == "regression" and y.dtype.kind == "U":
+        raise ValueError(
+            f"{options.data}: the labels are text, and regression needs numbers; is another "
+            "column meant (--label-column)?"
+        )
     if options.task != "auto":
         return options.task == "regression"
     if not options.stream:  # whose labels are found without counting rows

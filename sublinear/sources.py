@@ -367,10 +367,11 @@ class CSVSource(_TextSource):
         self.feature_names = _readers.feature_names(rows[0], column) if header else None
         self._n_columns = len(rows[0])
         self._column = column
-        if self._n_columns < 2:
-            raise ValueError(f"{self.path}: the file holds no feature columns")
+        _readers.check_feature_columns(self.path, rows[0], column)
         example = rows[1:] if header else rows
-        self._text_labels = bool(example) and not _readers.is_finite_number(example[0][column])
+        if not example:
+            raise ValueError(f"{self.path}: the file holds no rows")
+        self._text_labels = not _readers.is_finite_number(example[0][column])
 
     def _parse(self, chunk):
         names = {}

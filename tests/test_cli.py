@@ -246,10 +246,36 @@ class TestErrors:
     def test_no_labels(self, fails, folder):
         np.save("X.npy", np.eye(3))
         assert "--labels" in fails("fit", "X.npy", "-o", "model")
+        (folder / "a.csv").write_text("1,2\n")
+        for stream in ([], ["--stream"]):
+            err = fails("fit", "a.csv", "-o", "model", "--label-column", "none", *stream)
+            assert "--label-column none is for predict" in err
+
+    @pytest.mark.parametrize("stream", [[], ["--stream"]])
+    @pytest.mark.parametrize(
+        ("text", "words"),
+        [
+            ("x;y;label\n1;2;0\n", "commas must separate the fields"),
+            ("x,y,label\n", "a.csv: the file holds no rows"),
+        ],
+    )
+    def test_csv_files_without_data(self, fails, folder, text, words, stream):
+        (folder / "a.csv").write_text(text)
+        assert words in fails("fit", "a.csv", "-o", "model", *stream)
+
+    def test_text_is_no_target_of_regression(self, fails, folder):
+        (folder / "a.csv").write_text("1,red\n2,blue\n")
+        err = fails("fit", "a.csv", "-o", "model", "--task", "regression")
+        assert "a.csv: the labels are text" in err
+
+    def test_no_thread(self, fails, train):
+        err = fails("fit", train, "-o", "model", "--jobs", "0", "--quiet")
+        assert "n_jobs must be a number of threads, -1 for all, or None, not 0" in err
 
     def test_one_class(self, fails, folder):
         (folder / "a.svm").write_text("1 1:1\n1 2:1\n")
-        assert "class" in fails("fit", "a.svm", "-o", "model")
+        for stream in ([], ["--stream"]):
+            assert "only one class" in fails("fit", "a.svm", "-o", "model", "--quiet", *stream)
         assert "class" in fails("compare", "a.svm")
 
     def test_infinite_values_in_an_array(self, fails, folder):
