@@ -18,6 +18,7 @@ from pathlib import Path
 import numpy as np
 
 from sublinear import _readers
+from sublinear._callbacks import RowProgress
 from sublinear._files import check_writable, replacing
 from sublinear._model_file import read_model, write_model
 from sublinear._validation import find_classes
@@ -420,9 +421,13 @@ def _prepare(options):
 def _prepare_stream(options):
     skipping = {} if options.on_error == "raise" else {"on_error": options.on_error}
     source = _read(options, **skipping)
+    if not getattr(source, "knows_columns", True):
+        with _row_progress(options, "finding columns") as count:
+            source.find_columns(count)
     classes, regression = None, options.task == "regression"
     if options.task == "auto" or (options.solver != "sdca" and not regression):
-        labels = distinct_labels(source)
+        with _row_progress(options, "finding labels") as count:
+            labels = distinct_labels(_counted(source, count))
         regression = _is_regression(options, labels)
         classes = None if regression else find_classes(labels)
     estimator = _estimator(options, regression)
@@ -436,6 +441,22 @@ def _prepare_stream(options):
         )
 
     return estimator, source, fit
+
+
+@contextlib.contextmanager
+def _row_progress(options, name):
+    """Lend a function that counts rows on standard error, but not with --quiet."""
+    if options.quiet:
+        yield lambda rows: None
+        return
+    with contextlib.closing(RowProgress(name)) as progress:
+        yield progress.update
+
+
+def _counted(source, count):
+    for X, y in source:
+        count(X.shape[0])
+        yield X, y
 
 
 def _save(estimator, path, data):

@@ -281,15 +281,29 @@ class SvmlightSource(_TextSource):
         self.index_base = index_base
 
     def __iter__(self):
-        if self.n_features is None or self.index_base is None:
-            self._find_columns()
+        if not self.knows_columns:
+            self.find_columns()
         return super().__iter__()
 
-    def _find_columns(self):
+    @property
+    def knows_columns(self):
+        """Whether `n_features` and `index_base` were given or have been found."""
+        return self.n_features is not None and self.index_base is not None
+
+    def find_columns(self, watch=None):
+        """Find `n_features` and `index_base` in a pass; the first iteration does it otherwise.
+
+        Parameters
+        ----------
+        watch : callable, default=None
+            Called with the number of rows of every block.
+        """
         lowest, columns = 1, 0
         for X, _ in self._blocks(self._parse_unlimited):
             lowest = min(lowest, X.indices.min(initial=1))
             columns = max(columns, X.shape[1])
+            if watch:
+                watch(X.shape[0])
         if self.index_base is None:
             self.index_base = int(lowest)
         if self.n_features is None:

@@ -485,6 +485,14 @@ class TestStream:
         status, _, err = run("predict", "model", train, "-o", "predicted")
         assert status == 0 and "error rate" in err
 
+    def test_passes_before_the_fit_are_shown(self, run, train):
+        arguments = ("fit", train, "-o", "model", "--stream", "--alpha", "0.01")
+        _, _, err = run(*arguments)
+        assert re.search("finding columns: 200", err) and re.search("finding labels: 200", err)
+        _, _, err = run(*arguments, "--n-features", "60", "--index-base", "1")
+        assert "finding columns" not in err and "finding labels" in err
+        assert run(*arguments, "--quiet")[1:] == ("", "")
+
     def test_pegasos_takes_one_pass(self, run, train, rows):
         model, out = self.fitted(run, train, "--solver", "pegasos", "--alpha", "0.01")
         source = sublinear.sources.SvmlightSource(train)
@@ -514,7 +522,7 @@ class TestStream:
     def test_malformed_lines(self, run, fails, train):
         with open(train, "a") as stream:
             stream.write("1 2:x\n")
-        err = fails("fit", train, "-o", "model", "--stream")
+        err = fails("fit", train, "-o", "model", "--stream", "--quiet")
         assert "train.svm, line 201" in err
         _, out = self.fitted(run, train, "--on-error", "skip", "--alpha", "0.01")
         assert "1 malformed lines left out" in out
