@@ -430,6 +430,8 @@ def _prepare_stream(options):
             labels = distinct_labels(_counted(source, count))
         regression = _is_regression(options, labels)
         classes = None if regression else find_classes(labels)
+    elif regression:
+        _refuse_text(options, next((y for _, y in source), np.empty(0)))
     estimator = _estimator(options, regression)
 
     def fit():
@@ -484,16 +486,21 @@ def _estimator(options, regression):
 
 
 def _is_regression(options, y):
-    if options.task == "regression" and y.dtype.kind == "U":
-        raise ValueError(
-            f"{options.data}: the labels are text, and regression needs numbers; is another "
-            "column meant (--label-column)?"
-        )
+    if options.task == "regression":
+        _refuse_text(options, y)
     if options.task != "auto":
         return options.task == "regression"
     if not options.stream:  # whose labels are found without counting rows
         _check_few_labels(options, y, "say --task classification or --task regression")
     return y.dtype.kind == "f"
+
+
+def _refuse_text(options, y):
+    if y.dtype.kind == "U":
+        raise ValueError(
+            f"{options.data}: the labels are text, and regression needs numbers; is another "
+            "column meant (--label-column)?"
+        )
 
 
 def _check_few_labels(options, y, advice):

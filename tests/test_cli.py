@@ -265,8 +265,9 @@ class TestErrors:
 
     def test_text_is_no_target_of_regression(self, fails, folder):
         (folder / "a.csv").write_text("1,red\n2,blue\n")
-        err = fails("fit", "a.csv", "-o", "model", "--task", "regression")
-        assert "a.csv: the labels are text" in err
+        for stream in ([], ["--stream"]):
+            err = fails("fit", "a.csv", "-o", "model", "--task", "regression", *stream)
+            assert "a.csv: the labels are text" in err
 
     def test_no_thread(self, fails, train):
         err = fails("fit", train, "-o", "model", "--jobs", "0", "--quiet")
