@@ -243,7 +243,7 @@ def _add_data_options(parser):
         "--label-column",
         default="last",
         metavar="COLUMN",
-        help="of a CSV file: last (default), first, none, a number from 0, or a header's name",
+        help="of a CSV or Parquet file: last (default), first, none, a number from 0, or a name",
     )
     group.add_argument(
         "--header",

@@ -90,6 +90,8 @@ def distinct_labels(source):
     """
     labels = None
     for _, y, *_ in source:
+        if y is None:
+            raise ValueError("the source has no labels")
         # sequences have a list of labels each
         found = distinct(np.hstack(y) if isinstance(y, list) and len(y) and np.ndim(y[0]) else y)
         labels = found if labels is None else np.union1d(labels, found)
@@ -343,8 +345,9 @@ class CSVSource(_TextSource):
     ----------
     path : str or path-like
         The file; ``.gz``, ``.bz2`` and ``.xz`` are decompressed on the way.
-    label_column : {"last", "first"}, int or str, default="last"
+    label_column : {"last", "first"}, int, str or None, default="last"
         Where the labels are: a position (from 0, negative from the end), or a name in the header.
+        None: there are none, and the blocks, (X, None), are not for a fit.
         They are text if the first one is no number.
     header : bool, default=None
         Whether the file starts with a line of column names. None: it does if a feature in its
@@ -371,11 +374,10 @@ class CSVSource(_TextSource):
         super().__init__(path, block_bytes, on_error)
         with _readers.undamaged(self.path):
             rows, number = _readers.first_rows(self.path)
-        if label_column is None:
-            raise ValueError("label_column must name a column: a fit needs labels")
         column = _readers.label_index(self.path, rows[0], label_column, header is not False)
         if header is None:
-            numeric = [_readers.is_finite_number(row[column]) for row in rows if column < len(row)]
+            labels = [] if column is None else [row[column] for row in rows if column < len(row)]
+            numeric = [_readers.is_finite_number(label) for label in labels]
             header = _readers.is_header(rows[0], label_column) or numeric == [False, True]
         self.header_lines = number if header else number - 1
         self.feature_names = _readers.feature_names(rows[0], column) if header else None
@@ -385,7 +387,7 @@ class CSVSource(_TextSource):
         example = rows[1:] if header else rows
         if not example:
             raise ValueError(f"{self.path}: the file holds no rows")
-        self._text_labels = not _readers.is_finite_number(example[0][column])
+        self._text_labels = column is not None and not _readers.is_finite_number(example[0][column])
 
     def _parse(self, chunk):
         names = {}
@@ -405,6 +407,8 @@ class CSVSource(_TextSource):
         )
         if table.shape[1] != self._n_columns or not np.isfinite(table).all() or "" in names:
             raise ValueError("a line is not as the first one")
+        if self._column is None:
+            return table, None
         y = table[:, self._column]
         if self._text_labels:
             y = np.array(list(names))[y.astype(np.intp)]
@@ -416,7 +420,8 @@ class CSVSource(_TextSource):
         except csv.Error as error:
             return str(error)
         fault = _readers.csv_row_fault(fields, self._column, self._n_columns)
-        if fault is None and fields and not self._text_labels:
+        numeric = self._column is not None and not self._text_labels
+        if fault is None and fields and numeric:
             label = fields[self._column]
             if not _readers.is_finite_number(label):
                 return f"label {label!r} is not a finite number, as the first one is"
@@ -503,8 +508,9 @@ class ParquetSource:
     ----------
     path : str, path-like, or list of them
         A file, several, or a folder with files, which are read in the order of their names.
-    label_column : {"last", "first"}, int or str, default="last"
+    label_column : {"last", "first"}, int, str or None, default="last"
         Where the labels are: a position (from 0, negative from the end), or a name.
+        None: there are none, and the blocks, (X, None), are not for a fit.
     block_rows : int, default=8192
         Rows of a block at the most.
     use_threads : bool, default=None
@@ -533,8 +539,8 @@ class ParquetSource:
         """The names of the feature columns, a list."""
         with self._opened(self.paths[0]) as file:
             _, names = _columns_of(file.schema_arrow)
-        del names[_readers.label_index(self.paths[0], names, self.label_column, True)]
-        return names
+        column = _readers.label_index(self.paths[0], names, self.label_column, True)
+        return [name for k, name in enumerate(names) if k != column]
 
     def __iter__(self):
         return map(self.block_of, self.raw_blocks())
@@ -563,6 +569,8 @@ class ParquetSource:
             if k != column and part.dtype.kind not in "biuf":
                 name = batch.schema.names[k]
                 raise ValueError(f"{path}: column {name!r} does not hold numbers")
+        if column is None:
+            return np.column_stack(columns), None
         y = columns.pop(column)
         if batch.columns[column].null_count:
             raise ValueError(

@@ -155,9 +155,10 @@ class TestFitAndPredict:
         (folder / "a.csv").write_text("1,0,3\n2,1,5\n-1,0,3\n-2,1,5\n")
         assert run("fit", "a.csv", "-o", "model", *FIT)[0] == 0
         (folder / "b.csv").write_text("1,0\n-2,1\n")
-        status, out, err = run("predict", "model", "b.csv", "--label-column", "none")
-        assert (status, err) == (0, "")
-        assert set(out.split()) <= {"3", "5"}
+        for stream in ([], ["--stream"]):
+            status, out, err = run("predict", "model", "b.csv", "--label-column", "none", *stream)
+            assert (status, err) == (0, "")
+            assert len(out.split()) == 2 and set(out.split()) <= {"3", "5"}
 
     @pytest.mark.parametrize("stream", [[], ["--stream"]])
     def test_columns_are_found_by_their_names(self, run, fails, folder, stream):
@@ -574,6 +575,9 @@ class TestStream:
         parquet.write_table(pyarrow.table(columns).select([1, 0, 2]), "rows.parquet")
         expected = (0, "a\nb\na\nb\n", "error rate 0.0000 (0 of 4)\n")
         assert run("predict", "model", "rows.parquet", "--stream") == expected
+        parquet.write_table(pyarrow.table(columns).select([1, 0]), "rows.parquet")
+        unlabelled = run("predict", "model", "rows.parquet", "--stream", "--label-column", "none")
+        assert unlabelled == (*expected[:2], "")
 
 
 def test_an_output_never_replaces_what_is_read(folder, train, run, fails):

@@ -205,8 +205,12 @@ def test_csv_label_columns(tmp_path):
         CSVSource(path, label_column="missing")
     with pytest.raises(ValueError, match="label column 3, but there are 3 columns"):
         CSVSource(path, label_column=3)
-    with pytest.raises(ValueError, match="a fit needs labels"):
-        CSVSource(path, label_column=None)
+    source = CSVSource(path, label_column=None)
+    assert [(X.tolist(), y) for X, y in source] == [([[1, 5, 2], [3, 6, 4]], None)]
+    with pytest.raises(ValueError, match="block 1 of the source: "):
+        SDCAClassifier().fit_stream(source)
+    with pytest.raises(ValueError, match="no labels"):
+        distinct_labels(source)
 
 
 def test_a_header_whose_label_alone_is_text(tmp_path):
