@@ -427,7 +427,8 @@ class StreamFit:
         if stream.blocks < done or (stream.blocks == done and stream.rows != rows):
             raise ValueError(
                 f"the checkpoint is of another fit: it was written after {done} blocks with {rows} "
-                f"rows, and the source has {stream.blocks} with {stream.rows}"
+                f"rows, and the source has {stream.blocks} with {stream.rows}; remove the file, "
+                "give another one, or pass resume=False to begin anew"
             )
         if checkpoint and done < stream.blocks:
             self._save(checkpoint, stream)
