@@ -158,7 +158,7 @@ class StreamedObjective:
                 sums[k] = sums[k] + objective.sums(candidates[k], ws[k], own)
                 self.accesses += objective.accesses
                 if self.zeros is None:
-                    zeros += objective.primal_of_zeros(), objective.dual_of_zeros()
+                    zeros += objective.values_of_zeros()
         if self.zeros is None:
             self.zeros = zeros.tolist()
         # any block's objective has the total weight and alpha
@@ -175,7 +175,7 @@ class StreamedObjective:
             self.zeros = np.zeros(2)
             for _, objectives in self.blocks():
                 for objective in objectives:
-                    self.zeros += objective.primal_of_zeros(), objective.dual_of_zeros()
+                    self.zeros += objective.values_of_zeros()
         return _stacked([np.zeros(n_weights) for _ in self.problems]), *self.zeros
 
 

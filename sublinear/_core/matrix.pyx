@@ -27,7 +27,7 @@ cdef enum:
     LOOK = 1 << 9             # rows whose columns are checked at a time
     LOOKS_PER_CALL = 1 << 9   # of these between two looks at pending signals
 
-ROWS_LOOKED_AT = 200      # to find the middle of the columns
+COLUMNS_LOOKED_AT = 2**15    # entries, to find the middle of the columns
 VALUE_TYPES = (np.dtype(np.float32), np.dtype(np.float64))
 INDEX_TYPES = (np.dtype(np.int32), np.dtype(np.int64))
 
@@ -86,10 +86,10 @@ cdef void half_rows(
 
 def middle_column(indices, offsets):
     """Return the column before which about half of the stored entries lie."""
-    step = 1 + (len(offsets) - 1) // ROWS_LOOKED_AT
-    some = [indices[first:last] for first, last in zip(offsets[:-1:step], offsets[1::step])]
-    columns = np.concatenate(some)
-    return int(np.median(columns if columns.size else indices))
+    step = int(offsets[-1] - offsets[0]) // COLUMNS_LOOKED_AT | 1    # odd: rows may be equally long
+    columns = indices[offsets[0]:offsets[-1]:step]
+    half = columns.size // 2
+    return int(np.partition(columns, half)[half])
 
 
 class NotFinite(ValueError):

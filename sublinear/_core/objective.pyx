@@ -391,15 +391,8 @@ cdef class Objective:
             elif duals[i] < 0 and negative > positive:
                 duals[i] *= positive / negative
 
-    def primal_of_zeros(self):
-        """Return P(0), the mean loss of zero weights; reads no feature."""
-        return self._of_zeros()[0]
-
-    def dual_of_zeros(self):
-        """Return D(0); reads no feature."""
-        return self._of_zeros()[1]
-
-    def _of_zeros(self):
+    def values_of_zeros(self):
+        """Return P(0), the mean loss of zero weights, and D(0); reads no feature."""
         cdef double zeros[BLOCK]
         cdef double terms[BLOCK]
         cdef double primal = 0, dual = 0
@@ -415,8 +408,8 @@ cdef class Objective:
 
     def at_zeros(self):
         """Return zero weights, their primal value and the dual value of zero duals."""
-        return np.zeros(self.matrix.n_weights), *self._of_zeros()
+        return np.zeros(self.matrix.n_weights), *self.values_of_zeros()
 
     def radius(self):
         """Return a bound on the norm of the optimum: sqrt(P(0) / alpha)."""
-        return sqrt(self.primal_of_zeros() / self.alpha)
+        return sqrt(self.values_of_zeros()[0] / self.alpha)

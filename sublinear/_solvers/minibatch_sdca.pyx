@@ -161,7 +161,7 @@ cdef class MiniBatchSDCA:
         if duals is None:
             self.dual = np.zeros(n)
             self.w = np.zeros(self.objective.matrix.n_weights)
-            self.first_dual = self.objective.dual_of_zeros()
+            self.first_dual = self.objective.values_of_zeros()[1]
         else:
             self.dual = np.array(duals, dtype=np.float64)
             self.objective.make_feasible(self.dual)

@@ -527,7 +527,7 @@ cdef class TwoThreads(SDCA):
             return
         self.careful = True
         self._drop_delays()
-        if not dual >= self.objective.dual_of_zeros():
+        if not dual >= self.objective.values_of_zeros()[1]:
             self._forget()
 
     def _drop_delays(self):

@@ -196,10 +196,8 @@ class Partition(Member):
 
     def at_zeros(self):
         """Return the parts of P(0) and D(0)."""
-        return (
-            sum(objective.primal_of_zeros() for objective in self.objectives),
-            sum(objective.dual_of_zeros() for objective in self.objectives),
-        )
+        parts = [objective.values_of_zeros() for objective in self.objectives]
+        return np.sum([(0.0, 0.0), *parts], axis=0)
 
     def target_moments(self, center):
         """Return the weighted sums of the targets, less a number, and of their squares."""
