@@ -106,6 +106,19 @@ def no_observer(row, model):
     return False
 
 
+def as_stored(model, dtype, constant=1.0):
+    """Return a model as attributes of a type will hold it (float64).
+
+    They hold the intercept: `constant` times the last row, which is rounded as such.
+    """
+    if dtype == np.float64:
+        return model
+    stored = model.astype(dtype).astype(np.float64)
+    if constant not in (0, 1):
+        stored[-1] = np.float64(np.asarray(constant * model[-1]).astype(dtype)) / constant
+    return stored
+
+
 def drive(
     solver,
     limits,
@@ -113,7 +126,7 @@ def drive(
     observe=no_observer,
     tick=None,
     stop=None,
-    dtype=np.float64,
+    rounded=None,
     keep=None,
     start=None,
 ):
@@ -130,8 +143,8 @@ def drive(
         Called with the solver between slices, for progress displays.
     stop : threading.Event, default=None
         Set from another thread, it interrupts the fit.
-    dtype : numpy dtype
-        The type in which the model will be stored: its primal value is that of the rounded model.
+    rounded : callable, default=None
+        Returns a model as it will be stored: what is certified is that. None: as it is.
     keep : callable, default=None
         Called between slices, while the fit goes on, with a function that returns the state of
         this run, a flat dict.
@@ -150,7 +163,7 @@ def drive(
     NotFinite
         If the solver met values that are not finite: there is no model.
     """
-    run = _Run(solver, limits, observe, dtype)
+    run = _Run(solver, limits, observe, rounded or (lambda model: model))
     if start is not None:
         run.set_state(start)
     error = None
@@ -175,8 +188,8 @@ def drive(
 class _Run:
     """The state of one run of `drive`."""
 
-    def __init__(self, solver, limits, observe, dtype):
-        self.solver, self.limits, self.observe, self.dtype = solver, limits, observe, dtype
+    def __init__(self, solver, limits, observe, rounded):
+        self.solver, self.limits, self.observe, self.rounded = solver, limits, observe, rounded
         self.started = time.perf_counter()
         self.trace = []
         self.status = self.best = None
@@ -315,10 +328,6 @@ class _Run:
     def reported(self, value):
         """A value of the solver's minimisation as the user's problem has it."""
         return -value if self.limits.maximise else value
-
-    def rounded(self, model):
-        """The model as it will be stored, in float64."""
-        return model if self.dtype == np.float64 else model.astype(self.dtype).astype(np.float64)
 
     def model(self):
         """The certified model, or the present one if there is none."""

@@ -6,6 +6,7 @@ import time
 import warnings
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from scipy.special import expit
@@ -21,7 +22,7 @@ from sublinear._core.losses import MARGIN_LOSSES, REGRESSION_LOSSES
 from sublinear._core.matrix import Matrix
 from sublinear._core.objective import Objective
 from sublinear._core.random import RandomBits
-from sublinear._drive import Limits, drive
+from sublinear._drive import Limits, as_stored, drive
 from sublinear._result import NOT_BEGUN, Result, combine
 from sublinear._threads import effective_threads
 from sublinear._validation import (
@@ -268,7 +269,7 @@ class CertifiedModel(CallbackSupportMixin, BaseEstimator):
                 observe=with_progress(observers.of_problem(k), progress),
                 tick=progress and progress.tick,
                 stop=stop,
-                dtype=training.dtype,
+                rounded=partial(as_stored, dtype=training.dtype, constant=constant),
                 keep=checkpoint and checkpoint.keep,
                 start=start,
             )

@@ -21,7 +21,7 @@ from sublinear._checkpoint import fitted_state, set_fitted_state
 from sublinear._core.matrix import Matrix
 from sublinear._core.objective import Objective
 from sublinear._core.random import RandomBits
-from sublinear._drive import Snapshot, drive
+from sublinear._drive import Snapshot, as_stored, drive
 from sublinear._linear_model import Outcome, Training, check_finite, with_progress
 from sublinear._readers import whole_numbers_as_integers
 from sublinear._solvers.sdca import BlockwiseSDCA
@@ -527,7 +527,7 @@ class DualStreamFit(StreamFit):
             limits,
             observe=with_progress(observe, progress),
             tick=progress and progress.tick,
-            dtype=extent.dtype,
+            rounded=lambda model: as_stored(model.T, extent.dtype, constant).T,
             keep=keep,
             start=start,
         )

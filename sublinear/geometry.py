@@ -3,6 +3,7 @@
 import math
 import warnings
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 from sklearn.base import BaseEstimator, OutlierMixin
@@ -12,7 +13,7 @@ from sklearn.utils.validation import assert_all_finite, check_is_fitted
 
 from sublinear._callbacks import CallbackSupportMixin, Observers, Progress
 from sublinear._core.matrix import Matrix
-from sublinear._drive import Limits, drive
+from sublinear._drive import Limits, as_stored, drive
 from sublinear._fit_method import fit_method
 from sublinear._kernel_saddle import (
     KERNEL_PARAMETERS,
@@ -281,7 +282,7 @@ class MinimumEnclosingBall(CallbackSupportMixin, OutlierMixin, BaseEstimator):
             limits,
             observe=with_progress(observers.of_problem(0), progress),
             tick=progress and progress.tick,
-            dtype=training.dtype,
+            rounded=partial(as_stored, dtype=training.dtype),
         )
         if progress:
             progress.close()

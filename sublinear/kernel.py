@@ -90,8 +90,9 @@ max_accesses : int, default=None
         Limit on kernel evaluations of each binary problem, never exceeded.
     memory_limit : int, default=None
         Bytes that a fit, or a prediction, may take besides X, the model and a few numbers per
-        example; None means 1 GiB. With less, blocks are smaller and the training examples are
-        rearranged again for every product, which is slower but gives a model as good.
+        example, and per feature where X is wide and sparse; None means 1 GiB. With less, blocks are
+        smaller and the training examples are rearranged again for every product, which is slower
+        but gives a model as good.
     max_support : int, default=None
         Keep at most so many support vectors, for fast predictions: those whose span comes nearest
         to the model in the kernel's space, with the coefficients that are then best. `result_` has

@@ -354,7 +354,8 @@ class SemiStreamingPerceptron(ClassifierMixin, _SemiStreaming):
         -------
         self : SemiStreamingPerceptron
         """
-        self.coef_ = self._combine(Stream(source, y_numeric=False, read_ahead=0))[np.newaxis]
+        w = self._combine(Stream(source, y_numeric=False, read_ahead=0))
+        self.coef_ = w[np.newaxis] / max(1.0, np.linalg.norm(w))  # a sketch told the norm before
         return self
 
     def _meet(self, block):

@@ -721,3 +721,12 @@ def test_a_client_is_shared_by_clones_and_an_address_in_pickles(client, binary, 
     loaded = pickle.loads(pickle.dumps(model))
     assert loaded.client == client.scheduler.address
     np.testing.assert_array_equal(loaded.coef_, model.coef_)
+
+
+@pytest.mark.parametrize("make", [SDCAClassifier, PegasosClassifier])
+def test_warm_starts_with_a_partition_without_rows(binary, make):
+    X, y = binary
+    model = make(alpha=1.0, max_iter=3, tol=0, warm_start=True, random_state=0)
+    for nothing in ([], [(X[:0], y[:0])]):
+        first = model.fit([[(X, y)], nothing]).result_.primal
+        assert model.fit([[(X, y)], nothing]).result_.primal <= first

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from sublinear import _drive
-from sublinear._drive import LEAST_WORK, Limits, Snapshot, drive
+from sublinear._drive import LEAST_WORK, Limits, Snapshot, as_stored, drive
 from sublinear._result import TraceRow, combine, relative_gap
 
 
@@ -328,7 +328,7 @@ def test_the_model_is_rounded_to_the_type_it_is_stored_in(certify):
     model, _ = run(
         FakeSolver(),
         Limits(0, 3, certify=certify),
-        dtype=np.float32,
+        rounded=lambda model: as_stored(model, np.float32),
         observe=lambda row, model: models.append(model),
     )
     assert model.dtype == np.float64
@@ -336,6 +336,17 @@ def test_the_model_is_rounded_to_the_type_it_is_stored_in(certify):
         np.testing.assert_array_equal(each, each.astype(np.float32))
     assert bool(models) == certify
     assert model[1] != 0.1 * 31
+
+
+@pytest.mark.parametrize("shape", [(5,), (5, 3)])
+def test_the_intercept_is_what_is_rounded(shape):
+    model, constant = 100 * np.random.default_rng(0).normal(size=shape), 0.3
+    stored = as_stored(model, np.float32, constant)
+    np.testing.assert_array_equal(stored[:-1], model[:-1].astype(np.float32))
+    intercept = (constant * model[-1]).astype(np.float32)
+    np.testing.assert_array_equal((constant * stored[-1]).astype(np.float32), intercept)
+    np.testing.assert_allclose(constant * stored[-1], intercept.astype(float), rtol=1e-15)
+    assert as_stored(model, np.float64, constant) is model
 
 
 @pytest.mark.parametrize("keeps_best", [True, False])

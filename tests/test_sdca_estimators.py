@@ -918,3 +918,17 @@ def test_fewer_rows_than_threads():
     X, y = np.array([[0.0], [1.0], [2.0]]), [0, 1, 1]
     models = [SDCAClassifier(alpha=0.1, random_state=0, n_jobs=n).fit(X, y) for n in (1, 64)]
     same(*models)
+
+
+@pytest.mark.parametrize("options", [{"penalize_intercept": False}, {"intercept_scaling": 5.0}])
+def test_the_certificate_is_that_of_the_rounded_intercept(options):
+    random = np.random.default_rng(277)
+    X = random.normal(size=(9, 1)).astype(np.float32)
+    y = 800 + 0.05 * random.normal(size=9)
+    model = SDCARegressor("absolute", alpha=1e-2, tol=1e-6, max_iter=20_000, random_state=0)
+    result = model.set_params(**options).fit(X, y).result_
+    w, b = float(model.coef_[0]), float(model.intercept_)
+    square = w * w + (0 if "penalize_intercept" in options else (b / 5) ** 2)
+    primal = 0.005 * square + np.abs(X[:, 0].astype(float) * w + b - y).mean()
+    assert model.intercept_.dtype == np.float32
+    assert result.primal == pytest.approx(primal, rel=1e-12)

@@ -8,6 +8,7 @@ from reference import losses as reference
 from reference.streaming_svrg import combined_scheme, paper_scheme
 from scipy import sparse
 
+from sublinear import SDCAClassifier, StreamingSVRGClassifier
 from sublinear._core.losses import COUNT_LOSSES, MARGIN_LOSSES, REGRESSION_LOSSES
 from sublinear._core.random import RandomBits
 from sublinear._solvers.streaming_svrg import (
@@ -338,3 +339,15 @@ def test_degenerate_rows(loss):
             CombinedSVRG(compiled, 5, 0.0, kept_rows=20), rows, targets, (1,)[: len(rows) - 1]
         )
         assert np.isfinite(solver.model()).all()
+
+
+def test_losses_with_flat_parts_are_minimised():
+    """Their Hessians say nothing of a weight without penalty; re-weighted steps are short."""
+    random, n = np.random.default_rng(0), 400
+    X = random.normal(size=(n, 2)) * 0.1
+    y = np.r_[np.ones(204), -np.ones(196)]
+    options = {"alpha": 1.0, "smoothing": 0.1, "penalize_intercept": False, "random_state": 0}
+    one_pass = StreamingSVRGClassifier("smoothed_hinge", **options).fit(X, y)
+    best = SDCAClassifier("smoothed_hinge", tol=1e-9, max_iter=10**5, **options).fit(X, y)
+    np.testing.assert_allclose(one_pass.intercept_, best.intercept_, rtol=1e-5)
+    np.testing.assert_allclose(one_pass.coef_, best.coef_, rtol=1e-4)

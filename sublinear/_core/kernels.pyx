@@ -193,10 +193,11 @@ def kernel_rows(kernel, X, Y=None, double memory=float("inf"), int n_threads=1):
             "the kernel's values, or inner products they are made of, leave the range of float32: "
             "scale X down or choose a smaller gamma")
     if len(left.arrays) > 1:
-        if matching_pairs(left, right) * POSTING_COST < left.n_stored / <double> left.n_rows \
-                or right.n_columns * PANEL * 4 > MOST_PANEL_BYTES:
+        stored = left.n_stored / <double> left.n_rows
+        if right.n_columns * PANEL * 4 > MOST_PANEL_BYTES \
+                or matching_pairs(left, right) * POSTING_COST < stored:
             rows = PostingRows(kernel, left, right)
-            rows.rounding = kernel.rounding(left.n_stored / <double> left.n_rows, largest)
+            rows.rounding = kernel.rounding(stored, largest)
             return rows
     elif isinstance(kernel, RBF) and kernel.gamma * squares.mean() > FAR_OUT:
         mean = left.arrays[0].mean(axis=0, dtype=np.float64)

@@ -42,6 +42,7 @@ from libc.stdint cimport uint32_t
 
 import json
 import math
+import warnings
 from copy import copy
 from typing import NamedTuple
 
@@ -52,6 +53,7 @@ from scipy.linalg.lapack import dpotrf, dpotrs
 from scipy.optimize import brentq
 from scipy.sparse.linalg import LinearOperator, cg
 from scipy.special import gammaincinv
+from sklearn.exceptions import ConvergenceWarning
 
 from sublinear._core.line cimport (
     Line, Lines, add, dot, is_dense, line_at, line_size, line_start, prefetch_ahead,
@@ -73,7 +75,9 @@ cdef enum:
     SAMPLED = 32      # of those, the first ones: their losses are evaluated
 
 # Newton's method on the kept rows
-MAX_NEWTON_STEPS = 50
+MAX_NEWTON_STEPS = 200
+MAX_CORRECTED_STEPS = 50  # where a slope is added, which may have no minimiser
+MAX_DOUBLINGS = 30
 MAX_HALVINGS = 30
 EXACT = 1e-15             # Newton decrement at which to stop, by the value
 ENOUGH = 1e-3             # the same by the first one, which is of the size of a stage's noise
@@ -568,7 +572,8 @@ class InnerProblem:
             raise ValueError(
                 "sums over rows left the range of floating-point numbers: scale X, y or "
                 "sample_weight down")
-        if gradient is not None:    # None: the sample is all there is, nothing to correct
+        self.corrected = gradient is not None
+        if self.corrected:    # else the sample is all there is
             self.slope = gradient - self.first.gradient
             self.damping = self._damping(squares - self.first.squares)
 
@@ -616,7 +621,7 @@ class InnerProblem:
         hessian, reweighted, first = self.hessian(look), False, 0.0
         gradient = self.gradient(v, look)
         direction = hessian.solve(gradient)
-        for _ in range(MAX_NEWTON_STEPS):
+        for _ in range(MAX_CORRECTED_STEPS if self.corrected else MAX_NEWTON_STEPS):
             decrement = gradient @ direction
             first = max(first, decrement)
             found = None
@@ -624,7 +629,9 @@ class InnerProblem:
                 exact = self.loss.quadratic and hessian.matrix is not None
                 if decrement < precision * first or (precision and exact):
                     return v - direction
-                found = self._stepped(v, look, direction, decrement, hessian)
+                long = reweighted and not self.corrected
+                step = self._lengthened if long else self._stepped
+                found = step(v, look, direction, decrement, hessian)
             if found is None:
                 if reweighted:
                     return v
@@ -637,6 +644,10 @@ class InnerProblem:
             if direction is None:
                 hessian, reweighted = self.hessian(look), False
                 direction = hessian.solve(gradient)
+        if not self.corrected:
+            warnings.warn(
+                f"Newton's method on the kept rows did not converge in {MAX_NEWTON_STEPS} steps: "
+                "raise alpha, or make the loss smoother", ConvergenceWarning, stacklevel=2)
         return v
 
     def _stepped(self, v, look, direction, decrement, hessian):
@@ -653,6 +664,26 @@ class InnerProblem:
             return new, new_look, gradient, direction_there
         found = self._shortened(v, direction, self.value(v, look.scores), decrement, new_look)
         return found and (*found, self.gradient(*found), None)
+
+    def _lengthened(self, v, look, direction, decrement, hessian):
+        """Do as `_stepped` where re-weighted rows make steps too short: they double while they pay.
+
+        The next direction is always that of a new Hessian.
+        """
+        length, value = 1.0, self.value(v, look.scores)
+        found = self._shortened(v, direction, value, decrement, self.look(v - direction))
+        if found is None:
+            return None
+        least = self.value(found[0], found[1].scores)
+        for _ in range(MAX_DOUBLINGS):
+            length *= 2
+            new = v - length * direction
+            new_look = self.look(new)
+            after = self.value(new, new_look.scores)
+            if not after < least:
+                break
+            found, least = (new, new_look), after
+        return (*found, self.gradient(*found), None)
 
     def _shortened(self, v, direction, value, decrement, look):
         """Return the first of v - direction, v - direction / 2, .. that is better, or None.

@@ -18,6 +18,7 @@ What a round does depends on its number and w alone. So a partition that is lost
 and its part of the certificate's duals, the means of -l' over the draws of each row since then.
 """
 
+import itertools
 import math
 
 import numpy as np
@@ -43,7 +44,8 @@ class BatchPartition(Partition):
 
     def begin(self, pulls, n_drawn):
         """Go on from the pulls of so many draws."""
-        self.pulls = [part.copy() for part in np.split(pulls, self.starts[1:-1])]
+        ends = itertools.pairwise(self.starts)
+        self.pulls = [pulls[first:last].copy() for first, last in ends]
         self.n_drawn = n_drawn
 
     def forget(self, counts):

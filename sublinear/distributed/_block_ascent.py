@@ -84,8 +84,11 @@ class DualPartition(Partition):
 
     def begin(self, duals):
         """Set the duals of all rows to the nearest feasible ones."""
-        stops = np.cumsum([objective.matrix.n_rows for objective in self.objectives])
-        self.duals = [part.copy() for part in np.split(duals, stops[:-1])]
+        stops = np.cumsum([own.size for own in self.duals])
+        self.duals = [
+            duals[stop - own.size : stop].copy()
+            for stop, own in zip(stops, self.duals, strict=True)
+        ]
         for objective, solver, own in self._all():
             objective.make_feasible(own)
             solver.set_duals(own)
