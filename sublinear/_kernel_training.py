@@ -25,10 +25,14 @@ class KernelTraining(Training):
         Of all examples; None where there are subsets.
     subsets : list of callables or None
         Each returns the examples of a problem, in order, where it has not all of them.
+    block, most_at_once : int or None
+        Rows of a block, and how many problems may be solved at once; None: not known yet.
     """
 
     rows: KernelRows | None = None
     subsets: list | None = None
+    block: int | None = None
+    most_at_once: int | None = None
 
     constant = 1.0
     dtype = np.dtype(np.float64)

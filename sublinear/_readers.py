@@ -57,7 +57,7 @@ def check_options(path, format, reader, options):
     """Raise ValueError if what reads a format does not know one of the options."""
     unknown = sorted(options.keys() - inspect.signature(reader).parameters.keys())
     if unknown:
-        hint = f"; {format} text holds its own labels" if "labels" in unknown else ""
+        hint = "; such files hold their own labels" if "labels" in unknown else ""
         raise ValueError(
             f"{path}: {', '.join(unknown)} do not apply to data in {format} format{hint}"
         )

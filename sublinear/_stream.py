@@ -145,9 +145,9 @@ class Stream:
     n_features : int or None
         Columns of the first block; None where examples are no rows.
     feature_names : ndarray of str or None
-        Names of these columns, where blocks are data frames.
+        Names of these columns, by the first block that is a data frame.
     dtype : numpy.dtype
-        Of the values of the first block that has rows.
+        Of the values of the first block that has rows with weight.
     blocks, rows : int
         Of the present pass so far; rows of blocks without weight are left out.
     """

@@ -250,15 +250,17 @@ class KernelModel(CertifiedModel):
 
     def _most_at_once(self, training):
         """As many as `memory_limit` leaves room for."""
-        if len(training.targets) == 1:
-            return 1
-        size = min(self._block(training), training.n_rows)
-        per_value, per_row = self._bytes(self._stored(training))
-        room = int(self._memory() / 2 / (per_value * size**2 + per_row * size))
-        return min(len(training.targets), max(1, room))
+        if training.most_at_once is None:
+            size = min(self._block(training), training.n_rows)
+            per_value, per_row = self._bytes(self._stored(training))
+            room = int(self._memory() / 2 / (per_value * size**2 + per_row * size))
+            training.most_at_once = min(len(training.targets), max(1, room))
+        return training.most_at_once
 
     def _block(self, training):
         """Return the rows of a block: those of one problem at a time, whatever n_jobs is."""
+        if training.block is not None:
+            return training.block
         stored = self._stored(training)
         size = 2048 if stored <= SHORT_ROW else 4096
         per_value, per_row = self._bytes(stored)
@@ -274,7 +276,8 @@ class KernelModel(CertifiedModel):
                 UserWarning,
                 stacklevel=caller_level(),
             )
-        return max(PANEL, min(size, affordable))
+        training.block = max(PANEL, min(size, affordable))
+        return training.block
 
     def _objective(self, training, k, n_jobs, rows=None):
         """Return the KernelObjective of problem k, on the KernelRows if they are there already."""

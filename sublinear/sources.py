@@ -588,7 +588,8 @@ class ParquetSource:
 
 def _columns_of(schema):
     """Return places and names of all columns but the index, which pandas writes beside the data."""
-    index = json.loads((schema.metadata or {}).get(b"pandas", b"{}")).get("index_columns", [])
+    notes = json.loads((schema.metadata or {}).get(b"pandas", b"{}")) or {}
+    index = notes.get("index_columns") or []
     places = [k for k, name in enumerate(schema.names) if name not in index]
     return places, [schema.names[k] for k in places]
 

@@ -281,8 +281,8 @@ class _StreamingSVRG(StreamFit, BaseEstimator):
         changed = [name for name, p in self._made_with.items() if getattr(self, name) != p]
         if changed:
             raise ValueError(
-                f"{', '.join(changed)} must not change between calls of partial_fit: the model "
-                "goes on from rows that were taken with the old value; fit a new one"
+                f"{', '.join(changed)} must not change while a model goes on (partial_fit, "
+                "warm_start): it has rows that were taken with the old value; fit a new one"
             )
 
     def _take(self, blocks, finite=False):
@@ -295,7 +295,9 @@ class _StreamingSVRG(StreamFit, BaseEstimator):
         self._known, solvers = {}, self._solvers
         if finite or self.n_features_in_ <= FEW_WEIGHTS:
             solvers = [solver.copy() for solver in solvers]
+        n_threads = effective_threads(self.n_jobs)  # of now: n_jobs may change, processes fork
         for solver, block in zip(solvers, blocks, strict=True):
+            solver.n_threads = solver.gradient.n_threads = n_threads
             solver.take(block, finite)
         self._solvers = solvers
 

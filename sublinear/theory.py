@@ -224,8 +224,8 @@ def streaming_svrg_parameters(condition, *, growth=3.0, order=2.0, hessian_ratio
     check_number("growth", growth, low=3)
     check_number("order", order, low=2)
     check_number("hessian_ratio", hessian_ratio, low=1)
-    step = 1 / float(20 * np.float64(growth) ** (order + 1))
-    inner_steps = _ceil(condition / step / step)
-    return StreamingSVRGParameters(
-        step, inner_steps, _ceil(hessian_ratio * condition * inner_steps)
-    )
+    with np.errstate(over="ignore"):
+        inverse_step = float(20 * np.float64(growth) ** (order + 1))
+    inner_steps = _ceil(inverse_step * condition * inverse_step)
+    first_stage = _ceil(hessian_ratio * condition * inner_steps)
+    return StreamingSVRGParameters(1 / inverse_step, inner_steps, first_stage)

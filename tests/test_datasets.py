@@ -412,7 +412,7 @@ class TestAnyFile:
 
     @pytest.mark.parametrize("name", ["a.svm", "a.csv"])
     def test_text_holds_its_own_labels(self, write, name):
-        with pytest.raises(ValueError, match="its own labels"):
+        with pytest.raises(ValueError, match="such files hold their own labels"):
             load(write(name, "1"), labels="y.npy")
 
     def test_comments_only(self, write):

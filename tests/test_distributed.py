@@ -6,6 +6,7 @@ import pickle
 import signal
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -720,6 +721,8 @@ def test_a_client_is_shared_by_clones_and_an_address_in_pickles(client, binary, 
     assert copy.n_partitions == 2 and not hasattr(copy, "n_features_in_")
     loaded = pickle.loads(pickle.dumps(model))
     assert loaded.client == client.scheduler.address
+    closed = clone(model).set_params(client=SimpleNamespace(scheduler=None))
+    assert pickle.loads(pickle.dumps(closed)).client is None
     np.testing.assert_array_equal(loaded.coef_, model.coef_)
 
 

@@ -205,6 +205,11 @@ def test_failed_fits_over_partitions(model):
     same_predictions(model.fit(X, Y), lambda model: model.fit(X[:, :3], 0 * Y))
 
 
+def test_a_failed_warm_fit_over_partitions():
+    model = distributed.StreamingSVRGClassifier(warm_start=True).fit(X, Y)
+    same_predictions(model, lambda model: model.fit(X, Y + 5))
+
+
 def test_a_refused_fit_draws_no_seeds():
     models = [
         StreamingSVRGClassifier(kept_rows=10, warm_start=True, random_state=0).fit(X, Y)

@@ -410,6 +410,16 @@ def test_halves_of_rows(indices):
     np.testing.assert_array_equal(offsets[::2], X.indptr)
 
 
+@pytest.mark.parametrize("length", [1, 3, 39, 40])
+def test_halves_of_rows_of_equal_length(length):
+    """Whatever entries are looked at, not all may be the first of their rows."""
+    columns = np.tile(np.arange(length, dtype=np.int32) * 1000, 2**15)
+    offsets = np.arange(0, columns.size + 1, length, dtype=np.int32)
+    X = sparse.csr_array((np.ones(columns.size), columns, offsets), shape=(2**15, 1000 * length))
+    offsets = Matrix(X).halves().arrays[2]
+    assert abs(offsets[1] - offsets[0] - length / 2) <= 1
+
+
 def test_halves_where_the_rows_looked_at_are_empty():
     X = sparse.lil_array((1000, 10))
     X[1, [2, 5, 7]] = 1.0

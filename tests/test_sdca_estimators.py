@@ -21,7 +21,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MaxAbsScaler
 from sklearn.svm import LinearSVC, LinearSVR
 
-from sublinear import SDCAClassifier, SDCARegressor
+from sublinear import SDCAClassifier, SDCARegressor, StreamingSVRGClassifier
 from sublinear.datasets import make_sparse_classification
 
 MARGIN = ("hinge", "squared_hinge", "smoothed_hinge", "logistic")
@@ -629,9 +629,10 @@ def test_a_fork_after_use(multiclass, binary):
             child.join(60)
 
 
-def fit_and_report(queue, X, y):
+def fit_and_report(queue, stream, X, y):
     batches = SDCAClassifier(batch_size=64, alpha=1e-2, n_jobs=2, random_state=0)
-    queue.put([model.fit(X, y).result_.status for model in (batches, SDCAClassifier(n_jobs=2))])
+    statuses = [model.fit(X, y).result_.status for model in (batches, SDCAClassifier(n_jobs=2))]
+    queue.put([*statuses, stream.partial_fit(X, y).result_.n_rows])
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="fork is safe to try on Linux alone")
@@ -641,12 +642,13 @@ def test_a_fork_after_threads_were_used():
     X, y = make_sparse_classification(2000, 3000, random_state=0)
     for model in (SDCAClassifier(batch_size=64, alpha=1e-2, n_jobs=2), SDCAClassifier(n_jobs=2)):
         model.fit(X, y)
+    stream = StreamingSVRGClassifier(n_jobs=2).partial_fit(X, y, classes=np.unique(y))
     context = multiprocessing.get_context("fork")
     queue = context.Queue()
-    child = context.Process(target=fit_and_report, args=(queue, X, y), daemon=True)
+    child = context.Process(target=fit_and_report, args=(queue, stream, X, y), daemon=True)
     child.start()
     try:
-        assert queue.get(timeout=60) == ["converged", "converged"]
+        assert queue.get(timeout=60) == ["converged", "converged", 4000]
     finally:
         child.kill()
         child.join(60)

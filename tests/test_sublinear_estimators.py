@@ -597,4 +597,4 @@ def test_distances_of_rows_whose_entries_stand_twice():
 )
 def test_an_epsilon_close_to_zero(model):
     model.fit(np.eye(3), [0, 1, 0])
-    assert model.result_.gap >= 0
+    assert model.result_.status in ("converged", "max_iter") and model.n_iter_ < 600

@@ -218,6 +218,9 @@ def test_counts_beyond_the_range_of_numbers_are_refused():
         minibatch_sdca_iterations(10, 1e-300, 1e-300)
     with pytest.raises(ValueError, match="more steps than"):
         streaming_svrg_parameters(1e300)
+    for large in ({"growth": 1e200, "order": 3.0}, {"order": 2000.0}):
+        with pytest.raises(ValueError, match="more steps than"):
+            streaming_svrg_parameters(10.0, **large)
 
 
 @pytest.mark.parametrize("batch_size", [1, 4, 16])

@@ -86,8 +86,11 @@ cdef void half_rows(
 
 def middle_column(indices, offsets):
     """Return the column before which about half of the stored entries lie."""
-    step = int(offsets[-1] - offsets[0]) // COLUMNS_LOOKED_AT | 1    # odd: rows may be equally long
-    columns = indices[offsets[0]:offsets[-1]:step]
+    columns = indices[offsets[0]:offsets[-1]]
+    if columns.size > COLUMNS_LOOKED_AT:
+        # spread as multiples of the golden ratio are: rows may be equally long
+        spread = np.arange(COLUMNS_LOOKED_AT) * 0.6180339887498949 % 1
+        columns = columns[(spread * columns.size).astype(np.intp)]
     half = columns.size // 2
     return int(np.partition(columns, half)[half])
 

@@ -1,4 +1,4 @@
-"""Epochs, the loop over batches that all of Pegasos shares; SubgradientSteps, around any examples.
+"""Epochs, the loop over batches of linear Pegasos; SubgradientSteps, its steps with any examples.
 
     for each batch B, N the number of examples of it and all batches before it:
         w <- (1 - |B| / N) w - 1 / (alpha N) sum_{i in B} g_i

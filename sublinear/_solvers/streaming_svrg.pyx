@@ -252,8 +252,8 @@ cdef class AnchoredGradient:
     cdef public double total_weight
     # sums by lane: gradients; squares; losses of some rows and their weights
     cdef readonly object anchor, sums
+    cdef public int n_threads
     cdef Loss loss
-    cdef int n_threads
     cdef const double[::1] w
     cdef double[:, ::1] lanes
 
@@ -670,12 +670,12 @@ class InnerProblem:
 
         The next direction is always that of a new Hessian.
         """
-        length, value = 1.0, self.value(v, look.scores)
-        found = self._shortened(v, direction, value, decrement, self.look(v - direction))
+        length, whole = 1.0, self.look(v - direction)
+        found = self._shortened(v, direction, self.value(v, look.scores), decrement, whole)
         if found is None:
             return None
         least = self.value(found[0], found[1].scores)
-        for _ in range(MAX_DOUBLINGS):
+        for _ in range(MAX_DOUBLINGS if found[1] is whole else 0):
             length *= 2
             new = v - length * direction
             new_look = self.look(new)

@@ -128,19 +128,17 @@ class OverPartitions:
 
     def __sklearn_clone__(self):
         """Return a clone that shares the client."""
-        client, self.client = self.client, None
-        try:
-            copy = super().__sklearn_clone__()
-        finally:
-            self.client = client
-        copy.client = client
+        without = object.__new__(type(self))
+        vars(without).update(vars(self), client=None)
+        copy = super(OverPartitions, without).__sklearn_clone__()
+        copy.client = self.client
         return copy
 
     def __getstate__(self):
-        """Return what is pickled: of a client its scheduler's address."""
+        """Return what is pickled: of a client its scheduler's address, of a closed one None."""
         state = dict(super().__getstate__())
         if hasattr(state["client"], "scheduler"):
-            state["client"] = state["client"].scheduler.address
+            state["client"] = getattr(state["client"].scheduler, "address", None)
         return state
 
     def _check_cluster(self):

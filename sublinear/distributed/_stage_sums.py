@@ -99,6 +99,7 @@ class StagePartition(Member):
     def _next(self):
         try:
             block = next(self.blocks, None)
+            self.given = None if block is None else block.y  # labels of rows without weight, too
             return block and Block(*drop_weightless(*block))
         except ValueError as error:
             if str(error) == EMPTY:
@@ -122,7 +123,8 @@ class StagePartition(Member):
                 "a generator can be read only once: give fit the classes, all labels to come, or a "
                 "function that returns the generator"
             )
-        found = [np.unique(block.y) for block in [self.block, *self.blocks] if block is not None]
+        first = [] if self.block is None else [self.given]
+        found = [np.unique(y) for y in [*first, *(block.y for block in self.blocks)]]
         self._rewind()
         return np.unique(np.concatenate(found)) if found else None
 
