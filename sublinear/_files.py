@@ -33,7 +33,7 @@ def replacing(path):
     target = _resolved(path)
     beside = _beside(target)
     with _naming(path, target):
-        opened = open(beside, "xb")  # noqa: SIM115
+        opened = open(beside, "xb")  # noqa: SIM115  closed by the `with` below
     try:
         with opened as stream:
             yield stream

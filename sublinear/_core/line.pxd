@@ -1,11 +1,10 @@
 """Line: one row or one column of a matrix, and every loop over its stored entries.
 
 This file, and what it shares with groups of rows (row_groups.h, sparse_rows.h), knows value type x
-index type x storage. A primitive branches on the
-storage once per line and calls a loop over typed pointers, so solvers are compiled once and no
-call is made per entry. Sums are gathered in float64 whatever the values' type, in an order that
-depends on the stored entries alone: float32 and float64 storage of the same values, with int32 or
-int64 indices, give the same bits.
+index type x storage. A primitive branches on the storage once per line and calls a loop over typed
+pointers, so solvers are compiled once and no call is made per entry. Sums are gathered in float64
+whatever the values' type, in an order that depends on the stored entries alone: float32 and float64
+storage of the same values, with int32 or int64 indices, give the same bits.
 
 Lines may carry a constant entry, as if the matrix had one more column (row) of equal values: it is
 never stored, and its weight is the last one of ``w``.

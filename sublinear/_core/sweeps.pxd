@@ -37,7 +37,7 @@ cdef inline double in_range(double* weight, double total, Py_ssize_t size) noexc
     return 1
 
 
-cdef inline double reweight(
+cdef inline double multiply_weights(
     double* weight, const double* payoff, double rate, Py_ssize_t size
 ) noexcept nogil:
     """weight *= 1 - z + z^2, z = rate * payoff; return the total."""

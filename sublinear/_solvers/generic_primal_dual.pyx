@@ -34,7 +34,7 @@ from sublinear._core.flat_sampler cimport Draw, FlatSampler, draw_entries, sum_b
 from sublinear._core.line cimport Line, add, entry_index, entry_value, line_at, line_size
 from sublinear._core.matrix cimport Matrix
 from sublinear._core.random cimport RandomBits, uniform
-from sublinear._core.sweeps cimport TINY, in_range, reweight, variance_bounded
+from sublinear._core.sweeps cimport TINY, in_range, multiply_weights, variance_bounded
 
 cdef double LARGEST_ETA = 0.3
 cdef Py_ssize_t PASS_ROWS = 1 << 14      # of a pass between two looks for Ctrl-C
@@ -595,7 +595,9 @@ cdef class GenericPrimalDual:
         for i in range(self.n):
             seen += self.estimates[i]
         self.seen += seen
-        self.total = reweight(self.weights.sums.chance, &self.estimates[0], self.eta, self.n)
+        self.total = multiply_weights(
+            self.weights.sums.chance, &self.estimates[0], self.eta, self.n
+        )
 
     cdef void _add_to_means(self, const double* value, double scale) noexcept nogil:
         cdef const double* weight = self.weights.sums.chance

@@ -36,7 +36,7 @@ from sublinear._core.flat_sampler cimport FlatSampler, draw_entries, sum_blocks
 from sublinear._core.kernel_estimators cimport KernelEstimator
 from sublinear._core.kernels cimport KernelRows
 from sublinear._core.random cimport RandomBits, uniform
-from sublinear._core.sweeps cimport reweight
+from sublinear._core.sweeps cimport multiply_weights
 
 cdef double LARGEST_ETA = 0.3
 cdef int MOST_ESTIMATES = 1024           # of kernel rows in one step
@@ -241,7 +241,7 @@ cdef class KernelPrimalDual:
 
     cdef void _reweight(self) noexcept:
         cdef double rate = self.eta / (self.unit * self.unit if self.hull else self.unit)
-        reweight(self.weights.sums.chance, &self.payoffs[0], rate, self.n)
+        multiply_weights(self.weights.sums.chance, &self.payoffs[0], rate, self.n)
         sum_blocks(&self.weights.sums)
 
     def _add_drawn(self):

@@ -28,15 +28,14 @@ class _StreamedStages(OverPartitions):
 
     _kind = StagePartition
     _may_change = frozenset({"client", "n_partitions", "verbose", "warm_start"})
+    constants, order, shuffle, random_state = "practical", 2.0, False, None
+    smoothness = strong_convexity = step = first_stage = inner_steps = None
 
     def _is_stored(self, before):
         """Tell, after an error, whether the model has seen rows that the one before had not."""
         old = before.get("_solvers")
         grown = not (old and self.warm_start) or self._solvers[0].n_rows > old[0].n_rows
         return super()._is_stored(before) and grown
-
-    constants, order, shuffle, random_state = "practical", 2.0, False, None
-    smoothness = strong_convexity = step = first_stage = inner_steps = None
 
     @all_or_nothing
     def fit(
