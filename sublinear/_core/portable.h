@@ -45,6 +45,8 @@ static inline int omp_get_num_threads(void) { return 1; }
         __builtin_prefetch(address, 0, 2);  \
         __asm__ volatile("");               \
     } while (0)
+/* Into the first one, for what is read in order and used next. */
+#define sublinear_prefetch_next(address) __builtin_prefetch(address, 0, 3)
 #define SUBLINEAR_VECTORS 1
 #define sublinear_store(flag, value) __atomic_store_n(flag, value, __ATOMIC_RELEASE)
 #define sublinear_load(flag) __atomic_load_n(flag, __ATOMIC_ACQUIRE)

@@ -1,5 +1,6 @@
 /* Loops over several dense rows at once. Every sum is gathered in the order of the rows, so that the
-   bits are those of one row after the other. */
+   bits are those of one row after the other. Each loop asks for what lies `ahead` bytes on, the row in
+   its place of the next group: while rows in the cache are added, memory would wait otherwise. */
 #ifndef SUBLINEAR_ROW_GROUPS_H
 #define SUBLINEAR_ROW_GROUPS_H
 
@@ -38,6 +39,7 @@ static inline void sublinear_sums_of_quads(const sublinear_quad *quads, double *
         SUBLINEAR_QUAD_double(v, w + k);                                                    \
         SUBLINEAR_QUAD_double(u, w + k + SUBLINEAR_QUAD);                                   \
         for (i = 0; i < (several); i++) {                                                   \
+            sublinear_prefetch_next((const char *)(rows[r + i] + k) + ahead);               \
             SUBLINEAR_QUAD_##real(x, rows[r + i] + k);                                      \
             even[i] += x * v;                                                               \
             SUBLINEAR_QUAD_##real(x, rows[r + i] + k + SUBLINEAR_QUAD);                     \
@@ -56,7 +58,8 @@ static inline void sublinear_sums_of_quads(const sublinear_quad *quads, double *
 
 #define SUBLINEAR_DOT_GROUP(name, real)                                                     \
     SUBLINEAR_WIDEST static void name(const real *const *rows, ptrdiff_t count,             \
-                                      const double *w, double *dots, ptrdiff_t size)        \
+                                      const double *w, double *dots, ptrdiff_t size,        \
+                                      ptrdiff_t ahead)                                      \
     {                                                                                       \
         const ptrdiff_t last = size - SUBLINEAR_QUAD;                                       \
         sublinear_quad end = {0}, even[SUBLINEAR_ROWS], odd[SUBLINEAR_ROWS], x, v, u;       \
@@ -79,8 +82,9 @@ static inline void sublinear_sums_of_quads(const sublinear_quad *quads, double *
 #else
 #define SUBLINEAR_DOT_GROUP(name, real)                                                     \
     static void name(const real *const *rows, ptrdiff_t count, const double *w,             \
-                     double *dots, ptrdiff_t size)                                          \
+                     double *dots, ptrdiff_t size, ptrdiff_t ahead)                         \
     {                                                                                       \
+        (void)ahead;                                                                        \
         for (ptrdiff_t r = 0; r < count; r++)                                               \
             dots[r] = sublinear_dot_##real(rows[r], w, size);                               \
     }
@@ -92,69 +96,74 @@ SUBLINEAR_DOT_GROUP(sublinear_dot_group_double, double)
 /* sum += factor_r * x_r, squares += weight_r * x_r^2 for rows r = 0 .. count - 1, whose values are in
    the nearest cache: the sums of some columns stay in registers for all rows. No weights: all are 1. */
 #if SUBLINEAR_VECTORS
-enum { SUBLINEAR_ABREAST = 5 }; /* quads whose sums are in registers at the same time */
+enum { SUBLINEAR_ABREAST = 6 }; /* quads whose sums are in registers at the same time */
 
 #define SUBLINEAR_ADD_ABREAST(real, quads, WEIGHTED)                                        \
-    for (r = 0; r < count; r++)                                                             \
+    for (r = 0; r < count; r++) {                                                           \
+        const real *row = rows[r] + done;                                                   \
+        for (i = 0; i < (quads); i += 2)                                                    \
+            sublinear_prefetch_next((const char *)(row + i * SUBLINEAR_QUAD) + ahead);      \
         for (i = 0; i < (quads); i++) {                                                     \
-            SUBLINEAR_QUAD_##real(x, rows[r] + at[i]);                                      \
+            SUBLINEAR_QUAD_##real(x, row + i * SUBLINEAR_QUAD);                             \
             s[i] += factors[r] * x;                                                         \
             q[i] += WEIGHTED(x) * x;                                                        \
-        }
+        }                                                                                   \
+    }
 #define SUBLINEAR_ONCE(x) (x)
 #define SUBLINEAR_TIMES_WEIGHT(x) (weights[r] * (x))
 
 #define SUBLINEAR_ADD_QUADS(real, quads)                                                    \
-    case quads:                                                                             \
+    {                                                                                       \
+        sublinear_quad s[quads], q[quads], x;                                               \
+        int i;                                                                              \
+        memcpy(s, sum + done, sizeof(s));                                                   \
+        memcpy(q, squares + done, sizeof(q));                                               \
         if (weights == NULL) {                                                              \
             SUBLINEAR_ADD_ABREAST(real, quads, SUBLINEAR_ONCE)                              \
         } else {                                                                            \
             SUBLINEAR_ADD_ABREAST(real, quads, SUBLINEAR_TIMES_WEIGHT)                      \
         }                                                                                   \
-        break;
+        memcpy(sum + done, s, sizeof(s));                                                   \
+        memcpy(squares + done, q, sizeof(q));                                               \
+        done += (quads) * SUBLINEAR_QUAD;                                                   \
+    }
 
 #define SUBLINEAR_ADD_WIDE(real)                                                            \
-    sublinear_quad s[SUBLINEAR_ABREAST], q[SUBLINEAR_ABREAST], x;                           \
-    ptrdiff_t at[SUBLINEAR_ABREAST];                                                        \
-    int i, quads;                                                                           \
-    while (done < size && size >= SUBLINEAR_QUAD) {                                         \
-        /* the last quad may begin among columns that are done: these are not stored */     \
-        for (quads = 0; quads < SUBLINEAR_ABREAST; quads++) {                               \
-            at[quads] = done + quads * SUBLINEAR_QUAD;                                      \
-            if (at[quads] >= size)                                                          \
-                break;                                                                      \
-            if (at[quads] > size - SUBLINEAR_QUAD)                                          \
-                at[quads] = size - SUBLINEAR_QUAD;                                          \
-            SUBLINEAR_QUAD_double(s[quads], sum + at[quads]);                               \
-            SUBLINEAR_QUAD_double(q[quads], squares + at[quads]);                           \
-        }                                                                                   \
-        switch (quads) {                                                                    \
-            SUBLINEAR_ADD_QUADS(real, 5)                                                    \
-            SUBLINEAR_ADD_QUADS(real, 4)                                                    \
-            SUBLINEAR_ADD_QUADS(real, 3)                                                    \
-            SUBLINEAR_ADD_QUADS(real, 2)                                                    \
-            SUBLINEAR_ADD_QUADS(real, 1)                                                    \
-        }                                                                                   \
-        for (i = 0; i < quads; i++)                                                         \
-            for (; done < at[i] + SUBLINEAR_QUAD; done++) {                                 \
-                sum[done] = s[i][done - at[i]];                                             \
-                squares[done] = q[i][done - at[i]];                                         \
-            }                                                                               \
+    while (done + SUBLINEAR_ABREAST * SUBLINEAR_QUAD <= size)                               \
+        SUBLINEAR_ADD_QUADS(real, SUBLINEAR_ABREAST)                                        \
+    switch ((size - done) / SUBLINEAR_QUAD) {                                               \
+    case 5: SUBLINEAR_ADD_QUADS(real, 5) break;                                             \
+    case 4: SUBLINEAR_ADD_QUADS(real, 4) break;                                             \
+    case 3: SUBLINEAR_ADD_QUADS(real, 3) break;                                             \
+    case 2: SUBLINEAR_ADD_QUADS(real, 2) break;                                             \
+    case 1: SUBLINEAR_ADD_QUADS(real, 1) break;                                             \
+    }                                                                                       \
+    if (done < size && size >= SUBLINEAR_QUAD) {                                            \
+        /* a quad that begins among columns that are done: these keep their sums */         \
+        double sums[SUBLINEAR_QUAD - 1], of_squares[SUBLINEAR_QUAD - 1];                    \
+        const ptrdiff_t start = size - SUBLINEAR_QUAD;                                      \
+        const size_t again = (size_t)(done - start) * sizeof(double);                       \
+        memcpy(sums, sum + start, again);                                                   \
+        memcpy(of_squares, squares + start, again);                                         \
+        done = start;                                                                       \
+        SUBLINEAR_ADD_QUADS(real, 1)                                                        \
+        memcpy(sum + start, sums, again);                                                   \
+        memcpy(squares + start, of_squares, again);                                         \
     }
 #else
-#define SUBLINEAR_ADD_WIDE(real)
+#define SUBLINEAR_ADD_WIDE(real) (void)ahead;
 #endif
 
 #define SUBLINEAR_ADD_GROUP(name, real)                                                     \
     SUBLINEAR_WIDEST static void name(                                                      \
         const real *const *rows, ptrdiff_t count, const double *factors,                    \
         const double *weights, double *restrict sum, double *restrict squares,              \
-        ptrdiff_t size)                                                                     \
+        ptrdiff_t size, ptrdiff_t ahead)                                                    \
     {                                                                                       \
         ptrdiff_t done = 0, r, k;                                                           \
         SUBLINEAR_ADD_WIDE(real)                                                            \
-        for (r = 0; r < count && done < size; r++)                                          \
-            for (k = 0; k < size; k++) {                                                    \
+        for (r = 0; r < count; r++)                                                         \
+            for (k = done; k < size; k++) {                                                 \
                 const double value = rows[r][k];                                            \
                 sum[k] += factors[r] * value;                                               \
                 squares[k] += (weights == NULL ? 1.0 : weights[r]) * value * value;         \

@@ -10,16 +10,16 @@ from sublinear._core.sparse_rows cimport add_sparse, dot_sparse
 cdef extern from "row_groups.h" nogil:
     void dot_group_float "sublinear_dot_group_float"(
         const float* const* rows, Py_ssize_t count, const double* w, double* dots,
-        Py_ssize_t size) noexcept
+        Py_ssize_t size, Py_ssize_t ahead) noexcept
     void dot_group_double "sublinear_dot_group_double"(
         const double* const* rows, Py_ssize_t count, const double* w, double* dots,
-        Py_ssize_t size) noexcept
+        Py_ssize_t size, Py_ssize_t ahead) noexcept
     void add_group_float "sublinear_add_group_float"(
         const float* const* rows, Py_ssize_t count, const double* factors, const double* weights,
-        double* total, double* squares, Py_ssize_t size) noexcept
+        double* total, double* squares, Py_ssize_t size, Py_ssize_t ahead) noexcept
     void add_group_double "sublinear_add_group_double"(
         const double* const* rows, Py_ssize_t count, const double* factors, const double* weights,
-        double* total, double* squares, Py_ssize_t size) noexcept
+        double* total, double* squares, Py_ssize_t size, Py_ssize_t ahead) noexcept
     void copy_scaled "sublinear_copy_scaled"(
         const double* const* rows, Py_ssize_t count, const double* weights, Py_ssize_t size,
         Py_ssize_t pitch, double* copies, double* scaled) noexcept
@@ -33,17 +33,19 @@ cdef enum:
 
 
 # Some lines of a matrix, `most` at most: their numbers, and where their values begin if there are
-# loops for that. The type of sparse lines is looked at once for all.
+# loops for that, which ask for what lies `ahead` bytes on. The type of sparse lines is looked at once
+# for all.
 cdef struct Group:
     const Lines* lines
     bint together, sparse
-    Py_ssize_t most, count
+    Py_ssize_t most, count, ahead
     uint32_t order[MOST_TOGETHER]
     const char* rows[MOST_TOGETHER]
 
 
 cdef inline void set_group(Group* group, const Lines* lines) noexcept nogil:
     group.lines, group.together, group.count = lines, takes_rows(lines), 0
+    group.ahead = 0
     group.sparse = \
         not is_dense(lines.storage) and lines.storage != PACKED and lines.slots == NULL
     group.most = MOST_TOGETHER // 4
@@ -63,7 +65,7 @@ cdef inline void take_lines(Group* group, Py_ssize_t first, Py_ssize_t count) no
     """Let the group be lines that follow each other."""
     cdef Py_ssize_t r, stride = group.lines.line_stride * value_bytes(group.lines.storage)
     cdef const char* row = group.lines.values + first * stride
-    group.count = count
+    group.count, group.ahead = count, count * stride
     for r in range(count):
         if group.together:
             group.rows[r] = row + r * stride
@@ -84,10 +86,12 @@ cdef inline void dot_group(const Group* group, const double* w, double* dots) no
         return
     elif lines.storage == DENSE_FLOAT64:
         dot_group_double(
-            <const double* const*> group.rows, group.count, w, dots, lines.length)
+            <const double* const*> group.rows, group.count, w, dots, lines.length,
+            group.ahead)
     else:
         dot_group_float(
-            <const float* const*> group.rows, group.count, w, dots, lines.length)
+            <const float* const*> group.rows, group.count, w, dots, lines.length,
+            group.ahead)
     if lines.constant != 0:
         for r in range(group.count):
             dots[r] += lines.constant * w[lines.length]
@@ -116,11 +120,11 @@ cdef inline void add_group(
     elif lines.storage == DENSE_FLOAT64:
         add_group_double(
             <const double* const*> group.rows, group.count, factors, weights, total, squares,
-            lines.length)
+            lines.length, group.ahead)
     else:
         add_group_float(
             <const float* const*> group.rows, group.count, factors, weights, total, squares,
-            lines.length)
+            lines.length, group.ahead)
     if lines.constant != 0:
         for r in range(group.count):
             weight = 1 if weights == NULL else weights[r]
