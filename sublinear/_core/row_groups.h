@@ -211,49 +211,70 @@ static void sublinear_copy_scaled(
 }
 #endif
 
-/* gram += sum over r of scaled_r x_r', in and above the diagonal. Rows and gram have a pitch that is a
-   multiple of four; the sums of some entries stay in registers for all rows. */
+/* gram += sum over r of scaled_r x_r', in and above the diagonal. The pitch of rows and gram is a
+   multiple of eight, and so not less than where a tile may end; its sums stay in registers for all
+   rows. Tiles of the widest vectors have a function of their own, as compilers keep these in memory
+   where registers are narrower. */
 #if SUBLINEAR_VECTORS
-#define SUBLINEAR_ENTRY(a, b) (gram + (i + (a)) * pitch + j + (b) * SUBLINEAR_QUAD)
-#define SUBLINEAR_GRAM_TILE(quads)                                                          \
+#define SUBLINEAR_ENTRY(a, b) (gram + (i + (a)) * pitch + j + (b) * lanes)
+#define SUBLINEAR_GRAM_TILE(vector, abreast)                                                \
     {                                                                                       \
-        sublinear_quad s[SUBLINEAR_QUAD][quads], v[quads];                                  \
-        for (a = 0; a < SUBLINEAR_QUAD; a++)                                                \
-            for (b = 0; b < (quads); b++)                                                   \
-                SUBLINEAR_QUAD_double(s[a][b], SUBLINEAR_ENTRY(a, b));                      \
+        vector s[lanes][abreast], v[abreast];                                               \
+        for (a = 0; a < lanes; a++)                                                         \
+            for (b = 0; b < (abreast); b++)                                                 \
+                memcpy(&s[a][b], SUBLINEAR_ENTRY(a, b), sizeof(vector));                    \
         for (r = 0; r < count; r++) {                                                       \
             const double *x = rows + r * pitch + j, *y = scaled + r * pitch + i;            \
-            for (b = 0; b < (quads); b++)                                                   \
-                SUBLINEAR_QUAD_double(v[b], x + b * SUBLINEAR_QUAD);                        \
-            for (a = 0; a < SUBLINEAR_QUAD; a++)                                            \
-                for (b = 0; b < (quads); b++)                                               \
+            for (b = 0; b < (abreast); b++)                                                 \
+                memcpy(&v[b], x + b * lanes, sizeof(vector));                               \
+            for (a = 0; a < lanes; a++)                                                     \
+                for (b = 0; b < (abreast); b++)                                             \
                     s[a][b] += y[a] * v[b];                                                 \
         }                                                                                   \
-        for (a = 0; a < SUBLINEAR_QUAD; a++)                                                \
-            for (b = 0; b < (quads); b++)                                                   \
-                memcpy(SUBLINEAR_ENTRY(a, b), &s[a][b], sizeof(s[a][b]));                   \
+        for (a = 0; a < lanes; a++)                                                         \
+            for (b = 0; b < (abreast); b++)                                                 \
+                memcpy(SUBLINEAR_ENTRY(a, b), &s[a][b], sizeof(vector));                    \
+    }
+#define SUBLINEAR_GRAM(name, vector)                                                        \
+    static void name(const double *rows, const double *scaled, ptrdiff_t count,             \
+                     ptrdiff_t size, ptrdiff_t pitch, double *restrict gram)                \
+    {                                                                                       \
+        enum { lanes = sizeof(vector) / sizeof(double) };                                   \
+        ptrdiff_t i, j, r;                                                                  \
+        int a, b;                                                                           \
+        for (i = 0; i < size; i += lanes) {                                                 \
+            for (j = i; j + lanes < size; j += 2 * lanes)                                   \
+                SUBLINEAR_GRAM_TILE(vector, 2)                                              \
+            if (j < size)                                                                   \
+                SUBLINEAR_GRAM_TILE(vector, 1)                                              \
+        }                                                                                   \
     }
 
-SUBLINEAR_WIDEST static void sublinear_add_gram(
-    const double *rows, const double *scaled, ptrdiff_t count, ptrdiff_t pitch,
-    double *restrict gram)
+SUBLINEAR_WIDEST SUBLINEAR_GRAM(sublinear_add_gram_quads, sublinear_quad)
+#ifdef SUBLINEAR_AVX512
+SUBLINEAR_AVX512 SUBLINEAR_GRAM(sublinear_add_gram_lanes, sublinear_lanes)
+#endif
+
+static inline void sublinear_add_gram(
+    const double *rows, const double *scaled, ptrdiff_t count, ptrdiff_t size, ptrdiff_t pitch,
+    double *gram)
 {
-    ptrdiff_t i, j, r;
-    int a, b;
-    for (i = 0; i < pitch; i += SUBLINEAR_QUAD) {
-        for (j = i; j + 2 * SUBLINEAR_QUAD <= pitch; j += 2 * SUBLINEAR_QUAD)
-            SUBLINEAR_GRAM_TILE(2)
-        if (j < pitch)
-            SUBLINEAR_GRAM_TILE(1)
+#ifdef SUBLINEAR_AVX512
+    if (__builtin_cpu_supports("avx512f")) {
+        sublinear_add_gram_lanes(rows, scaled, count, size, pitch, gram);
+        return;
     }
+#endif
+    sublinear_add_gram_quads(rows, scaled, count, size, pitch, gram);
 }
 #else
 static void sublinear_add_gram(
-    const double *rows, const double *scaled, ptrdiff_t count, ptrdiff_t pitch, double *gram)
+    const double *rows, const double *scaled, ptrdiff_t count, ptrdiff_t size, ptrdiff_t pitch,
+    double *gram)
 {
     for (ptrdiff_t r = 0; r < count; r++)
-        for (ptrdiff_t i = 0; i < pitch; i++)
-            for (ptrdiff_t j = i; j < pitch; j++)
+        for (ptrdiff_t i = 0; i < size; i++)
+            for (ptrdiff_t j = i; j < size; j++)
                 gram[i * pitch + j] += scaled[r * pitch + i] * rows[r * pitch + j];
 }
 #endif

@@ -24,8 +24,8 @@ cdef extern from "row_groups.h" nogil:
         const double* const* rows, Py_ssize_t count, const double* weights, Py_ssize_t size,
         Py_ssize_t pitch, double* copies, double* scaled) noexcept
     void add_gram "sublinear_add_gram"(
-        const double* rows, const double* scaled, Py_ssize_t count, Py_ssize_t pitch,
-        double* gram) noexcept
+        const double* rows, const double* scaled, Py_ssize_t count, Py_ssize_t size,
+        Py_ssize_t pitch, double* gram) noexcept
 
 cdef enum:
     MOST_TOGETHER = 64        # rows of a group

@@ -71,7 +71,7 @@ from sublinear._core.random import RandomBits
 cdef enum:
     LANES = 4
     GROUP = 256       # consecutive rows of a lane
-    PADDING = 4
+    PADDING = 8
     SAMPLED = 32      # of those, the first ones: their losses are evaluated
 
 # Newton's method on the kept rows
@@ -456,7 +456,8 @@ cdef class Gram:
 
     cdef void add_waiting(self) noexcept nogil:
         add_gram(
-            &self.rows[0, 0], &self.scaled[0, 0], self.n_waiting, self.pitch, &self.sum[0, 0])
+            &self.rows[0, 0], &self.scaled[0, 0], self.n_waiting, self.n_weights, self.pitch,
+            &self.sum[0, 0])
         self.n_waiting = 0
 
     def whole(self):
