@@ -13,7 +13,7 @@ from sublinear._core.matrix import Matrix
 from sublinear.sources import ArraySource
 
 HEADER = ["data", "rows", "columns", "squared", "logistic"]
-DENSE = ((1_000_000, 20), (400_000, 100), (40_000, 1000))
+DENSE = ((1_000_000, 20), (1_000_000, 100), (400_000, 100), (40_000, 1000))
 REPETITIONS = 7
 
 

@@ -14,9 +14,10 @@ from sklearn.utils.extmath import safe_sparse_dot
 from sublinear._archive import copied_seeds, part_of, plain_seeds, seeds_of
 from sublinear._core.losses import COUNT_LOSSES, MARGIN_LOSSES, REGRESSION_LOSSES, signs
 from sublinear._core.random import RandomBits
+from sublinear._core.row_blocks import Block
 from sublinear._fit_method import all_or_nothing
 from sublinear._linear_model import OneVsRestMixin, ProbabilityMixin, with_parameters
-from sublinear._solvers.streaming_svrg import Block, CombinedSVRG, PaperSVRG
+from sublinear._solvers.streaming_svrg import CombinedSVRG, PaperSVRG
 from sublinear._stream import StreamFit, UnseenBlock, looked_at
 from sublinear._threads import effective_threads
 from sublinear._validation import (

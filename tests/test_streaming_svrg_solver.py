@@ -9,17 +9,12 @@ from reference.streaming_svrg import combined_scheme, paper_scheme
 from scipy import sparse
 
 from sublinear import SDCAClassifier, StreamingSVRGClassifier
+from sublinear._core.anchored_gradient import AnchoredGradient
+from sublinear._core.kept_rows import KeptRows
 from sublinear._core.losses import COUNT_LOSSES, MARGIN_LOSSES, REGRESSION_LOSSES
 from sublinear._core.random import RandomBits
-from sublinear._solvers.streaming_svrg import (
-    AnchoredGradient,
-    Block,
-    CombinedSVRG,
-    KeptRows,
-    PaperSVRG,
-    copied_rows,
-    with_column,
-)
+from sublinear._core.row_blocks import Block, copied_dense, copied_sparse
+from sublinear._solvers.streaming_svrg import CombinedSVRG, PaperSVRG
 
 REGISTRY = MARGIN_LOSSES | REGRESSION_LOSSES | COUNT_LOSSES
 ORACLES = reference.LOSSES | reference.COUNT_LOSSES
@@ -233,11 +228,11 @@ def test_sparse_rows_are_kept_as_dense_ones(chosen, dtype):
     random = np.random.default_rng(0)
     X = np.where(random.random((12, 6)) < 0.4, random.normal(size=(12, 6)), 0).astype(dtype)
     expected = np.column_stack([X[chosen], np.full(len(X[chosen]), 2.5)])
-    rows = with_column(copied_rows(sparse.csr_array(X), chosen), 2.5)
+    rows = copied_sparse(sparse.csr_array(X), chosen, 2.5)
     rows.check_format(full_check=True)
     assert rows.dtype == np.float64 and rows.has_sorted_indices
     np.testing.assert_array_equal(rows.toarray(), expected)
-    np.testing.assert_array_equal(with_column(copied_rows(X, chosen), 2.5), expected)
+    np.testing.assert_array_equal(copied_dense(X, chosen, 2.5), expected)
 
 
 @pytest.mark.parametrize("kept", [100, 300])

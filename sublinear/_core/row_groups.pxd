@@ -33,8 +33,8 @@ cdef enum:
 
 
 # Some lines of a matrix, `most` at most: their numbers, and where their values begin if there are
-# loops for that, which ask for what lies `ahead` bytes on. The type of sparse lines is looked at once
-# for all.
+# loops for that, which ask for what lies `ahead` bytes on. The type of sparse lines is looked at
+# once for all.
 cdef struct Group:
     const Lines* lines
     bint together, sparse

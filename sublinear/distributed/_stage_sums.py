@@ -17,8 +17,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sublinear._solvers.streaming_svrg import AnchoredGradient, Sample
-from sublinear._solvers.streaming_svrg import Block as Rows
+from sublinear._core.anchored_gradient import AnchoredGradient
+from sublinear._core.kept_rows import Sample
+from sublinear._core.row_blocks import Block as Rows
 from sublinear._stream import EMPTY, Block, Stream
 from sublinear._validation import check_known_labels, drop_weightless, margin_targets
 from sublinear.distributed._partitions import Member, blocks_of, insist, mark_of

@@ -1,0 +1,252 @@
+"""The inner problem of a stage of Streaming SVRG on kept rows, and Newton's method for it."""
+
+import warnings
+
+import numpy as np
+import scipy.linalg
+from scipy.linalg.lapack import dpotrf, dpotrs
+from scipy.optimize import brentq
+from scipy.sparse.linalg import LinearOperator, cg
+from sklearn.exceptions import ConvergenceWarning
+
+from sublinear._core.kept_rows import MOST_WEIGHTS, KeptRows
+
+MAX_NEWTON_STEPS = 200
+MAX_CORRECTED_STEPS = 50  # where a slope is added, which may have no minimiser
+MAX_DOUBLINGS = 30
+MAX_HALVINGS = 30
+EXACT = 1e-15  # Newton decrement at which to stop, by the value
+STALE = 0.1  # decrement left by a step that calls for another Hessian
+MAX_CG_STEPS = 100
+CG_TOLERANCE = 1e-2  # leaves 1e-4 of a decrement: less than is enough
+CONDITION = 15  # logarithm of a pivots' ratio beyond which directions are dropped
+ROWS_PER_DEGREE = 10  # kept rows per degree of freedom, below which steps are damped
+
+
+class InnerProblem:
+    """mean over a sample of l(<v, x_i>) + <c, v> + alpha / 2 |v|^2 + <r, (v - w~)^2> / 2.
+
+    With c the difference of a gradient at w~ and that of the sample, its minimiser is where the
+    inner steps of SVRG with draws from the sample would lead, but for the damping r. That gives
+    features which are rarer in the sample than in the stream the curvature they lack, and keeps
+    steps short where a few rows say little about the curvature.
+    """
+
+    def __init__(self, loss, sample, alpha, anchor, gradient=None, squares=None):
+        self.loss, self.alpha, self.anchor = loss, alpha, anchor
+        rows, self.targets, weights = sample.compact()
+        self.rows = KeptRows(rows)
+        self.shares = weights / weights.sum()
+        self.slope = self.damping = np.zeros(len(anchor))
+        self.first = self.look(anchor, gram=True)
+        seen = self.first.squares.sum() + self.first.gradient.sum()
+        if not np.isfinite(seen if gradient is None else seen + gradient.sum()):
+            raise ValueError(
+                "sums over rows left the range of floating-point numbers: scale X, y or "
+                "sample_weight down"
+            )
+        self.corrected = gradient is not None
+        if self.corrected:  # else the sample is all there is
+            self.slope = gradient - self.first.gradient
+            self.damping = self._damping(squares - self.first.squares)
+
+    def look(self, v, gram=False):
+        """Return a Look at the sample's rows with the weights v."""
+        return self.rows.look(self.loss, v, self.targets, self.shares, gram)
+
+    def value(self, v, scores):
+        """Return the objective at v."""
+        away = v - self.anchor
+        return (
+            self.shares @ self.loss.values(scores, self.targets)
+            + self.slope @ v
+            + v @ (self.alpha * v) / 2
+            + self.damping @ away**2 / 2
+        )
+
+    def gradient(self, v, look):
+        """Return the gradient at v."""
+        return look.gradient + self.slope + self.alpha * v + self.damping * (v - self.anchor)
+
+    def hessian(self, look, reweighted=False):
+        """Return the Hessian, or that of iteratively re-weighted least squares."""
+        curvatures, matrix = look.curvatures, look.gram
+        if reweighted:
+            slopes = self.loss.derivatives(look.scores, self.targets)
+            away = np.maximum(np.abs(look.scores - self.targets), 1e-12)
+            curvatures, matrix = self.shares * np.abs(slopes) / away, None
+        return Hessian(self.rows, curvatures, self.alpha + self.damping, matrix)
+
+    def _damping(self, missing):
+        """Return r: curvature that the sample lacks, and what leaves it few degrees of freedom."""
+        damping = np.sum(self.first.curvatures) * np.maximum(0, missing)
+        allowed = len(self.targets) / ROWS_PER_DEGREE
+        if len(self.anchor) > allowed:
+            first = self.first
+            hessian = Hessian(self.rows, first.curvatures, self.alpha + damping, first.gram)
+            damping += hessian.shift_for_degrees(allowed)
+        return damping
+
+    def minimise(self, precision=0.0):
+        """Return the minimiser by Newton's method; a Hessian is used as long as it serves.
+
+        The last step's decrement is at most `precision` times the first one's; 0: by rounding.
+        """
+        v, look = self.anchor, self.first
+        hessian, reweighted, first = self.hessian(look), False, 0.0
+        gradient = self.gradient(v, look)
+        direction = hessian.solve(gradient)
+        for _ in range(MAX_CORRECTED_STEPS if self.corrected else MAX_NEWTON_STEPS):
+            decrement = gradient @ direction
+            first = max(first, decrement)
+            found = None
+            if reweighted or hessian.explains(gradient, direction):
+                exact = self.loss.quadratic and hessian.matrix is not None
+                if decrement < precision * first or (precision and exact):
+                    return v - direction
+                long = reweighted and not self.corrected
+                step = self._lengthened if long else self._stepped
+                found = step(v, look, direction, decrement, hessian)
+            if found is None:
+                if reweighted:
+                    return v
+                hessian, reweighted = self.hessian(look, True), True
+                direction = hessian.solve(gradient)
+                continue
+            v, look, gradient, direction = found
+            if not precision and decrement <= EXACT * abs(self.value(v, look.scores)):
+                return v
+            if direction is None:
+                hessian, reweighted = self.hessian(look), False
+                direction = hessian.solve(gradient)
+        if not self.corrected:
+            warnings.warn(
+                f"Newton's method on the kept rows did not converge in {MAX_NEWTON_STEPS} steps: "
+                "raise alpha, or make the loss smoother",
+                ConvergenceWarning,
+                stacklevel=2,
+            )
+        return v
+
+    def _stepped(self, v, look, direction, decrement, hessian):
+        """Return a better v, the Look at it, its gradient and direction, or None.
+
+        The direction is None where the Hessian has become stale. If it has not, the step has made
+        the gradient smaller in its norm, and need not be shortened.
+        """
+        new = v - direction
+        new_look = self.look(new)
+        gradient = self.gradient(new, new_look)
+        direction_there = hessian.solve(gradient)
+        if gradient @ direction_there <= STALE * decrement:
+            return new, new_look, gradient, direction_there
+        found = self._shortened(v, direction, self.value(v, look.scores), decrement, new_look)
+        return found and (*found, self.gradient(*found), None)
+
+    def _lengthened(self, v, look, direction, decrement, hessian):
+        """Do as `_stepped` where re-weighted rows make steps too short: they double while they pay.
+
+        The next direction is always that of a new Hessian.
+        """
+        length, whole = 1.0, self.look(v - direction)
+        found = self._shortened(v, direction, self.value(v, look.scores), decrement, whole)
+        if found is None:
+            return None
+        least = self.value(found[0], found[1].scores)
+        for _ in range(MAX_DOUBLINGS if found[1] is whole else 0):
+            length *= 2
+            new = v - length * direction
+            new_look = self.look(new)
+            after = self.value(new, new_look.scores)
+            if not after < least:
+                break
+            found, least = (new, new_look), after
+        return (*found, self.gradient(*found), None)
+
+    def _shortened(self, v, direction, value, decrement, look):
+        """Return the first of v - direction, v - direction / 2, .. that is better, or None.
+
+        With the Look at it; `look` is that at the first one.
+        """
+        length = 1.0
+        for _ in range(MAX_HALVINGS):
+            new = v - length * direction
+            after = self.value(new, look.scores)
+            if after <= value - 1e-4 * length * decrement or (
+                decrement <= 1e-12 * abs(value) and after <= value + 1e-12 * abs(value)
+            ):
+                return new, look
+            length /= 2
+            look = self.look(v - length * direction)
+        return None
+
+
+class Hessian:
+    """sum_i c_i x_i x_i' + diag(shift), factorised where it is small.
+
+    Parameters
+    ----------
+    rows : KeptRows
+    curvatures : ndarray of shape (n_rows,)
+    shift : float or ndarray of shape (n_weights,)
+    matrix : ndarray, default=None
+        The sum, if it is known.
+    """
+
+    def __init__(self, rows, curvatures, shift, matrix=None):
+        self.rows, self.curvatures, self.shift = rows, curvatures, shift
+        self.matrix, self.factor = matrix, None
+        if matrix is None and rows.n_weights <= MOST_WEIGHTS:
+            self.matrix = rows.gram(curvatures)
+
+    def product(self, v):
+        """Return the matrix times v."""
+        if self.matrix is not None:
+            return self.matrix @ v + self.shift * v
+        return self.rows.product(self.curvatures, v) + self.shift * v
+
+    def solve(self, right):
+        """Return the matrix's inverse, or pseudo-inverse, times a vector or a matrix."""
+        if self.matrix is None:
+            if right.ndim == 2:
+                return np.column_stack([self.solve(column) for column in right.T])
+            operator = LinearOperator(
+                (len(right), len(right)), matvec=self.product, dtype=np.float64
+            )
+            return cg(operator, right, rtol=CG_TOLERANCE, maxiter=MAX_CG_STEPS)[0]
+        if self.factor is None:
+            shifted = self.matrix.copy()
+            shifted.flat[:: len(shifted) + 1] += self.shift
+            self.factor = factorised(shifted)
+        return self.factor(right)
+
+    def explains(self, right, solution):
+        """Tell whether a solution leaves less than half of the right side."""
+        rest = self.product(solution) - right
+        return rest @ rest <= right @ right / 4
+
+    def shift_for_degrees(self, allowed):
+        """Return s with sum_j h_j / (h_j + s) at most `allowed`, h_j the eigenvalues.
+
+        It is the least such s where the matrix is factorised, their sum / allowed otherwise.
+        """
+        if self.matrix is None:
+            return self.curvatures @ self.rows.norms / allowed
+        eigenvalues = np.maximum(scipy.linalg.eigvalsh(self.matrix), 0)
+        high = np.sum(eigenvalues) / allowed
+        if np.count_nonzero(eigenvalues > 1e-12 * high) <= allowed:
+            return 0.0
+        return brentq(
+            lambda shift: np.sum(eigenvalues / (eigenvalues + shift)) - allowed, 1e-12 * high, high
+        )
+
+
+def factorised(matrix):
+    """Return a function that multiplies by the inverse, or the pseudo-inverse, of the matrix."""
+    if not np.isfinite(matrix).all():
+        return np.zeros_like
+    factor, failed = dpotrf(matrix)
+    if not failed and np.ptp(np.log(np.diag(factor))) < CONDITION:
+        return lambda right: dpotrs(factor, right)[0]
+    inverse = scipy.linalg.pinvh(matrix)
+    return lambda right: inverse @ right

@@ -1,0 +1,217 @@
+"""Rows of a stream that stay in memory, and sums over all of them, Gram matrices among them."""
+from typing import NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+
+from sublinear._core.line cimport Line, add, dot, line_at
+from sublinear._core.losses cimport Loss
+from sublinear._core.matrix cimport Matrix
+from sublinear._core.row_groups cimport (
+    MOST_TOGETHER, Group, add_gram, add_group, copy_scaled, dot_group, set_group, take_lines,
+)
+from sublinear._core.sparse_rows cimport add_sparse_gram
+
+cdef enum:
+    PADDING = 8
+
+MOST_WEIGHTS = 512        # of a Gram matrix
+SPARSE_COST = 10          # operations on dense values that take as long as one on a stored entry
+
+
+class Sample(NamedTuple):
+    """Rows in memory, their constant feature with them."""
+
+    rows: object
+    targets: np.ndarray
+    weights: np.ndarray
+
+    def to_state(self, prefix):
+        """Return a flat dict of arrays and numbers."""
+        state = {"targets": self.targets, "weights": self.weights}
+        if sp.issparse(self.rows):
+            state |= {
+                "data": self.rows.data, "indices": self.rows.indices, "indptr": self.rows.indptr,
+                "width": self.rows.shape[1]}
+        else:
+            state["rows"] = self.rows
+        return {f"{prefix}.{name}": value for name, value in state.items()}
+
+    @classmethod
+    def from_state(cls, state, prefix):
+        """Return the Sample of a `to_state`, None if there is none."""
+        if f"{prefix}.targets" not in state:
+            return None
+        targets, weights = state[f"{prefix}.targets"], state[f"{prefix}.weights"]
+        if f"{prefix}.rows" in state:
+            return cls(state[f"{prefix}.rows"], targets, weights)
+        parts = tuple(state[f"{prefix}.{name}"] for name in ("data", "indices", "indptr"))
+        shape = len(targets), int(state[f"{prefix}.width"])
+        return cls(sp.csr_array(parts, shape=shape), targets, weights)
+
+    def compact(self):
+        """Return the Sample with dense rows where these are quicker."""
+        if sp.issparse(self.rows):
+            n_rows, n_columns = self.rows.shape
+            share = self.rows.nnz / (n_rows * n_columns)
+            if n_columns <= MOST_WEIGHTS:    # its Gram matrix costs most: pairs of entries
+                share *= share
+            if share * SPARSE_COST >= 1:
+                return self._replace(rows=self.rows.toarray())
+        if sp.issparse(self.rows) or self.rows.flags.c_contiguous:
+            return self
+        return self._replace(rows=np.ascontiguousarray(self.rows))
+
+
+def joined(samples):
+    """Return the Sample of the rows of all samples."""
+    if len(samples) == 1:
+        return samples[0]
+    rows, targets, weights = zip(*samples, strict=True)
+    stacked = sp.vstack(rows, format="csr") if sp.issparse(rows[0]) else np.vstack(rows)
+    return Sample(stacked, np.concatenate(targets), np.concatenate(weights))
+
+
+class Look(NamedTuple):
+    """What one look at a sample's rows x_i tells about weights v.
+
+    Attributes
+    ----------
+    scores : ndarray of shape (n_rows,)
+        z_i = <v, x_i>.
+    gradient, squares : ndarray of shape (n_weights,)
+        sum_i s_i l'(z_i) x_i and sum_i s_i x_i^2, s_i the shares.
+    curvatures : ndarray of shape (n_rows,)
+        c_i = s_i l''(z_i).
+    gram : ndarray of shape (n_weights, n_weights) or None
+        sum_i c_i x_i x_i', if asked for.
+    """
+
+    scores: np.ndarray
+    gradient: np.ndarray
+    squares: np.ndarray
+    curvatures: np.ndarray
+    gram: np.ndarray | None
+
+
+cdef class Gram:
+    """A sum of weighted squares of rows, which come in groups."""
+    cdef Py_ssize_t n_weights, pitch, n_waiting
+    cdef double[:, ::1] sum, rows, scaled    # of dense rows that wait until there are enough
+
+    def __init__(self, Py_ssize_t n_weights):
+        self.n_weights = n_weights
+        self.pitch = (n_weights + PADDING - 1) // PADDING * PADDING
+        self.sum = np.zeros((self.pitch, self.pitch))
+        self.rows = np.zeros((MOST_TOGETHER, self.pitch))
+        self.scaled = np.zeros((MOST_TOGETHER, self.pitch))
+
+    cdef void add_rows(self, const Group* group, const double* weights) noexcept nogil:
+        """Add weights[r] x x' for the rows x = r of a group."""
+        if group.sparse:
+            add_sparse_gram(
+                group.lines, group.order, group.count, weights, self.pitch, &self.sum[0, 0])
+            return
+        if self.n_waiting + group.count > MOST_TOGETHER:
+            self.add_waiting()
+        copy_scaled(
+            <const double* const*> group.rows, group.count, weights, self.n_weights, self.pitch,
+            &self.rows[self.n_waiting, 0], &self.scaled[self.n_waiting, 0])
+        self.n_waiting += group.count
+
+    cdef void add_waiting(self) noexcept nogil:
+        add_gram(
+            &self.rows[0, 0], &self.scaled[0, 0], self.n_waiting, self.n_weights, self.pitch,
+            &self.sum[0, 0])
+        self.n_waiting = 0
+
+    def whole(self):
+        """Return the sum, a symmetric matrix."""
+        cdef Py_ssize_t i, j
+        self.add_waiting()
+        for i in range(self.n_weights):
+            for j in range(i):
+                self.sum[i, j] = self.sum[j, i]
+        return self.sum.base[:self.n_weights, :self.n_weights].copy()
+
+
+cdef class KeptRows:
+    """Rows in memory, and sums over all of them: on one thread, always in the same order.
+
+    Parameters
+    ----------
+    rows : ndarray, C-contiguous, or CSR matrix of shape (n_rows, n_weights), float64
+    """
+    cdef readonly object rows
+    cdef Matrix matrix
+
+    def __init__(self, rows):
+        self.rows, self.matrix = rows, Matrix(rows)
+
+    @property
+    def n_weights(self):
+        """Length of a row."""
+        return self.matrix.n_columns
+
+    @property
+    def norms(self):
+        """|x_i|^2, shape (n_rows,)."""
+        return self.matrix.squared_norms()
+
+    def look(
+        self, Loss loss, const double[::1] v, const double[::1] targets, const double[::1] shares,
+        bint gram=False
+    ):
+        """Return a Look at the rows; it has no Gram matrix where there are too many weights."""
+        cdef Py_ssize_t k = 0, r, count, n = self.matrix.n_rows, d = self.matrix.n_columns
+        cdef double[:, ::1] sums = np.zeros((2, d)), of_rows = np.empty((2, n))
+        cdef double[MOST_TOGETHER] slope
+        cdef double* z = &of_rows[0, 0]
+        cdef double* c = &of_rows[1, 0]
+        cdef Gram square = None
+        cdef Group group
+        set_group(&group, &self.matrix.rows)
+        gram = gram and d <= MOST_WEIGHTS
+        if gram:
+            square = Gram(d)
+        with nogil:
+            while k < n:
+                count = min(group.most, n - k)
+                take_lines(&group, k, count)
+                dot_group(&group, &v[0], z + k)
+                loss.derivatives_of(z + k, &targets[k], slope, count)
+                loss.second_derivatives_of(z + k, &targets[k], c + k, count)
+                for r in range(count):
+                    slope[r] *= shares[k + r]
+                    c[k + r] *= shares[k + r]
+                add_group(&group, slope, &shares[k], &sums[0, 0], &sums[1, 0])
+                if gram:
+                    square.add_rows(&group, c + k)
+                k += count
+        scores, curvatures = of_rows.base
+        return Look(scores, *sums.base, curvatures, square.whole() if gram else None)
+
+    def gram(self, const double[::1] c):
+        """Return sum_i c_i x_i x_i', shape (n_weights, n_weights)."""
+        cdef Py_ssize_t k = 0, count, n = self.matrix.n_rows
+        cdef Gram square = Gram(self.matrix.n_columns)
+        cdef Group group
+        set_group(&group, &self.matrix.rows)
+        with nogil:
+            while k < n:
+                count = min(group.most, n - k)
+                take_lines(&group, k, count)
+                square.add_rows(&group, &c[k])
+                k += count
+        return square.whole()
+
+    def product(self, const double[::1] curvatures, const double[::1] v):
+        """Return sum_i c_i <x_i, v> x_i, shape (n_weights,)."""
+        cdef Py_ssize_t i
+        cdef Line x
+        cdef double[::1] result = np.zeros(self.matrix.n_columns)
+        with nogil:
+            for i in range(self.matrix.n_rows):
+                x = line_at(&self.matrix.rows, i)
+                add(&x, curvatures[i] * dot(&x, &v[0]), &result[0])
+        return result.base

@@ -1,0 +1,111 @@
+"""Blocks of a stream's rows, and copies of some of them."""
+
+from copy import copy
+
+import numpy as np
+import scipy.sparse as sp
+
+from sublinear._core.kept_rows import Sample
+from sublinear._core.matrix import Matrix
+
+
+class Block:
+    """Rows of a stream, in the form that solvers take.
+
+    Parameters
+    ----------
+    X : ndarray or CSR matrix of shape (n_rows, n_features)
+    targets : ndarray of shape (n_rows,), float64
+    weights : ndarray of shape (n_rows,), float64, or None for ones
+    constant : float
+        The value of the constant feature; 0 for none.
+    order : ndarray of uint32, default=None
+        The order of the rows; None: as they are.
+    """
+
+    def __init__(self, X, targets, weights, constant, order=None):
+        self.X, self.constant, self.order = X, constant, order
+        self.matrix = Matrix(X, constant=constant)
+        self.targets, self.weights = targets, weights
+        self._copies = {}
+
+    @property
+    def n_rows(self):
+        """How many rows there are."""
+        return self.matrix.n_rows if self.order is None else len(self.order)
+
+    def part(self, start, stop):
+        """Return those rows start .. stop - 1 of a Block with an order."""
+        other = copy(self)
+        other.order, other._copies = self.order[start:stop], {}
+        return other
+
+    def with_targets(self, targets):
+        """Return the same rows with other targets; copies of rows are shared."""
+        other = copy(self)
+        other.targets = targets
+        return other
+
+    def chosen(self, start, stop):
+        """Return what picks the rows start .. stop - 1 out of X."""
+        return slice(start, stop) if self.order is None else self.order[start:stop]
+
+    def total_weight(self, start, stop):
+        """Return the sum of the weights of rows."""
+        if self.weights is None:
+            return stop - start
+        return float(np.sum(self.weights[self.chosen(start, stop)]))
+
+    def kept(self, start, stop):
+        """Return a Sample of rows."""
+        chosen = self.chosen(start, stop)
+        if (start, stop) not in self._copies:
+            copied = copied_sparse if sp.issparse(self.X) else copied_dense
+            self._copies[start, stop] = copied(self.X, chosen, self.constant)
+        weights = np.ones(stop - start) if self.weights is None else self.weights[chosen]
+        return Sample(self._copies[start, stop], np.array(self.targets[chosen]), np.array(weights))
+
+
+def copied_dense(X, chosen, constant):
+    """Return X[chosen] as float64, with a column more that holds the constant unless it is 0."""
+    rows = X[chosen]
+    n_rows, n_columns = rows.shape
+    copied = np.empty((n_rows, n_columns + bool(constant)))
+    copied[:, :n_columns] = rows
+    copied[:, n_columns:] = constant
+    return copied
+
+
+def copied_sparse(X, chosen, constant):
+    """Do as `copied_dense`; scipy looks at slices more than they need."""
+    if not isinstance(chosen, slice):
+        rows = sp.csr_array(X[chosen].astype(np.float64))
+    else:
+        offsets = X.indptr[chosen.start : chosen.stop + 1]
+        entries = slice(offsets[0], offsets[chosen.stop - chosen.start])
+        rows = csr_of(
+            X.data[entries].astype(np.float64),
+            X.indices[entries].copy(),
+            offsets - offsets[0],
+            X.shape[1],
+        )
+    return with_constant(rows, constant) if constant else rows
+
+
+def with_constant(rows, constant):
+    """Return CSR rows with one column more, which holds a constant."""
+    n_rows, n_columns = rows.shape
+    ends = rows.indptr[1:]
+    return csr_of(
+        np.insert(rows.data, ends, constant),
+        np.insert(rows.indices, ends, n_columns),
+        rows.indptr + np.arange(n_rows + 1, dtype=rows.indptr.dtype),
+        n_columns + 1,
+    )
+
+
+def csr_of(data, indices, indptr, n_columns):
+    """Return the CSR matrix of arrays that are known to be sound."""
+    rows = sp.csr_array((len(indptr) - 1, n_columns), dtype=data.dtype)
+    rows.data, rows.indices, rows.indptr = data, indices, indptr
+    return rows

@@ -1,0 +1,397 @@
+"""Streaming SVRG: one pass over a stream of rows, as good as the empirical risk minimiser.
+
+Paper: Frostig, Ge, Kakade, Sidford, "Competing with the empirical risk minimizer in a single
+pass" (COLT 2015), Algorithm 1.
+
+Objective: P(w) = E_(x, y) l(<w, x>, y) + alpha / 2 |w|^2, rows drawn independently. There may be an
+alpha for every weight, 0 for an intercept without penalty.
+
+Both solvers proceed in stages. A stage begins with the mean gradient g of k fresh rows at the
+anchor w~; then comes the inner problem.
+
+PaperSVRG, the paper's scheme:
+
+    for stage s = 0, 1, ..:
+        g <- mean gradient of k_s rows at w~
+        w <- w~
+        repeat m~ times, m~ uniform in {1, .., m}, a row (x, y) each:
+            w <- w - eta / L ((l'(<w, x>) - l'(<w~, x>)) x + alpha (w - w~) + g)
+        w~ <- w,  k_{s+1} <- b k_s
+
+CombinedSVRG, for use:
+
+    for stage s = 0, 1, ..:
+        g <- mean gradient of k_s rows at w~; keep the first rows of them: S
+        w~ <- argmin over v of
+              mean_{i in S} (psi_i(v) - <grad psi_i(w~), v>) + k_s / (K + k_s) <g, v>
+        K <- K + k_s,  k_{s+1} <- (b - 1) K
+
+Departures of the second: the inner problem, which the paper's steps approach with draws from the
+stream, is solved on rows kept in memory by Newton's method, so neither L nor the strong convexity
+nor a step has to be known. Near its minimiser w~ the loss of the K rows before is taken for that of
+S, without the slope; so the new w~ minimises that of all K + k_s rows to first order: no stage is
+thrown away, and the stream may end anywhere.
+
+Cost: a dot and two additions per row; a Newton system per stage; per stage the kept rows.
+"""
+
+import json
+import math
+from copy import copy
+from typing import NamedTuple
+
+import numpy as np
+from scipy.special import gammaincinv
+
+from sublinear._core.anchored_gradient import AnchoredGradient, inner_steps
+from sublinear._core.inner_problem import Hessian, InnerProblem
+from sublinear._core.kept_rows import KeptRows, Sample, joined
+from sublinear._core.random import RandomBits
+
+ENOUGH = 1e-3  # a stage's Newton decrement by the first one, which is of the size of its noise
+ENOUGH_AT_FIRST = 1e-6  # the same of the first stage, which begins far away
+LEAST_ROWS = 32  # of a stage, for a mean of their losses
+PROBES = 16  # random signs in the estimate of a trace
+
+
+class CombinedSVRG:
+    """Streaming SVRG that combines its stages and solves the inner problem on kept rows.
+
+    Parameters
+    ----------
+    loss : Loss
+    n_weights : int
+    alpha : float or ndarray of shape (n_weights,)
+    kept_rows : int
+        Rows kept of every stage.
+    growth : float, default=2.0
+        By what factor a stage multiplies the rows seen.
+    n_threads : int, default=1
+
+    Attributes
+    ----------
+    n_stages, n_rows, accesses : int
+    """
+
+    def __init__(self, loss, n_weights, alpha, *, kept_rows, growth=2.0, n_threads=1):
+        self.loss, self.alpha, self.kept_rows = loss, alpha, kept_rows
+        self.growth, self.n_threads = growth, n_threads
+        self.anchor = np.zeros(n_weights)
+        self.weight = 0.0  # K
+        self.squares = np.zeros(n_weights)  # of features, summed over all rows
+        self.n_stages = self.n_rows = self.accesses = 0
+        self.sample = None  # of the last stage
+        self.stage_loss = math.nan
+        self._begin_stage()
+
+    def _begin_stage(self):
+        self.gradient = AnchoredGradient(self.loss, self.anchor, self.n_threads)
+        self.stage_rows = max(self.kept_rows, int((self.growth - 1) * self.n_rows))
+        self.kept = []
+
+    def take(self, block, finite=False):
+        """Take all rows of a Block; `finite`: raise FloatingPointError if a sum is not finite."""
+        start, n_rows = 0, block.n_rows
+        while start < n_rows:
+            keep = self.kept_rows - self.gradient.n_rows
+            room = keep if keep > 0 else self.stage_rows - self.gradient.n_rows
+            stop = min(n_rows, start + room)
+            if keep > 0:
+                self.kept.append(block.kept(start, stop))
+            self.gradient.add(block, start, stop)
+            if finite and not np.isfinite(self.gradient.sums).all():
+                raise FloatingPointError("the sums of a stage are not finite")
+            self.n_rows += stop - start
+            if self.gradient.n_rows == self.stage_rows:
+                self._end_stage()
+            start = stop
+
+    def copy(self):
+        """Return a solver that goes on in this one's place and leaves it as it is."""
+        other = copy(self)
+        other.gradient, other.kept = self.gradient.copy(), list(self.kept)
+        return other
+
+    def take_sums(self, sums, n_rows, accesses, total_weight, kept):
+        """Take rows of this stage that were summed elsewhere; `kept` are Samples of some of them.
+
+        They may be as many as the stage still lacks at the most.
+        """
+        self.gradient.add_sums(sums, n_rows, accesses, total_weight)
+        self.kept += kept
+        self.n_rows += n_rows
+        if self.gradient.n_rows == self.stage_rows:
+            self._end_stage()
+
+    @property
+    def rows_wanted(self):
+        """How many rows this stage lacks, and how many of them are to be kept."""
+        n_kept = sum(len(sample.targets) for sample in self.kept)
+        return self.stage_rows - self.gradient.n_rows, max(0, self.kept_rows - n_kept)
+
+    def _end_stage(self):
+        self.anchor = self._minimiser(ENOUGH_AT_FIRST)
+        self.sample = self._sample()
+        self.stage_loss = self.gradient.mean_loss
+        self.squares = self.squares + self.gradient.squares
+        self.weight += self.gradient.total_weight
+        self.accesses += self.gradient.accesses
+        self.n_stages += 1
+        self._begin_stage()
+
+    def _sample(self):
+        """The rows kept of this stage if there are enough, else those of the last one."""
+        if self.kept and (self.sample is None or self.gradient.n_rows >= self.kept_rows):
+            sample = joined(self.kept)
+            self.kept = [sample.compact() if len(sample.targets) >= self.kept_rows else sample]
+            return self.kept[0]
+        return self.sample
+
+    def model(self):
+        """Return the weights if the stream ended here (float64)."""
+        if self.gradient.total_weight == 0 and self.n_stages != 1:
+            return self.anchor
+        return self._minimiser(0.0)
+
+    def _minimiser(self, precision):
+        """Return the weights; to that precision where all rows are those of the first stage."""
+        gradient, sample, corrections = self.gradient, self._sample(), ()
+        if self.weight > 0 and gradient.total_weight > 0:
+            total = self.weight + gradient.total_weight
+            share = gradient.total_weight / total
+            # that of the rows before is -alpha w~ at their minimiser
+            slope = share * gradient.mean - (1 - share) * self.alpha * self.anchor
+            corrections = slope, (self.squares + gradient.squares) / total
+            precision = ENOUGH
+        inner = InnerProblem(self.loss, sample, self.alpha, self.anchor, *corrections)
+        with np.errstate(over="ignore", invalid="ignore"):  # steps too long are halved
+            return inner.minimise(precision)
+
+    def state(self):
+        """Return what `resume` needs, a flat dict of arrays and numbers."""
+        state = self.gradient.state() | {
+            "weight": self.weight,
+            "squares": self.squares,
+            "n_stages": self.n_stages,
+            "n_rows": self.n_rows,
+            "accesses": self.accesses,
+            "stage_loss": self.stage_loss,
+            "stage_rows": self.stage_rows,
+        }
+        if self.kept:
+            state |= joined(self.kept).to_state("kept")
+        return state if self.sample is None else state | self.sample.to_state("sample")
+
+    def resume(self, state):
+        """Go on from the `state()` of a solver made alike."""
+        self.anchor = np.array(state["anchor"])
+        self._begin_stage()
+        self.gradient.resume(state)
+        self.weight, self.stage_loss = float(state["weight"]), float(state["stage_loss"])
+        self.squares = np.array(state["squares"])
+        for name in ("n_stages", "n_rows", "accesses", "stage_rows"):
+            setattr(self, name, int(state[name]))
+        kept = Sample.from_state(state, "kept")
+        self.kept = [] if kept is None else [kept]
+        self.sample = Sample.from_state(state, "sample")
+
+    def risk(self):
+        """Return a RiskEstimate of the model."""
+        return estimate_risk(
+            self.loss,
+            self._sample(),
+            self.alpha,
+            self.model(),
+            self.weight + self.gradient.total_weight,
+        )
+
+    def progressive_loss(self):
+        """Return the mean loss of a stage's rows at the model from before them."""
+        if self.n_stages and self.gradient.n_rows >= LEAST_ROWS:
+            return self.gradient.mean_loss
+        return self.stage_loss
+
+
+class RiskEstimate(NamedTuple):
+    """How far the model is from the best one, to first order in 1 / rows.
+
+    Attributes
+    ----------
+    sigma_squared : float
+        E |grad psi(w*)|^2 / 2 in the norm of the inverse Hessian: the paper's sigma^2.
+    excess_risk : float
+        sigma^2 / rows: what the empirical risk minimiser's expected excess risk tends to.
+    interval : tuple of two floats
+        Holds the excess risk of the model with probability 0.95.
+    """
+
+    sigma_squared: float
+    excess_risk: float
+    interval: tuple
+
+
+def estimate_risk(loss, sample, alpha, model, total_weight):
+    """Return the RiskEstimate of a model of so many rows, from a sample of them.
+
+    To first order the excess risk is z'z / (2 rows), z normal with the covariance
+    A = H^-1/2 G H^-1/2, G that of the gradients. It has the mean tr A / (2 rows) and the variance
+    2 tr A^2 / (2 rows)^2; the interval is that of the gamma distribution with these moments.
+    """
+    rows, targets, weights = sample.compact()
+    kept, shares = KeptRows(rows), weights / weights.sum()
+    look = kept.look(loss, model, targets, shares, gram=True)
+    mean, hessian = look.gradient, Hessian(kept, look.curvatures, alpha, look.gram)
+    # squared: the curvatures of G + mean mean'
+    roots = np.sqrt(shares * weights) * loss.derivatives(look.scores, targets)
+    if hessian.matrix is not None:
+        gradients = kept.gram(roots**2) - np.outer(mean, mean)
+        solved = hessian.solve(gradients)
+        first, second = np.trace(solved), np.sum(solved * solved.T)
+    else:  # traces by random signs
+        signs = np.random.default_rng(0).choice([-1.0, 1.0], size=(len(roots), PROBES))
+        probes = rows.T @ (roots[:, np.newaxis] * signs)
+        solved = hessian.solve(probes)
+        along = roots[:, np.newaxis] * (rows @ solved)
+        first = np.sum(probes * solved) / PROBES - mean @ hessian.solve(mean)
+        second = (np.sum(along**2) - np.sum((mean @ solved) ** 2)) / PROBES
+    first, second = max(first, 0.0), max(second, 0.0)
+    excess = first / (2 * total_weight)
+    interval = (excess, excess)
+    if second > 0:
+        shape = max(0.5, first * first / (2 * second))  # 0.5: of one square; less is rounding
+        interval = tuple(float(end) for end in excess / shape * gammaincinv(shape, [0.025, 0.975]))
+    return RiskEstimate(float(first) / 2, float(excess), interval)
+
+
+class PaperSVRG:
+    """Algorithm 1 of the paper.
+
+    Parameters
+    ----------
+    loss : Loss
+    n_weights : int
+    alpha : float or ndarray of shape (n_weights,)
+    random : RandomBits
+        Draws the numbers of inner steps.
+    smoothness : float
+        L, of every loss as a function of w.
+    step : float
+        eta, in units of 1 / smoothness.
+    first_stage, inner_steps : int
+        k_0 and m.
+    growth : float
+        b: k_{s+1} = b k_s.
+    n_threads : int, default=1
+
+    Attributes
+    ----------
+    n_stages, n_rows, accesses : int
+    """
+
+    def __init__(
+        self,
+        loss,
+        n_weights,
+        alpha,
+        random,
+        *,
+        smoothness,
+        step,
+        first_stage,
+        inner_steps,
+        growth,
+        n_threads=1,
+    ):
+        self.loss, self.random, self.n_threads = loss, random, n_threads
+        self.alpha = np.full(n_weights, alpha, dtype=np.float64)
+        self.rate, self.growth = step / smoothness, growth
+        self.inner_steps, self.stage_rows = inner_steps, first_stage
+        self.weights = np.zeros(n_weights)
+        self.n_stages = self.n_rows = self.accesses = 0
+        self.stage_loss = math.nan
+        self._begin_stage()
+
+    def _begin_stage(self):
+        self.anchor = self.weights.copy()
+        self.gradient = AnchoredGradient(self.loss, self.anchor, self.n_threads)
+        self.steps_left = 0
+
+    def take(self, block, finite=False):
+        """Take all rows of a Block; `finite` is for solvers whose sums tell."""
+        start, n_rows = 0, block.n_rows
+        while start < n_rows:
+            if self.steps_left == 0:
+                stop = min(n_rows, start + self.stage_rows - self.gradient.n_rows)
+                self.gradient.add(block, start, stop)
+                if self.gradient.n_rows == self.stage_rows:
+                    self.steps_left = 1 + int(self.random.doubles(1)[0] * self.inner_steps)
+            else:
+                stop = min(n_rows, start + self.steps_left)
+                mean = self.gradient.mean + self.alpha * self.anchor
+                self.accesses += inner_steps(
+                    block,
+                    start,
+                    stop,
+                    self.loss,
+                    self.rate,
+                    self.alpha,
+                    self.anchor,
+                    mean,
+                    self.weights,
+                )
+                self.steps_left -= stop - start
+                if self.steps_left == 0:
+                    self._end_stage()
+            self.n_rows += stop - start
+            start = stop
+
+    def copy(self):
+        """Return a solver that goes on in this one's place and leaves it as it is."""
+        other = copy(self)
+        other.gradient, other.weights = self.gradient.copy(), self.weights.copy()
+        other.random = RandomBits(np.random.SeedSequence(0))
+        other.random.set_state(self.random.state())
+        return other
+
+    def _end_stage(self):
+        self.accesses += self.gradient.accesses
+        self.stage_loss = self.gradient.mean_loss
+        self.stage_rows = int(self.growth * self.stage_rows)
+        self.n_stages += 1
+        self._begin_stage()
+
+    def model(self):
+        """Return the present weights (float64)."""
+        return self.weights.copy()
+
+    def state(self):
+        """Return what `resume` needs, a flat dict of arrays and numbers."""
+        state = self.gradient.state() | {
+            "w": self.weights,
+            "n_stages": self.n_stages,
+            "n_rows": self.n_rows,
+            "accesses": self.accesses,
+            "stage_loss": self.stage_loss,
+            "stage_rows": self.stage_rows,
+            "steps_left": self.steps_left,
+        }
+        return state | {"random": json.dumps(self.random.state())}
+
+    def resume(self, state):
+        """Go on from the `state()` of a solver made alike."""
+        self.weights = np.array(state["anchor"])
+        self._begin_stage()
+        self.gradient.resume(state)
+        self.weights[:] = state["w"]
+        self.stage_loss = float(state["stage_loss"])
+        for name in ("n_stages", "n_rows", "accesses", "stage_rows", "steps_left"):
+            setattr(self, name, int(state[name]))
+        self.random.set_state(json.loads(str(state["random"])))
+
+    def risk(self):
+        """The paper's scheme keeps no rows to estimate the risk from."""
+        return RiskEstimate(math.nan, math.nan, (math.nan, math.nan))
+
+    def progressive_loss(self):
+        """Return the mean loss of a stage's rows at the model from before them."""
+        return self.stage_loss
