@@ -94,7 +94,7 @@ cdef class AnchoredGradient:
     ) noexcept nogil:
         """Add the rows of a group, of the one `step` groups further on, and so forth."""
         cdef Py_ssize_t shift = self.n_rows - rows.start    # row k has the number k + shift
-        cdef Py_ssize_t first, last, stop, sampled
+        cdef Py_ssize_t first, last, stop, sampled, ahead
         cdef Group together
         set_group(&together, rows.lines)
         while group * GROUP < rows.stop + shift:
@@ -103,17 +103,23 @@ cdef class AnchoredGradient:
             sampled = group * GROUP + SAMPLED - shift
             while first < stop:
                 last = min(stop, first + together.most)
+                ahead = last - first
+                if last == stop:
+                    ahead += (step - 1) * GROUP
                 self._add_rows(
-                    &together, rows, first, last, min(sampled, last) - first,
+                    &together, rows, first, last, ahead, min(sampled, last) - first,
                     &self.lanes[group % LANES, 0])
                 first = last
             group += step
 
     cdef void _add_rows(
         self, Group* group, const Rows* rows, Py_ssize_t first, Py_ssize_t last,
-        Py_ssize_t sampled, double* gradient
+        Py_ssize_t ahead, Py_ssize_t sampled, double* gradient
     ) noexcept nogil:
-        """Add the rows first .. last - 1, as many as a Group takes at the most."""
+        """Add the rows first .. last - 1, as many as a Group takes at the most.
+
+        Those `ahead` places further on come next.
+        """
         cdef double* squares = gradient + self.w.shape[0]
         cdef double* losses = squares + self.w.shape[0]
         cdef double[MOST_TOGETHER] z, slope, value, of_targets, of_weights
@@ -121,16 +127,17 @@ cdef class AnchoredGradient:
         cdef const double* s = NULL if rows.weights == NULL else of_weights
         cdef Py_ssize_t r, i, count = last - first
         if rows.order == NULL:
-            take_lines(group, first, count)
+            take_lines(group, first, count, ahead)
             y = rows.targets + first
             if s != NULL:
                 s = rows.weights + first
         else:
             group.count = 0
             for r in range(count):
-                prefetch_ahead(rows.lines, rows.order, first + r, rows.stop, &self.w[0])
+                if not group.together:
+                    prefetch_ahead(rows.lines, rows.order, first + r, rows.stop, &self.w[0])
                 i = rows.order[first + r]
-                append_line(group, i)
+                append_line(group, i, rows.order[min(first + r + ahead, rows.stop - 1)])
                 of_targets[r] = rows.targets[i]
                 if s != NULL:
                     of_weights[r] = rows.weights[i]

@@ -177,7 +177,7 @@ cdef class KeptRows:
         with nogil:
             while k < n:
                 count = min(group.most, n - k)
-                take_lines(&group, k, count)
+                take_lines(&group, k, count, count)
                 dot_group(&group, &v[0], z + k)
                 loss.derivatives_of(z + k, &targets[k], slope, count)
                 loss.second_derivatives_of(z + k, &targets[k], c + k, count)
@@ -200,7 +200,7 @@ cdef class KeptRows:
         with nogil:
             while k < n:
                 count = min(group.most, n - k)
-                take_lines(&group, k, count)
+                take_lines(&group, k, count, count)
                 square.add_rows(&group, &c[k])
                 k += count
         return square.whole()

@@ -1,6 +1,6 @@
 /* Loops over several dense rows at once. Every sum is gathered in the order of the rows, so that the
-   bits are those of one row after the other. Each loop asks for what lies `ahead` bytes on, the row in
-   its place of the next group: while rows in the cache are added, memory would wait otherwise. */
+   bits are those of one row after the other. Each loop asks for the rows that are `next`, in the place
+   of the present ones: while rows in the cache are added, memory would wait otherwise. */
 #ifndef SUBLINEAR_ROW_GROUPS_H
 #define SUBLINEAR_ROW_GROUPS_H
 
@@ -31,6 +31,7 @@ static inline void sublinear_sums_of_quads(const sublinear_quad *quads, double *
 /* the partial sums of `several` rows; the last quad may begin among columns that are done */
 #define SUBLINEAR_DOT_ROWS(real, several)                                                   \
     for (i = 0; i < (several); i++) {                                                       \
+        sublinear_prefetch_next(next[r + i] + last);                                        \
         SUBLINEAR_QUAD_##real(x, rows[r + i] + last);                                       \
         even[i] = x * end;                                                                  \
         odd[i] = (sublinear_quad){0};                                                       \
@@ -39,7 +40,7 @@ static inline void sublinear_sums_of_quads(const sublinear_quad *quads, double *
         SUBLINEAR_QUAD_double(v, w + k);                                                    \
         SUBLINEAR_QUAD_double(u, w + k + SUBLINEAR_QUAD);                                   \
         for (i = 0; i < (several); i++) {                                                   \
-            sublinear_prefetch_next((const char *)(rows[r + i] + k) + ahead);               \
+            sublinear_prefetch_next(next[r + i] + k);                                       \
             SUBLINEAR_QUAD_##real(x, rows[r + i] + k);                                      \
             even[i] += x * v;                                                               \
             SUBLINEAR_QUAD_##real(x, rows[r + i] + k + SUBLINEAR_QUAD);                     \
@@ -57,9 +58,9 @@ static inline void sublinear_sums_of_quads(const sublinear_quad *quads, double *
         even[i] += odd[i];
 
 #define SUBLINEAR_DOT_GROUP(name, real)                                                     \
-    SUBLINEAR_WIDEST static void name(const real *const *rows, ptrdiff_t count,             \
-                                      const double *w, double *dots, ptrdiff_t size,        \
-                                      ptrdiff_t ahead)                                      \
+    SUBLINEAR_WIDEST static void name(                                                      \
+        const real *const *rows, const real *const *next, ptrdiff_t count, const double *w, \
+        double *dots, ptrdiff_t size)                                                       \
     {                                                                                       \
         const ptrdiff_t last = size - SUBLINEAR_QUAD;                                       \
         sublinear_quad end = {0}, even[SUBLINEAR_ROWS], odd[SUBLINEAR_ROWS], x, v, u;       \
@@ -81,10 +82,11 @@ static inline void sublinear_sums_of_quads(const sublinear_quad *quads, double *
     }
 #else
 #define SUBLINEAR_DOT_GROUP(name, real)                                                     \
-    static void name(const real *const *rows, ptrdiff_t count, const double *w,             \
-                     double *dots, ptrdiff_t size, ptrdiff_t ahead)                         \
+    static void name(                                                                       \
+        const real *const *rows, const real *const *next, ptrdiff_t count, const double *w, \
+        double *dots, ptrdiff_t size)                                                       \
     {                                                                                       \
-        (void)ahead;                                                                        \
+        (void)next;                                                                         \
         for (ptrdiff_t r = 0; r < count; r++)                                               \
             dots[r] = sublinear_dot_##real(rows[r], w, size);                               \
     }
@@ -100,9 +102,9 @@ enum { SUBLINEAR_ABREAST = 6 }; /* quads whose sums are in registers at the same
 
 #define SUBLINEAR_ADD_ABREAST(real, quads, WEIGHTED)                                        \
     for (r = 0; r < count; r++) {                                                           \
-        const real *row = rows[r] + done;                                                   \
+        const real *const row = rows[r] + done, *const later = next[r] + done;              \
         for (i = 0; i < (quads); i += 2)                                                    \
-            sublinear_prefetch_next((const char *)(row + i * SUBLINEAR_QUAD) + ahead);      \
+            sublinear_prefetch_next(later + i * SUBLINEAR_QUAD);                            \
         for (i = 0; i < (quads); i++) {                                                     \
             SUBLINEAR_QUAD_##real(x, row + i * SUBLINEAR_QUAD);                             \
             s[i] += factors[r] * x;                                                         \
@@ -151,14 +153,14 @@ enum { SUBLINEAR_ABREAST = 6 }; /* quads whose sums are in registers at the same
         memcpy(squares + start, of_squares, again);                                         \
     }
 #else
-#define SUBLINEAR_ADD_WIDE(real) (void)ahead;
+#define SUBLINEAR_ADD_WIDE(real) (void)next;
 #endif
 
 #define SUBLINEAR_ADD_GROUP(name, real)                                                     \
     SUBLINEAR_WIDEST static void name(                                                      \
-        const real *const *rows, ptrdiff_t count, const double *factors,                    \
-        const double *weights, double *restrict sum, double *restrict squares,              \
-        ptrdiff_t size, ptrdiff_t ahead)                                                    \
+        const real *const *rows, const real *const *next, ptrdiff_t count,                  \
+        const double *factors, const double *weights, double *restrict sum,                 \
+        double *restrict squares, ptrdiff_t size)                                           \
     {                                                                                       \
         ptrdiff_t done = 0, r, k;                                                           \
         SUBLINEAR_ADD_WIDE(real)                                                            \

@@ -9,17 +9,19 @@ from sublinear._core.sparse_rows cimport add_sparse, dot_sparse
 
 cdef extern from "row_groups.h" nogil:
     void dot_group_float "sublinear_dot_group_float"(
-        const float* const* rows, Py_ssize_t count, const double* w, double* dots,
-        Py_ssize_t size, Py_ssize_t ahead) noexcept
+        const float* const* rows, const float* const* next, Py_ssize_t count, const double* w,
+        double* dots, Py_ssize_t size) noexcept
     void dot_group_double "sublinear_dot_group_double"(
-        const double* const* rows, Py_ssize_t count, const double* w, double* dots,
-        Py_ssize_t size, Py_ssize_t ahead) noexcept
+        const double* const* rows, const double* const* next, Py_ssize_t count, const double* w,
+        double* dots, Py_ssize_t size) noexcept
     void add_group_float "sublinear_add_group_float"(
-        const float* const* rows, Py_ssize_t count, const double* factors, const double* weights,
-        double* total, double* squares, Py_ssize_t size, Py_ssize_t ahead) noexcept
+        const float* const* rows, const float* const* next, Py_ssize_t count,
+        const double* factors, const double* weights, double* total, double* squares,
+        Py_ssize_t size) noexcept
     void add_group_double "sublinear_add_group_double"(
-        const double* const* rows, Py_ssize_t count, const double* factors, const double* weights,
-        double* total, double* squares, Py_ssize_t size, Py_ssize_t ahead) noexcept
+        const double* const* rows, const double* const* next, Py_ssize_t count,
+        const double* factors, const double* weights, double* total, double* squares,
+        Py_ssize_t size) noexcept
     void copy_scaled "sublinear_copy_scaled"(
         const double* const* rows, Py_ssize_t count, const double* weights, Py_ssize_t size,
         Py_ssize_t pitch, double* copies, double* scaled) noexcept
@@ -32,20 +34,20 @@ cdef enum:
     VALUES_TOGETHER = 2048    # of its rows, so that they stay in the nearest cache
 
 
-# Some lines of a matrix, `most` at most: their numbers, and where their values begin if there are
-# loops for that, which ask for what lies `ahead` bytes on. The type of sparse lines is looked at
-# once for all.
+# Some lines of a matrix, `most` at most: their numbers, and where their values begin, and those of
+# the lines that come next, if there are loops for that. The type of sparse lines is looked at once
+# for all.
 cdef struct Group:
     const Lines* lines
     bint together, sparse
-    Py_ssize_t most, count, ahead
+    Py_ssize_t most, count
     uint32_t order[MOST_TOGETHER]
     const char* rows[MOST_TOGETHER]
+    const char* next[MOST_TOGETHER]
 
 
 cdef inline void set_group(Group* group, const Lines* lines) noexcept nogil:
     group.lines, group.together, group.count = lines, takes_rows(lines), 0
-    group.ahead = 0
     group.sparse = \
         not is_dense(lines.storage) and lines.storage != PACKED and lines.slots == NULL
     group.most = MOST_TOGETHER // 4
@@ -53,22 +55,30 @@ cdef inline void set_group(Group* group, const Lines* lines) noexcept nogil:
         group.most = min(MOST_TOGETHER, max(4, VALUES_TOGETHER // max(1, lines.length)))
 
 
-cdef inline void append_line(Group* group, Py_ssize_t i) noexcept nogil:
+cdef inline const char* values_of(const Lines* lines, Py_ssize_t i) noexcept nogil:
+    return lines.values + line_start(lines, i) * value_bytes(lines.storage)
+
+
+cdef inline void append_line(Group* group, Py_ssize_t i, Py_ssize_t later) noexcept nogil:
+    """Let line i be of the group, and line `later` the one in its place of the next group."""
     if group.together:
-        group.rows[group.count] = group.lines.values + \
-            line_start(group.lines, i) * value_bytes(group.lines.storage)
+        group.rows[group.count] = values_of(group.lines, i)
+        group.next[group.count] = values_of(group.lines, later)
     group.order[group.count] = <uint32_t> i
     group.count += 1
 
 
-cdef inline void take_lines(Group* group, Py_ssize_t first, Py_ssize_t count) noexcept nogil:
-    """Let the group be lines that follow each other."""
+cdef inline void take_lines(
+    Group* group, Py_ssize_t first, Py_ssize_t count, Py_ssize_t ahead
+) noexcept nogil:
+    """Let the group be lines that follow each other; the next ones are `ahead` lines further on."""
     cdef Py_ssize_t r, stride = group.lines.line_stride * value_bytes(group.lines.storage)
     cdef const char* row = group.lines.values + first * stride
-    group.count, group.ahead = count, count * stride
+    group.count = count
     for r in range(count):
         if group.together:
             group.rows[r] = row + r * stride
+            group.next[r] = row + (r + ahead) * stride
         group.order[r] = <uint32_t> (first + r)
 
 
@@ -86,12 +96,12 @@ cdef inline void dot_group(const Group* group, const double* w, double* dots) no
         return
     elif lines.storage == DENSE_FLOAT64:
         dot_group_double(
-            <const double* const*> group.rows, group.count, w, dots, lines.length,
-            group.ahead)
+            <const double* const*> group.rows, <const double* const*> group.next, group.count, w,
+            dots, lines.length)
     else:
         dot_group_float(
-            <const float* const*> group.rows, group.count, w, dots, lines.length,
-            group.ahead)
+            <const float* const*> group.rows, <const float* const*> group.next, group.count, w,
+            dots, lines.length)
     if lines.constant != 0:
         for r in range(group.count):
             dots[r] += lines.constant * w[lines.length]
@@ -119,12 +129,12 @@ cdef inline void add_group(
         return
     elif lines.storage == DENSE_FLOAT64:
         add_group_double(
-            <const double* const*> group.rows, group.count, factors, weights, total, squares,
-            lines.length, group.ahead)
+            <const double* const*> group.rows, <const double* const*> group.next, group.count,
+            factors, weights, total, squares, lines.length)
     else:
         add_group_float(
-            <const float* const*> group.rows, group.count, factors, weights, total, squares,
-            lines.length, group.ahead)
+            <const float* const*> group.rows, <const float* const*> group.next, group.count,
+            factors, weights, total, squares, lines.length)
     if lines.constant != 0:
         for r in range(group.count):
             weight = 1 if weights == NULL else weights[r]
