@@ -8,7 +8,7 @@ import numpy as np
 from sublinear._core.computed cimport ComputedMatrix
 from sublinear._core.line cimport (
     ROWS, Line, Lines, add, dot, dot_and_add_rows, dot_and_square_rows, dot_rows, line_at,
-    line_size, prefetch_line, squared_norm, takes_rows,
+    line_size, prefetch_line, rows_ahead, squared_norm, takes_rows,
 )
 from sublinear._core.matrix cimport Matrix
 
@@ -30,24 +30,25 @@ cdef void pass_over_line(
 
 
 cdef void pass_over_rows(
-    const Lines* rows, Py_ssize_t first, const double* x, const double* factors, double* payoffs,
-    double* gradient, double* norms
+    const Lines* rows, Py_ssize_t first, Py_ssize_t ahead, const double* x, const double* factors,
+    double* payoffs, double* gradient, double* norms
 ) noexcept nogil:
-    """ROWS adjacent dense rows."""
+    """ROWS adjacent dense rows; those `ahead` rows further on come next."""
     cdef Py_ssize_t k
     cdef Py_ssize_t order[ROWS]
+    cdef Py_ssize_t next[ROWS]
     cdef bint adds = False
     cdef Line line
     for k in range(ROWS):
-        order[k] = first + k
+        order[k], next[k] = first + k, first + k + ahead
         adds = adds or factors[k] != 0
     if not adds and norms != NULL:
-        dot_and_square_rows(rows, order, x, payoffs, norms)
+        dot_and_square_rows(rows, order, next, x, payoffs, norms)
         return
     if adds:
-        dot_and_add_rows(rows, order, x, payoffs, factors, gradient)
+        dot_and_add_rows(rows, order, next, x, payoffs, factors, gradient)
     else:
-        dot_rows(rows, order, x, payoffs)
+        dot_rows(rows, order, next, x, payoffs)
     if norms != NULL:
         for k in range(ROWS):
             line = line_at(rows, order[k])
@@ -62,7 +63,7 @@ cdef double pass_over(
 
     Fills in squared norms unless they are NULL; returns the largest.
     """
-    cdef Py_ssize_t i = start, k, count
+    cdef Py_ssize_t i = start, k, count, ahead = rows_ahead(rows)
     cdef double factors[ROWS]
     cdef double largest = 0
     cdef double* norm
@@ -73,7 +74,7 @@ cdef double pass_over(
         for k in range(count):
             factors[k] = 0 if p == NULL else p[i + k] * (1 if targets == NULL else targets[i + k])
         if count == ROWS:
-            pass_over_rows(rows, i, x, factors, payoffs + i, gradient, norm)
+            pass_over_rows(rows, i, ahead, x, factors, payoffs + i, gradient, norm)
         else:
             if i + 1 < stop:
                 prefetch_line(rows, i + 1)

@@ -225,7 +225,7 @@ enum { SUBLINEAR_ROWS = 4 };
         }                                                                                   \
     for (; k < size; k++)                                                                   \
         for (r = 0; r < SUBLINEAR_ROWS; r++) {                                              \
-            entry = (double)rows[r][k];                                           \
+            entry = (double)rows[r][k];                                                     \
             rest[r] += entry * x[k];                                                        \
             EACH_ENTRY                                                                      \
         }                                                                                   \
@@ -238,13 +238,15 @@ enum { SUBLINEAR_ROWS = 4 };
 
 #define SUBLINEAR_GROUP_DOT(real)                                                           \
     for (r = 0; r < SUBLINEAR_ROWS; r++) {                                                  \
-        SUBLINEAR_LOAD_##real(a, rows[r] + at);                                   \
+        sublinear_prefetch_next(next[r] + at);                                              \
+        SUBLINEAR_LOAD_##real(a, rows[r] + at);                                             \
         sum[r][half] += a * b;                                                              \
     }
 #define SUBLINEAR_GROUP_DOT_ADD(real)                                                       \
     SUBLINEAR_LOAD_double(g, w + at);                                                       \
     for (r = 0; r < SUBLINEAR_ROWS; r++) {                                                  \
-        SUBLINEAR_LOAD_##real(a, rows[r] + at);                                   \
+        sublinear_prefetch_next(next[r] + at);                                              \
+        SUBLINEAR_LOAD_##real(a, rows[r] + at);                                             \
         sum[r][half] += a * b;                                                              \
         g += factors[r] * a;                                                                \
     }                                                                                       \
@@ -252,6 +254,7 @@ enum { SUBLINEAR_ROWS = 4 };
 
 #define SUBLINEAR_GROUP_DOT_SQUARE(real)                                                    \
     for (r = 0; r < SUBLINEAR_ROWS; r++) {                                                  \
+        sublinear_prefetch_next(next[r] + at);                                              \
         SUBLINEAR_LOAD_##real(a, rows[r] + at);                                             \
         sum[r][half] += a * b;                                                              \
         square[r][half] += a * a;                                                           \
@@ -259,13 +262,14 @@ enum { SUBLINEAR_ROWS = 4 };
 
 #define SUBLINEAR_DENSE_ROWS(real)                                                          \
     SUBLINEAR_WIDEST static void sublinear_dots_##real(                                     \
-        const real *const *rows, ptrdiff_t size, const double *x, double *dots)             \
+        const real *const *rows, const real *const *next, ptrdiff_t size, const double *x,  \
+        double *dots)                                                                       \
     {                                                                                       \
         SUBLINEAR_ROWS_BODY(real, SUBLINEAR_GROUP_DOT, )                                    \
     }                                                                                       \
     SUBLINEAR_WIDEST static void sublinear_dots_squares_##real(                             \
-        const real *const *rows, ptrdiff_t size, const double *x, double *dots,             \
-        double *squares)                                                                    \
+        const real *const *rows, const real *const *next, ptrdiff_t size, const double *x,  \
+        double *dots, double *squares)                                                      \
     {                                                                                       \
         sublinear_lanes square[SUBLINEAR_ROWS][2] = {{{0}}};                                \
         for (int i = 0; i < SUBLINEAR_ROWS; i++)                                            \
@@ -278,8 +282,8 @@ enum { SUBLINEAR_ROWS = 4 };
         }                                                                                   \
     }                                                                                       \
     SUBLINEAR_WIDEST static void sublinear_dots_add_##real(                                 \
-        const real *const *rows, ptrdiff_t size, const double *x, double *dots,             \
-        const double *factors, double *w)                                                   \
+        const real *const *rows, const real *const *next, ptrdiff_t size, const double *x,  \
+        double *dots, const double *factors, double *w)                                     \
     {                                                                                       \
         SUBLINEAR_ROWS_BODY(real, SUBLINEAR_GROUP_DOT_ADD, w[k] += factors[r] * entry;)     \
     }
@@ -301,14 +305,15 @@ enum { SUBLINEAR_ROWS = 4 };
 
 #define SUBLINEAR_DENSE_ROWS(real)                                                          \
     static void sublinear_dots_##real(                                                      \
-        const real *const *rows, ptrdiff_t size, const double *x, double *dots)             \
+        const real *const *rows, const real *const *next, ptrdiff_t size, const double *x,  \
+        double *dots)                                                                       \
     {                                                                                       \
         for (int r = 0; r < SUBLINEAR_ROWS; r++)                                            \
             dots[r] = sublinear_dot_##real(rows[r], x, size);                               \
     }                                                                                       \
     static void sublinear_dots_squares_##real(                                              \
-        const real *const *rows, ptrdiff_t size, const double *x, double *dots,             \
-        double *squares)                                                                    \
+        const real *const *rows, const real *const *next, ptrdiff_t size, const double *x,  \
+        double *dots, double *squares)                                                      \
     {                                                                                       \
         for (int r = 0; r < SUBLINEAR_ROWS; r++) {                                          \
             dots[r] = sublinear_dot_##real(rows[r], x, size);                               \
@@ -316,8 +321,8 @@ enum { SUBLINEAR_ROWS = 4 };
         }                                                                                   \
     }                                                                                       \
     static void sublinear_dots_add_##real(                                                  \
-        const real *const *rows, ptrdiff_t size, const double *x, double *dots,             \
-        const double *factors, double *w)                                                   \
+        const real *const *rows, const real *const *next, ptrdiff_t size, const double *x,  \
+        double *dots, const double *factors, double *w)                                     \
     {                                                                                       \
         for (int r = 0; r < SUBLINEAR_ROWS; r++) {                                          \
             dots[r] = sublinear_dot_##real(rows[r], x, size);                               \

@@ -21,18 +21,20 @@ cdef extern from "portable.h" nogil:
     double dense_squares32 "sublinear_squares_float"(const float* x, Py_ssize_t size) noexcept
     double dense_squares64 "sublinear_squares_double"(const double* x, Py_ssize_t size) noexcept
     void dense_dots32 "sublinear_dots_float"(
-        const float* const* rows, Py_ssize_t size, const double* x, double* dots) noexcept
+        const float* const* rows, const float* const* next, Py_ssize_t size, const double* x,
+        double* dots) noexcept
     void dense_dots_squares32 "sublinear_dots_squares_float"(
-        const float* const* rows, Py_ssize_t size, const double* x, double* dots, double* squares
-    ) noexcept
+        const float* const* rows, const float* const* next, Py_ssize_t size, const double* x,
+        double* dots, double* squares) noexcept
     void dense_dots_add32 "sublinear_dots_add_float"(
-        const float* const* rows, Py_ssize_t size, const double* x, double* dots,
-        const double* factors, double* w) noexcept
+        const float* const* rows, const float* const* next, Py_ssize_t size, const double* x,
+        double* dots, const double* factors, double* w) noexcept
     void dense_dots64 "sublinear_dots_double"(
-        const double* const* rows, Py_ssize_t size, const double* x, double* dots) noexcept
+        const double* const* rows, const double* const* next, Py_ssize_t size, const double* x,
+        double* dots) noexcept
     void dense_dots_squares64 "sublinear_dots_squares_double"(
-        const double* const* rows, Py_ssize_t size, const double* x, double* dots, double* squares
-    ) noexcept
+        const double* const* rows, const double* const* next, Py_ssize_t size, const double* x,
+        double* dots, double* squares) noexcept
     void dense_dots_add64 "sublinear_dots_add_double"(
-        const double* const* rows, Py_ssize_t size, const double* x, double* dots,
-        const double* factors, double* w) noexcept
+        const double* const* rows, const double* const* next, Py_ssize_t size, const double* x,
+        double* dots, const double* factors, double* w) noexcept

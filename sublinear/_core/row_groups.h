@@ -86,7 +86,6 @@ static inline void sublinear_sums_of_quads(const sublinear_quad *quads, double *
         const real *const *rows, const real *const *next, ptrdiff_t count, const double *w, \
         double *dots, ptrdiff_t size)                                                       \
     {                                                                                       \
-        (void)next;                                                                         \
         for (ptrdiff_t r = 0; r < count; r++)                                               \
             dots[r] = sublinear_dot_##real(rows[r], w, size);                               \
     }
@@ -153,7 +152,7 @@ enum { SUBLINEAR_ABREAST = 6 }; /* quads whose sums are in registers at the same
         memcpy(squares + start, of_squares, again);                                         \
     }
 #else
-#define SUBLINEAR_ADD_WIDE(real) (void)next;
+#define SUBLINEAR_ADD_WIDE(real)
 #endif
 
 #define SUBLINEAR_ADD_GROUP(name, real)                                                     \
