@@ -523,11 +523,9 @@ cdef inline bint takes_rows(const Lines* lines) noexcept nogil:
 
 
 cdef inline Py_ssize_t rows_ahead(const Lines* lines) noexcept nogil:
-    """How many dense lines ahead to ask for the next ones; 0 where lines are long."""
+    """How many dense lines ahead the next ones are; 0, the present ones, where lines are long."""
     cdef Py_ssize_t line_bytes = lines.length * value_bytes(lines.storage)
-    if line_bytes > BYTES_AHEAD:
-        return 0
-    return max(ROWS, BYTES_AHEAD // max(1, line_bytes))
+    return BYTES_AHEAD // max(1, line_bytes) // ROWS * ROWS
 
 
 cdef inline void row_addresses(
