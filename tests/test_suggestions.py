@@ -27,7 +27,7 @@ from sublinear.semi_streaming import SemiStreamingPerceptron
 from sublinear.sources import ArraySource
 
 DOCS = Path(__file__).parents[1] / "docs"
-WITHIN = 5.0  # times the seconds of the fastest
+WITHIN = 2.0  # times the seconds of the fastest
 STREAM = "StreamingSVRGClassifier"
 
 
@@ -84,7 +84,8 @@ def test_reliable_ones_got_near_the_least_error_wherever_others_were_not_far_ahe
             missed[name] += "seconds" not in cell["solvers"].get(name, {})
     reliable = {make.__name__ for make in suggestions.RELIABLE}
     assert all(missed[name] <= 1 for name in reliable)
-    assert all(missed[name] > 20 for name in missed if name not in reliable)
+    third = len(measured["cells"]) / 3
+    assert all(missed[name] > third for name in missed if name not in reliable)
 
 
 def test_margins_are_chosen_as_they_were_measured():

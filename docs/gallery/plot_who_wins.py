@@ -48,6 +48,7 @@ from sublinear import (
     SublinearPerceptron,
 )
 from sublinear.datasets import make_sparse_classification
+from sublinear.suggestions import far
 
 SEEDS = (0, 1, 2)
 TEST_ROWS = 2000
@@ -278,7 +279,7 @@ def costs(known):
 
     Steps are geometric means over cells, where a solver that did not get there counts with HOPELESS
     times the fewest values; seconds are fitted, by the least squares of relative errors, by what a
-    fit, a stored value, a step and a value read cost.
+    fit, a stored value, a step, a value read, and one whose weight is not in the cache cost.
     """
     found = {}
     for solver in SOLVERS:
@@ -292,8 +293,8 @@ def costs(known):
             steps = steps_of(solver, cell, values)
             ratios.append(steps / (cell["d"] if solver == STREAM else cell["norm"] ** 2))
             if run.get("values") and run.get("seconds"):
-                parts = np.array([1.0, cell["stored"], steps, values])
-                terms.append(1e-6 * parts / run["seconds"])
+                parts = [1.0, cell["stored"], steps, values, far(values, cell["d"])]
+                terms.append(1e-6 * np.array(parts) / run["seconds"])
         fitted = nnls(np.array(terms), np.ones(len(terms)))[0]
         found[solver] = {
             "cells": len(terms),
