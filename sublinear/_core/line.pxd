@@ -523,7 +523,7 @@ cdef inline bint takes_rows(const Lines* lines) noexcept nogil:
 
 
 cdef inline Py_ssize_t rows_ahead(const Lines* lines) noexcept nogil:
-    """How many dense lines ahead the next ones are; 0, the present ones, where lines are long."""
+    """How many dense lines ahead to ask for the next ones; 0, not at all, where lines are long."""
     cdef Py_ssize_t line_bytes = lines.length * value_bytes(lines.storage)
     return BYTES_AHEAD // max(1, line_bytes) // ROWS * ROWS
 
@@ -534,6 +534,15 @@ cdef inline void row_addresses(
     cdef Py_ssize_t k, line_bytes = lines.line_stride * value_bytes(lines.storage)
     for k in range(ROWS):
         rows[k] = lines.values + order[k] * line_bytes
+
+
+cdef inline const char** next_addresses(
+    const Lines* lines, const Py_ssize_t* next, const char** rows
+) noexcept nogil:
+    if next == NULL:
+        return NULL
+    row_addresses(lines, next, rows)
+    return rows
 
 
 cdef inline void add_constants(const Lines* lines, const double* x, double* dots) noexcept nogil:
@@ -549,15 +558,15 @@ cdef inline void dot_rows(
 ) noexcept nogil:
     """dots[k] = <line order[k], x> for ROWS lines"""
     cdef const char* rows[ROWS]
-    cdef const char* later[ROWS]
+    cdef const char* next_rows[ROWS]
+    cdef const char** asked = next_addresses(lines, next, next_rows)
     row_addresses(lines, order, rows)
-    row_addresses(lines, next, later)
     if lines.storage == DENSE_FLOAT32:
         dense_dots32(
-            <const float* const*> rows, <const float* const*> later, lines.length, x, dots)
+            <const float* const*> rows, <const float* const*> asked, lines.length, x, dots)
     else:
         dense_dots64(
-            <const double* const*> rows, <const double* const*> later, lines.length, x, dots)
+            <const double* const*> rows, <const double* const*> asked, lines.length, x, dots)
     add_constants(lines, x, dots)
 
 
@@ -567,17 +576,17 @@ cdef inline void dot_and_square_rows(
 ) noexcept nogil:
     """What `dot_rows` does, and squares[k] = |line order[k]|^2"""
     cdef const char* rows[ROWS]
-    cdef const char* later[ROWS]
+    cdef const char* next_rows[ROWS]
+    cdef const char** asked = next_addresses(lines, next, next_rows)
     cdef Py_ssize_t k
     row_addresses(lines, order, rows)
-    row_addresses(lines, next, later)
     if lines.storage == DENSE_FLOAT32:
         dense_dots_squares32(
-            <const float* const*> rows, <const float* const*> later, lines.length, x, dots,
+            <const float* const*> rows, <const float* const*> asked, lines.length, x, dots,
             squares)
     else:
         dense_dots_squares64(
-            <const double* const*> rows, <const double* const*> later, lines.length, x, dots,
+            <const double* const*> rows, <const double* const*> asked, lines.length, x, dots,
             squares)
     add_constants(lines, x, dots)
     for k in range(ROWS):
@@ -590,17 +599,17 @@ cdef inline void dot_and_add_rows(
 ) noexcept nogil:
     """What `dot_rows` does, and w += sum_k factors[k] * line order[k]"""
     cdef const char* rows[ROWS]
-    cdef const char* later[ROWS]
+    cdef const char* next_rows[ROWS]
+    cdef const char** asked = next_addresses(lines, next, next_rows)
     cdef Py_ssize_t k
     row_addresses(lines, order, rows)
-    row_addresses(lines, next, later)
     if lines.storage == DENSE_FLOAT32:
         dense_dots_add32(
-            <const float* const*> rows, <const float* const*> later, lines.length, x, dots,
+            <const float* const*> rows, <const float* const*> asked, lines.length, x, dots,
             factors, w)
     else:
         dense_dots_add64(
-            <const double* const*> rows, <const double* const*> later, lines.length, x, dots,
+            <const double* const*> rows, <const double* const*> asked, lines.length, x, dots,
             factors, w)
     add_constants(lines, x, dots)
     if lines.constant != 0:

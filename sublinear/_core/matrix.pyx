@@ -122,7 +122,7 @@ cdef void dots(
             later = min(k + r + ahead, stop - 1)
             several[r] = k + r if order == NULL else order[k + r]
             next[r] = later if order == NULL else order[later]
-        dot_rows(lines, several, next, w, &products[k - start])
+        dot_rows(lines, several, next if ahead > 0 else NULL, w, &products[k - start])
         k += ROWS
     while k < stop:
         if order != NULL:

@@ -33,14 +33,15 @@ cdef void pass_over_rows(
     const Lines* rows, Py_ssize_t first, Py_ssize_t ahead, const double* x, const double* factors,
     double* payoffs, double* gradient, double* norms
 ) noexcept nogil:
-    """ROWS adjacent dense rows; those `ahead` rows further on come next."""
+    """ROWS adjacent dense rows; those `ahead` rows further on come next, if that is not 0."""
     cdef Py_ssize_t k
     cdef Py_ssize_t order[ROWS]
-    cdef Py_ssize_t next[ROWS]
+    cdef Py_ssize_t later[ROWS]
+    cdef const Py_ssize_t* next = later if ahead > 0 else NULL
     cdef bint adds = False
     cdef Line line
     for k in range(ROWS):
-        order[k], next[k] = first + k, first + k + ahead
+        order[k], later[k] = first + k, first + k + ahead
         adds = adds or factors[k] != 0
     if not adds and norms != NULL:
         dot_and_square_rows(rows, order, next, x, payoffs, norms)

@@ -187,7 +187,8 @@ typedef float sublinear_lanes32 __attribute__((vector_size(32)));
 #endif
 
 /* |x|^2, and what a pass needs of four lines at once, each in the order of the loops above: their dot
-   products with x, and their squares or w += sum of factors * lines. */
+   products with x, and their squares or w += sum of factors * lines. Those that are `next`, unless it
+   is NULL, are asked for meanwhile. */
 enum { SUBLINEAR_ROWS = 4 };
 
 #if SUBLINEAR_VECTORS
@@ -211,18 +212,26 @@ enum { SUBLINEAR_ROWS = 4 };
         return total;                                                                       \
     }
 
+#define SUBLINEAR_ROWS_LOOP(real, EACH_GROUP, asks)                                         \
+    for (; k + 2 * SUBLINEAR_LANES <= size; k += 2 * SUBLINEAR_LANES)                       \
+        for (half = 0; half < 2; half++) {                                                  \
+            ptrdiff_t at = k + half * SUBLINEAR_LANES;                                      \
+            for (r = 0; r < SUBLINEAR_ROWS && (asks); r++)                                  \
+                sublinear_prefetch_next(next[r] + at);                                      \
+            SUBLINEAR_LOAD_double(b, x + at);                                               \
+            EACH_GROUP(real)                                                                \
+        }
+
 #define SUBLINEAR_ROWS_BODY(real, EACH_GROUP, EACH_ENTRY)                                   \
     sublinear_lanes sum[SUBLINEAR_ROWS][2] = {{{0}}}, a, b, g;                              \
     double rest[SUBLINEAR_ROWS] = {0}, entry;                                               \
     ptrdiff_t k = 0, lane;                                                                  \
     int r, half;                                                                            \
     (void)g;                                                                                \
-    for (; k + 2 * SUBLINEAR_LANES <= size; k += 2 * SUBLINEAR_LANES)                       \
-        for (half = 0; half < 2; half++) {                                                  \
-            ptrdiff_t at = k + half * SUBLINEAR_LANES;                                      \
-            SUBLINEAR_LOAD_double(b, x + at);                                               \
-            EACH_GROUP(real)                                                                \
-        }                                                                                   \
+    if (next != NULL)                                                                       \
+        SUBLINEAR_ROWS_LOOP(real, EACH_GROUP, 1)                                            \
+    else                                                                                    \
+        SUBLINEAR_ROWS_LOOP(real, EACH_GROUP, 0)                                            \
     for (; k < size; k++)                                                                   \
         for (r = 0; r < SUBLINEAR_ROWS; r++) {                                              \
             entry = (double)rows[r][k];                                                     \
@@ -238,14 +247,12 @@ enum { SUBLINEAR_ROWS = 4 };
 
 #define SUBLINEAR_GROUP_DOT(real)                                                           \
     for (r = 0; r < SUBLINEAR_ROWS; r++) {                                                  \
-        sublinear_prefetch_next(next[r] + at);                                              \
         SUBLINEAR_LOAD_##real(a, rows[r] + at);                                             \
         sum[r][half] += a * b;                                                              \
     }
 #define SUBLINEAR_GROUP_DOT_ADD(real)                                                       \
     SUBLINEAR_LOAD_double(g, w + at);                                                       \
     for (r = 0; r < SUBLINEAR_ROWS; r++) {                                                  \
-        sublinear_prefetch_next(next[r] + at);                                              \
         SUBLINEAR_LOAD_##real(a, rows[r] + at);                                             \
         sum[r][half] += a * b;                                                              \
         g += factors[r] * a;                                                                \
@@ -254,7 +261,6 @@ enum { SUBLINEAR_ROWS = 4 };
 
 #define SUBLINEAR_GROUP_DOT_SQUARE(real)                                                    \
     for (r = 0; r < SUBLINEAR_ROWS; r++) {                                                  \
-        sublinear_prefetch_next(next[r] + at);                                              \
         SUBLINEAR_LOAD_##real(a, rows[r] + at);                                             \
         sum[r][half] += a * b;                                                              \
         square[r][half] += a * a;                                                           \
