@@ -268,15 +268,14 @@ class _StreamingSVRG(StreamFit, BaseEstimator):
         self._solvers = [self._make_solver(n_weights, seed) for seed in seeds]
 
     def _blocks(self, X, targets, sample_weight, order=None):
-        """Return a Block for the solver of every problem, without rows of weight 0."""
+        """Return a Block with the targets of every problem, without rows of weight 0."""
         self._check_same_problem()
         if sample_weight is not None and not sample_weight.all():
             chosen = np.arange(len(sample_weight)) if order is None else order
             order = chosen[sample_weight[chosen] > 0].astype(np.uint32)
         constant = self.intercept_scaling if self.fit_intercept else 0.0
         self._dtype = X.dtype
-        first = Block(X, targets[0], sample_weight, constant, order)
-        return [first, *(first.with_targets(others) for others in targets[1:])]
+        return Block(X, targets[0], sample_weight, constant, order).with_all(targets)
 
     def _check_same_problem(self):
         changed = [name for name, p in self._made_with.items() if getattr(self, name) != p]
@@ -325,9 +324,9 @@ class _StreamingSVRG(StreamFit, BaseEstimator):
         else:
             order = np.arange(n_rows)
         weights = check_sample_weight(sample_weight, X)
-        blocks = self._blocks(X, targets, weights, order.astype(np.uint32))
-        for start in range(0, blocks[0].n_rows, BLOCK_ROWS):
-            self._take([block.part(start, start + BLOCK_ROWS) for block in blocks])
+        whole = self._blocks(X, targets, weights, order.astype(np.uint32))[0]
+        for start in range(0, whole.n_rows, BLOCK_ROWS):
+            self._take(whole.part(start, start + BLOCK_ROWS).with_all(targets))
 
     def _fitted(self, name, compute):
         """Return a fitted attribute, computed when first asked for after new rows."""

@@ -235,6 +235,16 @@ def test_sparse_rows_are_kept_as_dense_ones(chosen, dtype):
     np.testing.assert_array_equal(copied_dense(X, chosen, 2.5), expected)
 
 
+def test_problems_share_copies_of_rows():
+    X, y, *_ = problem("logistic", 40)
+    whole = Block(X, y, None, 1.0, np.arange(40, dtype=np.uint32))
+    first, second = whole.part(10, 30).with_all([y, -y])
+    ours, theirs = first.kept(0, 5), second.kept(0, 5)
+    assert ours.rows is theirs.rows
+    np.testing.assert_array_equal(ours.rows[:, :-1], X[10:15])
+    np.testing.assert_array_equal(ours.targets, -theirs.targets)
+
+
 @pytest.mark.parametrize("kept", [100, 300])
 def test_a_copy_leaves_its_original_as_it_is(kept):
     X, y, loss, _ = problem("logistic")

@@ -40,11 +40,12 @@ class Block:
         other.order, other._copies = self.order[start:stop], {}
         return other
 
-    def with_targets(self, targets):
-        """Return the same rows with other targets; copies of rows are shared."""
-        other = copy(self)
-        other.targets = targets
-        return other
+    def with_all(self, targets):
+        """Return the same rows with each of the targets; copies of rows are shared."""
+        blocks = [copy(self) for _ in targets]
+        for block, its_targets in zip(blocks, targets, strict=True):
+            block.targets = its_targets
+        return blocks
 
     def chosen(self, start, stop):
         """Return what picks the rows start .. stop - 1 out of X."""

@@ -185,8 +185,7 @@ class StagePartition(Member):
             X, y, weights = self.block
             with self.stream.naming_block():
                 targets = self._targets(y)
-            first = Rows(X, targets[0], weights, self.plan.constant)
-            self.rows = [first, *(first.with_targets(others) for others in targets[1:])]
+            self.rows = Rows(X, targets[0], weights, self.plan.constant).with_all(targets)
         return self.rows
 
     def _targets(self, y):
