@@ -1,7 +1,6 @@
 """What kernel machines of all kinds need before a solver runs: parameters, gamma, the data."""
 
 import math
-import warnings
 from dataclasses import dataclass
 
 import numpy as np
@@ -9,8 +8,9 @@ import scipy.sparse as sp
 
 from sublinear._core.kernels import KernelRows
 from sublinear._core.matrix import Matrix
-from sublinear._linear_model import Training, caller_level
+from sublinear._linear_model import Training
 from sublinear._validation import check_choice, check_number
+from sublinear._warnings import warn
 
 MOST_ROUNDING = 0.01  # of kernel values, relatively, without a warning
 
@@ -68,12 +68,11 @@ def like(support, X):
 def checked_rounding(rows):
     """Return KernelRows; warn if float32 cannot tell what their values are."""
     if rows.rounding > MOST_ROUNDING:
-        warnings.warn(
+        warn(
             "gamma |x|^2 is so large that kernel values, which are float32, are off by about "
             f"{rows.rounding:.1g} of themselves: the model and its certificate are those of the "
             "rounded values. Scale X down or choose a smaller gamma.",
             UserWarning,
-            stacklevel=caller_level(),
         )
     return rows
 

@@ -1,9 +1,7 @@
 """What estimators share: the fit of all problems, one-vs-rest; and what linear models share."""
 
-import sys
 import threading
 import time
-import warnings
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from functools import partial
@@ -11,7 +9,6 @@ from functools import partial
 import numpy as np
 from scipy.special import expit
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.extmath import safe_sparse_dot
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
@@ -38,6 +35,7 @@ from sublinear._validation import (
     positive_classes,
     seed_sequence,
 )
+from sublinear._warnings import warn
 
 _COMMON_PARAMETERS = """\
 alpha : float, default=1e-4
@@ -326,24 +324,12 @@ class CertifiedModel(CallbackSupportMixin, BaseEstimator):
         result = self.result_
         if limits.tol == 0 or result.status not in ("max_iter", "max_accesses"):
             return
-        warnings.warn(
+        warn(
             f"{type(self).__name__} stopped at {result.status}={getattr(self, result.status)} "
             f"with a relative duality gap of {result.relative_gap:.2e}, above "
             f"tol={self.tol:g}. The objective is certified to be within {result.gap:.2e} of the "
             f"optimum. Raise {result.status} or tol, {self._easier}.",
-            ConvergenceWarning,
-            stacklevel=caller_level(),
         )
-
-
-def caller_level():
-    """Return the stacklevel at which warnings point to the caller of `fit`."""
-    frame, level = sys._getframe(1), 1
-    while frame is not None and frame.f_globals.get("__name__", "").startswith(
-        ("sublinear.", "sklearn.")
-    ):
-        frame, level = frame.f_back, level + 1
-    return level
 
 
 def with_progress(observe, progress):

@@ -1,12 +1,10 @@
 """Problems of the primal-dual method: certificates, rates, parameters that estimators share."""
 
 import math
-import warnings
 from dataclasses import dataclass, field, replace
 from types import SimpleNamespace
 
 import numpy as np
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_array
 
 from sublinear._core.inner import inner, length
@@ -23,6 +21,7 @@ from sublinear._validation import (
     has_matrix,
     seed_sequence,
 )
+from sublinear._warnings import warn
 
 VARIANTS = ("auto", "plain", "variance_reduced")
 WHOLE_PASSES = {"active_set", "optimistic"}  # variants that read X in whole passes
@@ -356,12 +355,10 @@ def run_saddle(settings, solver, max_iter, A, *, absolute, maximise=False):
     if error is not None:
         raise error
     if result.status in ("max_iter", "max_accesses"):
-        warnings.warn(
+        warn(
             f"stopped at {result.status} with a gap of {result.gap:.2e}, above "
             f"epsilon={settings.epsilon:g}. Raise epsilon or {result.status}, or use "
             'certify="las_vegas".',
-            ConvergenceWarning,
-            stacklevel=3,
         )
     return model, named(result, A)
 

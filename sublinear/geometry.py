@@ -1,13 +1,11 @@
 """Enclosing balls and quadratic programs over the simplex."""
 
 import math
-import warnings
 from dataclasses import replace
 from functools import partial
 
 import numpy as np
 from sklearn.base import BaseEstimator, OutlierMixin
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.extmath import row_norms, safe_sparse_dot
 from sklearn.utils.validation import assert_all_finite, check_is_fitted
 
@@ -29,7 +27,6 @@ from sublinear._kernel_training import KernelTraining
 from sublinear._linear_model import (
     Training,
     as_matrix,
-    caller_level,
     with_parameters,
     with_progress,
 )
@@ -61,6 +58,7 @@ from sublinear._validation import (
     has_matrix,
     note_features,
 )
+from sublinear._warnings import warn
 
 CERTIFY = ("las_vegas", "exact")
 VARIANTS = (*SAMPLED_VARIANTS, "active_set")
@@ -328,12 +326,10 @@ class MinimumEnclosingBall(CallbackSupportMixin, OutlierMixin, BaseEstimator):
     def _warn_if_limited(self):
         result = self.result_
         if result.status in ("max_iter", "max_accesses"):
-            warnings.warn(
+            warn(
                 f"MinimumEnclosingBall stopped at {result.status}: the objective is certified to "
                 f"{result.relative_gap:.2e} of the optimum, epsilon={self.epsilon:g} was asked "
                 f"for. Raise epsilon or {result.status}.",
-                ConvergenceWarning,
-                stacklevel=caller_level(),
             )
 
     def score_samples(self, X):

@@ -9,7 +9,6 @@ computed when they are needed, never stored: see sublinear._core.kernels.
 """
 
 import math
-import warnings
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -36,7 +35,7 @@ from sublinear._kernel_training import (
     gamma_value,
     like,
 )
-from sublinear._linear_model import CertifiedModel, caller_level, with_parameters
+from sublinear._linear_model import CertifiedModel, with_parameters
 from sublinear._solvers.kernel_pegasos import KernelPegasos
 from sublinear._solvers.kernel_sdca import KernelSDCA
 from sublinear._support import best_on_span, nearest_span
@@ -49,6 +48,7 @@ from sublinear._validation import (
     check_sample_weight,
     check_training_data,
 )
+from sublinear._warnings import warn
 
 DEFAULT_MEMORY = 2**30
 PANEL = 64  # rows of a block are a multiple
@@ -269,12 +269,11 @@ class KernelModel(CertifiedModel):
         affordable = int(affordable) // PANEL * PANEL
         if affordable < min(LEAST_BLOCK, training.n_rows):
             enough = 2 * LEAST_BLOCK * (per_value * LEAST_BLOCK + per_row)
-            warnings.warn(
+            warn(
                 f"memory_limit={self.memory_limit} leaves room for blocks of only "
                 f"{max(PANEL, affordable)} examples: the fit will take more rounds and time. "
                 f"{math.ceil(enough)} bytes would do.",
                 UserWarning,
-                stacklevel=caller_level(),
             )
         training.block = max(PANEL, min(size, affordable))
         return training.block

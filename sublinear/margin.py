@@ -1,10 +1,8 @@
 """Classifiers of large margin by primal-dual methods: SublinearPerceptron, L2SVMClassifier."""
 
-import warnings
 from dataclasses import replace
 
 import numpy as np
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from sublinear._drive import Limits
@@ -18,7 +16,7 @@ from sublinear._kernel_saddle import (
     kernel_sum,
 )
 from sublinear._kernel_training import KernelTraining
-from sublinear._linear_model import LinearClassifier, caller_level, with_parameters
+from sublinear._linear_model import LinearClassifier, with_parameters
 from sublinear._saddle import (
     CERTIFY,
     Margin,
@@ -40,6 +38,7 @@ from sublinear._validation import (
     drop_weightless,
     find_classes,
 )
+from sublinear._warnings import warn
 
 
 class _SaddleClassifier(LinearClassifier):
@@ -93,12 +92,10 @@ class _SaddleClassifier(LinearClassifier):
         result = self.result_
         if result.status in ("max_iter", "max_accesses"):
             reached = result.gap if limits.absolute else result.relative_gap
-            warnings.warn(
+            warn(
                 f"{type(self).__name__} stopped at {result.status} with a gap of {reached:.2e}, "
                 f"above epsilon={self.epsilon:g}. Raise epsilon or {result.status}, or use "
                 'certify="las_vegas".',
-                ConvergenceWarning,
-                stacklevel=caller_level(),
             )
 
 

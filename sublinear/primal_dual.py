@@ -1,11 +1,9 @@
 """The generic sublinear primal-dual method: solve_primal_dual, low-regret steps, samplers."""
 
 import math
-import warnings
 from dataclasses import dataclass, field
 
 import numpy as np
-from sklearn.exceptions import ConvergenceWarning
 
 from sublinear._core.random import RandomBits
 from sublinear._drive import Limits, Snapshot, drive, no_observer
@@ -14,6 +12,7 @@ from sublinear._result import Result
 from sublinear._saddle import CONSTANTS, checked_data, named, squared
 from sublinear._solvers import generic_primal_dual as compiled
 from sublinear._validation import check_choice, check_flag, check_number, seed_sequence
+from sublinear._warnings import warn
 
 __all__ = [
     "BallStep",
@@ -554,9 +553,7 @@ def _observer(callback):
 
 def _warn_if_limited(result, epsilon, in_rounds):
     if result.status == "max_accesses" or (in_rounds and result.status == "max_iter"):
-        warnings.warn(
+        warn(
             f"stopped at {result.status} with a gap of {result.gap:.2e}, above epsilon="
             f"{epsilon:g}. Raise epsilon or {result.status}.",
-            ConvergenceWarning,
-            stacklevel=3,
         )

@@ -8,10 +8,7 @@ and report a certificate in ``result_``: the primal value of the returned model,
 the gap between them, which bounds how far the model is from optimal.
 """
 
-import warnings
-
 import numpy as np
-from sklearn.exceptions import ConvergenceWarning
 
 from sublinear._fit_method import fit_method
 from sublinear._linear_model import (
@@ -19,7 +16,6 @@ from sublinear._linear_model import (
     LinearModel,
     LinearRegressor,
     as_matrix,
-    caller_level,
     with_parameters,
 )
 from sublinear._solvers.minibatch_sdca import AVERAGES as DUAL_AVERAGES
@@ -34,6 +30,7 @@ from sublinear._validation import (
     check_training_data,
     find_classes,
 )
+from sublinear._warnings import warn
 from sublinear.theory import safe_beta, spectral_norm_of
 
 SIGMA_MARGIN = 1.02  # power iteration approaches sigma^2 from below
@@ -156,13 +153,11 @@ class _DualModel(DualStreamFit, LinearModel):
     def _warn_if_limited(self, limits):
         result = self.result_
         if result.status == "diverged":
-            warnings.warn(
+            warn(
                 f"{type(self).__name__} diverged: batches of {self.batch_size} with "
                 f'batch_rule="{self.batch_rule}" take steps that are too long. The best model seen '
                 f"was kept, with a relative duality gap of {result.relative_gap:.2e}. Use smaller "
                 'batches, batch_rule="safe", or a larger sigma_squared.',
-                ConvergenceWarning,
-                stacklevel=caller_level(),
             )
         super()._warn_if_limited(limits)
 

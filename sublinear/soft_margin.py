@@ -1,15 +1,13 @@
 """Soft margins without reading all of the data: SIMBAClassifier and its path over nu."""
 
 import math
-import warnings
 
 import numpy as np
 from sklearn.base import clone
-from sklearn.exceptions import ConvergenceWarning
 
 from sublinear._drive import Limits
 from sublinear._fit_method import fit_method
-from sublinear._linear_model import LinearClassifier, as_matrix, caller_level
+from sublinear._linear_model import LinearClassifier, as_matrix
 from sublinear._saddle import named, squared
 from sublinear._solvers.simba import SIMBA
 from sublinear._validation import (
@@ -22,6 +20,7 @@ from sublinear._validation import (
     find_classes,
     has_matrix,
 )
+from sublinear._warnings import warn
 
 __all__ = ["SIMBAClassifier", "simba_path"]
 
@@ -341,11 +340,9 @@ class SIMBAClassifier(LinearClassifier):
         result = self.result_
         limited = {"las_vegas": ("max_iter", "max_accesses"), "exact": ("max_accesses",)}
         if result.status in limited.get(self.certify, ()):
-            warnings.warn(
+            warn(
                 f"SIMBAClassifier stopped at {result.status} with a gap of {result.gap:.2e}, above "
                 f"epsilon={self.epsilon:g}. Raise epsilon or {result.status}.",
-                ConvergenceWarning,
-                stacklevel=caller_level(),
             )
 
 

@@ -35,6 +35,7 @@ from sublinear._validation import (
     positive_classes,
     seed_sequence,
 )
+from sublinear._warnings import warn
 from sublinear.theory import streaming_svrg_parameters
 
 BLOCK_ROWS = 2**14  # of `fit`, between two looks at Ctrl-C
@@ -346,6 +347,11 @@ class _StreamingSVRG(StreamFit, BaseEstimator):
                 raise ValueError(
                     "the fit left the range of floating-point numbers: scale X or y down, or raise "
                     "alpha"
+                )
+            if not all(solver.converged for solver in self._solvers):
+                warn(
+                    f"{type(self).__name__}: Newton's method on the kept rows did not converge: "
+                    "raise alpha, or make the loss smoother"
                 )
             return models.astype(self._dtype)
 

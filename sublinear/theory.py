@@ -2,15 +2,14 @@
 
 import math
 import sys
-import warnings
 from dataclasses import dataclass
 
 import numpy as np
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_array
 
 from sublinear._core.matrix import Matrix
 from sublinear._validation import check_number
+from sublinear._warnings import warn
 
 
 def spectral_norm_squared(X, *, tol=1e-4, max_iter=200):
@@ -61,10 +60,8 @@ def spectral_norm_of(matrix, tol=1e-4, max_iter=200):
         if value - before <= tol * value:
             break
     else:
-        warnings.warn(
+        warn(
             f"power iteration stopped at max_iter={max_iter}, still rising by over tol={tol:g}",
-            ConvergenceWarning,
-            stacklevel=3,
         )
     return float(min(max(value / n, 1 / n), 1.0))
 

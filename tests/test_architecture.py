@@ -12,7 +12,16 @@ ROOT = Path(__file__).resolve().parents[1] / "sublinear"
 # A module may import those of the layers above its own line, and those of PACKAGES from themselves.
 LAYERS = (
     {"_core"},
-    {"_solvers", "_dual_store_build", "_result", "_threads", "_validation", "_files", "_version"},
+    {
+        "_solvers",
+        "_dual_store_build",
+        "_result",
+        "_threads",
+        "_validation",
+        "_files",
+        "_version",
+        "_warnings",
+    },
     {"_drive", "_known_optima", "_readers", "_sequences", "_show_versions"},
     {"_archive", "_callbacks", "data", "datasets", "sources"},
     {"_checkpoint", "_fit_method"},

@@ -7,6 +7,7 @@ import pytest
 from scipy import sparse
 from scipy.optimize import minimize
 from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression, PoissonRegressor, Ridge
 from sklearn.model_selection import GridSearchCV
 
@@ -291,3 +292,14 @@ def test_numbers_whose_squares_overflow_are_taken():
         rows = slice(start, start + 200)
         blocks.partial_fit(X[rows], y[rows], classes=[-1, 1])
     assert model.stream_.rows == blocks.result_.n_rows == model.result_.n_rows == 1000
+
+
+def test_newtons_method_that_has_too_few_steps_says_so_once(monkeypatch):
+    monkeypatch.setattr("sublinear._core.inner_problem.MAX_NEWTON_STEPS", 2)
+    random = np.random.default_rng(0)
+    X, y = random.normal(size=(300, 5)), np.where(random.random(300) < 0.5, -1, 1)
+    model = StreamingSVRGClassifier(alpha=1e-3).fit(X, y)
+    with pytest.warns(ConvergenceWarning, match="Newton's method .* raise alpha") as found:
+        assert np.isfinite(model.coef_).all() and np.isfinite(model.intercept_).all()
+        assert model.predict(X).shape == y.shape
+    assert [warning.filename for warning in found] == [__file__]

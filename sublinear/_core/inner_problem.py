@@ -1,13 +1,10 @@
 """The inner problem of a stage of Streaming SVRG on kept rows, and Newton's method for it."""
 
-import warnings
-
 import numpy as np
 import scipy.linalg
 from scipy.linalg.lapack import dpotrf, dpotrs
 from scipy.optimize import brentq
 from scipy.sparse.linalg import LinearOperator, cg
-from sklearn.exceptions import ConvergenceWarning
 
 from sublinear._core.kept_rows import MOST_WEIGHTS, KeptRows
 
@@ -45,6 +42,7 @@ class InnerProblem:
                 "sums over rows left the range of floating-point numbers: scale X, y or "
                 "sample_weight down"
             )
+        self.converged = True
         self.corrected = gradient is not None
         if self.corrected:  # else the sample is all there is
             self.slope = gradient - self.first.gradient
@@ -91,6 +89,7 @@ class InnerProblem:
         """Return the minimiser by Newton's method; a Hessian is used as long as it serves.
 
         The last step's decrement is at most `precision` times the first one's; 0: by rounding.
+        `converged` tells whether there were steps enough, if there must be a minimiser.
         """
         v, look = self.anchor, self.first
         hessian, reweighted, first = self.hessian(look), False, 0.0
@@ -119,13 +118,7 @@ class InnerProblem:
             if direction is None:
                 hessian, reweighted = self.hessian(look), False
                 direction = hessian.solve(gradient)
-        if not self.corrected:
-            warnings.warn(
-                f"Newton's method on the kept rows did not converge in {MAX_NEWTON_STEPS} steps: "
-                "raise alpha, or make the loss smoother",
-                ConvergenceWarning,
-                stacklevel=2,
-            )
+        self.converged = self.corrected
         return v
 
     def _stepped(self, v, look, direction, decrement, hessian):

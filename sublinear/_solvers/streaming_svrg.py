@@ -71,6 +71,8 @@ class CombinedSVRG:
     Attributes
     ----------
     n_stages, n_rows, accesses : int
+    converged : bool
+        Whether Newton's method had enough steps when it was used last.
     """
 
     def __init__(self, loss, n_weights, alpha, *, kept_rows, growth=2.0, n_threads=1):
@@ -82,6 +84,7 @@ class CombinedSVRG:
         self.n_stages = self.n_rows = self.accesses = 0
         self.sample = None  # of the last stage
         self.stage_loss = math.nan
+        self.converged = True
         self._begin_stage()
 
     def _begin_stage(self):
@@ -165,7 +168,9 @@ class CombinedSVRG:
             precision = ENOUGH
         inner = InnerProblem(self.loss, sample, self.alpha, self.anchor, *corrections)
         with np.errstate(over="ignore", invalid="ignore"):  # steps too long are halved
-            return inner.minimise(precision)
+            weights = inner.minimise(precision)
+        self.converged = inner.converged
+        return weights
 
     def state(self):
         """Return what `resume` needs, a flat dict of arrays and numbers."""
@@ -287,6 +292,8 @@ class PaperSVRG:
     ----------
     n_stages, n_rows, accesses : int
     """
+
+    converged = True  # there is nothing that could fail to
 
     def __init__(
         self,
