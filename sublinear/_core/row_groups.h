@@ -74,7 +74,7 @@ static inline void sublinear_sums_of_quads(const sublinear_quad *quads, double *
         }                                                                                   \
         for (; r < count && last >= 0; r++) {                                               \
             SUBLINEAR_DOT_ROWS(real, 1)                                                     \
-            dots[r] = sublinear_sum_of_quad(even);                                       \
+            dots[r] = sublinear_sum_of_quad(even);                                          \
         }                                                                                   \
         for (; r < count; r++)                                                              \
             for (dots[r] = 0.0, k = 0; k < size; k++)                                       \
@@ -117,15 +117,19 @@ enum { SUBLINEAR_ABREAST = 6 }; /* quads whose sums are in registers at the same
     {                                                                                       \
         sublinear_quad s[quads], q[quads], x;                                               \
         int i;                                                                              \
-        memcpy(s, sum + done, sizeof(s));                                                   \
-        memcpy(q, squares + done, sizeof(q));                                               \
+        for (i = 0; i < (quads); i++) {                                                     \
+            SUBLINEAR_QUAD_double(s[i], sum + done + i * SUBLINEAR_QUAD);                   \
+            SUBLINEAR_QUAD_double(q[i], squares + done + i * SUBLINEAR_QUAD);               \
+        }                                                                                   \
         if (weights == NULL) {                                                              \
             SUBLINEAR_ADD_ABREAST(real, quads, SUBLINEAR_ONCE)                              \
         } else {                                                                            \
             SUBLINEAR_ADD_ABREAST(real, quads, SUBLINEAR_TIMES_WEIGHT)                      \
         }                                                                                   \
-        memcpy(sum + done, s, sizeof(s));                                                   \
-        memcpy(squares + done, q, sizeof(q));                                               \
+        for (i = 0; i < (quads); i++) {                                                     \
+            memcpy(sum + done + i * SUBLINEAR_QUAD, &s[i], sizeof(s[i]));                   \
+            memcpy(squares + done + i * SUBLINEAR_QUAD, &q[i], sizeof(q[i]));               \
+        }                                                                                   \
         done += (quads) * SUBLINEAR_QUAD;                                                   \
     }
 
