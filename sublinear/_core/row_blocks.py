@@ -27,7 +27,7 @@ class Block:
         self.X, self.constant, self.order = X, constant, order
         self.matrix = Matrix(X, constant=constant)
         self.targets, self.weights = targets, weights
-        self._copies = {}
+        self._copies = None  # of rows, for several problems
 
     @property
     def n_rows(self):
@@ -37,14 +37,14 @@ class Block:
     def part(self, start, stop):
         """Return those rows start .. stop - 1 of a Block with an order."""
         other = copy(self)
-        other.order, other._copies = self.order[start:stop], {}
+        other.order, other._copies = self.order[start:stop], None
         return other
 
     def with_all(self, targets):
         """Return the same rows with each of the targets; copies of rows are shared."""
-        blocks = [copy(self) for _ in targets]
+        blocks, copies = [copy(self) for _ in targets], {} if len(targets) > 1 else None
         for block, its_targets in zip(blocks, targets, strict=True):
-            block.targets = its_targets
+            block.targets, block._copies = its_targets, copies
         return blocks
 
     def chosen(self, start, stop):
@@ -60,11 +60,12 @@ class Block:
     def kept(self, start, stop):
         """Return a Sample of rows."""
         chosen = self.chosen(start, stop)
-        if (start, stop) not in self._copies:
+        copies = {} if self._copies is None else self._copies
+        if (start, stop) not in copies:
             copied = copied_sparse if sp.issparse(self.X) else copied_dense
-            self._copies[start, stop] = copied(self.X, chosen, self.constant)
+            copies[start, stop] = copied(self.X, chosen, self.constant)
         weights = np.ones(stop - start) if self.weights is None else self.weights[chosen]
-        return Sample(self._copies[start, stop], np.array(self.targets[chosen]), np.array(weights))
+        return Sample(copies[start, stop], np.array(self.targets[chosen]), np.array(weights))
 
 
 def copied_dense(X, chosen, constant):

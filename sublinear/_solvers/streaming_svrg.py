@@ -50,7 +50,7 @@ from sublinear._core.random import RandomBits
 
 ENOUGH = 1e-3  # a stage's Newton decrement by the first one, which is of the size of its noise
 ENOUGH_AT_FIRST = 1e-6  # the same of the first stage, which begins far away
-LEAST_ROWS = 32  # of a stage, for a mean of their losses
+LEAST_ROWS = 32  # of a stage, for a mean of their losses: those that are evaluated of its first 256
 PROBES = 16  # random signs in the estimate of a trace
 
 
