@@ -32,7 +32,7 @@ from sublinear._validation import (
     check_sample_weight,
     seed_sequence,
 )
-from sublinear.sources import ArraySource, ReadAhead
+from sublinear.sources import NO_LABELS, ArraySource, ReadAhead
 
 EMPTY = "the source is empty: it yields no rows"
 
@@ -67,6 +67,8 @@ def checked_block(block, y_numeric, look_at_values=True):
             "arrays there is sublinear.sources.ArraySource(X, y)"
         )
     X, y, *weights = block
+    if y is None:
+        raise ValueError(NO_LABELS)
     X, y = check_X_y(
         X,
         y,

@@ -431,7 +431,7 @@ def _prepare_stream(options):
         regression = _is_regression(options, labels)
         classes = None if regression else find_classes(labels)
     elif regression:
-        _refuse_text(options, next((y for _, y in source), np.empty(0)))
+        _refuse_text(options, next((y for _, y in source), None))
     estimator = _estimator(options, regression)
 
     def fit():
@@ -496,7 +496,7 @@ def _is_regression(options, y):
 
 
 def _refuse_text(options, y):
-    if y.dtype.kind == "U":
+    if y is not None and y.dtype.kind == "U":
         raise ValueError(
             f"{options.data}: the labels are text, and regression needs numbers; is another "
             "column meant (--label-column)?"

@@ -39,6 +39,7 @@ BLOCK_ROWS = 8192
 ARRAY_BLOCK_ROWS = 2**15  # fewer cost time in the interpreter, more stay out of the cache
 BLOCK_BYTES = 2**22
 PATIENCE = 0.2  # seconds between two looks whether the other side of a queue has gone
+NO_LABELS = "no labels to learn from: a .npy file needs a file of labels, a .npz file an array y"
 GOODBYE = 2.0  # seconds for a reading thread to finish its block after the fit has ended
 
 
@@ -91,7 +92,7 @@ def distinct_labels(source):
     labels = None
     for _, y, *_ in source:
         if y is None:
-            raise ValueError("the source has no labels")
+            raise ValueError(NO_LABELS)
         # sequences have a list of labels each
         found = distinct(np.hstack(y) if isinstance(y, list) and len(y) and np.ndim(y[0]) else y)
         labels = found if labels is None else np.union1d(labels, found)
@@ -106,7 +107,8 @@ class ArraySource:
     Parameters
     ----------
     X : ndarray or CSR matrix of shape (n_samples, n_features)
-    y : array-like of shape (n_samples,)
+    y : array-like of shape (n_samples,), default=None
+        None where there is nothing to learn, only to predict.
     sample_weight : array-like of shape (n_samples,), or float, default=None
     block_rows : int, default=32768
         Rows of a block; the last one may have fewer.
@@ -120,16 +122,16 @@ class ArraySource:
     [(2, 2), (2, 2), (1, 2)]
     """
 
-    def __init__(self, X, y, sample_weight=None, *, block_rows=ARRAY_BLOCK_ROWS):
+    def __init__(self, X, y=None, sample_weight=None, *, block_rows=ARRAY_BLOCK_ROWS):
         check_number("block_rows", block_rows, low=1, integer=True)
         self.X = X.tocsr() if sparse.issparse(X) else np.asarray(X)
         if sample_weight is not None and np.ndim(sample_weight) == 0:
             sample_weight = np.full(self.X.shape[0], sample_weight)
         columns = [y] if sample_weight is None else [y, sample_weight]
-        self.columns = [np.asarray(column) for column in columns]
+        self.columns = [None if column is None else np.asarray(column) for column in columns]
         self.block_rows = block_rows
         for name, column in zip(("y", "sample_weight"), self.columns, strict=False):
-            if column.shape[:1] != self.X.shape[:1]:
+            if column is not None and column.shape[:1] != self.X.shape[:1]:
                 raise ValueError(f"X has {self.X.shape[0]} rows, but {name} {column.size}")
 
     def __iter__(self):
@@ -437,16 +439,14 @@ class NpySource:
     Parameters
     ----------
     path : str or path-like
-    labels : str, path-like or array-like
-        The labels: a .npy file, or the array.
+    labels : str, path-like or array-like, default=None
+        The labels: a .npy file, or the array. None where there is nothing to learn, only to predict.
     sample_weight : array-like of shape (n_samples,), default=None
     block_rows : int, default=8192
     """
 
     def __init__(self, path, labels=None, sample_weight=None, *, block_rows=BLOCK_ROWS):
         _readers.check_readable(Path(path))
-        if labels is None:
-            raise ValueError(f"{path}: no labels to learn from; give labels")
         self._map = _readers.map_npy(Path(path))
         if isinstance(labels, (str, Path)):
             labels = _readers.read_labels(labels)
@@ -470,7 +470,8 @@ class NpzSource:
     """Shards: .npz files, each with some rows as a CSR matrix or an array X, and their labels y.
 
     A shard is what `scipy.sparse.save_npz` writes and an array ``y`` more, or ``numpy.savez(file,
-    X=X, y=y)``. One shard at a time is in memory.
+    X=X, y=y)``. Without ``y`` there is nothing to learn, only to predict. One shard at a time is in
+    memory.
 
     Parameters
     ----------
@@ -489,8 +490,6 @@ class NpzSource:
     def __iter__(self):
         for path in self.paths:
             X, y, *_ = _readers.read(path, format="npz", may_be_empty=True)
-            if y is None:
-                raise ValueError(f"{path}: no array y with the labels of its rows")
             if X.shape[0] > 0:
                 yield from ArraySource(X, y, block_rows=self.block_rows or X.shape[0])
 

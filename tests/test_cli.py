@@ -247,6 +247,9 @@ class TestErrors:
     def test_no_labels(self, fails, folder):
         np.save("X.npy", np.eye(3))
         assert "--labels" in fails("fit", "X.npy", "-o", "model")
+        for task in ("auto", "regression"):
+            err = fails("fit", "X.npy", "-o", "model", "--stream", "--quiet", "--task", task)
+            assert "a .npy file needs a file of labels" in err
         (folder / "a.csv").write_text("1,2\n")
         for stream in ([], ["--stream"]):
             err = fails("fit", "a.csv", "-o", "model", "--label-column", "none", *stream)
@@ -564,6 +567,8 @@ class TestStream:
         expected = run("predict", "model", "whole.npz")
         assert expected[0] == 0 and ("R2" if regression else "error rate") in expected[2]
         assert run("predict", "model", "shards", "--stream") == expected
+        np.save(folder / "rows.npy", X.toarray())
+        assert run("predict", "model", "rows.npy", "--stream") == (*expected[:2], "")
 
     def test_predictions_of_parquet(self, run, folder):
         pyarrow = pytest.importorskip("pyarrow")

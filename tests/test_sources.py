@@ -12,7 +12,7 @@ import pytest
 from scipy import sparse
 from sklearn.datasets import dump_svmlight_file
 
-from sublinear import SDCAClassifier, StreamingSVRGClassifier
+from sublinear import SDCAClassifier, StreamingSVRGClassifier, StreamingSVRGRegressor
 from sublinear.datasets import load
 from sublinear.sources import (
     ArraySource,
@@ -207,7 +207,7 @@ def test_csv_label_columns(tmp_path):
         CSVSource(path, label_column=3)
     source = CSVSource(path, label_column=None)
     assert [(X.tolist(), y) for X, y in source] == [([[1, 5, 2], [3, 6, 4]], None)]
-    with pytest.raises(ValueError, match="block 1 of the source: "):
+    with pytest.raises(ValueError, match="block 1 of the source: no labels"):
         SDCAClassifier().fit_stream(source)
     with pytest.raises(ValueError, match="no labels"):
         distinct_labels(source)
@@ -274,12 +274,25 @@ def test_shards_are_read_in_the_order_of_their_names(tmp_path, binary, block_row
     assert same_twice(open_source(tmp_path), X, y) == 5
 
 
-def test_shards_without_labels_or_files_are_refused(tmp_path, binary):
+@pytest.mark.parametrize("form", ["npy", "npz"])
+def test_files_without_labels_are_for_prediction(tmp_path, binary, form):
+    path = tmp_path / f"x.{form}"
+    if form == "npy":
+        np.save(path, binary[0])
+    else:
+        np.savez(path, X=binary[0])
+    source = open_source(path)
+    assert np.array_equal(np.vstack([X for X, _ in source]), binary[0])
+    assert all(y is None for _, y in source)
+    with pytest.raises(ValueError, match="no labels"):
+        distinct_labels(source)
+    with pytest.raises(ValueError, match="block 1 of the source: no labels"):
+        StreamingSVRGRegressor().fit_stream(source)
+
+
+def test_missing_shards_and_files(tmp_path):
     with pytest.raises(ValueError, match="no files to read"):
         NpzSource(tmp_path)
-    np.savez(tmp_path / "x.npz", X=binary[0])
-    with pytest.raises(ValueError, match="no array y"):
-        list(NpzSource(tmp_path))
     with pytest.raises(FileNotFoundError, match="missing"):
         open_source(tmp_path / "missing.svm")
     with pytest.raises(ValueError, match="format must be one of"):
