@@ -64,7 +64,7 @@ def answer(process):
     return json.loads(output.splitlines()[-1])
 
 
-def memory(problem, folder):
+def memory(folder):
     """Return {solver: bytes above the input at the fit's peak}."""
     return {name: answer(child("memory", name, folder))["bytes"] for name in (*OURS, "LinearSVC")}
 
@@ -165,7 +165,7 @@ def measure(problem, repetitions):
             "set": problem.name,
             "n_plus_d": int(sum(problem.X.shape)),
             "packed_bound": packed_bound(problem.X),
-            "memory": memory(problem, folder),
+            "memory": memory(folder),
             "interrupt": {name: interrupt(folder, name) for name in OURS},
             "random_pass": random_pass(problem, repetitions),
             "step_pass": step_pass(problem, repetitions),

@@ -37,7 +37,7 @@ from sublinear.games import solve_matrix_game
 from sublinear.geometry import MinimumEnclosingBall, solve_simplex_qp
 from sublinear.kernel import KernelPegasosClassifier, KernelSDCAClassifier, KernelSDCARegressor
 from sublinear.margin import L2SVMClassifier, SublinearPerceptron
-from sublinear.paths import KernelPath, Path, kernel_path, sdca_path
+from sublinear.paths import KernelPath, SDCAPath, kernel_path, sdca_path
 from sublinear.pegasos import PegasosClassifier, PegasosRegressor
 from sublinear.primal_dual import solve_primal_dual
 from sublinear.sdca import SDCAClassifier, SDCARegressor
@@ -54,12 +54,12 @@ __all__ = [
     "KernelSDCARegressor",
     "L2SVMClassifier",
     "MinimumEnclosingBall",
-    "Path",
     "PegasosClassifier",
     "PegasosRegressor",
     "PegasosStructured",
     "Result",
     "SDCAClassifier",
+    "SDCAPath",
     "SDCARegressor",
     "SIMBAClassifier",
     "SequencePegasos",

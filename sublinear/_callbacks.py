@@ -4,11 +4,12 @@ scikit-learn's callback API came with 1.9 and is experimental; without it the tw
 below do nothing.
 """
 
+import contextlib
 import sys
 import threading
 import time
 
-from sublinear._drive import Snapshot
+from sublinear._drive import Snapshot, drive
 
 try:
     from sklearn.callback import CallbackSupportMixin, with_callbacks
@@ -20,6 +21,13 @@ except ImportError:
     def with_callbacks(method):
         """Stand in for scikit-learn's decorator before 1.9."""
         return method
+
+
+def call_back(callback, row, model, constant=0.0, class_index=0):
+    """Show a user's callback, if there is one, a Snapshot; tells whether it stops the fit."""
+    if callback is None:
+        return False
+    return bool(callback(Snapshot(*row, class_index, model.copy(), constant)))
 
 
 class Observers:
@@ -36,8 +44,8 @@ class Observers:
     constant : float
         Value of the constant column, 0 without.
     attributes : callable
-        attributes(class_index, model, constant) -> dict of fitted attributes, or None when they are
-        not yet complete; scikit-learn's callbacks may want an estimator made of them.
+        attributes(model, constant) -> dict of fitted attributes, or None when they are not yet
+        complete; scikit-learn's callbacks may want an estimator made of them.
     """
 
     def __init__(self, estimator, training, n_problems, constant, attributes):
@@ -66,21 +74,12 @@ class Observers:
 
         def observe(row, model):
             with self.lock:
-                stop = self._call_own(class_index, row, model)
+                weights = self.estimator._feature_weights(model)
+                own = self.estimator.callback
+                stop = call_back(own, row, weights, self.constant, class_index)
                 return self._call_sklearn(class_index, model) or stop
 
         return observe
-
-    def _call_own(self, class_index, row, model):
-        if self.estimator.callback is None:
-            return False
-        snapshot = Snapshot(
-            *row,
-            class_index=class_index,
-            _model=self.estimator._feature_weights(model).copy(),
-            _constant=self.constant,
-        )
-        return bool(self.estimator.callback(snapshot))
 
     def _call_sklearn(self, class_index, model):
         if self.problems is None:
@@ -90,7 +89,7 @@ class Observers:
         return certificate.call_on_fit_task_end(
             estimator=self.estimator,
             **self.data,
-            reconstruction_attributes=lambda: self.attributes(class_index, model, self.constant),
+            reconstruction_attributes=lambda: self.attributes(model, self.constant),
         )
 
     def close(self):
@@ -103,7 +102,7 @@ class Observers:
 class Progress:
     """Shows iterations and the gap on stderr: tqdm where it is installed."""
 
-    def __init__(self, name, limits, unit="epochs"):
+    def __init__(self, name, limits, unit):
         self.name, self.limits, self.unit = name, limits, unit
         try:
             from tqdm.auto import tqdm
@@ -132,6 +131,29 @@ class Progress:
         """Leave the last state on the screen."""
         if self.bar is not None:
             self.bar.close()
+
+
+def drive_shown(shown, name, unit, solver, limits, *, observe, **options):
+    """Do what `drive` does, with a progress display if it is to be `shown`."""
+    if not shown:
+        return drive(solver, limits, observe=observe, **options)
+    with contextlib.closing(Progress(name, limits, unit)) as progress:
+
+        def both(row, model):
+            progress.certificate(row)
+            return observe(row, model)
+
+        return drive(solver, limits, observe=both, tick=progress.tick, **options)
+
+
+@contextlib.contextmanager
+def rows_shown(shown, name):
+    """Lend a function that counts rows, on stderr if they are to be `shown`."""
+    if not shown:
+        yield lambda rows: None
+        return
+    with contextlib.closing(RowProgress(name)) as progress:
+        yield progress.update
 
 
 class RowProgress:

@@ -167,8 +167,8 @@ class RoundsCheckpoint:
         state = part_of(self.state, f"solved {k}")
         return state["model"], result_of(part_of(state, "result")), part_of(state, "kept")
 
-    def begin(self, k, solver):
-        """Take the solver of problem k; return what `drive` needs to go on, or None."""
+    def begin(self, solver):
+        """Take the solver of the present problem; return what `drive` needs to go on, or None."""
         self.solver = solver
         self.checkpoint.last = 0
         state = part_of(self.state, "present")

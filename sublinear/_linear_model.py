@@ -13,13 +13,13 @@ from sklearn.utils.extmath import safe_sparse_dot
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from sublinear._callbacks import CallbackSupportMixin, Observers, Progress
+from sublinear._callbacks import CallbackSupportMixin, Observers, drive_shown
 from sublinear._core.computed import ComputedMatrix
 from sublinear._core.losses import MARGIN_LOSSES, REGRESSION_LOSSES
 from sublinear._core.matrix import Matrix
 from sublinear._core.objective import Objective
 from sublinear._core.random import RandomBits
-from sublinear._drive import Limits, as_stored, drive
+from sublinear._drive import Limits, as_stored
 from sublinear._result import NOT_BEGUN, Result, combine
 from sublinear._threads import effective_threads
 from sublinear._validation import (
@@ -71,7 +71,7 @@ alpha : float, default=1e-4
 
 def with_parameters(**parts):
     """Return a decorator that fills %(common)s, and other parts, into a class's docstring."""
-    parts["common"] = _COMMON_PARAMETERS
+    parts = {"common": _COMMON_PARAMETERS} | parts
 
     def decorate(cls):
         for name, text in parts.items():
@@ -254,25 +254,23 @@ class CertifiedModel(CallbackSupportMixin, BaseEstimator):
                 return Outcome(model, result, kept=kept)
             try:
                 solver = self._solver(training, k, RandomBits(seeds[k]), n_jobs)
-                start = checkpoint and checkpoint.begin(k, solver)
+                start = checkpoint and checkpoint.begin(solver)
             except KeyboardInterrupt as interrupt:
                 if n_problems == 1:  # no model
                     raise
                 return Outcome(np.zeros(training.n_weights), NOT_BEGUN, interrupt)
-            shown = self.verbose and limits.certify  # not every block of a stream
-            progress = Progress(self._problem_name(k), limits, self._unit) if shown else None
-            model, result, error = drive(
+            model, result, error = drive_shown(
+                self.verbose and limits.certify,  # not every block of a stream
+                self._problem_name(k),
+                self._unit,
                 solver,
                 limits,
-                observe=with_progress(observers.of_problem(k), progress),
-                tick=progress and progress.tick,
+                observe=observers.of_problem(k),
                 stop=stop,
                 rounded=partial(as_stored, dtype=training.dtype, constant=constant),
                 keep=checkpoint and checkpoint.keep,
                 start=start,
             )
-            if progress:
-                progress.close()
             kept = None if training.solvers is not None else self._keep(solver)
             if checkpoint and error is None:
                 checkpoint.end(k, model, result, kept)
@@ -310,7 +308,7 @@ class CertifiedModel(CallbackSupportMixin, BaseEstimator):
         """Return the part of a model that belongs to features and the constant."""
         return model
 
-    def _attributes_of_one(self, class_index, model, constant):
+    def _attributes_of_one(self, model, constant):
         """Fitted attributes of a model on its way, None where one problem is not the whole."""
         return None
 
@@ -330,18 +328,6 @@ class CertifiedModel(CallbackSupportMixin, BaseEstimator):
             f"tol={self.tol:g}. The objective is certified to be within {result.gap:.2e} of the "
             f"optimum. Raise {result.status} or tol, {self._easier}.",
         )
-
-
-def with_progress(observe, progress):
-    """Let the progress display see what `observe` sees."""
-    if progress is None:
-        return observe
-
-    def both(row, model):
-        progress.certificate(row)
-        return observe(row, model)
-
-    return both
 
 
 class LinearModel(CertifiedModel):
@@ -490,7 +476,7 @@ class LinearRegressor(RegressorMixin, LinearModel):
         super()._store(outcomes, training, seconds)
         self.coef_, self.intercept_ = self.coef_[0], self.intercept_[0]
 
-    def _attributes_of_one(self, class_index, model, constant):
+    def _attributes_of_one(self, model, constant):
         coef, intercept = self._coefficients([model], constant, model.dtype)
         return {"coef_": coef[0], "intercept_": intercept[0]}
 
@@ -544,7 +530,7 @@ class ProbabilityMixin:
 class LinearClassifier(ProbabilityMixin, OneVsRestMixin, LinearModel):
     """One-vs-rest over linear models."""
 
-    def _attributes_of_one(self, class_index, model, constant):
+    def _attributes_of_one(self, model, constant):
         if len(self.classes_) > 2:
             return None
         coef, intercept = self._coefficients([model], constant, model.dtype)

@@ -107,6 +107,8 @@ def load_model(path):
 def write_model(estimator, path, notes=None):
     """Save a fitted estimator and a small dict of ``notes`` on its data."""
     name = type(estimator).__name__
+    if hasattr(estimator, "to_local"):
+        raise TypeError(f"a distributed {name} holds its cluster: save its to_local()")
     if _CLASSES.get(name) is not type(estimator):
         raise TypeError(f"cannot save a {name}; a model is one of {', '.join(_CLASSES)}")
     if getattr(estimator, "kernel", "linear") != "linear":

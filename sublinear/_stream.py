@@ -23,7 +23,7 @@ from sklearn.base import is_classifier
 from sklearn.utils.validation import check_array, check_X_y
 
 from sublinear._archive import copied_seeds
-from sublinear._callbacks import RowProgress
+from sublinear._callbacks import rows_shown
 from sublinear._checkpoint import Checkpoint, fitted_state, set_fitted_state
 from sublinear._fit_method import all_or_nothing
 from sublinear._validation import (
@@ -32,9 +32,7 @@ from sublinear._validation import (
     check_sample_weight,
     seed_sequence,
 )
-from sublinear.sources import NO_LABELS, ArraySource, ReadAhead
-
-EMPTY = "the source is empty: it yields no rows"
+from sublinear.sources import NO_LABELS, ArraySource, EmptySource, ReadAhead
 
 
 class Block(NamedTuple):
@@ -194,7 +192,7 @@ class Stream:
                     self._require_same_rows(" or more")
                     yield block
         if not self.rows:
-            raise ValueError(EMPTY)
+            raise EmptySource
         self._require_same_rows()
         self.rows_of_a_pass = self.rows
 
@@ -406,12 +404,11 @@ class StreamFit:
             options["classes"] = classes
         if not getattr(self, "warm_start", False):
             self._set_stream_state(None)
-        progress = RowProgress(type(self).__name__) if getattr(self, "verbose", 0) else None
         done = rows = None  # before the checkpoint; not known yet
         first = True
         with contextlib.ExitStack() as stack:
-            if progress:
-                stack.callback(progress.close)
+            shown = rows_shown(getattr(self, "verbose", 0), type(self).__name__)
+            count = stack.enter_context(shown)
             for block in stack.enter_context(contextlib.closing(iter(stream))):
                 if done is None:
                     done, rows = self._resumed(block, checkpoint)
@@ -424,8 +421,7 @@ class StreamFit:
                         self._save(checkpoint, stream)
                 elif stream.blocks == done and stream.rows != rows:
                     break
-                if progress:
-                    progress.update(block.X.shape[0])
+                count(block.X.shape[0])
         if stream.blocks < done or (stream.blocks == done and stream.rows != rows):
             raise ValueError(
                 f"the checkpoint is of another fit: it was written after {done} blocks with {rows} "

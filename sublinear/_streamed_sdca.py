@@ -16,13 +16,14 @@ import numpy as np
 from sklearn.base import is_classifier
 
 from sublinear._archive import part_of
-from sublinear._callbacks import Progress, RowProgress
+from sublinear._callbacks import call_back, drive_shown, rows_shown
 from sublinear._checkpoint import fitted_state, set_fitted_state
+from sublinear._core.examples import count_awake
 from sublinear._core.matrix import Matrix
 from sublinear._core.objective import Objective
 from sublinear._core.random import RandomBits
-from sublinear._drive import Snapshot, as_stored, drive
-from sublinear._linear_model import Outcome, Training, check_finite, with_progress
+from sublinear._drive import as_stored
+from sublinear._linear_model import Outcome, Training, check_finite
 from sublinear._readers import whole_numbers_as_integers
 from sublinear._solvers.sdca import BlockwiseSDCA
 from sublinear._stream import StreamFit
@@ -37,8 +38,6 @@ from sublinear._validation import (
     margin_targets,
     positive_classes,
 )
-
-LEVEL_BITS = 3  # of a byte of sleep: what is above them counts the passes to sleep
 
 
 @dataclass
@@ -313,7 +312,7 @@ class StreamedSDCA:
         if self.position == 0:
             self.masses[:] = 0
             for solver, sleep in zip(self.solvers, self.sleep, strict=True):
-                solver.begin(np.count_nonzero(sleep >> LEVEL_BITS == 0))
+                solver.begin(count_awake(sleep))
 
     def _end_pass(self):
         self.blocks, self.position = None, 0
@@ -436,21 +435,16 @@ class DualStreamFit(StreamFit):
         if self._has_free_intercept():
             constant = None
         name = f"{type(self).__name__}, counting rows"
-        progress = RowProgress(name) if self.verbose else None
 
         def watch(block):
             if classes is not None:
                 check_known_labels(block.y, classes)
             if checkpoint:
                 checkpoint.identify(block)
-            if progress:
-                progress.update(block.X.shape[0])
+            count(block.X.shape[0])
 
-        try:
+        with rows_shown(self.verbose, name) as count:
             extent = extent_of(stream, constant, is_classifier(self), watch)
-        finally:
-            if progress:
-                progress.close()
         self.n_features_in_ = extent.n_features
         return extent
 
@@ -509,31 +503,24 @@ class DualStreamFit(StreamFit):
         return np.atleast_2d(duals)
 
     def _drive_streamed(self, solver, extent, limits, checkpoint, start, started):
-        progress = Progress(type(self).__name__, limits) if self.verbose else None
         constant = extent.constant
-
-        def observe(row, model):
-            if self.callback is None:
-                return False
-            snapshot = Snapshot(*row, class_index=0, _model=model.copy(), _constant=constant)
-            return bool(self.callback(snapshot))
 
         def keep(state_of_run):
             if checkpoint and solver.between_blocks and checkpoint.is_due(solver.n_blocks):
                 checkpoint.save(solver.state() | state_of_run() | {"complete": False})
 
-        model, result, error = drive(
+        model, result, error = drive_shown(
+            self.verbose,
+            type(self).__name__,
+            "epochs",
             solver,
             limits,
-            observe=with_progress(observe, progress),
-            tick=progress and progress.tick,
+            observe=lambda row, model: call_back(self.callback, row, model, constant),
             rounded=lambda model: as_stored(model.T, extent.dtype, constant).T,
             keep=keep,
             start=start,
         )
         solver.close()
-        if progress:
-            progress.close()
         outcomes = [
             Outcome(one, result, kept=duals)
             for one, duals in zip(np.atleast_2d(model), solver.duals, strict=True)

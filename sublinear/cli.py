@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 
 from sublinear import _readers
-from sublinear._callbacks import RowProgress
+from sublinear._callbacks import rows_shown
 from sublinear._files import check_writable, replacing
 from sublinear._model_file import read_model, write_model
 from sublinear._validation import find_classes
@@ -422,11 +422,11 @@ def _prepare_stream(options):
     skipping = {} if options.on_error == "raise" else {"on_error": options.on_error}
     source = _read(options, **skipping)
     if not getattr(source, "knows_columns", True):
-        with _row_progress(options, "finding columns") as count:
+        with rows_shown(not options.quiet, "finding columns") as count:
             source.find_columns(count)
     classes, regression = None, options.task == "regression"
     if options.task == "auto" or (options.solver != "sdca" and not regression):
-        with _row_progress(options, "finding labels") as count:
+        with rows_shown(not options.quiet, "finding labels") as count:
             labels = distinct_labels(_counted(source, count))
         regression = _is_regression(options, labels)
         classes = None if regression else find_classes(labels)
@@ -443,16 +443,6 @@ def _prepare_stream(options):
         )
 
     return estimator, source, fit
-
-
-@contextlib.contextmanager
-def _row_progress(options, name):
-    """Lend a function that counts rows on standard error, but not with --quiet."""
-    if options.quiet:
-        yield lambda rows: None
-        return
-    with contextlib.closing(RowProgress(name)) as progress:
-        yield progress.update
 
 
 def _counted(source, count):

@@ -9,9 +9,9 @@ from sklearn.base import BaseEstimator, OutlierMixin
 from sklearn.utils.extmath import row_norms, safe_sparse_dot
 from sklearn.utils.validation import assert_all_finite, check_is_fitted
 
-from sublinear._callbacks import CallbackSupportMixin, Observers, Progress
+from sublinear._callbacks import CallbackSupportMixin, Observers, drive_shown
 from sublinear._core.matrix import Matrix
-from sublinear._drive import Limits, as_stored, drive
+from sublinear._drive import Limits, as_stored
 from sublinear._fit_method import fit_method
 from sublinear._kernel_saddle import (
     KERNEL_PARAMETERS,
@@ -28,7 +28,6 @@ from sublinear._linear_model import (
     Training,
     as_matrix,
     with_parameters,
-    with_progress,
 )
 from sublinear._saddle import (
     ACTIVE_SET,
@@ -112,11 +111,18 @@ class MinimumEnclosingBall(CallbackSupportMixin, OutlierMixin, BaseEstimator):
 
     Notes
     -----
-    Section III of Clarkson, Hazan, Woodruff, "Sublinear optimization for machine learning" (2010),
-    and the variance reduction of Carmon, Jin, Sidford, Tian, "Variance reduction for
-    matrix games" (2019), in which rows are seen from the present centre. variant="plain" sees them
-    from the origin, as the paper does: centre X for it. The soft ball is that of Tax and Duin,
-    "Support vector data description" (2004); its p are projected onto their caps in every step.
+    Variance-reduced steps see the rows from the present centre. variant="plain" sees them from the
+    origin, as the paper does: centre X for it. The p of a soft ball are projected onto their caps
+    in every step.
+
+    References
+    ----------
+    Clarkson, Hazan, Woodruff, "Sublinear optimization for machine learning", FOCS 2010, section
+    III.
+
+    Carmon, Jin, Sidford, Tian, "Variance reduction for matrix games", NeurIPS 2019.
+
+    Tax, Duin, "Support vector data description", Machine Learning 54, 2004, on the soft ball.
 
     Examples
     --------
@@ -273,17 +279,16 @@ class MinimumEnclosingBall(CallbackSupportMixin, OutlierMixin, BaseEstimator):
 
     def _run(self, solver, limits, training, constant):
         """Drive a solver; returns its model, the result and what interrupted it."""
-        observers = Observers(self, training, 1, constant, lambda k, model, constant: None)
-        progress = Progress(type(self).__name__, limits, "steps") if self.verbose else None
-        found = drive(
+        observers = Observers(self, training, 1, constant, lambda model, constant: None)
+        found = drive_shown(
+            self.verbose,
+            type(self).__name__,
+            "steps",
             solver,
             limits,
-            observe=with_progress(observers.of_problem(0), progress),
-            tick=progress and progress.tick,
+            observe=observers.of_problem(0),
             rounded=partial(as_stored, dtype=training.dtype),
         )
-        if progress:
-            progress.close()
         observers.close()
         return found
 
@@ -458,10 +463,10 @@ def solve_simplex_qp(
     ValueError
         For parameters or data that make no sense; the message says what to do.
 
-    Notes
-    -----
-    Section III-C of Clarkson, Hazan, Woodruff, "Sublinear optimization for machine learning"
-    (2010).
+    References
+    ----------
+    Clarkson, Hazan, Woodruff, "Sublinear optimization for machine learning", FOCS 2010, section
+    III-C.
 
     Examples
     --------
@@ -482,8 +487,10 @@ def solve_simplex_qp(
         raise ValueError(f"b must be {matrix.n_rows} finite numbers, one per row of A")
     if variant == "active_set" and (has_matrix(A) or not is_linear(settings)):
         raise ValueError('variant="active_set" needs rows in memory and kernel="linear"')
-    make = _qp_of_rows if is_linear(settings) else _qp_of_kernel
-    solver, max_iter = make(settings, A, matrix, b, variant)
+    if is_linear(settings):
+        solver, max_iter = _qp_of_rows(settings, A, matrix, b, variant)
+    else:
+        solver, max_iter = _qp_of_kernel(settings, A, b)
     _, result = run_saddle(settings, solver, max_iter, A, absolute=True, maximise=True)
     p = solver.best_distribution()
     # the solver's model is x, its dual variable p: here it is the other way round
@@ -513,7 +520,7 @@ def _qp_of_rows(settings, A, matrix, b, variant):
     return solver, plan.max_iter
 
 
-def _qp_of_kernel(settings, A, matrix, b, variant):
+def _qp_of_kernel(settings, A, b):
     """Return the solver and its limit on steps."""
     data = KernelData(settings, A)
     unit = float(np.sqrt(max(data.longest**2, np.ptp(b))))

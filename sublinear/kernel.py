@@ -1,4 +1,4 @@
-"""Kernel machines: KernelSDCAClassifier, KernelSDCARegressor.
+"""Kernel machines: KernelSDCAClassifier, KernelSDCARegressor, KernelPegasosClassifier.
 
 Both minimise
 
@@ -309,7 +309,7 @@ class KernelModel(CertifiedModel):
         """The coefficients of the last fit, if they can serve as a start."""
         if not self.warm_start or not hasattr(self, "dual_coef_"):
             return None
-        if self.shape_fit_[0] != training.n_rows or len(self.intercept_) != len(training.targets):
+        if self._n_rows_fit != training.n_rows or len(self.intercept_) != len(training.targets):
             return None
         if self.dual_coef_.shape[0] != self._rows_of_dual(len(training.targets)):
             return None  # of another multi_class
@@ -332,7 +332,7 @@ class KernelModel(CertifiedModel):
         self.support_, self.dual_coef_ = self._lay_out(models, training)
         self.intercept_ = np.array([model[-1] for model in models])
         self.reduction_ = None
-        self.shape_fit_ = training.X.shape
+        self._n_rows_fit = training.n_rows
         self._set_support_vectors(training)
         self._report(outcomes, seconds)
         too_many = self.max_support is not None and len(self.support_) > self.max_support
@@ -644,6 +644,11 @@ class KernelSDCARegressor(RegressorMixin, _KernelSDCAModel):
     See Also
     --------
     SDCARegressor : linear models.
+
+    References
+    ----------
+    Shalev-Shwartz, Zhang, "Stochastic dual coordinate ascent methods for regularized loss
+    minimization", JMLR 14, 2013, on the dual; the blocks are this package's own.
 
     Examples
     --------

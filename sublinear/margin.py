@@ -150,9 +150,13 @@ class SublinearPerceptron(_SaddleClassifier):
 
     Notes
     -----
-    Figure 3 of Clarkson, Hazan, Woodruff, "Sublinear optimization for machine learning" (2010);
-    variance reduction after Carmon, Jin, Sidford, Tian, "Variance reduction for matrix games"
-    (2019). A sample weight of 0 removes an example; other weights do not change a hard margin.
+    A sample weight of 0 removes an example; other weights do not change a hard margin.
+
+    References
+    ----------
+    Clarkson, Hazan, Woodruff, "Sublinear optimization for machine learning", FOCS 2010, Figure 3.
+
+    Carmon, Jin, Sidford, Tian, "Variance reduction for matrix games", NeurIPS 2019.
 
     Examples
     --------
@@ -351,10 +355,12 @@ class L2SVMClassifier(_SaddleClassifier):
     SDCAClassifier : The same objective by dual coordinate ascent, faster for small gaps, and for
         small alpha: below 0.1 for rows of length 1.
 
-    Notes
-    -----
-    Section III-C of Clarkson, Hazan, Woodruff, "Sublinear optimization for machine learning"
-    (2010), with the variance reduction of Carmon, Jin, Sidford, Tian (2019).
+    References
+    ----------
+    Clarkson, Hazan, Woodruff, "Sublinear optimization for machine learning", FOCS 2010, section
+    III-C.
+
+    Carmon, Jin, Sidford, Tian, "Variance reduction for matrix games", NeurIPS 2019.
 
     Examples
     --------

@@ -11,9 +11,19 @@ from sublinear._validation import check_choice, check_number
 from sublinear.kernel import KernelSDCAClassifier, KernelSDCARegressor
 from sublinear.sdca import SDCAClassifier, SDCARegressor
 
+NOT_OF_PATHS = {
+    "alpha",
+    "warm_start",
+    "batch_size",
+    "batch_rule",
+    "gamma",
+    "sigma_squared",
+    "average",
+}
+
 
 @dataclass(frozen=True)
-class Path:
+class SDCAPath:
     """What `sdca_path` returns, in the order of the alphas given.
 
     Attributes
@@ -69,7 +79,7 @@ def sdca_path(X, y, alphas, *, loss="hinge", sample_weight=None, **parameters):
 
     Returns
     -------
-    path : Path
+    path : SDCAPath
 
     Examples
     --------
@@ -83,7 +93,7 @@ def sdca_path(X, y, alphas, *, loss="hinge", sample_weight=None, **parameters):
     started = time.perf_counter()
     check_choice("loss", loss, (*MARGIN_LOSSES, *REGRESSION_LOSSES))
     alphas = _positive_numbers("alphas", alphas)
-    refused = {"alpha", "warm_start", "batch_size"} & set(parameters)
+    refused = NOT_OF_PATHS & set(parameters)
     if refused:
         raise ValueError(f"sdca_path does not take {sorted(refused)}")
     estimator = SDCAClassifier if loss in MARGIN_LOSSES else SDCARegressor
@@ -96,7 +106,7 @@ def sdca_path(X, y, alphas, *, loss="hinge", sample_weight=None, **parameters):
         model = clone(first).set_params(alpha=alphas[k], callback=first.callback)
         model._adopt(first)
         models[k] = model._solve(training, model._limits())
-    return Path(alphas, tuple(models), time.perf_counter() - started)
+    return SDCAPath(alphas, tuple(models), time.perf_counter() - started)
 
 
 @dataclass(frozen=True)

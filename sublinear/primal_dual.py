@@ -2,11 +2,13 @@
 
 import math
 from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
 
+from sublinear._callbacks import call_back
 from sublinear._core.random import RandomBits
-from sublinear._drive import Limits, Snapshot, drive, no_observer
+from sublinear._drive import Limits, drive
 from sublinear._linear_model import as_matrix
 from sublinear._result import Result
 from sublinear._saddle import CONSTANTS, checked_data, named, squared
@@ -498,7 +500,7 @@ def solve_primal_dual(
         absolute=True,
         maximise=True,
     )
-    observe = no_observer if callback is None else _observer(callback)
+    observe = partial(call_back, callback)
     x, result, error = drive(solver, limits, observe=observe)
     if error is not None:
         raise error
@@ -540,15 +542,6 @@ def _check_parameters(low_regret, sampler, epsilon, certify, constants, max_iter
     for name, value in (("max_iter", max_iter), ("max_accesses", max_accesses)):
         if value is not None:
             check_number(name, value, low=1, integer=True)
-
-
-def _observer(callback):
-    """Return what `drive` calls at a certificate."""
-
-    def observe(row, x):
-        return bool(callback(Snapshot(*row, class_index=0, _model=x.copy(), _constant=0.0)))
-
-    return observe
 
 
 def _warn_if_limited(result, epsilon, in_rounds):

@@ -168,9 +168,9 @@ class SIMBAClassifier(LinearClassifier):
     --------
     SDCAClassifier : Small gaps; fewer accesses on text.
 
-    Notes
-    -----
-    Algorithm 1 of Hazan, Koren, Srebro, "Beating SGD: learning SVMs in sublinear time" (2011).
+    References
+    ----------
+    Hazan, Koren, Srebro, "Beating SGD: learning SVMs in sublinear time", NIPS 2011, Algorithm 1.
 
     Examples
     --------

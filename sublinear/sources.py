@@ -43,6 +43,13 @@ NO_LABELS = "no labels to learn from: a .npy file needs a file of labels, a .npz
 GOODBYE = 2.0  # seconds for a reading thread to finish its block after the fit has ended
 
 
+class EmptySource(ValueError):
+    """There is nothing to learn from in a source."""
+
+    def __init__(self):
+        super().__init__("the source is empty: it yields no rows")
+
+
 def open_source(path, *, format=None, **options):
     """Return the source that reads a file, or a folder or list of files.
 
@@ -97,7 +104,7 @@ def distinct_labels(source):
         found = distinct(np.hstack(y) if isinstance(y, list) and len(y) and np.ndim(y[0]) else y)
         labels = found if labels is None else np.union1d(labels, found)
     if labels is None:
-        raise ValueError("the source is empty: it yields no rows")
+        raise EmptySource
     return _readers.whole_numbers_as_integers(labels)
 
 
@@ -440,7 +447,7 @@ class NpySource:
     ----------
     path : str or path-like
     labels : str, path-like or array-like, default=None
-        The labels: a .npy file, or the array. None where there is nothing to learn, only to predict.
+        A .npy file, or the array. None where there is nothing to learn, only to predict.
     sample_weight : array-like of shape (n_samples,), default=None
     block_rows : int, default=8192
     """

@@ -25,6 +25,7 @@ from sublinear.pegasos import PegasosClassifier
 from sublinear.sdca import SDCAClassifier, SDCARegressor
 from sublinear.semi_streaming import SemiStreamingPerceptron
 from sublinear.soft_margin import SIMBAClassifier
+from sublinear.sources import EmptySource
 from sublinear.streaming import StreamingSVRGClassifier, StreamingSVRGRegressor
 
 __all__ = ["SolverSuggestion", "suggest_solver"]
@@ -554,7 +555,7 @@ def _first_rows(source):
             raise ValueError("without y, X must yield blocks (X, y): its first one is none")
         if len(block[1]):
             return block[:2]
-    raise ValueError("the source is empty: it yields no rows")
+    raise EmptySource
 
 
 def _suggestion(estimator, data, values, reason, sample=None, estimates=None):

@@ -10,6 +10,7 @@ import pytest
 from scipy import sparse
 
 from sublinear import PegasosClassifier, SDCAClassifier, SDCARegressor, Snapshot, TraceRow
+from sublinear._core.matrix import NotFinite
 
 try:
     import sklearn.callback  # noqa: F401  (is it there?)
@@ -259,6 +260,18 @@ def test_progress_survives_an_error(binary, capfd):
 
     with pytest.raises(RuntimeError, match="from the callback"):
         SDCAClassifier(verbose=1, callback=fail).fit(*binary)
+
+
+def test_progress_ends_where_there_is_no_model(binary, monkeypatch):
+    def fail(*args, **kwargs):
+        raise NotFinite
+
+    closed = []
+    monkeypatch.setattr("sublinear._callbacks.drive", fail)
+    monkeypatch.setattr("sublinear._callbacks.Progress.close", lambda self: closed.append(self))
+    with pytest.raises(NotFinite):
+        SDCAClassifier(verbose=1).fit(*binary)
+    assert len(closed) == 1
 
 
 # ---------------------------------------------------------------- scikit-learn's callbacks

@@ -256,7 +256,7 @@ def test_warm_start_goes_on(data):
         again = model.set_params(tol=1e-4).fit(X, y).result_
         assert again.trace[0].primal == pytest.approx(first.primal, rel=1e-5)
         assert model.set_params(C=5.0).fit(X, y).result_.status == "converged"
-        assert model.fit(X[:100], y[:100]).shape_fit_ == (100, 5)
+        assert model.fit(X[:100], y[:100]).support_.max() < 100
 
 
 def test_budgets_and_callbacks(data):

@@ -241,7 +241,9 @@ class TestSave:
 
     def test_nothing_is_pickled(self, path):
         with zipfile.ZipFile(path) as archive:
-            for name in archive.namelist():
+            names = archive.namelist()
+            assert {"coef.npy", "intercept.npy"} <= set(names)
+            for name in names:
                 np.load(io.BytesIO(archive.read(name)), allow_pickle=False)
 
 

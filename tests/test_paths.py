@@ -76,6 +76,7 @@ def test_sample_weight_is_repetition(data):
         ({"alphas": [[1.0, 2.0]]}, "alphas must be a number above 0"),
         ({"alphas": [1.0], "loss": "best"}, "loss must be one of"),
         ({"alphas": [1.0], "batch_size": 2}, "does not take"),
+        ({"alphas": [1.0], "batch_rule": "naive", "gamma": 0.5}, "does not take"),
         ({"alphas": [1.0], "tol": -1}, "tol must be"),
     ],
 )

@@ -534,7 +534,8 @@ def test_max_iter(binary, max_iter):
 def test_tol_zero_does_not_warn(binary):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        SDCAClassifier(alpha=1e-4, max_iter=2, tol=0).fit(*binary)
+        model = SDCAClassifier(alpha=1e-4, max_iter=2, tol=0).fit(*binary)
+    assert model.result_.status == "max_iter"
 
 
 @pytest.mark.parametrize("kind", ["binary", "multiclass", "regression"])

@@ -38,7 +38,7 @@ def covtype():
     return "covtype, logistic loss", (X, y), (X_test, y_test), logistic_loss
 
 
-def methods(regression, smoothness, y):
+def methods(regression, smoothness):
     """Return {name: models} of one-pass methods; SGD with several steps, told the smoothness."""
     if regression:
         sgd, name, ours = SGDRegressor, "squared_error", StreamingSVRGRegressor(alpha=ALPHA)
@@ -67,7 +67,7 @@ def follow(train, test, loss):
     ends = np.unique(np.geomspace(500, len(y), BLOCKS).astype(int))
     score = "predict" if regression else "decision_function"
     curves = {}
-    for name, models in methods(regression, smoothness, y).items():
+    for name, models in methods(regression, smoothness).items():
         found = []
         for model in models:
             curve, start = [], 0

@@ -185,6 +185,14 @@ cdef Py_ssize_t collect_awake(
     return n_awake
 
 
+def count_awake(const uint8_t[::1] sleep):
+    """Return how many examples are awake in the next pass."""
+    cdef Py_ssize_t k, n_awake = 0
+    for k in range(sleep.shape[0]):
+        n_awake += sleep[k] >> LEVEL_BITS == 0
+    return n_awake
+
+
 cdef class PassMean:
     """The mean of w over a pass, kept where its additions do not slow the pass down.
 

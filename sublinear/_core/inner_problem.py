@@ -103,9 +103,10 @@ class InnerProblem:
                 exact = self.loss.quadratic and hessian.matrix is not None
                 if decrement < precision * first or (precision and exact):
                     return v - direction
-                long = reweighted and not self.corrected
-                step = self._lengthened if long else self._stepped
-                found = step(v, look, direction, decrement, hessian)
+                if reweighted and not self.corrected:
+                    found = self._lengthened(v, look, direction, decrement)
+                else:
+                    found = self._stepped(v, look, direction, decrement, hessian)
             if found is None:
                 if reweighted:
                     return v
@@ -136,7 +137,7 @@ class InnerProblem:
         found = self._shortened(v, direction, self.value(v, look.scores), decrement, new_look)
         return found and (*found, self.gradient(*found), None)
 
-    def _lengthened(self, v, look, direction, decrement, hessian):
+    def _lengthened(self, v, look, direction, decrement):
         """Do as `_stepped` where re-weighted rows make steps too short: they double while they pay.
 
         The next direction is always that of a new Hessian.

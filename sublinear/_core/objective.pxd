@@ -1,4 +1,3 @@
-from sublinear._core.line cimport Lines
 from sublinear._core.losses cimport Loss
 from sublinear._core.matrix cimport Matrix
 

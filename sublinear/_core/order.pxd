@@ -7,7 +7,7 @@ Permutations in pools keep passes over short rows near the order of memory: runs
 in random order, and the draws of a pool of many runs are shuffled among themselves. What is
 shuffled at a time is in the cache.
 """
-from libc.stdint cimport uint8_t, uint32_t
+from libc.stdint cimport uint32_t
 
 from sublinear._core.random cimport RandomBits, below, bitgen_t
 

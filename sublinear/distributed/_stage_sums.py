@@ -20,9 +20,10 @@ import numpy as np
 from sublinear._core.anchored_gradient import AnchoredGradient
 from sublinear._core.kept_rows import Sample
 from sublinear._core.row_blocks import Block as Rows
-from sublinear._stream import EMPTY, Block, Stream
+from sublinear._stream import Block, Stream
 from sublinear._validation import check_known_labels, drop_weightless, margin_targets
 from sublinear.distributed._partitions import Member, blocks_of, insist, mark_of
+from sublinear.sources import EmptySource
 
 
 @dataclass(frozen=True)
@@ -102,10 +103,8 @@ class StagePartition(Member):
             block = next(self.blocks, None)
             self.given = None if block is None else block.y  # labels of rows without weight, too
             return block and Block(*drop_weightless(*block))
-        except ValueError as error:
-            if str(error) == EMPTY:
-                return None
-            raise
+        except EmptySource:
+            return None
 
     def start(self):
         """Return the Start, None without rows."""
