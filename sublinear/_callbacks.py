@@ -10,6 +10,7 @@ import threading
 import time
 
 from sublinear._drive import Snapshot, drive
+from sublinear._result import relative_gap
 
 try:
     from sklearn.callback import CallbackSupportMixin, with_callbacks
@@ -120,7 +121,7 @@ class Progress:
 
     def certificate(self, row):
         """Show a certificate."""
-        gap = row.gap if self.limits.absolute else row.gap / max(abs(row.primal), 1e-300)
+        gap = row.gap if self.limits.absolute else relative_gap(row.primal, row.gap)
         text = f"gap {gap:.2e}, target {self.limits.tol:.1g}"
         if self.bar is not None:
             self.bar.set_postfix_str(text)

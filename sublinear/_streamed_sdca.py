@@ -25,6 +25,7 @@ from sublinear._core.random import RandomBits
 from sublinear._drive import as_stored
 from sublinear._linear_model import Outcome, Training, check_finite
 from sublinear._readers import whole_numbers_as_integers
+from sublinear._result import relative_gap
 from sublinear._solvers.sdca import BlockwiseSDCA
 from sublinear._stream import StreamFit
 from sublinear._threads import effective_threads
@@ -266,7 +267,7 @@ class StreamedSDCA:
     def estimated_gap(self):
         """The relative gap of all problems together, estimated from a part of the last pass."""
         gaps, primals = zip(*(solver.estimate() for solver in self.solvers), strict=True)
-        return sum(gaps) / max(sum(primals), 1e-300)
+        return relative_gap(sum(primals), sum(gaps))
 
     @property
     def between_blocks(self):

@@ -31,12 +31,23 @@ def check_number(name, value, *, low, high=math.inf, integer=False, open_low=Fal
         raise ValueError(f"{name} must be {noun}{bound}{limit}, got {value!r}")
 
 
-def check_batch_size(batch_size, n_rows):
-    """Raise ValueError unless batch_size is "all" or at most n_rows."""
-    if batch_size != "all" and batch_size > n_rows:
+def check_batch_size(batch_size):
+    """Raise ValueError unless batch_size is "all" or a number of examples."""
+    if batch_size != "all":
+        check_number("batch_size", batch_size, low=1, integer=True)
+
+
+def check_batch_fits(batch_size, n_examples):
+    """Raise ValueError unless a checked batch_size is "all" or at most n_examples."""
+    if batch_size != "all" and batch_size > n_examples:
         raise ValueError(
-            f'batch_size={batch_size} exceeds the {n_rows} examples; use "all" for all'
+            f'batch_size={batch_size} exceeds the {n_examples} examples; use "all" for all'
         )
+
+
+def examples_of_batch(batch_size, n_examples):
+    """Return a checked batch_size as a number; a stream's block may be shorter than a batch."""
+    return n_examples if batch_size == "all" else min(batch_size, n_examples)
 
 
 def check_flag(name, value, choices="True or False"):

@@ -41,12 +41,15 @@ from sublinear._solvers.kernel_sdca import KernelSDCA
 from sublinear._support import best_on_span, nearest_span
 from sublinear._threads import effective_threads
 from sublinear._validation import (
+    check_batch_fits,
+    check_batch_size,
     check_choice,
     check_flag,
     check_number,
     check_rows,
     check_sample_weight,
     check_training_data,
+    examples_of_batch,
 )
 from sublinear._warnings import warn
 
@@ -878,17 +881,16 @@ class KernelPegasosClassifier(KernelClassifierMixin, KernelModel):
     def _check_parameters(self):
         super()._check_parameters()
         check_choice("sampling", self.sampling, SAMPLINGS)
-        if self.batch_size != "all":
-            check_number("batch_size", self.batch_size, low=1, integer=True)
+        check_batch_size(self.batch_size)
 
     def _solver(self, training, k, random, n_jobs):
         objective = self._objective(training, k, n_jobs)
-        n_rows = objective.n_rows
+        check_batch_fits(self.batch_size, training.n_rows)
         solver = KernelPegasos(
             objective,
             random,
             sampling=self.sampling,
-            batch_size=n_rows if self.batch_size == "all" else min(self.batch_size, n_rows),
+            batch_size=examples_of_batch(self.batch_size, objective.n_rows),
             block_size=min(self._block(training), LARGEST_PEGASOS_BLOCK),
         )
         start = self._starting_coefficients(training, k)

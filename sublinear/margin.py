@@ -263,7 +263,7 @@ class SublinearPerceptron(_SaddleClassifier):
             training.matrix.transposed()  # once, before threads ask for it
             unit = self.row_norm
             if unit is None and variant_of(self) == "plain":  # the other's first pass tells
-                unit = float(np.sqrt(training.matrix.squared_norms().max())) or 1.0
+                unit = training.matrix.largest_norm() or 1.0
             training.plan = Plan(
                 self, "ball", training.matrix, self.epsilon, unit, variant=variant_of(self)
             )

@@ -25,6 +25,7 @@ from sublinear._solvers.joint_pegasos import JointPegasos
 from sublinear._solvers.pegasos import BIASES, LEARNING_RATES, Pegasos, first_pace
 from sublinear._stream import StreamFit
 from sublinear._validation import (
+    check_batch_fits,
     check_batch_size,
     check_choice,
     check_cost,
@@ -34,6 +35,7 @@ from sublinear._validation import (
     check_training_data,
     class_codes,
     declared_classes,
+    examples_of_batch,
     find_classes,
 )
 
@@ -113,8 +115,7 @@ class _PegasosModel(StreamFit, BiasTreatment, LinearModel):
         check_choice("sampling", self.sampling, SAMPLINGS)
         check_flag("projection", self.projection)
         check_choice("average", self.average, AVERAGES)
-        if self.batch_size != "all":
-            check_number("batch_size", self.batch_size, low=1, integer=True)
+        check_batch_size(self.batch_size)
         if self.pack != "auto":
             check_flag("pack", self.pack, 'True, False or "auto"')
         check_choice("learning_rate", self.learning_rate, LEARNING_RATES)
@@ -148,7 +149,7 @@ class _PegasosModel(StreamFit, BiasTreatment, LinearModel):
             objective,
             random,
             sampling=self.sampling,
-            batch_size=self._rows_of_a_batch(objective.matrix.n_rows),
+            batch_size=examples_of_batch(self.batch_size, objective.matrix.n_rows),
             projection=self.projection,
             average=self.average,
             learning_rate=self.learning_rate,
@@ -157,10 +158,6 @@ class _PegasosModel(StreamFit, BiasTreatment, LinearModel):
             pack=self._packs(),
         )
         return self._with_state(solver, k)
-
-    def _rows_of_a_batch(self, n_rows):
-        """Return batch_size as a number; a stream's last block may be shorter than a batch."""
-        return n_rows if self.batch_size == "all" else min(self.batch_size, n_rows)
 
     def _with_state(self, solver, k):
         if self._states is not None and self._states[k] is not None:
@@ -410,7 +407,7 @@ class PegasosClassifier(_PegasosModel, LinearClassifier):
             objective,
             random,
             sampling=self.sampling,
-            batch_size=self._rows_of_a_batch(objective.matrix.n_rows),
+            batch_size=examples_of_batch(self.batch_size, objective.matrix.n_rows),
             projection=self.projection,
             average=self.average,
         )
@@ -478,7 +475,7 @@ class PegasosClassifier(_PegasosModel, LinearClassifier):
         """
         self._check_parameters()
         X, y = check_training_data(self, X, y)
-        check_batch_size(self.batch_size, X.shape[0])
+        check_batch_fits(self.batch_size, X.shape[0])
         classes = find_classes(y)
         self._begin_fit(
             self._has_states()
@@ -640,7 +637,7 @@ class PegasosRegressor(_PegasosModel, LinearRegressor):
         """
         self._check_parameters()
         X, y = check_training_data(self, X, y, y_numeric=True)
-        check_batch_size(self.batch_size, X.shape[0])
+        check_batch_fits(self.batch_size, X.shape[0])
         self._begin_fit(self._has_states() and self.coef_.shape[0] == X.shape[1])
         return self._solve(self._number_training(X, y, sample_weight), self._limits())
 

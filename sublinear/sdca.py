@@ -23,11 +23,13 @@ from sublinear._solvers.minibatch_sdca import RULES, MiniBatchSDCA
 from sublinear._solvers.sdca import SDCA, thread_schedule
 from sublinear._streamed_sdca import DualStreamFit
 from sublinear._validation import (
+    check_batch_fits,
     check_batch_size,
     check_choice,
     check_flag,
     check_number,
     check_training_data,
+    examples_of_batch,
     find_classes,
 )
 from sublinear._warnings import warn
@@ -73,11 +75,11 @@ class _DualModel(DualStreamFit, LinearModel):
                 solver.set_intercept(np.atleast_1d(self.intercept_)[k])
             return solver
         n_rows = objective.matrix.n_rows
-        check_batch_size(self.batch_size, n_rows)
+        check_batch_fits(self.batch_size, n_rows)
         return MiniBatchSDCA(
             objective,
             random,
-            batch_size=n_rows if self.batch_size == "all" else self.batch_size,
+            batch_size=examples_of_batch(self.batch_size, n_rows),
             rule=self.batch_rule,
             beta=self._safe_beta(objective.matrix),
             gamma=self.gamma,
@@ -107,7 +109,7 @@ class _DualModel(DualStreamFit, LinearModel):
 
     def _safe_beta(self, matrix):
         n_rows = matrix.n_rows
-        batch_size = n_rows if self.batch_size == "all" else self.batch_size
+        batch_size = examples_of_batch(self.batch_size, n_rows)
         if self.batch_rule == "naive":
             return 1.0
         sigma_squared = self.sigma_squared
@@ -120,8 +122,7 @@ class _DualModel(DualStreamFit, LinearModel):
         check_flag("penalize_intercept", self.penalize_intercept)
         if self.pack != "auto":
             check_flag("pack", self.pack, 'True, False or "auto"')
-        if self.batch_size != "all":
-            check_number("batch_size", self.batch_size, low=1, integer=True)
+        check_batch_size(self.batch_size)
         if not self.penalize_intercept and self.fit_intercept and self.batch_size != 1:
             raise ValueError("penalize_intercept=False needs batch_size=1")
         check_choice("batch_rule", self.batch_rule, RULES)

@@ -275,7 +275,7 @@ class SIMBAClassifier(LinearClassifier):
         self.classes_ = find_classes(y)
         training = self._class_training(X, y, None)
         training.matrix.transposed()  # once, before threads ask for it
-        unit = self.row_norm or float(np.sqrt(as_matrix(X).squared_norms().max())) or 1.0
+        unit = self.row_norm or as_matrix(X).largest_norm() or 1.0
         steps = self._steps(len(y), training.matrix.n_stored)
         training.plan = {"unit": unit, "steps": steps, "starts": starts}
         return self._solve(

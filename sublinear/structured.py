@@ -30,6 +30,7 @@ from sublinear._linear_model import LinearModel, Outcome, check_finite
 from sublinear._solvers.chain_pegasos import ChainPegasos
 from sublinear._stream import StreamFit, checked_block, checked_weights, described
 from sublinear._validation import (
+    check_batch_fits,
     check_batch_size,
     check_choice,
     check_flag,
@@ -39,6 +40,7 @@ from sublinear._validation import (
     check_training_data,
     class_codes,
     declared_classes,
+    examples_of_batch,
     find_classes,
     seed_sequence,
 )
@@ -53,14 +55,8 @@ def _check_step_parameters(estimator):
     check_number("max_iter", estimator.max_iter, low=1, integer=True)
     check_choice("sampling", estimator.sampling, SAMPLINGS)
     check_choice("average", estimator.average, AVERAGES)
-    if estimator.batch_size != "all":
-        check_number("batch_size", estimator.batch_size, low=1, integer=True)
+    check_batch_size(estimator.batch_size)
     check_run_parameters(estimator)
-
-
-def _batch_size(estimator, n_examples):
-    """Return the size as a number; a block of a stream may be shorter than a batch."""
-    return n_examples if estimator.batch_size == "all" else min(estimator.batch_size, n_examples)
 
 
 class _SeededSteps(StreamFit):
@@ -283,7 +279,7 @@ class SequencePegasos(_SeededSteps, LinearModel):
         self.classes_ = find_classes(y)
         self._state = self._stream_seeds = None
         training = self._sequences(X, y, lengths, sample_weight)
-        check_batch_size(self.batch_size, len(training.targets[0]()[1]) - 1)
+        check_batch_fits(self.batch_size, len(training.targets[0]()[1]) - 1)
         return self._solve(training, self._limits())
 
     @fit_method
@@ -373,7 +369,7 @@ class SequencePegasos(_SeededSteps, LinearModel):
             objective,
             random,
             sampling=self.sampling,
-            batch_size=_batch_size(self, objective.chains.n_sequences),
+            batch_size=examples_of_batch(self.batch_size, objective.chains.n_sequences),
             average=self.average,
         )
         if self._state is not None:
@@ -861,7 +857,7 @@ class PegasosStructured(_SeededSteps, BaseEstimator):
             `problem` reach the caller in the same way.
         """
         self._check(X, y)
-        check_batch_size(self.batch_size, len(X))
+        check_batch_fits(self.batch_size, len(X))
         self._state = self._stream_seeds = None
         return self._run(X, y, sample_weight, Limits(self.tol, self.max_iter))
 
@@ -895,7 +891,7 @@ class PegasosStructured(_SeededSteps, BaseEstimator):
             objective,
             RandomBits(seeds),
             sampling=self.sampling,
-            batch_size=_batch_size(self, len(X)),
+            batch_size=examples_of_batch(self.batch_size, len(X)),
             average=self.average,
         )
         if self._state is not None:

@@ -404,6 +404,10 @@ cdef class Matrix:
                     add(&x, dot(&x, &v[0]) / square, &total[0])
         return result
 
+    def largest_norm(self):
+        """Return the largest |x_i|."""
+        return float(np.sqrt(self.squared_norms().max()))
+
     def largest_entry(self):
         """Return the largest absolute value stored."""
         values = self.arrays[0] if len(self.arrays) == 1 else self.arrays[0][:self.n_stored]

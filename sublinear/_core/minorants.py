@@ -1,4 +1,7 @@
-"""Minorants: the least value that a convex function of one number can have, from lines below it."""
+"""Minorants: the least value that a convex function of one number can have, from lines below it.
+
+BiasSearch looks for the intercept where the minimum over all other weights is least.
+"""
 
 import math
 
@@ -36,3 +39,29 @@ class Minorants:
             high = ((self.bound - heights[rising]) / slopes[rising]).min(initial=math.inf)
             ends = [end for end in (low, high) if math.isfinite(end)]
             self.lowest = sum(ends) / len(ends) if ends else point
+
+
+class BiasSearch(Minorants):
+    """Where to evaluate a convex function of the intercept next.
+
+    Parameters
+    ----------
+    stride : float
+        The first step while all lines fall, or all rise: it doubles until the other side is found.
+    lines : ndarray of shape (n_lines, 2), default=()
+        Those of a search to go on with.
+    """
+
+    def __init__(self, stride, lines=()):
+        super().__init__()
+        self.stride = stride
+        for height, slope in lines:
+            self.add(0.0, height, slope)
+
+    def after(self, bias, value, slope):
+        """Return the next point, from a lower bound of the function at `bias` and its slope."""
+        self.add(bias, value, slope)
+        if self.lowest is not None:
+            return self.lowest
+        step, self.stride = self.stride, 2 * self.stride
+        return bias + math.copysign(step, -slope)

@@ -174,16 +174,6 @@ def check_length(length, n_columns):
         raise ValueError(f"x has {length} entries, A has {n_columns} columns")
 
 
-def largest_norm(Matrix matrix):
-    """Return the largest |A_i|."""
-    return float(np.sqrt(matrix.squared_norms().max()))
-
-
-def largest_entry(Matrix matrix):
-    """Return the largest |A_ij|."""
-    return matrix.largest_entry()
-
-
 cdef class BallStep(CompiledStep):
     """Online gradient ascent in the ball of a radius, lazily projected."""
     cdef double radius, step_length
@@ -197,7 +187,7 @@ cdef class BallStep(CompiledStep):
         self.go_on(n_steps)
 
     def go_on(self, n_steps):
-        unit = self._measured(largest_norm)
+        unit = self._measured(Matrix.largest_norm)
         self.step_length = self.rate * self.radius / (unit * np.sqrt(2 * n_steps))
         self._project()
 
@@ -222,7 +212,7 @@ cdef class BallStep(CompiledStep):
 
     def n_steps(self, epsilon):
         # the regret of T steps is at most 2 R G sqrt(2 T) for rows of length G
-        return 8 * (self.radius * self._measured(largest_norm) / epsilon) ** 2
+        return 8 * (self.radius * self._measured(Matrix.largest_norm) / epsilon) ** 2
 
 
 cdef class SimplexStep(CompiledStep):
@@ -235,7 +225,7 @@ cdef class SimplexStep(CompiledStep):
         self.go_on(n_steps)
 
     def go_on(self, n_steps):
-        unit = self._measured(largest_entry)
+        unit = self._measured(Matrix.largest_entry)
         self.eta = self.rate * np.sqrt(np.log(max(2, self.size)) / n_steps) / unit
 
     cdef void move(self, Py_ssize_t i) noexcept nogil:
@@ -257,7 +247,7 @@ cdef class SimplexStep(CompiledStep):
 
     def n_steps(self, epsilon):
         # the regret of T steps is at most 2 G sqrt(T log d) for entries up to G
-        unit = self._measured(largest_entry)
+        unit = self._measured(Matrix.largest_entry)
         return 4 * np.log(max(2, self.size)) * (unit / epsilon) ** 2
 
 
@@ -283,7 +273,7 @@ cdef class MeanStep(CompiledStep):
 
     def n_steps(self, epsilon):
         # the regret of T steps is at most 4 G^2 (1 + log T) for rows of length G
-        ratio = 4 * self._measured(largest_norm) ** 2 / epsilon
+        ratio = 4 * self._measured(Matrix.largest_norm) ** 2 / epsilon
         steps = max(1.0, ratio)
         while ratio * (1 + log(steps)) > steps:
             steps *= 1.25
@@ -329,7 +319,8 @@ cdef class CompiledSampler(Sampler):
     def start(self):
         if self.measured:
             return
-        measure = largest_norm if self.squared or self.quadratic else largest_entry
+        dense = self.squared or self.quadratic
+        measure = Matrix.largest_norm if dense else Matrix.largest_entry
         self.longest = longest = measure(self.matrix)
         self.accesses += self.matrix.n_stored
         known = 0.0 if self.offsets is None else float(np.abs(self.offsets).max())

@@ -54,7 +54,7 @@ from sublinear._core.weight_vector cimport (
 )
 
 from sublinear._core.iterates import choose
-from sublinear._core.minorants import Minorants
+from sublinear._core.minorants import BiasSearch
 from sublinear._core.order import pools_pay
 
 
@@ -130,8 +130,7 @@ cdef class Pegasos(Epochs):
     cdef Schedule schedule
     cdef Treatment treatment
     cdef BestConstant best_constant        # of a batch
-    cdef object minorants                  # of the minimum over w, as a function of b
-    cdef double stride                     # of the search, while it looks for the other side
+    cdef object search                     # for the b where the minimum over w is least
     cdef double radius                     # 0: no projection
     cdef double sum_of_biases
     cdef double[::1] coefficient, prediction, derivative
@@ -176,8 +175,8 @@ cdef class Pegasos(Epochs):
         if self.treatment == BATCH:
             self.best_constant = BestConstant(self.loss, self.batch_size)
         elif self.treatment == SEARCH:
-            self.minorants = Minorants()
-            self.stride = math.sqrt(np.average((targets - self.bias)**2, weights=weights)) or 1.0
+            variance = np.average((targets - self.bias)**2, weights=weights)
+            self.search = BiasSearch(math.sqrt(variance) or 1.0)
             self.n_fits = 1
             self._find_radius()
 
@@ -369,14 +368,10 @@ cdef class Pegasos(Epochs):
         primals, dual = objective.certificate(w, duals, models)
         weights = objective.weights_array
         slope = -np.average(duals, weights=weights)
-        self.minorants.add(self.bias, dual, slope)
-        target = self.minorants.lowest
-        if target is None:    # all lines fall, or all rise
-            target = self.bias + math.copysign(self.stride, -slope)
-            self.stride *= 2
+        target = self.search.after(self.bias, dual, slope)
         if target != self.bias:
             self._move_to(target)
-        return primals, min(self.minorants.bound, *primals)
+        return primals, min(self.search.bound, *primals)
 
     def _move_to(self, double bias):
         """Go on from here with another b, and with the longer steps of the second epoch."""

@@ -26,7 +26,7 @@ import numpy as np
 from sublinear._archive import part_of, prefixed
 from sublinear._core.inner import inner
 from sublinear._core.iterates import choose
-from sublinear._core.minorants import Minorants
+from sublinear._core.minorants import BiasSearch
 from sublinear.distributed._partitions import Partition, Rounds
 
 
@@ -196,9 +196,8 @@ class BatchSteps(Rounds):
         if self.start is None:
             self.w[-1] = self._target_moments(0.0)[0]
         if self.bias == "search":
-            self.minorants = Minorants()
             variance = self._target_moments(float(self.w[-1]))[1]
-            self.stride = math.sqrt(variance) or 1.0  # while it looks for the other side
+            self.search = BiasSearch(math.sqrt(variance) or 1.0)
 
     def _target_moments(self, center):
         """Return the means of the targets, less a number, and of their squares."""
@@ -316,14 +315,10 @@ class BatchSteps(Rounds):
         """Take into account the dual value at the present intercept; move it; return the bound."""
         bias, (positive, negative) = float(self.w[-1]), masses.tolist()
         slope = (negative - positive) / self.problem.total_weight
-        self.minorants.add(bias, dual, slope)
-        bound, target = self.minorants.bound, self.minorants.lowest
-        if target is None:  # all lines fall, or all rise
-            target = bias + math.copysign(self.stride, -slope)
-            self.stride *= 2
+        target = self.search.after(bias, dual, slope)
         if target != bias:
             self._move_to(target)
-        return bound
+        return self.search.bound
 
     def _move_to(self, bias):
         """Go on from here with another intercept, and with the longer steps of the second epoch."""
@@ -350,8 +345,8 @@ class BatchSteps(Rounds):
         """As Rounds.state."""
         state = super().state() | self._iterate() | {"n_before": self.n_before}
         if self.bias == "search":
-            lines = np.array(self.minorants.lines).reshape(-1, 2)
-            state |= {"lines": lines, "stride": self.stride, "radius": self.radius}
+            lines = np.array(self.search.lines).reshape(-1, 2)
+            state |= {"lines": lines, "stride": self.search.stride, "radius": self.radius}
         return state
 
     def set_state(self, state):
@@ -361,10 +356,8 @@ class BatchSteps(Rounds):
         self.n_counted, self.n_before = int(state["n_counted"]), int(state["n_before"])
         self.output.resume(self, part_of(state, "output"))
         if self.bias == "search":
-            self.stride, self.radius = float(state["stride"]), float(state["radius"])
-            self.minorants = Minorants()
-            for height, slope in state["lines"].tolist():
-                self.minorants.add(0.0, height, slope)
+            self.search = BiasSearch(float(state["stride"]), state["lines"].tolist())
+            self.radius = float(state["radius"])
 
     def _begin(self):
         self._recover(None)

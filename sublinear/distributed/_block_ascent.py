@@ -42,6 +42,7 @@ import numpy as np
 from sublinear._archive import part_of
 from sublinear._core.inner import inner
 from sublinear._core.random import RandomBits
+from sublinear._result import relative_gap
 from sublinear._solvers.sdca import SDCA
 from sublinear.distributed._partitions import Partition, Rounds
 
@@ -254,7 +255,7 @@ class BlockDualAscent(Rounds):
         self.accesses += sum(trial.accesses for trial in trials)
         self.work += sum(trial.work for trial in trials)
         primal = sum(trial.loss for trial in trials) + self._penalty(self.w)
-        self.estimated_gap = sum(trial.gap for trial in trials) / max(primal, 1e-300)
+        self.estimated_gap = relative_gap(primal, sum(trial.gap for trial in trials))
         return True
 
     def _round(self):

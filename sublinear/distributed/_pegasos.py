@@ -4,7 +4,13 @@ from sublinear import pegasos
 from sublinear._archive import part_of, prefixed
 from sublinear._core.iterates import AVERAGES
 from sublinear._linear_model import LinearClassifier, LinearRegressor
-from sublinear._validation import check_batch_size, check_choice, check_flag, check_number
+from sublinear._validation import (
+    check_batch_fits,
+    check_batch_size,
+    check_choice,
+    check_flag,
+    examples_of_batch,
+)
 from sublinear.distributed._batch_steps import BatchPartition, BatchSteps
 from sublinear.distributed._certified_rounds import CertifiedRounds, by_partition, in_order
 from sublinear.distributed._estimator import documented
@@ -20,8 +26,7 @@ class _LargeBatches(pegasos.BiasTreatment, CertifiedRounds):
 
     def _check_parameters(self):
         super()._check_parameters()
-        if self.batch_size != "all":
-            check_number("batch_size", self.batch_size, low=1, integer=True)
+        check_batch_size(self.batch_size)
         check_choice("average", self.average, AVERAGES)
         check_flag("projection", self.projection)
         check_choice("bias", self.bias, BIASES)
@@ -66,7 +71,7 @@ class _LargeBatches(pegasos.BiasTreatment, CertifiedRounds):
     def _make_rounds(self, training, problem, k):
         whole = training.matrix
         n_rows = sum(whole.sizes)
-        check_batch_size(self.batch_size, n_rows)
+        check_batch_fits(self.batch_size, n_rows)
         return BatchSteps(
             training.X,
             problem,
@@ -74,7 +79,7 @@ class _LargeBatches(pegasos.BiasTreatment, CertifiedRounds):
             n_stored=whole.n_stored,
             sizes=whole.sizes,
             widest=whole.widest,
-            batch_size=n_rows if self.batch_size == "all" else self.batch_size,
+            batch_size=examples_of_batch(self.batch_size, n_rows),
             average=self.average,
             projection=self.projection,
             bias=self._treatment(),
