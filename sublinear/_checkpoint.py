@@ -27,7 +27,7 @@ from sublinear._result import Result, array_of_trace, trace_of
 from sublinear._version import __version__
 
 FORMAT = "sublinear checkpoint"
-VERSION = 2
+VERSION = 3
 NOT_COMPARED = ("verbose", "callback", "n_jobs", "client")
 FITTED = (
     "coef_",

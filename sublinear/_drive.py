@@ -13,7 +13,8 @@ A solver is an object that holds its state and has
                         a certificate at the end of every round
     certify(rounded)    the model it would return now, an array it will not change again, its
                         primal value and a dual value; rounded(w) is w in the type in which it
-                        will be stored
+                        will be stored. A dual value that rounding has brought above the primal
+                        one, or to inf or NaN, may be returned as it is: it is not used
     look()              where a solver has it: an estimate of the relative gap that is worth more
                         than estimated_gap and costs more, though far less than certify
     diverged            whether there is no hope
@@ -44,6 +45,9 @@ FIRST_CORRECTION = 1 / 3  # estimates gather terms over an epoch, in which the g
 DOUBT = 2.0  # times tol
 LOOK_ERROR = 1.1  # a needless certificate costs less than a needless epoch
 LEAST_WORK = 2**17  # between two certificates or looks, which cost a few Python calls
+CONTRADICTION = (
+    1e-6  # of the primal value, or tol: a dual value that exceeds it by more is no bound
+)
 
 
 @dataclass(frozen=True)
@@ -288,14 +292,14 @@ class _Run:
         solver = self.solver
         model, primal, dual = solver.certify(self.rounded)
         primal, dual = float(primal), float(dual)
-        self.dual = max(self.dual, dual)
         if primal <= self.primal or not solver.keeps_best:
             self.primal, self.best = primal, model
-        gap = max(0.0, self.primal - self.dual)
+        self.dual = self.bound(max(self.dual, dual), self.dual, dual)
+        values = self.values()
+        gap = values[-1]
         relative = relative_gap(self.primal, gap)
         seconds = time.perf_counter() - self.started
-        reported = self.reported(self.primal), self.reported(self.dual)
-        row = TraceRow(solver.n_iter, solver.accesses, seconds, *reported, gap)
+        row = TraceRow(solver.n_iter, solver.accesses, seconds, *values)
         self.trace.append(row)
         self.last_work = solver.work
         looked_at, seen = self.seen
@@ -308,6 +312,19 @@ class _Run:
             self.status = "diverged"
         if self.observe(row, self.best) and self.status is None:
             self.status = "stopped"
+
+    def bound(self, *duals):
+        """The first of the dual values that the primal value does not contradict, or -inf."""
+        slack = CONTRADICTION * abs(self.primal)
+        slack = max(slack, self.limits.tol * (1 if self.limits.absolute else abs(self.primal)))
+        return next((dual for dual in duals if dual - self.primal <= slack), -math.inf)
+
+    def values(self):
+        """The primal value, the dual one and the gap, as reported."""
+        dual = min(self.dual, self.primal)  # rounding must not make the gap negative
+        gap = math.inf if dual == -math.inf else self.primal - dual
+        sign = -1 if self.limits.maximise else 1
+        return sign * self.primal, sign * dual, gap
 
     def compare_with_zeros(self):
         """Keep zero weights if no certified model is better: a solver may have diverged."""
@@ -325,21 +342,17 @@ class _Run:
         if self.status is None:
             self.status = limit
 
-    def reported(self, value):
-        """A value of the solver's minimisation as the user's problem has it."""
-        return -value if self.limits.maximise else value
-
     def model(self):
         """The certified model, or the present one if there is none."""
         return self.rounded(self.solver.model()) if self.best is None else self.best
 
     def result(self):
         """The Result with the certificate of `model()`."""
-        known = self.best is not None
+        primal, dual, gap = self.values()
         return Result(
-            primal=self.reported(self.primal) if known else math.nan,
-            dual=self.reported(self.dual),
-            gap=max(0.0, self.primal - self.dual),
+            primal=math.nan if self.best is None else primal,
+            dual=dual,
+            gap=gap,
             status=self.status,
             n_iter=self.solver.n_iter,
             accesses=self.solver.accesses,

@@ -323,7 +323,7 @@ def make_matrix_game(
     n_rows, n_columns : int
         Strategies of the maximising and of the minimising player.
     value : float, default=0.1
-        The value of the game, between -1 and 1.
+        The value of the game, between -0.9 and 0.9.
     support : float, default=0.5
         Share of the strategies that the equilibrium uses; one at least.
     dtype : {float64, float32}, default=float64
@@ -353,7 +353,9 @@ def make_matrix_game(
     A -= (A @ x)[:, None]
     A -= np.where(p > 0, 0.0, rng.uniform(0, 0.5, n_rows))[:, None]
     A += np.where(x > 0, 0.0, rng.uniform(0, 0.5, n_columns))
-    A *= (1 - abs(value)) / max(np.abs(A).max(), 1e-300)
+    largest = np.abs(A).max()
+    # where a player has one strategy nothing is left but rounding
+    A *= (1 - abs(value)) / largest if largest > 1e-9 else 0.0
     A += value
     return MatrixGame(A.astype(dtype, copy=False), value, p, x)
 
@@ -416,8 +418,8 @@ def make_lower_bound_instance(n_samples, n_features, *, answer=None, width=None,
     answer : bool, default=None
         True for YES, False for NO; drawn by default. The rest of the matrix does not depend on it.
     width : float, default=None
-        W of the paper, at least n_features; n_features by default. The larger, the smaller is
-        the margin of a NO instance.
+        W of the paper, at least n_features, or 2 + sqrt(2) for two columns: so much by default. The
+        larger, the smaller is the margin of a NO instance.
     random_state : None, int, RandomState or Generator, default=None
 
     Returns
@@ -437,8 +439,9 @@ def make_lower_bound_instance(n_samples, n_features, *, answer=None, width=None,
     _check_sizes(2, n_samples=n_samples, n_features=n_features)
     if n_samples % 2:
         raise ValueError(f"n_samples must be even, got {n_samples}")
-    width = n_features if width is None else width
-    check_number("width", width, low=n_features)
+    least = n_features if n_features > 2 else 2 + math.sqrt(2)  # that the margin be as below
+    width = least if width is None else width
+    check_number("width", width, low=least)
     rng = generator(random_state)
     large = 1 - 1 / width
     rest = math.sqrt(1 - large**2)  # length of the other entries

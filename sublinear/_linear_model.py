@@ -1,5 +1,6 @@
 """What estimators share: the fit of all problems, one-vs-rest; and what linear models share."""
 
+import math
 import threading
 import time
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
@@ -322,10 +323,20 @@ class CertifiedModel(CallbackSupportMixin, BaseEstimator):
         result = self.result_
         if limits.tol == 0 or result.status not in ("max_iter", "max_accesses"):
             return
+        limited = [part for part in result.parts or (result,) if part.status == result.status]
+        worst = max(limited, key=lambda part: part.relative_gap)
+        name = f"{type(self).__name__} stopped at {result.status}={getattr(self, result.status)}"
+        if result.parts:
+            name += f" in {len(limited)} of {len(result.parts)} problems, the worst of them"
+        if math.isinf(worst.gap):
+            warn(
+                f"{name} without a certificate: rounding has spoilt the dual value, since numbers "
+                f"are too large, too small or too far apart. Try to {self._easier}."
+            )
+            return
         warn(
-            f"{type(self).__name__} stopped at {result.status}={getattr(self, result.status)} "
-            f"with a relative duality gap of {result.relative_gap:.2e}, above "
-            f"tol={self.tol:g}. The objective is certified to be within {result.gap:.2e} of the "
+            f"{name} with a relative duality gap of {worst.relative_gap:.2e}, above "
+            f"tol={self.tol:g}. The objective is certified to be within {worst.gap:.2e} of the "
             f"optimum. Raise {result.status} or tol, {self._easier}.",
         )
 

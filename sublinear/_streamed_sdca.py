@@ -40,6 +40,8 @@ from sublinear._validation import (
     positive_classes,
 )
 
+READ_COST = 2**15  # feature values that could be looked at while a source begins another pass
+
 
 @dataclass
 class Extent:
@@ -255,8 +257,8 @@ class StreamedSDCA:
 
     @property
     def work(self):
-        """As SDCA counts it."""
-        return sum(solver.work for solver in self.solvers)
+        """As SDCA counts it, and what it costs to read the source again, little as it may hold."""
+        return sum(solver.work for solver in self.solvers) + READ_COST * self.n_iter
 
     @property
     def certificate_growth(self):

@@ -686,7 +686,7 @@ class _StructuredPegasos:
         """Return the model and its certificate (see `_drive`)."""
         models = self.output.models(self.weight_vector)
         model, primal = certify_best(models, rounded, self.objective.primal)
-        return model, primal, min(primal, self.dual())
+        return model, primal, self.dual()
 
 
 class ExamplesBlock(NamedTuple):

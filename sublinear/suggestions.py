@@ -229,7 +229,8 @@ class _Data:
         check_consistent_length(X, self.y)
         self.n_rows, self.n_columns = X.shape
         size = self.n_rows * self.n_columns
-        self.stored = getattr(X, "n_stored", X.nnz if sparse.issparse(X) else size)
+        stored = getattr(X, "n_stored", X.nnz if sparse.issparse(X) else size)
+        self.stored = max(1, stored)  # costs are multiples of it
         self.task = _task_of(self.y) if task is None else task
 
     @functools.cached_property

@@ -364,8 +364,33 @@ def test_the_best_model_or_the_last(keeps_best):
 
 
 def test_a_gap_is_never_negative():
-    _, result = run(FakeSolver(primals=[1.0]), Limits(tol=0, max_iter=1))
-    assert result.gap == 0
+    _, result = run(FakeSolver(primals=[1.5 - 1e-9]), Limits(tol=0, max_iter=1))
+    assert result.gap == 0 and result.dual == result.primal == 1.5 - 1e-9
+
+
+@pytest.mark.parametrize("dual", [2.0, math.inf, math.nan])
+@pytest.mark.parametrize("maximise", [False, True])
+def test_a_dual_value_above_the_primal_one_is_no_bound(dual, maximise):
+    class Rounding(FakeSolver):
+        certificate_growth = 1.0
+
+        def certify(self, rounded):
+            model, primal, bound = super().certify(rounded)
+            return model, primal, dual if self.n_iter == 2 else bound
+
+    sign = -1 if maximise else 1
+    _, result = run(Rounding(primals=[1.9, 1.8]), Limits(tol=0, max_iter=2, maximise=maximise))
+    assert [row.dual for row in result.trace] == [sign * 1.5] * 2  # that of the first one stays
+    assert result.status == "max_iter" and result.primal == sign * 1.8
+    assert result.gap == pytest.approx(0.3)
+
+
+def test_a_bound_that_a_later_model_contradicts_is_given_up():
+    solver = FakeSolver(primals=[1.8, 1.3])
+    solver.certificate_growth = 1.0
+    _, result = run(solver, Limits(tol=0, max_iter=2))
+    assert [row.dual for row in result.trace] == [1.5, -math.inf]
+    assert result.gap == math.inf
 
 
 @pytest.mark.parametrize("epochs", [0, 1, 4])

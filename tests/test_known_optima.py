@@ -103,6 +103,14 @@ def test_matrix_game_has_its_value(value, support):
     assert (game.row_strategy > 0).sum() == max(1, round(support * 13))
 
 
+@pytest.mark.parametrize("shape", [(1, 2), (3, 1), (1, 1), (2, 1)])
+@pytest.mark.parametrize("seed", range(10))
+def test_matrix_game_of_a_player_with_one_strategy(shape, seed):
+    game = datasets.make_matrix_game(*shape, value=0.1, support=1.0, random_state=seed)
+    upper, lower = certificates.matrix_game(game.A, game.column_strategy, game.row_strategy)
+    assert lower == pytest.approx(0.1, abs=1e-9) and upper == pytest.approx(0.1, abs=1e-9)
+
+
 def test_matrix_game_of_one_strategy_each():
     game = datasets.make_matrix_game(1, 1, value=0.25, random_state=0)
     np.testing.assert_array_equal(game.A, [[0.25]])
@@ -164,7 +172,9 @@ class TestLowerBoundInstance:
             for a in (True, False)
         ]
 
-    @pytest.mark.parametrize("n, d, width", [(8, 5, None), (2, 2, None), (40, 4, 1e3)])
+    @pytest.mark.parametrize(
+        "n, d, width", [(8, 5, None), (2, 2, None), (8, 2, None), (6, 3, None), (40, 4, 1e3)]
+    )
     def test_margins(self, n, d, width):
         yes, no = self.pair(n, d, width=width)
         A = yes.X

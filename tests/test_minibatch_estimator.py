@@ -6,6 +6,7 @@ from reference import objective as values
 from reference.losses import LOSSES as ORACLES
 from scipy import sparse
 from scipy.optimize import minimize
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.svm import SVC
 
 from sublinear import SDCAClassifier, SDCARegressor
@@ -211,6 +212,22 @@ def test_divergence_keeps_the_best_finite_model(average):
     assert result.primal <= at_zero
     assert 0 <= result.gap == pytest.approx(result.primal - result.dual)
     assert np.isfinite(model.predict(X)).all()
+
+
+def test_an_overflow_is_no_certificate():
+    random = np.random.default_rng(1610)
+    X = random.standard_normal((20, 3))
+    model = SDCAClassifier(
+        "squared_hinge",
+        alpha=1e-3,
+        batch_size=20,
+        batch_rule="naive",
+        fit_intercept=False,
+        random_state=0,
+    )
+    with pytest.warns(ConvergenceWarning, match="diverged"):
+        model.fit(X, X[:, 0] > 0)
+    assert model.result_.status == "diverged" and model.result_.gap > 0.5
 
 
 def test_a_fit_can_go_on_with_the_safe_rule_after_divergence():

@@ -11,7 +11,7 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.model_selection import GridSearchCV
 
-from sublinear import PegasosClassifier, SDCAClassifier
+from sublinear import PegasosClassifier, PegasosRegressor, SDCAClassifier
 
 LOSSES_OF_PEGASOS = ("hinge", "smoothed_hinge", "logistic")
 FEW_EPOCHS = {"alpha": 1e-2, "tol": 0, "max_iter": 7, "random_state": 0}
@@ -218,6 +218,48 @@ def test_multiclass(multiclass):
 def test_squared_hinge_is_refused_without_projection(binary):
     with pytest.raises(ValueError, match="needs projection=True"):
         PegasosClassifier("squared_hinge").fit(*binary)
+
+
+# ---------------------------------------------------------------- projection in streams
+
+
+@pytest.mark.parametrize("loss", ["squared", "huber"])
+@pytest.mark.parametrize("rows", [1, 50])
+def test_the_ball_is_that_of_all_blocks(loss, rows):
+    random = np.random.default_rng(0)
+    X = random.standard_normal((4000, 3))
+    y = X @ [3.0, -2.0, 1.0] + 0.1 * random.standard_normal(4000)
+    model = PegasosRegressor(loss, alpha=1e-2, projection=True, random_state=0)
+    for k in range(0, len(X), rows):
+        model.partial_fit(X[k : k + rows], y[k : k + rows])
+    assert np.mean((model.predict(X) - y) ** 2) < 0.05
+
+
+@pytest.mark.parametrize("average", AVERAGES)
+def test_targets_of_zero_leave_the_ball_alone(average):
+    X = np.random.default_rng(0).standard_normal((120, 5))
+    y = X[:, 0]
+    settings = {"alpha": 1e-3, "projection": True, "average": average, "random_state": 0}
+    stream = PegasosRegressor("squared", **settings).partial_fit(X[:100], y[:100])
+    stream.partial_fit(X[100:], np.zeros(20))
+    assert np.linalg.norm(stream.coef_) < 30
+    again = PegasosRegressor("squared", warm_start=True, max_iter=2, tol=0, **settings)
+    again.fit(X, y).fit(X[100:], np.zeros(20))
+    assert np.linalg.norm(again.coef_) < 30
+    zeros = PegasosRegressor("squared", **settings).fit(X, np.zeros(120))
+    assert not zeros.coef_.any() and zeros.result_.status == "converged"
+
+
+def test_the_ball_of_classes_that_cost_more(multiclass):
+    X, y = multiclass
+    cost = np.array([[0, 1, 9], [1, 0, 9], [1, 1, 0]])
+    settings = {"cost": cost, "multi_class": "joint", "alpha": 1e-2, "random_state": 0}
+    models = [PegasosClassifier(projection=p, **settings) for p in (False, True)]
+    for k in range(len(X)):
+        for model in models:
+            model.partial_fit(X[k : k + 1], y[k : k + 1], classes=np.unique(y))
+    free, projected = (np.linalg.norm(model.coef_) for model in models)
+    assert projected > 0.5 * free
 
 
 def test_pickle_clone_and_grid_search(binary):

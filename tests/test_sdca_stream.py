@@ -291,3 +291,18 @@ def test_a_checkpoint_of_another_number_of_rows_is_refused(binary, tmp_path):
     SDCAClassifier(random_state=0).fit_stream(blocks[:4], checkpoint=path)
     with pytest.raises(ValueError, match="its n_rows was 80, not 200"):
         SDCAClassifier(random_state=0).fit_stream(blocks, checkpoint=path)
+
+
+def test_few_rows_take_few_passes():
+    """Rows that sleep cost nothing, passes over a source do."""
+    random = np.random.default_rng(0)
+    X = random.standard_normal((40, 3))
+    passes = []
+
+    def blocks():
+        passes.append(1)
+        yield X, X[:, 0] > 0
+
+    model = SDCAClassifier(alpha=0.1, random_state=0)
+    model.fit_stream(GeneratorSource(blocks), classes=[False, True])
+    assert model.result_.status == "converged" and len(passes) < 40

@@ -118,6 +118,19 @@ def test_partial_fit_in_any_blocks(options, stop, request):
         np.testing.assert_array_equal(model.intercept_, once.intercept_)
 
 
+@pytest.mark.parametrize("first", ["dense", "sparse"])
+def test_dense_and_sparse_blocks_of_one_stream(first, regression):
+    X, y = regression
+    X = np.where(np.abs(X) > 1, X, 0.0)
+    expected = StreamingSVRGRegressor(alpha=0.1).partial_fit(X, y).coef_
+    kinds = [np.asarray, sparse.csr_array]
+    model = StreamingSVRGRegressor(alpha=0.1)
+    for k, make in enumerate(kinds if first == "dense" else kinds[::-1]):
+        part = slice(100 * k, 100 * k + 100) if k == 0 else slice(100, None)
+        model.partial_fit(make(X[part]), y[part])
+    np.testing.assert_allclose(model.coef_, expected, rtol=1e-8)
+
+
 def test_fit_stream_is_partial_fit(regression):
     X, y = regression
     model = StreamingSVRGRegressor(kept_rows=50)

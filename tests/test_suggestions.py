@@ -301,3 +301,10 @@ def test_few_rows_tell_little():
     assert "says too little" in suggestion.reason
     assert suggestion.estimator.fit([[0.0], [1.0]], [0, 1]).predict([[1.0]]) == [1]
     assert np.isfinite(suggest_solver(np.zeros((50, 3)), np.arange(50) % 2).values)
+
+
+@pytest.mark.parametrize("cost", ["seconds", "values"])
+def test_nothing_stored(cost):
+    X, y = sparse.csr_array((40, 2)), np.arange(40) % 2
+    suggestion = suggest_solver(X, y, cost=cost, random_state=0)
+    assert suggestion.estimator.fit(X, y).score(X, y) == 0.5

@@ -103,6 +103,12 @@ def test_spectral_norm_squared_refuses(options, message):
         spectral_norm_squared(matrix(), **options)
 
 
+def test_spectral_norm_squared_refuses_rows_whose_squares_overflow():
+    for function in (spectral_norm_squared, lambda X: batch_speedup(X, 20)):
+        with pytest.raises(ValueError, match="overflows: scale X down"):
+            function(1e160 * matrix())
+
+
 def test_spectral_norm_squared_refuses_nan():
     with pytest.raises(ValueError, match="NaN"):
         spectral_norm_squared([[1.0], [math.nan]])

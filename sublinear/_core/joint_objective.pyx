@@ -135,7 +135,7 @@ cdef class JointObjective:
         if duals.shape[0] != self.matrix.n_rows or duals.shape[1] != self.n_classes:
             raise ValueError(f"duals must have shape {(self.matrix.n_rows, self.n_classes)}")
 
-    def _primal_of_zeros(self):
+    def primal_of_zeros(self):
         """Return P(0), the mean loss of zero weights; reads no feature."""
         cdef double[::1] scores = np.zeros(self.n_classes)
         cdef double total = 0
@@ -147,8 +147,4 @@ cdef class JointObjective:
     def at_zeros(self):
         """Return zero weights, their primal value and the dual value of zero duals."""
         zeros = np.zeros((self.matrix.n_weights, self.n_classes))
-        return zeros, self._primal_of_zeros(), 0.0
-
-    def radius(self):
-        """Return a bound on the norm of the optimum: sqrt(P(0) / alpha)."""
-        return float(np.sqrt(self._primal_of_zeros() / self.alpha))
+        return zeros, self.primal_of_zeros(), 0.0

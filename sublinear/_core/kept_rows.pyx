@@ -68,7 +68,8 @@ def joined(samples):
     if len(samples) == 1:
         return samples[0]
     rows, targets, weights = zip(*samples, strict=True)
-    stacked = sp.vstack(rows, format="csr") if sp.issparse(rows[0]) else np.vstack(rows)
+    sparse = any(map(sp.issparse, rows))
+    stacked = sp.vstack(rows, format="csr") if sparse else np.vstack(rows)
     return Sample(stacked, np.concatenate(targets), np.concatenate(weights))
 
 

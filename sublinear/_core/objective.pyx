@@ -251,7 +251,7 @@ cdef class Objective:
         conjugate, reach = sums[MAX_CANDIDATES:] / self.total_weight
         error = rounding * reach / self.alpha
         dual = self.penalty(w) - self.alpha / 2 * error * error - conjugate
-        return primals, min(dual, *primals)    # rounding must not make the gap negative
+        return primals, dual
 
     def certificate_of(self, duals, candidates):
         """Return what `certificate` does, of duals alone; it balances them where that is needed.
@@ -409,7 +409,3 @@ cdef class Objective:
     def at_zeros(self):
         """Return zero weights, their primal value and the dual value of zero duals."""
         return np.zeros(self.matrix.n_weights), *self.values_of_zeros()
-
-    def radius(self):
-        """Return a bound on the norm of the optimum: sqrt(P(0) / alpha)."""
-        return sqrt(self.values_of_zeros()[0] / self.alpha)

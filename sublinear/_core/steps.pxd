@@ -10,16 +10,18 @@ cdef class Epochs:
     cdef Py_ssize_t next_look
     cdef readonly Py_ssize_t n_steps, n_iter, accesses
     cdef Py_ssize_t n_examples, batch_size, n_seen    # n_seen: examples of the present epoch
+    cdef double radius                     # of the ball to project onto; infinite: none
+    cdef double losses_at_zeros, weights_seen    # sums over all examples that it has to serve
 
     cdef void _run(self, Py_ssize_t limit) noexcept nogil
     cdef void _step(self, Py_ssize_t size) noexcept nogil
     cdef Py_ssize_t entries(self, Py_ssize_t i) noexcept nogil
+    cdef _find_ball(self, double loss, double weight, double alpha)
 
 
 cdef class SubgradientSteps(Epochs):
     cdef readonly double n_drawn           # examples of all steps
     cdef double alpha
-    cdef double radius                     # 0: no projection
 
     cdef void look_ahead(self, Py_ssize_t position) noexcept nogil
     cdef void look_at(self, Py_ssize_t i, Py_ssize_t place) noexcept nogil

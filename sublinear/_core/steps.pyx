@@ -21,6 +21,7 @@ One of SubgradientSteps knows what an example is:
     learn_from(i, place, rate)   w -= rate * g_i
     rescale(factor)              w.values are about to be multiplied by the factor
 """
+from libc.math cimport INFINITY, sqrt
 from libc.stdint cimport uint32_t
 
 from sublinear._core.order cimport Draws, make_ready, next_chunk
@@ -52,6 +53,32 @@ cdef class Epochs:
     estimated_gap = float("inf")
     certificate_growth = 1.5
     diverged = False
+
+    def __cinit__(self, *args, **kwargs):
+        self.radius = INFINITY
+
+    cdef _find_ball(self, double loss, double weight, double alpha):
+        """Take a ball that holds the optimum: |w|^2 <= the mean loss of zero weights / alpha.
+
+        It is to hold that of these examples, whose losses and weights are summed up here, and that
+        of all before them, which a stream's blocks may be few of.
+        """
+        self.losses_at_zeros += loss
+        self.weights_seen += weight
+        mean = max(loss / weight, self.losses_at_zeros / self.weights_seen)
+        self.radius = sqrt(mean / alpha)
+
+    def _ball(self):
+        """Return what `_resume_ball` needs, a dict."""
+        return {"losses_at_zeros": self.losses_at_zeros, "weights_seen": self.weights_seen}
+
+    def _resume_ball(self, state, alpha):
+        """Let the ball serve the examples of a state as well."""
+        if self.radius < INFINITY:
+            loss, weight = self.losses_at_zeros, self.weights_seen
+            self.losses_at_zeros = state["losses_at_zeros"]
+            self.weights_seen = state["weights_seen"]
+            self._find_ball(loss, weight, alpha)
 
     @property
     def work(self):
@@ -118,23 +145,22 @@ cdef class SubgradientSteps(Epochs):
     batch_size : int, default=1
     average : {"last", "mean", "tail", "random"}, default="last"
         Which iterates become the model: see sublinear._core.iterates.
-    radius : float, default=0
-        Of the ball to project onto; 0 for none.
+    projection : bool, default=False
+        Keep the norm of w; a subclass says by `_find_ball` what to project onto.
     """
 
     def __init__(
         self, Py_ssize_t n_examples, Py_ssize_t n_weights, double alpha, RandomBits random,
-        str sampling="shuffle", Py_ssize_t batch_size=1, str average="last", double radius=0
+        str sampling="shuffle", Py_ssize_t batch_size=1, str average="last", bint projection=False
     ):
         self.n_examples = n_examples
         self.alpha = alpha
-        self.radius = radius
         self.batch_size = batch_size
         self.order = Order(n_examples, sampling, random, batch_size)
         self.output = choose(average, random.bit_generator.seed_seq)
         self.counts, self.next_look = self.output.counts, self.output.next_look
         self.weight_vector = WeightVector(
-            n_weights, averaged=self.output.averages, keeps_norm=radius > 0)
+            n_weights, averaged=self.output.averages, keeps_norm=projection)
 
     @property
     def keeps_best(self):
@@ -152,6 +178,7 @@ cdef class SubgradientSteps(Epochs):
             "w": w,
             "n_steps": self.n_steps,
             "n_drawn": self.n_drawn,
+            **self._ball(),
             **self.output.state(self.weight_vector.n_averaged, total),
         }
 
@@ -159,6 +186,7 @@ cdef class SubgradientSteps(Epochs):
         """Go on from a `state()` of as many weights."""
         self.weight_vector.set(state["w"])
         self.n_steps, self.n_drawn = state["n_steps"], state["n_drawn"]
+        self._resume_ball(state, self.alpha)
         self.output.resume(self.weight_vector, state)
         self.next_look = self.output.next_look
 
@@ -174,8 +202,8 @@ cdef class SubgradientSteps(Epochs):
         shrink(w, 1 - size / self.n_drawn)
         for k in range(size):
             self.learn_from(batch[k], k, 1 / (self.alpha * self.n_drawn))
-        if self.radius > 0:
-            project(w, self.radius)
+        if project(w, self.radius):
+            self.rescale(0)
         if needs_folding(w):
             self.rescale(w.scale)
             fold_scale(w)
@@ -210,4 +238,4 @@ cdef class SubgradientSteps(Epochs):
         """Return the model and its certificate (see `_drive`)."""
         models = [self.shaped(model) for model in self.output.models(self.weight_vector)]
         model, primal = certify_best(models, rounded, self.objective.primal)
-        return model, primal, min(primal, self.dual())
+        return model, primal, self.dual()

@@ -66,10 +66,12 @@ cdef inline bint needs_folding(const ScaledVector* w) noexcept nogil:
     return not 1e-100 < w.scale < 1e100
 
 
-cdef inline void project(ScaledVector* w, double radius) noexcept nogil:
-    """w <- the nearest point with |w| <= radius; needs the norm"""
-    if w.squared_norm > radius * radius:
-        shrink(w, radius / sqrt(w.squared_norm))
+cdef inline bint project(ScaledVector* w, double radius) noexcept nogil:
+    """w <- the nearest point with |w| <= radius, if the norm is kept; tells whether it became 0"""
+    if not w.squared_norm > radius * radius:
+        return False
+    shrink(w, radius / sqrt(w.squared_norm))
+    return radius == 0
 
 
 cdef inline void count_in_average(ScaledVector* w) noexcept nogil:

@@ -63,7 +63,7 @@ cdef class JointPegasos(SubgradientSteps):
         n, k = objective.matrix.n_rows, objective.n_classes
         super().__init__(
             n, objective.matrix.n_weights * k, objective.alpha, random, sampling, batch_size,
-            average, objective.radius() if projection else 0)
+            average, projection)
         self.objective = objective
         self.loss = objective.loss
         self.n_classes = k
@@ -72,6 +72,9 @@ cdef class JointPegasos(SubgradientSteps):
         self.gradient = np.empty((batch_size, k))
         self.rival = np.empty(batch_size, dtype=np.intp)
         self.scores = np.empty(k)
+        if projection:
+            weight = objective.total_weight
+            self._find_ball(weight * objective.primal_of_zeros(), weight, objective.alpha)
 
     def state(self):
         """Return what `resume` needs to go on, perhaps over other examples."""

@@ -329,7 +329,7 @@ cdef class KernelPrimalDual:
         model, primal = self.problem.primal(x, payoffs, 0.0, lambda x: x)
         factor = model[0] / x[0] if x[0] > 0 else 0.0
         model = factor * np.append(a * self.targets, self.constant * balance)
-        return model, primal, self.best_dual
+        return model, primal, min(primal, self.best_dual)    # float32 may tell no better
 
     def _products(self, a):
         """sum_k a_k y_k k(k, .) by exact kernel rows."""

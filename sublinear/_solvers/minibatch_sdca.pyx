@@ -185,11 +185,11 @@ cdef class MiniBatchSDCA:
 
     @property
     def diverged(self):
-        """True once w is not finite, or the dual, after some epochs, no better than it began.
+        """True once w or the dual is not finite, or the dual no better than some epochs before.
 
         Only the naive rule, or a beta that is too small, can bring that about.
         """
-        if not np.isfinite(self.w).all():
+        if not np.isfinite(self.w).all() or not np.isfinite(self.last_dual):
             return True
         if self.n_iter < EPOCHS_OF_GRACE:
             return False

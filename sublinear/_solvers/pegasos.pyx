@@ -29,7 +29,7 @@ give the certificate. With steps 1 / (alpha t), after whole epochs of a permutat
 clipping. Where b is free the duals must be balanced too; the search instead takes the dual value,
 which is linear in b, as a line below the minimum over w.
 """
-from libc.math cimport sqrt
+from libc.math cimport INFINITY, sqrt
 from libc.stdint cimport uint32_t
 from libc.string cimport memset
 
@@ -131,7 +131,6 @@ cdef class Pegasos(Epochs):
     cdef Treatment treatment
     cdef BestConstant best_constant        # of a batch
     cdef object search                     # for the b where the minimum over w is least
-    cdef double radius                     # 0: no projection
     cdef double sum_of_biases
     cdef double[::1] coefficient, prediction, derivative
 
@@ -156,7 +155,9 @@ cdef class Pegasos(Epochs):
         self.counts = self.output.counts
         self.weight_vector = WeightVector(
             objective.matrix.n_weights, averaged=self.output.averages, keeps_norm=projection)
-        self.radius = objective.radius() if projection else 0
+        if projection:
+            weight = objective.total_weight
+            self._find_ball(weight * objective.values_of_zeros()[0], weight, objective.alpha)
         self.coefficients = np.zeros(n)
         self.coefficient = self.coefficients
         self.prediction = np.empty(batch_size)
@@ -198,6 +199,7 @@ cdef class Pegasos(Epochs):
             "coefficients": self.coefficients,
             "n_steps": self.n_steps,
             "sum_of_biases": self.sum_of_biases,
+            **self._ball(),
             **self.output.state(self.n_averaged, total),
         }
 
@@ -211,6 +213,7 @@ cdef class Pegasos(Epochs):
         self.n_steps = state["n_steps"]
         if self.treatment != FEATURE:
             self.bias = state["bias"]
+        self._resume_ball(state, self.objective.alpha)
         self.output.resume(self.weight_vector, state)
         self.next_look = self.output.next_look
         if self.weight_vector.n_averaged > 0:
@@ -247,8 +250,8 @@ cdef class Pegasos(Epochs):
                 total += self.derivative[k]
         if self.treatment == SUBGRADIENT:
             self.bias -= rate * total
-        if self.radius > 0:
-            project(w, self.radius)
+        if project(w, self.radius):
+            memset(&self.coefficient[0], 0, self.rows.count * sizeof(double))
         if needs_folding(w):
             for i in range(self.rows.count):
                 self.coefficient[i] *= w.scale
@@ -371,7 +374,7 @@ cdef class Pegasos(Epochs):
         target = self.search.after(self.bias, dual, slope)
         if target != self.bias:
             self._move_to(target)
-        return primals, min(self.search.bound, *primals)
+        return primals, self.search.bound
 
     def _move_to(self, double bias):
         """Go on from here with another b, and with the longer steps of the second epoch."""
@@ -385,7 +388,7 @@ cdef class Pegasos(Epochs):
 
     def _find_radius(self):
         """Of the ball that holds the optimum for the present b."""
-        if self.radius > 0:
+        if self.radius < INFINITY:
             w = self._with_bias(np.zeros(self.objective.matrix.n_weights), self.bias)
             self.radius = math.sqrt(self.objective.primal(w) / self.objective.alpha)
 

@@ -296,7 +296,7 @@ class BatchSteps(Rounds):
         self.objective.accesses += self.n_stored  # for w(a)
         model, primal, dual = self._certificate(sums, w, models)
         if self.bias == "search":
-            dual = min(self._search(dual, masses), primal)
+            dual = self._search(dual, masses)
         return model, primal, dual
 
     def _dual_weights(self):

@@ -388,7 +388,7 @@ class Rounds:
         ]
         best = int(np.argmin(primals))
         dual = self._penalty(w) - float(means[CONJUGATE])
-        return models[best], primals[best], min(dual, primals[best])  # rounding could exceed it
+        return models[best], primals[best], dual
 
     def insist(self, request):
         """Return request(), however many partitions must be made again for it."""
