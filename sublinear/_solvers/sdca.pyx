@@ -71,6 +71,7 @@ cdef enum:
     LARGEST_CHUNK = 4096
     COMPARE_EVERY = 256   # chunks, how two threads and one do,
     COMPARED = 3          # by the median of so many: the first one wakes a thread up
+    LONGEST_REST = 64     # comparisons
     ALWAYS_ADDED = 32     # entries of rows for which a branch that is hard to foresee costs more
     BLOCK = 16            # rows of a half between two exchanges
     KEPT_BLOCKS = 2       # blocks whose changes are remembered: one half may be a block ahead
@@ -79,6 +80,7 @@ cdef enum:
     CACHE_LINES = 128     # bytes, between what two threads write, as in `aligned`
     FLAG = 16             # long longs of so many bytes
 
+cdef double MOST_LOST = 0.02    # seconds
 cdef double LEAST_GAIN = 0.1    # of the dual between certificates, as a part of the gap
 
 # What pays, measured: rows too short or too few for the exchange stay on one thread.
@@ -457,6 +459,9 @@ cdef class TwoThreads(SDCA):
     cdef Py_ssize_t n_chunks
     cdef double pace[2][COMPARED]        # seconds for a block or row: by one thread, by two
     cdef int way                         # the faster of these
+    cdef double by_one                   # seconds for a block or row, at the last comparison
+    cdef double lost                     # seconds more by two threads, since it was 0
+    cdef int rest, waits                 # comparisons that two threads sit out: next time, now
     cdef bint careful                    # no more delays
     cdef double last_dual                # at the last certificate
     cdef double seen_dual, seen_work     # at the last look that watched
@@ -486,8 +491,9 @@ cdef class TwoThreads(SDCA):
         """
         cdef Py_ssize_t first = self.n_exchanged
         cdef Py_ssize_t turn = self.n_chunks % COMPARE_EVERY
-        cdef int way = self.way if turn // COMPARED != 1 else 1 - self.way
-        cdef double started = clock()
+        cdef bint tries_other = turn // COMPARED == 1 and self.waits == 0
+        cdef int way = 1 - self.way if tries_other else self.way
+        cdef double started = clock(), seconds
         if way == 0 or self.careful:
             self._alternate(first, first + size)
         else:
@@ -496,11 +502,33 @@ cdef class TwoThreads(SDCA):
                     self._run_half(threadid(), first, first + size)
                 elif threadid() == 0:
                     self._alternate(first, first + size)
-        self.pace[way][turn % COMPARED] = (clock() - started) / size
+        seconds = clock() - started
+        self.pace[way][turn % COMPARED] = seconds / size
         if turn == 2 * COMPARED - 1:
-            self.way = median(self.pace[1]) <= median(self.pace[0])
+            self._choose_way()
+        elif way == 1 and self.by_one > 0:
+            self._count_loss(seconds - size * self.by_one)
         self.n_chunks += 1
         self.n_exchanged += size
+
+    cdef void _choose_way(self) noexcept nogil:
+        """Take the way that is faster now, unless two threads are to rest."""
+        self.by_one = median(self.pace[0])
+        if self.waits > 0:
+            self.waits -= 1
+        else:
+            self.way = median(self.pace[1]) <= self.by_one
+
+    cdef void _count_loss(self, double seconds) noexcept nogil:
+        """Let two threads rest, longer each time, once they have lost too much.
+
+        They do where the system now and then takes a processor from one of them, on which the other
+        one waits: a comparison of a few chunks hardly sees that.
+        """
+        self.lost = max(0, self.lost + seconds)
+        if self.lost > MOST_LOST:
+            self.way, self.lost = 0, 0
+            self.waits = self.rest = min(2 * self.rest + 1, LONGEST_REST)
 
     cdef void _run_half(self, int half, Py_ssize_t first, Py_ssize_t last) noexcept nogil:
         pass
