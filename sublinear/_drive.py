@@ -7,7 +7,8 @@ A solver is an object that holds its state and has
     n_iter, accesses    what it did so far: what `max_iter` limits, epochs or rounds or steps, and
                         feature values read; `work` counts examples as well as feature values
     objective           has `accesses`, the feature values that certificates read, and, where
-                        keeps_best, at_zeros(): zero weights, their primal value, a dual value
+                        keeps_best, at_zeros(): zero weights, their primal value, a dual value;
+                        where it knows, `rounding`, what rounding adds to the gap
     estimated_gap       a relative gap that nothing proves, inf if there is none
     certificate_growth  by what factor `work` may grow between two certificates at the most; 1:
                         a certificate at the end of every round
@@ -44,6 +45,7 @@ SLICE_SECONDS = 0.03
 FIRST_CORRECTION = 1 / 3  # estimates gather terms over an epoch, in which the gap shrinks
 DOUBT = 2.0  # times tol
 LOOK_ERROR = 1.1  # a needless certificate costs less than a needless epoch
+MOST_UNRESOLVED = 32  # certificates in which rounding alone is more than the gap asked for
 LEAST_WORK = 2**17  # between two certificates or looks, which cost a few Python calls
 CONTRADICTION = (
     1e-6  # of the primal value, or tol: a dual value that exceeds it by more is no bound
@@ -199,7 +201,7 @@ class _Run:
         self.status = self.best = None
         # the best so far: every dual value is a bound, every model may be returned
         self.primal, self.dual = math.inf, -math.inf
-        self.last_work = self.least_work = 0
+        self.last_work = self.least_work = self.n_unresolved = 0
         self.correction = FIRST_CORRECTION
         self.look = getattr(solver, "look", None) if limits.tol > 0 else None
         self.look_error = LOOK_ERROR
@@ -308,6 +310,8 @@ class _Run:
         self.learn(relative)
         if (gap if self.limits.absolute else relative) <= self.limits.tol:
             self.status = "converged"
+        elif self.rounding_decides():
+            self.status = "max_iter"
         if solver.diverged:
             self.status = "diverged"
         if self.observe(row, self.best) and self.status is None:
@@ -325,6 +329,13 @@ class _Run:
         gap = math.inf if dual == -math.inf else self.primal - dual
         sign = -1 if self.limits.maximise else 1
         return sign * self.primal, sign * dual, gap
+
+    def rounding_decides(self):
+        """Tell whether no more certificates are worth it, as rounding exceeds the gap asked for."""
+        rounding = getattr(self.solver.objective, "rounding", 0.0)
+        error = rounding if self.limits.absolute else relative_gap(self.primal, rounding)
+        self.n_unresolved += error > self.limits.tol
+        return self.n_unresolved >= MOST_UNRESOLVED
 
     def compare_with_zeros(self):
         """Keep zero weights if no certified model is better: a solver may have diverged."""

@@ -43,7 +43,8 @@ class Result:
     gap : float
         |primal - dual|: the returned model is at most this far from optimal; inf if unknown.
     status : str
-        "converged"; "max_iter" or "max_accesses", the limit reached; "stopped" by a callback;
+        "converged"; "max_iter" or "max_accesses", the limit reached, the former also where rounding
+        keeps a certificate from the gap asked for; "stopped" by a callback;
         "interrupted" by Ctrl-C or by an error in a callback; "diverged", the best model kept;
         "partial_fit" and "uncertified", not certified; "not_separable": no hyperplane has a margin
         above `dual`, which is at most epsilon.

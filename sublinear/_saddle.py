@@ -156,6 +156,10 @@ THEORY = {
 }
 FIRST_ROUND = 1024  # draws
 LEAST_STAGE = 4  # steps
+ROUND_OFF = 2.0**-53
+# rounding is left out of certificates up to these parts of the gap asked for and, where that is
+# relative, of the value
+UNNOTICED, UNNOTICED_DIGITS = 1e-4, 1e-9
 SPARSE = 8  # lines with fewer than (n + d) / SPARSE stored values are worth a tree
 
 
@@ -355,10 +359,12 @@ def run_saddle(settings, solver, max_iter, A, *, absolute, maximise=False):
     if error is not None:
         raise error
     if result.status in ("max_iter", "max_accesses"):
+        advice = f'Raise epsilon or {result.status}, or use certify="las_vegas".'
+        if solver.objective.rounding > settings.epsilon:
+            advice = "That is rounding: raise epsilon, or scale A down."
         warn(
             f"stopped at {result.status} with a gap of {result.gap:.2e}, above "
-            f"epsilon={settings.epsilon:g}. Raise epsilon or {result.status}, or use "
-            'certify="las_vegas".',
+            f"epsilon={settings.epsilon:g}. {advice}",
         )
     return model, named(result, A)
 
@@ -372,6 +378,7 @@ class Saddle:
 
     geometry = ""
     targets = offsets = ridge = caps = None
+    rounding = 0.0
 
     def __init__(self, unit=None):
         self.unit = unit
@@ -420,9 +427,18 @@ class Margin(Saddle):
         margin = payoffs.min() / scale - longest * length(model - x)
         return model, -max(0.0, margin / max(1.0, length(model)))
 
-    def dual(self, p, gradient):
+    def dual(self, p, gradient, longest=0.0):
         """Return -|A'Yp|."""
         return -length(gradient)
+
+
+def distance_error(n_columns, square):
+    """Return a bound on the rounding of |A_i|^2 - 2 <A_i, x> + |x|^2, where |A_i|^2 <= square.
+
+    A sum of d products is off by at most d 2^-53 times the product of the lengths. Here are four
+    such sums, <A_i, x> counts twice, and they are added up.
+    """
+    return 4 * (n_columns + 1) * ROUND_OFF * square
 
 
 class SimplexQP(Saddle):
@@ -430,18 +446,65 @@ class SimplexQP(Saddle):
 
     That is minus the simplex QP min p'b + p'(A A' + diag r^2) p, whose p the dual value belongs to.
 
+    Where rows are long compared with the value, its terms cancel. What their rounding may amount to
+    is added to the primal value and taken off the dual one, if it can be noticed.
+
     Parameters
     ----------
     offsets : ndarray of shape (n_rows,), float64
     unit : float or None
         About the largest distance of a row from x.
+    epsilon : float, default=1.0
+        The gap that will be asked for.
+
+    Attributes
+    ----------
+    rounding : float
+        What rounding adds to the gap of the last primal value and the last dual value.
     """
 
     geometry = "hull"
+    relative = False  # epsilon, to the value
+    n_sums = 1  # additions one after another that make a value of the products, inner's up to 24
 
-    def __init__(self, offsets, unit=None):
+    def __init__(self, offsets, unit=None, epsilon=1.0):
         super().__init__(unit)
-        self.offsets = offsets
+        self.offsets, self.epsilon = offsets, epsilon
+        self.largest_offset = np.abs(offsets).max()
+        self._primal_rounding = self._dual_rounding = 0.0
+
+    @property
+    def rounding(self):
+        return self._primal_rounding + self._dual_rounding
+
+    def noticed(self, bound, value):
+        """Return a bound on the rounding of a value, 0 if it does not matter."""
+        unnoticed = UNNOTICED * self.epsilon
+        if self.relative:
+            unnoticed = min(unnoticed, UNNOTICED_DIGITS) * abs(value)
+        return bound if bound > unnoticed else 0.0
+
+    def primal_error(self, x, longest):
+        """Return a bound on the rounding of |x|^2 - b_i - 2 <A_i, x>.
+
+        `n_sums` additions follow the products.
+        """
+        square = max(longest, length(x)) ** 2 + self._own_offset()
+        return distance_error(len(x) + self.n_sums - 1, square)
+
+    def dual_error(self, p, n_columns, longest):
+        """Return a bound on the rounding of p'b + |A'p|^2.
+
+        A'p adds m rows and enters twice; |A'p|^2 and p'b, whose b has d products for balls, add at
+        most 30 numbers one after another; the sum of p is not 1.
+        """
+        square = longest**2 + self._own_offset()
+        n_terms = 2 * (np.count_nonzero(p) + n_columns + 40)
+        return (n_terms * ROUND_OFF + 2 * abs(1.0 - float(np.add.reduce(p)))) * square
+
+    def _own_offset(self):
+        """The largest offset, where it is not that of a row's length."""
+        return self.largest_offset
 
     def measure(self, x, payoffs, longest):
         payoffs = self.offsets + 2 * payoffs
@@ -452,14 +515,20 @@ class SimplexQP(Saddle):
         value = inner(x, x) + self._largest(-self.offsets - 2 * payoffs)
         # what rounding x can add to |x|^2 - 2 <A_i, x>
         change = length(model - x)
-        return model, value + change * (change + 2 * length(x) + 2 * longest)
+        stored = change * (change + 2 * length(x) + 2 * longest)
+        computed = self.noticed(self.primal_error(x, longest), value)
+        self._primal_rounding = stored + computed
+        return model, value + stored + computed
 
     def _largest(self, values):
         """Return the largest p'values over all p allowed."""
         return values.max()
 
-    def dual(self, p, gradient):
-        return -(inner(p, self.offsets) + inner(gradient, gradient))
+    def dual(self, p, gradient, longest=0.0):
+        value = -(inner(p, self.offsets) + inner(gradient, gradient))
+        error = self.dual_error(p, len(gradient), longest)
+        self._dual_rounding = self.noticed(error, value)
+        return value - self._dual_rounding
 
 
 class EnclosingBall(SimplexQP):
@@ -470,22 +539,33 @@ class EnclosingBall(SimplexQP):
     squared_norms : ndarray of shape (n_rows,), float64
         |A_i|^2.
     unit : float or None
+    epsilon : float, default=1.0
+        The gap that will be asked for, relative to the primal value.
+    zero : float, default=-inf
+        A primal value up to this, of rows that are known to be equal, is rounding.
     """
 
-    def __init__(self, squared_norms, unit=None):
-        super().__init__(-squared_norms, unit)
-        self.accuracy = 1e-14 * squared_norms.max()  # of |A_i - x|^2 = |A_i|^2 - 2 <A_i, x> + |x|^2
+    relative = True
+
+    def __init__(self, squared_norms, unit=None, epsilon=1.0, zero=-math.inf):
+        super().__init__(-squared_norms, unit, epsilon)
+        self.zero = zero
+
+    def _own_offset(self):
+        return 0.0
 
     def measure(self, x, payoffs, longest):
         return math.sqrt(max(0.0, inner(x, x) - (self.offsets + 2 * payoffs).min()))
 
     def primal(self, x, payoffs, longest, rounded):
-        """Return the centre and the squared radius that holds all rows; 0 if that is rounding."""
+        """Return the centre and a squared radius that holds all rows."""
         model, value = super().primal(x, payoffs, longest, rounded)
-        return model, 0.0 if value <= self.accuracy else value
+        if value - self._primal_rounding <= self.zero:
+            self._primal_rounding = value = 0.0
+        return model, max(0.0, value)
 
-    def dual(self, p, gradient):
-        return max(0.0, super().dual(p, gradient))
+    def dual(self, p, gradient, longest=0.0):
+        return max(0.0, super().dual(p, gradient, longest))
 
 
 class SoftBall(EnclosingBall):
@@ -500,11 +580,14 @@ class SoftBall(EnclosingBall):
         |A_i|^2.
     caps : ndarray of shape (n_rows,), float64
         Of sum 1 at least.
-    unit : float or None
+    unit, epsilon, zero
+        As in EnclosingBall.
     """
 
-    def __init__(self, squared_norms, caps, unit=None):
-        super().__init__(squared_norms, unit)
+    n_sums = 25
+
+    def __init__(self, squared_norms, caps, unit=None, epsilon=1.0, zero=-math.inf):
+        super().__init__(squared_norms, unit, epsilon, zero)
         self.caps = caps
 
     def _largest(self, values):
@@ -531,16 +614,20 @@ class SquaredHinge(SimplexQP):
     targets, ridge : ndarray of shape (n_rows,), float64
         y and r.
     alpha : float
+    epsilon : float, default=1.0
+        The gap that will be asked for, relative to the primal value.
     """
 
-    def __init__(self, targets, ridge, alpha):
-        super().__init__(np.zeros(len(targets)))
+    relative = True
+
+    def __init__(self, targets, ridge, alpha, epsilon=1.0):
+        super().__init__(np.zeros(len(targets)), epsilon=epsilon)
         self.targets, self.ridge, self.alpha = targets, ridge, alpha
 
     def primal(self, x, payoffs, longest, rounded):
         """Return x at its best scale and the objective there."""
         weights, square = self.ridge**-2, inner(x, x)
-        scale, best = 0.0, (x * 0.0, weights.sum() / 2)
+        scale, best, error = 0.0, (x * 0.0, weights.sum() / 2), 0.0
         for _ in range(30):  # Newton's method on a piecewise linear derivative
             active = scale * payoffs < 1
             curvature = square + (weights * payoffs**2)[active].sum()
@@ -554,11 +641,22 @@ class SquaredHinge(SimplexQP):
             if not value < best[1]:
                 break
             best = model, value
-        return best[0], self.alpha * best[1]
+            # a margin adds so many products, none of their sums is above this
+            error = 2 * (len(x) + 1) * ROUND_OFF * longest * length(model)
+            error *= inner(weights, 2 * np.maximum(0, 1 - margins) + error) / 2
+        self._primal_rounding = self.alpha * self.noticed(error, best[1])
+        return best[0], self.alpha * best[1] + self._primal_rounding
 
-    def dual(self, p, gradient):
+    def dual(self, p, gradient, longest=0.0):
         square = inner(gradient, gradient) + ((self.ridge * p) ** 2).sum()
-        return self.alpha / (2 * square) if square > 0 else -math.inf
+        # A'Yp adds so many rows, of which none is longer
+        error = (np.count_nonzero(p) + 1) * ROUND_OFF * longest
+        error = self.noticed(error * (error + 2 * length(gradient)), square)
+        if square <= 0:
+            return -math.inf
+        value = self.alpha / (2 * (square + error))
+        self._dual_rounding = value * error / square
+        return value
 
 
 class Game(Saddle):
@@ -575,5 +673,5 @@ class Game(Saddle):
     def primal(self, x, payoffs, longest, rounded):
         return x, payoffs.max()
 
-    def dual(self, p, gradient):
+    def dual(self, p, gradient, longest=0.0):
         return gradient.min()

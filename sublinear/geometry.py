@@ -2,9 +2,9 @@
 
 import math
 from dataclasses import replace
-from functools import partial
 
 import numpy as np
+import scipy.sparse as sp
 from sklearn.base import BaseEstimator, OutlierMixin
 from sklearn.utils.extmath import row_norms, safe_sparse_dot
 from sklearn.utils.validation import assert_all_finite, check_is_fitted
@@ -29,6 +29,7 @@ from sublinear._linear_model import (
     as_matrix,
     with_parameters,
 )
+from sublinear._result import relative_gap
 from sublinear._saddle import (
     ACTIVE_SET,
     EnclosingBall,
@@ -38,6 +39,7 @@ from sublinear._saddle import (
     SoftBall,
     check_saddle_parameters,
     checked_data,
+    distance_error,
     mean_of_largest,
     named,
     random_of,
@@ -60,6 +62,12 @@ from sublinear._validation import (
 from sublinear._warnings import warn
 
 CERTIFY = ("las_vegas", "exact")
+# Dense rows are copied, as seen from the first one, where they are so many times as long as they
+# are far from each other, and rounding takes more than these parts of the gap asked for: what sums
+# are off by, and a centre of float32.
+FAR = 10.0
+SUM_SHARE, CENTER_SHARE = 1e-3, 0.1
+ROWS_LOOKED_AT = 16
 VARIANTS = (*SAMPLED_VARIANTS, "active_set")
 
 
@@ -99,8 +107,8 @@ class MinimumEnclosingBall(CallbackSupportMixin, OutlierMixin, BaseEstimator):
         Not negative, of sum 1, with nu > 0 at most sample_weight_i / (nu * their sum): the p of the
         bound `result_.dual` = sum_i p_i |x_i|^2 - |sum_i p_i x_i|^2. Absent with certify=None.
     offset_ : float
-        Minus the radius, and what rounding may add to it: decision_function is score_samples minus
-        this, and not negative for rows in the ball.
+        Minus the radius, and what rounding may add to distances: decision_function is score_samples
+        minus this, and not negative for rows in the ball.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features,)
     n_iter_ : int
@@ -112,8 +120,14 @@ class MinimumEnclosingBall(CallbackSupportMixin, OutlierMixin, BaseEstimator):
     Notes
     -----
     Variance-reduced steps see the rows from the present centre. variant="plain" sees them from the
-    origin, as the paper does: centre X for it. The p of a soft ball are projected onto their caps
-    in every step.
+    origin, as the paper does, and needs more steps the longer they are. The p of a soft ball are
+    projected onto their caps in every step.
+
+    Where dense rows are ten times as long as they are far from each other, as a few of them tell,
+    and rounding would matter for epsilon or variant="plain", the fit sees them from the first one,
+    in a copy of X, float64. Other storage is left as it is: what rounding may amount to then counts
+    as part of the gap, and a fit that it keeps from epsilon warns. So does one whose centre float32
+    cannot hold. Centre such X.
 
     References
     ----------
@@ -188,9 +202,10 @@ class MinimumEnclosingBall(CallbackSupportMixin, OutlierMixin, BaseEstimator):
         Parameters
         ----------
         X : {array-like, sparse matrix, DualStore, FeatureOracle} of shape (n_samples, n_features)
-            Dense or CSR, float32 or float64, is used as it is; other types are converted. Sparse
-            data also gets a copy in column order. Of a store or an oracle only what the fit draws
-            is asked for, given row_norms and certify=None.
+            Dense or CSR, float32 or float64, is used as it is, but for dense rows far from the
+            origin; other types are converted. Sparse data also gets a copy in column order. Of a
+            store or an oracle only what the fit draws is asked for, given row_norms and
+            certify=None.
         y : ignored
         sample_weight : array-like of shape (n_samples,), default=None
             Not negative; rows of weight 0 are left out. With nu > 0 a weight k counts like k copies
@@ -239,63 +254,66 @@ class MinimumEnclosingBall(CallbackSupportMixin, OutlierMixin, BaseEstimator):
 
     def _fit_rows(self, X, y, row_norms, weights, variant, given):
         """The ball of the rows themselves."""
-        matrix = as_matrix(X)
-        beginning = Beginning(X, matrix) if variant == "active_set" else None
-        norms = squared_norms(X, matrix, row_norms, beginning)
+        seen = SeenRows(X, row_norms, variant, self.epsilon)
+        matrix, norms = seen.matrix, seen.squared_norms
         unit = np.sqrt(norms.max()) or 1.0 if variant == "plain" else None
+        zero = seen.rounding if seen.are_equal() else -math.inf
         if self.nu > 0:
             weights = np.ones(len(norms)) if weights is None else weights
-            problem = SoftBall(norms, weights / (self.nu * weights.sum()), unit)
+            caps = weights / (self.nu * weights.sum())
+            problem = SoftBall(norms, caps, unit, self.epsilon, zero)
         else:
-            problem = EnclosingBall(norms, unit)
+            problem = EnclosingBall(norms, unit, self.epsilon, zero)
+        problem.accesses = seen.n_read
         plan = Plan(self, "hull", matrix, self.epsilon, 1.0, variant=variant)
-        if beginning is not None:
-            problem.accesses = beginning.n_read
-            solver = ActiveSet(problem, beginning, epsilon=self.epsilon, relative=True)
+        if seen.beginning is not None:
+            solver = ActiveSet(problem, seen.beginning, epsilon=self.epsilon, relative=True)
         else:
-            problem.accesses = matrix.n_stored if row_norms is None else 0
             solver = plan.solver(problem, matrix, random_of(self))
-        training = Training(X, y, None, matrix, [None], weights)
-        center, result, error = self._run(solver, self._limits(plan.max_iter), training, 0.0)
+        training = Training(X, y, None, seen.given, [None], weights)
+        limits = self._limits(plan.max_iter)
+        center, result, error = self._run(solver, limits, training, 0.0, seen.origin)
         forget(self, ("support_", "support_vectors_", "center_coef_"))
-        self.center_ = center.astype(matrix.dtype, copy=False)
-        tolerance = 1e-7 * np.abs(self.center_).max()
+        self.center_ = center.astype(seen.given.dtype, copy=False)
         radius = np.sqrt(result.primal)
-        if self.nu > 0 and np.isfinite(radius):
-            radius = self._soft_radius(matrix, norms, problem.caps)
+        if self.nu > 0 and 0 < radius < np.inf:
+            radius = self._soft_radius(seen, problem.caps)
             read = result.certificate_accesses + matrix.n_stored
             result = replace(result, certificate_accesses=read)
+        tolerance = np.sqrt(radius**2 + seen.rounding) - radius
         return self._finish(solver, given, named(result, X), radius, tolerance, error)
 
-    def _soft_radius(self, matrix, norms, caps):
+    def _soft_radius(self, seen, caps):
         """Return the radius that a soft ball has at its centre; reads the rows once."""
-        center = self.center_.astype(np.float64)
-        squares = norms + center @ center - 2 * matrix.row_dots(center, np.arange(len(norms)))
+        center, norms = self.center_.astype(np.float64) - seen.origin, seen.squared_norms
+        squares = norms + center @ center - 2 * seen.matrix.row_dots(center, np.arange(len(norms)))
         return np.sqrt(max(0.0, mean_of_largest(squares, caps)[1]))
 
     def _limits(self, max_iter):
         certify = self.certify is not None
         return Limits(self.epsilon, max_iter, self.max_accesses or np.inf, certify=certify)
 
-    def _run(self, solver, limits, training, constant):
-        """Drive a solver; returns its model, the result and what interrupted it."""
+    def _run(self, solver, limits, training, constant, origin=0.0):
+        """Drive a solver that sees rows from `origin`; its model, the result, what interrupted."""
         observers = Observers(self, training, 1, constant, lambda model, constant: None)
-        found = drive_shown(
+        observe = observers.of_problem(0)
+        model, result, error = drive_shown(
             self.verbose,
             type(self).__name__,
             "steps",
             solver,
             limits,
-            observe=observers.of_problem(0),
-            rounded=partial(as_stored, dtype=training.dtype),
+            observe=lambda row, model: observe(row, model + origin),
+            rounded=lambda model: as_stored(model + origin, training.dtype) - origin,
         )
         observers.close()
-        return found
+        return model + origin, result, error
 
     def _fit_kernel(self, X, y, given):
         """The ball in the space of a kernel."""
         data = KernelData(self, X)
-        problem = EnclosingBall(data.diagonal, data.longest)
+        zero = 1e-14 * data.diagonal.max()  # kernel values hold to their rounding
+        problem = EnclosingBall(data.diagonal, data.longest, self.epsilon, zero)
         random = random_of(self)
         solver = data.solver(problem, random, self.epsilon, data.longest, 1.0)
         limits = self._limits(data.limit(self.epsilon, 1.0))
@@ -325,17 +343,23 @@ class MinimumEnclosingBall(CallbackSupportMixin, OutlierMixin, BaseEstimator):
             self.dual_coef_ = given.spread(solver.best_p)
         if error is not None:
             raise error
-        self._warn_if_limited()
+        self._warn_if_limited(solver.objective.rounding)
         return self
 
-    def _warn_if_limited(self):
+    def _warn_if_limited(self, rounding):
         result = self.result_
         if result.status in ("max_iter", "max_accesses"):
             warn(
                 f"MinimumEnclosingBall stopped at {result.status}: the objective is certified to "
                 f"{result.relative_gap:.2e} of the optimum, epsilon={self.epsilon:g} was asked "
-                f"for. Raise epsilon or {result.status}.",
+                f"for. {self._advice(result, rounding)}",
             )
+
+    def _advice(self, result, rounding):
+        """Return what to do about a gap of which so much is rounding."""
+        if relative_gap(result.primal, rounding) > self.epsilon:
+            return "That is rounding, as the rows lie far from the origin: centre X."
+        return f"Raise epsilon or {result.status}."
 
     def score_samples(self, X):
         """Return minus the distance of every row from the centre.
@@ -390,16 +414,84 @@ class MinimumEnclosingBall(CallbackSupportMixin, OutlierMixin, BaseEstimator):
         return np.where(self.decision_function(X) >= 0, 1, -1)
 
 
-def squared_norms(X, matrix, norms, beginning):
-    """Return |A_i|^2, given their roots or a Beginning or neither; ValueError if not finite."""
-    if beginning is not None:
-        squares = beginning.norms
-    else:
-        squares = matrix.squared_norms() if norms is None else norms**2
-    if not np.isfinite(squares).all():
-        assert_all_finite(X, estimator_name="MinimumEnclosingBall", input_name="X")
-        raise ValueError("the squared norms of the rows overflow: scale X down")
-    return squares
+class SeenRows:
+    """The rows of a ball as a solver sees them: from the origin, or from the first of them.
+
+    Parameters
+    ----------
+    X : ndarray, CSR matrix, DualStore or FeatureOracle
+    row_norms : ndarray of shape (n_rows,) or None
+        Their lengths, if they are known.
+    variant : str
+        The solver that will see them.
+    epsilon : float
+        Decides whether rounding matters.
+
+    Attributes
+    ----------
+    given, matrix : Matrix
+        X, and the rows as they are seen.
+    origin : ndarray of shape (n_columns,) or 0.0
+        Where they are seen from.
+    squared_norms : ndarray of shape (n_rows,), float64
+        Of the rows as they are seen.
+    beginning : Beginning or None
+        For the variant that wants one.
+    rounding : float
+        What a squared distance computed from squared norms may be off by.
+    n_read : int
+        Feature values read.
+    """
+
+    def __init__(self, X, row_norms, variant, epsilon):
+        self.X, self.origin, self.n_read = X, 0.0, 0
+        self.given = self.matrix = as_matrix(X)
+        begins = variant == "active_set"
+        self._measure(X, row_norms, begins)
+        if isinstance(X, np.ndarray) and self._are_far(variant, epsilon):
+            self.origin = X[0].astype(np.float64)
+            X = np.subtract(X, self.origin, dtype=np.float64)
+            self.matrix = as_matrix(X)
+            self.n_read += self.matrix.n_stored
+            self._measure(X, None, begins)
+
+    def _measure(self, X, row_norms, begins):
+        """Find the squared norms; ValueError if they are not finite."""
+        self.beginning = Beginning(X, self.matrix) if begins else None
+        if begins:
+            self.squared_norms = self.beginning.norms
+            self.n_read += self.beginning.n_read
+        elif row_norms is None:
+            self.squared_norms = self.matrix.squared_norms()
+            self.n_read += self.matrix.n_stored
+        else:
+            self.squared_norms = row_norms**2
+        if not np.isfinite(self.squared_norms).all():
+            assert_all_finite(X, estimator_name="MinimumEnclosingBall", input_name="X")
+            raise ValueError("the squared norms of the rows overflow: scale X down")
+        self.rounding = distance_error(self.matrix.n_columns, self.squared_norms.max())
+
+    def _are_far(self, variant, epsilon):
+        """Tell whether the origin matters to a ball that is as large as a few rows say."""
+        few = self.X[:: -(-len(self.X) // ROWS_LOOKED_AT)].astype(np.float64)
+        with np.errstate(over="ignore"):
+            spread = row_norms(few - few[0], squared=True).mean()
+        longest, asked, stored = self.squared_norms.max(), epsilon * spread, 0.0
+        if self.given.dtype == np.float32:  # the centre, times 2 |x| + 2 |A_i|
+            stored = 4 * 2.0**-24 * longest
+        matters = self.rounding > SUM_SHARE * asked or stored > CENTER_SHARE * asked
+        # plain steps are the shorter the longer the rows
+        return (matters or variant == "plain") and longest > FAR**2 * spread
+
+    def are_equal(self):
+        """Tell whether all rows are known to be the same."""
+        n_rows, norms, X = self.matrix.n_rows, self.squared_norms, self.X
+        if n_rows == 1 or not norms.any():
+            return True
+        if not sp.issparse(X) or (norms != norms[0]).any() or np.ptp(np.diff(X.indptr)) > 0:
+            return False
+        values, columns = X.data.reshape(n_rows, -1), X.indices.reshape(n_rows, -1)
+        return bool((values == values[0]).all() and (columns == columns[0]).all())
 
 
 def check_row_norms(norms, n_rows):
@@ -508,7 +600,7 @@ def _qp_of_rows(settings, A, matrix, b, variant):
         given = settings.row_norm
         square = matrix.squared_norms().max() if given is None else given**2
         unit = float(np.sqrt(max(square, np.ptp(b)))) or 1.0
-    problem = SimplexQP(b, unit)
+    problem = SimplexQP(b, unit, settings.epsilon)
     plan = Plan(settings, "hull", matrix, settings.epsilon, (unit or 1.0) ** 2, variant=variant)
     if variant == "active_set":
         beginning = Beginning(A, matrix)
@@ -524,6 +616,6 @@ def _qp_of_kernel(settings, A, b):
     """Return the solver and its limit on steps."""
     data = KernelData(settings, A)
     unit = float(np.sqrt(max(data.longest**2, np.ptp(b))))
-    problem, random = SimplexQP(b, unit), random_of(settings)
+    problem, random = SimplexQP(b, unit, settings.epsilon), random_of(settings)
     solver = data.solver(problem, random, settings.epsilon, unit, unit**2)
     return solver, data.limit(settings.epsilon, unit**2)

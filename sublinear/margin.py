@@ -462,7 +462,7 @@ class L2SVMClassifier(_SaddleClassifier):
     def _solver(self, training, k, random, n_jobs):
         weights = training.weights
         ridge = np.sqrt(self.alpha * weights.sum() / (2 * weights))
-        problem = SquaredHinge(training.targets[k](), ridge, self.alpha)
+        problem = SquaredHinge(training.targets[k](), ridge, self.alpha, self.epsilon)
         if not is_linear(self):
             unit = float(np.sqrt(training.plan.longest**2 + (ridge**2).max() / len(ridge)))
             return training.plan.solver(problem, random, self.epsilon, unit, 1.0)

@@ -290,8 +290,13 @@ def test_sampled_certificates_hold(data):
 
 def test_ball_of_one_point_and_of_equal_points():
     for X in (np.full((1, 3), 1e3), np.full((4, 2), -7.0), np.zeros((3, 1))):
-        solver = reduced(EnclosingBall((X**2).sum(axis=1)), Matrix(X))
-        solver.advance(NO_LIMIT)
-        x, primal, dual = solver.certify(unchanged)
-        np.testing.assert_allclose(x, X[0])
-        assert primal == dual == 0
+        squares = (X**2).sum(axis=1)
+        rounding = 1e-13 * squares.max()
+        for zero in (rounding, -np.inf):  # whether the points are known to be equal
+            solver = reduced(EnclosingBall(squares, zero=zero), Matrix(X))
+            solver.advance(NO_LIMIT)
+            x, primal, dual = solver.certify(unchanged)
+            np.testing.assert_allclose(x, X[0])
+            assert dual == 0
+            assert primal <= rounding
+            assert (primal == 0) == (zero == rounding or not X.any())

@@ -1,6 +1,7 @@
 """Margins, balls, QPs and games by primal-dual steps: optima, certificates, bad input."""
 
 import warnings
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -19,7 +20,10 @@ from sublinear import (
     solve_matrix_game,
     solve_simplex_qp,
 )
+from sublinear._saddle import SquaredHinge
+from sublinear.data import FeatureOracle
 from sublinear.datasets import make_enclosing_ball, make_matrix_game
+from sublinear.geometry import SeenRows
 
 
 def separable(n=60, d=5, seed=0):
@@ -185,6 +189,143 @@ def test_a_ball_far_from_the_origin_takes_no_more_steps():
     assert far.n_iter_ <= 10 * near.n_iter_
 
 
+OFFSETS = (0.0, 1e4, 1e7, 1e8, 1.7e9)
+
+
+def moved(offset, make=np.array):
+    """POINTS, which fractions of 1 / 1024 hold, elsewhere; and as seen from the first of them."""
+    points = np.round(1024 * POINTS) / 1024
+    return make(points + offset), points - points[0]
+
+
+def assert_encloses(ball, X, seen, epsilon):
+    """The certificate holds for the rows as `seen` from their first row, without rounding."""
+    result = ball.result_
+    squares = ((np.longdouble(X) - np.longdouble(ball.center_)) ** 2).sum(axis=1)
+    optimum = soft_ball(seen, ball.nu)[0] if ball.nu > 0 else least_ball(seen)[1]
+    assert result.dual <= optimum * (1 + 1e-6)
+    assert optimum * (1 - 1e-6) <= result.primal
+    assert ball.nu > 0 or squares.max() <= ball.radius_**2 * (1 + 1e-9)
+    assert (result.status == "converged") == (result.relative_gap <= epsilon)
+    np.testing.assert_array_equal(ball.predict(X), np.where(squares <= ball.offset_**2, 1, -1))
+    assert ball.dual_coef_.sum() == pytest.approx(1)
+
+
+@pytest.mark.parametrize("offset", OFFSETS)
+@pytest.mark.parametrize(
+    ("variant", "nu", "epsilon"),
+    [
+        ("active_set", 0, 0.01),
+        ("active_set", 0, 1e-5),
+        ("variance_reduced", 0, 0.01),
+        ("variance_reduced", 0.25, 0.01),
+        ("plain", 0, 0.05),
+        ("plain", 0.25, 0.05),
+    ],
+)
+def test_balls_far_from_the_origin_are_certified_as_seen_from_nearby(offset, variant, nu, epsilon):
+    X, seen = moved(offset)
+    ball = MinimumEnclosingBall(epsilon, nu=nu, variant=variant, random_state=0).fit(X)
+    assert ball.result_.status == "converged"
+    assert_encloses(ball, X, seen, epsilon)
+    outside = (ball.predict(X) == -1).mean()
+    assert outside < nu if nu > 0 else outside == 0
+    direction = np.array([1.0, 0, 0, 0])
+    around = ball.center_ + ball.radius_ * np.outer([0.99, 1.01], direction)
+    assert ball.predict(around).tolist() == [1, -1]
+
+
+@pytest.mark.parametrize("offset", OFFSETS)
+def test_far_balls_of_float32_are_those_that_float32_can_hold(offset):
+    X = moved(offset)[0].astype(np.float32)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        ball = MinimumEnclosingBall(0.01).fit(X)
+    assert ball.center_.dtype == np.float32
+    exact = X.astype(np.float64)
+    assert_encloses(ball, exact, exact - exact[0], 0.01)
+    assert ball.result_.status == "converged" or offset >= 1e7
+    assert (ball.predict(X) == 1).all()
+
+
+@pytest.mark.parametrize("nu", (0.0, 0.25))
+@pytest.mark.parametrize("offset", (*OFFSETS, 1e6))
+def test_sparse_balls_far_from_the_origin_count_rounding(offset, nu):
+    """It is part of the gap; where it is more than epsilon the fit ends soon, and says so."""
+    X, seen = moved(offset, sparse.csr_array)
+    ball = MinimumEnclosingBall(0.05, nu=nu, random_state=0)
+    if offset < 1e7:
+        ball.fit(X)
+    else:
+        with pytest.warns(ConvergenceWarning, match="rounding.* centre X"):
+            ball.fit(X)
+        assert ball.result_.status == "max_iter"
+        assert len(ball.result_.trace) <= 40
+    assert ball.result_.relative_gap <= 0.05 or offset >= 1e7
+    optimum = soft_ball(seen, nu)[0] if nu > 0 else least_ball(seen)[1]
+    assert ball.result_.dual <= optimum * (1 + 1e-6)
+    assert optimum * (1 - 1e-6) <= ball.result_.primal
+    outside = (ball.predict(X) == -1).mean()
+    assert outside < nu if nu > 0 else outside == 0
+
+
+def test_far_balls_of_an_oracle_count_rounding():
+    for offset in (1e4, 1e8):
+        X, seen = moved(offset)
+        oracle = FeatureOracle(X.shape, lambda i, X=X: X[i], lambda j, X=X: X[:, j])
+        ball = MinimumEnclosingBall(0.05, variant="variance_reduced", random_state=0)
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always", ConvergenceWarning)
+            result = ball.fit(oracle).result_
+        assert (result.status == "converged") == (offset == 1e4) == (not caught)
+        assert result.dual <= least_ball(seen)[1] * (1 + 1e-6) <= result.primal * (1 + 2e-6)
+
+
+def test_predictions_around_far_balls():
+    random = np.random.default_rng(0)
+    stamps = 1.7e9 + random.uniform(0, 60, size=(1000, 2))
+    ball = MinimumEnclosingBall().fit(stamps)
+    assert 40 < ball.radius_ < 45
+    assert (ball.predict(stamps) == 1).all()
+    assert ball.predict(stamps[:1] + 100).tolist() == [-1]
+    narrow = 3 + 1e-7 * random.standard_normal((50, 100))
+    ball = MinimumEnclosingBall().fit(narrow)
+    assert (ball.predict(narrow) == 1).all()
+    opposite = ball.center_ + 1.1 * (narrow - ball.center_)
+    assert (ball.predict(opposite) == 1).mean() < 0.2
+
+
+@pytest.mark.parametrize("make", (np.array, sparse.csr_array))
+@pytest.mark.parametrize("dtype", (np.float32, np.float64))
+@pytest.mark.parametrize("nu", (0.0, 0.5))
+def test_equal_rows_are_a_ball_of_radius_0(make, dtype, nu):
+    row = 1e5 * np.random.default_rng(0).standard_normal(2000)
+    X = make(np.tile(row.astype(dtype), (20, 1)))
+    ball = MinimumEnclosingBall(nu=nu, random_state=0).fit(X)
+    assert ball.radius_ == ball.result_.primal == ball.result_.dual == 0
+    assert ball.result_.status == "converged"
+    assert (ball.predict(X) == 1).all()
+    assert (ball.predict(1.001 * X) == -1).all()
+
+
+def test_rows_are_copied_only_far_from_the_origin():
+    for X in (POINTS, POINTS.astype(np.float32), POINTS + 100, np.zeros((3, 2))):
+        seen = SeenRows(X, None, "active_set", 0.01)
+        assert seen.matrix is seen.given
+        assert seen.matrix.arrays[0] is X
+    for X in (POINTS + 1e7, (POINTS + 1e3).astype(np.float32)):
+        seen = SeenRows(X, None, "active_set", 0.01)
+        np.testing.assert_array_equal(seen.origin, X[0])
+        np.testing.assert_allclose(seen.squared_norms, ((X - X[0]) ** 2).sum(axis=1), rtol=1e-4)
+    assert SeenRows(POINTS + 100, None, "plain", 0.01).matrix.n_rows == len(POINTS)
+
+
+def test_callbacks_see_the_centre_where_it_is():
+    seen = []
+    ball = MinimumEnclosingBall(1e-6, callback=seen.append).fit(POINTS + 1e8)
+    np.testing.assert_array_equal(seen[-1].coef, ball.center_)
+
+
 def test_gaps_are_never_negative_and_values_never_cross():
     for model in (
         SublinearPerceptron(1e-3, random_state=0),
@@ -321,9 +462,11 @@ def test_groups_of_rows_stand_for_most_of_a_working_set(make, shape):
     assert p @ squares == pytest.approx(result.dual)
 
 
+@pytest.mark.parametrize("offset", (0, 1e3))
 @pytest.mark.parametrize("n_samples, n_features", ((300, 30000), (30000, 20)))
-def test_a_ball_does_not_depend_on_the_threads_of_blas(n_samples, n_features):
+def test_a_ball_does_not_depend_on_the_threads_of_blas(n_samples, n_features, offset):
     X = np.random.default_rng(0).standard_normal((n_samples, n_features)).astype(np.float32)
+    X += offset
     found = []
     for threads in (1, 2):
         with threadpool_limits(threads):
@@ -500,6 +643,24 @@ def test_simplex_qps_are_within_epsilon_for_a_hundred_seeds(variant):
         assert all(row.gap >= 0 and row.primal >= row.dual for row in result.trace)
 
 
+@pytest.mark.parametrize("variant", ("plain", "variance_reduced", "active_set"))
+@pytest.mark.parametrize("offset", (1e3, 1e8))
+def test_simplex_qps_of_long_rows_count_rounding(variant, offset):
+    A = np.random.default_rng(4).normal(size=(20, 6)) + offset
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", ConvergenceWarning)
+        result = solve_simplex_qp(A, epsilon=0.1, variant=variant, max_iter=20_000, random_state=0)
+    if offset == 1e8:
+        assert result.status == "max_iter" and result.gap > 0.1
+        assert variant == "plain" or "rounding" in str(caught[0].message)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        best = solve_simplex_qp(A, epsilon=1e-9, variant="active_set", max_iter=50)
+    values = [((np.longdouble(A).T @ found.p) ** 2).sum() for found in (result, best)]
+    assert result.dual <= min(values) + 1e-6
+    assert values[0] <= result.primal + 1e-6
+
+
 def test_bad_games_and_qps():
     for solve in (solve_matrix_game, solve_simplex_qp):
         with pytest.raises(ValueError, match="NaN"):
@@ -533,6 +694,36 @@ def test_squared_hinge_agrees_with_dual_coordinate_ascent(weighted, alpha):
         square = (model.coef_**2).sum() + model.intercept_[0] ** 2
         value = alpha / 2 * square + np.average(losses, weights=weights)
         assert value == pytest.approx(result.primal, rel=1e-9)
+
+
+def test_squared_hinge_of_long_rows_counts_rounding():
+    """Sums of rows of both classes cancel; exact ones are made of fractions."""
+    random = np.random.default_rng(0)
+    for _ in range(20):
+        A = random.normal(size=(60, 3)) + 1e9
+        y = np.where(np.arange(60) % 2, 1.0, -1.0)
+        p = np.repeat(random.dirichlet(np.ones(30)), 2) / 2
+        problem = SquaredHinge(y, np.full(60, 1e-6), 1.0, 0.01)
+        longest = np.linalg.norm(A, axis=1).max()
+        exact = [
+            sum(Fraction(float(v)) * Fraction(float(u)) for v, u in zip(y * p, column, strict=True))
+            for column in A.T
+        ]
+        square = sum(value**2 for value in exact) + sum(Fraction(1e-6 * q) ** 2 for q in p)
+        assert problem.dual(p, (y * p) @ A, longest) <= float(1 / (2 * square)) * (1 + 1e-12)
+        assert problem.rounding > 0
+        x = random.normal(size=3)
+        payoffs = y * (A @ x)
+        margins = [
+            Fraction(float(sign))
+            * sum(Fraction(u) * Fraction(v) for u, v in zip(row, x, strict=True))
+            for sign, row in zip(y, A, strict=True)
+        ]
+        model, primal = problem.primal(x, payoffs, longest, lambda x: x)
+        scale = Fraction(model[0]) / Fraction(x[0])
+        losses = sum(max(0, 1 - scale * margin) ** 2 for margin in margins)
+        value = (sum(Fraction(v) ** 2 for v in model) + losses * 10**12) / 2
+        assert float(value) <= primal * (1 + 1e-12)
 
 
 def test_l2_svm_edges():

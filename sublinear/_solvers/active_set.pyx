@@ -166,7 +166,7 @@ class ActiveSet:
         self.objective, self.passes, self.matrix, self.X = problem, passes, passes.matrix, X
         self.epsilon, self.relative = epsilon, relative
         self.x, self.payoffs, self.best_p = x, payoffs, p
-        self.best_dual = problem.dual(p, x)
+        self.best_dual = problem.dual(p, x, passes.longest)
         self.best_primal = problem.primal(x, payoffs, passes.longest, lambda x: x)[1]
         # rows are seen from x0, but for sparse ones, which would be dense then
         self.sparse = not isinstance(X, np.ndarray)
@@ -323,7 +323,7 @@ class ActiveSet:
             p[self.members] = self.weights[len(self.groups):]
             for group, weight in zip(self.groups, self.weights):
                 p[group] += weight / len(group)
-        dual = self.objective.dual(p, self.x)
+        dual = self.objective.dual(p, self.x, self.passes.longest)
         if dual > self.best_dual:
             self.best_dual, self.best_p = dual, p
         model, primal = self.objective.primal(

@@ -280,8 +280,9 @@ cdef class PrimalDual:
         objective (float64) or None; `unit`, about the largest |A_i|, for the simplex the largest
         entry, or None, which asks `measure(x, Y A x, longest)` after the first pass;
         `primal(x, Y A x, longest, rounded)`, the model that x becomes and a bound on its objective,
-        with longest = max |A_i|; `dual(p, A'Y p)`, a bound from below; `caps` on p (float64, of sum
-        1 at least) or None; and `accesses`, to which passes made for certificates alone are added.
+        with longest = max |A_i|; `dual(p, A'Y p, longest)`, a bound from below; `caps` on p
+        (float64, of sum 1 at least) or None; and `accesses`, to which passes made for certificates
+        alone are added.
     matrix : Matrix
         Its rows are the A_i; a constant column may stand for an intercept. Of a ComputedMatrix what
         is drawn is asked for.
@@ -468,7 +469,7 @@ cdef class PrimalDual:
         """Return the model of x, its primal value, and the best dual value so far."""
         if not (np.isfinite(payoffs).all() and np.isfinite(gradient).all()):
             raise NotFinite
-        dual = self.problem.dual(p, gradient)
+        dual = self.problem.dual(p, gradient, self.passes.longest)
         if dual > self.best_dual or self.best_p is None:
             self.best_dual, self.best_p = dual, p
         model, primal = self.problem.primal(x, payoffs, self.passes.longest, rounded)
