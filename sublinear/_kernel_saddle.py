@@ -23,7 +23,9 @@ KERNEL_VALUES = ("exact", "sampled")
 MEMORY = 2**29  # bytes, for kernel rows that are kept, and for panels of X
 CHUNK = 4096  # rows of a prediction
 LEAST_MAX_ITER = 10**6
-ROUNDING = 2e-6  # of the largest kernel value: what float32 may do to a squared distance
+# of the largest kernel value: what float32 may do to a squared distance, but for the `rounding` of
+# KernelRows
+ROUNDING = 2e-6
 
 KERNEL_PARAMETERS = """\
 kernel : {"linear", "poly", "rbf"}, default="linear"

@@ -23,7 +23,7 @@ from sublinear._kernel_saddle import (
     kernel_sum,
     self_values,
 )
-from sublinear._kernel_training import KernelTraining
+from sublinear._kernel_training import MOST_ROUNDING, KernelTraining
 from sublinear._linear_model import (
     Training,
     as_matrix,
@@ -329,7 +329,11 @@ class MinimumEnclosingBall(CallbackSupportMixin, OutlierMixin, BaseEstimator):
         )
         self._center_square = float(sums[0] @ self.center_coef_)
         radius = np.sqrt(result.primal)
-        tolerance = np.sqrt(radius**2 + ROUNDING * data.longest**2) - radius
+        # near the sphere <x, c> is about |c|^2: squared distances hold kernel values that amount to
+        # three times that, in the fit and in a prediction
+        values = 6 * min(data.rows.rounding, MOST_ROUNDING) * self._center_square
+        rounding = ROUNDING * data.longest**2 + values
+        tolerance = np.sqrt(radius**2 + rounding) - radius
         return self._finish(solver, given, named(result, X), radius, tolerance, error)
 
     def _finish(self, solver, given, result, radius, tolerance, error):

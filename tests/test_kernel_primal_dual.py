@@ -522,6 +522,16 @@ def test_another_kernel_leaves_nothing_of_the_last_fit(rings):
             assert model.predict(X).shape == y.shape
 
 
+@pytest.mark.filterwarnings("ignore:gamma .* is so large:UserWarning")
+def test_rows_of_a_fit_are_in_its_ball_where_exponents_are_large():
+    """float32 tells such kernel values, and so distances, to fewer digits."""
+    for seed in range(8):
+        X = 10 * np.random.default_rng(seed).normal(size=(190, 50))
+        ball = MinimumEnclosingBall(0.05, kernel="rbf", gamma=5.0, random_state=0).fit(X)
+        assert (ball.predict(X) == 1).all()
+        assert -ball.offset_ < ball.radius_ + 1e-3
+
+
 def test_what_kernels_cannot_do(rings, tmp_path):
     X, y = rings
     broken = np.where(np.arange(len(X))[:, None] == 5, np.nan, X)
