@@ -274,6 +274,8 @@ class MinimumEnclosingBall(CallbackSupportMixin, OutlierMixin, BaseEstimator):
         limits = self._limits(plan.max_iter)
         center, result, error = self._run(solver, limits, training, 0.0, seen.origin)
         forget(self, ("support_", "support_vectors_", "center_coef_"))
+        if sp.issparse(X) and result.primal == 0:  # rows are equal
+            center = X[[0]].toarray()[0]
         self.center_ = center.astype(seen.given.dtype, copy=False)
         radius = np.sqrt(result.primal)
         if self.nu > 0 and 0 < radius < np.inf:
@@ -362,7 +364,7 @@ class MinimumEnclosingBall(CallbackSupportMixin, OutlierMixin, BaseEstimator):
     def _advice(self, result, rounding):
         """Return what to do about a gap of which so much is rounding."""
         if relative_gap(result.primal, rounding) > self.epsilon:
-            return "That is rounding, as the rows lie far from the origin: centre X."
+            return "That is rounding: centre X, take float64, or raise epsilon."
         return f"Raise epsilon or {result.status}."
 
     def score_samples(self, X):

@@ -303,6 +303,7 @@ def test_equal_rows_are_a_ball_of_radius_0(make, dtype, nu):
     X = make(np.tile(row.astype(dtype), (20, 1)))
     ball = MinimumEnclosingBall(nu=nu, random_state=0).fit(X)
     assert ball.radius_ == ball.result_.primal == ball.result_.dual == 0
+    np.testing.assert_array_equal(ball.center_, row.astype(dtype))
     assert ball.result_.status == "converged"
     assert (ball.predict(X) == 1).all()
     assert (ball.predict(1.001 * X) == -1).all()
