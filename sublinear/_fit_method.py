@@ -43,3 +43,9 @@ def all_or_nothing(method):
 def fit_method(method):
     """Decorate `fit` or `partial_fit`: `all_or_nothing`, and scikit-learn's callbacks take part."""
     return with_callbacks(all_or_nothing(method))
+
+
+def forget(estimator, names):
+    """Drop fitted attributes that an earlier fit with other parameters may have left."""
+    for name in names:
+        vars(estimator).pop(name, None)

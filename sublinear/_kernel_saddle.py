@@ -10,6 +10,7 @@ from sublinear._core.matrix import Matrix
 from sublinear._kernel_training import (
     check_kernel_shape,
     checked_rounding,
+    checked_square,
     gamma_value,
     like,
 )
@@ -78,12 +79,10 @@ class KernelData:
         self.gamma = gamma_value(settings.gamma, X)
         self.kernel = KERNELS[settings.kernel](self.gamma, settings.degree, settings.coef0)
         self.matrix = Matrix(X)
-        self.rows = checked_rounding(kernel_rows(self.kernel, X, memory=MEMORY / 2))
+        self.rows = checked_square(kernel_rows(self.kernel, X, memory=MEMORY / 2))
         self.squares = self.matrix.squared_norms()
         self.diagonal = np.array(self.rows.diagonal)
         self.longest = float(np.sqrt(max(0.0, self.diagonal.max()) + constant)) or 1.0
-        if self.diagonal.min() < 0:
-            raise ValueError("k(x, x) is negative for a row: choose a larger coef0")
         self.batch = self._batch()
         if settings.kernel_values == "sampled":
             self.matrix.transposed()  # once, before threads ask for it
@@ -155,12 +154,6 @@ class KernelData:
         )
 
 
-def forget(estimator, names):
-    """Drop fitted attributes that an earlier fit with another kernel may have left."""
-    for name in names:
-        vars(estimator).pop(name, None)
-
-
 def kernel_sum(settings, gamma, support_vectors, coefficients, X, n_jobs=None):
     """Return sum_j coefficients[:, j] k(support vector j, x) for the rows x of X.
 
@@ -174,7 +167,7 @@ def kernel_sum(settings, gamma, support_vectors, coefficients, X, n_jobs=None):
     kernel = KERNELS[settings.kernel](gamma, settings.degree, settings.coef0)
     support, order = like(support_vectors, X), np.arange(coefficients.shape[1])
     for start in range(0, X.shape[0], CHUNK):
-        rows = kernel_rows(kernel, support, X[start : start + CHUNK], memory=0)
+        rows = checked_rounding(kernel_rows(kernel, support, X[start : start + CHUNK], memory=0))
         part = np.zeros((len(coefficients), rows.n_columns))
         rows.add_product(order, coefficients, part, effective_threads(n_jobs))
         sums[:, start : start + CHUNK] = part

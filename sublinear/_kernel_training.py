@@ -12,7 +12,8 @@ from sublinear._linear_model import Training
 from sublinear._validation import check_choice, check_number
 from sublinear._warnings import warn
 
-MOST_ROUNDING = 0.01  # of kernel values, relatively, without a warning
+MOST_ROUNDING = 0.01  # of the spread of kernel values, without a warning
+LEAST_SQUARE = 1e-6  # k(x, x) may be minus that of the largest: rounding of given values
 
 
 @dataclass
@@ -69,12 +70,52 @@ def checked_rounding(rows):
     """Return KernelRows; warn if float32 cannot tell what their values are."""
     if rows.rounding > MOST_ROUNDING:
         warn(
-            "gamma |x|^2 is so large that kernel values, which are float32, are off by about "
-            f"{rows.rounding:.1g} of themselves: the model and its certificate are those of the "
-            "rounded values. Scale X down or choose a smaller gamma.",
+            "kernel values, which are float32, are off by about "
+            f"{rows.rounding:.1g} of their spread: the model, its certificate and its predictions "
+            "are those of the rounded values. Centre X, scale it, or change gamma or coef0.",
             UserWarning,
         )
     return rows
+
+
+def warn_of_lost_scores(rows, coefficients, size):
+    """Warn if float32 values of KernelRows make sums with coefficients useless.
+
+    Parameters
+    ----------
+    rows : KernelRows
+    coefficients : ndarray of shape (n_outputs, n_rows)
+    size : float
+        What the sums are measured against.
+    """
+    off = rows.deviation * np.sqrt((coefficients**2).sum(axis=1).max())  # errors are independent
+    if off > MOST_ROUNDING * size:
+        warn(
+            f"kernel values are float32, which puts predictions off by about {off:.1g}. Fit again "
+            "with X centred and scaled, or with a lower C.",
+            UserWarning,
+        )
+
+
+def check_coefficients(models):
+    """Raise ValueError unless float32, in which products take them, holds all coefficients."""
+    largest = max(np.abs(model[:-1]).max(initial=0.0) for model in models)
+    if not largest <= np.finfo(np.float32).max:
+        raise ValueError(
+            "the fit left the range of float32, in which kernel machines compute: lower C, or "
+            "scale sample_weight down"
+        )
+
+
+def checked_square(rows):
+    """Return the KernelRows of examples with themselves; ValueError if a k(x, x) is negative."""
+    diagonal = rows.diagonal
+    if diagonal.min() < -LEAST_SQUARE * np.abs(diagonal).max():
+        raise ValueError(
+            "k(x, x) is negative for an example, so the kernel is not positive definite and there "
+            "is no optimum to find: choose a larger coef0, or another kernel"
+        )
+    return checked_rounding(rows)
 
 
 def gamma_value(gamma, X, weights=None):

@@ -12,13 +12,12 @@ from sklearn.utils.validation import assert_all_finite, check_is_fitted
 from sublinear._callbacks import CallbackSupportMixin, Observers, drive_shown
 from sublinear._core.matrix import Matrix
 from sublinear._drive import Limits, as_stored
-from sublinear._fit_method import fit_method
+from sublinear._fit_method import fit_method, forget
 from sublinear._kernel_saddle import (
     KERNEL_PARAMETERS,
     ROUNDING,
     KernelData,
     check_kernel_parameters,
-    forget,
     is_linear,
     kernel_sum,
     self_values,

@@ -30,10 +30,13 @@ from sublinear._fit_method import fit_method, restored_after_errors
 from sublinear._kernel_multiclass import KernelClassifierMixin
 from sublinear._kernel_training import (
     KernelTraining,
+    check_coefficients,
     check_kernel_shape,
     checked_rounding,
+    checked_square,
     gamma_value,
     like,
+    warn_of_lost_scores,
 )
 from sublinear._linear_model import CertifiedModel, with_parameters
 from sublinear._solvers.kernel_pegasos import KernelPegasos
@@ -62,11 +65,14 @@ LEAST_BLOCK = 512  # rows: below it a fit is markedly slower
 
 _PARAMETERS = """\
 kernel : {"rbf", "poly", "sigmoid", "linear", "precomputed"} or callable, default="rbf"
-        exp(-gamma |x - z|^2); (gamma <x, z> + coef0)^degree; tanh(gamma <x, z> + coef0), which is
-        not positive definite: the gap then certifies nothing; <x, z>. "precomputed": X is the
-        kernel matrix, in `fit` between the training examples, in prediction between those of X
-        and the training examples. A callable gets two sets of examples and returns the matrix
-        between them; it is called for blocks of rows.
+        exp(-gamma |x - z|^2); (gamma <x, z> + coef0)^degree; tanh(gamma <x, z> + coef0); <x, z>.
+        "precomputed": X is the kernel matrix, in `fit` between the training examples, in
+        prediction between those of X and the training examples. A callable gets two sets of
+        examples and returns the matrix between them; it is called for blocks of rows.
+        Certificates hold for positive definite kernels: "rbf", "linear", "poly" with coef0 >= 0,
+        and what you know to be one; not "sigmoid", nor "poly" with coef0 < 0. Where a negative
+        k(x, x) shows that a kernel is none, `fit` raises ValueError, where a dual value or a norm
+        does, there is no certificate.
     C : float, default=1.0
         What the losses weigh against |f|^2, as in sklearn.svm.SVC; alpha of the linear models is
         1 / (C * sum of sample weights).
@@ -182,7 +188,17 @@ class KernelModel(CertifiedModel):
     """What kernel machines share: kernels, support vectors, prediction."""
 
     _unit = "rounds"
-    _easier = "scale the features, or lower C"
+    _score_size = 1.0  # a margin
+
+    @property
+    def _easier(self):
+        advice = "scale the features, or lower C"
+        if self._rounding <= self.tol / 2:
+            return advice
+        return (
+            f"{advice}; kernel values are float32, which alone may keep the gap at "
+            f"{self._rounding:.1e}"
+        )
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -225,11 +241,10 @@ class KernelModel(CertifiedModel):
     def _square(self, X, memory, n_threads=1):
         """Return the KernelRows of X with itself."""
         if callable(self.kernel):
-            return CallableRows(self.kernel, X)
+            return checked_square(CallableRows(self.kernel, X))
         if self.kernel == "precomputed":
-            return PrecomputedRows(X)
-        rows = kernel_rows(self._kernel(), X, memory=memory, n_threads=n_threads)
-        return checked_rounding(rows)
+            return checked_square(PrecomputedRows(X))
+        return checked_square(kernel_rows(self._kernel(), X, memory=memory, n_threads=n_threads))
 
     def _part(self, training, chosen, n_at_once):
         """Return the KernelRows of some of the examples, as one of so many at a time."""
@@ -306,7 +321,7 @@ class KernelModel(CertifiedModel):
         self._gamma = other._gamma
 
     def _keep(self, solver):
-        return None
+        return {"rounding": solver.objective.rounding}
 
     def _starting_coefficients(self, training, k):
         """The coefficients of the last fit, if they can serve as a start."""
@@ -332,10 +347,12 @@ class KernelModel(CertifiedModel):
     def _store(self, outcomes, training, seconds):
         """Set the fitted attributes."""
         models = [outcome.model for outcome in outcomes]
+        check_coefficients(models)
         self.support_, self.dual_coef_ = self._lay_out(models, training)
         self.intercept_ = np.array([model[-1] for model in models])
         self.reduction_ = None
         self._n_rows_fit = training.n_rows
+        self._rounding = max((outcome.kept or {}).get("rounding", 0.0) for outcome in outcomes)
         self._set_support_vectors(training)
         self._report(outcomes, seconds)
         too_many = self.max_support is not None and len(self.support_) > self.max_support
@@ -431,6 +448,7 @@ class KernelModel(CertifiedModel):
         order = np.arange(n_support)
         for start in range(0, n_rows, step):
             rows = self._prediction_rows(support, X[start : start + step])
+            warn_of_lost_scores(rows, self.dual_coef_, self._score_size)
             part = np.zeros((len(margins), rows.n_columns))
             for group, problems in self._groups():
                 of_group = np.zeros((len(problems), rows.n_columns))
@@ -452,7 +470,7 @@ class KernelModel(CertifiedModel):
             return PrecomputedRows(X[:, self.support_].T, False)
         if callable(self.kernel):
             return CallableRows(self.kernel, support, X)
-        return kernel_rows(self._kernel(), support, X, memory=0)
+        return checked_rounding(kernel_rows(self._kernel(), support, X, memory=0))
 
 
 def shifted_block(rows, constant, chosen):
@@ -742,6 +760,10 @@ class KernelSDCARegressor(RegressorMixin, _KernelSDCAModel):
         weights = check_sample_weight(sample_weight, X)
         return self._training(X, y, [lambda: targets], weights, sample_weight)
 
+    def _store(self, outcomes, training, seconds):
+        super()._store(outcomes, training, seconds)
+        self._score_size = float(np.std(training.y, dtype=np.float64)) or 1.0
+
     def predict(self, X):
         """Return f(x_i) + intercept.
 
@@ -899,11 +921,11 @@ class KernelPegasosClassifier(KernelClassifierMixin, KernelModel):
         return solver
 
     def _keep(self, solver):
-        return solver.n_steps
+        return super()._keep(solver) | {"n_steps": solver.n_steps}
 
     def _store(self, outcomes, training, seconds):
         super()._store(outcomes, training, seconds)
-        self.n_steps_ = np.array([outcome.kept or 0 for outcome in outcomes])
+        self.n_steps_ = np.array([(outcome.kept or {}).get("n_steps", 0) for outcome in outcomes])
 
     @fit_method
     def fit(self, X, y, sample_weight=None):

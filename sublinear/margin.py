@@ -6,12 +6,11 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from sublinear._drive import Limits
-from sublinear._fit_method import fit_method
+from sublinear._fit_method import fit_method, forget
 from sublinear._kernel_saddle import (
     KERNEL_PARAMETERS,
     KernelData,
     check_kernel_parameters,
-    forget,
     is_linear,
     kernel_sum,
 )

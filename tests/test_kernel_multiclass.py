@@ -16,7 +16,7 @@ from sublinear import (
     kernel_path,
 )
 
-EXACT = {"gamma": 0.3, "C": 2.0, "tol": 1e-7, "random_state": 0}
+EXACT = {"gamma": 0.3, "C": 2.0, "tol": 0, "max_iter": 60, "random_state": 0}
 LIKE_SVC = {**EXACT, "penalize_intercept": False}
 
 
@@ -242,7 +242,7 @@ def test_bad_max_support(classes, max_support):
 @pytest.mark.parametrize("ways", ["ovo", "ovr"])
 def test_a_path_is_as_good_as_its_fits(classes, ways, penalize_intercept):
     X, y = classes
-    settings = {"multi_class": ways, "tol": 1e-4, "random_state": 0}
+    settings = {"multi_class": ways, "tol": 1e-3, "random_state": 0}
     settings["penalize_intercept"] = penalize_intercept
     path = kernel_path(X, y, [10.0, 0.1, 1.0], [0.1, 1.0], **settings)
     assert [len(row) for row in path.models] == [3, 3] and path.gammas == (0.1, 1.0)
@@ -251,7 +251,7 @@ def test_a_path_is_as_good_as_its_fits(classes, ways, penalize_intercept):
         for C, model in zip(path.Cs, row, strict=True):
             single = KernelSDCAClassifier(C=C, gamma=gamma, **settings).fit(X, y)
             assert (model.C, model.gamma, model.result_.status) == (C, gamma, "converged")
-            assert model.result_.primal == pytest.approx(single.result_.primal, rel=2e-4)
+            assert model.result_.primal == pytest.approx(single.result_.primal, rel=2e-3)
             assert model.score(X, y) == pytest.approx(single.score(X, y), abs=0.01)
             warm, cold = warm + model.result_.accesses, cold + single.result_.accesses
     assert warm < cold

@@ -165,3 +165,9 @@ def test_grid_search(moons):
 def test_bad_parameters(moons, bad):
     with pytest.raises(ValueError, match=next(iter(bad))):
         KernelPegasosClassifier(**bad).fit(*moons)
+
+
+@pytest.mark.parametrize("loss", ["hinge", "smoothed_hinge", "logistic"])
+def test_coefficients_beyond_float32_are_refused(moons, loss):
+    with pytest.raises(ValueError, match="range of float32"):
+        KernelPegasosClassifier(loss, C=1e40, **FEW).fit(*moons)

@@ -155,6 +155,26 @@ def test_vector_widths_give_the_same_bits(name, parameters):
         np.testing.assert_array_equal(margins, results[0][1])
 
 
+@pytest.mark.parametrize("source", sources(examples(5, 3)))
+def test_products_of_wrong_shapes_are_refused(source):
+    rows = sources(examples(9, 3))[source]
+    order = np.arange(4)
+    for changes, margins in (
+        (np.ones((2, 4)), np.zeros((3, 9))),
+        (np.ones((3, 3)), np.zeros((3, 9))),
+        (np.ones((3, 4)), np.zeros((3, 8))),
+    ):
+        with pytest.raises(ValueError, match="changes of shape"):
+            rows.add_product(order, changes, margins)
+
+
+def test_a_function_may_answer_with_truth_values():
+    X = np.arange(6.0)[:, np.newaxis]
+    rows = CallableRows(lambda A, B: A == B.T, X)
+    np.testing.assert_array_equal(rows.block(np.arange(6))[:, :6], np.eye(6))
+    np.testing.assert_array_equal(rows.diagonal, np.ones(6))
+
+
 def test_data_far_from_the_origin_keeps_its_distances():
     X = examples(40, 10) + 1000.0
     truth = pairwise_kernels(X, metric="rbf", gamma=1.0)

@@ -10,12 +10,21 @@ v_i = c_i a_i. A solver keeps v and the margins K v, so that both values cost O(
 Without an intercept b = 0. One that is penalised by b^2 / (2 constant^2) is that of the kernel
 k + constant^2. One that is not, `free_intercept`, asks for sum_i v_i = 0; given f, the best b is
 found from the derivative in b, which increases.
+
+Kernel values are float32: margins are (K + E) v for a K that nobody has computed. Certificates are
+for K all the same, as far as the entries of E are independent of each other and of v, with
+deviations e sqrt(K_ii K_jj), e measured by the rows. With |v|_K^2 = sum_j K_jj v_j^2 the margin of
+i is then off by e sqrt(K_ii) |v|_K, and q'E v is e sqrt(2) |q|_K |v|_K. SAFE times what that does
+to P and to D is taken off D. Products add errors of their own, of UNIT times the changes they took.
 """
-from libc.math cimport fabs
+from libc.math cimport INFINITY, NAN, fabs, sqrt
 
 import numpy as np
 
 cdef double UNBALANCED = 1e-9   # |sum v| / sum |v| that rounding may leave
+cdef double UNIT = 2.0**-24     # of rounding to float32
+cdef double SAFE = 10           # typical errors: entries are not quite independent
+cdef double ABOVE_ZEROS = 1e-6  # relative: how far a dual value may exceed that of zeros
 
 
 cdef class KernelObjective:
@@ -38,6 +47,8 @@ cdef class KernelObjective:
     ----------
     accesses : int
         Kernel evaluations for certificates: none, the margins suffice.
+    rounding : float
+        The part of the last certificate's gap that makes up for float32, relative to P.
     """
 
     def __init__(
@@ -53,10 +64,26 @@ cdef class KernelObjective:
             raise ValueError(f"{self.n_rows} rows, but {self.targets.shape[0]} targets and "
                              f"{self.scales.shape[0]} scales")
         self.constant, self.free_intercept, self.n_threads = constant, free_intercept, n_threads
+        self.value_of_zeros, self.least_primal = NAN, INFINITY
 
     def diagonal(self):
-        """Return k(x_i, x_i) + constant^2 (float64)."""
+        """Return the diagonal that belongs to `block` (float64)."""
+        if self.free_intercept:
+            return self.rows.centred_diagonal
         return self.rows.diagonal + self.constant * self.constant
+
+    def block(self, rows):
+        """Return the kernel between these rows, without constant^2, as KernelRows.block.
+
+        With a free intercept changes sum up to 0, and the block is a centred one.
+        """
+        if self.free_intercept:
+            return self.rows.centred_block(rows, self.n_threads)
+        return self.rows.block(rows, rows, self.n_threads)
+
+    def squared_sizes(self):
+        """Return K_ii as errors of kernel values scale with it, not negative (float64)."""
+        return np.maximum(self.rows.centred_diagonal, 0.0)
 
     def make_feasible(self, double[::1] coefficients):
         """Move every v_i to the nearest point where the conjugate is finite, in place."""
@@ -181,6 +208,79 @@ cdef class KernelObjective:
         if self.free_intercept and fabs(total) > UNBALANCED * size:
             dual = -np.inf
         return primal, dual
+
+    def errors(
+        self, const double[::1] coefficients, const double[::1] margins, double intercept,
+        double moved=0.0
+    ):
+        """Return what rounding of kernel values may have done to P and D.
+
+        Parameters
+        ----------
+        coefficients, margins, intercept
+            As for `values`.
+        moved : float, default=0.0
+            sum of K_jj times the squares of all changes that products took, if it is more than that
+            of the coefficients.
+
+        Returns
+        -------
+        primal, dual : float
+        """
+        cdef const double[::1] sizes = self.squared_sizes()
+        cdef double error = self.rows.error, square = 0, deviation, growth = 0, slopes = 0
+        cdef double e, z, y, scale, above, below, slope, typical
+        cdef Py_ssize_t i
+        with nogil:
+            for i in range(self.n_rows):
+                square += sizes[i] * coefficients[i] * coefficients[i]
+            moved = max(moved, square)
+            deviation = sqrt(error * error * square + UNIT * UNIT * moved)
+            for i in range(self.n_rows):
+                scale, y, z, slope = self.scales[i], self.targets[i], margins[i] + intercept, 0
+                e = deviation * sqrt(sizes[i])
+                if scale > 0 and e > 0:
+                    above, below = self.loss.value(z + e, y), self.loss.value(z - e, y)
+                    growth += scale * ((above + below) / 2 - self.loss.value(z, y))
+                    slope = scale * (above - below) / (2 * e)
+                slopes += sizes[i] * (coefficients[i] / 2 + slope) ** 2
+        typical = sqrt(2 * error * error * square + UNIT * UNIT * moved)
+        return max(0.0, growth) + SAFE * typical * sqrt(slopes), SAFE * typical * sqrt(square) / 2
+
+    def certified(
+        self, double primal, double dual, coefficients, margins, double intercept,
+        double moved=0.0
+    ):
+        """Return a dual value so much lower that the gap makes up for rounding of kernel values.
+
+        It makes up for what rounding did to D, and to the least P so far, whose model is kept. It
+        is nan where it contradicts what is known: the optimum is not above P(0), and no norm is
+        negative. The kernel is not positive definite then.
+
+        Parameters
+        ----------
+        primal, dual : float
+            What came out of margins.
+        coefficients, margins, intercept, moved
+            As for `errors`; dual values of other coefficients must not be larger than these.
+        """
+        primal_error, dual_error = self.errors(coefficients, margins, intercept, moved)
+        if not primal > self.least_primal:
+            self.least_primal, self.least_error = primal, primal_error
+        dual_error += max(primal_error, self.least_error)
+        self.rounding = dual_error / max(fabs(primal), 1e-300)
+        if self.value_of_zeros != self.value_of_zeros:
+            self._find_value_of_zeros()
+        dual -= dual_error
+        if (np.dot(coefficients, margins) < -2 * dual_error
+                or dual > self.value_of_zeros + ABOVE_ZEROS * fabs(self.value_of_zeros)):
+            dual = NAN
+        return dual
+
+    def _find_value_of_zeros(self):
+        cdef double intercept = self.last_intercept    # the next search begins there
+        self.value_of_zeros = self.at_zeros()[1]
+        self.last_intercept = intercept
 
     def model(self, const double[::1] coefficients, double intercept):
         """Return the coefficients and, last, the intercept as one array."""

@@ -67,8 +67,7 @@ cdef class Kernel:
 
 cdef class KernelRows:
     cdef readonly Py_ssize_t n_rows, n_columns
-    cdef readonly object diagonal
-    cdef public double rounding
+    cdef public double error, deviation, rounding
 
 
 cdef class PanelRows(KernelRows):
@@ -77,6 +76,8 @@ cdef class PanelRows(KernelRows):
     cdef readonly object store           # all panels of the right side, or None
     cdef readonly Py_ssize_t chunk, n_chunks
     cdef object left_shifts, right_shifts
+    cdef object left_offsets, right_offsets    # what centring took off, or None
+    cdef object squares                  # the diagonal of what is in panels, or None
     cdef const float* stored             # NULL: panels are built when they are needed
     cdef const float* right_shift
     cdef const float* _panel(
@@ -98,6 +99,7 @@ cdef class PostingRows(KernelRows):
     cdef readonly object right           # CSR
     cdef readonly object postings        # of all columns: offsets, columns, float32 values
     cdef object left_shifts, right_shifts
+    cdef readonly object diagonal
     cdef void _row(
         self, Py_ssize_t i, float row_shift, const int64_t[::1] offsets,
         const int32_t[::1] places, const float[::1] entries, const float* shifts,
@@ -105,8 +107,8 @@ cdef class PostingRows(KernelRows):
 
 
 cdef class CallableRows(KernelRows):
-    cdef readonly object function, X, Y
+    cdef readonly object function, X, Y, diagonal
 
 
 cdef class PrecomputedRows(KernelRows):
-    cdef readonly object matrix
+    cdef readonly object matrix, diagonal

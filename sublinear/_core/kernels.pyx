@@ -16,8 +16,10 @@ PrecomputedRows  a matrix
 Values are float32, and so are sums over eight rows; everything beyond is float64. With u = 2^-24
 and x of m non-zeros, an inner product is within (m + 4) u <|x|, |z|> of the exact one. The relative
 error of an rbf value is thus at most about gamma (2 m + 8) u (|x|^2 + |z|^2) + 8 u, and its typical
-size has sqrt(m) for m. Dense data far from the origin is centred first, which changes no distance.
-Values do not depend on tiles, threads, or the processor.
+size has sqrt(m) for m. What rounding does to the values at hand is measured on a sample of them.
+Dense data far from the origin is centred first. That changes no distance, and inner products by
+terms of single rows and columns, which products get in float64. Values do not depend on tiles,
+threads, or the processor.
 """
 from cython.parallel cimport prange, threadid
 from libc.math cimport exp, fabs, pow, sqrt, tanh
@@ -42,6 +44,9 @@ cdef double LARGEST = 1e37          # float32 holds 3.4e38
 cdef double UNIT = 2.0**-24         # of rounding to float32
 
 FAR_OUT = 64                        # mean gamma |x|^2 from which on dense data is centred
+FAR_OFF = 4                         # mean |x|^2 in variances of x, for the linear kernel
+SAMPLE = 64                         # examples whose kernel values are compared with exact ones
+LEAST_SPREAD = 1e-14                # of the mean square of images: none that float64 can tell
 MOST_PANEL_BYTES = 2**22            # of one panel of sparse data
 POSTING_COST = 40                   # of a matching pair, in stored entries of a row in panels
 BLOCK_BYTES = 2**22                 # of values that a product keeps at a time
@@ -99,6 +104,17 @@ cdef class Kernel:
         """Return what every example adds to the inner products of scaled examples (float32)."""
         return np.zeros(squares.shape[0], dtype=np.float32)
 
+    def is_far(self, squares, mean_of):
+        """Tell by |x|^2 whether dense data is to be centred; mean_of() is the mean of the rows."""
+        return False
+
+    def exact(self, X, Y):
+        """Return the values between the rows of two Matrix objects (float64)."""
+        dots, squares, others = exact_dots(X, Y), X.squared_norms(), Y.squared_norms()
+        return np.array([
+            [self.of_dot(dot, square, other) for dot, other in zip(row, others, strict=True)]
+            for row, square in zip(dots, squares, strict=True)])
+
 
 cdef class Linear(Kernel):
     """<x, z>"""
@@ -106,6 +122,11 @@ cdef class Linear(Kernel):
     def __init__(self, double gamma=1.0, int degree=3, double coef0=0.0):
         super().__init__(gamma, degree, coef0)
         self.form.kind, self.scale = PANEL_LINEAR, 1
+
+    def is_far(self, squares, mean_of):
+        """As Kernel.is_far."""
+        mean, square = mean_of(), squares.mean()
+        return square > FAR_OFF * (square - mean @ mean)
 
 
 cdef class RBF(Kernel):
@@ -129,6 +150,10 @@ cdef class RBF(Kernel):
     def shifts(self, squares):
         """Return -gamma log2(e) |x|^2."""
         return (-self.gamma * LOG2_E * squares).astype(np.float32)
+
+    def is_far(self, squares, mean_of):
+        """As Kernel.is_far."""
+        return self.gamma * squares.mean() > FAR_OUT
 
 
 cdef class Poly(Kernel):
@@ -192,21 +217,78 @@ def kernel_rows(kernel, X, Y=None, double memory=float("inf"), int n_threads=1):
         raise ValueError(
             "the kernel's values, or inner products they are made of, leave the range of float32: "
             "scale X down or choose a smaller gamma")
+    stored = left.n_stored / <double> left.n_rows
+    mean = None
     if len(left.arrays) > 1:
-        stored = left.n_stored / <double> left.n_rows
         if right.n_columns * PANEL * 4 > MOST_PANEL_BYTES \
                 or matching_pairs(left, right) * POSTING_COST < stored:
-            rows = PostingRows(kernel, left, right)
-            rows.rounding = kernel.rounding(stored, largest)
-            return rows
-    elif isinstance(kernel, RBF) and kernel.gamma * squares.mean() > FAR_OUT:
-        mean = left.arrays[0].mean(axis=0, dtype=np.float64)
-        left = Matrix(left.arrays[0] - mean)
-        right = left if Y is None else Matrix(right.arrays[0] - mean)
+            return measured(PostingRows(kernel, left, right), left, right, stored, largest)
+    elif kernel.is_far(squares, lambda: column_means(left)):
+        mean = column_means(left)
+        left, right = centred(left, right, mean)
         largest = max(float(side.squared_norms().max()) for side in (left, right))
     bytes_needed = padded(right.n_rows) * right.n_columns * 4.0
     rows = PanelRows(kernel, left, right, bytes_needed <= memory, n_threads)
-    rows.rounding = kernel.rounding(left.n_stored / <double> left.n_rows, largest)
+    measured(rows, left, right, stored, largest)
+    if mean is not None and isinstance(kernel, Linear):
+        rows.add_offsets(mean)
+    return rows
+
+
+def column_means(Matrix matrix):
+    """Return the mean of the rows of a dense matrix (float64)."""
+    return matrix.arrays[0].mean(axis=0, dtype=np.float64)
+
+
+def centred(Matrix left, Matrix right, mean):
+    """Return dense matrices with `mean` taken off their rows, one object if they are one."""
+    moved = Matrix(left.arrays[0] - mean)
+    return moved, moved if right is left else Matrix(right.arrays[0] - mean)
+
+
+def spread_out(Matrix matrix, Py_ssize_t count):
+    """Return up to so many row numbers at equal distances (int64)."""
+    count = min(count, matrix.n_rows)
+    return np.linspace(0, matrix.n_rows - 1, count).astype(np.int64)
+
+
+def rows_of(Matrix matrix, numbers):
+    """Return some rows of a matrix as a Matrix of float64."""
+    if len(matrix.arrays) == 1:
+        return Matrix(np.ascontiguousarray(matrix.arrays[0][numbers], dtype=np.float64))
+    data, indices, offsets = matrix.arrays
+    rows = sp.csr_array((data, indices, offsets), shape=(matrix.n_rows, matrix.n_columns))[numbers]
+    return Matrix(rows.astype(np.float64))
+
+
+def exact_dots(Matrix X, Matrix Y):
+    """Return the inner products between the rows of two small matrices of one storage (float64)."""
+    if len(X.arrays) == 1:
+        return X.arrays[0] @ Y.arrays[0].T
+    sides = (
+        sp.csr_array(side.arrays, shape=(side.n_rows, side.n_columns)) for side in (X, Y))
+    first, second = sides
+    return (first @ second.T).toarray()
+
+
+def measured(rows, Matrix left, Matrix right, double stored, double largest):
+    """Return KernelRows with their errors set, from a sample compared with float64."""
+    kernel, same = rows.kernel, right is left
+    numbers = spread_out(left, SAMPLE if same else SAMPLE // 2)
+    others = numbers if same else spread_out(right, SAMPLE // 2)
+    sides = rows_of(left, numbers), rows_of(right, others)
+    between = kernel.exact(*sides)
+    within = [between] if same else [kernel.exact(side, side) for side in sides]
+    off = rows.block(numbers, others)[:, :len(others)] - between
+    error = float(np.sqrt(np.mean(off**2)))
+    diagonal = float(np.mean([np.trace(values) / len(values) for values in within]))
+    # of the images around the mean of both sides
+    overall = between if same else (within[0].mean() + within[1].mean() + 2 * between.mean()) / 4
+    spread = diagonal - float(np.mean(overall))
+    rows.deviation, rows.error = error, error / diagonal if diagonal > 0 else 0.0
+    rows.rounding = kernel.rounding(stored, largest)
+    if spread > LEAST_SPREAD * diagonal:
+        rows.rounding = max(rows.rounding, error / spread)
     return rows
 
 
@@ -231,9 +313,30 @@ cdef class KernelRows:
     Attributes
     ----------
     diagonal : ndarray of shape (n_rows,), float64, or None where the two sides differ
+    centred_diagonal : ndarray of shape (n_rows,), float64, or None
+        That of `centred_block`.
+    error : float
+        Typical error of a value that a product takes, in square roots of `centred_diagonal`.
+    deviation : float
+        Typical error of a value that a product takes; 0 where the values are given.
     rounding : float
-        Typical relative error of values, where it can be large; else 0.
+        Typical error of values relative to their spread, where it can be large; else 0.
     """
+
+    def __cinit__(self, *arguments, **options):
+        self.error = UNIT
+
+    @property
+    def centred_diagonal(self):
+        """The diagonal of `centred_block`."""
+        return self.diagonal
+
+    def centred_block(self, rows, int n_threads=1):
+        """Return a symmetric block up to terms of single rows and of single columns.
+
+        They have no effect on changes that sum up to 0.
+        """
+        return self.block(rows, rows, n_threads)
 
     def block(self, rows, columns=None, int n_threads=1):
         """Return values of the matrix (float32).
@@ -263,7 +366,7 @@ cdef class KernelRows:
         margins : ndarray of shape (n_outputs, n_columns), float64
         n_threads : int, default=1
         """
-        cdef float[:, ::1] change = np.ascontiguousarray(changes, dtype=np.float32)
+        cdef float[:, ::1] change = self._checked_changes(rows, changes, margins)
         cdef Py_ssize_t size = max(  # with a copy in float64 where functions or matrices give them
             1, BLOCK_BYTES // (12 * padded(self.n_columns) * TILE)) * TILE
         cdef float[:, ::1] values
@@ -275,6 +378,16 @@ cdef class KernelRows:
                 values.shape[1] // PANEL, nogil=True, schedule="static", num_threads=n_threads
             ):
                 add_panel(&values[0, 0], n_rows, values.shape[1], p, change, start, margins)
+
+    def _checked_changes(self, rows, changes, margins):
+        """Return changes in float32; loops over them and the margins look at no bounds."""
+        change = np.ascontiguousarray(changes, dtype=np.float32)
+        wanted = (margins.shape[0], len(rows)), self.n_columns
+        if (change.shape, margins.shape[1]) != wanted:
+            raise ValueError(
+                f"changes of shape {change.shape} for {len(rows)} rows and margins of shape "
+                f"{(margins.shape[0], margins.shape[1])} for {self.n_columns} columns")
+        return change
 
 
 cdef void add_panel(
@@ -386,7 +499,7 @@ cdef class PanelRows(KernelRows):
         self.left_shifts = kernel.shifts(squares)
         self.right_shifts = self.left_shifts
         if right is left:
-            self.diagonal = np.array([kernel.of_dot(s, s, s) for s in squares])
+            self.squares = np.array([kernel.of_dot(s, s, s) for s in squares])
         else:
             self.right_shifts = kernel.shifts(right.squared_norms())
         shifts = self.right_shifts
@@ -475,8 +588,45 @@ cdef class PanelRows(KernelRows):
             size += self.right.n_columns * PANEL
         return aligned((n_threads, size), np.float32)
 
+    def add_offsets(self, mean):
+        """Let the values of a linear kernel be those of the rows before `mean` was taken off.
+
+        <x + mean, z + mean> = <x, z> + (<x, mean> + |mean|^2 / 2) + (<z, mean> + |mean|^2 / 2).
+        """
+        half = mean @ mean / 2
+        self.left_offsets = np.einsum("ij,j->i", self.left.arrays[0], mean) + half
+        self.right_offsets = self.left_offsets
+        if self.right is not self.left:
+            self.right_offsets = np.einsum("ij,j->i", self.right.arrays[0], mean) + half
+
+    @property
+    def diagonal(self):
+        """As KernelRows.diagonal."""
+        if self.left_offsets is None or self.squares is None:
+            return self.squares
+        return self.squares + 2 * self.left_offsets
+
+    @property
+    def centred_diagonal(self):
+        """As KernelRows.centred_diagonal."""
+        return self.squares
+
+    def centred_block(self, rows, int n_threads=1):
+        """As KernelRows.centred_block."""
+        return self._block(rows, rows, n_threads)
+
     def block(self, rows, columns=None, int n_threads=1):
         """As KernelRows.block."""
+        values = self._block(rows, columns, n_threads)
+        if self.left_offsets is not None:
+            others = self.right_offsets if columns is None else self.right_offsets[columns]
+            for start in range(0, len(values), PANEL):  # sums in float64 take room
+                offsets = self.left_offsets[rows[start:start + PANEL]]
+                values[start:start + PANEL, :len(others)] += np.add.outer(offsets, others)
+        return values
+
+    def _block(self, rows, columns, int n_threads):
+        """The values of the rows at hand, which may be centred."""
         cdef bint symmetric = columns is rows and self.left is self.right
         cdef _Packed packed = _Packed(self, rows, self.left_shifts, columns)
         cdef const Part* part = &packed.part
@@ -493,7 +643,7 @@ cdef class PanelRows(KernelRows):
         cdef _Packed packed = _Packed(self, rows, self.left_shifts, None)
         cdef const Part* part = &packed.part
         cdef float[:, ::1] buffers = self._buffers(n_threads, None)
-        cdef float[:, ::1] change = np.ascontiguousarray(changes, dtype=np.float32)
+        cdef float[:, ::1] change = self._checked_changes(rows, changes, margins)
         cdef Py_ssize_t n_panels = padded(part.n_columns) // PANEL, p, output
         cdef Py_ssize_t n_outputs = margins.shape[0]
         cdef double[:, :, ::1] sums = np.zeros((n_threads, n_outputs, PANEL))
@@ -506,6 +656,11 @@ cdef class PanelRows(KernelRows):
                 &sums[threadid(), 0, 0])
             for output in range(n_outputs):
                 add_sums(&sums[threadid(), output, 0], &margins[output, 0], p, part.n_columns)
+        if self.left_offsets is not None:
+            totals = np.sum(changes, axis=1, dtype=np.float64)
+            np.asarray(margins)[...] += (
+                np.multiply(changes, self.left_offsets[rows]).sum(axis=1)[:, np.newaxis]
+                + totals[:, np.newaxis] * self.right_offsets)
 
 
 cdef void build_panel(
@@ -670,6 +825,8 @@ cdef class PrecomputedRows(KernelRows):
 
 def checked_values(values, source):
     """Return an array of kernel values; ValueError if float32 cannot hold one."""
+    if values.dtype.kind == "b":
+        values = values.astype(np.float32)
     if values.dtype.kind not in "fiu" or not largest_of(values) < LARGEST:
         raise ValueError(f"{source} holds values that are not finite float32 numbers")
     return values

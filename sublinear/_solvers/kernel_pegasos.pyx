@@ -254,6 +254,7 @@ cdef class KernelPegasos:
         primal, _ = self.objective.values(coefficients, margins, 0.0)
         _, dual = self.objective.values(duals, margins, 0.0)     # - product / 2 - conjugates
         dual += (norm - product - self._squared_norm(coefficients - duals)) / 2
+        dual = self.objective.certified(primal, dual, coefficients, margins, 0.0)
         return rounded(self.model()), primal, dual
 
     def _squared_norm(self, coefficients):

@@ -79,9 +79,10 @@ cdef class KernelSDCA:
     cdef RandomBits random
     cdef Py_ssize_t block_size, inner_work, inner_steps, position
     cdef double inner_tol, max_accesses, epsilon, intercept
+    cdef double moved                                # by all changes: see KernelObjective.errors
     cdef float least
     cdef int phase
-    cdef object low, high, ridge, curvature, gains
+    cdef object low, high, ridge, curvature, gains, sizes
     cdef readonly object rows                        # of W
     cdef object chosen                               # the next W
     cdef object values, inner, units                 # K_WW, arrays of the ascent, their units
@@ -117,6 +118,7 @@ cdef class KernelSDCA:
             self.ridge = (
                 np.where(scales > 0, form.ridge / scales, 0) if form.ridge else np.zeros(y.size))
         self.curvature = np.maximum(objective.diagonal() + self.ridge, 1e-12)
+        self.sizes = objective.squared_sizes()
 
     def _begin(self, coefficients):
         """Let the coefficients go to the feasible point nearest to these."""
@@ -204,7 +206,7 @@ cdef class KernelSDCA:
             if self.accesses + cost > limit:
                 return False
             self.rows = self.values = None  # their memory serves again
-            self.values = self.objective.rows.block(rows, rows, self.objective.n_threads)
+            self.values = self.objective.block(rows)
             self.accesses += cost
             self.rows = rows
             self._scale_block()
@@ -383,6 +385,7 @@ cdef class KernelSDCA:
         if self.objective.constant:
             self.margins += self.objective.constant**2 * changes.sum()
         self.coefficients[rows] = self.target[rows]
+        self.moved += self.sizes[rows] @ changes**2
         self.accesses += len(rows) * n
         self.position += len(rows)
         PyErr_CheckSignals()
@@ -397,4 +400,6 @@ cdef class KernelSDCA:
         objective = self.objective
         intercept = objective.best_intercept(self.margins)
         primal, dual = objective.values(self.coefficients, self.margins, intercept)
+        dual = objective.certified(
+            primal, dual, self.coefficients, self.margins, intercept, self.moved)
         return objective.model(self.coefficients, intercept), primal, dual

@@ -1,0 +1,318 @@
+"""Kernel values are float32: certificates hold for the kernel itself, or there is none."""
+
+import warnings
+
+import numpy as np
+import pytest
+from scipy import sparse
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.metrics.pairwise import pairwise_kernels
+from sklearn.svm import SVC
+
+from sublinear import (
+    KernelPegasosClassifier,
+    KernelSDCAClassifier,
+    KernelSDCARegressor,
+    MinimumEnclosingBall,
+)
+from sublinear._core.kernel_objective import KernelObjective
+from sublinear._core.kernels import KERNELS, RBF, Linear, Poly, kernel_rows
+from sublinear._core.losses import MARGIN_LOSSES, REGRESSION_LOSSES
+from sublinear._core.matrix import Matrix
+from sublinear._core.random import RandomBits
+from sublinear._solvers.kernel_sdca import KernelSDCA
+
+FREE = {"penalize_intercept": False, "random_state": 0}
+
+
+@pytest.fixture(scope="module")
+def halves():
+    random = np.random.default_rng(0)
+    X = random.normal(size=(300, 5))
+    scores = X[:, 0] + 0.5 * X[:, 1] + 0.3 * random.normal(size=300)
+    return X, np.where(scores > 0, 1.0, -1.0)
+
+
+@pytest.fixture(scope="module")
+def waves():
+    X = np.random.default_rng(0).uniform(-1, 1, (200, 2))
+    return X, np.sin(3 * X[:, 0]) + X[:, 1] ** 2
+
+
+def hinge(y, scores):
+    return np.maximum(0, 1 - y * scores)
+
+
+def exact_value(model, X, y, loss, **kernel):
+    """The objective of a model, with a kernel matrix in float64."""
+    K = pairwise_kernels(X, **kernel)
+    v = np.zeros(len(X))
+    v[model.support_] = model.dual_coef_[0]
+    norm = v @ K @ v
+    if model.penalize_intercept:
+        norm += model.intercept_[0] ** 2
+    return norm / 2 + model.C * loss(y, K @ v + model.intercept_[0]).sum()
+
+
+# ---------------------------------------------------------------- data far from the origin
+
+
+@pytest.mark.parametrize("make", [np.asarray, np.float64, np.asfortranarray])
+@pytest.mark.parametrize("offset", [1e3, 1e4, 1e5])
+def test_a_linear_kernel_with_a_free_intercept_does_not_mind_an_offset(halves, offset, make):
+    X, y = halves
+    near = KernelSDCAClassifier(kernel="linear", **FREE).fit(X, y)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        far = KernelSDCAClassifier(kernel="linear", **FREE).fit(make(X + offset), y)
+        scores = far.decision_function(make(X + offset))
+    assert far.result_.status == "converged"
+    assert far.result_.primal == pytest.approx(near.result_.primal, rel=2e-3)
+    w = far.dual_coef_ @ (X + offset)[far.support_]
+    exact = (X + offset) @ w[0] + far.intercept_[0]
+    np.testing.assert_allclose(scores, exact, atol=1e-5 + 1e-9 * offset)
+    np.testing.assert_allclose(scores[:1], far.decision_function((X + offset)[:1]), rtol=1e-9)
+    value = exact_value(far, X, y, hinge, metric="linear")  # v sums up to 0
+    shift = far.intercept_[0] + offset * w.sum()
+    moved = far.dual_coef_ @ X[far.support_] @ X.T
+    exact_primal = (w @ w.T).item() / 2 + hinge(y, moved[0] + shift).sum()
+    assert np.isfinite(value) and exact_primal == pytest.approx(far.result_.primal, rel=1e-5)
+    assert near.score(X, y) == pytest.approx(far.score(X + offset, y), abs=0.01)
+
+
+def test_linear_kernels_of_centred_data_are_those_of_the_data(halves):
+    X = halves[0] + 1000
+    kernel, truth = KERNELS["linear"](), X @ X.T
+    rows = kernel_rows(kernel, X)
+    np.testing.assert_allclose(rows.diagonal, truth.diagonal(), rtol=1e-12)
+    order = np.arange(300)
+    np.testing.assert_allclose(rows.block(order)[:, :300], truth, rtol=1e-7)
+    block = rows.block(order, order)
+    np.testing.assert_array_equal(block[:, :300], block[:, :300].T)
+    few = np.array([3, 200])
+    np.testing.assert_allclose(rows.block(few, few[:1])[:, :1], truth[few][:, few[:1]], rtol=1e-7)
+    moved = X - X.mean(axis=0)
+    np.testing.assert_allclose(rows.centred_block(order)[:, :300], moved @ moved.T, atol=1e-5)
+    np.testing.assert_allclose(rows.centred_diagonal, (moved**2).sum(axis=1), rtol=1e-9)
+    changes = np.random.default_rng(0).normal(size=(2, 300)).astype(np.float32)
+    for right in (None, X[:70]):
+        rows = kernel_rows(kernel, X, right)
+        sums = np.zeros((2, rows.n_columns))
+        rows.add_product(order, changes, sums)
+        expected = changes.astype(float) @ truth[:, : rows.n_columns]
+        np.testing.assert_allclose(sums, expected, atol=1e-3)
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("parameters", [{"kernel": "linear"}, {"kernel": "poly", "degree": 2}])
+def test_a_penalised_intercept_far_from_the_origin_has_no_false_certificate(halves, parameters):
+    X, y = halves[0] + 1000, halves[1]
+    kernel = {"metric": parameters["kernel"]}
+    if "degree" in parameters:
+        X -= 900
+        kernel |= {"degree": 2, "gamma": 0.2, "coef0": 1.0}
+    model = KernelSDCAClassifier(
+        gamma=0.2, coef0=1.0, max_iter=50, random_state=0, **parameters
+    ).fit(X, y)
+    result, value = model.result_, exact_value(model, X, y, hinge, **kernel)
+    assert result.dual <= value <= result.primal + result.gap
+
+
+@pytest.mark.parametrize(
+    ("offset", "parameters"),
+    [
+        (0, {"kernel": "poly", "degree": 3, "gamma": 1e-9, "coef0": 1.0}),
+        (0, {"kernel": "sigmoid", "gamma": 1e-9, "coef0": 1.0}),
+        (0, {"kernel": "rbf", "gamma": 1e-9}),
+    ],
+)
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("make", [np.asarray, sparse.csr_array])
+def test_values_lost_in_their_spread_are_warned_of(halves, offset, parameters, make):
+    X, y = make(halves[0] + offset), halves[1]
+    model = KernelSDCAClassifier(max_iter=3, **parameters, **FREE)
+    with pytest.warns(UserWarning, match="which are float32, are off by about"):
+        model.fit(X, y)
+    with pytest.warns(UserWarning, match="which are float32, are off by about"):
+        model.decision_function(X)
+
+
+@pytest.mark.parametrize("make", [np.asarray, sparse.csr_array])
+def test_values_lost_beside_coefficients_are_warned_of(halves, make):
+    """The spread of the values is that along the offset: what matters is far smaller."""
+    X, y = make(halves[0] + 20), halves[1]
+    parameters = {"kernel": "poly", "degree": 2, "gamma": 0.2, "coef0": 1.0}
+    model = KernelSDCAClassifier(max_iter=30, **parameters, **FREE)
+    with pytest.warns(ConvergenceWarning, match="kernel values are float32"):
+        model.fit(X, y)
+    with pytest.warns(UserWarning, match="puts predictions off by about"):
+        model.decision_function(X[:1])
+
+
+def test_sparse_data_far_from_the_origin_is_warned_of(halves):
+    """It is not centred: it would be sparse no longer."""
+    model = KernelSDCAClassifier(kernel="linear", max_iter=3, tol=0, **FREE)
+    with pytest.warns(UserWarning, match="which are float32, are off by about"):
+        model.fit(sparse.csr_array(halves[0] + 1000), halves[1])
+
+
+def test_balls_are_warned_of_lost_values(halves):
+    ball = MinimumEnclosingBall(0.3, kernel="poly", degree=2, random_state=0)
+    with pytest.warns(UserWarning, match="which are float32, are off by about"):
+        ball.fit(halves[0] + 1000)
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_ordinary_data_is_not_warned_of(halves, kernel):
+    X, y = halves
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", UserWarning)
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        for rows in (X, np.float32(X), sparse.csr_array(X), X + 3):
+            model = KernelSDCAClassifier(kernel=kernel, max_iter=5, random_state=0).fit(rows, y)
+            model.predict(rows[:1])
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_errors_of_values_are_measured(halves, name):
+    X = halves[0]
+    kernel = KERNELS[name](0.2, 3, 1.0)
+    for make in (np.asarray, np.float32, sparse.csr_array):
+        rows = kernel_rows(kernel, make(X))
+        order = np.arange(300)
+        truth = pairwise_kernels(
+            np.float32(X).astype(float) if make is np.float32 else X,
+            metric=name,
+            **({} if name == "linear" else {"gamma": 0.2}),
+            **({"coef0": 1.0} if name in ("poly", "sigmoid") else {}),
+        )
+        off = rows.block(order)[:, :300] - truth
+        size = np.sqrt(np.mean(off**2)) / truth.diagonal().mean()
+        assert size / 3 < rows.error < 3 * size
+
+
+# ---------------------------------------------------------------- large C
+
+
+@pytest.mark.parametrize(
+    ("options", "loss"),
+    [
+        ({"loss": "absolute", "C": 1e4}, lambda y, z: np.abs(z - y)),
+        (
+            {"loss": "epsilon_insensitive", "epsilon": 0.01, "C": 1e5},
+            lambda y, z: np.maximum(0, np.abs(z - y) - 0.01),
+        ),
+        ({"loss": "squared", "C": 1e7}, lambda y, z: (z - y) ** 2 / 2),
+    ],
+)
+def test_certificates_of_large_C_hold_for_the_kernel_itself(waves, options, loss):
+    X, y = waves
+    model = KernelSDCARegressor(max_iter=100, gamma=2.0, **options, **FREE)
+    with pytest.warns(ConvergenceWarning, match="kernel values are float32"):
+        result = model.fit(X, y).result_
+    value = exact_value(model, X, y, loss, metric="rbf", gamma=2.0)
+    assert result.status == "max_iter"
+    assert result.dual <= value <= result.primal + result.gap
+    again = KernelSDCARegressor(max_iter=100, gamma=2.0, **{**options, "C": 1.0}, **FREE).fit(X, y)
+    assert again.result_.status == "converged"
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_a_certificate_of_huge_C_is_not_narrow(halves):
+    X, y = halves
+    y = np.where(np.random.default_rng(1).random(300) < 0.1, -y, y)
+    model = KernelSDCAClassifier("squared_hinge", C=1e8, gamma=0.5, max_iter=60, **FREE).fit(X, y)
+    value = exact_value(model, X, y, lambda y, z: hinge(y, z) ** 2, metric="rbf", gamma=0.5)
+    assert model.result_.dual <= value <= model.result_.primal + model.result_.gap
+
+
+@pytest.mark.parametrize("kernel", ["rbf", "linear", "poly"])
+@pytest.mark.parametrize("C", [0.1, 1.0, 10.0, 100.0])
+def test_ordinary_fits_converge_and_are_those_of_float64(halves, C, kernel):
+    X, y = halves
+    model = KernelSDCAClassifier(kernel=kernel, gamma=0.2, coef0=1.0, C=C, **FREE).fit(X, y)
+    peer = SVC(kernel=kernel, gamma=0.2, coef0=1.0, C=C, tol=1e-6).fit(X, y)
+    v = np.zeros(300)
+    v[peer.support_] = peer.dual_coef_[0]
+    parameters = {} if kernel == "linear" else {"gamma": 0.2}
+    if kernel == "poly":
+        parameters["coef0"] = 1.0
+    K = pairwise_kernels(X, metric=kernel, **parameters)
+    best = v @ K @ v / 2 + C * hinge(y, K @ v + peer.intercept_[0]).sum()
+    result = model.result_
+    assert result.status == "converged"
+    assert result.dual <= best * (1 + 1e-9)
+    value = exact_value(model, X, y, hinge, metric=kernel, **parameters)
+    assert value - best <= result.gap + 1e-9 * best
+    assert result.primal == pytest.approx(value, rel=1e-4)
+
+
+REGISTRY = MARGIN_LOSSES | REGRESSION_LOSSES
+REGRESSIONS = [
+    ("absolute", RBF(1.5)),
+    ("epsilon_insensitive", RBF(1.5)),
+    ("squared", RBF(1.5)),
+    ("absolute", Poly(0.5, 3, 1.0)),
+]
+CLASSIFICATIONS = [
+    ("hinge", RBF(0.2)),
+    ("squared_hinge", RBF(0.5)),
+    ("hinge", Linear()),
+    ("hinge", RBF(0.001)),
+]
+
+
+@pytest.mark.parametrize("free", [False, True])
+@pytest.mark.parametrize("C", [1.0, 100.0, 1e4, 1e6])
+@pytest.mark.parametrize("name_and_kernel", REGRESSIONS + CLASSIFICATIONS)
+def test_errors_cover_what_rounding_does(halves, waves, name_and_kernel, C, free):
+    name, kernel = name_and_kernel
+    X, y = waves if name_and_kernel in REGRESSIONS else halves
+    K = kernel.exact(Matrix(X), Matrix(X))
+    objective = KernelObjective(
+        kernel_rows(kernel, X), y, REGISTRY[name].loss(), np.full(len(X), C), free_intercept=free
+    )
+    solver = KernelSDCA(objective, RandomBits(np.random.SeedSequence(0)))
+    for _ in range(40):
+        while not solver.advance(2**60):
+            pass
+        v, margins = solver.coefficients, solver.margins
+        intercept = objective.best_intercept(margins)
+        computed = np.array(objective.values(v, margins, intercept))
+        exact = np.array(objective.values(v, K @ v, intercept))
+        errors = np.array(objective.errors(v, margins, intercept))
+        assert (np.abs(computed - exact) <= 0.6 * errors + 1e-13 * np.abs(exact)).all()
+
+
+# ---------------------------------------------------------------- no positive definite kernel
+
+
+@pytest.mark.parametrize("make", [KernelSDCAClassifier, KernelPegasosClassifier])
+def test_negative_squares_are_refused(halves, make):
+    X, y = halves
+    with pytest.raises(ValueError, match="is negative for an example"):
+        make(kernel="precomputed").fit(-(X @ X.T), y)
+    with pytest.raises(ValueError, match="is negative for an example"):
+        make(kernel="poly", degree=1, coef0=-3.0, gamma=0.5).fit(X, y)
+    with pytest.raises(ValueError, match="is negative for an example"):
+        make(kernel=lambda A, B: -(A @ B.T)).fit(X, y)
+    with pytest.raises(ValueError, match="is negative for an example"):
+        MinimumEnclosingBall(kernel="poly", degree=1, coef0=-3.0, gamma=0.5).fit(X)
+    K = X @ X.T
+    K[0], K[:, 0] = 0, 0
+    K[0, 0] = -1e-12  # what rounding may leave
+    KernelSDCAClassifier(kernel="precomputed").fit(K, y)
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("intercept", [{}, FREE, {"fit_intercept": False}])
+@pytest.mark.parametrize("make", [KernelSDCAClassifier, KernelPegasosClassifier])
+def test_kernels_with_negative_norms_certify_nothing(halves, make, intercept):
+    """k(x, x) is 1, but the norm of differences is negative."""
+    X, y = halves
+    if make is KernelPegasosClassifier and intercept is FREE:
+        intercept = {}
+    unit = X / np.linalg.norm(X, axis=1, keepdims=True)
+    K = 2 - unit @ unit.T
+    model = make(kernel="precomputed", C=10.0, max_iter=20, **intercept).fit(K, y)
+    assert model.result_.status != "converged"
