@@ -10,6 +10,7 @@ from itertools import combinations
 
 import numpy as np
 
+from sublinear._fit_method import forget
 from sublinear._linear_model import OneVsRestMixin
 from sublinear._validation import check_choice, check_sample_weight, combine_weights, find_classes
 
@@ -29,11 +30,16 @@ class KernelClassifierMixin(OneVsRestMixin):
         self._check_parameters()
         X, y = self._check_data(X, y)
         self.classes_ = find_classes(y)
+        self._has_pairs = self.multi_class == "ovo" and len(self.classes_) > 2
         return self._class_training(X, y, sample_weight)
 
+    def _adopt(self, other):
+        super()._adopt(other)
+        self._has_pairs = other._has_pairs
+
     def _pairs(self):
-        """The pairs of classes, none unless the problems are pairs."""
-        if self.multi_class == "ovr" or len(self.classes_) == 2:
+        """The pairs of classes, none unless the problems of the fit are pairs."""
+        if not self._has_pairs:
             return []
         return list(combinations(range(len(self.classes_)), 2))
 
@@ -87,6 +93,7 @@ class KernelClassifierMixin(OneVsRestMixin):
     def _lay_out(self, models, training):
         """As KernelModel._lay_out; support vectors of pairs are sorted by class."""
         if training.subsets is None:
+            forget(self, ("n_support_",))
             return super()._lay_out(models, training)
         codes = np.searchsorted(self.classes_, training.y)
         used = np.zeros(training.n_rows, dtype=bool)

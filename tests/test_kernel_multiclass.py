@@ -45,6 +45,30 @@ def test_pairs_are_those_of_svc(classes, svc):
     np.testing.assert_allclose(np.abs(model.dual_coef_), np.abs(svc.dual_coef_), atol=5e-3)
 
 
+@pytest.mark.parametrize("make", [KernelSDCAClassifier, KernelPegasosClassifier])
+@pytest.mark.parametrize("ways", ["ovo", "ovr"])
+def test_parameters_set_after_a_fit_change_no_prediction(classes, make, ways):
+    X, y = classes
+    model = make(gamma=0.3, multi_class=ways, tol=0.05, max_iter=500, random_state=0).fit(X, y)
+    scores, labels = model.decision_function(X), model.predict(X)
+    model.set_params(multi_class="ovr" if ways == "ovo" else "ovo")
+    np.testing.assert_array_equal(model.decision_function(X), scores)
+    np.testing.assert_array_equal(model.predict(X), labels)
+
+
+def test_support_vectors_are_counted_by_class_for_pairs_alone(classes):
+    X, y = classes
+    model = KernelSDCAClassifier(gamma=0.3, random_state=0).fit(X, y)
+    assert model.n_support_.sum() == len(model.support_)
+    model.set_params(multi_class="ovr").fit(X, y)
+    assert not hasattr(model, "n_support_")
+    model.set_params(multi_class="ovo").fit(X, y)
+    assert len(model.n_support_) == 4
+    model.fit(X, y == "a")
+    assert not hasattr(model, "n_support_")
+    assert model.decision_function(X).shape == (240,)
+
+
 def test_votes_are_those_of_svc(classes, svc):
     X, y = classes
     model = KernelSDCAClassifier(**LIKE_SVC).fit(X, y)
