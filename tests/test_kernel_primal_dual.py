@@ -277,6 +277,23 @@ def test_budgets_are_hard(A, estimator):
         assert (solver.n_iter > 0) == (budget > 1)
 
 
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("values", ("exact", "sampled"))
+@pytest.mark.parametrize("budget", (1, 1000, 30_000))
+def test_budgets_hold_for_the_first_rows_drawn(values, budget):
+    X = np.random.default_rng(0).normal(size=(300, 10))
+    y = np.where(X[:, 0] > 0, 1, -1)
+    options = {"kernel_values": values, "max_accesses": budget, "random_state": 0}
+    ball = MinimumEnclosingBall(0.1, **RBF_OPTIONS, **options).fit(X)
+    machine = L2SVMClassifier(epsilon=0.1, **RBF_OPTIONS, **options).fit(X, y)
+    found = solve_simplex_qp(X, epsilon=0.1, **RBF_OPTIONS, **options)
+    for result in (ball.result_, machine.result_, found):
+        assert result.accesses <= budget and result.status == "max_accesses"
+    assert np.isfinite(ball.score_samples(X)).all()
+    assert np.isfinite(machine.decision_function(X)).all()
+    assert found.p.sum() == pytest.approx(1) and found.p.min() >= 0
+
+
 def over_simplex(value, gradient, n):
     found = minimize(
         value,

@@ -116,7 +116,7 @@ cdef class KernelPrimalDual:
     cdef FlatSampler weights, drawn_rows
     cdef object row_sizes, targets, offsets, ridge2, a, f, a_sum, f_sum
     cdef double[::1] payoffs
-    cdef bint hull
+    cdef bint hull, has_begun
     cdef Py_ssize_t n, d, n_stored, batch_size, round_steps, growth, max_steps, taken
     cdef double constant, unit, primal_rate, dual_rate, eta, step, scale, square, balance
     cdef double balance_sum, best_dual
@@ -150,8 +150,7 @@ cdef class KernelPrimalDual:
         self.best_dual = -np.inf
         self.a, self.f, self.payoffs = np.zeros(self.n), np.zeros(self.n), np.zeros(self.n)
         self.a_sum, self.f_sum = np.zeros(self.n), np.zeros(self.n)
-        if self.hull:
-            self._add_drawn()
+        self.has_begun = not self.hull    # the hull begins at rows drawn, the ball at 0
         self._begin_round()
 
     def _begin_round(self):
@@ -186,6 +185,10 @@ cdef class KernelPrimalDual:
             if self.accesses + self._most() > limit:
                 return False
             PyErr_CheckSignals()
+            if not self.has_begun:
+                self._add_drawn()
+                self.has_begun = True
+                continue
             self._look()
             self._reweight()
             self._add_drawn()
@@ -303,9 +306,12 @@ cdef class KernelPrimalDual:
         return self.scale * self.a, self.scale * sqrt(max(0.0, self.square))
 
     def best_distribution(self):
-        """Return the p of the best dual value, that of the mean of x if there is none."""
+        """Return the p of the best dual value, else that of the mean of x, 1/n if it is 0."""
+        if self.best_p is not None:
+            return self.best_p
         a = self.means()[0]
-        return a / a.sum() if self.best_p is None else self.best_p
+        total = a.sum()
+        return a / total if total > 0 else np.full(self.n, 1.0 / self.n)
 
     def model(self):
         """Return the coefficients of the kernel functions, and the intercept."""
