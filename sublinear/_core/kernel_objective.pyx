@@ -243,7 +243,8 @@ cdef class KernelObjective:
                     above, below = self.loss.value(z + e, y), self.loss.value(z - e, y)
                     growth += scale * ((above + below) / 2 - self.loss.value(z, y))
                     slope = scale * (above - below) / (2 * e)
-                slopes += sizes[i] * (coefficients[i] / 2 + slope) ** 2
+                slope += coefficients[i] / 2
+                slopes += sizes[i] * slope * slope
         typical = sqrt(2 * error * error * square + UNIT * UNIT * moved)
         return max(0.0, growth) + SAFE * typical * sqrt(slopes), SAFE * typical * sqrt(square) / 2
 
@@ -272,7 +273,8 @@ cdef class KernelObjective:
         if self.value_of_zeros != self.value_of_zeros:
             self._find_value_of_zeros()
         dual -= dual_error
-        if (np.dot(coefficients, margins) < -2 * dual_error
+        norm = np.einsum("i,i->", coefficients, margins)    # threads of BLAS would wait for more
+        if (norm < -2 * dual_error
                 or dual > self.value_of_zeros + ABOVE_ZEROS * fabs(self.value_of_zeros)):
             dual = NAN
         return dual

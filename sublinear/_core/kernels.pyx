@@ -45,7 +45,7 @@ cdef double UNIT = 2.0**-24         # of rounding to float32
 
 FAR_OUT = 64                        # mean gamma |x|^2 from which on dense data is centred
 FAR_OFF = 4                         # mean |x|^2 in variances of x, for the linear kernel
-SAMPLE = 64                         # examples whose kernel values are compared with exact ones
+SAMPLE = 32                         # examples whose kernel values are compared with exact ones
 LEAST_SPREAD = 1e-14                # of the mean square of images: none that float64 can tell
 MOST_PANEL_BYTES = 2**22            # of one panel of sparse data
 POSTING_COST = 40                   # of a matching pair, in stored entries of a row in panels
@@ -110,10 +110,13 @@ cdef class Kernel:
 
     def exact(self, X, Y):
         """Return the values between the rows of two Matrix objects (float64)."""
-        dots, squares, others = exact_dots(X, Y), X.squared_norms(), Y.squared_norms()
-        return np.array([
-            [self.of_dot(dot, square, other) for dot, other in zip(row, others, strict=True)]
-            for row, square in zip(dots, squares, strict=True)])
+        cdef double[:, ::1] values = exact_dots(X, Y)
+        cdef const double[::1] squares = X.squared_norms(), others = Y.squared_norms()
+        cdef Py_ssize_t i, k
+        for i in range(values.shape[0]):
+            for k in range(values.shape[1]):
+                values[i, k] = self.of_dot(values[i, k], squares[i], others[k])
+        return np.asarray(values)
 
 
 cdef class Linear(Kernel):
@@ -126,7 +129,7 @@ cdef class Linear(Kernel):
     def is_far(self, squares, mean_of):
         """As Kernel.is_far."""
         mean, square = mean_of(), squares.mean()
-        return square > FAR_OFF * (square - mean @ mean)
+        return square > FAR_OFF * (square - np.sum(mean * mean))
 
 
 cdef class RBF(Kernel):
@@ -264,11 +267,10 @@ def rows_of(Matrix matrix, numbers):
 def exact_dots(Matrix X, Matrix Y):
     """Return the inner products between the rows of two small matrices of one storage (float64)."""
     if len(X.arrays) == 1:
-        return X.arrays[0] @ Y.arrays[0].T
-    sides = (
+        return np.einsum("ik,jk->ij", X.arrays[0], Y.arrays[0])  # bits of BLAS depend on threads
+    first, second = (
         sp.csr_array(side.arrays, shape=(side.n_rows, side.n_columns)) for side in (X, Y))
-    first, second = sides
-    return (first @ second.T).toarray()
+    return np.ascontiguousarray((first @ second.T).toarray())
 
 
 def measured(rows, Matrix left, Matrix right, double stored, double largest):
@@ -278,18 +280,27 @@ def measured(rows, Matrix left, Matrix right, double stored, double largest):
     others = numbers if same else spread_out(right, SAMPLE // 2)
     sides = rows_of(left, numbers), rows_of(right, others)
     between = kernel.exact(*sides)
-    within = [between] if same else [kernel.exact(side, side) for side in sides]
+    within = [between, between] if same else [kernel.exact(side, side) for side in sides]
     off = rows.block(numbers, others)[:, :len(others)] - between
-    error = float(np.sqrt(np.mean(off**2)))
-    diagonal = float(np.mean([np.trace(values) / len(values) for values in within]))
-    # of the images around the mean of both sides
-    overall = between if same else (within[0].mean() + within[1].mean() + 2 * between.mean()) / 4
-    spread = diagonal - float(np.mean(overall))
-    rows.deviation, rows.error = error, error / diagonal if diagonal > 0 else 0.0
+    diagonal = float(np.mean([values.diagonal().mean() for values in within]))
+    spread = spread_of(between, within, diagonal)
+    rows.deviation = float(np.sqrt(np.mean(off**2)))
+    rows.error = rows.deviation / diagonal if diagonal > 0 else 0.0
     rows.rounding = kernel.rounding(stored, largest)
     if spread > LEAST_SPREAD * diagonal:
-        rows.rounding = max(rows.rounding, error / spread)
+        rows.rounding = max(rows.rounding, rows.deviation / spread)
     return rows
+
+
+def spread_of(between, within, double diagonal):
+    """Return how far images lie from their mean, squared, by values between and within two sides.
+
+    Where the kernel has no images, that may be 0: the centred values are then looked at.
+    """
+    overall = (within[0].mean() + within[1].mean() + 2 * between.mean()) / 4
+    centred_values = (
+        between - between.mean(axis=0) - between.mean(axis=1, keepdims=True) + between.mean())
+    return max(diagonal - overall, np.sqrt(np.mean(centred_values**2)))
 
 
 def matching_pairs(Matrix left, Matrix right):
@@ -593,7 +604,7 @@ cdef class PanelRows(KernelRows):
 
         <x + mean, z + mean> = <x, z> + (<x, mean> + |mean|^2 / 2) + (<z, mean> + |mean|^2 / 2).
         """
-        half = mean @ mean / 2
+        half = np.sum(mean * mean) / 2
         self.left_offsets = np.einsum("ij,j->i", self.left.arrays[0], mean) + half
         self.right_offsets = self.left_offsets
         if self.right is not self.left:

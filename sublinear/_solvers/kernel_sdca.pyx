@@ -385,7 +385,7 @@ cdef class KernelSDCA:
         if self.objective.constant:
             self.margins += self.objective.constant**2 * changes.sum()
         self.coefficients[rows] = self.target[rows]
-        self.moved += self.sizes[rows] @ changes**2
+        self.moved += np.sum(self.sizes[rows] * changes**2)
         self.accesses += len(rows) * n
         self.position += len(rows)
         PyErr_CheckSignals()
