@@ -144,7 +144,7 @@ class _Build:
         sizes = []
         for block in blocks(X, self.memory // 4):
             block = self._checked(block)
-            if self.n_rows == 0 and self.sparse:
+            if self.sparse and indices is None:
                 indices = self._open("rows.indices")
                 self.column_sizes = np.zeros(self.n_columns, np.int64)
                 self.index_type = np.int32 if self.n_columns <= INT32_ENTRIES else np.int64

@@ -74,7 +74,7 @@ def save_model(estimator, path):
     TypeError
         If the estimator is of another class, or a class label is neither number nor string.
     ValueError
-        If the estimator is not fitted.
+        If the estimator is not fitted, or its feature names are not one for each feature.
     OSError
         If the file cannot be written.
     """
@@ -125,7 +125,7 @@ def write_model(estimator, path, notes=None):
     if name == SequencePegasos.__name__:
         arrays |= {part: getattr(estimator, f"{part}_") for part in _CHAIN_ARRAYS}
     if hasattr(estimator, "feature_names_in_"):
-        arrays["feature_names"] = plain_labels(estimator.feature_names_in_)
+        arrays["feature_names"] = _checked_names(estimator)
     header = {
         "format": FORMAT,
         "version": VERSION,
@@ -138,6 +138,17 @@ def write_model(estimator, path, notes=None):
         "notes": notes or {},
     }
     write_archive(path, header, arrays)
+
+
+def _checked_names(estimator):
+    """Return the names of the features as an array that needs no pickling."""
+    names = plain_labels(estimator.feature_names_in_)
+    if names.shape != (estimator.n_features_in_,):
+        raise ValueError(
+            f"feature_names_in_ holds {names.size} names, but the model has "
+            f"{estimator.n_features_in_} features"
+        )
+    return names
 
 
 def read_model(path):

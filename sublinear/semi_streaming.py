@@ -70,6 +70,10 @@ class _Unlabelled:
     def skipped(self):
         return getattr(self.source, "skipped", 0)
 
+    @property
+    def feature_names(self):
+        return getattr(self.source, "feature_names", None)
+
     def __iter__(self):
         for block in self.source:
             # a list may be [X, y], or rows
@@ -123,7 +127,7 @@ class _SemiStreaming(BaseEstimator):
         )
         self._run(stream, solver, 2 * n_steps + 2, checkpoint)
         self._largest_norm = largest
-        self.n_features_in_ = stream.n_features
+        self._note_features(stream)
         self.rows_, self.row_weights_ = solver.combination()
         if self._ball:  # the perceptron's weights have norm 1 for rows of any length
             self.row_weights_ *= largest
@@ -137,6 +141,21 @@ class _SemiStreaming(BaseEstimator):
             n_steps=n_steps,
         )
         return solver
+
+    def _named(self, source):
+        """Let a source of rows that were checked have the names of their features."""
+        source.feature_names = vars(self).get("feature_names_in_")
+        return source
+
+    def _note_features(self, stream):
+        """Set the number of features, and their names where the source has any."""
+        self.n_features_in_ = stream.n_features
+        names = stream.feature_names
+        if names is None:
+            names = getattr(stream.source, "feature_names", None)
+        vars(self).pop("feature_names_in_", None)
+        if names is not None:
+            self.feature_names_in_ = np.array(names, dtype=object)
 
     def _run(self, stream, solver, n_passes, checkpoint):
         """Make the passes: one that draws the first rows; a look and a read for each step; a look.
@@ -340,7 +359,7 @@ class SemiStreamingPerceptron(ClassifierMixin, _SemiStreaming):
         self : SemiStreamingPerceptron
         """
         X, y = check_training_data(self, X, y)
-        source = ArraySource(X, y)
+        source = self._named(ArraySource(X, y))
         return self.fit_stream(source).materialize(source)
 
     def materialize(self, source):
@@ -513,7 +532,7 @@ class SemiStreamingEnclosingBall(_SemiStreaming):
         self : SemiStreamingEnclosingBall
         """
         X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32])
-        source = ArraySource(X, np.zeros(X.shape[0]))
+        source = self._named(ArraySource(X, np.zeros(X.shape[0])))
         return self.fit_stream(source).materialize(source)
 
     def materialize(self, source):

@@ -394,6 +394,19 @@ def test_a_warm_start_needs_as_many_rows(regression):
 def test_rows_of_partitions_in_the_order_of_the_data():
     np.testing.assert_array_equal(order_of_rows([[0, 2], [1]], [[2, 1], [3]]), [0, 1, 5, 2, 3, 4])
     assert order_of_rows([[], []], [[2, 1], [3]]) == order_of_rows(None, [[6]]) == slice(None)
+    np.testing.assert_array_equal(order_of_rows([[0], [1], [2]], [[2], [], [1]]), [0, 1, 2])
+
+
+@pytest.mark.parametrize("make", [SDCAClassifier, PegasosClassifier])
+def test_a_warm_start_of_chunks_with_an_empty_one_between(binary, make):
+    da = pytest.importorskip("dask.array")
+    X, y = binary
+    sizes = (80, 0, 120)
+    A, b = da.from_array(X, chunks=(sizes, X.shape[1])), da.from_array(y, chunks=(sizes,))
+    model = make(alpha=1.0, max_iter=3, tol=0, warm_start=True, random_state=0, n_partitions=3)
+    first = model.fit(A, b).result_.primal
+    assert model.partitions_ == [[0], [1], [2]]
+    assert model.fit(A, b).result_.primal <= first
 
 
 CHECKED = [
@@ -674,6 +687,34 @@ def test_a_worker_that_is_killed_in_mid_fit(client, da, binary):
     whole = sublinear.SDCAClassifier("smoothed_hinge", pack=False, **EXACT).fit(X, y)
     np.testing.assert_allclose(model.coef_, whole.coef_, atol=1e-5)
     assert model.result_.primal == pytest.approx(whole.result_.primal, rel=1e-11)
+
+
+class DeadlyOnce:
+    """A source that kills the worker that reads it, unless a file says that it has done so."""
+
+    def __init__(self, path, *block):
+        self.path, self.block = path, block
+
+    def __call__(self):
+        if not self.path.exists():
+            self.path.touch()
+            os.kill(os.getpid(), getattr(signal, "SIGKILL", signal.SIGTERM))
+        return iter([self.block])
+
+
+def test_the_only_worker_restarts_while_partitions_are_made(tmp_path, binary):
+    distributed = pytest.importorskip("distributed", reason="no dask[distributed]")
+    X, y = binary
+    sources = [DeadlyOnce(tmp_path / "dead", X[:90], y[:90]), [(X[90:], y[90:])]]
+    with (
+        distributed.LocalCluster(
+            n_workers=1, threads_per_worker=1, processes=True, dashboard_address=None
+        ) as cluster,
+        distributed.Client(cluster, set_as_default=False) as client,
+    ):
+        model = SDCAClassifier(client=client, **CLOSE).fit(sources)
+    assert model.result_.status == "converged"
+    assert model.stream_.rows == 200
 
 
 def test_rows_that_cannot_be_computed_again_end_the_fit(client, da, binary):

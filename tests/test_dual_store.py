@@ -76,6 +76,12 @@ class TestBuild:
         stream = (kind(X[k : k + 7]) for k in range(0, 100, 7))
         assert_lines(DualStore.build(tmp_path / "store", stream, memory=2**12), X)
 
+    @pytest.mark.parametrize("kind", [np.asarray, sparse.csr_array])
+    def test_blocks_without_rows_anywhere(self, tmp_path, kind):
+        X = kind(make())
+        blocks = [X[:0], X[:0], X[:20], X[20:20], X[20:], X[:0]]
+        assert_lines(DualStore.build(tmp_path / "store", blocks), make())
+
     def test_integers_and_unsorted_columns(self, tmp_path):
         X = np.arange(12).reshape(4, 3)
         assert_lines(DualStore.build(tmp_path / "a", X), X.astype(float))

@@ -6,6 +6,8 @@ from sklearn.base import clone
 
 import sublinear
 from sublinear import PegasosClassifier, SDCAClassifier, StreamingSVRGClassifier
+from sublinear import distributed as over_partitions
+from sublinear.semi_streaming import SemiStreamingEnclosingBall, SemiStreamingPerceptron
 from sublinear.sources import ArraySource, CSVSource, ParquetSource
 
 MODELS = [
@@ -105,3 +107,39 @@ def test_names_of_frames_are_kept_and_compared(model, binary):
         ValueError, match=r"block 2 of the source: the columns are named .*'b', 'a'"
     ):
         model.fit_stream([(first, y), (other, y)], classes=[0, 1])
+
+
+@pytest.fixture
+def named():
+    """A function that returns rows as a table whose columns have names."""
+    pyarrow = pytest.importorskip("pyarrow", reason="no pyarrow")
+    return lambda X, names: pyarrow.table({name: X[:, k] for k, name in enumerate(names)})
+
+
+@pytest.mark.parametrize("name", over_partitions.__all__)
+def test_a_fit_over_partitions_forgets_the_names_of_the_last_one(name, named, tmp_path, binary):
+    X, y = binary
+    model = getattr(over_partitions, name)(alpha=0.1)
+    model.fit(named(X, "abc"), y)
+    assert model.feature_names_in_.tolist() == ["a", "b", "c"]
+    with pytest.raises(ValueError, match="no sources"):
+        model.fit([])
+    assert model.feature_names_in_.tolist() == ["a", "b", "c"]
+    model.fit([[(X[:, :5], y)]])
+    assert not hasattr(model, "feature_names_in_")
+    sublinear.save_model(model.to_local(), tmp_path / "model.npz")
+    assert sublinear.load_model(tmp_path / "model.npz").n_features_in_ == 5
+
+
+@pytest.mark.parametrize("kind", [SemiStreamingPerceptron, SemiStreamingEnclosingBall])
+def test_semi_streaming_fits_have_the_names_of_their_rows(kind, named, table, binary):
+    X, y = np.abs(binary[0]), binary[1]
+    X[:, 0] = np.where(y, 1, -1)
+    model = kind(0.5, random_state=0).fit(named(X, "abc"), y)
+    assert model.feature_names_in_.tolist() == ["a", "b", "c"]
+    model.fit_stream(ArraySource(X[:, :5], y))
+    assert not hasattr(model, "feature_names_in_")
+    model.fit_stream(table(["age", "height"]))
+    assert model.feature_names_in_.tolist() == ["age", "height"]
+    model.fit(X, y)
+    assert not hasattr(model, "feature_names_in_")

@@ -201,6 +201,13 @@ class TestSave:
         with pytest.raises(TypeError, match="cannot save a LinearSVC"):
             save_model(LinearSVC(), tmp_path / "model")
 
+    def test_names_of_other_features(self, tmp_path):
+        model, _ = fitted()
+        model.feature_names_in_ = np.array(list("abc"), dtype=object)
+        with pytest.raises(ValueError, match="3 names, but the model has 4 features"):
+            save_model(model, tmp_path / "model.npz")
+        assert not list(tmp_path.iterdir())
+
     def test_labels_that_need_pickling(self, tmp_path):
         model, _ = fitted()
         model.classes_ = np.array([("a",), 1], dtype=object)

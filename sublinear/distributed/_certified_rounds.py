@@ -1,7 +1,6 @@
 """The fit of the estimators over partitions that end with a duality gap."""
 
 import dataclasses
-import itertools
 from contextlib import closing
 
 import numpy as np
@@ -66,13 +65,14 @@ def order_of_rows(groups, sizes):
     groups : list of lists of int
         The chunks of X in every partition. Without any the rows are in order.
     sizes : list of lists of int
-        Rows of these chunks.
+        Rows of these chunks; none where all are empty.
     """
     chunks = [chunk for group in groups or () for chunk in group]
     if not chunks:
         return slice(None)
     n_rows = np.zeros(len(chunks), dtype=int)
-    n_rows[chunks] = list(itertools.chain(*sizes))
+    for group, rows in zip(groups, sizes, strict=True):
+        n_rows[group] = rows or 0
     starts = np.cumsum(n_rows) - n_rows
     return np.concatenate([np.arange(starts[k], starts[k] + n_rows[k]) for k in chunks])
 

@@ -8,7 +8,7 @@ import asyncio
 import math
 import sys
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from sublinear._stream import checked_block, naming
 from sublinear.distributed._partitions import PartitionsLost, added_neighbours, insist, sum_of
 
 CONNECT_SECONDS = 10
+LOOK_SECONDS = 2  # between two looks whether the workers that are waited for are still there
 MOST_VALUES = 1 << 21  # of the vectors that are sent here at once; of more, workers add pairs first
 
 
@@ -308,9 +309,28 @@ class ClusterPartitions:
                 workers=None if place is None else [place],
                 allow_other_workers=place is not None,
             )
-        made = self._answers({k: lambda k=k: self.futures[k] for k in partitions})
-        for k, actor in zip(partitions, made, strict=True):
+        homeless = self._await_making(partitions)
+        placed = [k for k in partitions if k not in homeless]
+        made = self._answers({k: lambda k=k: self.futures[k] for k in placed})
+        for k, actor in zip(placed, made, strict=True):
             self.actors[k] = actor
+        if homeless:
+            raise PartitionsLost(homeless) from OSError("a worker is gone")
+
+    def _await_making(self, partitions):
+        """Wait until partitions are made; return those that are not, as their worker is gone.
+
+        Where no other worker is left, their tasks wait for one of that address, whoever joins.
+        """
+        from distributed import CancelledError, wait
+
+        while missing := {k for k in partitions if not self.futures[k].done()}:
+            with suppress(TimeoutError, CancelledError):
+                wait([self.futures[k] for k in missing], timeout=LOOK_SECONDS)
+            workers = {None, *self._workers()}
+            if all(self.places[k] not in workers for k in missing):
+                return {k for k in missing if not self.futures[k].done()}
+        return set()
 
     def _answers(self, requests):
         """Send all requests, then wait for all answers; requests maps partitions to functions."""

@@ -146,7 +146,8 @@ class OverPartitions:
             check_number("n_partitions", self.n_partitions, low=1, integer=True)
 
     def _partition(self, client, X, y, sample_weight):
-        """Return the partitions of the data, and set `partitions_`."""
+        """Return the partitions of the data; set `partitions_`, and the names of features."""
+        vars(self).pop("feature_names_in_", None)  # of the last fit; arrays bring their own
         if is_dask_array(X):
             chunks, sizes = chunks_of(X, y, sample_weight)
             count = self.n_partitions or (None if client is not None else 1)
