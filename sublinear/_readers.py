@@ -27,6 +27,7 @@ FORMATS = ("svmlight", "csv", "npz", "npy")
 
 _OPENERS = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
 _DECOMPRESSION_ERRORS = (EOFError, OSError, zlib.error, lzma.LZMAError)
+_MISSING = ("", "?", "na", "n/a", "null", "none")  # "nan" is a number
 _LARGEST_INDEX = 2**31 - 2  # the svmlight parser holds an index in a C int
 
 
@@ -137,7 +138,8 @@ def open_file(path, mode="rb", **options):
 
 def is_finite_number(text):
     try:
-        return "_" not in text and math.isfinite(float(text))
+        # float knows digits and signs of all scripts, and underscores; parsers do not
+        return text.isascii() and "_" not in text and math.isfinite(float(text))
     except ValueError:
         return False
 
@@ -155,7 +157,7 @@ def _read_svmlight(path, index_base=None, n_features=None):
             # Zero-based for the parser: no index is moved before the whole file is known.
             X, y = load_svmlight_file(stream, zero_based=True)
     except (ValueError, OverflowError) as error:
-        fault = _svmlight_fault(path, index_base) or str(error)
+        fault = _svmlight_fault(path, index_base) or f": {error}"
         raise ValueError(f"{path}{fault}") from error
     lowest = X.indices.min() if X.nnz else 1
     base = min(int(lowest), 1) if index_base is None else index_base
@@ -192,7 +194,7 @@ def svmlight_line_fault(line, index_base, n_features=None):
     previous = index_base - 1
     for entry in entries[1:] if entries and entries[0].startswith("qid:") else entries:
         index, _, value = entry.partition(":")
-        if not (index.isdecimal() and is_finite_number(value)):
+        if not (index.isascii() and index.isdecimal() and is_finite_number(value)):
             return f"{_shown(entry)} is not index:value with a finite value"
         if int(index) > _LARGEST_INDEX:
             return f"index {_shown(index)} is too large"
@@ -211,19 +213,68 @@ def svmlight_line_fault(line, index_base, n_features=None):
 
 @_decompressed
 def _read_csv(path, label_column="last", header=None):
-    [first, *_], start = first_rows(path)
-    named = is_header(first, label_column) if header is None else header
-    column = label_index(path, first, label_column, named)
-    check_feature_columns(path, first, column)
+    start = beginning_of(path, label_column, header)
     names = {}
-    X = _parse_csv(path, column, start if named else start - 1, len(first), names)
-    y = None
-    if column is not None:
-        codes = X[:, column].astype(np.int64)
-        X, y = np.delete(X, column, axis=1), _labels_from(names)[codes]
-        if header is None and not named and _only_first_is_text(names, codes):
-            X, y, named = X[1:], _labels_from(list(names)[1:])[codes[1:] - 1], True
-    return Dataset(X, y, feature_names=feature_names(first, column) if named else None)
+    X = _parse_csv(path, start, names)
+    if start.column is None:
+        return Dataset(X, None, feature_names=start.feature_names)
+    if _should_be_numbers(names, start):
+        raise ValueError(f"{path}{_csv_fault(path, start, text_labels=False)}")
+    y = _labels_from(names)[X[:, start.column].astype(np.int64)]
+    return Dataset(np.delete(X, start.column, axis=1), y, feature_names=start.feature_names)
+
+
+class Beginning(NamedTuple):
+    """What the first lines of a CSV file tell."""
+
+    lines: int  # before the first row
+    feature_names: list | None
+    n_columns: int
+    column: int | None  # of the labels
+    text_labels: bool
+    header_by_label: bool  # whether its label alone made a header of the first line
+
+
+def beginning_of(path, label_column, header):
+    """Return the Beginning of a CSV file; here it is decided what a header is.
+
+    Unless `header` tells, it is a first line with a name for a feature, or with a name for the
+    label where the next label is a number. Labels are text if the first one is a name.
+    """
+    with open_csv(path) as stream:
+        reader = csv.reader(stream)
+        first, number = _first_row(path, reader), reader.line_num
+        column = label_index(path, first, label_column, header is not False)
+        check_feature_columns(path, first, column)
+        rows = _rows_after(reader)
+        second = next(rows, None)
+        following = _known_label(itertools.chain([second], rows), column, len(first))
+    own = "" if column is None else first[column]
+    header_by_label = False
+    if header is None:
+        header = _has_names(first, column, label_column)
+        header_by_label = not header and _is_name(own) and is_finite_number(following)
+    header = header or header_by_label
+    if header and second is None:
+        raise ValueError(f"{path}: the file holds no rows")
+    return Beginning(
+        lines=number if header else number - 1,
+        feature_names=feature_names(first, column) if header else None,
+        n_columns=len(first),
+        column=column,
+        text_labels=_is_name(following if header or not _is_known(own) else own),
+        header_by_label=header_by_label,
+    )
+
+
+def _first_row(path, reader):
+    try:
+        first = next((row for row in reader if row), None)
+    except csv.Error as error:
+        raise ValueError(f"{path}, line {reader.line_num}: {error}") from error
+    if first is None:
+        raise ValueError(f"{path}: the file holds no rows")
+    return first
 
 
 def feature_names(header, column):
@@ -231,42 +282,42 @@ def feature_names(header, column):
     return [name.strip() for k, name in enumerate(header) if k != column]
 
 
-def first_rows(path):
-    """Return the fields of the first two lines that are not blank, and the number of the first."""
-    try:
-        with open_csv(path) as stream:
-            reader = csv.reader(stream)
-            first = next((row for row in reader if row), None)
-            number = reader.line_num
-            second = next((row for row in reader if row), None)
-    except csv.Error as error:
-        raise ValueError(f"{path}, line 1: {error}") from error
-    if first is None:
-        raise ValueError(f"{path}: the file holds no rows")
-    return [first] if second is None else [first, second], number
-
-
 def open_csv(path):
     return open_file(path, "rt", encoding="utf-8-sig", errors="surrogateescape", newline="")
 
 
-def is_header(fields, label_column):
-    """Return whether some feature of the first row is not a number."""
+def _rows_after(reader):
+    """Yield the rows to come, up to one that is no CSV: whoever parses it says so."""
+    with contextlib.suppress(csv.Error):
+        yield from (row for row in reader if row)
+
+
+def _known_label(rows, column, n_columns):
+    """Return the first label in a row as it should be that is a number or a name, "" for none."""
+    if column is None:
+        return ""
+    sound = (row for row in rows if row and csv_row_fault(row, column, n_columns) is None)
+    return next((row[column] for row in sound if _is_known(row[column])), "")
+
+
+def _has_names(fields, column, label_column):
+    """Return whether a first line has the name of a feature, or must have that of the label."""
     if isinstance(label_column, str) and label_column not in ("first", "last"):
         return True
-    position = {"first": 0, "last": -1}.get(label_column, label_column)
-    features = list(fields)
-    if position is not None and -len(fields) <= position < len(fields):
-        del features[position]
-    return any(not _is_number(field) for field in features)
+    return any(_is_name(field) for k, field in enumerate(fields) if k != column)
 
 
-def _is_number(text):
+def _is_known(text):
+    return is_finite_number(text) or _is_name(text)
+
+
+def _is_name(text):
+    """Return whether a field is neither a number nor says that a value is missing."""
     try:
         float(text)
     except ValueError:
-        return False
-    return True
+        return text.strip().lower() not in _MISSING
+    return False
 
 
 def label_index(path, first, label_column, named):
@@ -292,9 +343,11 @@ def check_feature_columns(path, fields, column):
         )
 
 
-def _parse_csv(path, column, skipped_lines, n_columns, names):
+def _parse_csv(path, start, names):
     """Parse numbers with NumPy; labels become codes, and ``names`` maps each label to its code."""
-    encode = {} if column is None else {column: lambda text: _code(names, text.strip())}
+    encode = {}
+    if start.column is not None:
+        encode[start.column] = lambda text: _code(names, text.strip())
     try:
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", "loadtxt: input contained no data")
@@ -303,18 +356,17 @@ def _parse_csv(path, column, skipped_lines, n_columns, names):
                 delimiter=",",
                 comments=None,
                 quotechar='"',
-                skiprows=skipped_lines,
+                skiprows=start.lines,
                 converters=encode,
                 encoding="utf-8-sig",
                 ndmin=2,
             )
     except ValueError as error:
-        fault = _csv_fault(path, column, skipped_lines, n_columns) or f": {error}"
-        raise ValueError(f"{path}{fault}") from error
+        raise ValueError(f"{path}{_csv_fault(path, start) or f': {error}'}") from error
     if X.size == 0:
         raise ValueError(f"{path}: the file holds no rows")
-    if X.shape[1] != n_columns or not np.isfinite(X).all() or "" in names:
-        raise ValueError(f"{path}{_csv_fault(path, column, skipped_lines, n_columns)}")
+    if X.shape[1] != start.n_columns or not np.isfinite(X).all() or "" in names:
+        raise ValueError(f"{path}{_csv_fault(path, start)}")
     return X
 
 
@@ -330,27 +382,28 @@ def _labels_from(names):
     return np.array(names)
 
 
-def _only_first_is_text(names, codes):
-    """Return whether the first row looks like a header whose other names are numbers."""
+def _should_be_numbers(names, start):
+    """Return whether labels that are no numbers are missing, or belie a header."""
     text = [name for name in names if not is_finite_number(name)]
-    return len(names) > 1 and text == [next(iter(names))] and not np.any(codes[1:] == 0)
+    return bool(text) and (start.header_by_label or not any(map(_is_name, text)))
 
 
-def _csv_fault(path, column, skipped_lines, n_columns):
-    """Return ', line 3: what is wrong' for the first row that is not as the first one."""
+def _csv_fault(path, start, text_labels=True):
+    """Return ', line 3: what is wrong' for the first row that is not as it should be."""
     with open_csv(path) as stream:
-        reader = csv.reader(itertools.islice(stream, skipped_lines, None))
+        reader = csv.reader(itertools.islice(stream, start.lines, None))
         try:
             for fields in reader:
-                fault = csv_row_fault(fields, column, n_columns)
+                fault = csv_row_fault(fields, start.column, start.n_columns, text_labels)
                 if fault:
-                    return f", line {skipped_lines + reader.line_num}: {fault}"
+                    return f", line {start.lines + reader.line_num}: {fault}"
         except csv.Error as error:
-            return f", line {skipped_lines + reader.line_num}: {error}"
+            return f", line {start.lines + reader.line_num}: {error}"
     return ""
 
 
-def csv_row_fault(fields, column, n_columns):
+def csv_row_fault(fields, column, n_columns, text_labels=True):
+    """Return what is wrong with a row, None if nothing is."""
     if not fields:
         return None
     if any("\udc80" <= character <= "\udcff" for field in fields for character in field):
@@ -358,11 +411,13 @@ def csv_row_fault(fields, column, n_columns):
     if len(fields) != n_columns:
         return f"expected {n_columns} columns, found {len(fields)}"
     for number, field in enumerate(fields, start=1):
-        if number - 1 == column:
-            if not field.strip():
-                return f"column {number}, the label, is empty"
-        elif not is_finite_number(field):
-            return f"column {number}: {_shown(field)} is not a finite number"
+        if number - 1 == column and not field.strip():
+            return f"column {number}, the label, is empty"
+        if number - 1 == column and text_labels:
+            continue
+        if not is_finite_number(field):
+            what = ", the label" if number - 1 == column else ""
+            return f"column {number}{what}: {_shown(field)} is not a finite number"
     return None
 
 

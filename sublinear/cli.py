@@ -666,7 +666,7 @@ def _label_column(options):
     column = options.label_column
     if column == "none":
         return None
-    return int(column) if column.lstrip("-").isdecimal() else column
+    return int(column) if column.removeprefix("-").isdecimal() else column
 
 
 def _read(options, **more):

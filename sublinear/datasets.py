@@ -67,8 +67,9 @@ def load(
         Where a CSV file has its labels: a position (counted from 0, negative from the end), a
         name in its header, or None for a file without labels. Labels may be numbers or text.
     header : bool, optional
-        Whether a CSV file starts with a line of column names. By default it does if a feature
-        in its first line is not a number.
+        Whether a CSV file starts with a line of column names. By default it does if there is a name
+        for a feature in its first line, or one for the label and the next label is a number. Names
+        are neither numbers nor words for a missing value: nothing, ?, NA, NaN, null, none.
     index_base : {0, 1}, optional
         The index of the first feature in svmlight text. By default 0 if the file uses index 0
         anywhere, else 1, as in LIBSVM.

@@ -357,10 +357,11 @@ class CSVSource(_TextSource):
     label_column : {"last", "first"}, int, str or None, default="last"
         Where the labels are: a position (from 0, negative from the end), or a name in the header.
         None: there are none, and the blocks, (X, None), are not for a fit.
-        They are text if the first one is no number.
+        They are text if the first one that is not missing is no number.
     header : bool, default=None
-        Whether the file starts with a line of column names. None: it does if a feature in its
-        first line is no number, or the label there is none and that of the second line is one.
+        Whether the file starts with a line of column names. None: it does if there is a name for a
+        feature in its first line, or one for the label and the next label is a number. Names are
+        neither numbers nor words for a missing value: nothing, ?, NA, NaN, null, none.
     %(text)s
 
     Attributes
@@ -382,21 +383,12 @@ class CSVSource(_TextSource):
     ):
         super().__init__(path, block_bytes, on_error)
         with _readers.undamaged(self.path):
-            rows, number = _readers.first_rows(self.path)
-        column = _readers.label_index(self.path, rows[0], label_column, header is not False)
-        if header is None:
-            labels = [] if column is None else [row[column] for row in rows if column < len(row)]
-            numeric = [_readers.is_finite_number(label) for label in labels]
-            header = _readers.is_header(rows[0], label_column) or numeric == [False, True]
-        self.header_lines = number if header else number - 1
-        self.feature_names = _readers.feature_names(rows[0], column) if header else None
-        self._n_columns = len(rows[0])
-        self._column = column
-        _readers.check_feature_columns(self.path, rows[0], column)
-        example = rows[1:] if header else rows
-        if not example:
-            raise ValueError(f"{self.path}: the file holds no rows")
-        self._text_labels = column is not None and not _readers.is_finite_number(example[0][column])
+            start = _readers.beginning_of(self.path, label_column, header)
+        self.header_lines = start.lines
+        self.feature_names = start.feature_names
+        self._n_columns = start.n_columns
+        self._column = start.column
+        self._text_labels = start.text_labels
 
     def _parse(self, chunk):
         names = {}
@@ -428,13 +420,7 @@ class CSVSource(_TextSource):
             fields = next(csv.reader([line.decode("utf-8-sig", "surrogateescape")]), [])
         except csv.Error as error:
             return str(error)
-        fault = _readers.csv_row_fault(fields, self._column, self._n_columns)
-        numeric = self._column is not None and not self._text_labels
-        if fault is None and fields and numeric:
-            label = fields[self._column]
-            if not _readers.is_finite_number(label):
-                return f"label {label!r} is not a finite number, as the first one is"
-        return fault
+        return _readers.csv_row_fault(fields, self._column, self._n_columns, self._text_labels)
 
 
 class NpySource:
@@ -508,7 +494,8 @@ _LITTLE_MEMORY = {"pre_buffer": False, "buffer_size": 2**16}
 class ParquetSource:
     """Columns of numbers in Parquet files; needs pyarrow (``sublinear[parquet]``).
 
-    The index of a pandas data frame is left out.
+    Decimals become floats; labels may also be text. Categories are read as what they stand for. The
+    index of a pandas data frame is left out.
 
     Parameters
     ----------
@@ -563,6 +550,8 @@ class ParquetSource:
                         f"{path}: its columns are {names}, those of {self.paths[0]} {first}"
                     )
                 column = _readers.label_index(path, names, self.label_column, True)
+                if len(names) == (column is not None):
+                    raise ValueError(f"{path}: the file holds no feature columns")
                 for batch in file.iter_batches(self.block_rows, use_threads=self.use_threads):
                     yield path, column, batch.select(places)
 
@@ -570,19 +559,12 @@ class ParquetSource:
     def block_of(raw):
         """Return the (X, y) of one of the `raw_blocks`."""
         path, column, batch = raw
-        columns = [part.to_numpy(zero_copy_only=False) for part in batch.columns]
-        for k, part in enumerate(columns):
-            if k != column and part.dtype.kind not in "biuf":
-                name = batch.schema.names[k]
-                raise ValueError(f"{path}: column {name!r} does not hold numbers")
-        if column is None:
-            return np.column_stack(columns), None
-        y = columns.pop(column)
-        if batch.columns[column].null_count:
-            raise ValueError(
-                f"{path}: column {batch.schema.names[column]!r} has rows without a label"
-            )
-        return np.column_stack(columns), y.astype(str) if y.dtype == object else y
+        columns = []
+        for k, part in enumerate(batch.columns):
+            with _naming_column(path, batch.schema.names[k]):
+                columns.append(_labels_of(part) if k == column else _numbers_of(part))
+        y = None if column is None else columns.pop(column)
+        return np.column_stack(columns), y
 
     def _opened(self, path):
         _readers.check_readable(path)
@@ -590,6 +572,46 @@ class ParquetSource:
             return self._open(path, **_LITTLE_MEMORY)
         except (ValueError, OSError) as error:
             raise ValueError(f"{path}: damaged or not a Parquet file ({error})") from error
+
+
+@contextlib.contextmanager
+def _naming_column(path, name):
+    """Say in a ValueError what file and column it is about."""
+    try:
+        yield
+    except ValueError as error:
+        raise ValueError(f"{path}: column {name!r} {error}") from error
+
+
+def _labels_of(part):
+    """Return the labels in an Arrow array: numbers, or text."""
+    from pyarrow import types
+
+    if part.null_count:
+        raise ValueError("has rows without a label")
+    if types.is_dictionary(part.type):
+        part = part.dictionary_decode()
+    text = (types.is_string, types.is_large_string, types.is_binary, types.is_large_binary)
+    if any(is_text(part.type) for is_text in text):
+        return part.cast("string").to_numpy(zero_copy_only=False).astype(str)
+    return _numbers_of(part, "numbers or text")
+
+
+def _numbers_of(part, wanted="numbers"):
+    """Return the numbers in an Arrow array; those that are missing as NaN."""
+    from pyarrow import types
+
+    if types.is_dictionary(part.type):
+        part = part.dictionary_decode()
+    if types.is_decimal(part.type):
+        part = part.cast("float64")
+    # missing numbers become NaN, which is found later, missing booleans Python objects
+    if part.null_count and (types.is_null(part.type) or types.is_boolean(part.type)):
+        raise ValueError(f"has rows without a value, and is of type {part.type}")
+    numeric = (types.is_boolean, types.is_integer, types.is_floating)
+    if not any(is_numeric(part.type) for is_numeric in numeric):
+        raise ValueError(f"does not hold {wanted}: it is of type {part.type}")
+    return part.to_numpy(zero_copy_only=False)
 
 
 def _columns_of(schema):

@@ -254,6 +254,8 @@ class TestErrors:
         for stream in ([], ["--stream"]):
             err = fails("fit", "a.csv", "-o", "model", "--label-column", "none", *stream)
             assert "--label-column none is for predict" in err
+            err = fails("fit", "a.csv", "-o", "model", "--label-column=--5", *stream)
+            assert "no column named '--5' in the header" in err
 
     @pytest.mark.parametrize("stream", [[], ["--stream"]])
     @pytest.mark.parametrize(

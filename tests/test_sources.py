@@ -6,6 +6,8 @@ import json
 import lzma
 import threading
 import zipfile
+from datetime import date
+from decimal import Decimal
 
 import numpy as np
 import pytest
@@ -149,6 +151,8 @@ FAULTS = {
     "1 0:1": "index 0, but the indices were said to start at 1",
     "1 9:1": "index 9 is beyond the 2 features declared",
     "inf 1:1": "label 'inf' is not a finite number",
+    "1 1:\u0663": "'1:\u0663' is not index:value",
+    "1 \u0661:3": "'\u0661:3' is not index:value",
 }
 
 
@@ -220,13 +224,75 @@ def test_a_header_whose_label_alone_is_text(tmp_path):
     same_twice(CSVSource(path, header=True), [[1, 2], [3, 4]], [0, 1])
 
 
+@pytest.mark.parametrize("label", ["NA", "nan", "", "?", "None"])
+def test_a_first_row_without_label_is_no_header(tmp_path, label):
+    path = tmp_path / "gap.csv"
+    path.write_text(f"\n1,2,{label}\n3,4,1\n5,6,0\n")
+    for read in (load, lambda path: list(CSVSource(path))):
+        with pytest.raises(ValueError, match=r"gap\.csv, line 2: column 3, the label"):
+            read(path)
+    source = CSVSource(path, on_error="skip")
+    same_twice(source, [[3, 4], [5, 6]], [1, 0])
+    assert source.skipped == 1
+
+
+@pytest.mark.parametrize("value", ["NA", "nan", ""])
+def test_a_first_row_without_a_feature_is_no_header(tmp_path, value):
+    path = tmp_path / "gap.csv"
+    path.write_text(f"1,{value},0\n3,4,1\n")
+    for read in (load, lambda path: list(CSVSource(path))):
+        with pytest.raises(ValueError, match=r"gap\.csv, line 1: column 2: '.*' is not a finite"):
+            read(path)
+    same_twice(CSVSource(path, on_error="skip"), [[3, 4]], [1])
+
+
+@pytest.mark.parametrize("read", [load, lambda path: next(iter(CSVSource(path)))])
+def test_what_a_header_and_a_label_is(tmp_path, read):
+    path = tmp_path / "rows.csv"
+    for text, X, y in (
+        (",na,y\n1,2,0\n", [[1, 2]], [0]),
+        (",a,\n1,2,0\n", [[1, 2]], [0]),
+        ("1,2,NA\n3,4,EU\n", [[1, 2], [3, 4]], ["NA", "EU"]),
+        ("1,2,none\n3,4,some\n", [[1, 2], [3, 4]], ["none", "some"]),
+        ("1,2,a\n3,4,b\n", [[1, 2], [3, 4]], ["a", "b"]),
+        ("1,2,a\n", [[1, 2]], ["a"]),
+        ("a,b,y\n1,2,NA\n3,4,EU\n", [[1, 2], [3, 4]], ["NA", "EU"]),
+    ):
+        path.write_text(text)
+        found, labels = read(path)
+        np.testing.assert_array_equal(found, X)
+        np.testing.assert_array_equal(labels, y)
+
+
+def test_labels_that_belie_a_header_are_an_error(tmp_path):
+    path = tmp_path / "mixed.csv"
+    path.write_text("1,2,x\n3,4,1\n5,6,x\n")
+    for read in (load, lambda path: list(CSVSource(path))):
+        with pytest.raises(ValueError, match=r"line 3: column 3, the label: 'x' is not a finite"):
+            read(path)
+    assert load(path, header=False)[1].tolist() == ["x", "1", "x"]
+
+
+def test_a_first_row_that_is_short(tmp_path):
+    path = tmp_path / "r.csv"
+    path.write_text("a,b,y\n1,2\n3,4,yes\n5,6,no\n")
+    with pytest.raises(ValueError, match=r"r\.csv, line 2: expected 3 columns, found 2"):
+        list(CSVSource(path))
+    source = CSVSource(path, on_error="skip")
+    same_twice(source, [[3, 4], [5, 6]], ["yes", "no"])
+    assert source.skipped == 1
+    path.write_text("a,b,y\n1,2\n")
+    source = CSVSource(path, on_error="skip")
+    assert list(source) == [] and source.skipped == 1
+
+
 CSV_FAULTS = {
     "1,2": "expected 3 columns, found 2",
     "1,2,3,4": "expected 3 columns, found 4",
     "1,x,0": "column 2: 'x' is not a finite number",
     "1,nan,0": "column 2: 'nan' is not a finite number",
     "1,2,": "the label, is empty",
-    "1,2,red": "label 'red' is not a finite number, as the first one is",
+    "1,2,red": "column 3, the label: 'red' is not a finite number",
 }
 
 
@@ -350,6 +416,76 @@ def test_the_index_of_a_data_frame_is_no_column(tmp_path, index, features):
     assert source.feature_names == features
     X, y = ([[1], [2]], [5, 6]) if features == ["x"] else ([[1, 5], [2, 6]], [3, 7])
     same_twice(source, X, y)
+
+
+@pytest.fixture
+def parquet_of(tmp_path):
+    """A function that writes a Parquet file with these columns and returns its source."""
+    pyarrow = pytest.importorskip("pyarrow")
+    from pyarrow import parquet
+
+    def write(**columns):
+        parquet.write_table(pyarrow.table(columns), tmp_path / "types.parquet")
+        return ParquetSource(tmp_path / "types.parquet")
+
+    return write
+
+
+def test_decimals_are_numbers(parquet_of):
+    x, y = [Decimal("1.25"), Decimal("-3.00")], [Decimal("10.50"), Decimal("0.25")]
+    source = parquet_of(x=x, z=[1, 2], y=y)
+    same_twice(source, [[1.25, 1], [-3, 2]], [10.5, 0.25])
+    assert next(iter(source))[1].dtype == np.float64
+
+
+@pytest.mark.parametrize(
+    ("labels", "kind"),
+    [
+        (["no", "yes"], "string"),
+        (["no", "yes"], "large_string"),
+        ([b"no", b"yes"], "binary"),
+        ([True, False], "bool"),
+        ([3, 1], "uint8"),
+        ([0.5, 1.5], "float"),
+    ],
+)
+@pytest.mark.parametrize("category", [False, True])
+def test_types_of_parquet_labels(parquet_of, labels, kind, category):
+    pyarrow = pytest.importorskip("pyarrow")
+    column = pyarrow.array(labels, kind)
+    if category and kind != "bool":
+        column = column.dictionary_encode()
+    expected = ["no", "yes"] if kind in ("string", "large_string", "binary") else labels
+    same_twice(parquet_of(x=[1.0, 2.0], y=column), [[1], [2]], expected)
+
+
+@pytest.mark.parametrize(
+    ("columns", "message"),
+    [
+        (
+            {"x": [1, 2], "y": [date(2026, 1, 1)] * 2},
+            "'y' does not hold numbers or text: .* date32",
+        ),
+        ({"x": [1, 2], "y": [[1], [2]]}, "'y' does not hold numbers or text: .* list<"),
+        ({"x": [1, 2], "y": ["a", None]}, "column 'y' has rows without a label"),
+        ({"x": [1, 2], "y": [None, None]}, "column 'y' has rows without a label"),
+        ({"x": [True, None], "y": [1, 2]}, "'x' has rows without a value, and is of type bool"),
+        ({"x": [None, None], "y": [1, 2]}, "'x' has rows without a value, and is of type null"),
+        ({"x": ["1", "2"], "y": [1, 2]}, "'x' does not hold numbers: it is of type string"),
+        ({"x": [date(2026, 1, 1)] * 2, "y": [1, 2]}, "'x' does not hold numbers: .* date32"),
+        ({"y": [1, 2]}, "the file holds no feature columns"),
+    ],
+)
+def test_parquet_columns_that_are_refused(parquet_of, columns, message):
+    with pytest.raises(ValueError, match=rf"types\.parquet: .*{message}"):
+        list(parquet_of(**columns))
+
+
+def test_missing_numbers_in_parquet_are_not_finite(parquet_of):
+    source = parquet_of(x=[1, None], y=[1, 2])
+    np.testing.assert_array_equal(next(iter(source))[0], [[1], [np.nan]])
+    with pytest.raises(ValueError, match="NaN"):
+        SDCAClassifier().fit_stream(source)
 
 
 def test_parquet_threads_are_a_choice(tmp_path):
