@@ -4,6 +4,7 @@ The array `header` holds UTF-8 bytes of JSON: the format's name and version, and
 adds. The other arrays are numeric or strings. Nothing in it is code.
 """
 
+import contextlib
 import json
 import numbers
 import os
@@ -73,8 +74,11 @@ def prefixed(name, state):
 def plain_labels(labels):
     """Return labels as an array that needs no pickling."""
     labels = np.asarray(labels)
-    if labels.dtype == object and all(isinstance(label, str) for label in labels):
-        labels = labels.astype(str)
+    if labels.dtype == object:
+        with contextlib.suppress(ValueError):  # lists of different length
+            plain = np.array(labels.tolist())
+            # numbers beside text would become text
+            labels = plain if plain.tolist() == labels.tolist() else labels
     if labels.dtype.kind not in "biufU":
         raise TypeError(f"class labels must be numbers or strings to be saved, not {labels.dtype}")
     return labels

@@ -1,6 +1,7 @@
 """One reader per data file format, and the search for the line a parser stumbled over."""
 
 import bz2
+import codecs
 import contextlib
 import csv
 import functools
@@ -136,6 +137,15 @@ def open_file(path, mode="rb", **options):
     return _OPENERS.get(path.suffix.lower(), open)(path, mode, **options)
 
 
+@contextlib.contextmanager
+def open_behind_mark(path):
+    """Open a file of text to be read as bytes, behind its byte order mark if it has one."""
+    with open_file(path) as stream:
+        if stream.read(len(codecs.BOM_UTF8)) != codecs.BOM_UTF8:
+            stream.seek(0)
+        yield stream
+
+
 def is_finite_number(text):
     try:
         # float knows digits and signs of all scripts, and underscores; parsers do not
@@ -153,7 +163,7 @@ def _shown(text, limit=40):
 def _read_svmlight(path, index_base=None, n_features=None):
     check_index_base(index_base)
     try:
-        with open_file(path) as stream:
+        with open_behind_mark(path) as stream:
             # Zero-based for the parser: no index is moved before the whole file is known.
             X, y = load_svmlight_file(stream, zero_based=True)
     except (ValueError, OverflowError) as error:
@@ -174,7 +184,7 @@ def _read_svmlight(path, index_base=None, n_features=None):
 
 def _svmlight_fault(path, index_base, n_features=None):
     """Return ', line 3: what is wrong' for the first line that is not svmlight text."""
-    with open_file(path) as stream:
+    with open_behind_mark(path) as stream:
         for number, line in enumerate(stream, start=1):
             text = line.decode("utf-8", "replace")
             fault = svmlight_line_fault(text, index_base or 0, n_features)

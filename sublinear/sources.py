@@ -5,7 +5,6 @@ from its beginning serves methods that need several passes; a generator serves o
 classes below can all be iterated again. Whatever they read, they hold one block at a time.
 """
 
-import codecs
 import contextlib
 import csv
 import io
@@ -213,7 +212,7 @@ class _TextSource:
     def _blocks(self, parse):
         """Yield what `parse` makes of every chunk, but for chunks without rows."""
         self.skipped = 0
-        with _readers.undamaged(self.path), _readers.open_file(self.path) as stream:
+        with _readers.undamaged(self.path), _readers.open_behind_mark(self.path) as stream:
             for _ in range(self.header_lines):
                 stream.readline()
             line = self.header_lines + 1
@@ -227,11 +226,12 @@ class _TextSource:
     def _parsed(self, parse, chunk, line):
         try:
             return parse(chunk)
-        except (ValueError, OverflowError) as error:
+        except (ValueError, OverflowError):
             sound = self._sound_lines(chunk, line)
-            if len(sound) == len(chunk):
-                raise ValueError(f"{self.path}, line {line} or later: {error}") from error
+        try:
             return parse(sound) if sound else None
+        except (ValueError, OverflowError) as error:
+            raise ValueError(f"{self.path}, line {line} or later: {error}") from error
 
     def _sound_lines(self, chunk, first):
         """Return the chunk without its malformed lines, or raise the first one's fault."""
@@ -318,9 +318,9 @@ class SvmlightSource(_TextSource):
         if self.index_base is None:
             self.index_base = int(lowest)
         if self.n_features is None:
+            if columns - self.index_base < 1:
+                raise ValueError(f"{self.path}: the file holds no feature columns")
             self.n_features = columns - self.index_base
-        if columns - self.index_base < 1:
-            raise ValueError(f"{self.path}: the file holds no feature columns")
 
     def _parse_unlimited(self, chunk):
         """Read indices as they are written."""
@@ -398,7 +398,7 @@ class CSVSource(_TextSource):
         if not chunk.strip():
             return None
         table = np.loadtxt(
-            io.BytesIO(chunk.removeprefix(codecs.BOM_UTF8)),
+            io.BytesIO(chunk),
             delimiter=",",
             comments=None,
             quotechar='"',
@@ -417,7 +417,7 @@ class CSVSource(_TextSource):
 
     def _line_fault(self, line):
         try:
-            fields = next(csv.reader([line.decode("utf-8-sig", "surrogateescape")]), [])
+            fields = next(csv.reader([line.decode("utf-8", "surrogateescape")]), [])
         except csv.Error as error:
             return str(error)
         return _readers.csv_row_fault(fields, self._column, self._n_columns, self._text_labels)

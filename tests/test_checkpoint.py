@@ -183,6 +183,18 @@ def test_resume_false_begins_anew(request, binary, tmp_path):
     assert other.coef_.shape == (1, 12)
 
 
+@pytest.mark.parametrize("labels", [[1, 2], ["no", "yes"]], ids=str)
+def test_labels_in_an_object_array(labels, binary, tmp_path):
+    X, y = binary
+    y = np.array(labels, dtype=object)[y]
+    source, path = ArraySource(X, y, block_rows=50), tmp_path / "state"
+    model = PegasosClassifier(alpha=0.5, random_state=7)
+    whole = clone(model).fit_stream(source, classes=labels, checkpoint=path)
+    again = clone(model).fit_stream(source, classes=labels, checkpoint=path)
+    assert_same(whole, again)
+    assert again.predict(X[:1])[0] in labels
+
+
 def test_rows_that_were_appended_are_taken_in(binary, tmp_path):
     X, y = binary
     options = {"alpha": 0.01, "random_state": 0}

@@ -10,6 +10,7 @@ import pytest
 from scipy import sparse
 from sklearn.datasets import dump_svmlight_file
 
+from sublinear import _readers
 from sublinear._readers import read
 from sublinear.datasets import load, make_sparse_classification, make_tagged_sequences
 
@@ -420,8 +421,22 @@ class TestAnyFile:
             load(write("a.svm", "# nothing\n"))
 
     def test_labels_only(self, write):
+        path = write("a.svm", "1\n-1\n")
         with pytest.raises(ValueError, match="no feature columns"):
-            load(write("a.svm", "1\n-1\n"))
+            load(path)
+        assert load(path, n_features=3)[0].shape == (2, 3)
+
+    def test_byte_order_mark(self, write):
+        path = write("a.svm", "\ufeff1 1:2\n-1 2:3\n")
+        X, y = load(path)
+        assert_same((X.toarray(), y), ([[2, 0], [0, 3]], np.array([1, -1])))
+        with pytest.raises(ValueError, match=r"a\.svm, line 1: index 2 is beyond"):
+            load(write("a.svm", "\ufeff1 2:2\n"), n_features=1)
+
+    def test_what_no_line_explains_has_path_and_colon(self, write, monkeypatch):
+        monkeypatch.setattr(_readers, "svmlight_line_fault", lambda *_: None)
+        with pytest.raises(ValueError, match=r"a\.svm: .*x"):
+            load(write("a.svm", "x 1:1\n"))
 
 
 class TestTaggedSequences:

@@ -222,13 +222,13 @@ class LossyBatches(LocalPartitions):
 
     def __init__(self, partitions, make, every):
         super().__init__(partitions)
-        self.make, self.every, self.asked, self.n_lost = make, every, 0, 0
+        self.make, self.every, self.asked, self.n_gone = make, every, 0, 0
 
     def ask(self, method, *arguments, only=None):
         self.asked += 1
         if self.asked % self.every == 0 and method not in ("open", "begin"):
-            gone = self.n_lost % len(self)
-            self.n_lost += 1
+            gone = self.n_gone % len(self)
+            self.n_gone += 1
             super().ask(method, *arguments, only=set(range(len(self))) - {gone})
             self.partitions[gone] = None
             raise PartitionsLost({gone})
@@ -237,6 +237,24 @@ class LossyBatches(LocalPartitions):
     def rebuild(self, lost):
         for k in lost:
             self.partitions[k] = self.make(k)
+
+
+@pytest.mark.parametrize("make", [StreamingSVRGClassifier, SDCAClassifier, PegasosClassifier])
+@pytest.mark.parametrize("lost_at", ["start", "labels", "describe"])
+def test_partitions_lost_outside_of_rounds_are_counted(make, lost_at, binary, monkeypatch):
+    asked, ask = [], LocalPartitions.ask
+
+    def lossy(self, method, *arguments, only=None):
+        asked.append(method)
+        if method == lost_at and asked.count(method) == 1:
+            raise PartitionsLost({0, 1})
+        return ask(self, method, *arguments, only=only)
+
+    monkeypatch.setattr(LocalPartitions, "ask", lossy)
+    monkeypatch.setattr(LocalPartitions, "rebuild", lambda self, lost: None, raising=False)
+    model = make(alpha=0.1).fit(in_parts(*binary, 2))
+    assert model.n_lost_ == (2 if lost_at in asked else 0)
+    assert model.stream_.rows == 200
 
 
 @pytest.mark.parametrize("bias", BIASES)
@@ -261,7 +279,7 @@ def test_lost_partitions_cost_certificates_alone(regression, bias, monkeypatch):
     whole = PegasosRegressor("huber", **options).fit(parts)
     monkeypatch.setattr(PegasosRegressor, "_partition", lossy)
     model = PegasosRegressor("huber", **options).fit(parts)
-    assert model.n_lost_ == made[0].n_lost > 3
+    assert model.n_lost_ == made[0].n_gone > 3
     assert model.result_.dual <= best.result_.primal * (1 + 1e-12)
     if bias != "search":  # which goes where certificates say
         np.testing.assert_allclose(model.coef_, whole.coef_, rtol=1e-10)

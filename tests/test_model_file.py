@@ -108,8 +108,10 @@ class TestRoundTrip:
         assert loaded.predict(X).tolist() == model.predict(X).tolist()
         np.testing.assert_array_equal(loaded.decision_function(X), model.decision_function(X))
 
-    def test_strings_in_an_object_array(self, tmp_path):
-        model, X = fitted(labels=["no", "yes"], objects=True)
+    @pytest.mark.parametrize("labels", [["no", "yes"], [1, 2], [False, True], [1.0, 2.0]], ids=str)
+    def test_labels_in_an_object_array(self, tmp_path, labels):
+        model, X = fitted(labels=labels, objects=isinstance(labels[0], str))
+        model.classes_ = model.classes_.astype(object)  # as of a stream, where they are numbers
         save_model(model, tmp_path / "model")
         loaded = load_model(tmp_path / "model")
         assert loaded.classes_.dtype == object
@@ -210,9 +212,10 @@ class TestSave:
 
     def test_labels_that_need_pickling(self, tmp_path):
         model, _ = fitted()
-        model.classes_ = np.array([("a",), 1], dtype=object)
-        with pytest.raises(TypeError, match="numbers or strings"):
-            save_model(model, tmp_path / "model")
+        for labels in ([("a",), 1], ["1", 2], [1, None], [b"a", b"b"]):
+            model.classes_ = np.array(labels, dtype=object)
+            with pytest.raises(TypeError, match="numbers or strings"):
+                save_model(model, tmp_path / "model")
         assert list(tmp_path.iterdir()) == []
 
     def test_no_folder_or_a_folder_in_the_way(self, tmp_path):

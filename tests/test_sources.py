@@ -14,7 +14,12 @@ import pytest
 from scipy import sparse
 from sklearn.datasets import dump_svmlight_file
 
-from sublinear import SDCAClassifier, StreamingSVRGClassifier, StreamingSVRGRegressor
+from sublinear import (
+    SDCAClassifier,
+    StreamingSVRGClassifier,
+    StreamingSVRGRegressor,
+    _readers,
+)
 from sublinear.datasets import load
 from sublinear.sources import (
     ArraySource,
@@ -174,6 +179,39 @@ def test_a_cut_compressed_file_is_an_error(tmp_path, svmlight):
     path.write_bytes(gzip.compress(svmlight.read_bytes())[:-200])
     with pytest.raises(ValueError, match=r"cut\.svm\.gz: damaged"):
         list(SvmlightSource(path, n_features=12, index_base=1, block_bytes=100))
+
+
+def test_rows_without_entries_have_the_columns_given(tmp_path):
+    path = tmp_path / "zeros.svm"
+    path.write_text("1\n-1\n")
+    same_twice(SvmlightSource(path, n_features=3), np.zeros((2, 3)), [1, -1])
+    with pytest.raises(ValueError, match="no feature columns"):
+        list(SvmlightSource(path))
+
+
+@pytest.mark.parametrize("block_bytes", [1, 2**20])
+def test_a_byte_order_mark_is_passed_over(tmp_path, block_bytes):
+    path = tmp_path / "marked.svm.gz"
+    path.write_bytes(gzip.compress("\ufeff1 1:2\n-1 2:3\n".encode()))
+    source = SvmlightSource(path, block_bytes=block_bytes, on_error="skip")
+    same_twice(source, [[2, 0], [0, 3]], [1, -1])
+    assert source.skipped == 0
+
+
+@pytest.mark.parametrize("on_error", ["raise", "skip"])
+def test_what_no_line_explains_has_path_and_line(tmp_path, on_error, monkeypatch):
+    path = tmp_path / "odd.svm"
+    path.write_text("1 1:1\nx 1:1\ny 1:nan\n")
+    fault = _readers.svmlight_line_fault
+
+    def blind(line, *rest):
+        return None if line[0] == "x" else fault(line, *rest)
+
+    monkeypatch.setattr(_readers, "svmlight_line_fault", blind)
+    options = {"n_features": 1, "index_base": 1, "on_error": on_error}
+    words = "line 3: label 'y'" if on_error == "raise" else "line 1 or later: "
+    with pytest.raises(ValueError, match=rf"odd\.svm, {words}"):
+        list(SvmlightSource(path, **options))
 
 
 def test_only_whole_lines_are_parsed(tmp_path, svmlight):

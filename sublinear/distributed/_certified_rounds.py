@@ -232,7 +232,7 @@ class CertifiedRounds(OverPartitions, LinearModel):
     def _store(self, outcomes, training, seconds):
         super()._store(outcomes, training, seconds)
         kept = [outcome.kept for outcome in outcomes if outcome.kept is not None]
-        self.n_lost_ = sum(state["n_lost"] for state in kept)
+        self.n_lost_ = training.X.n_lost + sum(state["n_lost"] for state in kept)
         self._store_kept(kept if self.warm_start and len(kept) == len(outcomes) else [], training)
 
     def _check_parameters(self):

@@ -186,7 +186,11 @@ class ClusterPartitions:
     ----------
     groups : list of lists of int
         Nothing in them: partitions are of sources.
+    n_lost : int
+        As in LocalPartitions.
     """
+
+    n_lost = 0
 
     def __init__(self, client, kind, numeric, *, chunks=(), groups=None, sources=()):
         self.client, self.kind, self.numeric, self.sources = client, kind, numeric, sources

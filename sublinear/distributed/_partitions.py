@@ -280,7 +280,14 @@ class LocalPartitions:
     partitions : list of Partition
     groups : list of lists of int, default=None
         The chunks of every partition. None: all rows are in the order of the partitions.
+
+    Attributes
+    ----------
+    n_lost : int
+        Partitions that `ask_steadily` found lost.
     """
+
+    n_lost = 0
 
     def __init__(self, partitions, groups=None):
         self.partitions, self.groups = partitions, groups
@@ -459,7 +466,11 @@ def insist(partitions, request, recover, note=lambda lost: None):
 
 def ask_steadily(partitions, method):
     """Return what partitions answer, making those again that are lost meanwhile."""
-    return insist(partitions, lambda: partitions.ask(method), lambda lost: None)
+
+    def note(lost):
+        partitions.n_lost += len(lost)
+
+    return insist(partitions, lambda: partitions.ask(method), lambda lost: None, note)
 
 
 def summary_of(partitions):

@@ -121,6 +121,7 @@ class _StreamedStages(OverPartitions):
                 stages.solvers = self._solvers
                 stages.set_state(state)
                 checkpoint.last = stages.n_rounds
+            stages.n_lost += partitions.n_lost
 
             def after():
                 if checkpoint is not None and checkpoint.is_due(stages.n_rounds):
