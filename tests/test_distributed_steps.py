@@ -417,8 +417,10 @@ def test_a_warm_start_goes_on_with_the_stages():
     again = StreamingSVRGRegressor(kept_rows=200).fit(second)
     np.testing.assert_array_equal(again.coef_, model.set_params(warm_start=False).fit(second).coef_)
     model.set_params(warm_start=True)
-    with pytest.raises(ValueError, match="4 columns; the model goes on from 5"):
-        model.fit(in_parts(X[:, :4], y, 2))
+    for data in ((in_parts(X[:, :4], y, 2),), (X[:, :4], y)):
+        with pytest.raises(ValueError, match="4 columns; the model goes on from 5"):
+            model.fit(*data)
+        assert model.n_features_in_ == 5
     with pytest.raises(ValueError, match="fit_intercept must not change"):
         model.set_params(fit_intercept=False).fit(second)
 

@@ -90,6 +90,8 @@ class _StreamedStages(OverPartitions):
             raise ValueError("classes are the labels of a classifier; a regressor has none")
         if checkpoint is not None:
             checkpoint = Checkpoint(checkpoint, checkpoint_every, resume, self, classes)
+        warm = self.warm_start and self.__sklearn_is_fitted__()
+        expected = self.n_features_in_ if warm else None  # arrays replace it
         with (
             connected(self.client) as client,
             closing(self._partition(client, X, y, sample_weight)) as partitions,
@@ -98,10 +100,9 @@ class _StreamedStages(OverPartitions):
             found = [start for start in starts if start is not None]
             check_same_columns([start.n_columns for start in found])
             n_features = found[0].n_columns
-            warm = self.warm_start and self.__sklearn_is_fitted__()
-            if warm and n_features != self.n_features_in_:
+            if warm and n_features != expected:
                 raise ValueError(
-                    f"there are {n_features} columns; the model goes on from {self.n_features_in_}"
+                    f"there are {n_features} columns; the model goes on from {expected}"
                 )
             plan = self._plan(partitions, classes, warm)
             self.n_features_in_ = n_features
