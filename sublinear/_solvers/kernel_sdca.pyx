@@ -29,7 +29,7 @@ do not.
 """
 from cpython.exc cimport PyErr_CheckSignals
 from cython.parallel cimport prange
-from libc.math cimport INFINITY, fabs, sqrt
+from libc.math cimport INFINITY, fabs, isnan, sqrt
 from libc.stdint cimport int64_t
 
 import numpy as np
@@ -82,6 +82,7 @@ cdef class KernelSDCA:
     cdef double moved                                # by all changes: see KernelObjective.errors
     cdef float least
     cdef int phase
+    cdef bint indefinite                             # as a certificate has found
     cdef object low, high, ridge, curvature, gains, sizes
     cdef readonly object rows                        # of W
     cdef object chosen                               # the next W
@@ -145,8 +146,12 @@ cdef class KernelSDCA:
         self._begin(self.coefficients)
 
     certificate_growth = 1.0
-    keeps_best = True
     diverged = False
+
+    @property
+    def keeps_best(self):
+        """Whether objectives tell which model is better: only for positive definite kernels."""
+        return not self.indefinite
 
     @property
     def work(self):
@@ -402,4 +407,5 @@ cdef class KernelSDCA:
         primal, dual = objective.values(self.coefficients, self.margins, intercept)
         dual = objective.certified(
             primal, dual, self.coefficients, self.margins, intercept, self.moved)
+        self.indefinite |= isnan(dual)
         return objective.model(self.coefficients, intercept), primal, dual
