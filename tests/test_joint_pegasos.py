@@ -12,13 +12,13 @@ from scipy import sparse
 from scipy.optimize import minimize
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV
+from stepping import batches, bits, run_epochs
 
 from sublinear import PegasosClassifier, load_model, save_model
 from sublinear._core.joint_losses import JOINT_LOSSES
 from sublinear._core.joint_objective import JointObjective
 from sublinear._core.matrix import Matrix
-from sublinear._core.order import SAMPLINGS, Order
-from sublinear._core.random import RandomBits
+from sublinear._core.order import SAMPLINGS
 from sublinear._solvers.joint_pegasos import JointPegasos
 
 COST = np.array([[0, 1, 2.5, 0.5], [0.25, 0, 1, 1], [3, 1, 0, 2], [1, 0, 1.5, 0]])
@@ -28,10 +28,6 @@ AVERAGES = ("last", "mean", "tail")
 JOINT = {"multi_class": "joint", "alpha": 0.05, "random_state": 0}
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-
-
-def bits(seed=0):
-    return RandomBits(np.random.SeedSequence(seed))
 
 
 class Problem:
@@ -91,21 +87,6 @@ def optimum(name, weighted):
         options={"ftol": 1e-12, "maxiter": 500},
     )
     return -found.fun
-
-
-def batches(n, sampling, size):
-    order = Order(n, sampling, bits(), size)
-    while True:
-        left = size if sampling == "subsets" else n
-        while left:
-            yield order.take(min(size, left))
-            left -= min(size, left)
-
-
-def run_epochs(solver, count):
-    for _ in range(count):
-        solver.advance(2**60)
-    return solver
 
 
 # ---------------------------------------------------------------- losses

@@ -7,12 +7,12 @@ import pytest
 from reference.kernel_pegasos import kernel_pegasos, kernel_pegasos_of_loss, predict
 from reference.losses import LOSSES as ORACLES
 from reference.pegasos import pegasos
+from stepping import batches, bits
 
 from sublinear._core.kernel_objective import KernelObjective
 from sublinear._core.kernels import KERNELS, kernel_rows
 from sublinear._core.losses import MARGIN_LOSSES
-from sublinear._core.order import SAMPLINGS, Order
-from sublinear._core.random import RandomBits
+from sublinear._core.order import SAMPLINGS
 from sublinear._solvers.kernel_pegasos import KernelPegasos
 
 LOSSES = ("hinge", "smoothed_hinge", "logistic")
@@ -64,20 +64,6 @@ def test_both_oracles_agree():
         np.testing.assert_allclose(
             counts[t - 1] * y / (alpha * t), general[t - 1], rtol=1e-9, atol=1e-12
         )
-
-
-def bits(seed=0):
-    return RandomBits(np.random.SeedSequence(seed))
-
-
-def batches(n, sampling, size, seed=0):
-    """Yield the examples of every step; a chunk's last batch holds what is left of it."""
-    order = Order(n, sampling, bits(seed), size)
-    while True:
-        left = size if sampling == "subsets" else n
-        while left:
-            yield order.take(min(size, left)).astype(int)
-            left -= min(size, left)
 
 
 class Problem:

@@ -12,6 +12,7 @@ from scipy.optimize import minimize
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics.pairwise import linear_kernel, polynomial_kernel, rbf_kernel
+from stepping import bits
 
 from sublinear import (
     KernelSDCAClassifier,
@@ -24,7 +25,6 @@ from sublinear import (
 from sublinear._core.kernel_estimators import KernelEstimator
 from sublinear._core.kernels import RBF, Linear, Poly, Sigmoid, kernel_rows
 from sublinear._core.matrix import Matrix
-from sublinear._core.random import RandomBits
 from sublinear._saddle import Margin, SimplexQP, SquaredHinge
 from sublinear._solvers.kernel_primal_dual import KernelPrimalDual, KernelRowCache
 from sublinear.data import FeatureOracle
@@ -33,10 +33,6 @@ N, D, T = 24, 6, 40
 NO_LIMIT = 2**62
 RBF_OPTIONS = {"kernel": "rbf", "gamma": 0.8}
 POLY_OPTIONS = {"kernel": "poly", "gamma": 1.0, "degree": 2, "coef0": 0.5}
-
-
-def bits(seed=0):
-    return RandomBits(np.random.SeedSequence(seed))
 
 
 @pytest.fixture(scope="module")

@@ -8,21 +8,16 @@ from reference import objective as values
 from reference.losses import LOSSES as ORACLES
 from reference.minibatch_sdca import averaged, minibatch_sdca, separable_bound, steps
 from scipy import sparse
+from stepping import advance_to, batches, bits, run_epochs, unchanged
 
 from sublinear._core.losses import MARGIN_LOSSES, REGRESSION_LOSSES
 from sublinear._core.matrix import Matrix
 from sublinear._core.objective import Objective
-from sublinear._core.order import Order
-from sublinear._core.random import RandomBits
 from sublinear._solvers.minibatch_sdca import AVERAGES, RULES, MiniBatchSDCA
 from sublinear.theory import safe_beta, spectral_norm_squared
 
 REGISTRY = MARGIN_LOSSES | REGRESSION_LOSSES
 SAMPLINGS = ("shuffle", "fixed", "subsets")
-
-
-def bits(seed=0):
-    return RandomBits(np.random.SeedSequence(seed))
 
 
 class Problem:
@@ -79,35 +74,6 @@ def nearly_one_line():
     problem.sizes = np.full(26, 6)
     problem.sigma_squared = spectral_norm_squared(problem.X)
     return problem
-
-
-def batches(n, sampling, size, seed=0):
-    """Yield the examples of every iteration; an epoch's last batch holds what is left of it."""
-    order = Order(n, sampling, bits(seed), size)
-    while True:
-        left = size if sampling == "subsets" else n
-        while left:
-            yield order.take(min(size, left))
-            left -= min(size, left)
-
-
-def advance_to(solver, accesses):
-    """Let the solver read exactly so many feature values; a call ends at the end of an epoch."""
-    for _ in range(100):
-        if solver.accesses == accesses:
-            return
-        solver.advance(accesses)
-    raise AssertionError(f"{solver.accesses} values read, not {accesses}")
-
-
-def run_epochs(solver, count):
-    for _ in range(count):
-        solver.advance(2**60)
-    return solver
-
-
-def exactly(w):
-    return w
 
 
 def compare_steps(problem, n_steps, rule, *, size, sampling="shuffle", average="last", **options):
@@ -431,7 +397,7 @@ def test_two_identical_examples_cycle_under_the_naive_rule():
         for duals in (1.0, 0.0):
             run_epochs(solver, 1)
             np.testing.assert_array_equal(solver.duals(), [duals, duals])
-            assert solver.certify(exactly)[2] == 0
+            assert solver.certify(unchanged)[2] == 0
     assert solver.diverged
 
 
@@ -439,7 +405,7 @@ def test_two_identical_examples_cycle_under_the_naive_rule():
 def test_two_identical_examples_converge_under_the_others(rule):
     solver = run_epochs(two_identical_examples(rule), 3)
     np.testing.assert_allclose(solver.duals(), [0.5, 0.5])
-    _, primal, dual = solver.certify(exactly)
+    _, primal, dual = solver.certify(unchanged)
     assert primal == pytest.approx(0.25)
     assert dual == pytest.approx(0.25)
     assert not solver.diverged

@@ -5,14 +5,11 @@ import pytest
 from reference.orders import in_pools
 from scipy import sparse
 from scipy.stats import chisquare
+from stepping import bits
 
 from sublinear._core.matrix import Matrix
 from sublinear._core.order import SAMPLINGS, Order, pools_pay
 from sublinear._core.random import RandomBits
-
-
-def bits(seed=0):
-    return RandomBits(np.random.SeedSequence(seed))
 
 
 def epochs(order, n, count):

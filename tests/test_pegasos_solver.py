@@ -8,23 +8,19 @@ from reference import objective as values
 from reference.losses import LOSSES as ORACLES
 from reference.pegasos import PACES, averaged, pegasos
 from scipy import sparse
+from stepping import advance_to, batches, bits, run_epochs
 
 from sublinear._core.iterates import AVERAGES
 from sublinear._core.losses import MARGIN_LOSSES, REGRESSION_LOSSES
 from sublinear._core.matrix import Matrix
 from sublinear._core.objective import Objective
 from sublinear._core.order import SAMPLINGS, Order
-from sublinear._core.random import RandomBits
 from sublinear._solvers.pegasos import BIASES, Pegasos, first_pace
 from sublinear._solvers.sdca import SDCA
 
 MEANS = ("last", "mean", "tail")
 RATES = [("norma", 0.7), ("norma", 1.0), ("constant", 3.0), ("constant", 20.0)]
 REGISTRY = MARGIN_LOSSES | REGRESSION_LOSSES
-
-
-def bits(seed=0):
-    return RandomBits(np.random.SeedSequence(seed))
 
 
 class Problem:
@@ -60,31 +56,6 @@ class Problem:
         dual = values.dual(self.X, self.y, self.loss, self.alpha, solver.duals(), self.weights)
         assert primal - dual < 1e-8
         return dual
-
-
-def batches(n, sampling, size, seed=0):
-    """Yield the examples of every step; a chunk's last batch holds what is left of it."""
-    order = Order(n, sampling, bits(seed), size)
-    while True:
-        left = size if sampling == "subsets" else n
-        while left:
-            yield order.take(min(size, left))
-            left -= min(size, left)
-
-
-def advance_to(solver, accesses):
-    """Let the solver read exactly so many feature values; a call ends at the end of an epoch."""
-    for _ in range(100):
-        if solver.accesses == accesses:
-            return
-        solver.advance(accesses)
-    raise AssertionError(f"{solver.accesses} values read, not {accesses}")
-
-
-def run_epochs(solver, count):
-    for _ in range(count):
-        solver.advance(2**60)
-    return solver
 
 
 def compare_steps(

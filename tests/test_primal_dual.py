@@ -8,22 +8,14 @@ from reference.sampling import Inverted, reweighted
 from reference.sublinear_perceptron import perceptron
 from reference.sublinear_simplex_qp import simplex_qp
 from scipy import sparse
+from stepping import bits, unchanged
 
 from sublinear._core.matrix import Matrix
-from sublinear._core.random import RandomBits
 from sublinear._saddle import EnclosingBall, Game, Margin, SimplexQP
 from sublinear._solvers.primal_dual import SublinearPrimalDual, VarianceReducedPrimalDual
 
 N, D, T = 16, 7, 60
 NO_LIMIT = 2**62
-
-
-def bits(seed=0):
-    return RandomBits(np.random.SeedSequence(seed))
-
-
-def unchanged(w):
-    return w
 
 
 def uniforms():

@@ -10,21 +10,17 @@ from reference.orders import fisher_yates, in_pools
 from reference.sdca import sdca
 from scipy import sparse
 from scipy.optimize import minimize
+from stepping import advance_to, bits, run_epochs, unchanged
 
 from sublinear._core import order
 from sublinear._core.losses import MARGIN_LOSSES, REGRESSION_LOSSES, Hinge
 from sublinear._core.matrix import Matrix
 from sublinear._core.objective import Objective
-from sublinear._core.random import RandomBits
 from sublinear._solvers.sdca import SDCA
 
 PASS_COST = 100  # what a pass counts for in `work`, in feature values
 REGISTRY = MARGIN_LOSSES | REGRESSION_LOSSES
 SMOOTH = ("squared_hinge", "smoothed_hinge", "logistic", "squared", "huber")
-
-
-def bits(seed=0):
-    return RandomBits(np.random.SeedSequence(seed))
 
 
 PACKING = (False, True)
@@ -116,25 +112,6 @@ def csr_of(values, indices):
     return make
 
 
-def advance_to(solver, accesses):
-    """Let the solver read exactly so many feature values; a call ends at the end of a pass."""
-    for _ in range(100):
-        if solver.accesses == accesses:
-            return
-        solver.advance(accesses)
-    raise AssertionError(f"{solver.accesses} values read, not {accesses}")
-
-
-def run_passes(solver, count):
-    for _ in range(count):
-        solver.advance(2**60)
-    return solver
-
-
-def exactly(w):
-    return w
-
-
 @pytest.mark.parametrize("pack", PACKING)
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("name", ORACLES)
@@ -181,7 +158,7 @@ def test_sleep_saves_visits():
     problem.y[:] = 1
     duals = problem.loss.dual_step(0.0, 0.0, 1.0, 1e4 / (2 * problem.alpha))
     solver = SDCA(problem.objective(), bits(), np.full(2, duals))
-    visits = np.diff([0] + [run_passes(solver, 1).accesses for _ in range(70)])
+    visits = np.diff([0] + [run_epochs(solver, 1).accesses for _ in range(70)])
     passes = np.flatnonzero(visits)
     # the first visits may still correct the last bit of the dual
     assert len(passes) <= 10
@@ -194,7 +171,7 @@ def test_far_from_the_margin_sleep_is_longer(margin, passes):
     X = sparse.csr_array([[1.0, 0.0], [margin, 1e-9]])
     objective = Objective(Matrix(X), np.ones(2), Hinge(), alpha=0.5)  # w = a_0 x_0 / (alpha n)
     solver = SDCA(objective, bits(), np.array([1.0, 0.0]))
-    visits = np.diff([0] + [run_passes(solver, 1).accesses for _ in range(12)])
+    visits = np.diff([0] + [run_epochs(solver, 1).accesses for _ in range(12)])
     assert np.flatnonzero(visits >= 2).tolist() == passes
     assert solver.w[0] == 1.0
 
@@ -207,7 +184,7 @@ def test_other_storages_step_by_step(make):
         if passes == 4:
             break
         last = w, duals
-    run_passes(solver, 4)
+    run_epochs(solver, 4)
     np.testing.assert_allclose(solver.w, last[0], rtol=1e-11)
     np.testing.assert_allclose(solver.duals(), last[1], rtol=1e-11, atol=1e-13)
 
@@ -216,8 +193,8 @@ def test_constant_column():
     problem, extended = Problem("logistic"), Problem("logistic")
     extended.X = np.column_stack([extended.X, np.full(40, 2.0)])
     for make in (np.asarray, sparse.csr_array):
-        solver = run_passes(SDCA(problem.objective(make, constant=2.0), bits()), 3)
-        explicit = run_passes(SDCA(extended.objective(make), bits()), 3)
+        solver = run_epochs(SDCA(problem.objective(make, constant=2.0), bits()), 3)
+        explicit = run_epochs(SDCA(extended.objective(make), bits()), 3)
         np.testing.assert_allclose(solver.w, explicit.w, rtol=1e-11)
         assert solver.accesses < explicit.accesses  # the constant is not read
 
@@ -226,7 +203,7 @@ def test_constant_column():
 def test_packed_and_all_csr_types_give_the_same_bits(name):
     problem = Problem(name, n_rows=300, weighted=True)
     runs = [
-        run_passes(SDCA(problem.objective(csr_of(values, indices), 1.0), bits(), None, pack), 7)
+        run_epochs(SDCA(problem.objective(csr_of(values, indices), 1.0), bits(), None, pack), 7)
         for values in (np.float32, np.float64)
         for indices in (np.int32, np.int64)
         for pack in PACKING
@@ -243,7 +220,7 @@ def test_slices_change_nothing(pack):
     problem = Problem("hinge", n_rows=700, alpha=1e-3)
     whole = SDCA(problem.objective(), bits(), None, pack)
     sliced = SDCA(problem.objective(), bits(), None, pack)
-    run_passes(whole, 6)
+    run_epochs(whole, 6)
     random = np.random.default_rng(0)
     limit = 0
     while sliced.n_iter < 6:
@@ -254,7 +231,7 @@ def test_slices_change_nothing(pack):
     np.testing.assert_array_equal(sliced.duals(), whole.duals())
     assert sliced.accesses == whole.accesses
     assert sliced.estimated_gap == whole.estimated_gap
-    assert sliced.certify(exactly)[1:] == whole.certify(exactly)[1:]
+    assert sliced.certify(unchanged)[1:] == whole.certify(unchanged)[1:]
 
 
 def test_the_limit_is_used_up_to_the_next_row():
@@ -271,7 +248,7 @@ def test_the_limit_is_used_up_to_the_next_row():
 
 def test_the_first_pass_reads_every_value_once():
     problem = Problem("hinge", n_rows=50)
-    solver = run_passes(SDCA(problem.objective(), bits()), 1)
+    solver = run_epochs(SDCA(problem.objective(), bits()), 1)
     assert solver.n_iter == 1
     assert solver.accesses == np.count_nonzero(problem.X)
     assert solver.work == solver.accesses + 50 + PASS_COST
@@ -301,9 +278,9 @@ def test_the_dual_never_falls_and_w_follows_it(name, alpha, weighted):
 @pytest.mark.parametrize("name", SMOOTH)
 def test_smooth_losses_reach_the_optimum(name, weighted, pack):
     problem = Problem(name, n_rows=60, weighted=weighted)
-    solver = run_passes(SDCA(problem.objective(), bits(), None, pack), 400)
+    solver = run_epochs(SDCA(problem.objective(), bits(), None, pack), 400)
     best = problem.optimum()
-    model, primal, dual = solver.certify(exactly)
+    model, primal, dual = solver.certify(unchanged)
     assert primal == pytest.approx(problem.primal(model), rel=1e-12)
     assert abs(primal - best.fun) <= 1e-8 * best.fun
     assert dual <= primal
@@ -316,7 +293,7 @@ def test_smooth_losses_reach_the_optimum(name, weighted, pack):
 def test_other_losses_reach_the_optimum(name, weighted):
     """Against SLSQP on the quadratic program, and by weak duality; both values are NumPy's."""
     problem = Problem(name, weighted=weighted)
-    solver = run_passes(SDCA(problem.objective(), bits()), 50_000)
+    solver = run_epochs(SDCA(problem.objective(), bits()), 50_000)
     primal, dual = problem.primal(solver.w), problem.dual(solver.duals())
     assert -1e-12 <= primal - dual <= 1e-8 * primal
     assert primal == pytest.approx(problem.primal(problem.optimum_of_program()), rel=1e-8)
@@ -327,7 +304,7 @@ def test_the_estimate_is_of_the_size_of_the_gap():
     solver = SDCA(problem.objective(), bits())
     assert solver.estimated_gap == np.inf
     for _ in range(6):
-        run_passes(solver, 1)
+        run_epochs(solver, 1)
         primal, dual = problem.primal(solver.w), problem.dual(solver.duals())
         assert 0.1 < solver.estimated_gap / ((primal - dual) / primal) < 100
 
@@ -343,7 +320,7 @@ def test_the_mean_of_the_pass_is_a_candidate():
             break
         if position % interval == 0 and position >= 6000 // 16:
             iterates.append(w)
-    run_passes(solver, 1)
+    run_epochs(solver, 1)
     candidates = []
     model, primal, dual = solver.certify(lambda w: candidates.append(w) or w)
     np.testing.assert_allclose(candidates[0], solver.w)
@@ -377,13 +354,13 @@ def test_certificates_stand_when_packing_rounds(start):
     problem.X *= 1 + np.random.default_rng(1).normal(size=problem.X.shape) * 1e-6
     best = problem.optimum().fun
     start = None if start is None else start * problem.y
-    solver = run_passes(SDCA(problem.objective(), bits(), start, True), 2)
+    solver = run_epochs(SDCA(problem.objective(), bits(), start, True), 2)
     np.testing.assert_allclose(
         solver.w, rounded_sum(problem, solver.duals()), rtol=1e-12, atol=1e-13
     )
     for _ in range(60):
-        run_passes(solver, 5)
-        model, primal, dual = solver.certify(exactly)
+        run_epochs(solver, 5)
+        model, primal, dual = solver.certify(unchanged)
         assert primal == pytest.approx(problem.primal(model), rel=1e-13)
         assert dual <= best + 1e-14
         assert dual <= problem.dual(solver.duals()) + 1e-14
@@ -411,7 +388,7 @@ def test_start_from_given_duals(pack):
         if passes == 3:
             break
         last = w, duals
-    run_passes(solver, 3)
+    run_epochs(solver, 3)
     np.testing.assert_allclose(solver.w, last[0], rtol=1e-10)
     np.testing.assert_allclose(solver.release_duals(), last[1], rtol=1e-10, atol=1e-13)
 
@@ -421,22 +398,22 @@ def test_start_from_given_duals(pack):
 def test_rows_without_entries_get_their_dual_at_once(name, make):
     problem = Problem(name, n_rows=30)
     problem.X[::2] = 0
-    solver = run_passes(SDCA(problem.objective(make), bits()), 1)
+    solver = run_epochs(SDCA(problem.objective(make), bits()), 1)
     at_zero = -REGISTRY[name].loss().derivatives(np.zeros(30), problem.y)
     if name != "absolute":
         np.testing.assert_allclose(solver.duals()[::2], at_zero[::2], atol=1e-12)
     problem.X[:] = 0
-    solver = run_passes(SDCA(problem.objective(make), bits()), 2)
+    solver = run_epochs(SDCA(problem.objective(make), bits()), 2)
     assert not solver.w.any()
-    _, primal, dual = solver.certify(exactly)
+    _, primal, dual = solver.certify(unchanged)
     assert primal == pytest.approx(problem.primal(solver.w))
     assert dual == pytest.approx(primal, rel=1e-9)
 
 
 def test_one_example():
     problem = Problem("hinge", n_rows=1, alpha=0.5)
-    solver = run_passes(SDCA(problem.objective(), bits()), 2)
-    assert solver.certify(exactly)[1] == pytest.approx(solver.certify(exactly)[2], rel=1e-12)
+    solver = run_epochs(SDCA(problem.objective(), bits()), 2)
+    assert solver.certify(unchanged)[1] == pytest.approx(solver.certify(unchanged)[2], rel=1e-12)
 
 
 def test_rows_of_weight_zero_do_not_matter():
@@ -444,8 +421,8 @@ def test_rows_of_weight_zero_do_not_matter():
     problem.weights = (np.arange(40) % 3 > 0).astype(float)
     kept = problem.weights > 0
     less.X, less.y = less.X[kept], less.y[kept]
-    one = run_passes(SDCA(problem.objective(), bits()), 100)
-    other = run_passes(SDCA(less.objective(), bits()), 100)
+    one = run_epochs(SDCA(problem.objective(), bits()), 100)
+    other = run_epochs(SDCA(less.objective(), bits()), 100)
     np.testing.assert_allclose(one.w, other.w, rtol=1e-7)
 
 

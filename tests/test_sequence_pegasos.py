@@ -10,12 +10,12 @@ from reference.pegasos import averaged
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
+from stepping import batches, bits
 
 from sublinear import SequencePegasos
 from sublinear._core.chain import ChainObjective, Chains
 from sublinear._core.matrix import Matrix
-from sublinear._core.order import SAMPLINGS, Order
-from sublinear._core.random import RandomBits
+from sublinear._core.order import SAMPLINGS
 from sublinear._solvers.chain_pegasos import ChainPegasos
 from sublinear.datasets import make_tagged_sequences
 
@@ -24,10 +24,6 @@ AVERAGES = ("last", "mean", "tail")
 FEW = {"alpha": 0.05, "random_state": 0, "max_iter": 30, "tol": 0}
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-
-
-def bits():
-    return RandomBits(np.random.SeedSequence(0))
 
 
 class Problem:
@@ -124,15 +120,6 @@ def test_subgradients_by_finite_differences():
 # ---------------------------------------------------------------- solver
 
 
-def batches(sampling, size):
-    order = Order(10, sampling, bits(), size)
-    while True:
-        left = size if sampling == "subsets" else 10
-        while left:
-            yield order.take(min(size, left))
-            left -= min(size, left)
-
-
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("size", [1, 3, 10])
 @pytest.mark.parametrize("sampling", SAMPLINGS)
@@ -142,7 +129,7 @@ def test_step_by_step(average, sampling, size, weighted):
     solver = ChainPegasos(
         problem.objective(), bits(), sampling=sampling, batch_size=size, average=average
     )
-    drawn, shown = itertools.tee(batches(sampling, size))
+    drawn, shown = itertools.tee(batches(10, sampling, size))
     steps = reference.chain_pegasos(problem.sequences, 4, 3, problem.alpha, drawn, problem.weights)
     iterates, accesses = [], 0
     for w, batch in zip(itertools.islice(steps, 40), shown, strict=False):
@@ -180,7 +167,7 @@ def test_the_dual_value_is_that_of_the_paths_found():
     problem = Problem()
     solver = ChainPegasos(problem.objective(), bits())
     errors, w = [], reference.zeros(4, 3)
-    drawn, shown = itertools.tee(batches("shuffle", 1))
+    drawn, shown = itertools.tee(batches(10, "shuffle", 1))
     steps = reference.chain_pegasos(problem.sequences, 4, 3, problem.alpha, drawn)
     for after, (i,) in zip(itertools.islice(steps, 50), shown, strict=False):
         X, y = problem.sequences[i]
