@@ -15,7 +15,7 @@ from functools import partial
 import numpy as np
 from sklearn.base import is_classifier
 
-from sublinear._archive import part_of
+from sublinear._archive import part_of, prefixed
 from sublinear._callbacks import call_back, drive_shown, rows_shown
 from sublinear._checkpoint import fitted_state, set_fitted_state
 from sublinear._core.examples import count_awake
@@ -380,7 +380,7 @@ class StreamedSDCA:
             "masses": self.masses,
         }
         for k, solver in enumerate(self.solvers):
-            state.update({f"{k}.{name}": value for name, value in solver.state().items()})
+            state |= prefixed(k, solver.state())
         return state
 
     def set_state(self, state):

@@ -39,6 +39,8 @@ from sublinear._validation import (
     find_classes,
 )
 
+INTERCEPT_SETTINGS = ("fit_intercept", "intercept_scaling", "bias")  # that a stream may not change
+
 _PEGASOS_PARAMETERS = """\
 batch_size : int or "all", default=1
         Examples per step; "all" makes it a sub-gradient method without randomness.
@@ -182,7 +184,7 @@ class _PegasosModel(StreamFit, BiasTreatment, LinearModel):
         return getattr(self, "_states", None) is not None
 
     def _intercept_settings(self):
-        return self.fit_intercept, self.intercept_scaling, self.bias
+        return tuple(getattr(self, name) for name in INTERCEPT_SETTINGS)
 
     def _same_treatment(self):
         return self._fitted_treatment == self._intercept_settings()
@@ -237,8 +239,7 @@ class _PegasosModel(StreamFit, BiasTreatment, LinearModel):
         return super()._seeds(count) if self._stream_seeds is None else self._seeds_of_block(count)
 
     def _stream_state(self):
-        names = "fit_intercept", "intercept_scaling", "bias"
-        state = dict(zip(names, self._fitted_treatment, strict=True)) | {
+        state = dict(zip(INTERCEPT_SETTINGS, self._fitted_treatment, strict=True)) | {
             "seeds": plain_seeds(self._stream_seeds),
             "n_problems": len(self._states),
         }
@@ -250,8 +251,7 @@ class _PegasosModel(StreamFit, BiasTreatment, LinearModel):
         self._states = self._stream_seeds = None
         if state is None:
             return
-        names = "fit_intercept", "intercept_scaling", "bias"
-        self._fitted_treatment = tuple(state[name] for name in names)
+        self._fitted_treatment = tuple(state[name] for name in INTERCEPT_SETTINGS)
         self._stream_seeds = seeds_of(state["seeds"])
         no_rows = {"coefficients": np.zeros(0)}  # those of the last block are not kept
         self._states = [part_of(state, k) | no_rows for k in range(state["n_problems"])]

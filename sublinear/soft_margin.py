@@ -8,7 +8,7 @@ from sklearn.base import clone
 from sublinear._drive import Limits
 from sublinear._fit_method import fit_method
 from sublinear._linear_model import LinearClassifier, as_matrix
-from sublinear._saddle import named, squared
+from sublinear._saddle import CONSTANTS, named, squared
 from sublinear._solvers.simba import SIMBA
 from sublinear._validation import (
     check_choice,
@@ -222,7 +222,7 @@ class SIMBAClassifier(LinearClassifier):
         check_number("epsilon", self.epsilon, low=0, open_low=True)
         check_flag("fit_intercept", self.fit_intercept)
         check_choice("rates", self.rates, ("adaptive", "constant"))
-        check_choice("constants", self.constants, ("practical", "theory"))
+        check_choice("constants", self.constants, CONSTANTS)
         if self.certify is not None:
             check_choice("certify", self.certify, ("las_vegas", "exact"))
         for name in ("max_iter", "max_accesses"):

@@ -11,7 +11,7 @@ from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.extmath import safe_sparse_dot
 
-from sublinear._archive import copied_seeds, part_of, plain_seeds, seeds_of
+from sublinear._archive import copied_seeds, part_of, plain_seeds, prefixed, seeds_of
 from sublinear._core.losses import COUNT_LOSSES, MARGIN_LOSSES, REGRESSION_LOSSES, signs
 from sublinear._core.random import RandomBits
 from sublinear._core.row_blocks import Block
@@ -390,7 +390,7 @@ class _StreamingSVRG(StreamFit, BaseEstimator):
             "n_problems": len(self._solvers),
         }
         for k, solver in enumerate(self._solvers):
-            state.update({f"{k}.{name}": value for name, value in solver.state().items()})
+            state |= prefixed(k, solver.state())
         return state
 
     def _set_stream_state(self, state):
@@ -728,7 +728,7 @@ class StreamingSVRGClassifier(ProbabilityMixin, OneVsRestMixin, _StreamingSVRG):
 
     def _begin_classes(self, classes):
         self.classes_ = classes
-        self._begin(1 if len(classes) == 2 else len(classes))
+        self._begin(len(positive_classes(classes)))
 
     def _targets(self, y):
         """Return the targets of every problem; raise ValueError for labels that are not known."""

@@ -39,7 +39,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sublinear._archive import part_of
+from sublinear._archive import part_of, prefixed
 from sublinear._core.inner import inner
 from sublinear._core.random import RandomBits
 from sublinear._result import relative_gap
@@ -144,11 +144,10 @@ class DualPartition(Partition):
     def state(self, number, gamma):
         """Settle the last round; return what `set_state` needs."""
         self._settle(number - 1, gamma)
-        return {"sigmas": np.array(self.sigmas)} | {
-            f"{k}.{name}": value
-            for k, solver in enumerate(self.solvers)
-            for name, value in solver.state().items()
-        }
+        state = {"sigmas": np.array(self.sigmas)}
+        for k, solver in enumerate(self.solvers):
+            state |= prefixed(k, solver.state())
+        return state
 
     def set_state(self, state):
         """Go on from a `state()`."""

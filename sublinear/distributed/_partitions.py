@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from sklearn.utils.multiclass import check_classification_targets
 
-from sublinear._archive import part_of
+from sublinear._archive import part_of, prefixed
 from sublinear._core.inner import inner
 from sublinear._core.matrix import Matrix
 from sublinear._core.objective import Objective
@@ -418,7 +418,7 @@ class Rounds:
         }
         parts = self.insist(lambda: self.partitions.ask("state", *self._settling()))
         for k, part in enumerate(parts):
-            state |= {f"{k}.{name}": value for name, value in part.items()}
+            state |= prefixed(k, part)
         return state
 
     def set_state(self, state):
