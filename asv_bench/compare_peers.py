@@ -22,10 +22,12 @@ from benchmarks.solvers import (
     installed_names,
     loosest_setting,
     optimum,
+    stored_values,
     suboptimality,
     timed_fit,
 )
 from figures import ALPHAS, add_common_arguments, earlier, interleaved_medians, problems, report
+from scipy import sparse
 from threadpoolctl import threadpool_limits
 
 BASELINE = "LinearSVC"
@@ -41,6 +43,7 @@ def compare(problem, names, target, seeds, repetitions, held_out):
     settings = {
         name: loosest_setting(name, X, y, alpha, lower, target=target, seeds=seeds)
         for name in names
+        if sparse.issparse(X) or "pack=True" not in name
     }
     unseen = range(FIRST_HELD_OUT, FIRST_HELD_OUT + held_out)
     timed_seeds = unseen or seeds
@@ -61,7 +64,7 @@ def compare(problem, names, target, seeds, repetitions, held_out):
         "alpha": alpha,
         "rows": X.shape[0],
         "columns": X.shape[1],
-        "entries": int(X.nnz),
+        "entries": stored_values(X),
         "optimum": {"lower": lower, "upper": upper},
         "solvers": {
             name: _figures(setting, medians.get(name), medians.get(BASELINE), reached.get(name))

@@ -31,7 +31,9 @@ from sublinear._core.parallel import openmp_enabled
 from sublinear._drive import Snapshot
 from sublinear._model_file import load_model, save_model
 from sublinear._result import Result, TraceRow
+from sublinear._saddle import GameResult, SimplexResult
 from sublinear._show_versions import show_versions
+from sublinear._stream import StreamSummary
 from sublinear._version import __version__
 from sublinear.games import solve_matrix_game
 from sublinear.geometry import MinimumEnclosingBall, solve_simplex_qp
@@ -48,6 +50,7 @@ from sublinear.suggestions import SolverSuggestion, suggest_solver
 from sublinear.theory import batch_speedup, spectral_norm_squared
 
 __all__ = [
+    "GameResult",
     "KernelPath",
     "KernelPegasosClassifier",
     "KernelSDCAClassifier",
@@ -63,9 +66,11 @@ __all__ = [
     "SDCARegressor",
     "SIMBAClassifier",
     "SequencePegasos",
+    "SimplexResult",
     "Snapshot",
     "SolverSuggestion",
     "StreamResult",
+    "StreamSummary",
     "StreamingSVRGClassifier",
     "StreamingSVRGRegressor",
     "StructuredProblem",

@@ -505,6 +505,12 @@ class PegasosClassifier(_PegasosModel, LinearClassifier):
         Returns
         -------
         self : PegasosClassifier
+
+        Raises
+        ------
+        ValueError
+            For parameters or data that make no sense, or rows that do not continue those before;
+            the message says what to do. The estimator is left as it was.
         """
         first = self._begin_partial_fit()
         X, y = check_training_data(self, X, y, reset=first)
@@ -658,6 +664,12 @@ class PegasosRegressor(_PegasosModel, LinearRegressor):
         Returns
         -------
         self : PegasosRegressor
+
+        Raises
+        ------
+        ValueError
+            For parameters or data that make no sense, or rows that do not continue those before;
+            the message says what to do. The estimator is left as it was.
         """
         first = self._begin_partial_fit()
         X, y = check_training_data(self, X, y, reset=first, y_numeric=True)

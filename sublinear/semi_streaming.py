@@ -334,6 +334,14 @@ class SemiStreamingPerceptron(ClassifierMixin, _SemiStreaming):
         Returns
         -------
         self : SemiStreamingPerceptron
+
+        Raises
+        ------
+        ValueError
+            For parameters that make no sense, an empty source, or a block that cannot be used; the
+            message says which.
+        TypeError
+            If the source is no iterable of blocks.
         """
         self._check_parameters()
         self.classes_ = None
@@ -357,6 +365,12 @@ class SemiStreamingPerceptron(ClassifierMixin, _SemiStreaming):
         Returns
         -------
         self : SemiStreamingPerceptron
+
+        Raises
+        ------
+        ValueError
+            For parameters or data that make no sense; the message says what to do. The estimator is
+            left as it was.
         """
         X, y = check_training_data(self, X, y)
         source = self._named(ArraySource(X, y))
@@ -506,6 +520,14 @@ class SemiStreamingEnclosingBall(_SemiStreaming):
         Returns
         -------
         self : SemiStreamingEnclosingBall
+
+        Raises
+        ------
+        ValueError
+            For parameters that make no sense, an empty source, or a block that cannot be used; the
+            message says which.
+        TypeError
+            If the source is no iterable of blocks.
         """
         self._check_parameters()
         checkpoint = self._checkpoint(checkpoint, checkpoint_every, resume)
@@ -530,6 +552,12 @@ class SemiStreamingEnclosingBall(_SemiStreaming):
         Returns
         -------
         self : SemiStreamingEnclosingBall
+
+        Raises
+        ------
+        ValueError
+            For parameters or data that make no sense; the message says what to do. The estimator is
+            left as it was.
         """
         X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32])
         source = self._named(ArraySource(X, np.zeros(X.shape[0])))

@@ -528,6 +528,12 @@ class StreamingSVRGRegressor(RegressorMixin, _StreamingSVRG):
         Returns
         -------
         self : StreamingSVRGRegressor
+
+        Raises
+        ------
+        ValueError
+            For parameters or data that make no sense; the message says what to do. The estimator is
+            left as it was.
         """
         self._check_parameters()
         first = not (self.warm_start and self._goes_on())
@@ -548,6 +554,12 @@ class StreamingSVRGRegressor(RegressorMixin, _StreamingSVRG):
         Returns
         -------
         self : StreamingSVRGRegressor
+
+        Raises
+        ------
+        ValueError
+            For parameters or data that make no sense, or rows that do not continue those before;
+            the message says what to do. The estimator is left as it was.
         """
         self._check_parameters()
         X, targets = self._checked(X, y, not self._goes_on())
@@ -692,6 +704,12 @@ class StreamingSVRGClassifier(ProbabilityMixin, OneVsRestMixin, _StreamingSVRG):
         Returns
         -------
         self : StreamingSVRGClassifier
+
+        Raises
+        ------
+        ValueError
+            For parameters or data that make no sense; the message says what to do. The estimator is
+            left as it was.
         """
         self._check_parameters()
         first = not (self.warm_start and self._goes_on())
@@ -716,6 +734,12 @@ class StreamingSVRGClassifier(ProbabilityMixin, OneVsRestMixin, _StreamingSVRG):
         Returns
         -------
         self : StreamingSVRGClassifier
+
+        Raises
+        ------
+        ValueError
+            For parameters or data that make no sense, or rows that do not continue those before;
+            the message says what to do. The estimator is left as it was.
         """
         self._check_parameters()
         first = not self._goes_on()

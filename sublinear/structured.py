@@ -299,6 +299,12 @@ class SequencePegasos(_SeededSteps, LinearModel):
         Returns
         -------
         self : SequencePegasos
+
+        Raises
+        ------
+        ValueError
+            For parameters or data that make no sense, or rows that do not continue those before;
+            the message says what to do. The estimator is left as it was.
         """
         self._check_parameters()
         first = getattr(self, "_state", None) is None
@@ -873,6 +879,12 @@ class PegasosStructured(_SeededSteps, BaseEstimator):
         Returns
         -------
         self : PegasosStructured
+
+        Raises
+        ------
+        ValueError
+            For parameters or data that make no sense, or rows that do not continue those before;
+            the message says what to do. The estimator is left as it was.
         """
         self._check(X, y)
         self._state = getattr(self, "_state", None)

@@ -98,6 +98,17 @@ def test_parameters_and_their_defaults_are_documented(place):
                 assert ast.literal_eval(default) == parameter.default, (estimator, name)
 
 
+@pytest.mark.parametrize("place", PLACES)
+def test_methods_that_learn_tell_what_they_raise(place):
+    for estimator in estimators(place):
+        for name in ("fit", "partial_fit", "fit_stream"):
+            method = inspect.getattr_static(estimator, name, None)
+            if method is not None:
+                text = inspect.getdoc(getattr(method, "__wrapped__", method)) or ""
+                for section in ("Parameters", "Returns", "Raises"):
+                    assert f"\n{section}\n---" in text, (estimator, name, section)
+
+
 OF_ROWS = [one for one in estimators("sublinear") if one is not sublinear.PegasosStructured]
 
 

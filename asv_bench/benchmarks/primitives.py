@@ -7,6 +7,7 @@ import numpy as np
 from sublinear._core.matrix import Matrix
 
 from .problems import make_dense, make_sparse
+from .solvers import stored_values
 
 N_ROWS = 4000
 N_COLUMNS = 512
@@ -41,7 +42,7 @@ class Primitives:
         X = LAYOUTS[layout]()
         rng = np.random.default_rng(0)
         self.matrix = Matrix(X)
-        self.entries = X.nnz if hasattr(X, "nnz") else X.size
+        self.entries = stored_values(X)
         self.order = rng.permutation(X.shape[0])
         self.weights = rng.standard_normal(X.shape[1])
         self.coefficients = rng.standard_normal(X.shape[0])

@@ -111,10 +111,15 @@ class SnapML:
         return self
 
 
+def stored_values(X):
+    """Return how many values a sparse matrix or an array stores."""
+    return int(X.nnz if hasattr(X, "nnz") else X.size)
+
+
 def settings(name, X, alpha):
     """Return lists of (description, function of a seed), each ordered from loose to strict."""
     n_rows = X.shape[0]
-    n_stored = X.nnz if hasattr(X, "nnz") else X.size
+    n_stored = stored_values(X)
 
     def family(make, parameter, values, **fixed):
         return [
@@ -256,4 +261,4 @@ def values_read(model, X):
     result = getattr(model, "result_", None)
     if result is not None:
         return result.accesses + result.certificate_accesses
-    return int(np.max(model.n_iter_)) * (X.nnz if hasattr(X, "nnz") else X.size)
+    return int(np.max(model.n_iter_)) * stored_values(X)
