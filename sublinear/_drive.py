@@ -45,7 +45,7 @@ SLICE_SECONDS = 0.03
 FIRST_CORRECTION = 1 / 3  # estimates gather terms over an epoch, in which the gap shrinks
 DOUBT = 2.0  # times tol
 LOOK_ERROR = 1.1  # a needless certificate costs less than a needless epoch
-MOST_UNRESOLVED = 32  # certificates in which rounding alone is more than the gap asked for
+MOST_UNRESOLVED = 32  # certificates with a gap that is mostly rounding, and more than asked for
 LEAST_WORK = 2**17  # between two certificates or looks, which cost a few Python calls
 CONTRADICTION = (
     1e-6  # of the primal value, or tol: a dual value that exceeds it by more is no bound
@@ -310,7 +310,7 @@ class _Run:
         self.learn(relative)
         if (gap if self.limits.absolute else relative) <= self.limits.tol:
             self.status = "converged"
-        elif self.rounding_decides():
+        elif self.rounding_decides(gap):
             self.status = "max_iter"
         if solver.diverged:
             self.status = "diverged"
@@ -330,11 +330,11 @@ class _Run:
         sign = -1 if self.limits.maximise else 1
         return sign * self.primal, sign * dual, gap
 
-    def rounding_decides(self):
-        """Tell whether no more certificates are worth it, as rounding exceeds the gap asked for."""
+    def rounding_decides(self, gap):
+        """Tell whether rounding, most of the gap by now, keeps it above what was asked for."""
         rounding = getattr(self.solver.objective, "rounding", 0.0)
         error = rounding if self.limits.absolute else relative_gap(self.primal, rounding)
-        self.n_unresolved += error > self.limits.tol
+        self.n_unresolved += 0 < self.limits.tol < error and gap <= 2 * rounding
         return self.n_unresolved >= MOST_UNRESOLVED
 
     def compare_with_zeros(self):

@@ -321,7 +321,7 @@ class KernelModel(CertifiedModel):
         self._gamma = other._gamma
 
     def _keep(self, solver):
-        return {"rounding": solver.objective.rounding}
+        return {"rounding": solver.objective.relative_rounding}
 
     def _starting_coefficients(self, training, k):
         """The coefficients of the last fit, if they can serve as a start."""

@@ -13,7 +13,7 @@ cdef class KernelObjective:
     cdef const double[::1] targets, scales
     cdef double last_intercept, value_of_zeros
     cdef double least_primal, least_error    # of the certificates so far
-    cdef readonly double rounding
+    cdef readonly double rounding, relative_rounding
 
     cdef double slope_of(self, Py_ssize_t i, double score) noexcept nogil
     cdef double slope(self, const double[::1] margins, double intercept) noexcept nogil

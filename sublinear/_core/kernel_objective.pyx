@@ -47,8 +47,8 @@ cdef class KernelObjective:
     ----------
     accesses : int
         Kernel evaluations for certificates: none, the margins suffice.
-    rounding : float
-        The part of the last certificate's gap that makes up for float32, relative to P.
+    rounding, relative_rounding : float
+        The part of the last certificate's gap that makes up for float32; the same relative to P.
     """
 
     def __init__(
@@ -269,7 +269,8 @@ cdef class KernelObjective:
         if not primal > self.least_primal:
             self.least_primal, self.least_error = primal, primal_error
         dual_error += max(primal_error, self.least_error)
-        self.rounding = dual_error / max(fabs(primal), 1e-300)
+        self.rounding = dual_error
+        self.relative_rounding = dual_error / max(fabs(primal), 1e-300)
         if self.value_of_zeros != self.value_of_zeros:
             self._find_value_of_zeros()
         dual -= dual_error
