@@ -82,7 +82,7 @@ def test_the_gap_closes_and_holds_in_float64(name, weighted, intercept):
             break
     assert primal - dual < closed(solver, 1e-5, primal)
     exact_primal, exact_dual = problem.values(model)
-    assert dual <= exact_dual and exact_primal <= primal + solver.objective.relative_rounding * primal
+    assert dual <= exact_dual and exact_primal <= primal + solver.objective.rounding
     best = problem.objective.best_intercept(solver.margins)
     computed = problem.objective.values(solver.coefficients, solver.margins, best)
     np.testing.assert_allclose((exact_primal, exact_dual), computed, rtol=1e-6)
