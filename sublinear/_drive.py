@@ -47,9 +47,7 @@ DOUBT = 2.0  # times tol
 LOOK_ERROR = 1.1  # a needless certificate costs less than a needless epoch
 MOST_UNRESOLVED = 32  # certificates with a gap that is mostly rounding, and more than asked for
 LEAST_WORK = 2**17  # between two certificates or looks, which cost a few Python calls
-CONTRADICTION = (
-    1e-6  # of the primal value, or tol: a dual value that exceeds it by more is no bound
-)
+CONTRADICTION = 1e-6  # of the primal value, or tol: a dual value above it by more is no bound
 
 
 @dataclass(frozen=True)
@@ -311,7 +309,7 @@ class _Run:
         if (gap if self.limits.absolute else relative) <= self.limits.tol:
             self.status = "converged"
         elif self.rounding_decides(gap):
-            self.status = "max_iter"
+            self.status = "rounding"
         if solver.diverged:
             self.status = "diverged"
         if self.observe(row, self.best) and self.status is None:

@@ -130,6 +130,7 @@ class KernelData:
         ratio : float
             What epsilon is measured against.
         """
+        problem.kernel_rounding = ROUNDING * self.longest**2
         first, most = self._steps(epsilon, ratio)
         rates, theory = self._rates(problem.geometry), self.settings.constants == "theory"
         estimator = None

@@ -321,11 +321,13 @@ class CertifiedModel(CallbackSupportMixin, BaseEstimator):
 
     def _warn_if_limited(self, limits):
         result = self.result_
-        if limits.tol == 0 or result.status not in ("max_iter", "max_accesses"):
+        if limits.tol == 0 or result.status not in ("max_iter", "max_accesses", "rounding"):
             return
         limited = [part for part in result.parts or (result,) if part.status == result.status]
         worst = max(limited, key=lambda part: part.relative_gap)
-        name = f"{type(self).__name__} stopped at {result.status}={getattr(self, result.status)}"
+        by_rounding = result.status == "rounding"
+        limit = "" if by_rounding else f"={getattr(self, result.status)}"
+        name = f"{type(self).__name__} stopped at {result.status}{limit}"
         if result.parts:
             name += f" in {len(limited)} of {len(result.parts)} problems, the worst of them"
         if math.isinf(worst.gap):
@@ -337,7 +339,7 @@ class CertifiedModel(CallbackSupportMixin, BaseEstimator):
         warn(
             f"{name} with a relative duality gap of {worst.relative_gap:.2e}, above "
             f"tol={self.tol:g}. The objective is certified to be within {worst.gap:.2e} of the "
-            f"optimum. Raise {result.status} or tol, {self._easier}.",
+            f"optimum. Raise {'' if by_rounding else f'{result.status} or '}tol, {self._easier}.",
         )
 
 

@@ -358,7 +358,7 @@ def run_saddle(settings, solver, max_iter, A, *, absolute, maximise=False):
     model, result, error = drive(solver, limits)
     if error is not None:
         raise error
-    if result.status in ("max_iter", "max_accesses"):
+    if result.status in ("max_iter", "max_accesses", "rounding"):
         advice = f'Raise epsilon or {result.status}, or use certify="las_vegas".'
         if solver.objective.rounding > settings.epsilon:
             advice = "That is rounding: raise epsilon, or scale A down."
@@ -379,6 +379,7 @@ class Saddle:
     geometry = ""
     targets = offsets = ridge = caps = None
     rounding = 0.0
+    kernel_rounding = 0.0  # of a value, where kernel values are float32
 
     def __init__(self, unit=None):
         self.unit = unit

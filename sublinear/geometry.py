@@ -353,7 +353,7 @@ class MinimumEnclosingBall(CallbackSupportMixin, OutlierMixin, BaseEstimator):
 
     def _warn_if_limited(self, rounding):
         result = self.result_
-        if result.status in ("max_iter", "max_accesses"):
+        if result.status in ("max_iter", "max_accesses", "rounding"):
             warn(
                 f"MinimumEnclosingBall stopped at {result.status}: the objective is certified to "
                 f"{result.relative_gap:.2e} of the optimum, epsilon={self.epsilon:g} was asked "

@@ -1,6 +1,6 @@
 """Kernel machines: KernelSDCAClassifier, KernelSDCARegressor, KernelPegasosClassifier.
 
-Both minimise
+All minimise
 
     1/2 |f|^2 + C sum_i s_i l(f(x_i) + intercept, y_i)
 

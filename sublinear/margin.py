@@ -89,12 +89,14 @@ class _SaddleClassifier(LinearClassifier):
 
     def _warn_if_limited(self, limits):
         result = self.result_
-        if result.status in ("max_iter", "max_accesses"):
+        if result.status in ("max_iter", "max_accesses", "rounding"):
             reached = result.gap if limits.absolute else result.relative_gap
+            advice = f'Raise epsilon or {result.status}, or use certify="las_vegas".'
+            if result.status == "rounding":
+                advice = "Raise epsilon, or centre X."
             warn(
                 f"{type(self).__name__} stopped at {result.status} with a gap of {reached:.2e}, "
-                f"above epsilon={self.epsilon:g}. Raise epsilon or {result.status}, or use "
-                'certify="las_vegas".',
+                f"above epsilon={self.epsilon:g}. {advice}",
             )
 
 

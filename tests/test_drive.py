@@ -385,6 +385,25 @@ def test_a_dual_value_above_the_primal_one_is_no_bound(dual, maximise):
     assert result.gap == pytest.approx(0.3)
 
 
+@pytest.mark.parametrize(
+    ("tol", "rounding", "status"),
+    [(1e-6, 1e-3, "rounding"), (0, 1e-3, "max_iter"), (1e-6, 1e-9, "converged")],
+)
+def test_a_gap_of_rounding_ends_the_run(tol, rounding, status):
+    class Rounding(FakeSolver):
+        certificate_growth = 1.0
+
+        def certify(self, rounded):
+            model, primal, dual = super().certify(rounded)
+            return model, primal, dual - rounding
+
+    solver = Rounding()
+    solver.objective.rounding = rounding
+    _, result = run(solver, Limits(tol=tol, max_iter=100))
+    assert result.status == status
+    assert len(result.trace) < 60 or tol == 0
+
+
 def test_a_bound_that_a_later_model_contradicts_is_given_up():
     solver = FakeSolver(primals=[1.8, 1.3])
     solver.certificate_growth = 1.0

@@ -211,7 +211,7 @@ def test_certificates_of_large_C_hold_for_the_kernel_itself(waves, options, loss
     with pytest.warns(ConvergenceWarning, match="kernel values are float32"):
         result = model.fit(X, y).result_
     value = exact_value(model, X, y, loss, metric="rbf", gamma=2.0)
-    assert result.status == "max_iter"
+    assert result.status in ("max_iter", "rounding")
     assert result.dual <= value <= result.primal + result.gap
     again = KernelSDCARegressor(max_iter=100, gamma=2.0, **{**options, "C": 1.0}, **FREE).fit(X, y)
     assert again.result_.status == "converged"

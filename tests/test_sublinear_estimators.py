@@ -259,7 +259,7 @@ def test_sparse_balls_far_from_the_origin_count_rounding(offset, nu):
     else:
         with pytest.warns(ConvergenceWarning, match="rounding.* centre X"):
             ball.fit(X)
-        assert ball.result_.status == "max_iter"
+        assert ball.result_.status == "rounding"
         assert len(ball.result_.trace) <= 40
     assert ball.result_.relative_gap <= 0.05 or offset >= 1e7
     optimum = soft_ball(seen, nu)[0] if nu > 0 else least_ball(seen)[1]
@@ -652,7 +652,8 @@ def test_simplex_qps_of_long_rows_count_rounding(variant, offset):
         warnings.simplefilter("always", ConvergenceWarning)
         result = solve_simplex_qp(A, epsilon=0.1, variant=variant, max_iter=20_000, random_state=0)
     if offset == 1e8:
-        assert result.status == "max_iter" and result.gap > 0.1
+        assert result.status in ("max_iter", "rounding")
+        assert result.gap > 0.1
         assert variant == "plain" or "rounding" in str(caught[0].message)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
@@ -789,4 +790,4 @@ def test_distances_of_rows_whose_entries_stand_twice():
 )
 def test_an_epsilon_close_to_zero(model):
     model.fit(np.eye(3), [0, 1, 0])
-    assert model.result_.status in ("converged", "max_iter") and model.n_iter_ < 600
+    assert model.result_.status in ("converged", "max_iter", "rounding") and model.n_iter_ < 600

@@ -335,7 +335,10 @@ cdef class KernelPrimalDual:
         model, primal = self.problem.primal(x, payoffs, 0.0, lambda x: x)
         factor = model[0] / x[0] if x[0] > 0 else 0.0
         model = factor * np.append(a * self.targets, self.constant * balance)
-        return model, primal, min(primal, self.best_dual)    # float32 may tell no better
+        dual = self.best_dual
+        if dual <= primal + self.problem.kernel_rounding:
+            dual = min(primal, dual)    # float32 cannot tell which is larger
+        return model, primal, dual
 
     def _products(self, a):
         """sum_k a_k y_k k(k, .) by exact kernel rows."""

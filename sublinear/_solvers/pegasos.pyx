@@ -214,6 +214,8 @@ cdef class Pegasos(Epochs):
         if self.treatment != FEATURE:
             self.bias = state["bias"]
         self._resume_ball(state, self.objective.alpha)
+        if self.treatment == SEARCH:
+            self._find_radius()
         self.output.resume(self.weight_vector, state)
         self.next_look = self.output.next_look
         if self.weight_vector.n_averaged > 0:
