@@ -226,12 +226,12 @@ class StreamedSDCA:
                     ws[k] += part.weights_of_dual(duals[k, where])
         self.duals = np.zeros(shape) if duals is None else duals
         self.sleep = np.zeros(shape, dtype=np.uint8)
-        self.is_free = intercepts is not None
+        self.free_intercept = intercepts is not None
         # of each problem: what the last weight exceeds that of w(duals) by; how much that grew at
         # the end of the last pass; the masses of the duals of the blocks visited in the pass
         self.shifts, self.moves = np.zeros((2, len(seeds)))
         self.masses = np.zeros((len(seeds), 2))
-        if self.is_free:
+        if self.free_intercept:
             for k, w in enumerate(ws):
                 self.shifts[k] = intercepts[k] / objective.constant - w[-1]
                 w[-1] = intercepts[k] / objective.constant
@@ -303,7 +303,7 @@ class StreamedSDCA:
             if not solver.advance(limit - (self.accesses - solver.accesses)):
                 return False
             self.duals[k, where] = solver.leave()
-            if self.is_free:
+            if self.free_intercept:
                 self.masses[k] += objectives[k].masses(self.duals[k, where])
             self.problem, self.inside = k + 1, False
         self.problem = 0
@@ -322,7 +322,7 @@ class StreamedSDCA:
         self.n_iter += 1
         for solver in self.solvers:
             solver.end()
-        if self.is_free:
+        if self.free_intercept:
             for k, solver in enumerate(self.solvers):
                 self.moves[k] = solver.w[-1] - self.shifts[k]
                 self.shifts[k] += self.moves[k]
@@ -342,7 +342,7 @@ class StreamedSDCA:
             for pair in zip(self.solvers, self.moves, strict=True)
         ]
         ws, masses = [solver.w for solver in self.solvers], None
-        if self.is_free:
+        if self.free_intercept:
             between_passes = self.blocks is None
             masses = self.masses if between_passes else self.objective.masses(self.duals)
             ws = self.objective.weights_of_balanced(self.duals, masses)
@@ -356,7 +356,7 @@ class StreamedSDCA:
         """Return w and, where it is kept, the mean of the pass, with the present multiplier."""
         w, *means = solver.candidates()
         for mean in means:
-            if self.is_free and self.blocks is None:
+            if self.free_intercept and self.blocks is None:
                 mean[-1] += move
         return [w, *means]
 

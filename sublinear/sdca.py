@@ -71,7 +71,7 @@ class _DualModel(DualStreamFit, LinearModel):
         duals = self._starting_duals(objective, k)
         if self.batch_size == 1:
             solver = self._make_sdca(objective, random, duals)
-            if duals is not None and objective.free_constant:
+            if duals is not None and objective.free_intercept:
                 solver.set_intercept(np.atleast_1d(self.intercept_)[k])
             return solver
         n_rows = objective.matrix.n_rows
@@ -94,7 +94,7 @@ class _DualModel(DualStreamFit, LinearModel):
 
     def _make_sdca(self, objective, random, duals):
         schedule = SDCA
-        if objective.n_threads > 1 and not objective.free_constant:
+        if objective.n_threads > 1 and not objective.free_intercept:
             schedule = thread_schedule(objective.matrix)
         return schedule(objective, random, duals, self._packs())
 

@@ -115,7 +115,7 @@ def settled_duals(solver):
 
 def certified_duals(solver):
     """Those behind the last certificate."""
-    if not solver.problem.free_constant:
+    if not solver.problem.free_intercept:
         return settled_duals(solver)
     return np.concatenate([a for part in solver.partitions.partitions for a in part.balanced])
 

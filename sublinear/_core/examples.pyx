@@ -159,7 +159,7 @@ cdef class Examples:
         models : list of ndarrays like w
         """
         objective = self.objective
-        if objective.free_constant:
+        if objective.free_intercept:
             return objective.certificate_of(self.duals(), models)
         duals = self.buffer[:, 0] if self.packed is None else self.duals()
         rounding = 0.0 if self.packed is None or self.packed.exact else FLOAT32_ROUNDING

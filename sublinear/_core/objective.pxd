@@ -29,7 +29,7 @@ cdef class Objective:
     cdef public double alpha
     cdef readonly double total_weight
     cdef readonly int n_threads
-    cdef readonly bint free_constant
+    cdef readonly bint free_intercept
     cdef readonly Py_ssize_t accesses
     cdef readonly object targets_array, weights_array
     cdef const double* targets

@@ -13,7 +13,7 @@ which holds for every w. Where w is w(a) but for the rounding of float64, the la
 square of that error and is left out; where solvers use values rounded to float32, a bound on it
 stays.
 
-With `free_constant` the weight of the constant column is not penalised: |w|^2 leaves it out, and
+With `free_intercept` the weight of the constant column is not penalised: |w|^2 leaves it out, and
 duals must be balanced, sum_i s_i a_i = 0.
 
 Sums are gathered in blocks of rows of fixed size, added in order: the result does not depend on the
@@ -58,7 +58,7 @@ cdef class Objective:
     weights : ndarray of shape (n_rows,), float64, default=None
         Sample weights s_i, not negative; None means 1 each.
     n_threads : int, default=1
-    free_constant : bool, default=False
+    free_intercept : bool, default=False
         Leave the weight of the matrix's constant column, an unpenalised intercept, out of |w|^2.
     total_weight : float, default=None
         W, where the rows are a block of more; what the methods return is then the block's part.
@@ -72,7 +72,7 @@ cdef class Objective:
 
     def __cinit__(
         self, Matrix matrix, targets, Loss loss, double alpha, weights=None, int n_threads=1,
-        bint free_constant=False, total_weight=None
+        bint free_intercept=False, total_weight=None
     ):
         cdef const double[::1] view = targets
         if view.shape[0] != matrix.n_rows:
@@ -81,7 +81,7 @@ cdef class Objective:
         self.loss = loss
         self.alpha = alpha
         self.n_threads = n_threads
-        self.free_constant = free_constant and matrix.constant != 0
+        self.free_intercept = free_intercept and matrix.constant != 0
         self.targets_array = targets
         self.targets = &view[0]
         self.total_weight = matrix.n_rows
@@ -202,7 +202,7 @@ cdef class Objective:
 
     def penalty(self, const double[::1] w):
         """Return alpha / 2 |w|^2, without the threads that a BLAS would start."""
-        cdef Py_ssize_t size = w.shape[0] - self.free_constant
+        cdef Py_ssize_t size = w.shape[0] - self.free_intercept
         return self.alpha / 2 * dense_dot64(&w[0], &w[0], size) if size else 0.0
 
     def primal(self, w):
@@ -261,10 +261,10 @@ cdef class Objective:
         duals : ndarray of shape (n_rows,), float64
         candidates : list of one or two ndarrays of shape (n_weights,), float64
         """
-        if self.free_constant:
+        if self.free_intercept:
             self.balance(duals)
         w = self.weights_of_dual(duals)
-        if self.free_constant:
+        if self.free_intercept:
             w[self.matrix.n_columns] = 0
         return self.certificate(w, duals, candidates)
 

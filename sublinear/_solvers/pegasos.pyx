@@ -96,7 +96,7 @@ cdef class Pegasos(Epochs):
     Parameters
     ----------
     objective : Objective
-        Its matrix needs a constant column, and `free_constant`, unless `bias` is "feature".
+        Its matrix needs a constant column, and `free_intercept`, unless `bias` is "feature".
     random : RandomBits
     sampling : {"shuffle", "fixed", "replacement", "subsets"}, default="shuffle"
     batch_size : int, default=1
@@ -168,7 +168,7 @@ cdef class Pegasos(Epochs):
             self._free_the_bias()
 
     def _free_the_bias(self):
-        if not self.objective.free_constant:
+        if not self.objective.free_intercept:
             raise ValueError("the objective needs an unpenalised constant column")
         weights, targets = self.objective.weights_array, self.objective.targets_array
         self.rows.constant = 0

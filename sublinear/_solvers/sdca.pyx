@@ -263,7 +263,7 @@ cdef class SDCA:
     cdef void _end_pass(self) noexcept nogil:
         self._close_sample()
         self.n_iter += 1
-        if self.objective.free_constant:
+        if self.objective.free_intercept:
             self.offset += self.objective.matrix.constant * self.weights[
                 self.objective.matrix.n_columns]
         self._next_pass()
@@ -330,7 +330,7 @@ cdef class SDCA:
 
     def model(self):
         """Return the weights."""
-        return self._with_offset(self.w) if self.objective.free_constant else self.w
+        return self._with_offset(self.w) if self.objective.free_intercept else self.w
 
     def _with_offset(self, w):
         """Return the weights whose constant column makes up for the offset."""
@@ -355,7 +355,7 @@ cdef class SDCA:
 
     def _models(self):
         models = self.candidates()
-        if self.objective.free_constant:
+        if self.objective.free_intercept:
             models = [self._with_offset(model) for model in models]
         return models
 

@@ -188,7 +188,7 @@ class BatchSteps(Rounds):
             self.n_counted, self.n_before = int(start["n_counted"]), int(start["n_before"])
             self.output.resume(self, part_of(start, "output"))
         super().__init__(partitions, problem, n_weights=n_weights, n_stored=n_stored)
-        if problem.free_constant:
+        if problem.free_intercept:
             self._free_the_bias()
         self._find_radius()
 
@@ -256,11 +256,11 @@ class BatchSteps(Rounds):
         rate = scale / (self.problem.alpha * self.n_counted)
         bias = self.w[-1] - (rate * gradient[-1] if self.bias == "subgradient" else 0.0)
         self.w = (before / self.n_counted) * self.w - rate * gradient
-        weights = self.w[:-1] if self.problem.free_constant else self.w
+        weights = self.w[:-1] if self.problem.free_intercept else self.w
         length = np.sqrt(inner(weights, weights))
         if length > self.radius:
             weights *= self.radius / length
-        if self.problem.free_constant:
+        if self.problem.free_intercept:
             self.w[-1] = bias
 
     def to_array(self):

@@ -248,7 +248,7 @@ class BlockDualAscent(Rounds):
             self._adapt(change, square, sum(trial.conjugate for trial in trials))
         self.previous = self.model()
         self.w = self.w + self.gamma * change
-        if self.problem.free_constant:
+        if self.problem.free_intercept:
             self.offset += self.w[-1]
             self.w[-1] *= self.sigma / sigma  # by the new overlap
         self.accesses += sum(trial.accesses for trial in trials)
@@ -277,7 +277,7 @@ class BlockDualAscent(Rounds):
     @property
     def overlap(self):
         """What the sum of the partitions' parts of the constant's weight is divided by."""
-        return len(self.partitions) / self.sigma if self.problem.free_constant else 1.0
+        return len(self.partitions) / self.sigma if self.problem.free_intercept else 1.0
 
     def _as_weights(self, total):
         """Return weights from the sum of the partitions' parts."""
@@ -293,7 +293,7 @@ class BlockDualAscent(Rounds):
 
     def _around(self, w):
         """Return w with the offset."""
-        if not self.problem.free_constant:
+        if not self.problem.free_intercept:
             return w
         return np.append(w[:-1], w[-1] + self.offset)
 
@@ -302,7 +302,7 @@ class BlockDualAscent(Rounds):
 
         Partitions that move the same way make the model swing from round to round.
         """
-        request = self._certify_balanced if self.problem.free_constant else self._certify
+        request = self._certify_balanced if self.problem.free_intercept else self._certify
         models, w, sums = self.insist(lambda: request(rounded))
         return self._certificate(sums, w, models)
 

@@ -219,7 +219,7 @@ class CertifiedRounds(OverPartitions, LinearModel):
             total_weight=whole.total_weight,
             constant=whole.constant,
             seed=random.bit_generator.seed_seq,
-            free_constant=whole.constant != 0 and not self._penalizes_intercept(),
+            free_intercept=whole.constant != 0 and not self._penalizes_intercept(),
             label=training.targets[k],
             class_factors=whole.class_factors,
         )

@@ -47,7 +47,7 @@ class Problem:
     loss_parameters : tuple of float
     alpha, total_weight, constant : float
         Of the whole; constant is the value of the constant column, 0 without.
-    free_constant : bool
+    free_intercept : bool
         Whether the weight of that column is an intercept without penalty.
     seed : numpy.random.SeedSequence
     label : object
@@ -62,7 +62,7 @@ class Problem:
     total_weight: float
     constant: float
     seed: np.random.SeedSequence
-    free_constant: bool = False
+    free_intercept: bool = False
     label: object = None
     class_factors: dict | None = None
 
@@ -379,7 +379,7 @@ class Rounds:
         self.insist(self._begin)
 
     def _penalty(self, w):
-        w = w[:-1] if self.problem.free_constant else w
+        w = w[:-1] if self.problem.free_intercept else w
         return self.problem.alpha / 2 * inner(w, w)
 
     def _certificate(self, sums, w, models):
