@@ -1,4 +1,5 @@
 from sublinear._core.matrix cimport Matrix
+from sublinear._core.weighted_examples cimport WeightedExamples
 
 
 cdef struct Decoded:
@@ -21,13 +22,9 @@ cdef class Chains:
     ) noexcept nogil
 
 
-cdef class ChainObjective:
+cdef class ChainObjective(WeightedExamples):
     cdef readonly Chains chains
-    cdef readonly double alpha, total_weight
+    cdef readonly double alpha
     cdef readonly Py_ssize_t accesses
-    cdef readonly object labels_array, weights_array
+    cdef readonly object labels_array
     cdef const int* labels
-    cdef const double* weights            # NULL: all are 1
-
-    cdef inline double weight(self, Py_ssize_t i) noexcept nogil:
-        return 1.0 if self.weights == NULL else self.weights[i]

@@ -139,7 +139,7 @@ cdef class Chains:
                 f"{self.n_classes} columns")
 
 
-cdef class ChainObjective:
+cdef class ChainObjective(WeightedExamples):
     """The regularised hinge loss of whole label sequences.
 
     Parameters
@@ -158,7 +158,6 @@ cdef class ChainObjective:
 
     def __cinit__(self, Chains chains, labels, double alpha, weights=None):
         cdef const int[::1] codes = labels
-        cdef const double[::1] view
         if codes.shape[0] != chains.matrix.n_rows:
             raise ValueError(f"{chains.matrix.n_rows} rows, but {codes.shape[0]} labels")
         if not (0 <= labels.min() and labels.max() < chains.n_classes):
@@ -167,14 +166,7 @@ cdef class ChainObjective:
         self.alpha = alpha
         self.labels_array = labels
         self.labels = &codes[0]
-        self.total_weight = chains.n_sequences
-        if weights is not None:
-            view = weights
-            if view.shape[0] != chains.n_sequences:
-                raise ValueError(f"{chains.n_sequences} sequences, but {view.shape[0]} weights")
-            self.weights_array = weights
-            self.weights = &view[0]
-            self.total_weight = np.sum(weights)
+        self._weigh(chains.n_sequences, weights, "sequences")
 
     def penalty(self, const double[:, ::1] weights):
         """Return alpha / 2 |w|^2."""

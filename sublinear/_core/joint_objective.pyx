@@ -19,7 +19,7 @@ cdef enum:
     PRODUCTS_PER_CALL = 1 << 24   # between two looks at pending signals
 
 
-cdef class JointObjective:
+cdef class JointObjective(WeightedExamples):
     """A regularised loss of all classes over the rows of a matrix.
 
     Parameters
@@ -41,7 +41,6 @@ cdef class JointObjective:
 
     def __cinit__(self, Matrix matrix, labels, JointLoss loss, double alpha, weights=None):
         cdef const int[::1] codes = labels
-        cdef const double[::1] view
         if codes.shape[0] != matrix.n_rows:
             raise ValueError(f"{matrix.n_rows} rows, but {codes.shape[0]} labels")
         if not (0 <= labels.min() and labels.max() < loss.n_classes):
@@ -52,14 +51,7 @@ cdef class JointObjective:
         self.n_classes = loss.n_classes
         self.labels_array = labels
         self.labels = &codes[0]
-        self.total_weight = matrix.n_rows
-        if weights is not None:
-            view = weights
-            if view.shape[0] != matrix.n_rows:
-                raise ValueError(f"{matrix.n_rows} rows, but {view.shape[0]} weights")
-            self.weights_array = weights
-            self.weights = &view[0]
-            self.total_weight = np.sum(weights)
+        self._weigh(matrix.n_rows, weights, "rows")
 
     def _rows_per_call(self):
         products = self.n_classes * max(1, self.matrix.n_stored // self.matrix.n_rows)

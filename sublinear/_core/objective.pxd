@@ -1,5 +1,6 @@
 from sublinear._core.losses cimport Loss
 from sublinear._core.matrix cimport Matrix
+from sublinear._core.weighted_examples cimport WeightedExamples
 
 
 cdef enum:
@@ -23,24 +24,19 @@ cdef struct Point:
     bint wants_reach
 
 
-cdef class Objective:
+cdef class Objective(WeightedExamples):
     cdef readonly Matrix matrix
     cdef readonly Loss loss
     cdef public double alpha
-    cdef readonly double total_weight
     cdef readonly int n_threads
     cdef readonly bint free_intercept
     cdef readonly Py_ssize_t accesses
-    cdef readonly object targets_array, weights_array
+    cdef readonly object targets_array
     cdef const double* targets
-    cdef const double* weights          # NULL: all are 1
 
     cdef double curvatures_of(
         self, Py_ssize_t start, Py_ssize_t stop, double* curvatures) noexcept nogil
     cdef double total(self, Py_ssize_t start, Py_ssize_t stop, const double* terms) noexcept nogil
-
-    cdef inline double weight(self, Py_ssize_t i) noexcept nogil:
-        return 1.0 if self.weights == NULL else self.weights[i]
 
     cdef int useful_threads(self) noexcept
     cdef BlockSums block_sums(

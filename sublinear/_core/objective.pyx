@@ -45,7 +45,7 @@ for _k in range(BLOCK):
     ONES[_k] = 1
 
 
-cdef class Objective:
+cdef class Objective(WeightedExamples):
     """A regularised loss over the rows of a matrix.
 
     Parameters
@@ -84,14 +84,7 @@ cdef class Objective:
         self.free_intercept = free_intercept and matrix.constant != 0
         self.targets_array = targets
         self.targets = &view[0]
-        self.total_weight = matrix.n_rows
-        if weights is not None:
-            view = weights
-            if view.shape[0] != matrix.n_rows:
-                raise ValueError(f"{matrix.n_rows} rows, but {view.shape[0]} weights")
-            self.weights_array = weights
-            self.weights = &view[0]
-            self.total_weight = np.sum(weights)
+        self._weigh(matrix.n_rows, weights, "rows")
         if total_weight is not None:
             self.total_weight = total_weight
 

@@ -189,13 +189,8 @@ cdef class JointPegasos(SubgradientSteps):
     def duals(self):
         """Return feasible duals near those of the last iterate, (n_rows, n_classes), float64."""
         objective = self.objective
-        duals = self.coefficients * (
-            self.weight_vector.vector.scale * objective.alpha * objective.total_weight)
-        if objective.weights_array is not None:
-            weights = objective.weights_array[:, np.newaxis]
-            duals = np.divide(duals, weights, out=np.zeros_like(duals), where=weights > 0)
-        objective.make_feasible(duals)
-        return duals
+        return objective.duals_of(self.coefficients * (
+            self.weight_vector.vector.scale * objective.alpha * objective.total_weight))
 
     def dual(self):
         """Return the dual value of `duals()`."""

@@ -326,13 +326,8 @@ cdef class Pegasos(Epochs):
     def duals(self):
         """Return feasible duals near those of the last iterate (float64)."""
         objective = self.objective
-        duals = self.coefficients * (
-            self.weight_vector.vector.scale * objective.alpha * objective.total_weight)
-        if objective.weights_array is not None:
-            weights = objective.weights_array
-            duals = np.divide(duals, weights, out=np.zeros_like(duals), where=weights > 0)
-        objective.make_feasible(duals)
-        return duals
+        return objective.duals_of(self.coefficients * (
+            self.weight_vector.vector.scale * objective.alpha * objective.total_weight))
 
     def certify(self, rounded):
         """Return the model and its certificate, that of `duals()` (see `_drive`)."""

@@ -103,12 +103,7 @@ class BatchPartition(Partition):
         self.duals = []
         rate = self.starts[-1] / max(self.n_drawn, 1)
         for objective, pull in zip(self.objectives, self.pulls, strict=True):
-            weights = objective.weights_array
-            duals = rate * pull
-            if weights is not None:
-                duals = np.divide(duals, weights, out=np.zeros_like(duals), where=weights > 0)
-            objective.make_feasible(duals)
-            self.duals.append(duals)
+            self.duals.append(objective.duals_of(rate * pull))
         return self.masses_of(self.duals)
 
     def balance(self, masses):

@@ -1,0 +1,7 @@
+cdef class WeightedExamples:
+    cdef readonly double total_weight
+    cdef readonly object weights_array
+    cdef const double* weights          # NULL: all are 1
+
+    cdef inline double weight(self, Py_ssize_t i) noexcept nogil:
+        return 1.0 if self.weights == NULL else self.weights[i]
