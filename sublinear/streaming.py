@@ -14,7 +14,7 @@ from sklearn.utils.extmath import safe_sparse_dot
 from sublinear._archive import copied_seeds, part_of, plain_seeds, prefixed, seeds_of
 from sublinear._core.losses import COUNT_LOSSES, MARGIN_LOSSES, REGRESSION_LOSSES, signs
 from sublinear._core.random import RandomBits
-from sublinear._core.row_blocks import Block
+from sublinear._core.row_blocks import RowBlock
 from sublinear._fit_method import all_or_nothing
 from sublinear._linear_model import OneVsRestMixin, ProbabilityMixin, with_parameters
 from sublinear._solvers.streaming_svrg import CombinedSVRG, PaperSVRG
@@ -269,14 +269,14 @@ class _StreamingSVRG(StreamFit, BaseEstimator):
         self._solvers = [self._make_solver(n_weights, seed) for seed in seeds]
 
     def _blocks(self, X, targets, sample_weight, order=None):
-        """Return a Block with the targets of every problem, without rows of weight 0."""
+        """Return a RowBlock with the targets of every problem, without rows of weight 0."""
         self._check_same_problem()
         if sample_weight is not None and not sample_weight.all():
             chosen = np.arange(len(sample_weight)) if order is None else order
             order = chosen[sample_weight[chosen] > 0].astype(np.uint32)
         constant = self.intercept_scaling if self.fit_intercept else 0.0
         self._dtype = X.dtype
-        return Block(X, targets[0], sample_weight, constant, order).with_all(targets)
+        return RowBlock(X, targets[0], sample_weight, constant, order).with_all(targets)
 
     def _check_same_problem(self):
         changed = [name for name, p in self._made_with.items() if getattr(self, name) != p]
@@ -287,7 +287,7 @@ class _StreamingSVRG(StreamFit, BaseEstimator):
             )
 
     def _take(self, blocks, finite=False):
-        """Show its Block to every solver.
+        """Show its RowBlock to every solver.
 
         After an error none has seen it, unless there are so many weights that copies of the sums
         would cost more than a block; `finite`, which makes an error of sums out of range, is for

@@ -13,7 +13,7 @@ from sublinear._core.anchored_gradient import AnchoredGradient
 from sublinear._core.kept_rows import KeptRows
 from sublinear._core.losses import COUNT_LOSSES, MARGIN_LOSSES, REGRESSION_LOSSES
 from sublinear._core.random import RandomBits
-from sublinear._core.row_blocks import Block, copied_dense, copied_sparse
+from sublinear._core.row_blocks import RowBlock, copied_dense, copied_sparse
 from sublinear._solvers.streaming_svrg import CombinedSVRG, PaperSVRG
 
 REGISTRY = MARGIN_LOSSES | REGRESSION_LOSSES | COUNT_LOSSES
@@ -40,7 +40,9 @@ def fed(solver, X, y, cuts=(), weights=None, constant=0.0, order=None):
     places = [0, *cuts, X.shape[0]]
     for start, stop in itertools.pairwise(places):
         part = slice(start, stop)
-        solver.take(Block(X[part], y[part], None if weights is None else weights[part], constant))
+        solver.take(
+            RowBlock(X[part], y[part], None if weights is None else weights[part], constant)
+        )
     return solver
 
 
@@ -130,7 +132,7 @@ def test_an_order_is_followed():
     X, y, loss, _ = problem("squared")
     order = np.random.default_rng(0).permutation(len(y)).astype(np.uint32)
     solver = CombinedSVRG(loss, 5, 0.0, kept_rows=128)
-    block = Block(X, y, None, 0.0, order)
+    block = RowBlock(X, y, None, 0.0, order)
     for start in range(0, len(y), 250):
         solver.take(block.part(start, start + 250))
     expected = fed(CombinedSVRG(loss, 5, 0.0, kept_rows=128), X[order], y[order])
@@ -179,9 +181,9 @@ def test_sums_of_rows_of_any_width(d, layout):
     if layout in (np.float64, np.float32):
         padded = np.full((150, d + 3), np.nan)  # values beside the rows are not read
         padded[:, 1 : d + 1] = X
-        block = Block(padded.astype(layout)[:, 1 : d + 1], y, weights, 2.0)
+        block = RowBlock(padded.astype(layout)[:, 1 : d + 1], y, weights, 2.0)
     else:
-        block = Block(layout(X.astype(float)), y, weights, 2.0)
+        block = RowBlock(layout(X.astype(float)), y, weights, 2.0)
     for start, stop in itertools.pairwise([0, 3, 77, 150]):
         gradient.add(block, start, stop)
     slopes = weights * loss.derivatives(rows @ w, y)
@@ -237,7 +239,7 @@ def test_sparse_rows_are_kept_as_dense_ones(chosen, dtype):
 
 def test_problems_share_copies_of_rows():
     X, y, *_ = problem("logistic", 40)
-    whole = Block(X, y, None, 1.0, np.arange(40, dtype=np.uint32))
+    whole = RowBlock(X, y, None, 1.0, np.arange(40, dtype=np.uint32))
     first, second = whole.part(10, 30).with_all([y, -y])
     ours, theirs = first.kept(0, 5), second.kept(0, 5)
     assert ours.rows is theirs.rows

@@ -55,7 +55,7 @@ cdef class AnchoredGradient:
         self.lanes = self.sums
 
     def add(self, block, Py_ssize_t start, Py_ssize_t stop):
-        """Add the rows start .. stop - 1 of a Block."""
+        """Add the rows start .. stop - 1 of a RowBlock."""
         cdef Matrix matrix = block.matrix
         cdef const double[::1] targets = block.targets
         cdef const double[::1] weights = block.weights

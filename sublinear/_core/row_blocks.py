@@ -9,7 +9,7 @@ from sublinear._core.kept_rows import Sample
 from sublinear._core.matrix import Matrix
 
 
-class Block:
+class RowBlock:
     """Rows of a stream, in the form that solvers take.
 
     Parameters
@@ -35,7 +35,7 @@ class Block:
         return self.matrix.n_rows if self.order is None else len(self.order)
 
     def part(self, start, stop):
-        """Return those rows start .. stop - 1 of a Block with an order."""
+        """Return those rows start .. stop - 1 of a RowBlock with an order."""
         other = copy(self)
         other.order, other._copies = self.order[start:stop], None
         return other

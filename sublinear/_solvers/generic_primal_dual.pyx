@@ -47,7 +47,7 @@ def slices(Py_ssize_t n_rows):
         yield np.arange(start, min(n_rows, start + PASS_ROWS))
 
 
-cdef class Block:
+cdef class ReadsValues:
     """What low-regret steps and samplers share: their counters.
 
     Attributes
@@ -66,7 +66,7 @@ cdef class Block:
         self.most_accesses = -1
 
 
-cdef class LowRegretStep(Block):
+cdef class LowRegretStep(ReadsValues):
     """The documentation is that of `sublinear.primal_dual.LowRegretStep`."""
 
     def start(self, n_steps):
@@ -85,7 +85,7 @@ cdef class LowRegretStep(Block):
         return 0
 
 
-cdef class Sampler(Block):
+cdef class Sampler(ReadsValues):
     """The documentation is that of `sublinear.primal_dual.Sampler`."""
     cdef public double scale
 

@@ -93,7 +93,7 @@ class CombinedSVRG:
         self.kept = []
 
     def take(self, block, finite=False):
-        """Take all rows of a Block; `finite`: raise FloatingPointError if a sum is not finite."""
+        """Take all rows of a RowBlock; `finite`: FloatingPointError if a sum is not finite."""
         start, n_rows = 0, block.n_rows
         while start < n_rows:
             keep = self.kept_rows - self.gradient.n_rows
@@ -324,7 +324,7 @@ class PaperSVRG:
         self.steps_left = 0
 
     def take(self, block, finite=False):
-        """Take all rows of a Block; `finite` is for solvers whose sums tell."""
+        """Take all rows of a RowBlock; `finite` is for solvers whose sums tell."""
         start, n_rows = 0, block.n_rows
         while start < n_rows:
             if self.steps_left == 0:

@@ -19,7 +19,7 @@ import numpy as np
 
 from sublinear._core.anchored_gradient import AnchoredGradient
 from sublinear._core.kept_rows import Sample
-from sublinear._core.row_blocks import Block as Rows
+from sublinear._core.row_blocks import RowBlock
 from sublinear._stream import Block, Stream
 from sublinear._validation import check_known_labels, drop_weightless, margin_targets
 from sublinear.distributed._partitions import Member, blocks_of, insist, mark_of
@@ -184,7 +184,7 @@ class StagePartition(Member):
             X, y, weights = self.block
             with self.stream.naming_block():
                 targets = self._targets(y)
-            self.rows = Rows(X, targets[0], weights, self.plan.constant).with_all(targets)
+            self.rows = RowBlock(X, targets[0], weights, self.plan.constant).with_all(targets)
         return self.rows
 
     def _targets(self, y):
