@@ -45,6 +45,7 @@ SLICE_SECONDS = 0.03
 FIRST_CORRECTION = 1 / 3  # estimates gather terms over an epoch, in which the gap shrinks
 DOUBT = 2.0  # times tol
 LOOK_ERROR = 1.1  # a needless certificate costs less than a needless epoch
+LEAST_LOOK_ERROR = 0.5  # of few rows that matter, a look may have seen none
 MOST_UNRESOLVED = 32  # certificates with a gap that is mostly rounding, and more than asked for
 LEAST_WORK = 2**17  # between two certificates or looks, which cost a few Python calls
 CONTRADICTION = 1e-6  # of the primal value, or tol: a dual value above it by more is no bound
@@ -304,7 +305,7 @@ class _Run:
         self.last_work = solver.work
         looked_at, seen = self.seen
         if looked_at == solver.work and relative > 0:  # the next look sees the same rows
-            self.look_error = seen / relative
+            self.look_error = max(LEAST_LOOK_ERROR, seen / relative)
         self.learn(relative)
         if (gap if self.limits.absolute else relative) <= self.limits.tol:
             self.status = "converged"

@@ -98,7 +98,7 @@ def test_an_estimate_comes_from_some_rows_of_every_block(n_rows, one_in, weighte
     objective = problem.objective()
     w = objective.weights_of_dual(problem.duals)
     before = objective.accesses
-    primals, dual = objective.estimate(w, problem.duals, [w, problem.w])
+    gap, primal = objective.estimate(w, problem.duals, [w, problem.w])
     seen = np.arange(n_rows) % 512 < 512 // one_in
     assert objective.accesses - before == np.count_nonzero(problem.X[seen])
     weights = np.ones(n_rows) if problem.weights is None else problem.weights
@@ -107,12 +107,30 @@ def test_an_estimate_comes_from_some_rows_of_every_block(n_rows, one_in, weighte
     def penalty(v):
         return ALPHA / 2 * v @ v
 
-    for primal, v in zip(primals, [w, problem.w], strict=True):
-        loss = np.average(problem.loss.value(problem.X @ v, problem.y), weights=weights)
-        assert primal == pytest.approx(penalty(v) + loss, rel=1e-12)
-    a = problem.duals
-    terms = problem.loss.conjugate(a, problem.y) + a * (problem.X @ w)
-    assert dual == pytest.approx(penalty(w) - np.average(terms, weights=weights), rel=1e-11)
+    def expected(v):
+        z, a = problem.X @ v, problem.duals
+        losses = problem.loss.value(z, problem.y)
+        terms = losses + problem.loss.conjugate(a, problem.y) + a * z
+        assert terms.min() > -1e-12
+        return (
+            np.average(terms, weights=weights) + penalty(v - w),
+            np.average(losses, weights=weights) + penalty(v),
+        )
+
+    found = [expected(w), expected(problem.w)]
+    assert (gap, primal) == pytest.approx(min(found), rel=1e-9)
+    best_first = objective.estimate(w, problem.duals, [w])
+    assert best_first == pytest.approx(found[0], rel=1e-9)
+
+
+def test_an_estimate_from_all_rows_is_the_gap():
+    problem = Problem(n_rows=900)
+    objective = problem.objective()
+    w = objective.weights_of_dual(problem.duals)
+    for v in (w, w + 1e-3, 0.9 * w):
+        (_, primal), dual = objective.certificate(w, problem.duals, [w, v])
+        gaps = [objective.estimate(w, problem.duals, [w])[0], primal - dual]
+        assert objective.estimate(w, problem.duals, [w, v])[0] == pytest.approx(min(gaps), rel=1e-9)
 
 
 @pytest.mark.parametrize("make", [np.asarray, sparse.csr_array])

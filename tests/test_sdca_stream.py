@@ -113,7 +113,7 @@ def test_classes_with_free_intercepts(multiclass):
 def test_every_step_is_the_oracle_s(binary, regression, loss, weighted):
     X, y = data_of(loss, binary, regression)
     weights = np.random.default_rng(0).integers(1, 4, len(y)) / 2.0 if weighted else None
-    streamed = model_of(loss, tol=0, max_iter=6, fit_intercept=False)
+    streamed = model_of(loss, tol=0, max_iter=4, fit_intercept=False)
     streamed.fit_stream(ArraySource(X, y, weights, block_rows=60))
 
     random = RandomBits(np.random.SeedSequence(5).spawn(1)[0])
@@ -127,7 +127,7 @@ def test_every_step_is_the_oracle_s(binary, regression, loss, weighted):
         return np.concatenate([shuffle(awake[awake // 60 == k]) for k in range(4)])
 
     for _, w, duals, n_passes in sdca(X, targets, oracle, 0.05, by_blocks, weights):
-        if n_passes == 6:
+        if n_passes == 4:
             break
         last = w, duals
     np.testing.assert_allclose(np.ravel(streamed.dual_coef_), last[1], atol=1e-12)

@@ -10,7 +10,7 @@ from sublinear._core.portable cimport prefetch
 
 cdef enum:
     LEVEL_BITS = 3        # of a byte of `sleep`: the level; the rest counts the passes to sleep
-    SAMPLED = 8           # one example in so many enters the estimate of the gap
+    SAMPLED = 9           # one example in so many enters the estimate of the gap
 
 # What `sleep` becomes, by level, where a dual does not move. Level 5 is the last. Two levels may be
 # skipped; the two after these only keep a byte that a damaged checkpoint brought from leading out
@@ -36,6 +36,7 @@ cdef struct Example:
 cdef struct Sample:
     double gap
     double loss
+    double gain           # of the dual, by their steps
 
 
 cdef class Examples:
@@ -81,13 +82,18 @@ cdef class Examples:
         sleep[0] = <uint8_t> (BEDTIMES[level + skipped] * (not moved))
 
     cdef inline void sample(
-        self, Sample* sums, Py_ssize_t i, double dual, double prediction, double target
+        self, Sample* sums, Py_ssize_t i, const Example* example, double dual, double prediction,
+        double target
     ) noexcept nogil:
-        """Count an example's term of the gap, l(z) + l*(-a) + a z."""
-        cdef double weight = self.objective.weight(i)
+        """Count an example's term of the gap, l(z) + l*(-a) + a z, and its step to another dual."""
+        cdef double weight = self.objective.weight(i), change = dual - example.dual
         cdef double loss = self.loss.value(prediction, target)
+        cdef double conjugate = self.loss.conjugate(example.dual, target)
         sums.loss += weight * loss
-        sums.gap += weight * (loss + self.loss.conjugate(dual, target) + dual * prediction)
+        sums.gap += weight * (loss + conjugate + example.dual * prediction)
+        sums.gain += weight * (
+            conjugate - self.loss.conjugate(dual, target)
+            - change * (prediction + example.curvature * change / 2))
 
 
 cdef Py_ssize_t collect_awake(

@@ -111,6 +111,16 @@ cdef class Examples:
             self.at(i).curvature *= ratio
         self.sleep[:] = 0
 
+    def cost(self):
+        """Return sum_i s_i (l*(-a_i) - l*(0)), what the dual value is less for them but for w."""
+        cdef double total = 0, target
+        cdef Py_ssize_t i
+        for i in range(self.rows.count):
+            target = self.objective.targets[i]
+            total += self.objective.weight(i) * (
+                self.loss.conjugate(self.at(i).dual, target) - self.loss.conjugate(0, target))
+        return total
+
     def forget(self):
         """Set all duals to zero, wake everybody up."""
         cdef Py_ssize_t i
@@ -166,7 +176,7 @@ cdef class Examples:
         return objective.certificate(w, duals, models, rounding)
 
     def estimate(self, w, models):
-        """Return what `certificate` does, estimated from a part of the rows."""
+        """Return the gap and the primal value of the best model, guessed from some of the rows."""
         return self.objective.estimate(
             w, self.buffer[:, 0] if self.packed is None else self.duals(), models)
 

@@ -13,6 +13,7 @@ cdef struct BlockSums:
     double loss[MAX_CANDIDATES]    # sum of weight_i l(<x_i, v>) for every candidate v
     double conjugate               # sum of weight_i (l*(-a_i) + a_i <x_i, w>)
     double reach                   # sum of weight_i |a_i| |x_i|, if asked for
+    double inner[MAX_CANDIDATES]   # sum of weight_i a_i <x_i, v>, if asked for
 
 cdef struct Point:
     const double* candidate[MAX_CANDIDATES]
@@ -21,7 +22,7 @@ cdef struct Point:
     const double* w                # w(a), where there are duals
     const double* duals            # NULL: none
     Py_ssize_t dual_stride
-    bint wants_reach
+    bint wants_reach, wants_inner
 
 
 cdef class Objective(WeightedExamples):

@@ -35,9 +35,9 @@ the same numbers.
 - Long rows: ColumnHalves. Each thread has half of every row. Both go through the same examples,
   a few rows ahead of the updates, and exchange their parts of the dot products.
 
-Should the dual hardly rise from one certificate to the next, or while the work doubles as looks
-have it, because steps did not see each other, the schedule goes on without delays, from zeros if
-the dual has become worse than theirs.
+Steps that do not see each other gain less together than each one alone: |w|^2 grows by more than
+they reckon with. After a pass in which that costs a quarter of what they gain, the schedule goes on
+without delays, from zeros if the dual has become worse than theirs.
 """
 from cython.parallel cimport parallel, threadid
 from libc.stdint cimport uint8_t, uint32_t
@@ -58,7 +58,9 @@ from sublinear._core.losses cimport Loss
 from sublinear._core.matrix cimport Matrix
 from sublinear._core.objective cimport Objective
 from sublinear._core.order cimport Draws, Order, make_ready, restart
-from sublinear._core.portable cimport clock, omp_get_num_threads, publish, wait_for
+from sublinear._core.portable cimport (
+    clock, dense_dot64, omp_get_num_threads, publish, wait_for,
+)
 from sublinear._core.random cimport RandomBits
 
 from sublinear._core.aligned import apart, touched
@@ -81,7 +83,7 @@ cdef enum:
     FLAG = 16             # long longs of so many bytes
 
 cdef double MOST_LOST = 0.02    # seconds
-cdef double LEAST_GAIN = 0.1    # of the dual between certificates, as a part of the gap
+cdef double MOST_UNSEEN = 0.25  # of what the steps of a pass gain
 
 # What pays, measured: rows too short or too few for the exchange stay on one thread.
 cdef enum:
@@ -134,7 +136,7 @@ cdef class SDCA:
     cdef double offset                     # the unpenalised intercept but for the part in w
     cdef Py_ssize_t n_visited
     cdef Sample sample                     # of this pass
-    cdef readonly double pass_gap, pass_loss   # estimated in the last one
+    cdef readonly double pass_gap, pass_loss, pass_gain   # estimated in the last one
 
     def __init__(self, Objective objective, RandomBits random, duals=None, pack=False, w=None):
         self.objective = objective
@@ -233,23 +235,28 @@ cdef class SDCA:
         prefetch_ahead(self.examples.rows, draws.items, draws.position, draws.ready, w)
         self.examples.prefetch_state(draws.items, draws.position, draws.ready)
 
-    cdef inline void _step(
+    cdef inline double _step(
         self, Py_ssize_t i, const Line* x, double* w, uint8_t* sleep, Sample* sample
     ) noexcept nogil:
-        """Maximise the dual over a_i, given w, which follows."""
+        """Maximise the dual over a_i, given w, which follows.
+
+        Returns by how much |w|^2 grows, divided by `step_scale`.
+        """
         cdef Example* example = self.examples.at(i)
         cdef double target = self.examples.target(example, i)
         cdef double prediction = dot(x, w) + self.offset
-        cdef double dual, change
-        if sample != NULL:
-            self.examples.sample(sample, i, example.dual, prediction, target)
+        cdef double dual, change, weight
         dual = self.loss.dual_step(example.dual, prediction, target, example.curvature)
+        if sample != NULL:
+            self.examples.sample(sample, i, example, dual, prediction, target)
         change = dual - example.dual
         example.dual = dual
         self.examples.settle(sleep, change != 0, prediction - target)
         if x.size > ALWAYS_ADDED and change == 0:
-            return
-        add(x, self.step_scale * self.objective.weight(i) * change, w)
+            return 0
+        weight = self.objective.weight(i)
+        add(x, self.step_scale * weight * change, w)
+        return weight * change * (2 * prediction + example.curvature * change)
 
     cdef void _begin_pass(self) noexcept nogil:
         self.mean.restart(self.order.draws.count)
@@ -259,6 +266,7 @@ cdef class SDCA:
         cdef double share = SAMPLED / self.objective.total_weight
         self.pass_gap = share * self.sample.gap
         self.pass_loss = share * self.sample.loss
+        self.pass_gain = share * self.sample.gain
 
     cdef void _end_pass(self) noexcept nogil:
         self._close_sample()
@@ -269,7 +277,7 @@ cdef class SDCA:
         self._next_pass()
 
     cdef void _next_pass(self) noexcept nogil:
-        self.sample.gap = self.sample.loss = 0
+        self.sample.gap = self.sample.loss = self.sample.gain = 0
         self._draw_awake()
 
     cdef void _draw_awake(self) noexcept nogil:
@@ -344,14 +352,9 @@ cdef class SDCA:
 
     def look(self):
         """Return the relative gap that `certify` would find, estimated from a part of the rows."""
-        primal, dual = self._seen()
-        return (primal - dual) / max(primal, 1e-300)
-
-    def _seen(self):
-        """Return the primal and the dual value, as a part of the rows has them."""
         models = self._models()
-        primals, dual = self.examples.estimate(models[0], models)
-        return min(primals), dual
+        gap, primal = self.examples.estimate(models[0], models)
+        return gap / max(primal, 1e-300)
 
     def _models(self):
         models = self.candidates()
@@ -400,7 +403,7 @@ cdef class BlockwiseSDCA(SDCA):
     def begin(self, Py_ssize_t n_awake):
         """Begin a pass in which so many examples are awake."""
         self.mean.restart(n_awake)
-        self.sample.gap = self.sample.loss = 0
+        self.sample.gap = self.sample.loss = self.sample.gain = 0
 
     def enter(self, Objective objective, duals, sleep):
         """Go to a block: its objective, whose total weight is that of all, its duals and sleep."""
@@ -463,8 +466,8 @@ cdef class TwoThreads(SDCA):
     cdef double lost                     # seconds more by two threads, since it was 0
     cdef int rest, waits                 # comparisons that two threads sit out: next time, now
     cdef bint careful                    # no more delays
-    cdef double last_dual                # at the last certificate
-    cdef double seen_dual, seen_work     # at the last look that watched
+    cdef double square                   # |w|^2 before the pass
+    cdef double growth                   # of it since, as the steps reckon, over `step_scale`
 
     def __init__(self, objective, random, duals=None, pack=True):
         SDCA.__init__(self, objective, random, duals, pack)
@@ -473,15 +476,34 @@ cdef class TwoThreads(SDCA):
         self.chunk = min(max(rows, LEAST_CHUNK), LARGEST_CHUNK)
         self.flags = np.full(2 * FLAG, -1, dtype=np.longlong)
         self.way = 1
-        self._begin_watch()
+        self.square = self._square()
 
-    def _begin_watch(self):
-        self.last_dual = self.seen_dual = -np.inf
-        self.seen_work = 0
+    cdef double _square(self):
+        """|w|^2"""
+        return dense_dot64(self.weights, self.weights, self.objective.matrix.n_weights)
 
     def restart(self, double alpha):
         SDCA.restart(self, alpha)
-        self._begin_watch()
+        self.square, self.growth = self._square(), 0
+
+    def advance(self, Py_ssize_t limit):
+        """Go on until the pass ends, then return True, or another row would exceed `limit`."""
+        ended = SDCA.advance(self, limit)
+        if ended and not self.careful:
+            self._watch()
+        return ended
+
+    def _watch(self):
+        """Drop the delays if what steps did not see of each other took much of their gain."""
+        objective, before, square = self.objective, self.square, self._square()
+        unseen = objective.alpha / 2 * (square - before - self.step_scale * self.growth)
+        self.square, self.growth = square, 0
+        if unseen <= MOST_UNSEEN * self.pass_gain:
+            return
+        self.careful = True
+        self._drop_delays()
+        if not self.examples.cost() / objective.total_weight + objective.alpha / 2 * square <= 0:
+            self._forget()
 
     cdef void _run_chunk(self, Py_ssize_t size) noexcept nogil:
         """Run the next `size` blocks or rows: by two threads unless one is faster.
@@ -536,28 +558,6 @@ cdef class TwoThreads(SDCA):
     cdef void _alternate(self, Py_ssize_t first, Py_ssize_t last) noexcept nogil:
         pass
 
-    def certify(self, rounded):
-        model, primal, dual = SDCA.certify(self, rounded)
-        self._watch(self.last_dual, primal, dual)
-        self.last_dual = dual
-        return model, primal, dual
-
-    def _seen(self):
-        primal, dual = SDCA._seen(self)
-        if self.work >= 2 * self.seen_work:   # looks come often: slow is not stuck
-            self._watch(self.seen_dual, primal, dual)
-            self.seen_dual, self.seen_work = dual, self.work
-        return primal, dual
-
-    def _watch(self, double before, double primal, double dual):
-        """Drop the delays if the dual hardly rose since it was `before`."""
-        if self.careful or dual - before >= LEAST_GAIN * (primal - dual):
-            return
-        self.careful = True
-        self._drop_delays()
-        if not dual >= self.objective.values_of_zeros()[1]:
-            self._forget()
-
     def _drop_delays(self):
         pass
 
@@ -578,6 +578,7 @@ cdef struct Half:
     uint8_t* sleep        # of its examples
     Py_ssize_t accesses, n_visited
     Sample sample
+    double growth         # see TwoThreads
     char apart[CACHE_LINES]
 
 
@@ -684,7 +685,7 @@ cdef class RowHalves(TwoThreads):
             self._look_ahead(draws, half.w)
             i = draws.items[draws.position]
             x = line_at(self.examples.rows, i)
-            self._step(
+            half.growth += self._step(
                 i, &x, half.w, &half.sleep[i - h * self.middle],
                 &half.sample if draws.position % SAMPLED == 0 else NULL)
             half.accesses += x.size
@@ -718,6 +719,8 @@ cdef class RowHalves(TwoThreads):
         for h in range(2):
             self.sample.gap += self.half[h].sample.gap
             self.sample.loss += self.half[h].sample.loss
+            self.sample.gain += self.half[h].sample.gain
+            self.growth += self.half[h].growth
         if not self.careful:    # the two differ by rounding
             memcpy(self.half[1].w, self.half[0].w, self.n_weights * sizeof(double))
         SDCA._end_pass(self)
@@ -726,9 +729,10 @@ cdef class RowHalves(TwoThreads):
         cdef Py_ssize_t n = self.examples.rows.count
         cdef Draws* draws
         cdef int h
-        self.sample.gap = self.sample.loss = 0
+        self.sample.gap = self.sample.loss = self.sample.gain = 0
         for h in range(2):
-            self.half[h].sample.gap = self.half[h].sample.loss = 0
+            self.half[h].sample.gap = self.half[h].sample.loss = self.half[h].sample.gain = 0
+            self.half[h].growth = 0
             draws = &self.half[h].draws
             draws.n = draws.count = collect_awake(
                 self.half[h].sleep, (n + 1 - h) // 2, draws.items,
@@ -740,10 +744,17 @@ cdef inline Py_ssize_t blocks_left(const Draws* draws) noexcept nogil:
     return (draws.count - draws.position + BLOCK - 1) // BLOCK
 
 
+cdef struct Chunk:
+    # what a thread of ColumnHalves keeps apart while it goes through one
+    double constant       # the constant feature's part of the predictions
+    double growth         # see TwoThreads
+
+
 cdef class ColumnHalves(TwoThreads):
     """SDCA by two threads that have half of the columns each (see the top of the file).
 
-    Both keep the duals, and compute the same ones.
+    Both keep the duals, and compute the same ones; and the weight of the constant feature, which
+    all rows share, so that no step waits for it.
     """
     cdef Examples other                  # those of the second thread
     cdef Matrix halves                   # line 2 i + h is half h of row i
@@ -753,7 +764,7 @@ cdef class ColumnHalves(TwoThreads):
     def _make_examples(self, duals, pack):
         self.halves = self.objective.matrix.halves()
         self.half[0] = self.half[1] = self.halves.rows
-        self.half[1].constant = 0
+        self.half[0].constant = self.half[1].constant = 0
         examples = Examples(self.objective, duals)
         self.other = Examples(self.objective, like=examples)
         return examples
@@ -781,27 +792,46 @@ cdef class ColumnHalves(TwoThreads):
 
     cdef void _run_half(self, int h, Py_ssize_t first, Py_ssize_t last) noexcept nogil:
         cdef Py_ssize_t g = first
+        cdef Chunk chunk = self._begin_chunk()
         while g < last + GROUP:
             if g < last:
                 self._multiply(h, g, min(g + GROUP, last))
                 publish(&self.flags[h * FLAG], g)
             if g > first:
                 wait_for(&self.flags[(1 - h) * FLAG], g - GROUP)
-                self._update(h, g - GROUP, min(g, last))
+                self._update(h, g - GROUP, min(g, last), &chunk)
             g += GROUP
+        if h == 0:
+            self._end_chunk(&chunk)
 
     cdef void _alternate(self, Py_ssize_t first, Py_ssize_t last) noexcept nogil:
         cdef Py_ssize_t group = 1 if self.careful else GROUP, g = first
         cdef Py_ssize_t delay = 0 if self.careful else GROUP
+        cdef Chunk[2] chunk
         cdef int h
+        chunk[0] = chunk[1] = self._begin_chunk()
         while g < last + delay:
             for h in range(2):
                 if g < last:
                     self._multiply(h, g, min(g + group, last))
             for h in range(2):
                 if g >= first + delay:
-                    self._update(h, g - delay, min(g - delay + group, last))
+                    self._update(h, g - delay, min(g - delay + group, last), &chunk[h])
             g += group
+        self._end_chunk(&chunk[0])
+
+    cdef inline Chunk _begin_chunk(self) noexcept nogil:
+        cdef Chunk chunk
+        cdef Lines* rows = &self.objective.matrix.rows
+        chunk.constant = rows.constant * self.weights[rows.length] if rows.constant != 0 else 0
+        chunk.growth = 0
+        return chunk
+
+    cdef inline void _end_chunk(self, const Chunk* chunk) noexcept nogil:
+        cdef Lines* rows = &self.objective.matrix.rows
+        self.growth += chunk.growth
+        if rows.constant != 0:
+            self.weights[rows.length] = chunk.constant / rows.constant
 
     cdef inline Py_ssize_t _position(self, Py_ssize_t k) noexcept nogil:
         """Of row k, counted since the solver began, among the draws."""
@@ -835,34 +865,42 @@ cdef class ColumnHalves(TwoThreads):
     cdef inline Line _half_of_row(self, int h, Py_ssize_t i) noexcept nogil:
         return line_at(&self.half[h], 2 * i + h)
 
-    cdef inline void _update(self, int h, Py_ssize_t start, Py_ssize_t stop) noexcept nogil:
+    cdef inline void _update(
+        self, int h, Py_ssize_t start, Py_ssize_t stop, Chunk* chunk
+    ) noexcept nogil:
         """The steps of a group of rows, from both parts of their products, on a half's columns."""
         cdef double change[GROUP]
         cdef Py_ssize_t k
         cdef Line x
         for k in range(start, stop):
-            change[k - start] = self._maximise(h, k, self._position(k))
+            change[k - start] = self._maximise(h, k, self._position(k), chunk)
         for k in range(start, stop):
             if change[k - start] != 0:
                 x = self._half_of_row(h, self.order.draws.items[self._position(k)])
                 add(&x, self.step_scale * change[k - start], self.weights)
 
-    cdef inline double _maximise(self, int h, Py_ssize_t k, Py_ssize_t position) noexcept nogil:
+    cdef inline double _maximise(
+        self, int h, Py_ssize_t k, Py_ssize_t position, Chunk* chunk
+    ) noexcept nogil:
         """Maximise the dual over that of row k; returns by how much it changes, weighted."""
         cdef Py_ssize_t i = self.order.draws.items[position]
         cdef Example* example = self.examples.at(i) if h == 0 else self.other.at(i)
         cdef double target = self.objective.targets[i]
         cdef double prediction = (
-            self.product[0][k % PRODUCTS] + self.product[1][k % PRODUCTS] + self.offset)
-        cdef double dual, change
-        if h == 0 and position % SAMPLED == 0:
-            self.examples.sample(&self.sample, i, example.dual, prediction, target)
+            self.product[0][k % PRODUCTS] + self.product[1][k % PRODUCTS] + chunk.constant)
+        cdef double constant = self.objective.matrix.rows.constant
+        cdef double dual, change, weighted
         dual = self.loss.dual_step(example.dual, prediction, target, example.curvature)
+        if h == 0 and position % SAMPLED == 0:
+            self.examples.sample(&self.sample, i, example, dual, prediction, target)
         change = dual - example.dual
         example.dual = dual
         if h == 0:
             self.examples.settle(&self.examples.sleep[i], change != 0, prediction - target)
-        return self.objective.weight(i) * change
+        weighted = self.objective.weight(i) * change
+        chunk.constant += constant * constant * self.step_scale * weighted
+        chunk.growth += weighted * (2 * prediction + example.curvature * change)
+        return weighted
 
     def _rescale(self, ratio):
         TwoThreads._rescale(self, ratio)

@@ -43,14 +43,19 @@ def row_halves(objective, permutations, block):
 
 
 def column_halves(objective, order, group):
-    """Dot products of a group of rows see the updates of all groups but the one before."""
+    """Dot products of a group of rows see the updates of all groups but the one before.
+
+    The constant feature's part of them sees all updates.
+    """
     rows = dense_rows(objective)
+    constant = np.zeros_like(rows)
+    constant[:, objective.matrix.n_columns :] = rows[:, objective.matrix.n_columns :]
     duals = np.zeros(len(rows))
     w = np.zeros(rows.shape[1])
     groups = [order[g : g + group] for g in range(0, len(order), group)]
     products = []
     for now, before in zip([*groups, []], [[], *groups], strict=True):
-        ready, products = products, [rows[i] @ w for i in now]
+        ready, products = products, [(rows[i] - constant[i]) @ w for i in now]
         for i, product in zip(before, ready, strict=True):
-            w += step(objective, rows, i, duals, product) * rows[i]
+            w += step(objective, rows, i, duals, product + constant[i] @ w) * rows[i]
     return w, duals
