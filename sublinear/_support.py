@@ -106,7 +106,7 @@ def best_on_span(objective, examples, tol):
     if not len(examples):
         return np.zeros(0)
     values = objective.rows.block(examples, None, objective.n_threads)[:, : objective.n_rows]
-    values = values + np.float32(objective.constant**2)
+    values = values + np.float32(objective.shift)
     inner = values[:, examples].astype(np.float64)
     inner[np.diag_indices_from(inner)] += LEAST_PIVOT * inner.diagonal().max()
     factor = cholesky(inner, lower=True)

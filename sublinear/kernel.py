@@ -307,14 +307,16 @@ class KernelModel(CertifiedModel):
             training.targets[k](),
             self._make_loss(),
             float(self.C) * weights[chosen],
-            constant=self._constant(),
+            shift=self._shift(),
             free_intercept=self.fit_intercept and not self.penalize_intercept,
             n_threads=n_jobs if len(training.targets) == 1 else 1,
         )
 
-    def _constant(self):
-        """The square root of what is added to the kernel."""
-        return self.intercept_scaling if self.fit_intercept and self.penalize_intercept else 0.0
+    def _shift(self):
+        """What is added to the kernel for an intercept that is penalised."""
+        if not (self.fit_intercept and self.penalize_intercept):
+            return 0.0
+        return float(np.square(np.float64(self.intercept_scaling)))
 
     def _adopt(self, other):
         super()._adopt(other)
@@ -368,7 +370,7 @@ class KernelModel(CertifiedModel):
 
     def _reduce(self, outcomes, training):
         """Keep `max_support` support vectors; return the outcomes with the values of the models."""
-        n_support, constant = len(self.support_), self._constant() ** 2
+        n_support, shift = len(self.support_), self._shift()
         kept = []
         for group, _ in self._groups():
             examples = self.support_[group]
@@ -380,8 +382,8 @@ class KernelModel(CertifiedModel):
             )
             first, last = (self.max_support * end // n_support for end in (group.start, group.stop))
             chosen, _ = nearest_span(
-                partial(shifted_block, rows, constant),
-                rows.diagonal + constant,
+                partial(shifted_block, rows, shift),
+                rows.diagonal + shift,
                 self.dual_coef_[:, group],
                 last - first,
             )
@@ -410,7 +412,7 @@ class KernelModel(CertifiedModel):
             count = len(self.support_[chosen])
             self.dual_coef_[row, chosen], values = values[:count], values[count:]
         coefficients = self._coefficients(training, k)
-        margins = np.full((1, objective.n_rows), objective.constant**2 * coefficients.sum())
+        margins = np.full((1, objective.n_rows), objective.shift * coefficients.sum())
         objective.rows.add_product(
             examples, coefficients[np.newaxis, examples], margins, objective.n_threads
         )
@@ -473,9 +475,9 @@ class KernelModel(CertifiedModel):
         return checked_rounding(kernel_rows(self._kernel(), support, X, memory=0))
 
 
-def shifted_block(rows, constant, chosen):
+def shifted_block(rows, shift, chosen):
     """Return rows of a kernel matrix with a constant added."""
-    return rows.block(chosen)[:, : rows.n_columns] + constant
+    return rows.block(chosen)[:, : rows.n_columns] + shift
 
 
 class _KernelSDCAModel(KernelModel):

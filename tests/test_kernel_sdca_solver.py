@@ -24,7 +24,7 @@ class Problem:
         self.y = self.X[:, 0] * self.X[:, 1] + 0.3 * random.normal(size=n)
         if name in MARGIN_LOSSES:
             self.y = np.where(self.y > 0.5, 1.0, -1.0)
-        self.K = rbf_kernel(self.X, gamma=0.5) + options.get("constant", 0) ** 2
+        self.K = rbf_kernel(self.X, gamma=0.5) + options.get("shift", 0)
         self.scales = C * (random.integers(0, 3, n) if weighted else np.ones(n))
         self.loss, self.reference = REGISTRY[name].loss(), ORACLES[name]()
         rows = kernel_rows(KERNELS["rbf"](0.5), self.X)
@@ -68,7 +68,7 @@ def test_a_round_is_that_of_the_oracle(name, block_size):
     assert not solver.coefficients[outside].any()
 
 
-@pytest.mark.parametrize("intercept", [{}, {"constant": 1.5}, {"free_intercept": True}])
+@pytest.mark.parametrize("intercept", [{}, {"shift": 2.25}, {"free_intercept": True}])
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("name", LOSSES)
 def test_the_gap_closes_and_holds_in_float64(name, weighted, intercept):
@@ -92,7 +92,7 @@ def test_the_gap_closes_and_holds_in_float64(name, weighted, intercept):
         assert abs(model[:-1].sum()) <= 1e-9 * np.abs(model[:-1]).sum()
 
 
-@pytest.mark.parametrize("intercept", [{}, {"constant": 1.5}, {"free_intercept": True}])
+@pytest.mark.parametrize("intercept", [{}, {"shift": 2.25}, {"free_intercept": True}])
 @pytest.mark.parametrize("C", [30.0, 300.0, 3000.0])
 def test_the_gap_closes_where_coefficients_are_large(C, intercept):
     """Steps far below what float32 resolves next to the largest coefficients still count."""
@@ -107,7 +107,7 @@ def test_the_gap_closes_where_coefficients_are_large(C, intercept):
     assert primal - dual < closed(solver, 1e-6, primal)
 
 
-@pytest.mark.parametrize("intercept", [{}, {"constant": 1.5}, {"free_intercept": True}])
+@pytest.mark.parametrize("intercept", [{}, {"shift": 2.25}, {"free_intercept": True}])
 @pytest.mark.parametrize("name", ["hinge", "squared_hinge", "epsilon_insensitive"])
 def test_vector_widths_and_threads_change_no_bit(name, intercept):
     reached = []
@@ -129,7 +129,7 @@ def test_vector_widths_and_threads_change_no_bit(name, intercept):
 
 
 def test_margins_stay_those_of_the_coefficients():
-    problem = Problem(constant=0.5)
+    problem = Problem(shift=0.25)
     solver = problem.solver(block_size=32)
     for _ in range(20):
         solver.advance(2**60)

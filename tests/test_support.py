@@ -71,7 +71,7 @@ def test_no_other_coefficients_are_better(name, intercept):
         y,
         MARGIN_LOSSES[name].loss(),
         random.uniform(0.5, 2.0, 80),
-        constant=0.5 if intercept == "penalised" else 0.0,
+        shift=0.25 if intercept == "penalised" else 0.0,
         free_intercept=intercept == "free",
     )
     S = np.arange(3, 80, 8)
@@ -80,7 +80,7 @@ def test_no_other_coefficients_are_better(name, intercept):
     def primal(values):
         coefficients = np.zeros(80)
         coefficients[S] = values
-        margins = K @ coefficients + objective.constant**2 * values.sum()
+        margins = K @ coefficients + objective.shift * values.sum()
         return objective.values(coefficients, margins, objective.best_intercept(margins))[0]
 
     least = primal(best)

@@ -6,7 +6,7 @@ cdef class KernelObjective:
     cdef readonly KernelRows rows
     cdef readonly Loss loss
     cdef readonly object targets_array, scales_array
-    cdef readonly double constant
+    cdef readonly double shift
     cdef readonly bint free_intercept
     cdef readonly Py_ssize_t n_rows, accesses
     cdef readonly int n_threads

@@ -7,8 +7,8 @@ f lies in the space of the kernel and has the form f_v = sum_j v_j k(x_j, .) at 
 is the objective of sublinear._core.objective times C W, W = sum_i s_i, with alpha = 1 / (C W) and
 v_i = c_i a_i. A solver keeps v and the margins K v, so that both values cost O(n).
 
-Without an intercept b = 0. One that is penalised by b^2 / (2 constant^2) is that of the kernel
-k + constant^2. One that is not, `free_intercept`, asks for sum_i v_i = 0; given f, the best b is
+Without an intercept b = 0. One that is penalised by b^2 / (2 shift) is that of the kernel
+k + shift. One that is not, `free_intercept`, asks for sum_i v_i = 0; given f, the best b is
 found from the derivative in b, which increases.
 
 Kernel values are float32: margins are (K + E) v for a K that nobody has computed. Certificates are
@@ -38,8 +38,8 @@ cdef class KernelObjective:
     loss : Loss
     scales : ndarray of shape (n_rows,), float64
         c_i, not negative.
-    constant : float, default=0.0
-        The kernel is k + constant^2: a penalised intercept.
+    shift : float, default=0.0
+        The kernel is k + shift: a penalised intercept.
     free_intercept : bool, default=False
     n_threads : int, default=1
 
@@ -52,7 +52,7 @@ cdef class KernelObjective:
     """
 
     def __init__(
-        self, KernelRows rows, targets, Loss loss, scales, *, double constant=0.0,
+        self, KernelRows rows, targets, Loss loss, scales, *, double shift=0.0,
         bint free_intercept=False, int n_threads=1
     ):
         if rows.diagonal is None:
@@ -63,17 +63,17 @@ cdef class KernelObjective:
         if self.targets.shape[0] != self.n_rows or self.scales.shape[0] != self.n_rows:
             raise ValueError(f"{self.n_rows} rows, but {self.targets.shape[0]} targets and "
                              f"{self.scales.shape[0]} scales")
-        self.constant, self.free_intercept, self.n_threads = constant, free_intercept, n_threads
+        self.shift, self.free_intercept, self.n_threads = shift, free_intercept, n_threads
         self.value_of_zeros, self.least_primal = NAN, INFINITY
 
     def diagonal(self):
         """Return the diagonal that belongs to `block` (float64)."""
         if self.free_intercept:
             return self.rows.centred_diagonal
-        return self.rows.diagonal + self.constant * self.constant
+        return self.rows.diagonal + self.shift
 
     def block(self, rows):
-        """Return the kernel between these rows, without constant^2, as KernelRows.block.
+        """Return the kernel between these rows, without the shift, as KernelRows.block.
 
         With a free intercept changes sum up to 0, and the block is a centred one.
         """
@@ -184,7 +184,7 @@ cdef class KernelObjective:
         coefficients : ndarray of shape (n_rows,), float64
             v, feasible.
         margins : ndarray of shape (n_rows,), float64
-            (K + constant^2) v.
+            (K + shift) v.
         intercept : float
             b, not penalised; 0 unless it is free.
 
@@ -288,7 +288,7 @@ cdef class KernelObjective:
     def model(self, const double[::1] coefficients, double intercept):
         """Return the coefficients and, last, the intercept as one array."""
         if not self.free_intercept:
-            intercept = self.constant * self.constant * np.sum(coefficients)
+            intercept = self.shift * np.sum(coefficients)
         return np.append(coefficients, intercept)
 
     def at_zeros(self):

@@ -64,7 +64,7 @@ cdef class KernelPegasos:
     cdef readonly object coefficients
     cdef object draws, values, pending_rows, pending_changes, sums
     cdef Loss loss
-    cdef double constant_squared, total      # the sum of the coefficients
+    cdef double shift, total      # the sum of the coefficients
     cdef Py_ssize_t n, batch_size, block_size, n_seen    # n_seen: examples of the present epoch
     cdef Py_ssize_t n_pending
     cdef tuple start                         # rows yet to be set, and coefficients
@@ -85,7 +85,7 @@ cdef class KernelPegasos:
             raise ValueError("kernel Pegasos needs a penalised intercept, or none")
         self.objective, self.loss, self.n = objective, objective.loss, objective.n_rows
         self.total_weight = objective.scales_array.sum() or 1.0    # without weight 0 is the model
-        self.constant_squared = objective.constant * objective.constant
+        self.shift = objective.shift
         self.order = Order(self.n, sampling, random, batch_size)
         self.batch_size, self.block_size = batch_size, block_size
         self.start = np.zeros(0, dtype=np.int64), None
@@ -169,7 +169,7 @@ cdef class KernelPegasos:
                 self.n_iter += 1
 
     cdef void _step(self, Py_ssize_t size) noexcept nogil:
-        cdef double scale = self._scale(), offset = self.constant_squared * self.total
+        cdef double scale = self._scale(), offset = self.shift * self.total
         cdef double ratio = self.n / self.total_weight / size, change
         cdef Py_ssize_t first = self.position, k, q, i
         for k in range(size):
@@ -233,7 +233,7 @@ cdef class KernelPegasos:
     def margins(self):
         """Return <w, phi(x_i)> for all examples, with the intercept (float64)."""
         self._bring_to_sums()
-        return (self.sums[0] + self.constant_squared * self.total) * self._scale()
+        return (self.sums[0] + self.shift * self.total) * self._scale()
 
     def duals(self):
         """Return the feasible coefficients nearest to those of w (float64)."""
@@ -262,7 +262,7 @@ cdef class KernelPegasos:
         rows, n_threads = self.objective.rows, self.objective.n_threads
         support = np.flatnonzero(coefficients)
         values = coefficients[support]
-        total = self.constant_squared * values.sum() ** 2
+        total = self.shift * values.sum() ** 2
         for first in range(0, support.size, CLIPPED_ROWS):
             part = support[first:first + CLIPPED_ROWS]
             block = rows.block(part, support, n_threads)[:, :support.size]

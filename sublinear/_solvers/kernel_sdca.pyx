@@ -273,7 +273,7 @@ cdef class KernelSDCA:
         """Make K_WW that of the changes divided by `units`: single steps need curvatures of 1."""
         cdef float[:, ::1] values = self.values
         cdef Py_ssize_t n_rows = len(self.rows), n_threads = self.objective.n_threads, i, k
-        cdef float shift = self.objective.constant * self.objective.constant
+        cdef float shift = self.objective.shift
         curvature = self.curvature[self.rows]
         self.units = np.ones(n_rows) if self.objective.free_intercept else 1 / np.sqrt(curvature)
         padded = np.ones(values.shape[1], dtype=np.float32)
@@ -387,8 +387,8 @@ cdef class KernelSDCA:
         margins = self.margins[np.newaxis]
         self.objective.rows.add_product(
             rows, changes[np.newaxis], margins, self.objective.n_threads)
-        if self.objective.constant:
-            self.margins += self.objective.constant**2 * changes.sum()
+        if self.objective.shift:
+            self.margins += self.objective.shift * changes.sum()
         self.coefficients[rows] = self.target[rows]
         self.moved += np.sum(self.sizes[rows] * changes**2)
         self.accesses += len(rows) * n
