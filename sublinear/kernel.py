@@ -314,9 +314,8 @@ class KernelModel(CertifiedModel):
 
     def _shift(self):
         """What is added to the kernel for an intercept that is penalised."""
-        if not (self.fit_intercept and self.penalize_intercept):
-            return 0.0
-        return float(np.square(np.float64(self.intercept_scaling)))
+        scaling = self.intercept_scaling if self.fit_intercept and self.penalize_intercept else 0
+        return float(scaling) * float(scaling)
 
     def _adopt(self, other):
         super()._adopt(other)
