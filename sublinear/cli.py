@@ -26,7 +26,12 @@ from sublinear.datasets import make_sparse_classification
 from sublinear.pegasos import PegasosClassifier, PegasosRegressor
 from sublinear.sdca import SDCAClassifier, SDCARegressor
 from sublinear.sources import distinct_labels, open_source
-from sublinear.streaming import StreamingSVRGClassifier, StreamingSVRGRegressor, StreamResult
+from sublinear.streaming import (
+    WHY_NOT_KNOWN,
+    StreamingSVRGClassifier,
+    StreamingSVRGRegressor,
+    StreamResult,
+)
 
 __all__ = ["main"]
 
@@ -527,10 +532,9 @@ def _result_lines(estimator):
         name += f", {len(estimator.classes_)} classes"
     title = f"{name}, {estimator.loss} loss, {estimator.n_features_in_} features"
     if isinstance(result, StreamResult):
-        low, high = result.excess_risk_interval
         return (
-            f"{title}{stream}\n{result.n_rows:,} rows in {result.n_stages} stages, risk above the "
-            f"best possible by about {result.excess_risk:.2g} (95 %: {low:.2g} to {high:.2g})"
+            f"{title}{stream}\n{result.n_rows:,} rows in {result.n_stages} stages, "
+            f"{_excess_risk(result)}"
         )
     certificate = "no certificate yet"
     if math.isfinite(result.gap):
@@ -543,6 +547,16 @@ def _result_lines(estimator):
     return (
         f"{title}: {result.status}{stream}\n{certificate}, "
         f"{result.n_iter} passes, {result.accesses:,} feature values read, {result.seconds:.3g} s"
+    )
+
+
+def _excess_risk(result):
+    if math.isnan(result.excess_risk):
+        return f"risk above the best possible: not known, because {WHY_NOT_KNOWN}"
+    low, high = result.excess_risk_interval
+    return (
+        f"risk above the best possible by about {result.excess_risk:.2g} (95 %: {low:.2g} to "
+        f"{high:.2g})"
     )
 
 

@@ -44,6 +44,11 @@ FEW_WEIGHTS = 1000  # of which sums are copied for every block
 LEAST_KEPT_ROWS = 4096
 KEPT_ROWS_PER_WEIGHT = 20
 MOST_KEPT_VALUES = 2**23  # of dense rows, if that is more than LEAST_KEPT_ROWS
+# why there is no estimate of the excess risk
+WHY_NOT_KNOWN = (
+    "few of the kept rows decide the model (classes that are nearly separable, or few rows for so "
+    "many weights), or Newton's method did not converge; raise alpha"
+)
 
 _PARAMETERS = """\
 alpha : float, default=0.0
@@ -95,6 +100,13 @@ n_features_in_ : int
 class StreamResult:
     """What is known of a model after one pass.
 
+    `sigma_squared`, `excess_risk` and its interval are estimates to first order in 1 / rows, from
+    kept rows of the last stage. They take for granted that the curvature and the gradients of
+    these rows are those of other rows. Where they cannot be - few rows decide the model, as with
+    classes that are nearly separable and a small alpha, with few rows for so many weights, or with
+    a few rows far on the wrong side - or where Newton's method did not converge, they are NaN, the
+    interval is (0, inf), and a ConvergenceWarning says so.
+
     Attributes
     ----------
     n_rows : int
@@ -107,15 +119,15 @@ class StreamResult:
         Mean loss of the rows of a stage at the model from before them: an honest estimate of the
         risk of that model. NaN in the first stage.
     sigma_squared : float
-        E |gradient at the optimum|^2 / 2 in the norm of the inverse Hessian.
+        E |gradient at the optimum|^2 / 2 in the norm of the inverse Hessian; NaN if not known.
     excess_risk : float
         sigma_squared / rows: what the expected excess risk of the empirical risk minimiser, and of
-        this model, tends to. NaN with constants="theory".
+        this model, tends to. NaN if not known, and with constants="theory".
     excess_risk_interval : tuple of two floats
-        Holds the excess risk of the model with probability 0.95, to first order: of use when rows
-        outnumber features several times.
+        Holds the excess risk of the model with probability 0.95, to first order.
     parts : tuple of StreamResult
-        One-vs-rest: the result of every class, whose sums are reported above. Empty otherwise.
+        One-vs-rest: the result of every class, whose sums are reported above; what is not known of
+        one class is not known of the sum. Empty otherwise.
     """
 
     n_rows: int
@@ -365,6 +377,8 @@ class _StreamingSVRG(StreamFit, BaseEstimator):
     def result_(self):
         def compute():
             parts = [_result_of(solver) for solver in self._solvers]
+            if self.constants == "practical" and any(np.isnan(part.excess_risk) for part in parts):
+                warn(f"{type(self).__name__}: the excess risk is not known: {WHY_NOT_KNOWN}")
             return parts[0] if len(parts) == 1 else _combined(parts)
 
         return self._fitted("result_", compute)

@@ -511,13 +511,18 @@ class TestStream:
         assert "200 rows" in out and "certificate" not in out
 
     def test_svrg_tells_the_risk_and_predicts(self, run, train):
-        model, out = self.fitted(run, train, "--solver", "svrg", "--alpha", "0.01")
+        model, out = self.fitted(run, train, "--solver", "svrg", "--alpha", "1")
         source = sublinear.sources.SvmlightSource(train)
-        same = sublinear.StreamingSVRGClassifier(alpha=0.01, random_state=0)
+        same = sublinear.StreamingSVRGClassifier(alpha=1.0, random_state=0)
         np.testing.assert_array_equal(model.coef_, same.fit_stream(source, classes=[-1, 1]).coef_)
         assert "200 rows in 1 blocks" in out and "risk above the best possible by about" in out
         status, _, err = run("predict", "model", train, "-o", "predicted")
         assert status == 0 and "error rate" in err
+
+    def test_svrg_tells_why_the_risk_is_not_known(self, run, train):
+        model, out = self.fitted(run, train, "--solver", "svrg", "--alpha", "1e-8")
+        assert "risk above the best possible: not known, because few of the kept rows" in out
+        assert np.isnan(model.result_.excess_risk)
 
     def test_shards_and_regression(self, run, folder):
         random = np.random.default_rng(0)

@@ -196,6 +196,31 @@ def test_result_tells_sigma_squared_of_a_known_model():
     assert 0 < low < result.excess_risk < high
 
 
+def test_excess_risk_of_separable_classes_is_not_known_where_the_penalty_is_small():
+    random = np.random.default_rng(0)
+    X = random.normal(size=(3000, 20))
+    y = X @ random.normal(size=20) > 0
+    model = StreamingSVRGClassifier(alpha=1e-2, random_state=0).fit(X, y)
+    assert np.isfinite(model.result_.excess_risk_interval).all()
+    for alpha in (1e-6, 1e-8, 0):
+        model.set_params(alpha=alpha).fit(X, y)
+        with pytest.warns(ConvergenceWarning, match=r"separable.*raise alpha"):
+            assert np.isnan(model.result_.excess_risk)
+        assert model.result_.excess_risk_interval == (0, np.inf)
+
+
+def test_excess_risk_of_classes_is_not_known_if_that_of_one_is_not():
+    random = np.random.default_rng(0)
+    X = random.normal(size=(3000, 5))
+    y = np.where(X[:, 0] > 0, 2, random.integers(0, 2, size=3000))
+    model = StreamingSVRGClassifier(alpha=1e-8, random_state=0).fit(X, y)
+    with pytest.warns(ConvergenceWarning, match="excess risk is not known"):
+        result = model.result_
+    known = [np.isfinite(part.excess_risk) for part in result.parts]
+    assert known == [True, True, False]
+    assert np.isnan(result.excess_risk) and result.excess_risk_interval[1] == np.inf
+
+
 def test_warm_start_goes_on(regression):
     X, y = regression
     model = StreamingSVRGRegressor(warm_start=True, shuffle=False, kept_rows=50)
@@ -256,11 +281,13 @@ def test_the_source_may_end_anywhere(model, n_rows, request):
     y = np.abs(np.round(y)) if model.loss == "poisson" else np.sort(y)
     blocks = [(X[k : k + 7][: n_rows - k], y[k : k + 7][: n_rows - k]) for k in range(0, n_rows, 7)]
     model = clone(model).set_params(kept_rows=30).fit_stream(blocks, **classes_of(model, y))
-    assert model.result_.n_rows == n_rows
+    with pytest.warns(ConvergenceWarning, match="excess risk is not known: few of the kept rows"):
+        result = model.result_
+    assert result.n_rows == n_rows
     assert model.n_iter_ == (n_rows >= 30) + (n_rows >= 60)
     assert np.isfinite(model.coef_).all() and np.isfinite(model.predict(X)).all()
-    low, high = model.result_.excess_risk_interval
-    assert 0 <= low <= model.result_.excess_risk <= high < np.inf
+    assert np.isnan([result.sigma_squared, result.excess_risk]).all()
+    assert result.excess_risk_interval == (0, np.inf)
 
 
 def test_parameters_of_the_theory():

@@ -41,6 +41,7 @@ from copy import copy
 from typing import NamedTuple
 
 import numpy as np
+from scipy.sparse import issparse
 from scipy.special import gammaincinv
 
 from sublinear._core.anchored_gradient import AnchoredGradient, inner_steps
@@ -52,6 +53,9 @@ ENOUGH = 1e-3  # a stage's Newton decrement by the first one, which is of the si
 ENOUGH_AT_FIRST = 1e-6  # the same of the first stage, which begins far away
 LEAST_ROWS = 32  # of a stage, for a mean of their losses: those that are evaluated of its first 256
 PROBES = 16  # random signs in the estimate of a trace
+LEVERAGE_PROBES = 4  # of leverages, over which a mean is taken anyway
+MOST_LEVERAGE = 1 / 15  # mean one of the kept rows, beyond which the model fits them too well
+ROWS_PER_DEGREE = 3  # of freedom, at least, on which G rests
 
 
 class CombinedSVRG:
@@ -201,14 +205,12 @@ class CombinedSVRG:
         self.sample = Sample.from_state(state, "sample")
 
     def risk(self):
-        """Return a RiskEstimate of the model."""
-        return estimate_risk(
-            self.loss,
-            self._sample(),
-            self.alpha,
-            self.model(),
-            self.weight + self.gradient.total_weight,
-        )
+        """Return a RiskEstimate of the model, UNKNOWN if it is not the minimiser."""
+        model = self.model()
+        if not self.converged:
+            return UNKNOWN
+        total_weight = self.weight + self.gradient.total_weight
+        return estimate_risk(self.loss, self._sample(), self.alpha, model, total_weight)
 
     def progressive_loss(self):
         """Return the mean loss of a stage's rows at the model from before them."""
@@ -235,6 +237,45 @@ class RiskEstimate(NamedTuple):
     interval: tuple
 
 
+UNKNOWN = RiskEstimate(math.nan, math.nan, (0.0, math.inf))
+
+
+class QuadraticForms(NamedTuple):
+    """What is known of A = H^-1/2 G H^-1/2, and of the rows x_i that it comes from.
+
+    Attributes
+    ----------
+    first, second : float
+        tr A and tr A^2.
+    terms, same_terms : ndarray of shape (n_rows,)
+        What each row adds to tr A, the mean gradient left out; two estimates where it is estimated.
+    leverages : ndarray of shape (n_rows,)
+        c_i x_i' H^-1 x_i, c_i the curvatures: 1 for a row that the model can follow anywhere. Their
+        sum is the effective number of degrees of freedom.
+    """
+
+    first: float
+    second: float
+    terms: np.ndarray
+    same_terms: np.ndarray
+    leverages: np.ndarray
+
+    def are_telling(self):
+        """Tell whether the kept rows say what G and H are for other rows.
+
+        Of rows that the model follows, the slopes are too small, and H is that of a few of them;
+        so it is where classes are nearly separable, and alpha is small. And G is not known by
+        fewer rows than it has directions, as where a few are on the wrong side.
+        """
+        degrees, total = self.leverages.sum(), self.terms.sum()
+        if total == 0:  # no row has a slope
+            return bool(0 < degrees <= MOST_LEVERAGE * len(self.terms))
+        return bool(
+            self.terms @ self.leverages <= MOST_LEVERAGE * total
+            and ROWS_PER_DEGREE * degrees * (self.terms @ self.same_terms) <= total**2
+        )
+
+
 def estimate_risk(loss, sample, alpha, model, total_weight):
     """Return the RiskEstimate of a model of so many rows, from a sample of them.
 
@@ -245,27 +286,55 @@ def estimate_risk(loss, sample, alpha, model, total_weight):
     rows, targets, weights = sample.compact()
     kept, shares = KeptRows(rows), weights / weights.sum()
     look = kept.look(loss, model, targets, shares, gram=True)
-    mean, hessian = look.gradient, Hessian(kept, look.curvatures, alpha, look.gram)
+    hessian = Hessian(kept, look.curvatures, alpha, look.gram)
     # squared: the curvatures of G + mean mean'
     roots = np.sqrt(shares * weights) * loss.derivatives(look.scores, targets)
-    if hessian.matrix is not None:
-        gradients = kept.gram(roots**2) - np.outer(mean, mean)
-        solved = hessian.solve(gradients)
-        first, second = np.trace(solved), np.sum(solved * solved.T)
-    else:  # traces by random signs
-        signs = np.random.default_rng(0).choice([-1.0, 1.0], size=(len(roots), PROBES))
-        probes = rows.T @ (roots[:, np.newaxis] * signs)
-        solved = hessian.solve(probes)
-        along = roots[:, np.newaxis] * (rows @ solved)
-        first = np.sum(probes * solved) / PROBES - mean @ hessian.solve(mean)
-        second = (np.sum(along**2) - np.sum((mean @ solved) ** 2)) / PROBES
-    first, second = max(first, 0.0), max(second, 0.0)
+    make = _forms_by_signs if hessian.matrix is None else _exact_forms
+    forms = make(kept, look, hessian, roots)
+    if not forms.are_telling():
+        return UNKNOWN
+    first, second = max(forms.first, 0.0), max(forms.second, 0.0)
     excess = first / (2 * total_weight)
     interval = (excess, excess)
     if second > 0:
         shape = max(0.5, first * first / (2 * second))  # 0.5: of one square; less is rounding
         interval = tuple(float(end) for end in excess / shape * gammaincinv(shape, [0.025, 0.975]))
     return RiskEstimate(float(first) / 2, float(excess), interval)
+
+
+def _exact_forms(kept, look, hessian, roots):
+    """Return the QuadraticForms with a Hessian that is factorised."""
+    rows, mean = kept.rows, look.gradient
+    solved = hessian.solve(kept.gram(roots**2) - np.outer(mean, mean))
+    products = rows @ hessian.solve(np.eye(len(mean)))
+    together = rows.multiply(products) if issparse(rows) else rows * products
+    squares = np.asarray(together.sum(axis=1)).ravel()  # x_i' H^-1 x_i
+    terms = roots**2 * squares
+    return QuadraticForms(
+        np.trace(solved), np.sum(solved * solved.T), terms, terms, look.curvatures * squares
+    )
+
+
+def _forms_by_signs(kept, look, hessian, roots):
+    """Return estimates of the QuadraticForms by random signs."""
+    rows, mean, random = kept.rows, look.gradient, np.random.default_rng(0)
+
+    def probed(roots, n_probes):
+        signs = random.choice([-1.0, 1.0], size=(len(roots), n_probes))
+        probes = rows.T @ (roots[:, np.newaxis] * signs)
+        solved = hessian.solve(probes)
+        along = roots[:, np.newaxis] * (rows @ solved)
+        return probes, solved, along, signs * along
+
+    probes, solved, along, terms = probed(roots, PROBES)
+    leverages = probed(np.sqrt(look.curvatures), LEVERAGE_PROBES)[-1].mean(axis=1)
+    return QuadraticForms(
+        np.sum(probes * solved) / PROBES - mean @ hessian.solve(mean),
+        (np.sum(along**2) - np.sum((mean @ solved) ** 2)) / PROBES,
+        terms[:, : PROBES // 2].mean(axis=1),
+        terms[:, PROBES // 2 :].mean(axis=1),
+        leverages,
+    )
 
 
 class PaperSVRG:
@@ -397,7 +466,7 @@ class PaperSVRG:
 
     def risk(self):
         """The paper's scheme keeps no rows to estimate the risk from."""
-        return RiskEstimate(math.nan, math.nan, (math.nan, math.nan))
+        return UNKNOWN._replace(interval=(math.nan, math.nan))
 
     def progressive_loss(self):
         """Return the mean loss of a stage's rows at the model from before them."""
