@@ -25,7 +25,7 @@ from sublinear._validation import find_classes
 from sublinear.datasets import make_sparse_classification
 from sublinear.pegasos import PegasosClassifier, PegasosRegressor
 from sublinear.sdca import SDCAClassifier, SDCARegressor
-from sublinear.sources import distinct_labels, open_source
+from sublinear.sources import ParquetSource, distinct_labels, open_source
 from sublinear.streaming import (
     WHY_NOT_KNOWN,
     StreamingSVRGClassifier,
@@ -246,9 +246,9 @@ def _add_data_options(parser):
     group.add_argument("--labels", metavar="FILE.npy", help="labels of a .npy or .npz file")
     group.add_argument(
         "--label-column",
-        default="last",
         metavar="COLUMN",
-        help="of a CSV or Parquet file: last (default), first, none, a number from 0, or a name",
+        help="of a CSV or Parquet file: last (default; for predict none, if the last column is one "
+        "of the model's features), first, none, a number from 0, or a name",
     )
     group.add_argument(
         "--header",
@@ -570,6 +570,8 @@ def _predict(options):
             options.index_base = _index_base(notes)
         if options.n_features is None:
             options.n_features = estimator.n_features_in_
+    if options.label_column is None and _is_unlabelled(estimator, options):
+        options.label_column = "none"
     score = _ErrorRate(estimator.classes_) if hasattr(estimator, "classes_") else _Determination()
     with _text_output(options.output) as stream:
         for X, y in _rows_for(estimator, options):
@@ -584,6 +586,30 @@ def _predict(options):
 def _is_svmlight(options):
     path = Path(options.data)
     return not path.is_dir() and (options.format or _readers.format_of(path)) == "svmlight"
+
+
+def _is_unlabelled(estimator, options):
+    """Tell whether the last column of a table is a feature of the model."""
+    n_columns, names = _columns(options)
+    known = getattr(estimator, "feature_names_in_", None)
+    if names is None or known is None:
+        return n_columns == estimator.n_features_in_
+    return names[-1] in known
+
+
+def _columns(options):
+    """Return how many columns a CSV or Parquet file has, and their names; None: not known."""
+    path, names = Path(options.data), None
+    if not path.is_dir() and (options.format or _readers.format_of(path)) == "csv":
+        _readers.check_readable(path)
+        with _readers.undamaged(path):
+            start = _readers.beginning_of(path, None, options.header)
+        return start.n_columns, start.feature_names
+    source = open_source(path, format=options.format) if options.stream else None
+    if isinstance(source, ParquetSource):
+        source.label_column = None
+        names = source.feature_names
+    return names and len(names), names
 
 
 def _index_base(notes):
@@ -609,11 +635,15 @@ def _rows_for(estimator, options):
     model_names = vars(estimator).pop("feature_names_in_", None)
     order = None
     for number, (X, y) in enumerate(data if options.stream else [(data.X, data.y)]):
-        if X.shape[1] != n_features:
-            raise ValueError(f"{options.data} has {X.shape[1]} features, the model {n_features}")
         if number == 0:
             names = getattr(data, "feature_names", None)
             order = _order(names, model_names, options.data)
+        if order is None and X.shape[1] != n_features:
+            hint = "" if y is None else "; if it has no labels, give --label-column none"
+            raise ValueError(
+                f"{options.data} has {X.shape[1]} features, the model {n_features}"
+                f"{hint if _columns(options)[0] else ''}"
+            )
         yield X if order is None else X[:, order], y
 
 
@@ -692,7 +722,7 @@ def _read(options, **more):
         "n_features": options.n_features,
     }
     given = {name: value for name, value in given.items() if value is not None} | more
-    if options.label_column != "last":
+    if options.label_column not in (None, "last"):
         given["label_column"] = _label_column(options)
     path = Path(options.data)
     if options.stream:

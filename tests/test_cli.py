@@ -173,6 +173,27 @@ class TestFitAndPredict:
             (folder / "d.csv").write_text(f"{header},kind\n1,5,a\n")
             assert words in fails("predict", "model", "d.csv")
 
+    @pytest.mark.parametrize("stream", [[], ["--stream"]])
+    def test_rows_without_labels_are_told_by_their_columns(self, run, fails, folder, stream):
+        (folder / "a.csv").write_text("x,z,kind\n1,5,a\n-1,5,b\n2,4,a\n-2,4,b\n")
+        assert run("fit", "a.csv", "-o", "model", *FIT, *stream)[0] == 0
+        expected = (0, "a\nb\n", "")
+        for text in ("x,z\n1,5\n-1,5\n", "n,z,x\n7,5,1\n8,5,-1\n", "1,5\n-1,5\n"):
+            (folder / "b.csv").write_text(text)
+            assert run("predict", "model", "b.csv", *stream) == expected
+        (folder / "b.csv").write_text("n,z,x,kind\n7,5,1,a\n8,5,-1,b\n")
+        scored = (0, "a\nb\n", "error rate 0.0000 (0 of 2)\n")
+        assert run("predict", "model", "b.csv", *stream) == scored
+        (folder / "b.csv").write_text("n,x\n7,1\n")
+        assert "no feature columns named 'z'" in fails("predict", "model", "b.csv", *stream)
+        (folder / "b.csv").write_text("1,5,3,9\n")
+        err = fails("predict", "model", "b.csv", *stream)
+        assert "3 features, the model 2; if it has no labels, give --label-column none" in err
+        for given in ("last", "none"):  # as told
+            (folder / "b.csv").write_text("1,5\n-1,5\n")
+            status = run("predict", "model", "b.csv", "--label-column", given, *stream)[0]
+            assert status == (0 if given == "none" else 2)
+
     def test_label_column_by_number_and_name(self, run, folder):
         (folder / "a.csv").write_text("x,kind,z\n1,a,2\n-1,b,-2\n")
         for column in ("1", "-2", "kind"):
@@ -593,6 +614,7 @@ class TestStream:
         parquet.write_table(pyarrow.table(columns).select([1, 0]), "rows.parquet")
         unlabelled = run("predict", "model", "rows.parquet", "--stream", "--label-column", "none")
         assert unlabelled == (*expected[:2], "")
+        assert run("predict", "model", "rows.parquet", "--stream") == unlabelled
 
 
 def test_an_output_never_replaces_what_is_read(folder, train, run, fails):
