@@ -39,6 +39,7 @@ MEMBERS = 8  # of every class, at least, where there are as many
 HELD_OUT = 4  # every fourth row of the sample tells alphas apart
 FEWEST_ROWS = 32  # of a sample that says anything
 ALPHAS = (1e-2, 1e-3, 1e-4, 1e-5)
+APART = 100.0  # scales of columns of which one is that many times the other call for a scaler
 PRESUMED_NORM = 10.0  # |w| where no sample tells
 CACHED_COLUMNS = 2**16  # a weight each, in the second cache
 
@@ -142,6 +143,12 @@ def suggest_solver(X, y=None, *, goal="prediction", cost=None, task=None, random
     those, and the costs that were measured on the map of who wins, :doc:`/which_solver`, it
     estimates what every solver will cost.
 
+    The estimator comes with the parameters that follow from the sample: `alpha` and
+    `intercept_scaling` for rows of its length, `row_norm`, `nu`, and limits, `max_iter` and
+    `max_accesses`, at a multiple of the estimated steps. Where the scales of columns differ by a
+    factor of 100 or more, the reason says to scale them first (StandardScaler; MaxAbsScaler for
+    sparse data): suggest again for the scaled data.
+
     Parameters
     ----------
     X : {array-like, sparse matrix, DualStore, FeatureOracle} of shape (n_samples, n_features) \
@@ -202,7 +209,7 @@ or iterable of blocks
         raise ValueError("y is missing: what to use depends on the targets")
     data = _Data(X, y, task)
     if data.task == "regression":
-        return _for_numbers(data, goal)
+        return _for_numbers(data, goal, generator(random_state))
     if isinstance(data.X, FeatureOracle):
         return _for_oracle(data, goal)
     sample = _Sample(data, generator(random_state))
@@ -242,6 +249,12 @@ class _Data:
     def n_problems(self):
         """How many binary problems one-vs-rest makes of the classes."""
         return 1 if self.classes is None or len(self.classes) == 2 else len(self.classes)
+
+    @property
+    def most_rows(self):
+        """How many rows a sample has at the most."""
+        per_row = max(1, self.stored // self.n_rows)
+        return min(self.n_rows, SAMPLE_ROWS, max(2 * FEWEST_ROWS, SAMPLE_VALUES // per_row))
 
     @property
     def description(self):
@@ -309,8 +322,7 @@ class _Sample:
 
     def _drawn(self, data, random):
         """Draw rows, some of every class where classes are not too many."""
-        per_row = max(1, data.stored // data.n_rows)
-        size = min(data.n_rows, SAMPLE_ROWS, max(2 * FEWEST_ROWS, SAMPLE_VALUES // per_row))
+        size = data.most_rows
         numbers = random.choice(data.n_rows, size, replace=False)
         if len(data.classes) * MEMBERS <= size // 2:
             members = [np.flatnonzero(data.y == label)[:MEMBERS] for label in data.classes]
@@ -354,6 +366,25 @@ class _Sample:
         length = math.hypot(np.linalg.norm(model.coef_), model.intercept_[0] / self.row_norm)
         least = (self.y * model.decision_function(self.X)).min()
         return max(0.0, float(least) / max(length * self.row_norm, 1e-300))
+
+
+def _advice_on_scales(data, X):
+    """Return what to say of columns whose scales in a sample X lie far apart, "" if they do not.
+
+    The scale of a column is the root mean square of its entries that are not 0: rare words are
+    not small.
+    """
+    squares = X.multiply(X).tocsc() if sparse.issparse(X) else X**2
+    counts = np.asarray((squares > 0).sum(axis=0)).ravel()
+    sums = np.asarray(squares.sum(axis=0)).ravel()[counts > 0]
+    means = sums / counts[counts > 0]
+    if data.dear or not means.size or means.max() < APART**2 * means.min():
+        return ""
+    factor = math.sqrt(means.max() / means.min())
+    scaler = "MaxAbsScaler" if sparse.issparse(X) else "StandardScaler"
+    return (
+        f" The scales of columns differ by a factor of {factor:.2g}: scale them first ({scaler})."
+    )
 
 
 def _rounded(value):
@@ -421,13 +452,13 @@ def _prediction(data, sample, cost):
     others = ", ".join(
         f"{make.__name__} {found[make][cost] / found[best][cost]:.2g}"
         for make in ranked
-        if make is not best
+        if make is not best and make in allowed
     )
     whole = "" if cost == "seconds" else ", passes for norms and certificates included"
     reason = (
         f"{sample.description} {best.__name__} should come near the least test error for the "
-        f"fewest {cost}{whole}, of those that get there in problems like this; estimates of the "
-        f"others, as multiples: {others}."
+        f"fewest {cost}{whole}, of those that get there in problems like this"
+        f"{f'; estimates of the others, as multiples: {others}' if others else ''}."
     )
     steps = math.ceil(MORE * found[best]["steps"])
     if best is PegasosClassifier:
@@ -489,7 +520,7 @@ def _margin(data, sample):
     return _suggestion(model, data, values, reason, sample)
 
 
-def _for_numbers(data, goal):
+def _for_numbers(data, goal, random):
     if goal == "margin":
         raise ValueError('goal="margin" is for labels, y holds numbers')
     if isinstance(data.X, FeatureOracle):
@@ -498,6 +529,8 @@ def _for_numbers(data, goal):
         "The map is of classifiers. SDCARegressor has no step size and certifies its gap, which it "
         "closes in some ten passes."
     )
+    numbers = random.choice(data.n_rows, data.most_rows, replace=False)
+    reason += _advice_on_scales(data, data.rows(np.sort(numbers)))
     return _suggestion(SDCARegressor(), data, OPTIMUM_PASSES * data.stored, reason)
 
 
@@ -560,6 +593,8 @@ def _first_rows(source):
 
 
 def _suggestion(estimator, data, values, reason, sample=None, estimates=None):
+    if sample is not None:
+        reason += _advice_on_scales(data, sample.X)
     values = float(values * data.n_problems)
     return SolverSuggestion(
         estimator,

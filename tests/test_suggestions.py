@@ -88,6 +88,30 @@ def test_reliable_ones_got_near_the_least_error_wherever_others_were_not_far_ahe
     assert all(missed[name] > third for name in missed if name not in reliable)
 
 
+def test_those_left_out_are_not_listed(text):
+    reasons = [
+        suggest_solver(*text[:2], random_state=0, cost=cost).reason
+        for cost in ("seconds", "values")
+    ]
+    for reason in reasons:
+        listed = reason.split("as multiples: ")[1].split(", ")
+        assert all(float(one.rstrip(".").split()[1]) >= 1 for one in listed)
+    assert "SIMBAClassifier" not in reasons[0]
+
+
+@pytest.mark.parametrize("numbers", [False, True])
+@pytest.mark.parametrize("layout", [np.asarray, sparse.csr_array])
+def test_columns_of_scales_that_differ_call_for_a_scaler(layout, numbers):
+    random = np.random.default_rng(0)
+    X = random.normal(size=(300, 5)) * (random.random(size=(300, 5)) < 0.3)
+    y = X[:, 0] + 0.25 if numbers else np.where(X[:, 0] > 0, 1, 0)
+    assert "scale" not in suggest_solver(layout(X), y, random_state=0).reason
+    X[:, 3] *= 1000
+    reason = suggest_solver(layout(X), y, random_state=0).reason
+    name = "StandardScaler" if layout is np.asarray else "MaxAbsScaler"
+    assert f"scale them first ({name})" in reason
+
+
 def test_margins_are_chosen_as_they_were_measured():
     path = DOCS / "figures" / "compare_sublinear_margin.json"
     if not path.is_file():
