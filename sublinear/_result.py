@@ -13,9 +13,9 @@ class TraceRow(NamedTuple):
     Attributes
     ----------
     n_iter : int
-        Epochs completed.
+        Epochs completed; draws, steps, rounds or passes where the estimator's `n_iter_` says so.
     accesses : int
-        Feature values the solver had read.
+        Feature values the solver had read; kernel evaluations for kernel machines.
     seconds : float
         Wall clock since the solver started, certificates included.
     primal, dual, gap : float
@@ -49,15 +49,16 @@ class Result:
         not certified; "not_separable": no hyperplane has a margin above `dual`, which is at most
         epsilon.
     n_iter : int
-        Epochs completed.
+        Epochs completed; draws, steps, rounds or passes where the estimator's `n_iter_` says so.
     accesses : int
-        Feature values read by the solver.
+        Feature values read by the solver; kernel evaluations for kernel machines.
     certificate_accesses : int
-        Feature values read to compute certificates, counted apart.
+        The same for certificates, counted apart.
     seconds : float
         Wall clock of the solver and its certificates.
     trace : tuple of TraceRow
-        One row per certificate; ``pandas.DataFrame(result.trace)`` makes a table of it.
+        One row per certificate; ``pandas.DataFrame(result.trace)`` makes a table of it. Empty where
+        classes are fitted apart: ``for part in result.parts: part.trace``.
     full_accesses : int or None
         `accesses` with every row charged n_features and every column n_samples, whatever they
         store, where lines of both kinds are read.

@@ -650,7 +650,8 @@ class KernelSDCARegressor(RegressorMixin, _KernelSDCAModel):
         |r| = epsilon and epsilon (|r| - epsilon / 2) beyond.
     %(kernel)s
     epsilon : float, default=0.1
-        Width of the insensitive or quadratic zone, in the units of y.
+        Width of the insensitive or quadratic zone, in the units of y. (StreamingSVRGRegressor's is
+        1.35 by default.)
     %(fit)s
     %(run)s
 

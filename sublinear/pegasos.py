@@ -537,7 +537,8 @@ class PegasosRegressor(_PegasosModel, LinearRegressor):
         As in SDCARegressor. "squared", whose derivatives are not bounded, needs projection.
     %(common)s
     epsilon : float, default=0.1
-        Width of the insensitive or quadratic zone, in the units of y.
+        Width of the insensitive or quadratic zone, in the units of y. (StreamingSVRGRegressor's is
+        1.35 by default.)
     %(pegasos)s
 
     Attributes

@@ -315,7 +315,8 @@ class SDCARegressor(_DualModel, LinearRegressor):
     %(common)s
     %(dual)s
     epsilon : float, default=0.1
-        Width of the insensitive or quadratic zone, in the units of y.
+        Width of the insensitive or quadratic zone, in the units of y. (StreamingSVRGRegressor's is
+        1.35 by default.)
 
     Attributes
     ----------

@@ -440,7 +440,8 @@ class StreamingSVRGRegressor(RegressorMixin, _StreamingSVRG):
         "squared": (z - y)^2 / 2; "huber": the same for |z - y| <= epsilon, linear beyond;
         "poisson": counts y of mean exp(z), which `predict` returns.
     epsilon : float, default=1.35
-        Where loss="huber" becomes linear.
+        Where loss="huber" becomes linear, in the units of y. (That of the other regressors is 0.1
+        by default.)
     %(common)s
 
     Attributes

@@ -196,7 +196,8 @@ class PegasosRegressor(ChunkRegressor, _LargeBatches, LinearRegressor):
     %(large_batches)s
     %(rounds)s
     epsilon : float, default=0.1
-        Width of the insensitive or quadratic zone, in the units of y.
+        Width of the insensitive or quadratic zone, in the units of y. (StreamingSVRGRegressor's is
+        1.35 by default.)
 
     Attributes
     ----------

@@ -177,7 +177,8 @@ class SDCARegressor(ChunkRegressor, _DualAscent, LinearRegressor):
     %(dual_ascent)s
     %(rounds)s
     epsilon : float, default=0.1
-        Width of the insensitive or quadratic zone, in the units of y.
+        Width of the insensitive or quadratic zone, in the units of y. (StreamingSVRGRegressor's is
+        1.35 by default.)
 
     Attributes
     ----------

@@ -194,7 +194,8 @@ class StreamingSVRGRegressor(ChunkRegressor, _StreamedStages, streaming.Streamin
     alpha : float, default=0.0
         Strength of the penalty alpha / 2 |w|^2.
     epsilon : float, default=1.35
-        Where loss="huber" becomes linear.
+        Where loss="huber" becomes linear, in the units of y. (That of the other regressors is 0.1
+        by default.)
     kept_rows : int, default=None
         Rows kept of a stage. None: 20 for every feature, 4096 at the least, and at the most as many
         as hold 2^23 values if dense.
