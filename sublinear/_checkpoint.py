@@ -256,7 +256,7 @@ def _difference(name, theirs, mine):
             before, now = (theirs or {}).get(key), mine.get(key)
             if before != now:
                 return f"it had {key}={before!r}, this one has {now!r}"
-    return f"its {name} was {theirs!r}, not {mine!r}"
+    return f"its {name} {'were' if name == 'classes' else 'was'} {theirs!r}, not {mine!r}"
 
 
 def _is_plain(value):

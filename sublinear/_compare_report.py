@@ -44,7 +44,7 @@ def _row(run):
         "-  " if math.isnan(point.gap) else f"{point.gap:.1e}" + ("  " if run.certified else " *"),
         f"{100 * point.test_error:.2f} %",
         f"{point.accesses:,}" + ("  " if run.accesses_counted else " +"),
-        f"{point.passes:.3g}",
+        f"{point.passes:,.0f}" if point.passes >= 100 else f"{point.passes:.3g}",
         f"{point.seconds:.3f}",
     )
 

@@ -507,10 +507,21 @@ class LinearRegressor(RegressorMixin, LinearModel):
         return self._scores(X)
 
 
+def has_probabilities(model):
+    """Raise AttributeError, which tells what to do, unless the loss is one of probabilities."""
+    if model.loss != "logistic":
+        raise AttributeError(
+            f'predict_proba needs loss="logistic", and this {type(model).__name__} has '
+            f"loss={model.loss!r}: fit it with that, or wrap it in "
+            "sklearn.calibration.CalibratedClassifierCV"
+        )
+    return True
+
+
 class ProbabilityMixin:
     """Class probabilities of models with logistic loss, from their scores."""
 
-    @available_if(lambda self: self.loss == "logistic")
+    @available_if(has_probabilities)
     def predict_proba(self, X):
         """Return class probabilities; only with loss="logistic".
 

@@ -77,6 +77,20 @@ def save_model(estimator, path):
         If the estimator is not fitted, or its feature names are not one for each feature.
     OSError
         If the file cannot be written.
+
+    Examples
+    --------
+    >>> import os, tempfile
+    >>> from sklearn.datasets import make_classification
+    >>> from sublinear import SDCAClassifier, load_model, save_model
+    >>> X, y = make_classification(random_state=0)
+    >>> model = SDCAClassifier(random_state=0).fit(X, y)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = os.path.join(folder, "model.npz")
+    ...     save_model(model, path)
+    ...     loaded = load_model(path)
+    >>> bool((loaded.predict(X) == model.predict(X)).all())
+    True
     """
     write_model(estimator, path)
 
@@ -100,6 +114,10 @@ def load_model(path):
         If the file is missing or cannot be read.
     ValueError
         If the file is not a model, is damaged, or was written by a newer version.
+
+    Examples
+    --------
+    See `save_model`.
     """
     return read_model(path)[0]
 
@@ -110,7 +128,8 @@ def write_model(estimator, path, notes=None):
     if hasattr(estimator, "to_local"):
         raise TypeError(f"a distributed {name} holds its cluster: save its to_local()")
     if _CLASSES.get(name) is not type(estimator):
-        raise TypeError(f"cannot save a {name}; a model is one of {', '.join(_CLASSES)}")
+        hint = "; save its last step, or pickle the whole" if hasattr(estimator, "steps") else ""
+        raise TypeError(f"cannot save a {name}; a model is one of {', '.join(_CLASSES)}{hint}")
     if getattr(estimator, "kernel", "linear") != "linear":
         raise ValueError(
             f"a model file holds coefficients of features, a {name} with kernel="

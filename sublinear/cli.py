@@ -19,9 +19,11 @@ import numpy as np
 
 from sublinear import _readers
 from sublinear._callbacks import rows_shown
+from sublinear._core.losses import COUNT_LOSSES, REGRESSION_LOSSES
 from sublinear._files import check_writable, replacing
 from sublinear._model_file import read_model, write_model
 from sublinear._validation import find_classes
+from sublinear._version import __version__
 from sublinear.datasets import make_sparse_classification
 from sublinear.pegasos import PegasosClassifier, PegasosRegressor
 from sublinear.sdca import SDCAClassifier, SDCARegressor
@@ -75,7 +77,7 @@ def main(argv=None):
     except MemoryError as error:
         return _complain(f"error: not enough memory ({error})")
     except (OSError, ValueError, ImportError) as error:
-        return _complain(f"error: {error}")
+        return _complain(f"error: {error}".replace("pass resume=False", "give --no-resume"))
     return 0
 
 
@@ -108,6 +110,7 @@ def _parser():
         description="Certified linear models: compare solvers, train a model, apply a model.",
         allow_abbrev=False,
     )
+    parser.add_argument("--version", action="version", version=f"sublinear {__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     _add_compare(commands)
     _add_fit(commands)
@@ -178,7 +181,8 @@ def _add_fit(commands):
         "--task",
         choices=("auto", "classification", "regression"),
         default="auto",
-        help="auto: regression if some label is not a whole number",
+        help="auto: regression if some label is not a whole number, or only regression has the "
+        "loss",
     )
     parser.add_argument(
         "--solver",
@@ -213,6 +217,11 @@ def _add_fit(commands):
         "--checkpoint",
         metavar="FILE",
         help="save the state of the fit there; go on from it if the file exists",
+    )
+    group.add_argument(
+        "--no-resume",
+        action="store_true",
+        help="begin anew even if the file of --checkpoint exists",
     )
     group.add_argument(
         "--checkpoint-every", type=_count, default=100, metavar="K", help="blocks (%(default)s)"
@@ -355,7 +364,7 @@ def _require_demo():
     if missing:
         raise ImportError(
             f"compare needs {' and '.join(missing)}: "
-            'python -m pip install "sublinear[demo]" (or ".[demo]" in the source folder)'
+            'python -m pip install ".[demo]" in the folder of the source'
         )
 
 
@@ -400,6 +409,8 @@ def _fit(options):
     check_writable(options.output)
     if options.label_column == "none":
         raise ValueError("a fit needs labels: --label-column none is for predict")
+    if options.task == "auto" and options.loss in (*REGRESSION_LOSSES, *COUNT_LOSSES):
+        options.task = "regression"
     estimator, data, fit = (_prepare_stream if options.stream else _prepare)(options)
     try:
         fit()
@@ -414,8 +425,8 @@ def _fit(options):
 
 def _prepare(options):
     """Return the estimator, the data, and a function that fits the one to the other."""
-    if options.checkpoint is not None or options.on_error != "raise":
-        raise ValueError("--checkpoint and --on-error need --stream")
+    if options.checkpoint is not None or options.no_resume or options.on_error != "raise":
+        raise ValueError("--checkpoint, --no-resume and --on-error need --stream")
     data = _read(options)
     if data.y is None:
         raise ValueError(f"{options.data}: no labels to learn from; give --labels FILE.npy")
@@ -445,6 +456,7 @@ def _prepare_stream(options):
             classes=classes,
             checkpoint=options.checkpoint,
             checkpoint_every=options.checkpoint_every,
+            resume=not options.no_resume,
         )
 
     return estimator, source, fit
@@ -527,13 +539,17 @@ def _result_lines(estimator):
     stream = ""
     if hasattr(estimator, "stream_"):
         blocks, rows, skipped = estimator.stream_
-        stream = f"\n{rows:,} rows in {blocks:,} blocks, {skipped:,} malformed lines left out"
+        stream = (
+            f"\n{_counted_as(rows, 'row')} in {_counted_as(blocks, 'block')}, "
+            f"{_counted_as(skipped, 'malformed line')} left out"
+        )
     if hasattr(estimator, "classes_"):
         name += f", {len(estimator.classes_)} classes"
     title = f"{name}, {estimator.loss} loss, {estimator.n_features_in_} features"
     if isinstance(result, StreamResult):
         return (
-            f"{title}{stream}\n{result.n_rows:,} rows in {result.n_stages} stages, "
+            f"{title}{stream}\n{_counted_as(result.n_rows, 'row')} in "
+            f"{_counted_as(result.n_stages, 'stage')}, "
             f"{_excess_risk(result)}"
         )
     certificate = "no certificate yet"
@@ -546,8 +562,14 @@ def _result_lines(estimator):
         return f"{title}{stream}"
     return (
         f"{title}: {result.status}{stream}\n{certificate}, "
-        f"{result.n_iter} passes, {result.accesses:,} feature values read, {result.seconds:.3g} s"
+        f"{_counted_as(result.n_iter, 'pass')}, {result.accesses:,} feature values read, "
+        f"{result.seconds:.3g} s"
     )
+
+
+def _counted_as(number, what):
+    plural = what + ("es" if what.endswith("s") else "s")
+    return f"{number:,} {what if number == 1 else plural}"
 
 
 def _excess_risk(result):

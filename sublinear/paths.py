@@ -81,6 +81,11 @@ def sdca_path(X, y, alphas, *, loss="hinge", sample_weight=None, **parameters):
     -------
     path : SDCAPath
 
+    Raises
+    ------
+    ValueError
+        For parameters or data that make no sense; the message says what to do.
+
     Examples
     --------
     >>> from sklearn.datasets import make_classification
@@ -98,12 +103,12 @@ def sdca_path(X, y, alphas, *, loss="hinge", sample_weight=None, **parameters):
         raise ValueError(f"sdca_path does not take {sorted(refused)}")
     estimator = SDCAClassifier if loss in MARGIN_LOSSES else SDCARegressor
     order = np.argsort(-alphas, kind="stable")
-    first = estimator(loss, alpha=alphas[order[0]], **parameters)
+    first = estimator(loss, alpha=float(alphas[order[0]]), **parameters)
     training = first._prepare(X, y, sample_weight)
     training.solvers = {}
     models = [None] * len(alphas)
     for k in order:
-        model = clone(first).set_params(alpha=alphas[k], callback=first.callback)
+        model = clone(first).set_params(alpha=float(alphas[k]), callback=first.callback)
         model._adopt(first)
         models[k] = model._solve(training, model._limits())
     return SDCAPath(alphas, tuple(models), time.perf_counter() - started)
@@ -157,6 +162,11 @@ def kernel_path(X, y, Cs, gammas=("scale",), *, loss="hinge", sample_weight=None
     -------
     path : KernelPath
 
+    Raises
+    ------
+    ValueError
+        For parameters or data that make no sense; the message says what to do.
+
     Examples
     --------
     >>> from sklearn.datasets import make_moons
@@ -177,12 +187,12 @@ def kernel_path(X, y, Cs, gammas=("scale",), *, loss="hinge", sample_weight=None
     order = np.argsort(Cs, kind="stable")
     rows = []
     for gamma in gammas:
-        first = estimator(loss, C=Cs[order[0]], gamma=gamma, **parameters)
+        first = estimator(loss, C=float(Cs[order[0]]), gamma=gamma, **parameters)
         training = first._prepare(X, y, sample_weight)
         training.solvers = {}
         models = [None] * len(Cs)
         for k in order:
-            model = clone(first).set_params(C=Cs[k], callback=first.callback)
+            model = clone(first).set_params(C=float(Cs[k]), callback=first.callback)
             model._adopt(first)
             models[k] = model._solve(training, model._limits())
         rows.append(tuple(models))

@@ -139,6 +139,14 @@ class StreamResult:
     excess_risk_interval: tuple[float, float]
     parts: tuple["StreamResult", ...] = ()
 
+    def __repr__(self):
+        low, high = self.excess_risk_interval
+        return (
+            f"StreamResult(n_rows={self.n_rows}, n_stages={self.n_stages}, "
+            f"accesses={self.accesses:.4g}, progressive_loss={self.progressive_loss:.6g}, "
+            f"excess_risk={self.excess_risk:.3g}, interval=({low:.3g}, {high:.3g}))"
+        )
+
 
 def _result_of(solver):
     risk = solver.risk()

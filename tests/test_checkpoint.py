@@ -251,7 +251,7 @@ def test_a_checkpoint_of_another_fit_is_refused(binary, checkpoint):
         refit((X[:190], y[:190]), checkpoint)
     with pytest.raises(ValueError, match="its class was 'PegasosClassifier'"):
         SDCAClassifier().fit_stream([(X, y)], checkpoint=checkpoint)
-    with pytest.raises(ValueError, match="its classes was"):
+    with pytest.raises(ValueError, match="its classes were"):
         PegasosClassifier(alpha=0.01, random_state=7).fit_stream(
             ArraySource(X, y, block_rows=20), classes=[0, 1, 2], checkpoint=checkpoint
         )

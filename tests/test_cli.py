@@ -103,6 +103,11 @@ class TestFitAndPredict:
         assert run("fit", train, "-o", "model", *FIT, *options)[0] == 0
         assert isinstance(load_model("model"), sublinear.PegasosRegressor)
 
+    @pytest.mark.parametrize("stream", [[], ["--stream"]])
+    def test_a_loss_of_regression_needs_no_task(self, run, train, stream):
+        assert run("fit", train, "-o", "model", *FIT, "--loss", "squared", *stream)[0] == 0
+        assert isinstance(load_model("model"), sublinear.SDCARegressor)
+
     def test_one_pass_of_regression(self, run, folder):
         X = np.random.default_rng(0).normal(size=(300, 3))
         np.savez(folder / "numbers.npz", X=X, y=X[:, 0] + 0.25)
@@ -328,6 +333,9 @@ class TestErrors:
     def test_options(self, fails, train, option):
         assert "--help" in fails("fit", train, "-o", "model", *option)
 
+    def test_version(self, run):
+        assert run("--version") == (0, f"sublinear {sublinear.__version__}\n", "")
+
     def test_no_command(self, fails):
         assert "COMMAND" in fails()
 
@@ -350,7 +358,7 @@ class TestErrors:
 
     def test_missing_extra(self, fails, folder, monkeypatch):
         monkeypatch.setattr(cli.importlib.util, "find_spec", lambda name: None)
-        assert 'pip install "sublinear[demo]"' in fails("compare")
+        assert 'pip install ".[demo]"' in fails("compare")
 
 
 class TestInterrupt:
@@ -420,6 +428,14 @@ class TestCompare:
                 entries = document["data"]["stored_entries"]
                 assert run["gap"] == pytest.approx(run["objective"] - best)
                 assert run["accesses"] == run["passes"] * entries
+
+    def test_many_passes_are_written_out(self):
+        from sublinear._compare import Point, Run
+        from sublinear._compare_report import _row
+
+        for passes, shown in ((1234.4, "1,234"), (2.345, "2.35")):
+            point = Point(passes, 1, 1.0, 1.0, None, 0.1)
+            assert shown in _row(Run("SGDClassifier", "scikit-learn", {}, (point,), False))
 
     def test_every_solver_with_epochs_has_a_curve(self, document):
         for run in document["runs"]:
@@ -507,7 +523,7 @@ class TestStream:
         model, out = self.fitted(run, train, "--alpha", "0.01")
         assert type(model).__name__ == "SDCAClassifier"
         assert model.classes_.tolist() == [-1, 1]
-        assert "converged" in out and "200 rows in 1 blocks, 0 malformed lines left out" in out
+        assert "converged" in out and "200 rows in 1 block, 0 malformed lines left out" in out
         same = sublinear.SDCAClassifier(alpha=0.01, random_state=0)
         same.fit_stream(sublinear.sources.SvmlightSource(train), classes=[-1, 1])
         np.testing.assert_array_equal(model.coef_, same.coef_)
@@ -536,7 +552,7 @@ class TestStream:
         source = sublinear.sources.SvmlightSource(train)
         same = sublinear.StreamingSVRGClassifier(alpha=1.0, random_state=0)
         np.testing.assert_array_equal(model.coef_, same.fit_stream(source, classes=[-1, 1]).coef_)
-        assert "200 rows in 1 blocks" in out and "risk above the best possible by about" in out
+        assert "200 rows in 1 block," in out and "risk above the best possible by about" in out
         status, _, err = run("predict", "model", train, "-o", "predicted")
         assert status == 0 and "error rate" in err
 
@@ -561,7 +577,7 @@ class TestStream:
         err = fails("fit", train, "-o", "model", "--stream", "--quiet")
         assert "train.svm, line 201" in err
         _, out = self.fitted(run, train, "--on-error", "skip", "--alpha", "0.01")
-        assert "1 malformed lines left out" in out
+        assert "1 malformed line left out" in out
 
     def test_checkpoint(self, run, fails, train, folder):
         arguments = (train, "--alpha", "0.01", "--checkpoint", "state")
@@ -571,6 +587,9 @@ class TestStream:
         np.testing.assert_array_equal(first.coef_, again.coef_)
         err = fails("fit", *arguments, "-o", "model", "--stream", "--seed", "1", "--quiet")
         assert "of another fit: it had random_state=0, this one has 1" in err
+        assert "give --no-resume to begin anew" in err and "resume=False" not in err
+        anew = ("fit", *arguments, "-o", "model", "--stream", "--seed", "1", "--quiet")
+        assert run(*anew, "--no-resume") == (0, "", "")
 
     def test_options_that_do_not_apply(self, fails, train):
         assert "need --stream" in fails("fit", train, "-o", "model", "--checkpoint", "state")

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from sklearn.base import RegressorMixin
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.pipeline import make_pipeline
 from sklearn.svm import LinearSVC
 
 from sublinear import (
@@ -202,6 +203,8 @@ class TestSave:
     def test_another_estimator(self, tmp_path):
         with pytest.raises(TypeError, match="cannot save a LinearSVC"):
             save_model(LinearSVC(), tmp_path / "model")
+        with pytest.raises(TypeError, match="save its last step, or pickle the whole"):
+            save_model(make_pipeline(SDCAClassifier()), tmp_path / "model")
 
     def test_names_of_other_features(self, tmp_path):
         model, _ = fitted()

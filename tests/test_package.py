@@ -63,7 +63,17 @@ def test_version():
 def test_show_versions(capsys):
     sublinear.show_versions()
     shown = capsys.readouterr().out
-    for word in ("sublinear", "python", "numpy", "scipy", "scikit-learn", "OpenMP", "threads"):
+    for word in (
+        "sublinear",
+        "python",
+        "numpy",
+        "scipy",
+        "scikit-learn",
+        "OpenMP",
+        "threads",
+        "pyarrow",
+        "dask",
+    ):
         assert word in shown
     assert f"bounds checks: {'yes' if bounds_checked() else 'no'}\n" in shown
     assert sublinear.__version__ in shown

@@ -27,7 +27,7 @@ def test_models_are_those_of_single_fits(data, loss, pack):
     np.testing.assert_array_equal(path.alphas, ALPHAS)
     for alpha, model, result in zip(ALPHAS, path.models, path.results, strict=True):
         single = estimator(loss, alpha=alpha, **options).fit(X, y)
-        assert model.alpha == alpha
+        assert model.alpha == alpha and "np.float64" not in repr(model)
         assert result.status == "converged"
         assert result.primal == pytest.approx(single.result_.primal, rel=2e-5)
         assert result.dual <= single.result_.primal * (1 + 1e-15)  # both at the optimum: an ulp

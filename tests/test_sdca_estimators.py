@@ -814,8 +814,10 @@ def test_probabilities(binary, multiclass):
 def test_no_probabilities_without_the_logistic_loss(binary, loss):
     model = SDCAClassifier(loss, alpha=0.1).fit(*binary)
     assert not hasattr(model, "predict_proba")
-    with pytest.raises(AttributeError, match="predict_proba"):
+    with pytest.raises(AttributeError, match="predict_proba") as error:
         model.predict_proba(binary[0])
+    advice = str(error.value.__cause__)
+    assert 'needs loss="logistic"' in advice and "CalibratedClassifierCV" in advice
 
 
 def test_dtypes_of_the_model(binary, regression):

@@ -194,6 +194,8 @@ def test_result_tells_sigma_squared_of_a_known_model():
     assert result.progressive_loss == pytest.approx(0.5, rel=0.05)
     low, high = result.excess_risk_interval
     assert 0 < low < result.excess_risk < high
+    assert repr(result).startswith("StreamResult(n_rows=40000, n_stages=4, ")
+    assert len(repr(result)) < 160
 
 
 def test_excess_risk_of_separable_classes_is_not_known_where_the_penalty_is_small():

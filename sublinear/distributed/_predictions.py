@@ -6,6 +6,7 @@ import numpy as np
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
+from sublinear._linear_model import has_probabilities
 from sublinear._stream import checked_block
 from sublinear.distributed._cluster import connected, is_dask_array
 from sublinear.distributed._estimator import is_sources, is_stream
@@ -126,7 +127,7 @@ class ChunkClassifier(_Predictions):
         check_is_fitted(self)
         return self._by_chunks("predict", X, self.classes_.dtype)
 
-    @available_if(lambda self: self.loss == "logistic")
+    @available_if(has_probabilities)
     def predict_proba(self, X):
         """Return class probabilities; only with loss="logistic". A dask array for one.
 
