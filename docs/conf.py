@@ -57,6 +57,14 @@ def keep_bars(app, what, name, thing, options, lines):
     lines[:] = [literal_or_bar.sub(lambda found: found[1] or r"\|", line) for line in lines]
 
 
+def without_private(app, what, name, thing, options, signature, returned):
+    """Leave private fields of dataclasses out of signatures."""
+    if what == "class" and signature:
+        signature = re.sub(r", _\w+(: [^,)]+)?( = [^,)]+)?", "", signature)
+    return signature, returned
+
+
 def setup(app):
     """Register what this site adds to Sphinx."""
+    app.connect("autodoc-process-signature", without_private)
     app.connect("autodoc-process-docstring", keep_bars, priority=900)  # after numpydoc

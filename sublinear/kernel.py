@@ -533,6 +533,8 @@ class KernelSDCAClassifier(KernelClassifierMixin, _KernelSDCAModel):
     n_iter_ : int
         Rounds.
     n_features_in_ : int
+    feature_names_in_ : ndarray of shape (n_features,)
+        Where X has names for its columns, as a data frame does.
     result_ : Result
         Of the objective above; `accesses` are kernel evaluations.
 
@@ -661,6 +663,8 @@ class KernelSDCARegressor(RegressorMixin, _KernelSDCAModel):
     n_iter_ : int
         Rounds.
     n_features_in_ : int
+    feature_names_in_ : ndarray of shape (n_features,)
+        Where X has names for its columns, as a data frame does.
     result_ : Result
         Of the objective above; `accesses` are kernel evaluations.
 
@@ -821,6 +825,8 @@ class KernelPegasosClassifier(KernelClassifierMixin, KernelModel):
     n_iter_ : int
         Epochs.
     n_features_in_ : int
+    feature_names_in_ : ndarray of shape (n_features,)
+        Where X has names for its columns, as a data frame does.
     result_ : Result
         Of the objective above; `accesses` are kernel evaluations.
 

@@ -294,6 +294,8 @@ class PegasosClassifier(_PegasosModel, LinearClassifier):
     n_iter_ : int
         Epochs.
     n_features_in_ : int
+    feature_names_in_ : ndarray of shape (n_features,)
+        Where X has names for its columns, as a data frame does.
     result_ : Result
         After `partial_fit` its gap is unknown (inf).
 
@@ -549,6 +551,8 @@ class PegasosRegressor(_PegasosModel, LinearRegressor):
     n_iter_ : int
         Epochs.
     n_features_in_ : int
+    feature_names_in_ : ndarray of shape (n_features,)
+        Where X has names for its columns, as a data frame does.
     result_ : Result
         After `partial_fit` its gap is unknown (inf).
 

@@ -44,7 +44,7 @@ penalize_intercept : bool, default=True
         Certificates then cost two passes, and more epochs may be needed. Only with batch_size=1.
     pack : bool or "auto", default="auto"
         True: work on a copy of sparse rows in which all that a step reads lies together: 8 bytes
-        per stored entry and about 50 per row. Values are rounded to float32, certificates are not.
+        per stored entry and 32 per row. Values are rounded to float32, certificates are not.
         "auto" and False: no copy; since rows are asked for in time, there is little in it. Batches,
         and two threads over long rows, do not use one either.
     batch_size : int or "all", default=1
@@ -198,6 +198,8 @@ class SDCAClassifier(_DualModel, LinearClassifier):
     n_iter_ : int
         Epochs.
     n_features_in_ : int
+    feature_names_in_ : ndarray of shape (n_features,)
+        Where X has names for its columns, as a data frame does.
     result_ : Result
 
     See Also
@@ -328,6 +330,8 @@ class SDCARegressor(_DualModel, LinearRegressor):
     n_iter_ : int
         Epochs.
     n_features_in_ : int
+    feature_names_in_ : ndarray of shape (n_features,)
+        Where X has names for its columns, as a data frame does.
     result_ : Result
 
     References

@@ -32,6 +32,11 @@ def spectral_norm_squared(X, *, tol=1e-4, max_iter=200):
     -------
     sigma_squared : float
 
+    Raises
+    ------
+    ValueError
+        For parameters or data that make no sense, and rows whose squared norm overflows.
+
     References
     ----------
     Takac, Bijral, Richtarik, Srebro, "Mini-batch primal and dual methods for SVMs", 2013,
@@ -102,6 +107,12 @@ def batch_speedup(X, batch_size):
     speedup : float
         From 1 to batch_size. It is nearly batch_size while that is below 1 / sigma^2, then levels
         off.
+
+    Raises
+    ------
+    ValueError
+        For data that makes no sense, rows whose squared norm overflows, and a batch_size that is
+        not from 1 to the number of rows.
 
     References
     ----------

@@ -204,16 +204,18 @@ def growing(first, factor=1.15):
         first = max(first * factor, first + 1)
 
 
-def command_line(description, words=None):
-    """Read the one option that the scripts share, from `words` if they are given."""
+def command_line(description, add_options=None):
+    """Read the option that the scripts share, and those that `add_options(parser)` adds."""
     parser = argparse.ArgumentParser(description=description)
+    if add_options is not None:
+        add_options(parser)
     parser.add_argument(
         "--output",
         type=Path,
         default=Path(__file__).parent / "figures",
         help="folder for the figure and its numbers",
     )
-    arguments = parser.parse_args(words)
+    arguments = parser.parse_args()
     arguments.output.mkdir(parents=True, exist_ok=True)
     return arguments
 

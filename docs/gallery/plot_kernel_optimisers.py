@@ -4,7 +4,6 @@ Shalev-Shwartz, Singer, Srebro, Cotter (2011), Figure 5 and Tables 2 and 3. `--s
 the data sets and takes the others from the numbers of the last run. Looks at a model are not timed.
 """
 
-import argparse
 import json
 import os
 from pathlib import Path
@@ -157,17 +156,24 @@ def draw(panels, found):
         axes.grid(alpha=0.25)
 
 
+def add_sets(parser):
+    parser.add_argument(
+        "--sets",
+        nargs="+",
+        default=list(SOURCES),
+        choices=list(SOURCES),
+        help="data sets to run; the others keep the numbers of the last run",
+    )
+
+
 def main():
-    parser = argparse.ArgumentParser(add_help=False)
-    parser.add_argument("--sets", nargs="+", default=list(SOURCES), choices=list(SOURCES))
-    options, rest = parser.parse_known_args()
-    arguments = command_line(__doc__.splitlines()[0], rest)
+    arguments = command_line(__doc__.splitlines()[0], add_sets)
     stem = "kernel_optimisers"
     kept = arguments.output / f"{stem}.json"
     numbers = {}
     if os.environ.get("SUBLINEAR_DATA") and Path(kept).is_file():
         numbers = json.loads(kept.read_text(encoding="utf-8"))
-    for name in options.sets:
+    for name in arguments.sets:
         numbers[name] = measure(name)
     figure, panels = plt.subplots(
         2, len(numbers), figsize=(5 * len(numbers), 7), layout="constrained", squeeze=False
