@@ -385,7 +385,7 @@ class _StreamingSVRG(StreamFit, BaseEstimator):
     def result_(self):
         def compute():
             parts = [_result_of(solver) for solver in self._solvers]
-            if self.constants == "practical" and any(np.isnan(part.excess_risk) for part in parts):
+            if any(np.isinf(part.excess_risk_interval[1]) for part in parts):
                 warn(f"{type(self).__name__}: the excess risk is not known: {WHY_NOT_KNOWN}")
             return parts[0] if len(parts) == 1 else _combined(parts)
 

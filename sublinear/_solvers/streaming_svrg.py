@@ -307,8 +307,10 @@ def _exact_forms(kept, look, hessian, roots):
     rows, mean = kept.rows, look.gradient
     solved = hessian.solve(kept.gram(roots**2) - np.outer(mean, mean))
     products = rows @ hessian.solve(np.eye(len(mean)))
-    together = rows.multiply(products) if issparse(rows) else rows * products
-    squares = np.asarray(together.sum(axis=1)).ravel()  # x_i' H^-1 x_i
+    if issparse(rows):
+        squares = np.asarray(rows.multiply(products).sum(axis=1)).ravel()  # x_i' H^-1 x_i
+    else:
+        squares = np.einsum("ij,ij->i", rows, products)
     terms = roots**2 * squares
     return QuadraticForms(
         np.trace(solved), np.sum(solved * solved.T), terms, terms, look.curvatures * squares
