@@ -1,6 +1,7 @@
 """solve_primal_dual: oracles, blocks compiled and plain, certificates, budgets, bad blocks."""
 
 import itertools
+import re
 from pathlib import Path
 
 import numpy as np
@@ -318,7 +319,8 @@ def test_blocks_can_be_used_again(A):
 def test_the_example_of_the_docs(A):
     """A user's own step of the algorithms page: x is not negative."""
     page = Path(__file__).parents[1] / "docs" / "algorithms" / "sublinear.md"
-    program = page.read_text(encoding="utf-8").split("```python\n")[1].split("```")[0]
+    programs = re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)
+    program = next(program for program in programs if "class PositiveBallStep" in program)
     names = {"A": A}
     exec(program, names)
     result = names["result"]
