@@ -345,3 +345,5 @@ def test_newtons_method_that_has_too_few_steps_says_so_once(monkeypatch):
         assert np.isfinite(model.coef_).all() and np.isfinite(model.intercept_).all()
         assert model.predict(X).shape == y.shape
     assert [warning.filename for warning in found] == [__file__]
+    with pytest.warns(ConvergenceWarning, match="excess risk is not known"):
+        assert model.result_.excess_risk_interval == (0, np.inf)
