@@ -408,7 +408,7 @@ class LinearModel(CertifiedModel):
         """Split models into coef (n_problems, n_features) and intercept (n_problems,)."""
         stacked = models[0][np.newaxis] if len(models) == 1 else np.stack(models)
         stacked = stacked.astype(dtype, copy=False)
-        if not self.fit_intercept:
+        if constant == 0:
             return stacked, np.zeros(len(models), dtype=dtype)
         intercept = np.array([model[-1] * constant for model in models])
         return stacked[:, :-1], intercept.astype(dtype)

@@ -417,7 +417,7 @@ class DualStreamFit(StreamFit):
         if state and state["complete"]:
             set_fitted_state(self, state)
             return
-        make = partial(self._block_objective, self._make_loss(), weight)
+        make = self._objective_maker(weight)
         objective = StreamedObjective(stream, extent.n_rows, targets, make, weigh, extent.constant)
         start = self._streamed_start(objective)
         intercepts = None
@@ -481,18 +481,17 @@ class DualStreamFit(StreamFit):
 
         return targets, weigh, total
 
-    def _block_objective(self, loss, total_weight, matrix, targets, weights):
+    def _objective_maker(self, total_weight):
+        """Return what makes a block's Objective; a callback that sets parameters comes too late."""
+        loss, alpha, free_intercept = self._make_loss(), self.alpha, self._has_free_intercept()
         n_threads = effective_threads(self.n_jobs)
-        return Objective(
-            matrix,
-            targets,
-            loss,
-            self.alpha,
-            weights,
-            n_threads,
-            self._has_free_intercept(),
-            total_weight,
-        )
+
+        def make(matrix, targets, weights):
+            return Objective(
+                matrix, targets, loss, alpha, weights, n_threads, free_intercept, total_weight
+            )
+
+        return make
 
     def _has_free_intercept(self):
         return self.fit_intercept and not self.penalize_intercept

@@ -196,6 +196,13 @@ def test_a_callback_does_not_change_the_fit(case):
     np.testing.assert_array_equal(watched.coef_, plain)
 
 
+def test_a_callback_that_sets_fit_intercept_comes_too_late(case):
+    model, X, y = case
+    plain = model.fit(X, y).coef_.copy()
+    model.set_params(callback=lambda snapshot: model.set_params(fit_intercept=False) and None)
+    np.testing.assert_array_equal(model.fit(X, y).coef_, plain)
+
+
 # ---------------------------------------------------------------- progress
 
 

@@ -211,6 +211,18 @@ def test_limits_and_callback(binary):
     np.testing.assert_array_equal(seen[-1].coef, stopped.coef_[0])
 
 
+@pytest.mark.parametrize(
+    "change", [{"alpha": 5.0}, {"fit_intercept": False}, {"penalize_intercept": False}]
+)
+def test_a_callback_that_sets_parameters_comes_too_late(binary, change):
+    source = ArraySource(*binary, block_rows=64)
+    plain = model_of("logistic", tol=1e-6).fit_stream(source)
+    watched = model_of("logistic", tol=1e-6)
+    watched.set_params(callback=lambda snapshot: watched.set_params(**change) and None)
+    assert_same_fit(watched.fit_stream(source), plain)
+    assert len(plain.result_.trace) > 1
+
+
 def test_a_source_that_changes_is_refused(binary):
     X, y = binary
     passes = []
