@@ -201,6 +201,9 @@ class StreamedSDCA:
         Where to start; None means zeros.
     intercepts : ndarray of shape (n_problems,), default=None
         Where intercepts without penalty start; None: they are penalised.
+    max_accesses : float, default=inf
+        Limit on the feature values read for each problem. The block in which one of them reaches it
+        is the last one for all, and every problem has its turn in it.
 
     Attributes
     ----------
@@ -213,8 +216,8 @@ class StreamedSDCA:
     keeps_best = True
     diverged = False
 
-    def __init__(self, objective, extent, seeds, duals=None, intercepts=None):
-        self.objective = objective
+    def __init__(self, objective, extent, seeds, duals=None, intercepts=None, max_accesses=np.inf):
+        self.objective, self.max_accesses = objective, max_accesses
         n_weights = extent.n_features + (objective.constant != 0)
         shape = (len(seeds), extent.n_rows)
         ws = [np.zeros(n_weights) for _ in seeds]
@@ -243,6 +246,7 @@ class StreamedSDCA:
         self.blocks = self.block = None  # what is left of the pass; the present block of it
         self.position = 0  # of the present block
         self.problem, self.inside = 0, False  # the one whose turn it is; has it entered the block
+        self.spent = False  # whether a problem has reached its limit
 
     @property
     def accesses(self):
@@ -293,19 +297,24 @@ class StreamedSDCA:
         return False
 
     def _advance_in_block(self, limit):
-        """Go on with the problems; True when all are done with this block."""
+        """Go on with the problems; True when all are done with this block and may go on."""
         where, objectives = self.block
         while self.problem < len(self.solvers):
             k, solver = self.problem, self.solvers[self.problem]
             if not self.inside:
                 solver.enter(objectives[k], self.duals[k, where], self.sleep[k, where])
                 self.inside = True
-            if not solver.advance(limit - (self.accesses - solver.accesses)):
-                return False
+            left = limit - (self.accesses - solver.accesses)
+            if not solver.advance(min(left, self.max_accesses)):
+                if left < self.max_accesses:
+                    return False
+                self.spent = True
             self.duals[k, where] = solver.leave()
             if self.free_intercept:
                 self.masses[k] += objectives[k].masses(self.duals[k, where])
             self.problem, self.inside = k + 1, False
+        if self.spent:
+            return False
         self.problem = 0
         return True
 
@@ -424,11 +433,11 @@ class DualStreamFit(StreamFit):
         if self._has_free_intercept():
             intercepts = np.zeros(len(targets)) if start is None else np.atleast_1d(self.intercept_)
         seeds = self._seeds(len(targets))
-        solver = StreamedSDCA(objective, extent, seeds, start, intercepts)
+        limits = self._limits()
+        solver = StreamedSDCA(objective, extent, seeds, start, intercepts, limits.max_accesses)
         if state:
             solver.set_state(state)
             checkpoint.last = solver.n_blocks
-        limits = self._limits()
         limits = replace(limits, max_accesses=limits.max_accesses * len(targets))
         self._drive_streamed(solver, extent, limits, checkpoint, state, started)
 

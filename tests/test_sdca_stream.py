@@ -296,6 +296,20 @@ def test_a_fit_that_ends_in_the_middle_of_a_block_certifies_its_duals(budget):
     assert model.result_.dual == pytest.approx((duals * y).mean() - 0.05 * w @ w, rel=1e-12)
 
 
+@pytest.mark.parametrize("budget", [300, 1200, 2500])
+def test_every_class_has_the_whole_budget(multiclass, budget):
+    X, y = multiclass
+    options = {"tol": 0, "max_accesses": budget}
+    in_memory = model_of("hinge", **options).fit(X, y)
+    whole = model_of("hinge", **options).fit_stream(ArraySource(X, y, block_rows=len(y)))
+    np.testing.assert_array_equal(whole.dual_coef_, in_memory.dual_coef_)
+    assert whole.result_.accesses == in_memory.result_.accesses
+    parts = model_of("hinge", **options).fit_stream(ArraySource(X, y, block_rows=50))
+    assert parts.result_.status == "max_accesses"
+    assert parts.result_.accesses <= 3 * budget
+    assert parts.dual_coef_.any(axis=1).all()
+
+
 def test_a_checkpoint_of_another_number_of_rows_is_refused(binary, tmp_path):
     X, y = binary
     blocks = [(X[start : start + 20], y[start : start + 20]) for start in range(0, 200, 20)]
