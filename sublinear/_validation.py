@@ -267,7 +267,8 @@ def _two_numbers(y):
     if y.dtype.kind not in "iu" and not (y.dtype.kind == "f" and (y[:1] == np.rint(y[:1])).all()):
         return None
     low, high = y.min(), y.max()
-    if low == high or high != np.rint(high) or not ((y == low) | (y == high)).all():
+    whole = low == np.rint(low) and high == np.rint(high)
+    if low == high or not whole or not ((y == low) | (y == high)).all():
         return None
     return np.array([low, high], dtype=y.dtype)
 

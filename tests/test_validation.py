@@ -273,6 +273,8 @@ BAD_LABELS = {
     "one string": (np.full(30, "a"), "one class"),
     "two columns": (np.column_stack([Y, Y]), "1d array|shape"),
     "continuous": (X[:, 0], "continuous|Unknown label type"),
+    "half, then whole": (1 - Y / 2, "continuous|Unknown label type"),
+    "whole, then half": (Y / 2 + 0.5, "continuous|Unknown label type"),
     "nearly integers": (Y + 0.5, "continuous|Unknown label type"),
     "NaN": (np.where(Y, np.nan, 1.0), "NaN"),
     "inf": (np.where(Y, np.inf, 1.0), "infinity"),
