@@ -54,6 +54,8 @@ class Extent:
         The sum of the sample weights.
     weight_of : dict
         The same for every label, where they are wanted.
+    label_types : set of numpy.dtype
+        Of the labels in all blocks.
     dtype : numpy.dtype
     constant : float
         The value of the constant column; None: that which sets the pace of a free intercept.
@@ -64,6 +66,7 @@ class Extent:
     n_stored: int = 0
     weight: float = 0.0
     weight_of: dict = field(default_factory=dict)
+    label_types: set = field(default_factory=set)
     dtype: np.dtype | None = None
     constant: float | None = 0.0
 
@@ -83,6 +86,8 @@ def extent_of(stream, constant, wants_labels, watch):
         extent.weight += float(weights.sum())
         if wants_labels:
             labels = distinct(block.y)
+            plain = np.array(labels.tolist()) if labels.dtype == object else labels
+            extent.label_types.add(plain.dtype)
             masses = np.bincount(class_codes(block.y, labels), weights)
             for label, mass in zip(labels.tolist(), masses.tolist(), strict=True):
                 extent.weight_of[label] = extent.weight_of.get(label, 0.0) + mass
@@ -467,8 +472,10 @@ class DualStreamFit(StreamFit):
             return targets, lambda block: block.sample_weight, extent.weight
         self.classes_ = classes
         if classes is None:
-            labels = np.array(list(extent.weight_of), dtype=object)  # as they were in their blocks
-            found = find_classes(np.array(distinct(labels).tolist()))
+            # sorted as they were in their blocks: text and numbers have no common order
+            labels = distinct(np.array(list(extent.weight_of), dtype=object)).tolist()
+            # left to itself numpy makes floats of integers beyond int64
+            found = find_classes(np.array(labels, dtype=np.result_type(*extent.label_types)))
             self.classes_ = whole_numbers_as_integers(found) if found.dtype.kind == "f" else found
         labels = positive_classes(self.classes_)
         targets = [partial(margin_targets, label=label) for label in labels]

@@ -197,6 +197,14 @@ def test_float32_words_and_warm_start(binary):
     assert again.result_.status == "converged"
 
 
+def test_labels_beyond_int64_stay_apart(multiclass):
+    X, y = multiclass
+    labels = np.array([1, 2**63 + 2, 2**63 + 4], dtype=np.uint64)
+    model = model_of("hinge", tol=0.1).fit_stream(ArraySource(X, labels[y], block_rows=64))
+    assert model.classes_.tolist() == labels.tolist()
+    assert model.score(X, labels[y]) > 0.5
+
+
 def test_limits_and_callback(binary):
     X, y = binary
     source = ArraySource(X, y, block_rows=64)
