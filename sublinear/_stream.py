@@ -27,6 +27,7 @@ from sublinear._callbacks import rows_shown
 from sublinear._checkpoint import Checkpoint, fitted_state, set_fitted_state
 from sublinear._fit_method import all_or_nothing
 from sublinear._validation import (
+    WEIGHTLESS,
     check_flag,
     check_number,
     check_sample_weight,
@@ -405,7 +406,7 @@ class StreamFit:
         if not getattr(self, "warm_start", False):
             self._set_stream_state(None)
         done = rows = None  # before the checkpoint; not known yet
-        first = True
+        learned = False
         with contextlib.ExitStack() as stack:
             shown = rows_shown(getattr(self, "verbose", 0), type(self).__name__)
             count = stack.enter_context(shown)
@@ -415,9 +416,9 @@ class StreamFit:
                 if stream.blocks > done:
                     if not self._is_weightless(block):
                         with stream.naming_block():
-                            self._learn_block(block, first, options)
-                        first = False
-                    if checkpoint and checkpoint.is_due(stream.blocks):
+                            self._learn_block(block, not learned, options)
+                        learned = True
+                    if checkpoint and (learned or done) and checkpoint.is_due(stream.blocks):
                         self._save(checkpoint, stream)
                 elif stream.blocks == done and stream.rows != rows:
                     break
@@ -428,6 +429,8 @@ class StreamFit:
                 f"rows, and the source has {stream.blocks} with {stream.rows}; remove the file, "
                 "give another one, or pass resume=False to begin anew"
             )
+        if not learned and not done:
+            raise ValueError(WEIGHTLESS)
         if checkpoint and done < stream.blocks:
             self._save(checkpoint, stream)
 

@@ -30,6 +30,7 @@ from sublinear._solvers.sdca import BlockwiseSDCA
 from sublinear._stream import StreamFit
 from sublinear._threads import effective_threads
 from sublinear._validation import (
+    WEIGHTLESS,
     check_known_labels,
     class_codes,
     class_factors,
@@ -486,7 +487,7 @@ class DualStreamFit(StreamFit):
             factors = class_factors(self.class_weight, self.classes_, masses)
             total = float(masses @ factors)
             if total == 0:
-                raise ValueError("class_weight leaves no example with a positive weight")
+                raise ValueError(WEIGHTLESS)
 
         def weigh(block):
             check_known_labels(block.y, self.classes_)

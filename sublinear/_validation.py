@@ -202,6 +202,7 @@ def check_sample_weight(sample_weight, X):
 
 
 SHOWN_LABELS = 5  # of those that are wrong
+WEIGHTLESS = "class_weight leaves no example with a positive weight"
 
 
 def find_classes(y):
@@ -339,7 +340,7 @@ def combine_weights(class_weight, classes, y, weights):
     for rows, factor in zip(members, class_factors(class_weight, classes, masses), strict=True):
         weights[rows] *= factor
     if not weights.any():
-        raise ValueError("class_weight leaves no example with a positive weight")
+        raise ValueError(WEIGHTLESS)
     return weights
 
 

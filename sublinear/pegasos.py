@@ -224,10 +224,12 @@ class _PegasosModel(StreamFit, BiasTreatment, LinearModel):
 
     def _is_weightless(self, block):
         """Tell whether class_weight leaves nothing of a block."""
-        factors = getattr(self, "class_weight", None)
-        return isinstance(factors, dict) and all(
-            factors.get(label, 1) == 0 for label in np.unique(block.y).tolist()
-        )
+        factors, labels = getattr(self, "class_weight", None), block.y
+        if not isinstance(factors, dict):
+            return False
+        if block.sample_weight is not None:
+            labels = labels[block.sample_weight > 0]
+        return all(factors.get(label, 1) == 0 for label in np.unique(labels).tolist())
 
     def _solve_block(self, training, first):
         if first:

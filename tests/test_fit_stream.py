@@ -183,6 +183,41 @@ def test_a_class_of_weight_zero_may_have_blocks_of_its_own(binary):
     assert_same(model, hand)
 
 
+def test_weights_and_class_weights_may_leave_nothing_of_a_block_together(binary):
+    X, y = binary
+    options = OPTIONS | {"class_weight": {0: 0.0}}
+    blocks = [(X, y), (X, y, np.where(y == 0, 1.0, 0.0))]
+    model = PegasosClassifier(**options).fit_stream(blocks, classes=[0, 1])
+    assert_same(model, PegasosClassifier(**options).partial_fit(X, y, classes=[0, 1]))
+
+
+def test_a_checkpoint_needs_a_block_with_weight(binary, tmp_path):
+    X, y = binary
+    options = OPTIONS | {"class_weight": {0: 0.0}}
+    blocks = [(X[y == 0], y[y == 0]), (X, y)]
+    model = PegasosClassifier(**options)
+    model.fit_stream(blocks, classes=[0, 1], checkpoint=tmp_path / "first", checkpoint_every=1)
+    assert_same(model, PegasosClassifier(**options).partial_fit(X, y, classes=[0, 1]))
+    again = model.fit_stream(
+        blocks, classes=[0, 1], checkpoint=tmp_path / "again", checkpoint_every=1
+    )
+    assert_same(again, PegasosClassifier(**options).partial_fit(X, y, classes=[0, 1]))
+
+
+@pytest.mark.parametrize("warm_start", [False, True])
+def test_a_stream_without_weight_is_refused(binary, warm_start):
+    X, y = binary
+    weightless = [(X[y == 0], y[y == 0])]
+    model = PegasosClassifier(**OPTIONS, class_weight={0: 0.0}, warm_start=warm_start)
+    with pytest.raises(ValueError, match="class_weight leaves no example"):
+        model.fit_stream(weightless, classes=[0, 1])
+    assert not hasattr(model, "n_features_in_")
+    coef = model.fit_stream([(X, y)], classes=[0, 1]).coef_
+    with pytest.raises(ValueError, match="class_weight leaves no example"):
+        model.fit_stream(weightless, classes=[0, 1])
+    assert model.coef_ is coef and model.stream_.rows == len(y)
+
+
 def test_a_last_block_of_one_row_may_choose_the_bias(binary):
     X, y = binary
     model = PegasosClassifier(bias="batch", batch_size=16, random_state=0)
