@@ -11,6 +11,7 @@ import io
 import json
 import queue
 import threading
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -207,10 +208,13 @@ class _TextSource:
         _readers.check_readable(self.path)
 
     def __iter__(self):
-        return self._blocks(self._parse)
+        return self._blocks(self._parse, self._line_fault)
 
-    def _blocks(self, parse):
-        """Yield what `parse` makes of every chunk, but for chunks without rows."""
+    def _blocks(self, parse, line_fault):
+        """Yield what `parse` makes of every chunk, but for chunks without rows.
+
+        `line_fault` tells what is wrong with a line, None if nothing is, where `parse` fails.
+        """
         self.skipped = 0
         with _readers.undamaged(self.path), _readers.open_behind_mark(self.path) as stream:
             for _ in range(self.header_lines):
@@ -218,26 +222,26 @@ class _TextSource:
             line = self.header_lines + 1
             while chunk := stream.read(self.block_bytes):
                 chunk += stream.readline()
-                block = self._parsed(parse, chunk, line)
+                block = self._parsed(parse, line_fault, chunk, line)
                 if block is not None and block[0].shape[0] > 0:
                     yield block
                 line += chunk.count(b"\n")
 
-    def _parsed(self, parse, chunk, line):
+    def _parsed(self, parse, line_fault, chunk, line):
         try:
             return parse(chunk)
         except (ValueError, OverflowError):
-            sound = self._sound_lines(chunk, line)
+            sound = self._sound_lines(line_fault, chunk, line)
         try:
             return parse(sound) if sound else None
         except (ValueError, OverflowError) as error:
             raise ValueError(f"{self.path}, line {line} or later: {error}") from error
 
-    def _sound_lines(self, chunk, first):
+    def _sound_lines(self, line_fault, chunk, first):
         """Return the chunk without its malformed lines, or raise the first one's fault."""
         sound = []
         for number, line in enumerate(io.BytesIO(chunk), start=first):
-            fault = self._line_fault(line)
+            fault = line_fault(line)
             if fault is None:
                 sound.append(line)
             elif self.on_error == "raise":
@@ -310,7 +314,7 @@ class SvmlightSource(_TextSource):
             Called with the number of rows of every block.
         """
         lowest, columns = 1, 0
-        for X, _ in self._blocks(self._parse_unlimited):
+        for X, _ in self._blocks(self._parse_unlimited, partial(self._fault_in, n_features=None)):
             lowest = min(lowest, X.indices.min(initial=1))
             columns = max(columns, X.shape[1])
             if watch:
@@ -324,7 +328,8 @@ class SvmlightSource(_TextSource):
 
     def _parse_unlimited(self, chunk):
         """Read indices as they are written."""
-        return self._checked(*load_svmlight_file(io.BytesIO(chunk), zero_based=True))
+        X, y = load_svmlight_file(io.BytesIO(chunk), zero_based=True)
+        return self._checked(X, y, lowest=self.index_base or 0)
 
     def _parse(self, chunk):
         X, y = load_svmlight_file(
@@ -332,16 +337,19 @@ class SvmlightSource(_TextSource):
         )
         return self._checked(X, y)
 
-    def _checked(self, X, y):
-        if X.indices.min(initial=0) < 0:
+    def _checked(self, X, y, lowest=0):
+        if X.indices.min(initial=lowest) < lowest:
             raise ValueError("an index lies below the first one")
         if not (np.isfinite(X.data).all() and np.isfinite(y).all()):
             raise ValueError("a value is not finite")
         return sparse.csr_array(X), y
 
     def _line_fault(self, line):
+        return self._fault_in(line, self.n_features)
+
+    def _fault_in(self, line, n_features):
         text = line.decode("utf-8", "replace")
-        return _readers.svmlight_line_fault(text, self.index_base or 0, self.n_features)
+        return _readers.svmlight_line_fault(text, self.index_base or 0, n_features)
 
 
 @_with_text_parameters

@@ -174,6 +174,25 @@ def test_a_malformed_line_is_named_or_counted(tmp_path, fault, block_bytes):
     assert source.skipped == 2
 
 
+def test_the_line_that_is_malformed_is_named_while_columns_are_found(tmp_path):
+    path = tmp_path / "faulty.svm"
+    path.write_text("1 1:1 3:1\n-1 2:1\n1 1:x\n")
+    with pytest.raises(ValueError, match="line 3: '1:x' is not index:value"):
+        list(SvmlightSource(path, n_features=3))
+
+
+@pytest.mark.parametrize(
+    "options, found", [({"n_features": 3}, (3, 0)), ({"index_base": 1}, (2, 1)), ({}, (10, 0))]
+)
+@pytest.mark.parametrize("block_bytes", [1, 2**20])
+def test_what_is_found_does_not_depend_on_the_blocks(tmp_path, options, found, block_bytes):
+    path = tmp_path / "odd.svm"
+    path.write_text("1 0:1 9:1\n-1 1:1\n1 2:2\n1 1:x\n")
+    source = SvmlightSource(path, on_error="skip", block_bytes=block_bytes, **options)
+    source.find_columns()
+    assert (source.n_features, source.index_base) == found
+
+
 def test_a_cut_compressed_file_is_an_error(tmp_path, svmlight):
     path = tmp_path / "cut.svm.gz"
     path.write_bytes(gzip.compress(svmlight.read_bytes())[:-200])
