@@ -296,6 +296,12 @@ def open_csv(path):
     return open_file(path, "rt", encoding="utf-8-sig", errors="surrogateescape", newline="")
 
 
+def ends_with_return(path, count):
+    """Tell whether one of the first lines of a CSV file ends with CR alone."""
+    with open_csv(path) as stream:
+        return any(line.endswith("\r") for line in itertools.islice(stream, count))
+
+
 def _rows_after(reader):
     """Yield the rows to come, up to one that is no CSV: whoever parses it says so."""
     with contextlib.suppress(csv.Error):

@@ -356,7 +356,7 @@ class SvmlightSource(_TextSource):
 class CSVSource(_TextSource):
     """Comma-separated numbers, with labels that are numbers or text, compressed or not.
 
-    A quoted label must not hold a line break.
+    A quoted label must not hold a line break, and lines must not end with CR alone.
 
     Parameters
     ----------
@@ -392,6 +392,8 @@ class CSVSource(_TextSource):
         super().__init__(path, block_bytes, on_error)
         with _readers.undamaged(self.path):
             start = _readers.beginning_of(self.path, label_column, header)
+            if _readers.ends_with_return(self.path, start.lines + 1):  # chunks end with LF
+                raise ValueError(f"{self.path}: lines end with CR alone: convert the file to LF")
         self.header_lines = start.lines
         self.feature_names = start.feature_names
         self._n_columns = start.n_columns

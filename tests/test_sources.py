@@ -368,6 +368,19 @@ def test_a_malformed_csv_line_is_named_or_counted(tmp_path, fault, block_bytes):
 # Arrays on disk
 
 
+@pytest.mark.parametrize("text", ["a,b,y\r1,2,0\r3,4,1\r", "1,2,0\r3,4,1\r", "a,b,y\r1,2,0\n"])
+@pytest.mark.parametrize("on_error", ["raise", "skip"])
+def test_csv_lines_that_end_with_carriage_returns_alone(tmp_path, text, on_error):
+    path = tmp_path / "old.csv"
+    path.write_bytes(text.encode())
+    with pytest.raises(ValueError, match=r"old\.csv: lines end with CR alone: convert"):
+        CSVSource(path, on_error=on_error)
+    path.write_bytes(text.replace("\r", "\r\n").encode())
+    assert sum(len(y) for _, y in CSVSource(path)) == text.count("\r") - ("a" in text) + (
+        "\n" in text
+    )
+
+
 @pytest.mark.parametrize("order", ["C", "F"])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int16])
 def test_npy_blocks_are_memory_maps(tmp_path, binary, order, dtype):
