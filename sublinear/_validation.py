@@ -193,12 +193,18 @@ def check_sample_weight(sample_weight, X):
         raise ValueError("sample_weight must not be negative")
     if not weights.any():
         raise ValueError("sample_weight is zero for every example: there is nothing to fit")
-    if not 1e-290 < weights.sum() < math.inf:
-        raise ValueError(
-            "the sum of sample_weight is outside the range of floating-point numbers: scale the "
-            "weights"
-        )
+    check_total_weight(weights, "sample_weight")
     return None if (weights == 1).all() else weights
+
+
+def check_total_weight(weights, name):
+    """Raise ValueError unless the sum of the weights is a number that can be divided by."""
+    with np.errstate(over="ignore"):
+        total = weights.sum()
+    if not 1e-290 < total < math.inf:
+        raise ValueError(
+            f"the sum of {name} is outside the range of floating-point numbers: scale the weights"
+        )
 
 
 SHOWN_LABELS = 5  # of those that are wrong
@@ -338,9 +344,11 @@ def combine_weights(class_weight, classes, y, weights):
     members = [y == label for label in classes]
     masses = np.array([weights[rows].sum() for rows in members])
     for rows, factor in zip(members, class_factors(class_weight, classes, masses), strict=True):
-        weights[rows] *= factor
+        with np.errstate(over="ignore"):
+            weights[rows] *= factor
     if not weights.any():
         raise ValueError(WEIGHTLESS)
+    check_total_weight(weights, "the weights, class_weight included,")
     return weights
 
 

@@ -336,6 +336,19 @@ def test_numbers_whose_squares_overflow_are_taken():
     assert model.stream_.rows == blocks.result_.n_rows == model.result_.n_rows == 1000
 
 
+@pytest.mark.parametrize(
+    "options", [{}, {"constants": "theory", "smoothness": 1.0, "strong_convexity": 0.1}]
+)
+def test_weights_whose_sum_over_blocks_overflows_are_refused(regression, options):
+    X, y = regression
+    weights = np.full(len(y), 1e308 / len(y))
+    model = StreamingSVRGRegressor(random_state=0, **options).partial_fit(X, y, weights)
+    coef = model.coef_
+    with pytest.raises(ValueError, match="the sum of sample_weight over all blocks"):
+        model.partial_fit(X, y, weights)
+    assert model.coef_ is coef
+
+
 def test_newtons_method_that_has_too_few_steps_says_so_once(monkeypatch):
     monkeypatch.setattr("sublinear._core.inner_problem.MAX_NEWTON_STEPS", 2)
     random = np.random.default_rng(0)

@@ -103,6 +103,7 @@ class CombinedSVRG:
             keep = self.kept_rows - self.gradient.n_rows
             room = keep if keep > 0 else self.stage_rows - self.gradient.n_rows
             stop = min(n_rows, start + room)
+            check_range(self.total_weight + block.total_weight(start, stop))
             if keep > 0:
                 self.kept.append(block.kept(start, stop))
             self.gradient.add(block, start, stop)
@@ -124,11 +125,17 @@ class CombinedSVRG:
 
         They may be as many as the stage still lacks at the most.
         """
+        check_range(self.total_weight + total_weight)
         self.gradient.add_sums(sums, n_rows, accesses, total_weight)
         self.kept += kept
         self.n_rows += n_rows
         if self.gradient.n_rows == self.stage_rows:
             self._end_stage()
+
+    @property
+    def total_weight(self):
+        """Of all rows so far."""
+        return self.weight + self.gradient.total_weight
 
     @property
     def rows_wanted(self):
@@ -164,7 +171,7 @@ class CombinedSVRG:
         """Return the weights; to that precision where all rows are those of the first stage."""
         gradient, sample, corrections = self.gradient, self._sample(), ()
         if self.weight > 0 and gradient.total_weight > 0:
-            total = self.weight + gradient.total_weight
+            total = self.total_weight
             share = gradient.total_weight / total
             # that of the rows before is -alpha w~ at their minimiser
             slope = share * gradient.mean - (1 - share) * self.alpha * self.anchor
@@ -209,14 +216,22 @@ class CombinedSVRG:
         model = self.model()
         if not self.converged:
             return UNKNOWN
-        total_weight = self.weight + self.gradient.total_weight
-        return estimate_risk(self.loss, self._sample(), self.alpha, model, total_weight)
+        return estimate_risk(self.loss, self._sample(), self.alpha, model, self.total_weight)
 
     def progressive_loss(self):
         """Return the mean loss of a stage's rows at the model from before them."""
         if self.n_stages and self.gradient.n_rows >= LEAST_ROWS:
             return self.gradient.mean_loss
         return self.stage_loss
+
+
+def check_range(total_weight):
+    """Raise ValueError for a total weight that is not finite: sums divided by it would be 0."""
+    if not math.isfinite(total_weight):
+        raise ValueError(
+            "the sum of sample_weight over all blocks is outside the range of floating-point "
+            "numbers: scale the weights"
+        )
 
 
 class RiskEstimate(NamedTuple):
@@ -400,6 +415,7 @@ class PaperSVRG:
         while start < n_rows:
             if self.steps_left == 0:
                 stop = min(n_rows, start + self.stage_rows - self.gradient.n_rows)
+                check_range(self.gradient.total_weight + block.total_weight(start, stop))
                 self.gradient.add(block, start, stop)
                 if self.gradient.n_rows == self.stage_rows:
                     self.steps_left = 1 + int(self.random.doubles(1)[0] * self.inner_steps)
