@@ -11,6 +11,7 @@ import io
 import json
 import queue
 import threading
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
@@ -169,7 +170,8 @@ class GeneratorSource:
     Parameters
     ----------
     function : callable
-        Returns an iterator of (X, y) or (X, y, sample_weight), the same blocks at every call.
+        Returns an iterator of (X, y) or (X, y, sample_weight), the same blocks at every call. It
+        may fill the same arrays again: reading ahead copies them.
 
     Examples
     --------
@@ -664,6 +666,8 @@ class ReadAhead:
     source : iterable
         An error that it raises reaches whoever asks for the next block. Of one that has
         `raw_blocks()` the thread reads those; `block_of(raw)` is called when their turn comes.
+        What a generator yields is copied; any other source must not write into a block that it has
+        yielded.
     blocks : int, default=2
         How many may wait; one more is being read.
     """
@@ -677,7 +681,7 @@ class ReadAhead:
         waiting = queue.Queue(self.blocks)
         ended = threading.Event()
         in_two_steps = hasattr(self.source, "raw_blocks")
-        source = self.source.raw_blocks() if in_two_steps else self.source
+        source = self.source.raw_blocks() if in_two_steps else lasting_blocks(self.source)
         reader = threading.Thread(
             target=_read, args=(source, waiting, ended), name="sublinear-reader", daemon=True
         )
@@ -697,6 +701,26 @@ class ReadAhead:
         finally:
             ended.set()
             reader.join(GOODBYE)
+
+
+def lasting_blocks(source):
+    """Return the blocks of a source, copies of those of a generator, which may fill them again."""
+    from_generator = isinstance(source, (Iterator, GeneratorSource))
+    return map(_copied, source) if from_generator else source
+
+
+def _copied(block):
+    """Return a block with arrays and lists of its own."""
+    if isinstance(block, tuple):
+        return tuple(map(_copied_part, block))
+    return _copied_part(block)
+
+
+def _copied_part(part):
+    if isinstance(part, list):
+        return [_copied_part(one) for one in part]
+    may_be_filled = isinstance(part, np.ndarray) and part.flags.writeable
+    return part.copy() if may_be_filled or sparse.issparse(part) else part
 
 
 def _read(source, waiting, ended):

@@ -79,6 +79,19 @@ def batches_of(solver, n_rounds):
         )
 
 
+def test_a_generator_may_fill_its_arrays_again(binary):
+    X, y = binary
+
+    def blocks():
+        rows = np.empty_like(X[:50])
+        for start in range(0, 200, 50):
+            rows[:] = X[start : start + 50]
+            yield rows, y[start : start + 50]
+
+    kept = BatchPartition(0, blocks, False).blocks
+    np.testing.assert_array_equal(np.vstack([block.X for block in kept]), X)
+
+
 @pytest.mark.parametrize("loss", ["hinge", "smoothed_hinge", "logistic"])
 def test_steps_are_those_of_the_oracle(binary, loss):
     X, y = binary[0][:60], binary[1][:60]

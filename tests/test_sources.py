@@ -631,6 +631,45 @@ def test_reading_ahead_changes_nothing_and_reads_ahead(binary):
     assert list(reader) == list(range(1, 10))
 
 
+@pytest.mark.parametrize("storage", [np.asarray, sparse.csr_array])
+@pytest.mark.parametrize("wrapped", [False, True])
+def test_a_generator_may_fill_its_arrays_again(binary, storage, wrapped):
+    X, y = binary
+
+    def blocks():
+        rows, labels = storage(np.ones_like(X[:10])), np.empty_like(y[:10])
+        values = rows.data if sparse.issparse(rows) else rows
+        for start in range(0, 200, 10):
+            values.flat[:] = X[start : start + 10].flat
+            labels[:] = y[start : start + 10]
+            yield rows, labels
+
+    source = GeneratorSource(blocks) if wrapped else blocks()
+    rows, labels, _ = joined(ReadAhead(source))
+    np.testing.assert_array_equal(rows, X)
+    np.testing.assert_array_equal(labels, y)
+
+
+def test_copies_of_a_generator_s_blocks_have_their_form(binary):
+    X, y = (part.copy() for part in binary)
+    for block in ((X, y), [X, y], X, [[1.0, 2.0], [3.0, 4.0]], ([X, X[:3]], [y, y[:3]])):
+        (copied,) = ReadAhead(iter([block]))
+        assert type(copied) is type(block) and len(copied) == len(block)
+        assert copied is not block
+    assert copied[0][1] is not block[0][1]
+    np.testing.assert_array_equal(copied[0][1], X[:3])
+
+
+def test_what_is_read_ahead_of_files_and_memory_maps_is_no_copy(tmp_path, binary):
+    X, y = binary
+    np.save(tmp_path / "X.npy", X)
+    for block in ReadAhead(NpySource(tmp_path / "X.npy", y)):
+        assert isinstance(block[0], np.memmap)
+    mapped = np.load(tmp_path / "X.npy", mmap_mode="r")
+    (block,) = ReadAhead(iter([(mapped, y)]))
+    assert block[0] is mapped and block[1] is not y
+
+
 def test_an_error_of_the_source_reaches_the_reader():
     def blocks():
         yield 1

@@ -18,6 +18,7 @@ from sublinear._core.matrix import Matrix
 from sublinear._core.objective import Objective
 from sublinear._stream import StreamSummary, check_source, checked_block, naming
 from sublinear._validation import margin_targets
+from sublinear.sources import lasting_blocks
 
 CONJUGATE = 2  # its place in Objective.sums, after the losses of candidates
 MOST_LOSSES = 5  # of partitions in one request
@@ -123,7 +124,7 @@ class Partition(Member):
         self.index, self.numeric = index, numeric
         self.sizes, self.blocks = [], []
         source = blocks_of(source)
-        for number, block in enumerate(source, start=1):
+        for number, block in enumerate(lasting_blocks(source), start=1):
             with naming(f"block {number} of partition {index}"):
                 self._keep(checked_block(block, numeric))
         self.skipped = getattr(source, "skipped", 0)
