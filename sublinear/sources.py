@@ -677,6 +677,16 @@ class ReadAhead:
         self.source = source
         self.blocks = blocks
 
+    @property
+    def skipped(self):
+        """Malformed lines that the source left out in the present pass."""
+        return getattr(self.source, "skipped", 0)
+
+    @property
+    def feature_names(self):
+        """The names of the source's features, None for none."""
+        return getattr(self.source, "feature_names", None)
+
     def __iter__(self):
         waiting = queue.Queue(self.blocks)
         ended = threading.Event()

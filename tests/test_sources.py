@@ -670,6 +670,15 @@ def test_what_is_read_ahead_of_files_and_memory_maps_is_no_copy(tmp_path, binary
     assert block[0] is mapped and block[1] is not y
 
 
+def test_reading_ahead_hides_neither_names_nor_lines_left_out(tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_text("a,b,y\n1,2,0\nx,2,1\n3,4,1\n")
+    source = ReadAhead(CSVSource(path, on_error="skip"))
+    assert sum(len(y) for _, y in source) == 2 and source.skipped == 1
+    assert source.feature_names == ["a", "b"]
+    assert ReadAhead([]).feature_names is None and ReadAhead([]).skipped == 0
+
+
 def test_an_error_of_the_source_reaches_the_reader():
     def blocks():
         yield 1
