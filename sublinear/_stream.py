@@ -192,9 +192,9 @@ class Stream:
                     self.rows += block.X.shape[0]
                     self._require_same_rows(" or more")
                     yield block
+        self._require_same_rows()
         if not self.rows:
             raise EmptySource
-        self._require_same_rows()
         self.rows_of_a_pass = self.rows
 
     def _require_same_rows(self, more=""):

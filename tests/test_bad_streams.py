@@ -11,7 +11,13 @@ from streamed import CASES, options_for, source_for
 from sublinear import PegasosClassifier, SDCAClassifier, StreamingSVRGRegressor, distributed
 from sublinear.distributed import _cluster
 from sublinear.semi_streaming import SemiStreamingPerceptron
-from sublinear.sources import CSVSource, GeneratorSource, SvmlightSource, distinct_labels
+from sublinear.sources import (
+    CSVSource,
+    GeneratorSource,
+    ReadAhead,
+    SvmlightSource,
+    distinct_labels,
+)
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
@@ -248,6 +254,13 @@ def test_labels_that_change_between_passes_are_noticed(binary, class_weight):
     model = SDCAClassifier(class_weight=class_weight)
     with pytest.raises(ValueError, match="block 1 of the source: y holds labels that are not"):
         model.fit_stream(Changing(X, y, lambda rows, labels: (rows, 2 * labels)))
+
+
+def test_a_generator_that_is_wrapped_is_not_called_empty(binary):
+    blocks = iter([binary])
+    for source in (GeneratorSource(lambda: blocks), ReadAhead(iter([binary]))):
+        with pytest.raises(ValueError, match="0 rows in this pass and 200 in the first one"):
+            SDCAClassifier().fit_stream(source)
 
 
 def test_text_and_numbers_have_no_common_order(binary):
