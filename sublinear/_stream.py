@@ -32,6 +32,7 @@ from sublinear._validation import (
     check_number,
     check_sample_weight,
     seed_sequence,
+    weights_of_rows,
 )
 from sublinear.sources import NO_LABELS, ArraySource, EmptySource, ReadAhead
 
@@ -85,9 +86,11 @@ def checked_weights(weights, count):
     """Return the weights of a block of so many examples; None for 1 each, or without examples."""
     if weights is None or count == 0:
         return None
-    if np.ndim(weights) and not np.any(weights):
-        return np.zeros(count)
-    return check_sample_weight(weights, np.empty(count))
+    X = np.empty(count)
+    checked = weights_of_rows(weights, X)
+    if np.ndim(weights) and not checked.any():
+        return checked
+    return check_sample_weight(checked, X)
 
 
 def looked_at(block):

@@ -177,6 +177,15 @@ def check_sample_weight(sample_weight, X):
     """Return the weights as float64 of shape (n_rows,), or None if they are all 1."""
     if sample_weight is None:
         return None
+    weights = weights_of_rows(sample_weight, X)
+    if not weights.any():
+        raise ValueError("sample_weight is zero for every example: there is nothing to fit")
+    check_total_weight(weights, "sample_weight")
+    return None if (weights == 1).all() else weights
+
+
+def weights_of_rows(sample_weight, X):
+    """Return weights, which may all be 0, as float64 of shape (n_rows,)."""
     weights = np.asarray(sample_weight)
     if weights.dtype.kind == "c":
         raise ValueError("sample_weight must be real, got complex numbers")
@@ -191,10 +200,7 @@ def check_sample_weight(sample_weight, X):
         raise ValueError("sample_weight must not contain NaN or infinity")
     if (weights < 0).any():
         raise ValueError("sample_weight must not be negative")
-    if not weights.any():
-        raise ValueError("sample_weight is zero for every example: there is nothing to fit")
-    check_total_weight(weights, "sample_weight")
-    return None if (weights == 1).all() else weights
+    return weights
 
 
 def check_total_weight(weights, name):

@@ -122,6 +122,15 @@ BAD = {
         r"block 2 .*not among the classes \[0, 1\]: \[2\]",
     ),
     "weights": (lambda X, y: [(X, y, -np.ones(200))], "block 1 .*must not be negative"),
+    "zeros of other length": (lambda X, y: [(X, y), (X, y, np.zeros(3))], "block 2 .*inconsistent"),
+    "zeros in two dimensions": (
+        lambda X, y: [(X, y), (X, y, np.zeros((200, 1)))],
+        "block 2 .*must be one-dimensional",
+    ),
+    "weights that are text": (
+        lambda X, y: [(X, y), (X, y, np.full(200, ""))],
+        "block 2 .*could not convert string",
+    ),
     "one dimension": (lambda X, y: [(X[0], y)], "block 1 .*Expected 2D"),
     "empty": (lambda X, y: [], "the source is empty"),
     "no rows": (lambda X, y: [(X[:0], y[:0])], "the source is empty"),
