@@ -74,7 +74,7 @@ def save_model(estimator, path):
     TypeError
         If the estimator is of another class, or a class label is neither number nor string.
     ValueError
-        If the estimator is not fitted, or its feature names are not one for each feature.
+        If the estimator is not fitted, or its feature names are not one string for each feature.
     OSError
         If the file cannot be written.
 
@@ -161,7 +161,10 @@ def write_model(estimator, path, notes=None):
 
 def _checked_names(estimator):
     """Return the names of the features as an array that needs no pickling."""
-    names = plain_labels(estimator.feature_names_in_)
+    names = np.asarray(estimator.feature_names_in_)
+    if not all(isinstance(name, str) for name in names.flat):
+        raise ValueError(f"feature_names_in_ must hold strings, got {names.tolist()}")
+    names = names.astype(str)
     if names.shape != (estimator.n_features_in_,):
         raise ValueError(
             f"feature_names_in_ holds {names.size} names, but the model has "

@@ -206,6 +206,14 @@ class TestSave:
         with pytest.raises(TypeError, match="save its last step, or pickle the whole"):
             save_model(make_pipeline(SDCAClassifier()), tmp_path / "model")
 
+    @pytest.mark.parametrize("names", [[0, 1, 2, 3], ["a", "b", "c", 3]])
+    def test_names_that_are_no_strings(self, tmp_path, names):
+        model, _ = fitted()
+        model.feature_names_in_ = np.array(names, dtype=object)
+        with pytest.raises(ValueError, match="feature_names_in_ must hold strings"):
+            save_model(model, tmp_path / "m.npz")
+        assert not list(tmp_path.iterdir())
+
     def test_names_of_other_features(self, tmp_path):
         model, _ = fitted()
         model.feature_names_in_ = np.array(list("abc"), dtype=object)
