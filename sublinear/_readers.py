@@ -121,6 +121,8 @@ def undamaged(path):
     try:
         yield
     except _DECOMPRESSION_ERRORS as error:
+        if getattr(error, "errno", None) is not None:  # of the system: the file is not to be read
+            raise
         raise ValueError(f"{path}: damaged or not what its name says ({error})") from error
 
 

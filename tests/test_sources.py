@@ -200,6 +200,17 @@ def test_a_cut_compressed_file_is_an_error(tmp_path, svmlight):
         list(SvmlightSource(path, n_features=12, index_base=1, block_bytes=100))
 
 
+@pytest.mark.parametrize("name", ["rows.svm", "rows.svm.gz"])
+def test_a_file_that_has_vanished_is_not_called_damaged(tmp_path, name):
+    path = tmp_path / name
+    path.write_bytes(COMPRESS[path.suffix if path.suffix == ".gz" else ""](b"1 1:1\n-1 1:2\n"))
+    source = SvmlightSource(path)
+    assert len(list(source)) == 1
+    path.unlink()
+    with pytest.raises(FileNotFoundError, match="No such file"):
+        list(source)
+
+
 def test_rows_without_entries_have_the_columns_given(tmp_path):
     path = tmp_path / "zeros.svm"
     path.write_text("1\n-1\n")
