@@ -149,11 +149,24 @@ def open_behind_mark(path):
 
 
 def is_finite_number(text):
+    return "_" not in text and _is_finite_to_python(text)
+
+
+def _is_finite_to_python(text):
+    """Tell whether Python, as the svmlight parser, reads a finite number; it takes 1_0 for 10."""
     try:
-        # float knows digits and signs of all scripts, and underscores; parsers do not
-        return text.isascii() and "_" not in text and math.isfinite(float(text))
+        # float knows digits and signs of all scripts; parsers do not
+        return text.isascii() and math.isfinite(float(text))
     except ValueError:
         return False
+
+
+def _index_to_python(text):
+    """Return the index that Python, as the svmlight parser, reads; -1 for none."""
+    try:
+        return max(int(text), -1) if text.isascii() else -1
+    except ValueError:
+        return -1
 
 
 def _shown(text, limit=40):
@@ -198,28 +211,29 @@ def _svmlight_fault(path, index_base, n_features=None):
 def svmlight_line_fault(line, index_base, n_features=None):
     """Return what is wrong with a line, None if nothing is; n_features limits the indices."""
     label, *entries = line.partition("#")[0].split() or ["0"]
-    if not is_finite_number(label):
+    if not _is_finite_to_python(label):
         hint = (
             " (read as svmlight text; if this is CSV, give the format csv)" if "," in label else ""
         )
         return f"label {_shown(label)} is not a finite number{hint}"
     previous = index_base - 1
     for entry in entries[1:] if entries and entries[0].startswith("qid:") else entries:
-        index, _, value = entry.partition(":")
-        if not (index.isascii() and index.isdecimal() and is_finite_number(value)):
+        written, _, value = entry.partition(":")
+        index = _index_to_python(written)
+        if index < 0 or not _is_finite_to_python(value):
             return f"{_shown(entry)} is not index:value with a finite value"
-        if int(index) > _LARGEST_INDEX:
-            return f"index {_shown(index)} is too large"
-        if n_features is not None and int(index) >= n_features + index_base:
+        if index > _LARGEST_INDEX:
+            return f"index {_shown(written)} is too large"
+        if n_features is not None and index >= n_features + index_base:
             return (
                 f"index {index} is beyond the {n_features} features declared; a model has as many "
                 "as n_features (--n-features) said at its fit"
             )
-        if int(index) < index_base:
+        if index < index_base:
             return "index 0, but the indices were said to start at 1 (index base)"
-        if int(index) <= previous:
+        if index <= previous:
             return f"index {index} after {previous}: indices must ascend without repeats"
-        previous = int(index)
+        previous = index
     return None
 
 

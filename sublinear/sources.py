@@ -407,7 +407,7 @@ class CSVSource(_TextSource):
         encode = {}
         if self._text_labels:
             encode[self._column] = lambda text: names.setdefault(text.strip(), len(names))
-        if not chunk.strip():
+        if not chunk.strip(b"\r\n"):
             return None
         table = np.loadtxt(
             io.BytesIO(chunk),

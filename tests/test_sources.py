@@ -193,6 +193,15 @@ def test_what_is_found_does_not_depend_on_the_blocks(tmp_path, options, found, b
     assert (source.n_features, source.index_base) == found
 
 
+@pytest.mark.parametrize("block_bytes", [1, 8, 2**20])
+def test_numbers_are_those_of_the_parser_beside_malformed_lines_too(tmp_path, block_bytes):
+    path = tmp_path / "odd.svm"
+    path.write_text("1_0 +1:1_0\n1 0_2:2\n-1 -2:1\n")
+    source = SvmlightSource(path, on_error="skip", block_bytes=block_bytes)
+    same_twice(source, [[10, 0], [0, 2]], [10, 1])
+    assert source.skipped == 1
+
+
 def test_a_cut_compressed_file_is_an_error(tmp_path, svmlight):
     path = tmp_path / "cut.svm.gz"
     path.write_bytes(gzip.compress(svmlight.read_bytes())[:-200])
@@ -377,6 +386,17 @@ def test_a_malformed_csv_line_is_named_or_counted(tmp_path, fault, block_bytes):
 
 
 # Arrays on disk
+
+
+@pytest.mark.parametrize("block_bytes", [1, 4, 2**20])
+def test_a_csv_line_of_blanks_is_malformed_in_a_block_of_its_own_too(tmp_path, block_bytes):
+    path = tmp_path / "blank.csv"
+    path.write_text("1,0\n2,1\n \n\n3,1\n")
+    with pytest.raises(ValueError, match="line 3: expected 2 columns, found 1"):
+        list(CSVSource(path, block_bytes=block_bytes))
+    source = CSVSource(path, on_error="skip", block_bytes=block_bytes)
+    same_twice(source, [[1], [2], [3]], [0, 1, 1])
+    assert source.skipped == 1
 
 
 @pytest.mark.parametrize("text", ["a,b,y\r1,2,0\r3,4,1\r", "1,2,0\r3,4,1\r", "a,b,y\r1,2,0\n"])
