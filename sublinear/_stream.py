@@ -322,7 +322,7 @@ class StreamFit:
         source : iterable of (X, y) or (X, y, sample_weight)
             Blocks of rows as `fit` takes them, all with the same columns: an object of
             `sublinear.sources`, a generator, a list. Estimators that take several passes need one
-            that can be iterated again.
+            that can be iterated again. Weights count as in `partial_fit`, where there is one.
         classes : array-like of shape (n_classes,), default=None
             All labels that the source will yield. Classifiers that take one pass need them, others
             find them out.

@@ -505,6 +505,8 @@ class PegasosClassifier(_PegasosModel, LinearClassifier):
         classes : array-like of shape (n_classes,), default=None
             All labels that will ever come; needed at the first call.
         sample_weight : array-like of shape (n_samples,), default=None
+            They count relative to their mean in this batch, as `class_weight` does: alone, an
+            example has the weight 1. "balanced" balances every batch by itself.
 
         Returns
         -------
@@ -667,6 +669,7 @@ class PegasosRegressor(_PegasosModel, LinearRegressor):
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
         y : array-like of shape (n_samples,)
         sample_weight : array-like of shape (n_samples,), default=None
+            They count relative to their mean in this batch: alone, an example has the weight 1.
 
         Returns
         -------
