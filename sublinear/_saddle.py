@@ -223,7 +223,7 @@ class Plan:
         self.batch = self._batch(settings.batch_size, matrix)
         self.sampled = None
         if settings.certify == "sampled":
-            self.sampled = settings.epsilon, settings.delta
+            self.sampled = settings.epsilon / 2, settings.delta  # the steps' error has the rest
         steps = self.rates.steps * math.log(max(2, matrix.n_rows)) * squared((unit or 1) / epsilon)
         self.max_iter = max(10**6, 1000 * matrix.n_stored / self.values)
         if self.fixed:

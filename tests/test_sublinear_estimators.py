@@ -368,6 +368,25 @@ def test_certify_sampled_and_exact_and_theory():
     assert model.n_iter_ == 2000
 
 
+def test_sampled_certificates_of_no_steps_bound_nothing():
+    options = {"certify": "sampled", "row_norm": 10.0, "random_state": 0}
+    with pytest.warns(ConvergenceWarning, match="max_accesses"):
+        result = SublinearPerceptron(0.1, max_accesses=1, **options).fit(X60, Y60).result_
+    assert (result.status, result.dual) == ("max_accesses", np.inf)
+
+
+def test_sampled_certificates_reach_epsilon():
+    random, n, d = np.random.default_rng(5), 20, 40_000
+    direction = random.choice([-1, 1], d) / np.sqrt(d)
+    y = random.choice([-1, 1], n)
+    X = random.normal(size=(n, d)) / np.sqrt(d)
+    X += np.outer(y - X @ direction, direction)
+    options = {"epsilon": 0.5, "row_norm": float(np.linalg.norm(X, axis=1).max() + 0.3)}
+    model = SublinearPerceptron(certify="sampled", random_state=0, **options).fit(X, y)
+    assert model.result_.certificate_accesses < X.size
+    assert model.result_.status == "converged"
+
+
 def test_budgets_are_hard():
     for estimator, variants in (
         (SublinearPerceptron, ("plain", "variance_reduced")),

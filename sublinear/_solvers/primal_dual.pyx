@@ -582,8 +582,10 @@ cdef class SublinearPrimalDual(PrimalDual):
         self.problem.accesses += cost
         model, primal = self.problem.primal(
             x, payoffs - self.sampled[0], self.unit, rounded)
+        if self.n_moves == 0:  # no row is drawn, and nothing bounds the optimum
+            return model, primal, -np.inf
         # the sum of the rows drawn in the only round is that of A'Yq for their mean q
-        return model, primal, self.problem.dual(None, self.x_state["value"] / max(1, self.n_moves))
+        return model, primal, self.problem.dual(None, self.x_state["value"] / self.n_moves)
 
     def _sampled_payoffs(self, const double[::1] x, double error, double failure):
         """Estimates of Y A x that are all within `error` but with probability `failure`.
