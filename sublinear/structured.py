@@ -544,7 +544,9 @@ class _StructuredObjective:
     def features(self, x, y):
         """Return phi(x, y) as one row, checked."""
         row = self.problem.joint_features(x, y)
-        row = row if sparse.issparse(row) else np.asarray(row, dtype=np.float64)
+        # before rows are subtracted: unsigned numbers and truth values have no negative ones
+        sparsely = sparse.issparse(row)
+        row = row.astype(np.float64) if sparsely else np.asarray(row, dtype=np.float64)
         if row.ndim == 1:
             row = row.reshape(1, -1)
         if row.ndim != 2 or row.shape[0] != 1 or row.shape[1] == 0:
@@ -554,7 +556,7 @@ class _StructuredObjective:
                 f"joint_features returned {row.shape[1]} numbers, but {self.n_features} before: "
                 "its length must not change"
             )
-        values = row.data if sparse.issparse(row) else row
+        values = row.data if sparsely else row
         if not np.isfinite(values).all():
             raise ValueError("joint_features returned NaN or infinity")
         return row
@@ -568,7 +570,7 @@ class _StructuredObjective:
             raise ValueError(f"loss must be finite and not negative, got {loss}")
         difference = self.features(x, y) - self.features(x, other)
         if sparse.issparse(difference):
-            difference = sparse.csr_array(difference, dtype=np.float64)
+            difference = sparse.csr_array(difference)
         return _Look(Matrix(difference), loss)
 
     def primal(self, weights):

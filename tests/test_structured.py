@@ -82,6 +82,15 @@ def test_it_is_joint_multiclass_where_that_is_the_problem(
     assert ours.score(X, y) == pytest.approx(compiled.score(X, y) - 1)
 
 
+@pytest.mark.parametrize("dtype", [np.uint8, bool])
+def test_sparse_rows_of_any_type(multiclass, dtype):
+    X, y = multiclass
+    X = X > 0
+    exact = PegasosStructured(Classes(3), **FEW).fit(X, y)
+    rows = Classes(3, lambda row: sparse.csr_array(row.astype(dtype)))
+    np.testing.assert_allclose(PegasosStructured(rows, **FEW).fit(X, y).coef_, exact.coef_)
+
+
 def test_it_is_the_chain_where_that_is_the_problem():
     X, y, lengths, _ = make_tagged_sequences(
         12, n_tags=3, n_symbols=8, mean_length=5, random_state=0
