@@ -183,6 +183,13 @@ def named(result, X):
     return replace(result, bytes_read=read)
 
 
+def of_margin(result):
+    """Return the result of a largest margin with a status of its own where that is 0."""
+    if result.status == "converged" and result.primal <= 0:
+        return replace(result, status="not_separable")
+    return result
+
+
 def checked_data(A):
     """Return a user's A as `as_matrix` takes it: an array, CSR, a store or an oracle."""
     if has_matrix(A):

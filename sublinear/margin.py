@@ -1,7 +1,5 @@
 """Classifiers of large margin by primal-dual methods: SublinearPerceptron, L2SVMClassifier."""
 
-from dataclasses import replace
-
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
@@ -23,6 +21,7 @@ from sublinear._saddle import (
     SquaredHinge,
     check_saddle_parameters,
     named,
+    of_margin,
     saddle_parameters,
     variant_of,
 )
@@ -293,8 +292,7 @@ class SublinearPerceptron(_SaddleClassifier):
 
     def _store(self, outcomes, training, seconds):
         for outcome in outcomes:
-            if outcome.result.status == "converged" and outcome.result.primal <= 0:
-                outcome.result = replace(outcome.result, status="not_separable")
+            outcome.result = of_margin(outcome.result)
         super()._store(outcomes, training, seconds)
 
 

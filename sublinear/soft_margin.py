@@ -8,7 +8,7 @@ from sklearn.base import clone
 from sublinear._drive import Limits
 from sublinear._fit_method import fit_method
 from sublinear._linear_model import LinearClassifier, as_matrix
-from sublinear._saddle import CONSTANTS, named, squared
+from sublinear._saddle import CONSTANTS, named, of_margin, squared
 from sublinear._solvers.simba import SIMBA
 from sublinear._validation import (
     check_choice,
@@ -52,20 +52,50 @@ class SlackMargin:
         rows = np.arange(matrix.n_rows)
         length = np.linalg.norm(w)
         weights = (w / length if length > 0 else w) / self.unit
-        if self.bias:
-            weights = np.append(weights, b)
-        margins = self.targets * matrix.row_dots(weights, rows)
+        payoffs = self.targets * matrix.row_dots(self._with(weights, 0.0), rows)
         gradient = np.zeros(matrix.n_weights)
         matrix.add_rows(p * self.targets, rows, gradient)
         self.accesses += 2 * matrix.n_stored
-        value = slack_margin(margins, self.nu)
+        value, length, b = self._best(length, b, payoffs)
+        weights = self._with(length * weights, b)
         bound = slack_mass(p, self.nu) + np.linalg.norm(gradient[: len(w)]) / self.unit
         bound += np.abs(gradient[len(w) :]).sum()
         scale = value if value > 0 else 1.0
         model = rounded(weights / scale)  # Lemma 2.1
         change = np.abs(scale * model - weights)
         lost = self.unit * np.linalg.norm(change[: len(w)]) + change[len(w) :].sum()
-        return model, -(value - lost), -bound
+        return model, -(value - lost if value > 0 else 0.0), -bound
+
+    def _with(self, weights, b):
+        return np.append(weights, b) if self.bias else weights
+
+    def _best(self, length, b, payoffs):
+        """Return the largest margin, and its |w| and b: multiples of w, stretched or not, and b.
+
+        Where 0 is the best of them it is that of a constant, with slack; without it nothing is
+        better than 0, and the last hyperplane is kept.
+
+        Parameters
+        ----------
+        length, b : float
+        payoffs : ndarray of shape (n_rows,)
+            y_i <w, x_i> / |w|.
+        """
+        value, *found = max(
+            (self._multiple(1.0, b, payoffs), self._multiple(length, b, payoffs)),
+            key=lambda multiple: multiple[0],
+        )
+        if any(found):
+            return value, *found
+        if self.nu == 0:
+            return 0.0, 1.0, b
+        return self._multiple(0.0, float(self.bias) * np.sign(self.targets.sum()), payoffs)
+
+    def _multiple(self, length, b, payoffs):
+        """Return the largest margin of multiples, up to 1, of |w| and b, and these multiples."""
+        margins = length * payoffs + self.targets * b
+        scale = best_scale(margins, self.nu)
+        return slack_margin(scale * margins, self.nu), scale * length, scale * b
 
 
 def slack_margin(margins, nu):
@@ -77,6 +107,24 @@ def slack_margin(margins, nu):
     margins = np.sort(margins)
     sums = np.cumsum(margins) + nu * len(margins)
     return float(min((sums / np.arange(1, len(margins) + 1)).min(), margins[0] + 2))
+
+
+def best_scale(margins, nu):
+    """Return the t in [0, 1] with the largest slack_margin(t * margins, nu).
+
+    That is the least of (nu n + t S_k) / k, S_k the sum of the k least margins, and of 2 + t times
+    the least one. The latter, and those of S_k < 0, which come first, fall with t: they meet the
+    others in the maximum.
+    """
+    margins, n = np.sort(margins), len(margins)
+    sums, counts = np.cumsum(margins), np.arange(1, n + 1)
+    rising = sums >= 0
+    if margins[0] >= 0 or not rising.any():
+        return float(margins[0] >= 0)
+    first = np.argmax(rising)
+    by_mean = nu * n / (counts[first] * margins[first] - sums[first])
+    by_most = (2 * counts - nu * n)[rising] / (sums - counts * margins[0])[rising]
+    return float(min(1.0, by_mean, by_most.max()))
 
 
 def slack_mass(p, nu):
@@ -111,7 +159,9 @@ class SIMBAClassifier(LinearClassifier):
     Maximises min_i y_i (<w, x_i> + b) + xi_i over |w| <= 1, |b| <= 1 and slack 0 <= xi_i <= 2 of
     mean nu at most, with rows divided by the largest of their norms. That is the margin of a
     support vector machine whose hinge loss is nu times the norm of its weights; a certificate
-    bounds how far the fitted one is from the largest.
+    bounds how far the fitted one is from the largest. Where w = 0 is the best, the model is a
+    constant, the more frequent class; without slack (nu=0) it has margin 0: the fit then ends with
+    status "not_separable", and the last hyperplane is kept.
 
     Parameters
     ----------
@@ -153,7 +203,7 @@ class SIMBAClassifier(LinearClassifier):
     Attributes
     ----------
     coef_ : ndarray of shape (1, n_features) or (n_classes, n_features)
-        Rescaled by Lemma 2.1: rows without slack have margin 1.
+        Rescaled by Lemma 2.1, unless the margin is 0: rows without slack have margin 1.
     intercept_ : ndarray of shape (1,) or (n_classes,)
     classes_ : ndarray of shape (n_classes,)
     n_features_in_ : int
@@ -333,7 +383,7 @@ class SIMBAClassifier(LinearClassifier):
     def _store(self, outcomes, training, seconds):
         self._states = [outcome.kept for outcome in outcomes]
         for outcome in outcomes:
-            outcome.result = named(outcome.result, training.X)
+            outcome.result = named(of_margin(outcome.result), training.X)
         super()._store(outcomes, training, seconds)
 
     def _warn_if_limited(self, limits):

@@ -15,8 +15,9 @@ from sublinear import (
     SublinearPerceptron,
     simba_path,
 )
+from sublinear._core.matrix import Matrix
 from sublinear.data import AccessBudgetError, DualStore, FeatureOracle, FourierFeatures
-from sublinear.soft_margin import slack_margin, slack_mass
+from sublinear.soft_margin import SlackMargin, best_scale, slack_margin, slack_mass
 
 
 @pytest.fixture(scope="module")
@@ -36,6 +37,17 @@ def test_certificate_formulas_are_the_oracles(nu):
         expected = certificates.slack_margin(scale * margins, nu)
         assert slack_margin(scale * margins, nu) == pytest.approx(expected, abs=1e-12)
     assert slack_mass(p, nu) == certificates.slack_mass(p, nu)
+
+
+@pytest.mark.parametrize("nu", [0.0, 0.01, 0.3, 0.99, 1.0])
+@pytest.mark.parametrize("shift", [-2.0, -0.3, 0.1, 1.0, 3.0])
+@pytest.mark.parametrize("n", [3, 60])
+def test_the_best_scale_is_that_of_a_search(nu, shift, n):
+    margins = shift + np.random.default_rng(2).normal(size=n) * np.array([0.1, 1.0, 9.0])[n % 3]
+    best = best_scale(margins, nu)
+    assert 0 <= best <= 1
+    tried = max(slack_margin(t * margins, nu) for t in np.linspace(0, 1, 2001))
+    assert tried <= slack_margin(best * margins, nu) + 1e-12
 
 
 @pytest.mark.parametrize("bias", [True, False])
@@ -61,6 +73,32 @@ def test_the_margin_is_that_of_the_exact_machine(data, bias, rates):
     slack = np.maximum(0, 1 - y * (X @ model.coef_[0] + model.intercept_[0]))
     assert slack.mean() <= nu / result.primal * (1 + 1e-9)
     assert np.linalg.norm(model.coef_) == pytest.approx(1 / result.primal)
+
+
+def test_no_model_is_worse_than_a_constant():
+    """The best constant has margin nu n / (2 * the rarer ones)."""
+    X = np.tile([[1.0, 0.0], [-1.0, 0.0], [1.0, 0.0], [-1.0, 0.0], [0.0, 0.0]], (20, 1))
+    y = np.tile([1, 1, -1, -1, -1], 20)
+    model = SIMBAClassifier(0.1, epsilon=0.01, random_state=0).fit(X, y)
+    assert model.result_.status == "converged"
+    assert 0.115 <= model.result_.primal <= 0.125 + 1e-12
+    losses = np.maximum(0, 1 - y * model.decision_function(X))
+    assert losses.mean() <= 0.1 / model.result_.primal + 1e-9
+
+
+def test_a_direction_that_only_loses_gives_way_to_the_frequent_class():
+    matrix, targets = Matrix(np.array([[1.0], [0.5], [-1.0]]), 1.0), np.array([1.0, 1.0, -1.0])
+    problem = SlackMargin(targets, 0.1, 1.0, True)
+    w, p = np.array([-0.5]), np.full(3, 1 / 3)
+    model, primal, _ = problem.certificate(matrix, w, -0.5, p, lambda model: model)
+    np.testing.assert_array_equal(model, [0.0, 1.0])
+    assert primal == pytest.approx(-0.15)
+
+
+def test_without_slack_rows_that_are_not_separable_have_margin_zero(data):
+    result = SIMBAClassifier(0.0, epsilon=0.1, random_state=0).fit(*data).result_
+    assert (result.status, result.primal) == ("not_separable", 0.0)
+    assert 0 <= result.dual <= 0.1
 
 
 def test_gap_is_proved_in_every_row_of_the_trace(data):
