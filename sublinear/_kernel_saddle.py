@@ -72,11 +72,13 @@ class KernelData:
     X : ndarray or CSR matrix
     constant : float, default=0.0
         What is added to the kernel.
+    weights : ndarray of shape (n_rows,), default=None
+        How often the rows count for gamma="scale".
     """
 
-    def __init__(self, settings, X, constant=0.0):
+    def __init__(self, settings, X, constant=0.0, weights=None):
         self.settings, self.constant = settings, constant
-        self.gamma = gamma_value(settings.gamma, X)
+        self.gamma = gamma_value(settings.gamma, X, weights)
         self.kernel = KERNELS[settings.kernel](self.gamma, settings.degree, settings.coef0)
         self.matrix = Matrix(X)
         self.rows = checked_square(kernel_rows(self.kernel, X, memory=MEMORY / 2))

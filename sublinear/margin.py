@@ -50,13 +50,14 @@ class _SaddleClassifier(LinearClassifier):
         check_number("intercept_scaling", self.intercept_scaling, low=0, open_low=True)
         check_flag("fit_intercept", self.fit_intercept)
 
-    def _class_training(self, X, y, sample_weight):
+    def _class_training(self, X, y, weights):
         check_kernel_parameters(self, X)
         targets = self._targets(y)
         if is_linear(self):
-            return self._training(X, y, targets, None, sample_weight)
-        data = KernelData(self, X, self.intercept_scaling**2 if self.fit_intercept else 0.0)
-        return KernelTraining(X, y, None, None, targets, None, plan=data, rows=data.rows)
+            return self._training(X, y, targets, weights, None)
+        constant = self.intercept_scaling**2 if self.fit_intercept else 0.0
+        data = KernelData(self, X, constant, weights)
+        return KernelTraining(X, y, None, None, targets, weights, plan=data, rows=data.rows)
 
     def _keep(self, solver):
         return None
@@ -444,9 +445,9 @@ class L2SVMClassifier(_SaddleClassifier):
         weights = combine_weights(self.class_weight, self.classes_, y, weights)
         given = GivenRows(weights)
         X, y, weights = drop_weightless(X, y, weights)
-        training = self._class_training(X, y, None)
+        weights = np.ones(len(y)) if weights is None else weights
+        training = self._class_training(X, y, weights)
         training.given = given
-        training.weights = np.ones(len(y)) if weights is None else weights
         if is_linear(self):
             training.matrix.transposed()  # once, before threads ask for it
             training.plan = Plan(

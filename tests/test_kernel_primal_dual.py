@@ -393,6 +393,18 @@ class TestOptima:
             assert result.dual - 1e-5 <= optimum <= result.primal + 1e-5
 
 
+def test_weights_count_as_copies_for_gamma(rings):
+    X, y = rings
+    X = X * [1.0, 3.0, 1.0]
+    far = np.abs(X[:, 1]) > 1
+    copies = np.repeat(np.arange(len(y)), np.where(far, 5, 1))
+    options = {"alpha": 0.1, "epsilon": 5e-3, "kernel": "rbf", "random_state": 0}
+    expected = L2SVMClassifier(**options).fit(X[copies], y[copies]).result_
+    found = L2SVMClassifier(**options).fit(X, y, np.where(far, 5.0, 1.0)).result_
+    assert found.dual <= expected.primal
+    assert expected.dual <= found.primal
+
+
 def test_the_intercept_is_a_constant_kernel(rings):
     X, y = rings
     model = SublinearPerceptron(
