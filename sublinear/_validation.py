@@ -2,6 +2,7 @@
 
 import math
 import numbers
+import sys
 
 import numpy as np
 from sklearn.utils import check_array, check_random_state, column_or_1d
@@ -29,6 +30,18 @@ def check_number(name, value, *, low, high=math.inf, integer=False, open_low=Fal
             bound = "" if integer else " that is finite"
         limit = f" and at most {high}" if math.isfinite(high) else ""
         raise ValueError(f"{name} must be {noun}{bound}{limit}, got {value!r}")
+
+
+def check_squared_norms(squares, most=sys.float_info.max):
+    """Raise ValueError unless the squared norms of rows, whose values are finite, are at most so.
+
+    Parameters
+    ----------
+    squares : ndarray
+    most : float, default=the largest number
+    """
+    if not np.max(squares) <= most:
+        raise ValueError("the squared norm of a row overflows: scale X down")
 
 
 def check_batch_size(batch_size):

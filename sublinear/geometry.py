@@ -54,6 +54,7 @@ from sublinear._validation import (
     check_number,
     check_rows,
     check_sample_weight,
+    check_squared_norms,
     drop_weightless,
     has_matrix,
     note_features,
@@ -473,7 +474,7 @@ class SeenRows:
             self.squared_norms = row_norms**2
         if not np.isfinite(self.squared_norms).all():
             assert_all_finite(X, estimator_name="MinimumEnclosingBall", input_name="X")
-            raise ValueError("the squared norms of the rows overflow: scale X down")
+            check_squared_norms(self.squared_norms)
         self.rounding = distance_error(self.matrix.n_columns, self.squared_norms.max())
 
     def _are_far(self, variant, epsilon):

@@ -23,6 +23,7 @@ from sublinear._stream import Stream, StreamSummary
 from sublinear._validation import (
     check_flag,
     check_number,
+    check_squared_norms,
     check_training_data,
     distinct,
     margin_targets,
@@ -221,8 +222,7 @@ class _SemiStreaming(BaseEstimator):
                 raise ValueError("a margin and a ball know no sample weights: leave them out")
             self._meet(block)
             largest = max(largest, float(Matrix(block.X).squared_norms().max()))
-        if not largest < 1e300:
-            raise ValueError("the squared norm of a row overflows: scale X down")
+        check_squared_norms(largest, 1e300)
         return stream.rows, math.sqrt(largest)
 
     def _combine(self, stream):

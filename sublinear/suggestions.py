@@ -18,7 +18,15 @@ from sklearn.utils import check_array, column_or_1d
 from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.validation import check_consistent_length
 
-from sublinear._validation import check_choice, find_classes, generator, has_matrix, margin_targets
+from sublinear._core.matrix import Matrix
+from sublinear._validation import (
+    check_choice,
+    check_squared_norms,
+    find_classes,
+    generator,
+    has_matrix,
+    margin_targets,
+)
 from sublinear.data import FeatureOracle
 from sublinear.margin import SublinearPerceptron
 from sublinear.pegasos import PegasosClassifier
@@ -302,8 +310,9 @@ class _Sample:
     def __init__(self, data, random):
         self.X, labels = self._drawn(data, random)
         self.n_rows = self.X.shape[0]
-        squares = self.X.multiply(self.X) if sparse.issparse(self.X) else self.X**2
-        self.row_norm = _rounded(math.sqrt(squares.sum(axis=1).max())) or 1.0
+        squares = Matrix(self.X).squared_norms()  # float64, of whatever type X is
+        check_squared_norms(squares)
+        self.row_norm = _rounded(math.sqrt(squares.max())) or 1.0
         frequent = max(data.classes, key=lambda label: (labels == label).sum())
         label = frequent if data.n_problems > 1 else data.classes[1]
         self.y = margin_targets(labels, label)
@@ -354,7 +363,7 @@ class _Sample:
             error = np.mean(model.predict(self.X[held]) != self.y[held])
             if error < least:
                 least, self.soft = error, self._scaled(alpha * smaller)
-                self.norm = max(1.0, float(np.linalg.norm(model.coef_)) * self.row_norm)
+                self.norm = max(1.0, _length(model.coef_) * self.row_norm)
                 losses = np.maximum(0, 1 - self.y[rows] * model.decision_function(self.X[rows]))
                 self.slack = _rounded(float(np.clip(losses.mean() / self.norm, 1e-4, 0.5)))
 
@@ -363,7 +372,7 @@ class _Sample:
         if not self.is_telling:
             return 0.0
         model = self._fit(np.arange(self.n_rows), self.hard)
-        length = math.hypot(np.linalg.norm(model.coef_), model.intercept_[0] / self.row_norm)
+        length = math.hypot(_length(model.coef_), model.intercept_[0] / self.row_norm)
         least = (self.y * model.decision_function(self.X)).min()
         return max(0.0, float(least) / max(length * self.row_norm, 1e-300))
 
@@ -374,6 +383,7 @@ def _advice_on_scales(data, X):
     The scale of a column is the root mean square of its entries that are not 0: rare words are
     not small.
     """
+    X = X.astype(np.float64)  # whose squares float32 may not hold
     squares = X.multiply(X).tocsc() if sparse.issparse(X) else X**2
     counts = np.asarray((squares > 0).sum(axis=0)).ravel()
     sums = np.asarray(squares.sum(axis=0)).ravel()[counts > 0]
@@ -385,6 +395,11 @@ def _advice_on_scales(data, X):
     return (
         f" The scales of columns differ by a factor of {factor:.2g}: scale them first ({scaler})."
     )
+
+
+def _length(coef):
+    """Return |coef|, whose square float32 may not hold."""
+    return float(np.linalg.norm(coef.astype(np.float64)))
 
 
 def _rounded(value):

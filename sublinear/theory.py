@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.utils.validation import check_array
 
 from sublinear._core.matrix import Matrix
-from sublinear._validation import check_number
+from sublinear._validation import check_number, check_squared_norms
 from sublinear._warnings import warn
 
 
@@ -54,8 +54,7 @@ def _checked(X):
 def spectral_norm_of(matrix, tol=1e-4, max_iter=200):
     """Return `spectral_norm_squared` of a Matrix, its constant column included."""
     n = matrix.n_rows
-    if not np.isfinite(matrix.squared_norms()).all():
-        raise ValueError("the squared norm of a row overflows: scale X down")
+    check_squared_norms(matrix.squared_norms())
     vector = np.random.default_rng(0).standard_normal(matrix.n_weights)
     value = 0.0
     for _ in range(max_iter):

@@ -158,6 +158,21 @@ def test_rows_of_any_length(text):
     assert agree.mean() > 0.97
 
 
+@pytest.mark.parametrize("make", [np.asarray, sparse.csr_array])
+@pytest.mark.parametrize("scale", [1e20, 1e-25])
+def test_squares_out_of_the_range_of_float32(make, scale):
+    X, y = make_classification(200, 20, random_state=0)
+    found = [
+        suggest_solver(make((scale * X).astype(dtype)), y, random_state=0).estimator
+        for dtype in (np.float64, np.float32)
+    ]
+    assert type(found[0]) is type(found[1])
+    alphas = [model.alpha for model in found]
+    assert alphas[1] == pytest.approx(alphas[0], rel=0.02)
+    with pytest.raises(ValueError, match="overflows: scale X down"):
+        suggest_solver(make(1e200 * X), y)
+
+
 def test_deterministic_and_not_fitted(text):
     X, y, *_ = text
     first, again, other = (suggest_solver(X, y, random_state=k) for k in (0, 0, 1))
