@@ -68,6 +68,8 @@ CERTIFY = ("las_vegas", "exact")
 FAR = 10.0
 SUM_SHARE, CENTER_SHARE = 1e-3, 0.1
 ROWS_LOOKED_AT = 16
+MOST_LOST = 1e-7  # of a squared distance: what offset_ allows for
+DENSE_VALUES = 2**20  # of sparse rows at a time
 VARIANTS = (*SAMPLED_VARIANTS, "active_set")
 
 
@@ -384,12 +386,7 @@ class MinimumEnclosingBall(CallbackSupportMixin, OutlierMixin, BaseEstimator):
             parts = self._gamma, self.support_vectors_, self.center_coef_[None]
             squares = self_values(self, self._gamma, X) - 2 * kernel_sum(self, *parts, X)[0]
             return -np.sqrt(np.maximum(squares + self._center_square, 0))
-        center = self.center_.astype(np.float64)
-        if not hasattr(X, "toarray"):
-            return -np.sqrt(row_norms(X.astype(np.float64, copy=False) - center, squared=True))
-        squares = Matrix(X).squared_norms()  # entries may stand twice
-        squares += center @ center - 2 * safe_sparse_dot(X, center)
-        return -np.sqrt(np.maximum(squares, 0))
+        return -np.sqrt(squared_distances(X, self.center_.astype(np.float64)))
 
     def decision_function(self, X):
         """Return the radius minus the distance from the centre, but for rounding.
@@ -498,6 +495,25 @@ class SeenRows:
             return False
         values, columns = X.data.reshape(n_rows, -1), X.indices.reshape(n_rows, -1)
         return bool((values == values[0]).all() and (columns == columns[0]).all())
+
+
+def squared_distances(X, center):
+    """Return |x - center|^2 for the rows x of an array or CSR (float64).
+
+    Sparse rows that are near the centre, for what rounding may do to the difference of long ones,
+    are made dense, a few at a time.
+    """
+    if not sp.issparse(X):
+        return row_norms(X.astype(np.float64, copy=False) - center, squared=True)
+    norms, square = Matrix(X).squared_norms(), center @ center  # entries may stand twice
+    squares = norms + square - 2 * safe_sparse_dot(X, center)
+    errors = distance_error(len(center), np.maximum(norms, square))
+    rounded = np.flatnonzero(errors > MOST_LOST * squares)
+    at_once = max(1, DENSE_VALUES // len(center))
+    for start in range(0, len(rounded), at_once):
+        numbers = rounded[start : start + at_once]
+        squares[numbers] = squared_distances(X[numbers].toarray(), center)
+    return squares
 
 
 def check_row_norms(norms, n_rows):

@@ -281,6 +281,17 @@ def test_far_balls_of_an_oracle_count_rounding():
         assert result.dual <= least_ball(seen)[1] * (1 + 1e-6) <= result.primal * (1 + 2e-6)
 
 
+@pytest.mark.parametrize("dtype", (np.float64, np.float32))
+@pytest.mark.parametrize("offset", OFFSETS)
+def test_predictions_of_sparse_rows_far_from_the_origin(offset, dtype):
+    X = moved(offset)[0]
+    ball = MinimumEnclosingBall(1e-6, random_state=0).fit(X)
+    rows = np.vstack([X, X + 0.1, np.zeros((1, X.shape[1]))]).astype(dtype)
+    scores, thin = ball.score_samples(rows), ball.score_samples(sparse.csr_array(rows))
+    np.testing.assert_allclose(thin, scores, rtol=1e-6, atol=1e-12)
+    assert (ball.predict(sparse.csr_array(X)) == 1).all()
+
+
 def test_predictions_around_far_balls():
     random = np.random.default_rng(0)
     stamps = 1.7e9 + random.uniform(0, 60, size=(1000, 2))
