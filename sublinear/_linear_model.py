@@ -21,7 +21,7 @@ from sublinear._core.matrix import Matrix
 from sublinear._core.objective import Objective
 from sublinear._core.random import RandomBits
 from sublinear._drive import Limits, as_stored
-from sublinear._result import NOT_BEGUN, Result, combine
+from sublinear._result import Result, combine, not_begun
 from sublinear._threads import effective_threads
 from sublinear._validation import (
     check_choice,
@@ -249,7 +249,7 @@ class CertifiedModel(CallbackSupportMixin, BaseEstimator):
 
         def problem(k, stop):
             if stop.is_set():
-                return Outcome(np.zeros(training.n_weights), NOT_BEGUN)
+                return Outcome(np.zeros(training.n_weights), not_begun(limits.maximise))
             if checkpoint and checkpoint.is_solved(k):
                 model, result, kept = checkpoint.solved(k)
                 return Outcome(model, result, kept=kept)
@@ -259,7 +259,8 @@ class CertifiedModel(CallbackSupportMixin, BaseEstimator):
             except KeyboardInterrupt as interrupt:
                 if n_problems == 1:  # no model
                     raise
-                return Outcome(np.zeros(training.n_weights), NOT_BEGUN, interrupt)
+                unknown = not_begun(limits.maximise)
+                return Outcome(np.zeros(training.n_weights), unknown, interrupt)
             model, result, error = drive_shown(
                 self.verbose and limits.certify,  # not every block of a stream
                 self._problem_name(k),

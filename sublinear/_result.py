@@ -109,9 +109,6 @@ def relative_gap(primal, gap):
     return gap / max(abs(primal), 1e-300)
 
 
-# a problem that an interrupt kept from starting
-NOT_BEGUN = Result(math.nan, -math.inf, math.inf, "interrupted", 0, 0, 0, 0.0)
-
 # from the best end of a fit to the worst
 STATUSES = (
     "converged",
@@ -125,6 +122,12 @@ STATUSES = (
     "diverged",
     "interrupted",
 )
+
+
+def not_begun(maximise):
+    """Return the Result of a problem that an interrupt kept from starting: nothing is known."""
+    bound = math.inf if maximise else -math.inf
+    return Result(math.nan, bound, math.inf, "interrupted", 0, 0, 0, 0.0)
 
 
 def combine(parts, seconds):

@@ -309,9 +309,10 @@ class SIMBAClassifier(LinearClassifier):
         KeyboardInterrupt
             After Ctrl-C; the fitted attributes hold the model reached so far.
         """
-        self._fit(X, y, sample_weight)
-        del self._states  # of use in paths alone
-        return self
+        try:
+            return self._fit(X, y, sample_weight)
+        finally:
+            vars(self).pop("_states", None)  # of use in paths alone
 
     def _fit(self, X, y, sample_weight=None, starts=None):
         """Fit from the states of other solvers, one for each problem."""

@@ -216,6 +216,16 @@ def test_the_clock_does_not_decide_where_a_fit_ends(data, monkeypatch):
     assert fits[0].n_iter_ == fits[1].n_iter_ == 5000
 
 
+def test_an_interrupt_leaves_no_states(data):
+    def stop(snapshot):
+        raise KeyboardInterrupt
+
+    model = SIMBAClassifier(0.1, random_state=0, callback=stop)
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(*data)
+    assert hasattr(model, "coef_") and not hasattr(model, "_states")
+
+
 def test_path_goes_on_from_the_last_model(data):
     nus = [0.05, 0.1]
     options = {"certify": "exact", "max_iter": 1000, "random_state": 0}

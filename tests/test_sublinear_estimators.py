@@ -707,6 +707,18 @@ def test_bad_games_and_qps():
         solve_simplex_qp(np.eye(2), [1.0])
 
 
+@pytest.mark.parametrize("options", ({}, {"kernel": "rbf"}))
+def test_classes_that_an_interrupt_kept_from_starting_have_no_bound(options):
+    def stop(snapshot):
+        raise KeyboardInterrupt
+
+    model = SublinearPerceptron(callback=stop, random_state=0, **options)
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(X60, np.arange(60) % 3)
+    assert [part.dual for part in model.result_.parts[1:]] == [np.inf, np.inf]
+    assert model.result_.dual == np.inf
+
+
 @pytest.mark.parametrize("weighted", (False, True))
 @pytest.mark.parametrize("alpha", (0.5, 0.01))
 def test_squared_hinge_agrees_with_dual_coordinate_ascent(weighted, alpha):
