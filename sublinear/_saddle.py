@@ -292,6 +292,7 @@ class Plan:
                 matrix,
                 random,
                 stage_steps=max(LEAST_STAGE, round(self._stage_draws / self.batch)),
+                max_steps=self.max_steps,
                 primal_rate=min(rates.largest_primal, rates.stage_primal * per_batch),
                 dual_rate=min(rates.largest_dual, rates.stage_dual * per_batch),
                 **given,

@@ -719,6 +719,17 @@ def test_classes_that_an_interrupt_kept_from_starting_have_no_bound(options):
     assert model.result_.dual == np.inf
 
 
+@pytest.mark.parametrize("estimator", (SublinearPerceptron, MinimumEnclosingBall))
+def test_stages_end_at_max_iter(estimator):
+    X, y = np.repeat(X60, 50, axis=0), np.repeat(Y60, 50)
+    for max_iter in (1, 40):
+        model = estimator(1e-9, variant="variance_reduced", batch_size=4, max_iter=max_iter)
+        with pytest.warns(ConvergenceWarning, match="max_iter"):
+            model.fit(X, y)
+        assert model.n_iter_ == 4 * -(-max_iter // 4)
+        assert np.isfinite(model.result_.gap)
+
+
 @pytest.mark.parametrize("weighted", (False, True))
 @pytest.mark.parametrize("alpha", (0.5, 0.01))
 def test_squared_hinge_agrees_with_dual_coordinate_ascent(weighted, alpha):

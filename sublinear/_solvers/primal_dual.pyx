@@ -637,6 +637,8 @@ cdef class VarianceReducedPrimalDual(PrimalDual):
         As in PrimalDual; the problem may have `ridge`, r of the objective.
     stage_steps : int
         Steps between two passes.
+    max_steps : int, default=2**62
+        Of all stages together: the last one ends there.
     primal_rate, dual_rate : float
         What x moves by, and eta, for rows of length 1.
     """
@@ -644,7 +646,7 @@ cdef class VarianceReducedPrimalDual(PrimalDual):
     cdef double primal_rate, dual_rate, least_rate, gain
     cdef double best_primal, gap_to_beat
     cdef int n_idle                  # stages without progress
-    cdef Py_ssize_t longest_stage
+    cdef Py_ssize_t stage_steps, longest_stage, max_steps
     cdef list best, decayed
     cdef object tail_state, tail_anchor
     cdef const double* ridge
@@ -654,10 +656,11 @@ cdef class VarianceReducedPrimalDual(PrimalDual):
 
     def __init__(
         self, problem, Matrix matrix, RandomBits random, *, Matrix columns=None,
-        Py_ssize_t batch_size, Py_ssize_t stage_steps, double primal_rate, double dual_rate
+        Py_ssize_t batch_size, Py_ssize_t stage_steps, Py_ssize_t max_steps=2**62,
+        double primal_rate, double dual_rate
     ):
         super().__init__(problem, matrix, random, columns, batch_size, True)
-        self.round_steps = stage_steps
+        self.stage_steps, self.max_steps = stage_steps, max_steps
         self.primal_rate, self.dual_rate, self.least_rate = primal_rate, dual_rate, dual_rate
         self.p_state["anchor"][:] = self.p_state["value"]
         self.x_state["anchor"][:] = self.x_state["value"]
@@ -722,6 +725,8 @@ cdef class VarianceReducedPrimalDual(PrimalDual):
             self.unit = self.problem.measure(
                 self.x_state["anchor"], self.p_state["anchored"], self.passes.longest) or 1.0
         self._certify_anchor()
+        self.round_steps = min(
+            self.stage_steps, max(0, self.max_steps - self.n_iter // self.batch_size))
         self.gain = self.dual_rate / self.unit
         if self.geometry == HULL:
             self.gain *= 2 / self.unit
@@ -777,10 +782,10 @@ cdef class VarianceReducedPrimalDual(PrimalDual):
         self.n_idle += 1
         self.dual_rate = max(self.least_rate, SLOWER * self.dual_rate)
         if self.n_idle >= PATIENCE and self.dual_rate == self.least_rate \
-                and self.round_steps < self.longest_stage:
+                and self.stage_steps < self.longest_stage:
             self.primal_rate *= SLOWER
             self.dual_rate = self.least_rate = SLOWER * self.least_rate
-            self.round_steps = <Py_ssize_t> (self.round_steps / SLOWER) + 1
+            self.stage_steps = <Py_ssize_t> (self.stage_steps / SLOWER) + 1
             self.n_idle = 0
 
     cdef void _move(self, double centred_p, double centred_x) noexcept nogil:
