@@ -33,6 +33,7 @@ from sublinear.sources import ArraySource
 
 __all__ = ["SemiStreamingEnclosingBall", "SemiStreamingPerceptron", "SemiStreamingResult"]
 
+LEAST_EPSILON = 1e-6  # whose square no memory has room for
 ROWS_PER_CALL = 4096  # between two looks at Ctrl-C
 LARGEST_ETA = 0.3  # and at most sqrt(log n / S)
 PACE = 30.0  # of the perceptron's primal steps, 1 / sqrt(2 S) in the paper
@@ -94,7 +95,7 @@ class _SemiStreaming(BaseEstimator):
         return tags
 
     def _check_parameters(self):
-        check_number("epsilon", self.epsilon, low=0, high=1, open_low=True)
+        check_number("epsilon", self.epsilon, low=LEAST_EPSILON, high=1)
         check_number("batch_size", self.batch_size, low=1, integer=True)
 
     def _checkpoint(self, path, every, resume):
@@ -109,7 +110,7 @@ class _SemiStreaming(BaseEstimator):
         n_rows, largest = self._first_pass(stream, checkpoint)
         if checkpoint:
             checkpoint.count_rows(n_rows)
-        if largest == 0:
+        if largest == 0 and not self._ball:
             raise ValueError("all rows are zero: there is no direction to find")
         log_n = math.log(max(2, n_rows))
         n_steps = max(2, math.ceil(log_n / (self.epsilon**2 * self.batch_size)))
@@ -123,7 +124,7 @@ class _SemiStreaming(BaseEstimator):
             batch_size=self.batch_size,
             eta=min(LARGEST_ETA, math.sqrt(log_n / n_steps)),
             pace=PACE / math.sqrt(2 * n_steps),
-            scale=1 / largest,
+            scale=1 / (largest or 1.0),
             sketch=(SKETCH_WIDTH, SKETCH_DEPTH, CANDIDATES, self._norm_width()),
         )
         self._run(stream, solver, 2 * n_steps + 2, checkpoint)
@@ -258,7 +259,8 @@ class SemiStreamingPerceptron(ClassifierMixin, _SemiStreaming):
     Parameters
     ----------
     epsilon : float, default=0.1
-        Accuracy, as a part of the norm of the longest row. log(n) / epsilon^2 draws are made.
+        Accuracy, as a part of the norm of the longest row, from 1e-6 to 1. log(n) / epsilon^2 draws
+        are made.
     batch_size : int, default=16
         Draws in a step, which takes two passes.
     random_state : int, RandomState, Generator or None, default=None
@@ -453,8 +455,8 @@ class SemiStreamingEnclosingBall(_SemiStreaming):
     Parameters
     ----------
     epsilon : float, default=0.1
-        Accuracy, as a part of the squared norm of the longest row. log(n) / epsilon^2 draws are
-        made.
+        Accuracy, as a part of the squared norm of the longest row, from 1e-6 to 1. log(n) /
+        epsilon^2 draws are made.
     batch_size : int, default=16
         Draws in a step, which takes two passes.
     random_state : int, RandomState, Generator or None, default=None

@@ -242,6 +242,12 @@ def test_blocks_do_not_matter_and_neither_n_nor_d_is_in_memory(estimator):
     assert other.result_.passes == 2 * other.result_.n_steps + 3
 
 
+def test_the_ball_of_zeros_is_a_point():
+    ball = SemiStreamingEnclosingBall(0.5, random_state=0).fit(np.zeros((5, 2)))
+    np.testing.assert_array_equal(ball.center_, [0.0, 0.0])
+    assert ball.radius_estimate_ == ball.radius_bound_ == 0
+
+
 def test_the_passes_are_counted_rightly():
     X, y = planted(n=100)
     passes = itertools.count(1)
@@ -272,7 +278,9 @@ def test_bad_sources_are_refused(blocks, message):
         SemiStreamingPerceptron().fit_stream(blocks(*planted(n=50)))
 
 
-@pytest.mark.parametrize("options", [{"epsilon": 0}, {"epsilon": 2}, {"batch_size": 0}], ids=str)
+@pytest.mark.parametrize(
+    "options", [{"epsilon": 0}, {"epsilon": 1e-200}, {"epsilon": 2}, {"batch_size": 0}], ids=str
+)
 def test_bad_parameters_are_refused(options):
     with pytest.raises(ValueError, match=next(iter(options))):
         SemiStreamingEnclosingBall(**options).fit(np.ones((3, 2)))
