@@ -21,7 +21,7 @@ def spectral_norm_squared(X, *, tol=1e-4, max_iter=200):
     Parameters
     ----------
     X : {array-like, sparse matrix} of shape (n_samples, n_features)
-        Rows are scaled to length 1 for this purpose; those without entries are left out.
+        Rows are scaled to length 1 for this purpose; those without entries count as they are.
     tol : float, default=1e-4
         Power iteration stops when the value rises by less than tol times itself. It approaches
         sigma^2 from below.
