@@ -472,6 +472,8 @@ class SeenRows:
         if not np.isfinite(self.squared_norms).all():
             assert_all_finite(X, estimator_name="MinimumEnclosingBall", input_name="X")
             check_squared_norms(self.squared_norms)
+        if row_norms is None or row_norms.any():
+            self.matrix.check_underflow(self.squared_norms.max())
         self.rounding = distance_error(self.matrix.n_columns, self.squared_norms.max())
 
     def _are_far(self, variant, epsilon):

@@ -310,8 +310,10 @@ class _Sample:
     def __init__(self, data, random):
         self.X, labels = self._drawn(data, random)
         self.n_rows = self.X.shape[0]
-        squares = Matrix(self.X).squared_norms()  # float64, of whatever type X is
+        matrix = Matrix(self.X)
+        squares = matrix.squared_norms()  # float64, of whatever type X is
         check_squared_norms(squares)
+        matrix.check_underflow(squares.max())
         self.row_norm = _rounded(math.sqrt(squares.max())) or 1.0
         frequent = max(data.classes, key=lambda label: (labels == label).sum())
         label = frequent if data.n_problems > 1 else data.classes[1]

@@ -16,6 +16,7 @@ from sublinear import (
     L2SVMClassifier,
     MinimumEnclosingBall,
     SDCAClassifier,
+    SIMBAClassifier,
     SublinearPerceptron,
     solve_matrix_game,
     solve_simplex_qp,
@@ -705,6 +706,25 @@ def test_bad_games_and_qps():
             solve(np.random.default_rng(0).normal(size=(5, 5)), epsilon=1e-9, max_accesses=1)
     with pytest.raises(ValueError, match="b must be 2 finite numbers"):
         solve_simplex_qp(np.eye(2), [1.0])
+
+
+@pytest.mark.parametrize("make", (np.asarray, sparse.csr_array))
+@pytest.mark.parametrize(
+    "model",
+    (
+        SublinearPerceptron(1e-171, fit_intercept=False),
+        SublinearPerceptron(1e-171, fit_intercept=False, variant="plain", max_iter=100),
+        SIMBAClassifier(max_iter=100),
+        MinimumEnclosingBall(),
+        MinimumEnclosingBall(variant="variance_reduced"),
+        MinimumEnclosingBall(variant="plain"),
+    ),
+    ids=str,
+)
+def test_rows_whose_squares_underflow_are_refused(model, make):
+    with pytest.raises(ValueError, match="squared norms of all rows underflow: scale X up"):
+        model.fit(make(X60 * 1e-170), Y60)
+    assert not hasattr(model, "result_")
 
 
 @pytest.mark.parametrize("options", ({}, {"kernel": "rbf"}))

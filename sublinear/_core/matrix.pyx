@@ -29,6 +29,7 @@ cdef enum:
     LOOKS_PER_CALL = 1 << 9   # of these between two looks at pending signals
 
 COLUMNS_LOOKED_AT = 2**15    # entries, to find the middle of the columns
+LEAST_SQUARE = 1e-300        # those below have lost digits, or all of them
 VALUE_TYPES = (np.dtype(np.float32), np.dtype(np.float64))
 INDEX_TYPES = (np.dtype(np.int32), np.dtype(np.int64))
 
@@ -103,6 +104,13 @@ class NotFinite(ValueError):
         super().__init__(
             "X holds NaN, infinity or values whose sums leave the range of floating-point numbers: "
             "replace or scale them")
+
+
+class Underflow(NotFinite):
+    """The same where the squared norms of all rows are too small to be told from 0."""
+
+    def __init__(self):
+        ValueError.__init__(self, "the squared norms of all rows underflow: scale X up")
 
 
 cdef void dots(
@@ -405,8 +413,15 @@ cdef class Matrix:
         return result
 
     def largest_norm(self):
-        """Return the largest |x_i|."""
-        return float(np.sqrt(self.squared_norms().max()))
+        """Return the largest |x_i|; raises Underflow."""
+        square = self.squared_norms().max()
+        self.check_underflow(square)
+        return float(np.sqrt(square))
+
+    def check_underflow(self, double square):
+        """Raise Underflow unless the largest |x_i|^2, as computed, tells the largest |x_i|."""
+        if square < LEAST_SQUARE and self.largest_entry() > 0:
+            raise Underflow
 
     def largest_entry(self):
         """Return the largest absolute value stored."""

@@ -153,6 +153,7 @@ cdef class Passes:
         if norms is not None:
             if largest > DBL_MAX:
                 raise NotFinite
+            self.matrix.check_underflow(largest)
             self.longest = sqrt(largest)
 
     cdef Py_ssize_t _rows_within(self, Py_ssize_t start, Py_ssize_t n_values):
