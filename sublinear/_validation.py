@@ -186,6 +186,14 @@ def check_rows(estimator, X, *, reset=False, accept_sparse="csr", ensure_all_fin
     )
 
 
+def as_real(name, values):
+    """Return an array-like as float64; ValueError if its numbers are complex."""
+    array = np.asarray(values)
+    if array.dtype.kind == "c":
+        raise ValueError(f"{name} must be real, got complex numbers")
+    return array.astype(np.float64, copy=False)
+
+
 def check_sample_weight(sample_weight, X):
     """Return the weights as float64 of shape (n_rows,), or None if they are all 1."""
     if sample_weight is None:
@@ -199,10 +207,7 @@ def check_sample_weight(sample_weight, X):
 
 def weights_of_rows(sample_weight, X):
     """Return weights, which may all be 0, as float64 of shape (n_rows,)."""
-    weights = np.asarray(sample_weight)
-    if weights.dtype.kind == "c":
-        raise ValueError("sample_weight must be real, got complex numbers")
-    weights = weights.astype(np.float64, copy=False)
+    weights = as_real("sample_weight", sample_weight)
     if weights.ndim == 0:
         weights = np.full(X.shape[0], float(weights))
     weights = np.ascontiguousarray(weights)

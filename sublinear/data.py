@@ -293,6 +293,11 @@ class FeatureOracle:
     """
 
     def __init__(self, shape, row, column, *, dtype=np.float64, budget=None, cache=2**26):
+        if np.shape(shape) != (2,):
+            raise ValueError(f"shape must be two numbers, those of rows and columns, got {shape!r}")
+        for name, compute in (("row", row), ("column", column)):
+            if not callable(compute):
+                raise ValueError(f"{name} must be callable, got {compute!r}")
         for name, size in zip(("rows", "columns"), shape, strict=True):
             check_number(f"the number of {name}", size, low=1, integer=True)
         if np.dtype(dtype) not in (np.float32, np.float64):

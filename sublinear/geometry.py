@@ -51,6 +51,7 @@ from sublinear._saddle import VARIANTS as SAMPLED_VARIANTS
 from sublinear._solvers.active_set import ActiveSet, Beginning
 from sublinear._validation import (
     GivenRows,
+    as_real,
     check_number,
     check_rows,
     check_sample_weight,
@@ -69,6 +70,7 @@ FAR = 10.0
 SUM_SHARE, CENTER_SHARE = 1e-3, 0.1
 ROWS_LOOKED_AT = 16
 MOST_LOST = 1e-7  # of a squared distance: what offset_ allows for
+MOST_NORM = 1e150  # whose square is in range
 DENSE_VALUES = 2**20  # of sparse rows at a time
 VARIANTS = (*SAMPLED_VARIANTS, "active_set")
 
@@ -520,7 +522,7 @@ def squared_distances(X, center):
 
 def check_row_norms(norms, n_rows):
     """Return norms as float64; ValueError unless there is one for every row."""
-    norms = np.asarray(norms, dtype=np.float64)
+    norms = as_real("row_norms", norms)
     if norms.shape != (n_rows,) or not np.isfinite(norms).all() or (norms < 0).any():
         raise ValueError(f"row_norms must be {n_rows} finite numbers, not negative, one per row")
     return norms
@@ -595,10 +597,10 @@ def solve_simplex_qp(
     check_kernel_parameters(settings, A)
     variant = variant_of(settings)
     if row_norm is not None:
-        check_number("row_norm", row_norm, low=0, open_low=True)
+        check_number("row_norm", row_norm, low=0, high=MOST_NORM, open_low=True)
     A = checked_data(A)
     matrix = as_matrix(A)
-    b = np.zeros(matrix.n_rows) if b is None else np.asarray(b, dtype=np.float64)
+    b = np.zeros(matrix.n_rows) if b is None else as_real("b", b)
     if b.shape != (matrix.n_rows,) or not np.isfinite(b).all():
         raise ValueError(f"b must be {matrix.n_rows} finite numbers, one per row of A")
     if variant == "active_set" and (has_matrix(A) or not is_linear(settings)):

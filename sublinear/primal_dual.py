@@ -13,7 +13,7 @@ from sublinear._linear_model import as_matrix
 from sublinear._result import Result
 from sublinear._saddle import CONSTANTS, checked_data, named, squared
 from sublinear._solvers import generic_primal_dual as compiled
-from sublinear._validation import check_choice, check_flag, check_number, seed_sequence
+from sublinear._validation import as_real, check_choice, check_flag, check_number, seed_sequence
 from sublinear._warnings import warn
 
 __all__ = [
@@ -32,6 +32,7 @@ CERTIFY = ("las_vegas", "exact", "sampled")
 FIRST_ROUND = 1024  # steps, where nothing tells how many it will take
 DUAL_RATES = {"practical": 0.5, "theory": 0.01}
 LEAST_MAX_ITER = 10**6
+MOST_STEPS = 2.0**50
 
 
 class LowRegretStep(compiled.LowRegretStep):
@@ -143,7 +144,7 @@ class Sampler(compiled.Sampler):
 def _checked_offsets(offsets, n_rows):
     if offsets is None:
         return None
-    offsets = np.ascontiguousarray(offsets, dtype=np.float64)
+    offsets = np.ascontiguousarray(as_real("offsets", offsets))
     if offsets.shape != (n_rows,) or not np.isfinite(offsets).all():
         raise ValueError(f"offsets must be {n_rows} finite numbers, one per row of A")
     return offsets
@@ -300,6 +301,11 @@ class PrimalDualResult(Result):
     p: np.ndarray = field(default=None, repr=False)
 
 
+def _is_number(value):
+    """Tell whether a user's object returned one real number, which may be infinite or NaN."""
+    return np.ndim(value) == 0 and np.asarray(value).dtype.kind in "biuf"
+
+
 class _Certificates:
     """The problem as the solver wants it: minus the values of c, and what they cost."""
 
@@ -337,7 +343,7 @@ class _Certificates:
     def certificate(self, x, p):
         low_regret = self.blocks[0]
         bound = self.counted(low_regret.bound, p)
-        if not (np.ndim(bound) == 0 and np.isreal(bound) and bound > -math.inf):
+        if not (_is_number(bound) and bound > -math.inf):
             raise ValueError(f"bound(p) of the low-regret step must be a number, got {bound!r}")
         if bound == math.inf and self.needs_bound:
             raise ValueError(
@@ -366,11 +372,22 @@ class _SampledCertificates(_Certificates):
     def least(self, x):
         """Return a bound below min_i c_i(x); min_i c_i(x) itself if it costs less."""
         sampler = self.blocks[1]
-        size = math.floor(8 * (self.counted(sampler.deviation, x) / self.error) ** 2) + 1
+        deviation = self.counted(sampler.deviation, x)
+        if not (_is_number(deviation) and 0 <= deviation < math.inf):
+            raise ValueError(
+                "deviation(x) of the sampler must be a finite number, not negative, got "
+                f"{deviation!r}"
+            )
+        size = math.floor(8 * squared(float(deviation) / self.error)) + 1
         groups = int(2 * math.log(sampler.n_rows / self.failure) / math.log(16 / 7)) | 1
         columns = isinstance(sampler, compiled.CompiledSampler)
         if columns and size * groups >= sampler.matrix.n_columns:
             return super().least(x)
+        if size * groups > MOST_STEPS:
+            raise ValueError(
+                f"a certificate would take {size * groups:.1g} samples of deviation {deviation:g}: "
+                "raise epsilon"
+            )
         means = np.zeros((groups, sampler.n_rows))
         for mean in means:
             for _ in range(size):
@@ -516,9 +533,9 @@ def _rounds(asked, in_rounds, constants, max_iter):
     most = max(LEAST_MAX_ITER, 100 * asked) if in_rounds else asked
     if max_iter is not None:
         most = max_iter if in_rounds else min(asked, max_iter)
-    most = math.ceil(min(most, 2.0**50))
-    first = min(most, FIRST_ROUND) if in_rounds and constants == "practical" else asked
-    return min(most, math.ceil(first)), most
+    most = math.ceil(min(most, MOST_STEPS))
+    first = FIRST_ROUND if in_rounds and constants == "practical" else asked
+    return math.ceil(min(first, most)), most
 
 
 def _check_parameters(low_regret, sampler, epsilon, certify, constants, max_iter, max_accesses):

@@ -145,13 +145,16 @@ class TestFeatureOracle:
         [
             ({"shape": (0, 3)}, "number of rows"),
             ({"shape": (3, 0.5)}, "number of columns"),
+            ({"shape": (3,)}, "shape must be two numbers"),
+            ({"row": None}, "row must be callable, got None"),
+            ({"column": 3}, "column must be callable, got 3"),
             ({"dtype": np.int64}, "dtype"),
             ({"budget": -1}, "budget"),
             ({"cache": 0.5}, "cache"),
         ],
     )
     def test_unusable_parameters(self, options, words):
-        options = {"shape": (3, 3), "row": None, "column": None, **options}
+        options = {"shape": (3, 3), "row": np.ones, "column": np.ones, **options}
         with pytest.raises(ValueError, match=words):
             FeatureOracle(**options)
 

@@ -436,7 +436,7 @@ def test_deviations_are_bounds(A, sampler, quadratic):
 
 
 def broken(kind, result):
-    class Broken(PlainL2 if kind in ("sample", "values") else PlainBall):
+    class Broken(PlainBall if kind == "bound" else PlainL2):
         pass
 
     setattr(Broken, kind, lambda self, *arguments: result)
@@ -454,14 +454,27 @@ def broken(kind, result):
         ("values", np.full(N, np.inf), r"values\(\) returns must be finite"),
         ("bound", "high", r"bound\(p\) of the low-regret step must be a number"),
         ("bound", np.nan, r"bound\(p\) of the low-regret step must be a number"),
+        ("bound", None, r"bound\(p\) of the low-regret step must be a number"),
+        ("deviation", None, r"deviation\(x\) of the sampler must be a finite number"),
+        ("deviation", np.inf, r"deviation\(x\) of the sampler must be a finite number"),
+        ("deviation", 1e200, "a certificate would take .* samples of deviation 1e.200"),
     ],
 )
 def test_what_blocks_return_is_checked(A, kind, result, words):
     Broken = broken(kind, result)
-    sampler = kind in ("sample", "values")
-    blocks = (PlainBall(A), Broken(A)) if sampler else (Broken(A), PlainL2(A))
+    blocks = (Broken(A), PlainL2(A)) if kind == "bound" else (PlainBall(A), Broken(A))
     with pytest.raises(ValueError, match=words):
-        solved(*blocks, certify="exact")
+        solved(*blocks, certify="sampled" if kind == "deviation" else "exact")
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("step", (BallStep, SimplexStep, MeanStep))
+@pytest.mark.parametrize("epsilon", (1e-200, 1e-320))
+@pytest.mark.parametrize("certify", ("las_vegas", "exact"))
+def test_an_epsilon_close_to_zero_asks_for_any_number_of_steps(A, step, epsilon, certify):
+    sampler = L2Sampler(A, quadratic=step is MeanStep)
+    result = solved(step(A), sampler, epsilon=epsilon, certify=certify, max_iter=10)
+    assert (result.status, result.n_iter) == ("max_iter", 10)
 
 
 @pytest.mark.parametrize("x", (np.zeros(3), np.full(D, np.nan), np.zeros((D, 1)), "here"))
@@ -502,6 +515,8 @@ def test_bad_blocks(A):
         BallStep(A, radius=0)
     with pytest.raises(ValueError, match="offsets must be 16 finite numbers"):
         L2Sampler(A, [1.0])
+    with pytest.raises(ValueError, match="offsets must be real, got complex numbers"):
+        BallStep(A, np.full(N, 1j))
     with pytest.raises(ValueError, match="x has 7 entries, A has 3 columns"):
         solved(Silent(), L2Sampler(A[:, :3]))
     with pytest.raises(ValueError, match="x has 3 entries, A has 7 columns"):

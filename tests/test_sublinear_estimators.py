@@ -706,6 +706,10 @@ def test_bad_games_and_qps():
             solve(np.random.default_rng(0).normal(size=(5, 5)), epsilon=1e-9, max_accesses=1)
     with pytest.raises(ValueError, match="b must be 2 finite numbers"):
         solve_simplex_qp(np.eye(2), [1.0])
+    with pytest.raises(ValueError, match="b must be real, got complex numbers"):
+        solve_simplex_qp(np.eye(2), [1j, 1.0])
+    with pytest.raises(ValueError, match=r"row_norm must be a number above 0 and at most 1e\+150"):
+        solve_simplex_qp(np.eye(2), variant="plain", row_norm=1e200)
 
 
 @pytest.mark.parametrize("make", (np.asarray, sparse.csr_array))

@@ -212,7 +212,8 @@ cdef class BallStep(CompiledStep):
 
     def n_steps(self, epsilon):
         # the regret of T steps is at most 2 R G sqrt(2 T) for rows of length G
-        return 8 * (self.radius * self._measured(Matrix.largest_norm) / epsilon) ** 2
+        ratio = self.radius * self._measured(Matrix.largest_norm) / epsilon
+        return 8 * ratio * ratio  # inf where ratio ** 2 raises
 
 
 cdef class SimplexStep(CompiledStep):
@@ -247,8 +248,8 @@ cdef class SimplexStep(CompiledStep):
 
     def n_steps(self, epsilon):
         # the regret of T steps is at most 2 G sqrt(T log d) for entries up to G
-        unit = self._measured(Matrix.largest_entry)
-        return 4 * np.log(max(2, self.size)) * (unit / epsilon) ** 2
+        ratio = self._measured(Matrix.largest_entry) / epsilon
+        return 4 * log(max(2, self.size)) * ratio * ratio
 
 
 cdef class MeanStep(CompiledStep):
@@ -273,7 +274,8 @@ cdef class MeanStep(CompiledStep):
 
     def n_steps(self, epsilon):
         # the regret of T steps is at most 4 G^2 (1 + log T) for rows of length G
-        ratio = 4 * self._measured(Matrix.largest_norm) ** 2 / epsilon
+        unit = self._measured(Matrix.largest_norm)
+        ratio = 4 * unit * unit / epsilon
         steps = max(1.0, ratio)
         while ratio * (1 + log(steps)) > steps:
             steps *= 1.25
