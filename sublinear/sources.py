@@ -504,7 +504,7 @@ _LITTLE_MEMORY = {"pre_buffer": False, "buffer_size": 2**16}
 
 
 class ParquetSource:
-    """Columns of numbers in Parquet files; needs pyarrow (``sublinear[parquet]``).
+    """Columns of numbers in Parquet files; needs pyarrow (the extra ``parquet``).
 
     Decimals become floats; labels may also be text. Categories are read as what they stand for. The
     index of a pandas data frame is left out.
@@ -531,7 +531,7 @@ class ParquetSource:
             import pyarrow.parquet
         except ImportError as error:
             raise ImportError(
-                'ParquetSource needs pyarrow: python -m pip install "sublinear[parquet]"'
+                'ParquetSource needs pyarrow: python -m pip install ".[parquet]"'
             ) from error
         self._open = pyarrow.parquet.ParquetFile
         self.paths = _files(path, ("parquet",))
