@@ -36,7 +36,7 @@ the same numbers.
   a few rows ahead of the updates, and exchange their parts of the dot products.
 
 Steps that do not see each other gain less together than each one alone: |w|^2 grows by more than
-they reckon with. After a pass in which that costs a quarter of what they gain, the schedule goes on
+they reckon with. After passes in which that costs a quarter of what they gain, the schedule goes on
 without delays, from zeros if the dual has become worse than theirs.
 """
 from cython.parallel cimport parallel, threadid
@@ -83,7 +83,8 @@ cdef enum:
     FLAG = 16             # long longs of so many bytes
 
 cdef double MOST_LOST = 0.02    # seconds
-cdef double MOST_UNSEEN = 0.25  # of what the steps of a pass gain
+cdef double MOST_UNSEEN = 0.25  # of what steps gain
+cdef Py_ssize_t WATCHED = 4     # feature values to a weight, at least, between two |w|^2
 
 # What pays, measured: rows too short or too few for the exchange stay on one thread.
 cdef enum:
@@ -466,8 +467,10 @@ cdef class TwoThreads(SDCA):
     cdef double lost                     # seconds more by two threads, since it was 0
     cdef int rest, waits                 # comparisons that two threads sit out: next time, now
     cdef bint careful                    # no more delays
-    cdef double square                   # |w|^2 before the pass
+    cdef Py_ssize_t watched              # accesses before the steps that are watched now
+    cdef double square                   # |w|^2 before them
     cdef double growth                   # of it since, as the steps reckon, over `step_scale`
+    cdef double gain                     # of the dual, as they do
 
     def __init__(self, objective, random, duals=None, pack=True):
         SDCA.__init__(self, objective, random, duals, pack)
@@ -484,21 +487,24 @@ cdef class TwoThreads(SDCA):
 
     def restart(self, double alpha):
         SDCA.restart(self, alpha)
-        self.square, self.growth = self._square(), 0
+        self.square, self.growth, self.gain, self.watched = self._square(), 0, 0, 0
 
     def advance(self, Py_ssize_t limit):
         """Go on until the pass ends, then return True, or another row would exceed `limit`."""
         ended = SDCA.advance(self, limit)
         if ended and not self.careful:
-            self._watch()
+            self.gain += self.pass_gain
+            if self.accesses - self.watched >= WATCHED * self.objective.matrix.n_weights:
+                self._watch()
         return ended
 
     def _watch(self):
         """Drop the delays if what steps did not see of each other took much of their gain."""
         objective, before, square = self.objective, self.square, self._square()
         unseen = objective.alpha / 2 * (square - before - self.step_scale * self.growth)
-        self.square, self.growth = square, 0
-        if unseen <= MOST_UNSEEN * self.pass_gain:
+        gain = self.gain
+        self.square, self.growth, self.gain, self.watched = square, 0, 0, self.accesses
+        if unseen <= MOST_UNSEEN * gain:
             return
         self.careful = True
         self._drop_delays()
