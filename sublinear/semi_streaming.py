@@ -29,7 +29,7 @@ from sublinear._validation import (
     margin_targets,
     seed_sequence,
 )
-from sublinear.sources import ArraySource
+from sublinear.sources import ArraySource, SourceAround
 
 __all__ = ["SemiStreamingEnclosingBall", "SemiStreamingPerceptron", "SemiStreamingResult"]
 
@@ -62,19 +62,8 @@ class SemiStreamingResult(NamedTuple):
     n_steps: int
 
 
-class _Unlabelled:
+class _Unlabelled(SourceAround):
     """A source of blocks X, or (X, ..), as one of blocks (X, y)."""
-
-    def __init__(self, source):
-        self.source = source
-
-    @property
-    def skipped(self):
-        return getattr(self.source, "skipped", 0)
-
-    @property
-    def feature_names(self):
-        return getattr(self.source, "feature_names", None)
 
     def __iter__(self):
         for block in self.source:

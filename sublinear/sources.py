@@ -658,7 +658,24 @@ def _files(path, endings):
     return paths
 
 
-class ReadAhead:
+class SourceAround:
+    """What a source of another one's blocks passes on besides blocks."""
+
+    def __init__(self, source):
+        self.source = source
+
+    @property
+    def skipped(self):
+        """Malformed lines that the source left out in the present pass."""
+        return getattr(self.source, "skipped", 0)
+
+    @property
+    def feature_names(self):
+        """The names of the source's features, None for none."""
+        return getattr(self.source, "feature_names", None)
+
+
+class ReadAhead(SourceAround):
     """Another source's blocks, read on a thread while the last ones are being used.
 
     Parameters
@@ -673,19 +690,9 @@ class ReadAhead:
     """
 
     def __init__(self, source, blocks=2):
+        super().__init__(source)
         check_number("blocks", blocks, low=1, integer=True)
-        self.source = source
         self.blocks = blocks
-
-    @property
-    def skipped(self):
-        """Malformed lines that the source left out in the present pass."""
-        return getattr(self.source, "skipped", 0)
-
-    @property
-    def feature_names(self):
-        """The names of the source's features, None for none."""
-        return getattr(self.source, "feature_names", None)
 
     def __iter__(self):
         waiting = queue.Queue(self.blocks)
