@@ -251,9 +251,13 @@ cdef class Objective(WeightedExamples):
         one_in = max(1, min(SEEN, self.matrix.n_rows // LEAST_SEEN))
         sums = self.sums(candidates, w, duals, wants_inner=True, one_in=one_in) / self.total_weight
         conjugate, inner = sums[MAX_CANDIDATES], sums[MAX_CANDIDATES + 2:]
-        return min(
-            (loss + conjugate + product - inner[0] + self.penalty(v - w), loss + self.penalty(v))
-            for v, loss, product in zip(candidates, sums, inner))
+        found = []
+        for v, loss, product in zip(candidates, sums, inner):
+            gap = loss + conjugate + product - inner[0]
+            if v is not w:    # which may be long
+                gap += self.penalty(v - w)
+            found.append((gap, loss + self.penalty(v)))
+        return min(found)
 
     def certificate_of_sums(self, sums, w, candidates, double rounding=0):
         """Return what `certificate` does, given the sums over all rows."""
