@@ -1,5 +1,6 @@
 """What estimators share: the fit of all problems, one-vs-rest; and what linear models share."""
 
+import copy
 import math
 import threading
 import time
@@ -242,6 +243,7 @@ class CertifiedModel(CallbackSupportMixin, BaseEstimator):
         n_jobs = effective_threads(self.n_jobs)
         if isinstance(training.matrix, ComputedMatrix):  # its lines are held for one at a time
             n_jobs = 1
+        planned = copy.copy(self)  # what a callback sets is for the next fit
         observers = Observers(self, training, n_problems, constant, self._attributes_of_one)
         seeds = self._seeds(n_problems)
         if checkpoint:
@@ -254,7 +256,7 @@ class CertifiedModel(CallbackSupportMixin, BaseEstimator):
                 model, result, kept = checkpoint.solved(k)
                 return Outcome(model, result, kept=kept)
             try:
-                solver = self._solver(training, k, RandomBits(seeds[k]), n_jobs)
+                solver = planned._solver(training, k, RandomBits(seeds[k]), n_jobs)
                 start = checkpoint and checkpoint.begin(solver)
             except KeyboardInterrupt as interrupt:
                 if n_problems == 1:  # no model

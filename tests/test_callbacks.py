@@ -182,6 +182,15 @@ def test_a_callback_stops_one_class_alone(multiclass, n_jobs):
     assert model.result_.status == "stopped"
 
 
+def test_what_a_callback_sets_is_for_the_next_fit(multiclass):
+    model = SDCAClassifier(alpha=1e-2, random_state=0).fit(*multiclass)
+    changed = SDCAClassifier(alpha=1e-2, random_state=0)
+    changed.callback = lambda snapshot: changed.set_params(alpha=10.0, loss="logistic") and None
+    changed.fit(*multiclass)
+    np.testing.assert_array_equal(changed.coef_, model.coef_)
+    assert changed.result_.primal == model.result_.primal
+
+
 def test_partial_fit_needs_no_certificates(binary):
     calls = []
     model = PegasosClassifier(alpha=0.1, callback=calls.append)
