@@ -34,6 +34,7 @@ from sublinear._core.flat_sampler cimport Draw, FlatSampler, draw_entries, sum_b
 from sublinear._core.line cimport Line, add, entry_index, entry_value, line_at, line_size
 from sublinear._core.matrix cimport Matrix
 from sublinear._core.random cimport RandomBits, uniform
+from sublinear._core.rounds cimport Rounds, begin_longer, first_round, is_over
 from sublinear._core.sweeps cimport TINY, in_range, multiply_weights, variance_bounded
 
 cdef double LARGEST_ETA = 0.3
@@ -451,7 +452,8 @@ cdef class GenericPrimalDual:
     cdef FlatSampler weights
     cdef double[::1] p_sum, x_sum, estimates, counts
     cdef bint by_draws
-    cdef Py_ssize_t n, d, round_steps, growth, max_steps, taken, most
+    cdef Rounds rounds
+    cdef Py_ssize_t n, d, most
     cdef Py_ssize_t accesses_before, full_before
     cdef double dual_rate, eta, total, best_dual, seen
 
@@ -485,8 +487,8 @@ cdef class GenericPrimalDual:
         self.p_sum, self.x_sum = np.zeros(self.n), np.zeros(self.d)
         self.estimates, self.counts = np.zeros(self.n), np.zeros(self.n)
         self.by_draws = by_draws
-        self.dual_rate, self.round_steps, self.growth = dual_rate, round_steps, growth
-        self.max_steps = max_steps
+        self.dual_rate = dual_rate
+        self.rounds = first_round(round_steps, growth, max_steps)
         self.most = max(0, low_regret.most_accesses) + max(0, sampler.most_accesses)
         self.accesses_before = low_regret.accesses + sampler.accesses - problem.accesses
         self.full_before = (
@@ -499,8 +501,7 @@ cdef class GenericPrimalDual:
         self.p_sum[:] = 0
         self.x_sum[:] = 0
         self.counts[:] = 0
-        self.taken = 0
-        self.eta = self.dual_rate * sqrt(log(max(2.0, self.n)) / self.round_steps)
+        self.eta = self.dual_rate * sqrt(log(max(2.0, self.n)) / self.rounds.length)
         self.eta = min(LARGEST_ETA, self.eta) / self.sampler.scale
 
     @property
@@ -531,11 +532,10 @@ cdef class GenericPrimalDual:
         """Go on until the round ends, then return True, or until a step might exceed `limit`."""
         cdef bint ended
         cdef Py_ssize_t room
-        if self.taken == self.round_steps:
-            if self.growth == 1 or self.n_iter >= self.max_steps:
+        if is_over(&self.rounds):
+            if not begin_longer(&self.rounds):
                 return True
-            self.round_steps = min(self.growth * self.round_steps, self.max_steps - self.n_iter)
-            self.low_regret.go_on(self.round_steps)
+            self.low_regret.go_on(self.rounds.length)
             self._look_at_x()
             self._begin_round()
         room = limit - self.accesses
@@ -548,7 +548,7 @@ cdef class GenericPrimalDual:
     cdef bint _take_steps(self, Py_ssize_t room) noexcept nogil:
         """Steps to the end of the round, then True, or until one might read more than `room`."""
         cdef Py_ssize_t last = self._read() + room - self.most, j
-        while self.taken < self.round_steps:
+        while not is_over(&self.rounds):
             if self._read() > last:
                 return False
             j = self.fast_sampler.draw(
@@ -563,7 +563,7 @@ cdef class GenericPrimalDual:
         """The same where a block is a user's, or lines have to be asked for."""
         cdef const double[::1] x
         before = self.accesses
-        while self.taken < self.round_steps:
+        while not is_over(&self.rounds):
             if self.accesses - before + self.most > room:
                 return False
             PyErr_CheckSignals()
@@ -600,7 +600,7 @@ cdef class GenericPrimalDual:
             self.p_sum[k] += factor * weight[k]
         for k in range(self.d):
             self.x_sum[k] += scale * value[k]
-        self.taken += 1
+        self.rounds.taken += 1
         self.n_iter += 1
 
     cdef Py_ssize_t _draw_row(self) noexcept nogil:
@@ -614,10 +614,11 @@ cdef class GenericPrimalDual:
         """Return the means of x and p over this round, as new arrays (float64)."""
         if not np.isfinite(self.seen):
             raise ValueError("A holds values whose sums leave the range of floating-point numbers")
-        if self.taken == 0:
+        steps = self.rounds.taken
+        if steps == 0:
             x = np.array(self.low_regret.x, dtype=np.float64)
             return x, self.weights.chances / self.total
-        return np.asarray(self.x_sum) / self.taken, np.asarray(self.p_sum) / self.taken
+        return np.asarray(self.x_sum) / steps, np.asarray(self.p_sum) / steps
 
     def model(self):
         """Return the mean of x."""
@@ -626,8 +627,8 @@ cdef class GenericPrimalDual:
     def certify(self, rounded):
         """Return the mean of x, its primal value and the best dual value so far."""
         x, p = self.means()
-        if self.by_draws and self.taken > 0:
-            p = np.asarray(self.counts) / self.taken
+        if self.by_draws and self.rounds.taken > 0:
+            p = np.asarray(self.counts) / self.rounds.taken
         primal, dual = self.problem.certificate(x, p)
         if dual > self.best_dual or self.best_p is None:
             self.best_dual, self.best_p = dual, p

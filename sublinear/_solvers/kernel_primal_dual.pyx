@@ -36,6 +36,7 @@ from sublinear._core.flat_sampler cimport FlatSampler, draw_entries, sum_blocks
 from sublinear._core.kernel_estimators cimport KernelEstimator
 from sublinear._core.kernels cimport KernelRows
 from sublinear._core.random cimport RandomBits, uniform
+from sublinear._core.rounds cimport Rounds, begin_longer, first_round, is_over
 from sublinear._core.sweeps cimport multiply_weights
 
 cdef double LARGEST_ETA = 0.3
@@ -117,7 +118,8 @@ cdef class KernelPrimalDual:
     cdef object row_sizes, targets, offsets, ridge2, a, f, a_sum, f_sum
     cdef double[::1] payoffs
     cdef bint hull, has_begun
-    cdef Py_ssize_t n, d, n_stored, batch_size, round_steps, growth, max_steps, taken
+    cdef Py_ssize_t n, d, n_stored, batch_size
+    cdef Rounds rounds
     cdef double constant, unit, primal_rate, dual_rate, eta, step, scale, square, balance
     cdef double balance_sum, best_dual
 
@@ -141,8 +143,8 @@ cdef class KernelPrimalDual:
         self.targets = ones if problem.targets is None else problem.targets
         self.offsets = 0 * ones if problem.offsets is None else problem.offsets
         self.ridge2 = 0 * ones if problem.ridge is None else problem.ridge**2
-        self.batch_size, self.growth, self.max_steps = batch_size, growth, max_steps
-        self.round_steps = min(round_steps, max_steps)
+        self.batch_size = batch_size
+        self.rounds = first_round(round_steps, growth, max_steps)
         self.primal_rate, self.dual_rate = primal_rate, dual_rate
         self.weights, self.drawn_rows = FlatSampler(self.n), FlatSampler(self.n)
         self.weights.chances[:] = 1.0 / self.n
@@ -158,9 +160,9 @@ cdef class KernelPrimalDual:
         self.a_sum[:] = 0
         self.f_sum[:] = 0
         self.balance_sum = 0
-        self.taken = 0
-        self.eta = min(LARGEST_ETA, self.dual_rate * sqrt(log(max(2.0, self.n)) / self.round_steps))
-        self.step = self.primal_rate / (sqrt(2.0 * self.round_steps) * self.unit)
+        self.eta = self.dual_rate * sqrt(log(max(2.0, self.n)) / self.rounds.length)
+        self.eta = min(LARGEST_ETA, self.eta)
+        self.step = self.primal_rate / (sqrt(2.0 * self.rounds.length) * self.unit)
         self._rescale()
 
     @property
@@ -175,13 +177,11 @@ cdef class KernelPrimalDual:
 
     def advance(self, Py_ssize_t limit):
         """Go on until the round ends, then return True, or until a step might exceed `limit`."""
-        if self.taken == self.round_steps:
-            taken = self.n_iter // self.batch_size
-            if self.growth == 1 or taken >= self.max_steps:
+        if is_over(&self.rounds):
+            if not begin_longer(&self.rounds):
                 return True
-            self.round_steps = min(self.growth * self.round_steps, self.max_steps - taken)
             self._begin_round()
-        while self.taken < self.round_steps:
+        while not is_over(&self.rounds):
             if self.accesses + self._most() > limit:
                 return False
             PyErr_CheckSignals()
@@ -225,7 +225,7 @@ cdef class KernelPrimalDual:
         self.a_sum += self.scale * self.a
         self.f_sum += self.scale * self.f
         self.balance_sum += self.scale * self.balance
-        self.taken += 1
+        self.rounds.taken += 1
         self.n_iter += self.batch_size
 
     def _estimated(self):
@@ -296,10 +296,10 @@ cdef class KernelPrimalDual:
 
     def means(self):
         """Return the mean of x over this round: coefficients, kernel products, their balance."""
-        if self.taken == 0:
+        steps = self.rounds.taken
+        if steps == 0:
             return self.scale * self.a, self.scale * self.f, self.scale * self.balance
-        return (
-            self.a_sum / self.taken, self.f_sum / self.taken, self.balance_sum / self.taken)
+        return self.a_sum / steps, self.f_sum / steps, self.balance_sum / steps
 
     def iterate(self):
         """Return the coefficients of x as it is now, and its length."""

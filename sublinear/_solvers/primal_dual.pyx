@@ -51,6 +51,7 @@ from sublinear._core.matrix import NotFinite
 from sublinear._core.passes cimport Passes
 from sublinear._core.portable cimport dense_add64, dense_squares64
 from sublinear._core.random cimport RandomBits, uniform
+from sublinear._core.rounds cimport Rounds, begin_longer, begin_round, first_round, is_over
 from sublinear._core.sweeps cimport (
     SWEPT, TINY, exponents, in_range, look_at, multiply, multiply_exp, sum_of,
 )
@@ -314,7 +315,8 @@ cdef class PrimalDual:
     cdef bint computed
     cdef const double* targets
     cdef const double* caps
-    cdef Py_ssize_t batch_size, round_steps, n_steps, n_looks, n_moves
+    cdef Rounds rounds
+    cdef Py_ssize_t batch_size, n_looks, n_moves
     cdef double unit, move_chance, best_dual, sum_of_seen
     cdef readonly Passes passes
 
@@ -393,7 +395,7 @@ cdef class PrimalDual:
         cdef Py_ssize_t cost
         cdef double centred_p, centred_x
         cdef bint lengths = self.geometry == HULL
-        while self.n_steps < self.round_steps:
+        while not is_over(&self.rounds):
             if not self.drawn:
                 self._draw()
             cost = entries(&self.p) + entries(&self.x)
@@ -412,7 +414,7 @@ cdef class PrimalDual:
             self.accesses += cost
             self.full_accesses += (
                 lines_drawn(&self.p) * self.x.size + lines_drawn(&self.x) * self.p.size)
-            self.n_steps += 1
+            self.rounds.taken += 1
             self.n_iter += self.batch_size
         return True
 
@@ -439,7 +441,7 @@ cdef class PrimalDual:
         pass
 
     cdef _begin_round(self):
-        self.n_steps = self.n_looks = 0
+        self.n_looks = 0
         for state in (self.p_state, self.x_state):
             state["total"][:] = 0
 
@@ -496,7 +498,6 @@ cdef class SublinearPrimalDual(PrimalDual):
         probability with which it may be larger. None: certificates take a pass.
     """
     cdef readonly object sampled
-    cdef Py_ssize_t growth, max_steps
     cdef double primal_rate, dual_rate, step, eta
     cdef object known_array
     cdef double* known               # eta * b
@@ -508,7 +509,7 @@ cdef class SublinearPrimalDual(PrimalDual):
     ):
         super().__init__(problem, matrix, random, columns, batch_size, False)
         self.sampled = sampled
-        self.round_steps, self.growth, self.max_steps = round_steps, growth, max_steps
+        self.rounds = first_round(round_steps, growth, max_steps)
         self.primal_rate, self.dual_rate = primal_rate, dual_rate
         if problem.offsets is not None:
             self.known_array = np.zeros(self.p.size)
@@ -516,7 +517,7 @@ cdef class SublinearPrimalDual(PrimalDual):
         self._begin_round()
 
     cdef _begin_round(self):
-        cdef double log_n = log(max(2.0, self.p.size)), steps = self.round_steps
+        cdef double log_n = log(max(2.0, self.p.size)), steps = self.rounds.length
         PrimalDual._begin_round(self)
         self.eta = min(0.3, self.dual_rate * sqrt(log_n / steps))
         self.step = self.primal_rate / (sqrt(2 * steps) * self.unit)
@@ -530,11 +531,9 @@ cdef class SublinearPrimalDual(PrimalDual):
     def advance(self, Py_ssize_t limit):
         """Go on until the round ends, then return True, or until a step would exceed `limit`."""
         cdef bint ended
-        cdef Py_ssize_t n_left = self.max_steps - self.n_iter // self.batch_size
-        if self.n_steps == self.round_steps:
-            if self.growth == 1 or n_left <= 0:
+        if is_over(&self.rounds):
+            if not begin_longer(&self.rounds):
                 return True
-            self.round_steps = min(self.growth * self.round_steps, n_left)
             self._begin_round()
         with nogil:
             ended = self._take_steps(limit)
@@ -646,7 +645,7 @@ cdef class VarianceReducedPrimalDual(PrimalDual):
     cdef double primal_rate, dual_rate, least_rate, gain
     cdef double best_primal, gap_to_beat
     cdef int n_idle                  # stages without progress
-    cdef Py_ssize_t stage_steps, longest_stage, max_steps
+    cdef Py_ssize_t stage_steps, longest_stage
     cdef list best, decayed
     cdef object tail_state, tail_anchor
     cdef const double* ridge
@@ -660,7 +659,7 @@ cdef class VarianceReducedPrimalDual(PrimalDual):
         double primal_rate, double dual_rate
     ):
         super().__init__(problem, matrix, random, columns, batch_size, True)
-        self.stage_steps, self.max_steps = stage_steps, max_steps
+        self.stage_steps, self.rounds = stage_steps, first_round(0, 1, max_steps)
         self.primal_rate, self.dual_rate, self.least_rate = primal_rate, dual_rate, dual_rate
         self.p_state["anchor"][:] = self.p_state["value"]
         self.x_state["anchor"][:] = self.x_state["value"]
@@ -725,8 +724,7 @@ cdef class VarianceReducedPrimalDual(PrimalDual):
             self.unit = self.problem.measure(
                 self.x_state["anchor"], self.p_state["anchored"], self.passes.longest) or 1.0
         self._certify_anchor()
-        self.round_steps = min(
-            self.stage_steps, max(0, self.max_steps - self.n_iter // self.batch_size))
+        begin_round(&self.rounds, self.stage_steps)
         self.gain = self.dual_rate / self.unit
         if self.geometry == HULL:
             self.gain *= 2 / self.unit

@@ -33,6 +33,7 @@ from sublinear._core.line cimport Line, entry_index, entry_value, line_at, line_
 from sublinear._core.matrix cimport Matrix
 from sublinear._core.matrix import NotFinite
 from sublinear._core.random cimport RandomBits, uniform
+from sublinear._core.rounds cimport Rounds, begin_longer, first_round, is_over
 from sublinear._core.sum_tree cimport (
     SumNodes, SumTree, draw_index, rebuild_sums, set_weight, total_weight,
 )
@@ -122,7 +123,8 @@ cdef class SIMBA:
     cdef readonly object problem
     cdef readonly Py_ssize_t n_iter, accesses, full_accesses, refresh
     cdef RandomBits random
-    cdef Py_ssize_t n, d, n_weights, round_steps, growth, max_steps, n_steps, n_full, longest_column
+    cdef Rounds rounds
+    cdef Py_ssize_t n, d, n_weights, n_full, longest_column
     cdef Py_ssize_t since_refresh
     cdef Py_ssize_t row                  # drawn for a step not yet taken, or -1
     cdef double remaining, primal_rate, dual_rate, log_n, unit, constant, sum_of_values
@@ -159,8 +161,7 @@ cdef class SIMBA:
         self.targets, self.random = targets, random
         self.bias, self.adaptive, self.unit = bias, adaptive, unit
         self.primal_rate, self.dual_rate = primal_rate, dual_rate
-        self.round_steps, self.growth = min(round_steps, max_steps), growth
-        self.max_steps = max_steps
+        self.rounds = first_round(round_steps, growth, max_steps)
         self.n, self.d, self.row = matrix.n_rows, matrix.n_columns, -1
         self.constant = 0 if bias else matrix.constant
         self.n_weights = self.d + (self.constant != 0)
@@ -206,10 +207,9 @@ cdef class SIMBA:
     def advance(self, Py_ssize_t limit):
         """Go on until the round ends, then return True, or until a step might exceed `limit`."""
         cdef bint ended
-        if self.n_steps == self.round_steps:
-            if self.growth == 1 or self.n_iter >= self.max_steps:
+        if is_over(&self.rounds):
+            if not begin_longer(&self.rounds):
                 return True
-            self.round_steps = min(self.growth * self.round_steps, self.max_steps - self.n_iter)
             self._begin_round()
         if self.computed:
             return self._take_computed_steps(limit)
@@ -223,11 +223,10 @@ cdef class SIMBA:
         self.p_sum[:] = 0
         self.u_before[:] = 0
         self.sum_of_scales = self.sum_of_bias = 0
-        self.n_steps = 0
 
     cdef bint _take_steps(self, Py_ssize_t limit) noexcept nogil:
         """Steps to the end of the round, then True, or until one might exceed the limit."""
-        while self.n_steps < self.round_steps:
+        while not is_over(&self.rounds):
             if self.since_refresh >= self.refresh or self._leaves_range():
                 self._select()
             if self.row < 0:
@@ -255,7 +254,7 @@ cdef class SIMBA:
 
     def _take_computed_steps(self, Py_ssize_t limit):
         """The same where lines have to be asked for."""
-        while self.n_steps < self.round_steps:
+        while not is_over(&self.rounds):
             if self.accesses + self.d + self.n > limit:
                 return False
             self.step()
@@ -306,7 +305,7 @@ cdef class SIMBA:
 
     cdef Py_ssize_t _add_row(self, Py_ssize_t i) noexcept nogil:
         """u += step y_i x_i; return the column drawn by the new w, -1 if that is 0."""
-        cdef double steps = self.n_iter + 1 if self.adaptive else self.round_steps
+        cdef double steps = self.n_iter + 1 if self.adaptive else self.rounds.length
         cdef double step = self.targets[i] * self.primal_rate / (sqrt(2 * steps) * self.unit)
         cdef double square, scale
         cdef Line x = line_at(&self.matrix.rows, i)
@@ -363,7 +362,7 @@ cdef class SIMBA:
         self.sum_of_bias += bias
         self.full_accesses += self.n + self.d
         self.since_refresh += 1
-        self.n_steps += 1
+        self.rounds.taken += 1
         self.n_iter += 1
 
     cdef void _settle(self, Py_ssize_t i, Py_ssize_t g, double weight) noexcept nogil:
@@ -414,8 +413,8 @@ cdef class SIMBA:
         """Return the means of w, of b and of p over this round (float64)."""
         if not np.isfinite(self.sum_of_values):
             raise NotFinite
-        steps = max(1, self.n_steps)
-        if self.n_steps == 0:
+        steps = self.rounds.taken
+        if steps == 0:
             return self.iterate()
         self._settle_all()
         w = (self.sum_of_scales * np.asarray(self.u) - np.asarray(self.u_before)) / steps
