@@ -70,21 +70,21 @@ class KernelData:
     settings : object
         Has the attributes of KERNEL_PARAMETERS.
     X : ndarray or CSR matrix
-    constant : float, default=0.0
-        What is added to the kernel.
+    shift : float, default=0.0
+        What is added to the kernel, for an intercept.
     weights : ndarray of shape (n_rows,), default=None
         How often the rows count for gamma="scale".
     """
 
-    def __init__(self, settings, X, constant=0.0, weights=None):
-        self.settings, self.constant = settings, constant
+    def __init__(self, settings, X, shift=0.0, weights=None):
+        self.settings, self.shift = settings, shift
         self.gamma = gamma_value(settings.gamma, X, weights)
         self.kernel = KERNELS[settings.kernel](self.gamma, settings.degree, settings.coef0)
         self.matrix = Matrix(X)
         self.rows = checked_square(kernel_rows(self.kernel, X, memory=MEMORY / 2))
         self.squares = self.matrix.squared_norms()
         self.diagonal = np.array(self.rows.diagonal)
-        self.longest = float(np.sqrt(max(0.0, self.diagonal.max()) + constant)) or 1.0
+        self.longest = float(np.sqrt(max(0.0, self.diagonal.max()) + shift)) or 1.0
         self.batch = self._batch()
         if settings.kernel_values == "sampled":
             self.matrix.transposed()  # once, before threads ask for it
@@ -144,7 +144,7 @@ class KernelData:
             self._row_sizes(),
             self.matrix.n_columns,
             random,
-            constant=self.constant,
+            shift=self.shift,
             unit=unit,
             batch_size=self.batch,
             round_steps=math.ceil(first / self.batch),

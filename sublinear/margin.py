@@ -55,8 +55,8 @@ class _SaddleClassifier(LinearClassifier):
         targets = self._targets(y)
         if is_linear(self):
             return self._training(X, y, targets, weights, None)
-        constant = self.intercept_scaling**2 if self.fit_intercept else 0.0
-        data = KernelData(self, X, constant, weights)
+        scaling = float(self.intercept_scaling) if self.fit_intercept else 0.0
+        data = KernelData(self, X, scaling * scaling, weights)
         return KernelTraining(X, y, None, None, targets, weights, plan=data, rows=data.rows)
 
     def _keep(self, solver):

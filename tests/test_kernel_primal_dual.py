@@ -159,7 +159,7 @@ class TestEstimates:
 def make_solver(problem, A, seed=0, estimator=None, **options):
     kernel = RBF(0.9)
     options = {
-        "constant": 0.25,
+        "shift": 0.25,
         "unit": 1.0,
         "batch_size": 1,
         "round_steps": T,
@@ -403,6 +403,13 @@ def test_weights_count_as_copies_for_gamma(rings):
     found = L2SVMClassifier(**options).fit(X, y, np.where(far, 5.0, 1.0)).result_
     assert found.dual <= expected.primal
     assert expected.dual <= found.primal
+
+
+@pytest.mark.parametrize("estimator", [SublinearPerceptron, L2SVMClassifier])
+def test_an_intercept_whose_square_overflows_is_refused(rings, estimator):
+    model = estimator(kernel="rbf", intercept_scaling=1e200, max_iter=100, random_state=0)
+    with pytest.raises(ValueError, match="intercept_scaling down"):
+        model.fit(*rings)
 
 
 def test_the_intercept_is_a_constant_kernel(rings):

@@ -85,7 +85,7 @@ cdef class KernelPrimalDual:
         Stored values of every row of the data.
     n_features : int
     random : RandomBits
-    constant : float
+    shift : float
         What is added to the kernel, for an intercept.
     unit : float
         About the largest length of an image.
@@ -120,7 +120,7 @@ cdef class KernelPrimalDual:
     cdef bint hull, has_begun
     cdef Py_ssize_t n, d, n_stored, batch_size
     cdef Rounds rounds
-    cdef double constant, unit, primal_rate, dual_rate, eta, step, scale, square, balance
+    cdef double shift, unit, primal_rate, dual_rate, eta, step, scale, square, balance
     cdef double balance_sum, best_dual
 
     estimated_gap = float("inf")
@@ -130,7 +130,7 @@ cdef class KernelPrimalDual:
 
     def __init__(
         self, problem, KernelRows rows, row_sizes, Py_ssize_t n_features, RandomBits random, *,
-        double constant, double unit, Py_ssize_t batch_size, Py_ssize_t round_steps,
+        double shift, double unit, Py_ssize_t batch_size, Py_ssize_t round_steps,
         Py_ssize_t growth, Py_ssize_t max_steps, double primal_rate, double dual_rate,
         KernelEstimator estimator=None, Py_ssize_t capacity=0
     ):
@@ -138,7 +138,7 @@ cdef class KernelPrimalDual:
         self.cache = KernelRowCache(rows, capacity)
         self.row_sizes, self.n_stored = row_sizes, row_sizes.sum()
         self.n, self.d = rows.n_rows, n_features
-        self.constant, self.unit, self.hull = constant, unit, problem.geometry == "hull"
+        self.shift, self.unit, self.hull = shift, unit, problem.geometry == "hull"
         ones = np.ones(self.n)
         self.targets = ones if problem.targets is None else problem.targets
         self.offsets = 0 * ones if problem.offsets is None else problem.offsets
@@ -210,7 +210,7 @@ cdef class KernelPrimalDual:
 
     def _exact(self, a, f, balance):
         """<y_i Psi_i, x> + r_i e_i for coefficients a, whose kernel products are f."""
-        return self.targets * (f + self.constant * balance) + self.ridge2 * a
+        return self.targets * (f + self.shift * balance) + self.ridge2 * a
 
     def _look(self):
         """Payoffs of x, or estimates of them; add x to the means."""
@@ -278,7 +278,7 @@ cdef class KernelPrimalDual:
         """|x + new|^2 = |x|^2 + 2 <x, new> + |new|^2, by kernel values between rows drawn."""
         support = np.flatnonzero(self.a)
         known = np.union1d(support, numbers).astype(np.int64)
-        values = self.rows.block(numbers.astype(np.int64), known)[:, :len(known)] + self.constant
+        values = self.rows.block(numbers.astype(np.int64), known)[:, :len(known)] + self.shift
         values = values * self.targets[numbers][:, None] * self.targets[known]
         values += (numbers[:, None] == known) * self.ridge2[known]
         after = self.a[known]
@@ -316,14 +316,14 @@ cdef class KernelPrimalDual:
     def model(self):
         """Return the coefficients of the kernel functions, and the intercept."""
         a, _, balance = self.means()
-        return np.append(a * self.targets, self.constant * balance)
+        return np.append(a * self.targets, self.shift * balance)
 
     def certify(self, rounded):
         """Return the mean of x as `model` does, its primal value, the best dual value so far."""
         a, f, balance = self.means()
         if self.estimator is not None:
             f = self._products(a)
-        payoffs = self.targets * (f + self.constant * balance)
+        payoffs = self.targets * (f + self.shift * balance)
         x = np.sqrt([max(0.0, a @ payoffs)])
         total = a.sum()
         if not np.isfinite(payoffs).all():
@@ -334,7 +334,7 @@ cdef class KernelPrimalDual:
                 self.best_dual, self.best_p = dual, a / total
         model, primal = self.problem.primal(x, payoffs, 0.0, lambda x: x)
         factor = model[0] / x[0] if x[0] > 0 else 0.0
-        model = factor * np.append(a * self.targets, self.constant * balance)
+        model = factor * np.append(a * self.targets, self.shift * balance)
         dual = self.best_dual
         if dual <= primal + self.problem.kernel_rounding:
             dual = min(primal, dual)    # float32 cannot tell which is larger
