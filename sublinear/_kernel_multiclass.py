@@ -10,8 +10,8 @@ from itertools import combinations
 
 import numpy as np
 
+from sublinear._classification import OneVsRestMixin
 from sublinear._fit_method import forget
-from sublinear._linear_model import OneVsRestMixin
 from sublinear._validation import check_choice, check_sample_weight, combine_weights, find_classes
 
 WAYS = ("ovo", "ovr")

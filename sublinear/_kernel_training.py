@@ -6,9 +6,9 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.sparse as sp
 
+from sublinear._certified_model import Training
 from sublinear._core.kernels import KernelRows
 from sublinear._core.matrix import Matrix
-from sublinear._linear_model import Training
 from sublinear._validation import check_choice, check_number
 from sublinear._warnings import warn
 

@@ -279,8 +279,7 @@ def make_enclosing_ball(
     check_number("support", support, low=0, high=1)
     check_number("noise", noise, low=0)
     check_number("lean", lean, low=0)
-    if rank is not None:
-        check_number("rank", rank, low=1, integer=True)
+    check_number("rank", rank, low=1, integer=True, optional=True)
     rng = generator(random_state)
     vectors = None if rank is None else rng.standard_normal((rank, n_features)) / math.sqrt(rank)
     aside = lean * rng.standard_normal(n_features)

@@ -43,11 +43,11 @@ class Result:
     gap : float
         |primal - dual|: the returned model is at most this far from optimal; inf if unknown.
     status : str
-        "converged"; "max_iter" or "max_accesses", the limit reached; "rounding", where that is most
-        of the gap and more than was asked for; "stopped" by a callback; "interrupted" by Ctrl-C or
-        by an error in a callback; "diverged", the best model kept; "partial_fit" and "uncertified",
-        not certified; "not_separable": no hyperplane has a margin above `dual`, which is at most
-        epsilon.
+        "converged"; "max_iter" or "max_accesses", the limit reached; "rounding", if rounding errors
+        are most of the gap, which is above the tolerance; "stopped" by a callback; "interrupted"
+        by Ctrl-C or by an error in a callback; "diverged", the best model kept; "partial_fit" and
+        "uncertified", not certified; "not_separable": no hyperplane has a margin above `dual`,
+        which is at most epsilon.
     n_iter : int
         Epochs completed; draws, steps, rounds or passes where the estimator's `n_iter_` says so.
     accesses : int

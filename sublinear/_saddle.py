@@ -89,13 +89,11 @@ def check_saddle_parameters(estimator, certify=CERTIFY, variants=VARIANTS):
     check_number("epsilon", estimator.epsilon, low=0, open_low=True)
     check_choice("variant", estimator.variant, variants)
     check_choice("constants", estimator.constants, CONSTANTS)
-    if estimator.certify is not None:
-        check_choice("certify", estimator.certify, certify)
+    check_choice("certify", estimator.certify, certify, optional=True)
     if estimator.batch_size != "auto":
         check_number("batch_size", estimator.batch_size, low=1, integer=True)
     for name in ("max_iter", "max_accesses"):
-        if getattr(estimator, name) is not None:
-            check_number(name, getattr(estimator, name), low=1, integer=True)
+        check_number(name, getattr(estimator, name), low=1, integer=True, optional=True)
     check_run_parameters(estimator)
     variant = variant_of(estimator)
     if variant != "plain" and estimator.certify in (None, "sampled"):

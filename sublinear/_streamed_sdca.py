@@ -17,13 +17,13 @@ from sklearn.base import is_classifier
 
 from sublinear._archive import part_of, prefixed
 from sublinear._callbacks import call_back, drive_shown, rows_shown
+from sublinear._certified_model import Outcome, Training, check_finite
 from sublinear._checkpoint import fitted_state, set_fitted_state
 from sublinear._core.examples import count_awake
 from sublinear._core.matrix import Matrix
 from sublinear._core.objective import Objective
 from sublinear._core.random import RandomBits
 from sublinear._drive import as_stored
-from sublinear._linear_model import Outcome, Training, check_finite
 from sublinear._readers import whole_numbers_as_integers
 from sublinear._result import relative_gap
 from sublinear._solvers.sdca import BlockwiseSDCA

@@ -9,12 +9,16 @@ from sklearn.utils import check_array, check_random_state, column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_consistent_length, validate_data
 
+from sublinear._core.matrix import Matrix
 
-def check_number(name, value, *, low, high=math.inf, integer=False, open_low=False):
+
+def check_number(name, value, *, low, high=math.inf, integer=False, open_low=False, optional=False):
     """Raise ValueError unless value is a number in [low, high], or (low, high] with open_low.
 
-    Infinite values are refused.
+    Infinite values are refused, None is unless the number is `optional`.
     """
+    if optional and value is None:
+        return
     kind = numbers.Integral if integer else numbers.Real
     inside = (
         isinstance(value, kind)
@@ -29,7 +33,11 @@ def check_number(name, value, *, low, high=math.inf, integer=False, open_low=Fal
         if low == -math.inf:
             bound = "" if integer else " that is finite"
         limit = f" and at most {high}" if math.isfinite(high) else ""
-        raise ValueError(f"{name} must be {noun}{bound}{limit}, got {value!r}")
+        raise ValueError(f"{name} must be {noun}{bound}{limit}{_or_none(optional)}, got {value!r}")
+
+
+def _or_none(optional):
+    return " or None" if optional else ""
 
 
 def check_squared_norms(squares, most=sys.float_info.max):
@@ -63,10 +71,10 @@ def examples_of_batch(batch_size, n_examples):
     return n_examples if batch_size == "all" else min(batch_size, n_examples)
 
 
-def check_flag(name, value, choices="True or False"):
-    """Raise ValueError unless value is a bool."""
-    if not isinstance(value, (bool, np.bool_)):
-        raise ValueError(f"{name} must be {choices}, got {value!r}")
+def check_flag(name, value, choices="True or False", *, optional=False):
+    """Raise ValueError unless value is a bool, or None where it is `optional`."""
+    if not isinstance(value, (bool, np.bool_)) and not (optional and value is None):
+        raise ValueError(f"{name} must be {choices}{_or_none(optional)}, got {value!r}")
 
 
 def check_run_parameters(estimator):
@@ -83,11 +91,13 @@ def check_run_parameters(estimator):
         raise ValueError(f"callback must be callable or None, got {callback!r}")
 
 
-def check_choice(name, value, choices):
-    """Raise ValueError unless value is one of the choices."""
+def check_choice(name, value, choices, *, optional=False):
+    """Raise ValueError unless value is one of the choices, or None where it is `optional`."""
+    if optional and value is None:
+        return
     if not isinstance(value, str) or value not in choices:
         known = ", ".join(repr(choice) for choice in choices)
-        raise ValueError(f"{name} must be one of {known}; got {value!r}")
+        raise ValueError(f"{name} must be one of {known}{_or_none(optional)}; got {value!r}")
 
 
 def check_training_data(estimator, X, y, *, y_numeric=False, reset=True, ensure_all_finite=True):
@@ -120,6 +130,11 @@ def check_training_data(estimator, X, y, *, y_numeric=False, reset=True, ensure_
 def has_matrix(X):
     """Tell whether X lends its rows and columns itself, as those of sublinear.data do."""
     return callable(getattr(X, "matrix", None)) and hasattr(X, "shape")
+
+
+def as_matrix(X, constant=0.0, n_threads=1):
+    """Return the Matrix of checked data, of a store or of an oracle."""
+    return X.matrix(constant) if has_matrix(X) else Matrix(X, constant, n_threads=n_threads)
 
 
 def note_features(estimator, X, reset=True):

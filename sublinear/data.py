@@ -70,8 +70,7 @@ class DualStore:
     """
 
     def __init__(self, path, *, verify=None):
-        if verify is not None:
-            check_flag("verify", verify, "True, False or None")
+        check_flag("verify", verify, optional=True)
         self.path = Path(path)
         self._header = self._read_header()
         self.shape = tuple(self._header["shape"])
@@ -302,8 +301,7 @@ class FeatureOracle:
             check_number(f"the number of {name}", size, low=1, integer=True)
         if np.dtype(dtype) not in (np.float32, np.float64):
             raise ValueError(f"dtype must be float32 or float64, got {dtype!r}")
-        if budget is not None:
-            check_number("budget", budget, low=0, integer=True)
+        check_number("budget", budget, low=0, integer=True, optional=True)
         check_number("cache", cache, low=0, integer=True)
         self.shape, self.dtype = tuple(shape), np.dtype(dtype)
         self.budget, self.cache = budget, cache
@@ -333,8 +331,9 @@ class FeatureOracle:
     def _line(self, kind, number, compute, length):
         if self.budget is not None and self.accesses + length > self.budget:
             raise AccessBudgetError(
-                f"{kind} {number} has {length} values, of the budget of {self.budget} there are "
-                f"{self.budget - self.accesses} left: raise budget, or stop earlier (max_accesses)"
+                f"{kind} {number} has {length} values, but only {self.budget - self.accesses} of "
+                f"the budget of {self.budget} are left: raise budget, or stop earlier "
+                "(max_accesses)"
             )
         values = np.asarray(compute(int(number)))
         if values.shape != (length,):

@@ -106,8 +106,7 @@ def load(
     >>> y.tolist()
     [1, -1]
     """
-    if n_features is not None:
-        check_number("n_features", n_features, low=1, integer=True)
+    check_number("n_features", n_features, low=1, integer=True, optional=True)
     options = {
         "labels": labels,
         "header": header,

@@ -1,6 +1,5 @@
 """Matrix games: solve_matrix_game."""
 
-from sublinear._linear_model import as_matrix
 from sublinear._saddle import (
     VARIANTS,
     Game,
@@ -13,7 +12,7 @@ from sublinear._saddle import (
     variant_of,
 )
 from sublinear._solvers.optimistic import OptimisticWeights
-from sublinear._validation import check_number
+from sublinear._validation import as_matrix, check_number
 
 
 def solve_matrix_game(
@@ -81,8 +80,7 @@ def solve_matrix_game(
     variant = variant_of(settings, "optimistic")
     A = checked_data(A)
     matrix = as_matrix(A)
-    if largest is not None:
-        check_number("largest", largest, low=0, open_low=True)
+    check_number("largest", largest, low=0, open_low=True, optional=True)
     unit = largest or matrix.largest_entry() or 1.0
     problem = Game(unit)
     problem.accesses = matrix.n_stored if largest is None else 0

@@ -10,7 +10,9 @@ from sklearn.utils.extmath import row_norms, safe_sparse_dot
 from sklearn.utils.validation import assert_all_finite, check_is_fitted
 
 from sublinear._callbacks import CallbackSupportMixin, Observers, drive_shown
+from sublinear._certified_model import Training
 from sublinear._core.matrix import Matrix
+from sublinear._documentation import with_parameters
 from sublinear._drive import Limits, as_stored
 from sublinear._fit_method import fit_method, forget
 from sublinear._kernel_saddle import (
@@ -23,11 +25,6 @@ from sublinear._kernel_saddle import (
     self_values,
 )
 from sublinear._kernel_training import MOST_ROUNDING, KernelTraining
-from sublinear._linear_model import (
-    Training,
-    as_matrix,
-    with_parameters,
-)
 from sublinear._result import relative_gap
 from sublinear._saddle import (
     ACTIVE_SET,
@@ -51,6 +48,7 @@ from sublinear._saddle import VARIANTS as SAMPLED_VARIANTS
 from sublinear._solvers.active_set import ActiveSet, Beginning
 from sublinear._validation import (
     GivenRows,
+    as_matrix,
     as_real,
     check_number,
     check_rows,
@@ -129,9 +127,9 @@ class MinimumEnclosingBall(CallbackSupportMixin, OutlierMixin, BaseEstimator):
 
     Where dense rows are ten times as long as they are far from each other, as a few of them tell,
     and rounding would matter for epsilon or variant="plain", the fit sees them from the first one,
-    in a copy of X, float64. Other storage is left as it is: what rounding may amount to then counts
-    as part of the gap, and a fit that it keeps from epsilon warns. So does one whose centre float32
-    cannot hold. Centre such X.
+    in a copy of X, float64. Other storage is not copied: a bound on the rounding error is added to
+    the gap, and a fit that cannot reach epsilon because of it warns, as does one whose centre
+    float32 cannot represent. Centre X in these cases.
 
     References
     ----------
@@ -565,7 +563,7 @@ def solve_simplex_qp(
         As in `MinimumEnclosingBall`.
     row_norm : float, default=None
         The largest norm of a row, or a bound on it. None: it is computed, which takes a pass with
-        variant="plain"; the other variant does not need it.
+        variant="plain"; the other variants do not need it.
     kernel, kernel_values, gamma, degree, coef0
         As in `MinimumEnclosingBall`: K_ij = k(A_i, A_j).
 
@@ -596,8 +594,7 @@ def solve_simplex_qp(
     settings = settings_of(locals(), VARIANTS)
     check_kernel_parameters(settings, A)
     variant = variant_of(settings)
-    if row_norm is not None:
-        check_number("row_norm", row_norm, low=0, high=MOST_NORM, open_low=True)
+    check_number("row_norm", row_norm, low=0, high=MOST_NORM, open_low=True, optional=True)
     A = checked_data(A)
     matrix = as_matrix(A)
     b = np.zeros(matrix.n_rows) if b is None else as_real("b", b)

@@ -17,6 +17,7 @@ import scipy.sparse as sp
 from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
+from sublinear._certified_model import CertifiedModel
 from sublinear._core.kernel_objective import KernelObjective
 from sublinear._core.kernels import (
     KERNELS,
@@ -26,6 +27,7 @@ from sublinear._core.kernels import (
 )
 from sublinear._core.losses import MARGIN_LOSSES, REGRESSION_LOSSES
 from sublinear._core.order import SAMPLINGS
+from sublinear._documentation import with_parameters
 from sublinear._fit_method import fit_method, restored_after_errors
 from sublinear._kernel_multiclass import KernelClassifierMixin
 from sublinear._kernel_training import (
@@ -38,7 +40,6 @@ from sublinear._kernel_training import (
     like,
     warn_of_lost_scores,
 )
-from sublinear._linear_model import CertifiedModel, with_parameters
 from sublinear._solvers.kernel_pegasos import KernelPegasos
 from sublinear._solvers.kernel_sdca import KernelSDCA
 from sublinear._support import best_on_span, nearest_span
@@ -70,9 +71,9 @@ kernel : {"rbf", "poly", "sigmoid", "linear", "precomputed"} or callable, defaul
         prediction between those of X and the training examples. A callable gets two sets of
         examples and returns the matrix between them; it is called for blocks of rows.
         Certificates hold for positive definite kernels: "rbf", "linear", "poly" with coef0 >= 0,
-        and what you know to be one; not "sigmoid", nor "poly" with coef0 < 0. Where a negative
-        k(x, x) shows that a kernel is none, `fit` raises ValueError, where a dual value or a norm
-        does, there is no certificate.
+        and what you know to be one; not "sigmoid", nor "poly" with coef0 < 0. If a negative
+        k(x, x) shows that a kernel is not positive definite, `fit` raises ValueError; if only a
+        dual value or a norm shows it, the result has no certificate.
     C : float, default=1.0
         What the losses weigh against |f|^2, as in sklearn.svm.SVC; alpha of the linear models is
         1 / (C * sum of sample weights).
@@ -213,10 +214,8 @@ class KernelModel(CertifiedModel):
         check_kernel_shape(self)
         check_number("C", self.C, low=0, open_low=True)
         check_flag("penalize_intercept", self.penalize_intercept)
-        if self.memory_limit is not None:
-            check_number("memory_limit", self.memory_limit, low=1, integer=True)
-        if self.max_support is not None:
-            check_number("max_support", self.max_support, low=1, integer=True)
+        check_number("memory_limit", self.memory_limit, low=1, integer=True, optional=True)
+        check_number("max_support", self.max_support, low=1, integer=True, optional=True)
 
     def _check_data(self, X, y, **options):
         if self.kernel == "precomputed" and sp.issparse(X):

@@ -3,6 +3,7 @@
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from sublinear._documentation import with_parameters
 from sublinear._drive import Limits
 from sublinear._fit_method import fit_method, forget
 from sublinear._kernel_saddle import (
@@ -13,7 +14,7 @@ from sublinear._kernel_saddle import (
     kernel_sum,
 )
 from sublinear._kernel_training import KernelTraining
-from sublinear._linear_model import LinearClassifier, with_parameters
+from sublinear._linear_model import LinearClassifier
 from sublinear._saddle import (
     CERTIFY,
     Margin,
@@ -218,8 +219,7 @@ class SublinearPerceptron(_SaddleClassifier):
     def _check_parameters(self):
         super()._check_parameters()
         check_number("delta", self.delta, low=0, high=1, open_low=True)
-        if self.row_norm is not None:
-            check_number("row_norm", self.row_norm, low=0, open_low=True)
+        check_number("row_norm", self.row_norm, low=0, open_low=True, optional=True)
 
     def _reads_all(self):
         """Whether a fit reads all of X anyway."""

@@ -18,9 +18,15 @@ from sublinear._core.iterates import AVERAGES
 from sublinear._core.joint_losses import JOINT_LOSSES
 from sublinear._core.joint_objective import JointObjective
 from sublinear._core.order import SAMPLINGS
+from sublinear._documentation import with_parameters
 from sublinear._drive import Limits
 from sublinear._fit_method import fit_method
-from sublinear._linear_model import LinearClassifier, LinearModel, LinearRegressor, with_parameters
+from sublinear._linear_model import (
+    COMMON_PARAMETERS,
+    LinearClassifier,
+    LinearModel,
+    LinearRegressor,
+)
 from sublinear._solvers.joint_pegasos import JointPegasos
 from sublinear._solvers.pegasos import BIASES, LEARNING_RATES, Pegasos, first_pace
 from sublinear._stream import StreamFit
@@ -78,7 +84,7 @@ batch_size : int or "all", default=1
     pack : bool or "auto", default="auto"
         True: work on a copy of sparse rows in which a row's values, rounded to float32, and columns
         lie together: 8 bytes per stored entry and 32 per row. Certificates use X itself. "auto" and
-        False: no copy; since rows are asked for in time, there is little in it.
+        False: no copy; rows are prefetched anyway, so that there is little in it.
 """
 
 
@@ -259,7 +265,7 @@ class _PegasosModel(StreamFit, BiasTreatment, LinearModel):
         self._states = [part_of(state, k) | no_rows for k in range(state["n_problems"])]
 
 
-@with_parameters(pegasos=_PEGASOS_PARAMETERS)
+@with_parameters(common=COMMON_PARAMETERS, pegasos=_PEGASOS_PARAMETERS)
 class PegasosClassifier(_PegasosModel, LinearClassifier):
     """Linear classification by Pegasos: stochastic sub-gradient descent with steps 1 / (alpha t).
 
@@ -530,7 +536,7 @@ class PegasosClassifier(_PegasosModel, LinearClassifier):
         return self._class_training(*block)
 
 
-@with_parameters(pegasos=_PEGASOS_PARAMETERS)
+@with_parameters(common=COMMON_PARAMETERS, pegasos=_PEGASOS_PARAMETERS)
 class PegasosRegressor(_PegasosModel, LinearRegressor):
     """Linear regression by Pegasos: stochastic sub-gradient descent with steps 1 / (alpha t).
 

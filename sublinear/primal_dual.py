@@ -9,11 +9,17 @@ import numpy as np
 from sublinear._callbacks import call_back
 from sublinear._core.random import RandomBits
 from sublinear._drive import Limits, drive
-from sublinear._linear_model import as_matrix
 from sublinear._result import Result
 from sublinear._saddle import CONSTANTS, checked_data, named, squared
 from sublinear._solvers import generic_primal_dual as compiled
-from sublinear._validation import as_real, check_choice, check_flag, check_number, seed_sequence
+from sublinear._validation import (
+    as_matrix,
+    as_real,
+    check_choice,
+    check_flag,
+    check_number,
+    seed_sequence,
+)
 from sublinear._warnings import warn
 
 __all__ = [
@@ -153,8 +159,7 @@ def _checked_offsets(offsets, n_rows):
 def _checked_step(A, offsets, rate, unit, name):
     """Check what the compiled steps share; returns their first arguments."""
     check_number("rate", rate, low=0, open_low=True)
-    if unit is not None:
-        check_number(name, unit, low=0, open_low=True)
+    check_number(name, unit, low=0, open_low=True, optional=True)
     matrix = as_matrix(checked_data(A))
     return matrix, _checked_offsets(offsets, matrix.n_rows), rate, unit
 
@@ -235,8 +240,7 @@ class _ColumnSampler(compiled.CompiledSampler):
 
     def __init__(self, A, offsets=None, *, quadratic=False, scale=None):
         check_flag("quadratic", quadratic)
-        if scale is not None:
-            check_number("scale", scale, low=0, open_low=True)
+        check_number("scale", scale, low=0, open_low=True, optional=True)
         matrix = as_matrix(checked_data(A))
         offsets = _checked_offsets(offsets, matrix.n_rows)
         super().__init__(matrix, offsets, quadratic, self._squared, scale)
@@ -554,11 +558,9 @@ def _check_parameters(low_regret, sampler, epsilon, certify, constants, max_iter
             )
     check_number("epsilon", epsilon, low=0, open_low=True)
     check_choice("constants", constants, CONSTANTS)
-    if certify is not None:
-        check_choice("certify", certify, CERTIFY)
+    check_choice("certify", certify, CERTIFY, optional=True)
     for name, value in (("max_iter", max_iter), ("max_accesses", max_accesses)):
-        if value is not None:
-            check_number(name, value, low=1, integer=True)
+        check_number(name, value, low=1, integer=True, optional=True)
 
 
 def _warn_if_limited(result, epsilon, in_rounds):

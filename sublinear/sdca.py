@@ -10,19 +10,20 @@ the gap between them, which bounds how far the model is from optimal.
 
 import numpy as np
 
+from sublinear._documentation import with_parameters
 from sublinear._fit_method import fit_method
 from sublinear._linear_model import (
+    COMMON_PARAMETERS,
     LinearClassifier,
     LinearModel,
     LinearRegressor,
-    as_matrix,
-    with_parameters,
 )
 from sublinear._solvers.minibatch_sdca import AVERAGES as DUAL_AVERAGES
 from sublinear._solvers.minibatch_sdca import RULES, MiniBatchSDCA
 from sublinear._solvers.sdca import SDCA, thread_schedule
 from sublinear._streamed_sdca import DualStreamFit
 from sublinear._validation import (
+    as_matrix,
     check_batch_fits,
     check_batch_size,
     check_choice,
@@ -45,8 +46,8 @@ penalize_intercept : bool, default=True
     pack : bool or "auto", default="auto"
         True: work on a copy of sparse rows in which all that a step reads lies together: 8 bytes
         per stored entry and 32 per row. Values are rounded to float32, certificates are not.
-        "auto" and False: no copy; since rows are asked for in time, there is little in it. Batches,
-        and two threads over long rows, do not use one either.
+        "auto" and False: no copy; rows are prefetched anyway, so that there is little in it.
+        Batches, and two threads over long rows, do not use one either.
     batch_size : int or "all", default=1
         Examples per iteration. More than 1 is for study, and for machines with many cores: see
         `batch_speedup` for what it can save.
@@ -128,8 +129,9 @@ class _DualModel(DualStreamFit, LinearModel):
         check_choice("batch_rule", self.batch_rule, RULES)
         check_choice("average", self.average, DUAL_AVERAGES)
         check_number("gamma", self.gamma, low=0, high=1)
-        if self.sigma_squared is not None:
-            check_number("sigma_squared", self.sigma_squared, low=0, high=1, open_low=True)
+        check_number(
+            "sigma_squared", self.sigma_squared, low=0, high=1, open_low=True, optional=True
+        )
 
     def _starting_duals(self, objective, k):
         """The duals of the last fit, if they can serve as a start."""
@@ -166,7 +168,7 @@ class _DualModel(DualStreamFit, LinearModel):
         return solver.release_duals()
 
 
-@with_parameters(dual=_DUAL_PARAMETERS)
+@with_parameters(common=COMMON_PARAMETERS, dual=_DUAL_PARAMETERS)
 class SDCAClassifier(_DualModel, LinearClassifier):
     """Linear classification by stochastic dual coordinate ascent, with a duality gap.
 
@@ -302,7 +304,7 @@ class SDCAClassifier(_DualModel, LinearClassifier):
         return self._class_training(X, y, sample_weight)
 
 
-@with_parameters(dual=_DUAL_PARAMETERS)
+@with_parameters(common=COMMON_PARAMETERS, dual=_DUAL_PARAMETERS)
 class SDCARegressor(_DualModel, LinearRegressor):
     """Linear regression by stochastic dual coordinate ascent, with a duality gap.
 

@@ -209,7 +209,7 @@ class _SemiStreaming(BaseEstimator):
             if checkpoint:
                 checkpoint.identify(block)
             if block.sample_weight is not None:
-                raise ValueError("a margin and a ball know no sample weights: leave them out")
+                raise ValueError("sample weights have no meaning here: let the source yield (X, y)")
             self._meet(block)
             largest = max(largest, float(Matrix(block.X).squared_norms().max()))
         check_squared_norms(largest, 1e300)

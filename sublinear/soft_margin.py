@@ -7,10 +7,11 @@ from sklearn.base import clone
 
 from sublinear._drive import Limits
 from sublinear._fit_method import fit_method
-from sublinear._linear_model import LinearClassifier, as_matrix
+from sublinear._linear_model import LinearClassifier
 from sublinear._saddle import CONSTANTS, named, of_margin, squared
 from sublinear._solvers.simba import SIMBA
 from sublinear._validation import (
+    as_matrix,
     check_choice,
     check_flag,
     check_number,
@@ -143,7 +144,7 @@ def repetitions(weights):
     if counts.sum() > MOST_REPETITIONS:
         raise ValueError(
             f"sample_weight has {weights.max() / least:.3g} times its least positive weight: too "
-            "many repetitions; leave out, or weigh more, what hardly counts"
+            "many repetitions; leave out the examples of the smallest weights, or raise these"
         )
     if not np.allclose(counts * least, weights, rtol=1e-9, atol=0):
         raise ValueError(
@@ -171,7 +172,7 @@ class SIMBAClassifier(LinearClassifier):
     epsilon : float, default=0.01
         How far from the largest margin the fit may end, absolute, where the longest row has
         length 1. By Lemma 2.1 norm and loss are then at most 1 / (1 - epsilon / margin) times
-        what they might be.
+        their optimal values.
     fit_intercept : bool, default=True
         Whether there is a bias b.
     rates : {"adaptive", "constant"}, default="adaptive"
@@ -273,13 +274,10 @@ class SIMBAClassifier(LinearClassifier):
         check_flag("fit_intercept", self.fit_intercept)
         check_choice("rates", self.rates, ("adaptive", "constant"))
         check_choice("constants", self.constants, CONSTANTS)
-        if self.certify is not None:
-            check_choice("certify", self.certify, ("las_vegas", "exact"))
+        check_choice("certify", self.certify, ("las_vegas", "exact"), optional=True)
         for name in ("max_iter", "max_accesses"):
-            if getattr(self, name) is not None:
-                check_number(name, getattr(self, name), low=1, integer=True)
-        if self.row_norm is not None:
-            check_number("row_norm", self.row_norm, low=0, open_low=True)
+            check_number(name, getattr(self, name), low=1, integer=True, optional=True)
+        check_number("row_norm", self.row_norm, low=0, open_low=True, optional=True)
         check_run_parameters(self)
 
     @fit_method

@@ -21,6 +21,7 @@ from scipy import sparse
 from sklearn.datasets import load_svmlight_file
 
 from sublinear import _readers
+from sublinear._documentation import with_parameters
 from sublinear._validation import check_choice, check_flag, check_number, distinct
 
 __all__ = [
@@ -261,12 +262,7 @@ block_bytes : int, default=2**22
         leave it out and count it."""
 
 
-def _with_text_parameters(cls):
-    cls.__doc__ = cls.__doc__.replace("%(text)s", _TEXT_PARAMETERS)
-    return cls
-
-
-@_with_text_parameters
+@with_parameters(text=_TEXT_PARAMETERS)
 class SvmlightSource(_TextSource):
     """LIBSVM / svmlight text: ``label index:value index:value ...``, compressed or not.
 
@@ -291,8 +287,7 @@ class SvmlightSource(_TextSource):
         self, path, *, n_features=None, index_base=None, block_bytes=BLOCK_BYTES, on_error="raise"
     ):
         super().__init__(path, block_bytes, on_error)
-        if n_features is not None:
-            check_number("n_features", n_features, low=1, integer=True)
+        check_number("n_features", n_features, low=1, integer=True, optional=True)
         _readers.check_index_base(index_base)
         self.n_features = n_features
         self.index_base = index_base
@@ -354,7 +349,7 @@ class SvmlightSource(_TextSource):
         return _readers.svmlight_line_fault(text, self.index_base or 0, n_features)
 
 
-@_with_text_parameters
+@with_parameters(text=_TEXT_PARAMETERS)
 class CSVSource(_TextSource):
     """Comma-separated numbers, with labels that are numbers or text, compressed or not.
 
@@ -366,7 +361,7 @@ class CSVSource(_TextSource):
         The file; ``.gz``, ``.bz2`` and ``.xz`` are decompressed on the way.
     label_column : {"last", "first"}, int, str or None, default="last"
         Where the labels are: a position (from 0, negative from the end), or a name in the header.
-        None: there are none, and the blocks, (X, None), are not for a fit.
+        None: there are no labels; the blocks (X, None) serve predictions, not fits.
         They are text if the first one that is not missing is no number.
     header : bool, default=None
         Whether the file starts with a line of column names. None: it does if there is a name for a
@@ -487,8 +482,7 @@ class NpzSource:
     """
 
     def __init__(self, path, *, block_rows=None):
-        if block_rows is not None:
-            check_number("block_rows", block_rows, low=1, integer=True)
+        check_number("block_rows", block_rows, low=1, integer=True, optional=True)
         self.paths = _files(path, ("npz",))
         self.block_rows = block_rows
 
@@ -515,7 +509,7 @@ class ParquetSource:
         A file, several, or a folder with files, which are read in the order of their names.
     label_column : {"last", "first"}, int, str or None, default="last"
         Where the labels are: a position (from 0, negative from the end), or a name.
-        None: there are none, and the blocks, (X, None), are not for a fit.
+        None: there are no labels; the blocks (X, None) serve predictions, not fits.
     block_rows : int, default=8192
         Rows of a block at the most.
     use_threads : bool, default=None
@@ -525,8 +519,7 @@ class ParquetSource:
 
     def __init__(self, path, *, label_column="last", block_rows=BLOCK_ROWS, use_threads=None):
         check_number("block_rows", block_rows, low=1, integer=True)
-        if use_threads is not None:
-            check_flag("use_threads", use_threads)
+        check_flag("use_threads", use_threads, optional=True)
         try:
             import pyarrow.parquet
         except ImportError as error:

@@ -12,11 +12,12 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils.extmath import safe_sparse_dot
 
 from sublinear._archive import copied_seeds, part_of, plain_seeds, prefixed, seeds_of
+from sublinear._classification import OneVsRestMixin, ProbabilityMixin
 from sublinear._core.losses import COUNT_LOSSES, MARGIN_LOSSES, REGRESSION_LOSSES, signs
 from sublinear._core.random import RandomBits
 from sublinear._core.row_blocks import RowBlock
+from sublinear._documentation import with_parameters
 from sublinear._fit_method import all_or_nothing
-from sublinear._linear_model import OneVsRestMixin, ProbabilityMixin, with_parameters
 from sublinear._solvers.streaming_svrg import CombinedSVRG, PaperSVRG
 from sublinear._stream import StreamFit, UnseenBlock, looked_at
 from sublinear._threads import effective_threads
@@ -231,13 +232,10 @@ class _StreamingSVRG(StreamFit, BaseEstimator):
         for name in ("fit_intercept", "penalize_intercept", "shuffle", "warm_start"):
             check_flag(name, getattr(self, name))
         for name in ("kept_rows", "first_stage", "inner_steps"):
-            if getattr(self, name) is not None:
-                check_number(name, getattr(self, name), low=1, integer=True)
+            check_number(name, getattr(self, name), low=1, integer=True, optional=True)
         for name in ("smoothness", "strong_convexity", "step"):
-            if getattr(self, name) is not None:
-                check_number(name, getattr(self, name), low=0, open_low=True)
-        if self.growth is not None:
-            check_number("growth", self.growth, low=1, open_low=True)
+            check_number(name, getattr(self, name), low=0, open_low=True, optional=True)
+        check_number("growth", self.growth, low=1, open_low=True, optional=True)
         check_number("order", self.order, low=1)
         check_run_parameters(self)
         for name in self._losses[self.loss].parameters:

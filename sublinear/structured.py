@@ -17,6 +17,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, validate_data
 
 from sublinear._archive import part_of, plain_seeds, prefixed, seeds_of
+from sublinear._certified_model import Outcome, check_finite
 from sublinear._core.chain import ChainObjective, Chains
 from sublinear._core.iterates import AVERAGES, certify_best, choose
 from sublinear._core.matrix import Matrix
@@ -26,7 +27,7 @@ from sublinear._core.steps import shrunk_dual
 from sublinear._core.weight_vector import WeightVector
 from sublinear._drive import Limits, drive
 from sublinear._fit_method import all_or_nothing, fit_method
-from sublinear._linear_model import LinearModel, Outcome, check_finite
+from sublinear._linear_model import LinearModel
 from sublinear._solvers.chain_pegasos import ChainPegasos
 from sublinear._stream import StreamFit, checked_block, checked_weights, described
 from sublinear._validation import (
@@ -243,8 +244,7 @@ class SequencePegasos(_SeededSteps, LinearModel):
         _check_step_parameters(self)
         check_flag("fit_intercept", self.fit_intercept)
         check_number("intercept_scaling", self.intercept_scaling, low=0, open_low=True)
-        if self.max_accesses is not None:
-            check_number("max_accesses", self.max_accesses, low=1, integer=True)
+        check_number("max_accesses", self.max_accesses, low=1, integer=True, optional=True)
 
     @fit_method
     def fit(self, X, y, lengths=None, sample_weight=None):

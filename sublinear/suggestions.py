@@ -207,8 +207,7 @@ or iterable of blocks
     """
     check_choice("goal", goal, GOALS)
     for name, value, choices in (("cost", cost, COSTS), ("task", task, TASKS)):
-        if value is not None:
-            check_choice(name, value, choices)
+        check_choice(name, value, choices, optional=True)
     if not hasattr(X, "shape") and (y is None or isinstance(X, Iterator)):
         if y is not None:
             raise ValueError("X is an iterator: let it yield blocks (X, y), and leave y out")

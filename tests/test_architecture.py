@@ -14,6 +14,7 @@ LAYERS = (
     {"_core"},
     {
         "_solvers",
+        "_documentation",
         "_dual_store_build",
         "_result",
         "_threads",
@@ -24,7 +25,7 @@ LAYERS = (
     },
     {"_drive", "_known_optima", "_readers", "_sequences", "_show_versions"},
     {"_archive", "_callbacks", "data", "datasets", "sources"},
-    {"_checkpoint", "_fit_method"},
+    {"_certified_model", "_checkpoint", "_classification", "_fit_method"},
     {"_linear_model", "_saddle", "_support", "theory", "_stream"},
     {"_kernel_multiclass", "_kernel_training", "_streamed_sdca"},
     {"_kernel_saddle"},

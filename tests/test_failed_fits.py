@@ -143,7 +143,7 @@ def test_an_interrupted_block_is_seen_by_no_class(model, monkeypatch):
         return wrapped
 
     for owner, name in (
-        (sublinear._linear_model, "drive_shown"),
+        (sublinear._certified_model, "drive_shown"),
         (sublinear._solvers.streaming_svrg.CombinedSVRG, "take"),
     ):
         monkeypatch.setattr(owner, name, interrupted(getattr(owner, name)))

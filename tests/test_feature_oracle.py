@@ -118,7 +118,7 @@ class TestFeatureOracle:
         source.column(0)
         source.row(0)
         with pytest.raises(
-            AccessBudgetError, match=r"row 1 has 7 values.*budget of 40 there are 3"
+            AccessBudgetError, match=r"row 1 has 7 values, but only 3 of the budget of 40"
         ):
             source.row(1)
         assert source.accesses == 37

@@ -268,7 +268,7 @@ def test_the_passes_are_counted_rightly():
         (lambda X, y: [(X, y), (X[:, :3], y)], "columns"),
         (lambda X, y: [(X, 0 * y)], "only one class"),
         (lambda X, y: [(X, y), (X, y + 1)], "Only binary"),
-        (lambda X, y: [(X, y, y + 1.0)], "no sample weights"),
+        (lambda X, y: [(X, y, y + 1.0)], "sample weights have no meaning"),
         (lambda X, y: [(0 * X, y)], "all rows are zero"),
         (lambda X, y: [], "empty"),
     ],

@@ -37,7 +37,7 @@ from scipy.optimize import nnls
 from sklearn.exceptions import ConvergenceWarning
 from threadpoolctl import threadpool_limits
 
-import sublinear._linear_model as outer_loop
+import sublinear._callbacks as outer_loop
 from sublinear import (
     L2SVMClassifier,
     PegasosClassifier,

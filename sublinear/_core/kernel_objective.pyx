@@ -46,7 +46,7 @@ cdef class KernelObjective:
     Attributes
     ----------
     accesses : int
-        Kernel evaluations for certificates: none, the margins suffice.
+        Kernel evaluations for certificates: none where the solver keeps the margins of its model.
     rounding, relative_rounding : float
         The part of the last certificate's gap that makes up for float32; the same relative to P.
     """

@@ -84,8 +84,8 @@ cdef class SIMBA:
     Parameters
     ----------
     problem : object
-        Has `certificate(w, b, p, rounded)`, which returns the model, its primal value and a dual
-        value of a minimisation, and `accesses`, what certificates read.
+        Has `certificate(matrix, w, b, p, rounded)`, which returns the model, its primal value and a
+        dual value of a minimisation, and `accesses`, what certificates read.
     matrix : Matrix
         A constant column stands for the bias and is not read; without a bias it is a feature.
     targets : ndarray of shape (n_rows,), float64

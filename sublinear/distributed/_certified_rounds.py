@@ -5,9 +5,10 @@ from contextlib import closing
 
 import numpy as np
 
+from sublinear._certified_model import Training
 from sublinear._checkpoint import Checkpoint, RoundsCheckpoint
 from sublinear._fit_method import all_or_nothing
-from sublinear._linear_model import LinearModel, Training
+from sublinear._linear_model import LinearModel
 from sublinear._validation import (
     check_flag,
     check_number,

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from sublinear._linear_model import with_parameters
+from sublinear._documentation import with_parameters
 from sublinear._stream import check_source
 from sublinear._validation import (
     check_number,
@@ -143,8 +143,7 @@ class OverPartitions:
         return state
 
     def _check_cluster(self):
-        if self.n_partitions is not None:
-            check_number("n_partitions", self.n_partitions, low=1, integer=True)
+        check_number("n_partitions", self.n_partitions, low=1, integer=True, optional=True)
 
     def _partition(self, client, X, y, sample_weight):
         """Return the partitions of the data; set `partitions_`, and the names of features."""

@@ -6,7 +6,7 @@ import numpy as np
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from sublinear._linear_model import has_probabilities
+from sublinear._classification import has_probabilities
 from sublinear._stream import checked_block
 from sublinear.distributed._cluster import connected, is_dask_array
 from sublinear.distributed._estimator import is_sources, is_stream

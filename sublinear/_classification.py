@@ -1,0 +1,112 @@
+"""What classifiers share: one-vs-rest, labels from scores, probabilities."""
+
+import numpy as np
+from scipy.special import expit
+from sklearn.base import ClassifierMixin
+from sklearn.utils.metaestimators import available_if
+
+from sublinear._core.losses import MARGIN_LOSSES
+from sublinear._validation import (
+    check_sample_weight,
+    combine_weights,
+    margin_targets,
+    positive_classes,
+)
+
+
+class OneVsRestMixin(ClassifierMixin):
+    """One-vs-rest over binary problems with targets +1 and -1."""
+
+    _losses = MARGIN_LOSSES
+
+    def _class_training(self, X, y, sample_weight):
+        """Return the Training of a binary problem, or of one per class."""
+        weights = combine_weights(
+            self.class_weight, self.classes_, y, check_sample_weight(sample_weight, X)
+        )
+        return self._training(X, y, self._targets(y), weights, sample_weight)
+
+    def _targets(self, y):
+        """Return a function for each problem, which makes its targets."""
+        if y.dtype == np.float64 and np.array_equal(self.classes_, [-1, 1]):
+            return [lambda: np.ascontiguousarray(y)]  # they are targets
+        labels = positive_classes(self.classes_)
+        return [lambda label=label: margin_targets(y, label) for label in labels]
+
+    def _problem_name(self, k):
+        name = super()._problem_name(k)
+        return name if len(self.classes_) == 2 else f"{name}, class {self.classes_[k]}"
+
+    def decision_function(self, X):
+        """Return the score of every example.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+
+        Returns
+        -------
+        scores : ndarray of shape (n_samples,) or (n_samples, n_classes)
+            Binary: positive means ``classes_[1]``. Else one column per class.
+        """
+        scores = self._scores(X)
+        return scores.ravel() if scores.shape[1] == 1 else scores
+
+    def predict(self, X):
+        """Return the label with the largest score.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+
+        Returns
+        -------
+        labels : ndarray of shape (n_samples,)
+        """
+        scores = self.decision_function(X)
+        chosen = (scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)
+        return self.classes_[chosen]
+
+
+def has_probabilities(model):
+    """Raise AttributeError, which tells what to do, unless the loss is one of probabilities."""
+    if model.loss != "logistic":
+        raise AttributeError(
+            f'predict_proba needs loss="logistic", and this {type(model).__name__} has '
+            f"loss={model.loss!r}: fit it with that, or wrap it in "
+            "sklearn.calibration.CalibratedClassifierCV"
+        )
+    return True
+
+
+class ProbabilityMixin:
+    """Class probabilities of models with logistic loss, from their scores."""
+
+    @available_if(has_probabilities)
+    def predict_proba(self, X):
+        """Return class probabilities; only with loss="logistic".
+
+        Where there is one model for each of more than two classes, their probabilities are divided
+        by their sum; a model of all classes at once has a softmax.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+
+        Returns
+        -------
+        probabilities : ndarray of shape (n_samples, n_classes)
+        """
+        scores = self.decision_function(X)
+        if scores.ndim == 1:
+            positive = expit(scores)
+            return np.column_stack([1 - positive, positive])
+        return self._probabilities(scores)
+
+    def _probabilities(self, scores):
+        """Return probabilities from the scores of more than two classes."""
+        probabilities = expit(scores)
+        total = probabilities.sum(axis=1, keepdims=True)
+        return np.where(
+            total > 0, probabilities / np.where(total > 0, total, 1), 1 / probabilities.shape[1]
+        )
