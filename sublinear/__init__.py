@@ -1,4 +1,4 @@
-"""Certified linear and kernel models on data that is wide, sparse or dear to read."""
+"""Certified linear and kernel models on data that is wide, sparse or expensive to read."""
 
 import importlib.machinery as _machinery
 import importlib.util as _util

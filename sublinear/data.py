@@ -1,4 +1,4 @@
-"""Matrices that are dear to read: larger than memory, or computed on demand."""
+"""Matrices that are expensive to read: larger than memory, or computed on demand."""
 
 import ctypes
 import json
@@ -257,7 +257,7 @@ class AccessBudgetError(RuntimeError):
 class FeatureOracle:
     """A matrix whose rows and columns a program computes when they are asked for.
 
-    The sublinear methods ask for a few rows and a few columns, so features that are dear to
+    The sublinear methods ask for a few rows and a few columns, so features that are expensive to
     compute are computed only where they are needed. Every value is counted; lines are kept in a
     cache, and only what is computed counts.
 

@@ -84,7 +84,7 @@ batch_size : int or "all", default=1
     pack : bool or "auto", default="auto"
         True: work on a copy of sparse rows in which a row's values, rounded to float32, and columns
         lie together: 8 bytes per stored entry and 32 per row. Certificates use X itself. "auto" and
-        False: no copy; rows are prefetched anyway, so that there is little in it.
+        False: no copy, which is about as fast, since rows are prefetched.
 """
 
 

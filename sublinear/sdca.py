@@ -46,8 +46,8 @@ penalize_intercept : bool, default=True
     pack : bool or "auto", default="auto"
         True: work on a copy of sparse rows in which all that a step reads lies together: 8 bytes
         per stored entry and 32 per row. Values are rounded to float32, certificates are not.
-        "auto" and False: no copy; rows are prefetched anyway, so that there is little in it.
-        Batches, and two threads over long rows, do not use one either.
+        "auto" and False: no copy, which is as fast or faster, since rows are prefetched. Batches,
+        and two threads over long rows, do not use one either.
     batch_size : int or "all", default=1
         Examples per iteration. More than 1 is for study, and for machines with many cores: see
         `batch_speedup` for what it can save.
