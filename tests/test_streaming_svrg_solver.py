@@ -337,6 +337,39 @@ def test_wide_rows_are_solved_by_conjugate_gradients_with_damping():
     assert solver.risk().interval == (0, np.inf)  # 800 kept rows do not tell of 1500 weights
 
 
+@pytest.mark.parametrize("layout", [np.asarray, sparse.csr_array])
+@pytest.mark.parametrize("alpha", [0.1, np.r_[np.full(600, 0.1), 0.0]])
+@pytest.mark.parametrize("loss", SMOOTH)
+def test_a_few_wide_rows_are_fitted_in_their_span(loss, alpha, layout):
+    X, y, compiled, oracle = problem(loss, 40, 600)
+    X[np.random.default_rng(1).random(X.shape) < 0.9] = 0
+    solver = fed(CombinedSVRG(compiled, 601, alpha, kept_rows=50), layout(X), y, constant=0.5)
+    v = solver.model()
+    rows = np.column_stack([X, np.full(40, 0.5)])
+
+    def gradient(v):
+        return rows.T @ oracle.derivative(rows @ v, y) / 40 + alpha * v
+
+    assert np.abs(gradient(v)).max() <= 1e-7 * np.abs(gradient(0 * v)).max()
+    assert solver.converged
+    assert solver.risk().interval == (0, np.inf)  # 40 rows do not tell of 600 weights
+
+
+@pytest.mark.parametrize("n", [100, 700])
+def test_wide_separable_rows_are_fitted_in_a_few_steps(n, monkeypatch):
+    """Without alpha there is no minimiser; the loss falls until it is nothing."""
+    monkeypatch.setattr("sublinear._core.inner_problem.MAX_NEWTON_STEPS", 60)
+    random = np.random.default_rng(0)
+    X = sparse.random_array((n, 5000), density=0.004, rng=random, format="csr")
+    y = random.choice([-1.0, 1.0], n)
+    solver = fed(
+        CombinedSVRG(REGISTRY["logistic"].loss(), 5001, 0.0, kept_rows=n), X, y, (), None, 1
+    )
+    v = solver.model()
+    assert solver.converged
+    assert (y * (X @ v[:-1] + v[-1]) > 10).all()
+
+
 @pytest.mark.parametrize(("noise", "is_known"), [(1.0, True), (0.0, False)])
 def test_risk_by_signs_is_near_that_of_a_factorised_hessian(noise, is_known, monkeypatch):
     random = np.random.default_rng(0)

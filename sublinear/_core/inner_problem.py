@@ -4,6 +4,7 @@ import numpy as np
 import scipy.linalg
 from scipy.linalg.lapack import dpotrf, dpotrs
 from scipy.optimize import brentq
+from scipy.sparse import issparse
 from scipy.sparse.linalg import LinearOperator, cg
 
 from sublinear._core.kept_rows import MOST_WEIGHTS, KeptRows
@@ -17,6 +18,7 @@ STALE = 0.1  # decrement left by a step that calls for another Hessian
 MAX_CG_STEPS = 100
 CG_TOLERANCE = 1e-2  # leaves 1e-4 of a decrement: less than is enough
 CONDITION = 15  # logarithm of a pivots' ratio beyond which directions are dropped
+SMALLEST = 1e-13  # eigenvalue of a span by the largest; less is rounding
 ROWS_PER_DEGREE = 10  # kept rows per degree of freedom, below which steps are damped
 
 
@@ -92,6 +94,7 @@ class InnerProblem:
         `converged` tells whether there were steps enough, if there must be a minimiser.
         """
         v, look = self.anchor, self.first
+        beginning = abs(self.value(v, look.scores))  # separable classes leave no value in the end
         hessian, reweighted, first = self.hessian(look), False, 0.0
         gradient = self.gradient(v, look)
         direction = hessian.solve(gradient)
@@ -114,8 +117,10 @@ class InnerProblem:
                 direction = hessian.solve(gradient)
                 continue
             v, look, gradient, direction = found
-            if not precision and decrement <= EXACT * abs(self.value(v, look.scores)):
-                return v
+            if not precision:
+                value = abs(self.value(v, look.scores))
+                if decrement <= EXACT * max(value, beginning):
+                    return v
             if direction is None:
                 hessian, reweighted = self.hessian(look), False
                 direction = hessian.solve(gradient)
@@ -173,6 +178,61 @@ class InnerProblem:
             length /= 2
             look = self.look(v - length * direction)
         return None
+
+
+class Span:
+    """Coordinates u in the span of a few rows, where the weights v that minimise their losses lie.
+
+    The rows become as short as they are few, |v| = |u|. A last column whose alpha is another one,
+    the constant feature, stays as it is.
+
+    Attributes
+    ----------
+    sample : Sample
+        The rows in these coordinates.
+    alpha : ndarray of shape (n_coordinates,)
+    """
+
+    def __init__(self, sample, alpha, values, vectors):
+        n_columns = self.n_columns = _n_alike(alpha)
+        self.features = sample.rows[:, :n_columns]
+        roots = np.sqrt(values)
+        self.to_rows = vectors / roots
+        last = sample.rows[:, n_columns:]
+        last = last.toarray() if issparse(last) else last
+        self.sample = sample._replace(rows=np.hstack([vectors * roots, last]))
+        self.alpha = np.append(np.full(len(roots), alpha[0]), alpha[n_columns:])
+
+    @classmethod
+    def of(cls, sample, alpha):
+        """Return the Span of a Sample's rows; None where they are many, short, or all zero."""
+        n_rows, n_columns = sample.rows.shape
+        if n_rows >= MOST_WEIGHTS or n_columns <= MOST_WEIGHTS:
+            return None
+        alpha = np.broadcast_to(alpha, n_columns)
+        features = sample.rows[:, : _n_alike(alpha)]
+        products = features @ features.T
+        products = products.toarray() if issparse(products) else products
+        if not (np.isfinite(products).all() and products.any()):
+            return None
+        values, vectors = scipy.linalg.eigh(products)
+        kept = values > SMALLEST * values[-1]
+        return cls(sample, alpha, values[kept], vectors[:, kept])
+
+    def weights(self, u):
+        """Return v."""
+        n = self.to_rows.shape[1]
+        return np.append(self.features.T @ (self.to_rows @ u[:n]), u[n:])
+
+    def coordinates(self, v):
+        """Return u of weights in the span."""
+        inside = self.to_rows.T @ (self.features @ v[: self.n_columns])
+        return np.append(inside, v[self.n_columns :])
+
+
+def _n_alike(alpha):
+    """Return how many weights have the alpha of the first one: all, or all but the last."""
+    return len(alpha) - int(alpha[-1] != alpha[0])
 
 
 class Hessian:

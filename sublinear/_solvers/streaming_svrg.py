@@ -45,7 +45,7 @@ from scipy.sparse import issparse
 from scipy.special import gammaincinv
 
 from sublinear._core.anchored_gradient import AnchoredGradient, inner_steps
-from sublinear._core.inner_problem import Hessian, InnerProblem
+from sublinear._core.inner_problem import Hessian, InnerProblem, Span
 from sublinear._core.kept_rows import KeptRows, Sample, joined
 from sublinear._core.random import RandomBits
 
@@ -177,11 +177,20 @@ class CombinedSVRG:
             slope = share * gradient.mean - (1 - share) * self.alpha * self.anchor
             corrections = slope, (self.squares + gradient.squares) / total
             precision = ENOUGH
-        inner = InnerProblem(self.loss, sample, self.alpha, self.anchor, *corrections)
+        span, alpha, anchor = self._span(sample), self.alpha, self.anchor
+        if span is not None:
+            sample, alpha, anchor = span.sample, span.alpha, span.coordinates(anchor)
+        inner = InnerProblem(self.loss, sample, alpha, anchor, *corrections)
         with np.errstate(over="ignore", invalid="ignore"):  # steps too long are halved
             weights = inner.minimise(precision)
         self.converged = inner.converged
-        return weights
+        return weights if span is None else span.weights(weights)
+
+    def _span(self, sample):
+        """Return the Span of a few wide rows that are all there are, else None."""
+        if self.n_stages > 1 or (self.n_stages == 1 and self.gradient.total_weight > 0):
+            return None
+        return Span.of(sample, self.alpha)
 
     def state(self):
         """Return what `resume` needs, a flat dict of arrays and numbers."""
@@ -216,7 +225,11 @@ class CombinedSVRG:
         model = self.model()
         if not self.converged:
             return UNKNOWN
-        return estimate_risk(self.loss, self._sample(), self.alpha, model, self.total_weight)
+        sample, alpha = self._sample(), self.alpha
+        span = self._span(sample)
+        if span is not None:
+            sample, alpha, model = span.sample, span.alpha, span.coordinates(model)
+        return estimate_risk(self.loss, sample, alpha, model, self.total_weight)
 
     def progressive_loss(self):
         """Return the mean loss of a stage's rows at the model from before them."""
