@@ -222,7 +222,7 @@ def kernel_rows(kernel, X, Y=None, double memory=float("inf"), int n_threads=1):
             "scale X down or choose a smaller gamma")
     stored = left.n_stored / <double> left.n_rows
     mean = None
-    if len(left.arrays) > 1:
+    if left.is_sparse:
         if right.n_columns * PANEL * 4 > MOST_PANEL_BYTES \
                 or matching_pairs(left, right) * POSTING_COST < stored:
             return measured(PostingRows(kernel, left, right), left, right, stored, largest)
@@ -257,20 +257,16 @@ def spread_out(Matrix matrix, Py_ssize_t count):
 
 def rows_of(Matrix matrix, numbers):
     """Return some rows of a matrix as a Matrix of float64."""
-    if len(matrix.arrays) == 1:
-        return Matrix(np.ascontiguousarray(matrix.arrays[0][numbers], dtype=np.float64))
-    data, indices, offsets = matrix.arrays
-    rows = sp.csr_array((data, indices, offsets), shape=(matrix.n_rows, matrix.n_columns))[numbers]
-    return Matrix(rows.astype(np.float64))
+    if matrix.is_sparse:
+        return Matrix(matrix.csr()[numbers].astype(np.float64))
+    return Matrix(np.ascontiguousarray(matrix.arrays[0][numbers], dtype=np.float64))
 
 
 def exact_dots(Matrix X, Matrix Y):
     """Return the inner products between the rows of two small matrices of one storage (float64)."""
-    if len(X.arrays) == 1:
-        return np.einsum("ik,jk->ij", X.arrays[0], Y.arrays[0])  # bits of BLAS depend on threads
-    first, second = (
-        sp.csr_array(side.arrays, shape=(side.n_rows, side.n_columns)) for side in (X, Y))
-    return np.ascontiguousarray((first @ second.T).toarray())
+    if X.is_sparse:
+        return np.ascontiguousarray((X.csr() @ Y.csr().T).toarray())
+    return np.einsum("ik,jk->ij", X.arrays[0], Y.arrays[0])  # bits of BLAS depend on threads
 
 
 def measured(rows, Matrix left, Matrix right, double stored, double largest):

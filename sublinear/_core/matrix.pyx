@@ -307,27 +307,18 @@ cdef class Matrix:
         """Length of a weight vector: n_columns, one more with a constant column."""
         return self.n_columns + (self.constant != 0)
 
-    def transposed(self, twin=None):
+    def csr(self):
+        """Return sparse rows as a CSR array that shares them, without the constant column."""
+        return sp.csr_array(self.arrays, shape=(self.n_rows, self.n_columns))
+
+    def transposed(self):
         """Return the matrix whose rows are the columns of this one, without its constant column.
 
-        Dense data is shared. Sparse data needs a twin in column order: one copy, made at the first
-        call and kept.
-
-        Parameters
-        ----------
-        twin : CSC matrix or array, default=None
-            The same X in column order, if the caller has it already.
+        Dense data is shared. Sparse data is copied in column order, at the first call.
         """
         if self._transposed is None:
-            if len(self.arrays) == 1:
-                self._transposed = Matrix(self.arrays[0].T)
-            else:
-                if twin is None:
-                    twin = sp.csr_array(self.arrays, shape=(self.n_rows, self.n_columns)).tocsc()
-                if twin.format != "csc" or twin.shape != (self.n_rows, self.n_columns):
-                    raise ValueError("twin must be X as a CSC matrix")
-                self._transposed = Matrix(
-                    sp.csr_array((twin.data, twin.indices, twin.indptr), shape=twin.shape[::-1]))
+            columns = self.csr().tocsc().T if self.is_sparse else self.arrays[0].T
+            self._transposed = Matrix(columns)
         return self._transposed
 
     def halves(self):
@@ -425,7 +416,7 @@ cdef class Matrix:
 
     def largest_entry(self):
         """Return the largest absolute value stored."""
-        values = self.arrays[0] if len(self.arrays) == 1 else self.arrays[0][:self.n_stored]
+        values = self.arrays[0][:self.n_stored] if self.is_sparse else self.arrays[0]
         return float(max(values.max(), -values.min())) if values.size else 0.0
 
     def squared_norms(self):

@@ -92,7 +92,7 @@ cdef class PackedRows:
         cdef Py_ssize_t n = matrix.n_rows, i
         cdef Py_ssize_t first, last, n_rounded = 0, n_lost = 0
         cdef int fate
-        if len(matrix.arrays) == 1 or matrix.n_columns >= 2**31:
+        if not matrix.is_sparse or matrix.n_columns >= 2**31:
             raise ValueError("only sparse rows with fewer than 2**31 columns can be packed")
         self.offsets = np.empty(n + 1, dtype=np.int64)
         cdef int64_t[::1] offsets = self.offsets
