@@ -22,7 +22,7 @@ from sklearn import config_context
 from sklearn.base import is_classifier
 from sklearn.utils.validation import check_array, check_X_y
 
-from sublinear._archive import copied_seeds
+from sublinear._archive import copied_seeds, part_of, plain_seeds, prefixed, seeds_of
 from sublinear._callbacks import rows_shown
 from sublinear._checkpoint import Checkpoint, fitted_state, set_fitted_state
 from sublinear._fit_method import all_or_nothing
@@ -444,8 +444,10 @@ class StreamFit:
         if self._stream_seeds is None:
             self._stream_seeds = seed_sequence(self.random_state)
 
-    def _seeds_of_block(self, count):
-        """Return seeds for the solvers of a block; a failure brings those before it back."""
+    def _seeds(self, count):
+        """Return seeds for the solvers of a fit or a block; a failure brings the old ones back."""
+        if self._stream_seeds is None:
+            return seed_sequence(self.random_state).spawn(count)
         self._stream_seeds = copied_seeds(self._stream_seeds)
         return self._stream_seeds.spawn(count)
 
@@ -485,3 +487,16 @@ class StreamFit:
     def _save(self, checkpoint, stream):
         counts = {"n_blocks": stream.blocks, "n_rows": stream.rows}
         checkpoint.save(self._stream_state() | fitted_state(self) | counts)
+
+
+class OneSolverStreamFit(StreamFit):
+    """A StreamFit whose state is that of one solver, `_state`, and the seeds of blocks to come."""
+
+    def _stream_state(self):
+        return {"seeds": plain_seeds(self._stream_seeds)} | prefixed("solver", self._state)
+
+    def _set_stream_state(self, state):
+        self._state = self._stream_seeds = None
+        if state is not None:
+            self._stream_seeds = seeds_of(state["seeds"])
+            self._state = part_of(state, "solver")

@@ -9,7 +9,9 @@ from sklearn.utils import check_array, check_random_state, column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_consistent_length, validate_data
 
+from sublinear._core.iterates import AVERAGES
 from sublinear._core.matrix import Matrix
+from sublinear._core.order import SAMPLINGS
 
 
 def check_number(name, value, *, low, high=math.inf, integer=False, open_low=False, optional=False):
@@ -69,6 +71,13 @@ def check_batch_fits(batch_size, n_examples):
 def examples_of_batch(batch_size, n_examples):
     """Return a checked batch_size as a number; a stream's block may be shorter than a batch."""
     return n_examples if batch_size == "all" else min(batch_size, n_examples)
+
+
+def check_step_parameters(estimator):
+    """Raise ValueError unless the parameters of sub-gradient steps over batches make sense."""
+    check_choice("sampling", estimator.sampling, SAMPLINGS)
+    check_choice("average", estimator.average, AVERAGES)
+    check_batch_size(estimator.batch_size)
 
 
 def check_flag(name, value, choices="True or False", *, optional=False):

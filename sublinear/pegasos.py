@@ -14,10 +14,8 @@ from sklearn.utils.metaestimators import available_if
 
 from sublinear._archive import part_of, plain_seeds, prefixed, seeds_of
 from sublinear._core.best_constant import PIECEWISE_LINEAR
-from sublinear._core.iterates import AVERAGES
 from sublinear._core.joint_losses import JOINT_LOSSES
 from sublinear._core.joint_objective import JointObjective
-from sublinear._core.order import SAMPLINGS
 from sublinear._documentation import with_parameters
 from sublinear._drive import Limits
 from sublinear._fit_method import fit_method
@@ -32,12 +30,12 @@ from sublinear._solvers.pegasos import BIASES, LEARNING_RATES, Pegasos, first_pa
 from sublinear._stream import StreamFit
 from sublinear._validation import (
     check_batch_fits,
-    check_batch_size,
     check_choice,
     check_cost,
     check_flag,
     check_known_labels,
     check_number,
+    check_step_parameters,
     check_training_data,
     class_codes,
     declared_classes,
@@ -120,10 +118,8 @@ class _PegasosModel(StreamFit, BiasTreatment, LinearModel):
 
     def _check_parameters(self):
         super()._check_parameters()
-        check_choice("sampling", self.sampling, SAMPLINGS)
         check_flag("projection", self.projection)
-        check_choice("average", self.average, AVERAGES)
-        check_batch_size(self.batch_size)
+        check_step_parameters(self)
         if self.pack != "auto":
             check_flag("pack", self.pack, 'True, False or "auto"')
         check_choice("learning_rate", self.learning_rate, LEARNING_RATES)
@@ -242,9 +238,6 @@ class _PegasosModel(StreamFit, BiasTreatment, LinearModel):
             self._states = None
         self._seed_stream()
         return self._solve(training, Limits(0, 1, certify=False))
-
-    def _seeds(self, count):
-        return super()._seeds(count) if self._stream_seeds is None else self._seeds_of_block(count)
 
     def _stream_state(self):
         state = dict(zip(INTERCEPT_SETTINGS, self._fitted_treatment, strict=True)) | {

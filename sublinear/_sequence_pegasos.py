@@ -1,0 +1,428 @@
+"""SequencePegasos: label sequences by linear chains, compiled.
+
+Minimises the regularised structured hinge loss over a feature map of a sequence and its labels, or
+that of a conditional random field: Shalev-Shwartz, Singer, Srebro, Cotter, "Pegasos: primal
+estimated sub-gradient solver for SVM" (2011), section 5.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from scipy import sparse
+from sklearn.utils.validation import check_consistent_length, check_is_fitted, validate_data
+
+from sublinear._core.chain import ChainObjective, Chains
+from sublinear._core.matrix import Matrix
+from sublinear._drive import Limits
+from sublinear._fit_method import fit_method
+from sublinear._linear_model import LinearModel
+from sublinear._solvers.chain_pegasos import ChainPegasos
+from sublinear._stream import OneSolverStreamFit, checked_block, checked_weights, described
+from sublinear._validation import (
+    check_batch_fits,
+    check_flag,
+    check_number,
+    check_run_parameters,
+    check_sample_weight,
+    check_step_parameters,
+    check_training_data,
+    class_codes,
+    declared_classes,
+    examples_of_batch,
+    find_classes,
+)
+
+
+def _is_list_of_matrices(X):
+    return (
+        isinstance(X, (list, tuple))
+        and len(X) > 0
+        and (sparse.issparse(X[0]) or np.ndim(X[0]) == 2)
+    )
+
+
+def _stack(X, y, lengths):
+    """Return X as one matrix, y as one array or None, and lengths, from any of their forms."""
+    if not _is_list_of_matrices(X):
+        return X, y, lengths
+    if lengths is not None:
+        raise ValueError("lengths must be None where X is a list of matrices")
+    lengths = [matrix.shape[0] for matrix in map(_matrix, X)]
+    if y is not None:
+        if len(y) != len(X) or [len(labels) for labels in y] != lengths:
+            raise ValueError(
+                "where X is a list of matrices, y must be a list of as many label sequences, each "
+                "as long as its matrix has rows"
+            )
+        y = np.concatenate([np.asarray(labels) for labels in y])
+    stack = sparse.vstack if any(map(sparse.issparse, X)) else np.vstack
+    return stack(list(X)), y, lengths
+
+
+def _matrix(X):
+    return X if sparse.issparse(X) else np.asarray(X)
+
+
+def _offsets(lengths, n_rows):
+    """Return where every sequence begins, and n_rows at the end (intp)."""
+    if lengths is None:
+        lengths = [n_rows]
+    lengths = np.asarray(lengths)
+    if lengths.ndim != 1 or lengths.size == 0 or lengths.dtype.kind not in "iu":
+        raise ValueError("lengths must be a list of whole numbers, one for each sequence")
+    if lengths.min() < 1:
+        raise ValueError(
+            f"every sequence needs at least one row, but lengths[{lengths.argmin()}] is "
+            f"{lengths.min()}: leave empty sequences out"
+        )
+    if lengths.sum() != n_rows:
+        raise ValueError(f"lengths add up to {lengths.sum()}, but X has {n_rows} rows")
+    return np.concatenate([[0], np.cumsum(lengths)]).astype(np.intp)
+
+
+class SequenceBlock(NamedTuple):
+    """Rows of sequences, as a Block; the weights are those of the sequences."""
+
+    X: object
+    y: np.ndarray
+    sample_weight: np.ndarray | None
+    offsets: np.ndarray | None
+
+
+class SequencePegasos(OneSolverStreamFit, LinearModel):
+    """Labels for the rows of sequences: a linear chain, learnt by Pegasos.
+
+    The score of labels y_1, .., y_T for a sequence of rows x_1, .., x_T is
+
+        start[y_1] + sum_t (<coef[y_t], x_t> + intercept[y_t])
+                   + sum_{t > 1} transition[y_{t-1}, y_t]
+
+    Minimises alpha / 2 times the sum of all squared weights + the weighted mean over the sequences
+    of max_y (errors in y + score of y - score of the true labels).
+
+    A source for `fit_stream` yields (X, y), (X, y, lengths) or (X, y, lengths, sample_weight), each
+    as `fit` takes them; a sequence must not go on in the next block.
+
+    Parameters
+    ----------
+    alpha : float, default=1e-4
+        Strength of the penalty; the lambda of the paper.
+    batch_size : int or "all", default=1
+        Sequences per step.
+    sampling : {"shuffle", "fixed", "replacement", "subsets"}, default="shuffle"
+        The order of the sequences, as in PegasosClassifier.
+    average : {"tail", "mean", "last", "random"}, default="tail"
+        Which iterates become the model, as in PegasosClassifier.
+    fit_intercept : bool, default=True
+        Append a constant feature of value `intercept_scaling` to every row; its weights are
+        penalised like the others.
+    intercept_scaling : float, default=1.0
+    tol : float, default=1e-3
+        Stop when the duality gap is at most tol times the objective. 0: run to the limits.
+    max_iter : int, default=100
+        Limit on epochs. An epoch looks at as many sequences as there are.
+    max_accesses : int, default=None
+        Limit on feature values read by the solver, never exceeded.
+    random_state : int, RandomState, Generator or None, default=None
+        Seeds the order of the sequences.
+    verbose : int, default=0
+        1: show progress and the gap on stderr.
+    callback : callable, default=None
+        Called with a Snapshot at every certificate; stops the fit by returning True. The
+        Snapshot's coef and intercept are those of the features.
+
+    Attributes
+    ----------
+    coef_ : ndarray of shape (n_classes, n_features)
+        Of the dtype of X, like the three below.
+    intercept_ : ndarray of shape (n_classes,)
+    transition_ : ndarray of shape (n_classes, n_classes)
+        From the label of a row to that of the next one, a column.
+    start_ : ndarray of shape (n_classes,)
+    classes_ : ndarray of shape (n_classes,)
+    n_iter_ : int
+        Epochs.
+    n_features_in_ : int
+    result_ : Result
+        After `partial_fit` its gap is unknown (inf).
+
+    See Also
+    --------
+    PegasosStructured : the same steps for outputs of any kind, in Python.
+
+    References
+    ----------
+    Shalev-Shwartz, Singer, Srebro, Cotter, "Pegasos: primal estimated sub-gradient solver for SVM",
+    Mathematical Programming 127, 2011, section 5, Example 5.
+
+    Examples
+    --------
+    >>> from sublinear import SequencePegasos
+    >>> from sublinear.datasets import make_tagged_sequences
+    >>> X, y, lengths, _ = make_tagged_sequences(50, random_state=0)
+    >>> model = SequencePegasos(alpha=0.01, max_iter=20, tol=0, random_state=0)
+    >>> bool(model.fit(X, y, lengths).score(X, y, lengths) > 0.7)
+    True
+    """
+
+    _takes_stores = False
+    n_jobs = None  # one thread
+
+    def __init__(
+        self,
+        *,
+        alpha=1e-4,
+        batch_size=1,
+        sampling="shuffle",
+        average="tail",
+        fit_intercept=True,
+        intercept_scaling=1.0,
+        tol=1e-3,
+        max_iter=100,
+        max_accesses=None,
+        random_state=None,
+        verbose=0,
+        callback=None,
+    ):
+        self.alpha = alpha
+        self.batch_size = batch_size
+        self.sampling = sampling
+        self.average = average
+        self.fit_intercept = fit_intercept
+        self.intercept_scaling = intercept_scaling
+        self.tol = tol
+        self.max_iter = max_iter
+        self.max_accesses = max_accesses
+        self.random_state = random_state
+        self.verbose = verbose
+        self.callback = callback
+
+    def _check_parameters(self):
+        check_number("alpha", self.alpha, low=0, open_low=True)
+        check_number("tol", self.tol, low=0)
+        check_number("max_iter", self.max_iter, low=1, integer=True)
+        check_step_parameters(self)
+        check_run_parameters(self)
+        check_flag("fit_intercept", self.fit_intercept)
+        check_number("intercept_scaling", self.intercept_scaling, low=0, open_low=True)
+        check_number("max_accesses", self.max_accesses, low=1, integer=True, optional=True)
+
+    @fit_method
+    def fit(self, X, y, lengths=None, sample_weight=None):
+        """Fit the model.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_rows, n_features), or a list of such
+            The rows of all sequences, one sequence after the other; or one matrix for each.
+            Dense or CSR, float32 or float64, is used as it is; other types and lists are copied.
+        y : array-like of shape (n_rows,), or a list of such
+            The label of every row; a list of sequences where X is a list.
+        lengths : array-like of shape (n_sequences,), default=None
+            How many rows each sequence has. None: all rows are one sequence, or X is a list.
+        sample_weight : array-like of shape (n_sequences,), default=None
+            Of the sequences. Not negative; a weight k counts like k copies.
+
+        Returns
+        -------
+        self : SequencePegasos
+
+        Raises
+        ------
+        ValueError
+            For parameters or data that make no sense; the message says what to do.
+        KeyboardInterrupt
+            After Ctrl-C; the fitted attributes hold the model reached so far.
+        """
+        self._check_parameters()
+        X, y, lengths = _stack(X, y, lengths)
+        X, y = check_training_data(self, X, y)
+        self.classes_ = find_classes(y)
+        self._state = self._stream_seeds = None
+        training = self._sequences(X, y, lengths, sample_weight)
+        check_batch_fits(self.batch_size, len(training.targets[0]()[1]) - 1)
+        return self._solve(training, self._limits())
+
+    @fit_method
+    def partial_fit(self, X, y, lengths=None, classes=None, sample_weight=None):
+        """Take one epoch over a block of sequences, going on from the present model.
+
+        Step sizes go on falling over all calls: the model minimises the objective over the stream.
+        No certificate is computed.
+
+        Parameters
+        ----------
+        X, y, lengths, sample_weight
+            As in `fit`.
+        classes : array-like of shape (n_classes,), default=None
+            All labels that will ever come; needed at the first call.
+
+        Returns
+        -------
+        self : SequencePegasos
+
+        Raises
+        ------
+        ValueError
+            For parameters or data that make no sense, or rows that do not continue those before;
+            the message says what to do. The estimator is left as it was.
+        """
+        self._check_parameters()
+        first = getattr(self, "_state", None) is None
+        if "_state" not in vars(self) and hasattr(self, "coef_"):
+            self._refuse_to_go_on()
+        X, y, lengths = _stack(X, y, lengths)
+        X, y = check_training_data(self, X, y, reset=first)
+        self.classes_ = declared_classes(y, classes, None if first else self.classes_)
+        if first:
+            self._state = None
+        elif self._fitted_intercept != (self.fit_intercept, self.intercept_scaling):
+            raise ValueError(
+                "fit_intercept and intercept_scaling must not change between calls of partial_fit"
+            )
+        self._seed_stream()
+        limits = Limits(0, 1, certify=False)
+        return self._solve(self._sequences(X, y, lengths, sample_weight), limits)
+
+    def _takes_classes(self):
+        return True
+
+    def _check_block(self, block):
+        """Return the SequenceBlock of what a source yields."""
+        if not isinstance(block, (tuple, list)) or len(block) not in (2, 3, 4):
+            raise ValueError(
+                "a source of sequences must yield (X, y), (X, y, lengths) or "
+                f"(X, y, lengths, sample_weight), got {described(block)}"
+            )
+        X, y, lengths, weights = [*block, None, None][:4]
+        X, y, lengths = _stack(X, y, lengths)
+        X, y, _ = checked_block((X, y), y_numeric=False)
+        if X.shape[0] == 0:
+            return SequenceBlock(X, y, None, None)
+        offsets = _offsets(lengths, X.shape[0])
+        return SequenceBlock(X, y, checked_weights(weights, len(offsets) - 1), offsets)
+
+    def _learn_block(self, block, first, options):
+        X, y, weights, offsets = block
+        self.partial_fit(X, y, np.diff(offsets), sample_weight=weights, **options)
+
+    def _stream_state(self):
+        fit_intercept, scaling = self._fitted_intercept
+        state = {"fit_intercept": fit_intercept, "intercept_scaling": scaling}
+        return super()._stream_state() | state
+
+    def _set_stream_state(self, state):
+        super()._set_stream_state(state)
+        if state is not None:
+            self._fitted_intercept = state["fit_intercept"], state["intercept_scaling"]
+
+    def _sequences(self, X, y, lengths, sample_weight):
+        """Return the Training; its target is the pair of label codes and offsets."""
+        offsets = _offsets(lengths, X.shape[0])
+        weights = check_sample_weight(sample_weight, offsets[1:])
+        targets = [lambda: (class_codes(y, self.classes_), offsets)]
+        return self._training(X, y, targets, weights, sample_weight)
+
+    def _make_objective(self, training, k, n_jobs):
+        codes, offsets = training.targets[k]()
+        chains = Chains(training.matrix, offsets, len(self.classes_))
+        return ChainObjective(chains, codes, self.alpha, training.weights)
+
+    def _make_solver(self, objective, random, k):
+        solver = ChainPegasos(
+            objective,
+            random,
+            sampling=self.sampling,
+            batch_size=examples_of_batch(self.batch_size, objective.chains.n_sequences),
+            average=self.average,
+        )
+        if self._state is not None:
+            solver.resume(self._state)
+        return solver
+
+    def _keep(self, solver):
+        return solver.state()
+
+    def _store(self, outcomes, training, seconds):
+        super()._store(outcomes, training, seconds)
+        k, model = len(self.classes_), outcomes[0].model.astype(training.matrix.dtype, copy=False)
+        self.transition_, self.start_ = model[:k].copy(), model[k].copy()
+        self._state = outcomes[0].kept
+        self._fitted_intercept = self.fit_intercept, self.intercept_scaling
+
+    def _feature_weights(self, model):
+        return model[model.shape[1] + 1 :].T
+
+    def _coefficients(self, models, constant, dtype):
+        return super()._coefficients(list(self._feature_weights(models[0])), constant, dtype)
+
+    def _weights(self):
+        """Return the fitted weights as the compiled code wants them (float64)."""
+        rows = [self.transition_, self.start_[np.newaxis], self.coef_.T]
+        if self.fit_intercept:
+            rows.append(self.intercept_[np.newaxis])
+        return np.ascontiguousarray(np.vstack(rows), dtype=np.float64)
+
+    def decode(self, X, lengths=None):
+        """Return the best labels and their scores.
+
+        Parameters
+        ----------
+        X, lengths
+            As in `fit`.
+
+        Returns
+        -------
+        labels : ndarray of shape (n_rows,), or a list of such where X is a list
+        scores : ndarray of shape (n_sequences,)
+            The score of every sequence's labels, see the class.
+        """
+        check_is_fitted(self)
+        stacked, _, counted = _stack(X, None, lengths)
+        stacked = validate_data(
+            self,
+            stacked,
+            reset=False,
+            accept_sparse="csr",
+            accept_large_sparse=True,
+            dtype=[np.float64, np.float32],
+        )
+        offsets = _offsets(counted, stacked.shape[0])
+        # intercept_ is the weight of the constant feature times its value
+        matrix = Matrix(stacked, constant=1.0 if self.fit_intercept else 0.0)
+        codes, scores = Chains(matrix, offsets, len(self.classes_)).best_paths(self._weights())
+        labels = self.classes_[codes]
+        if _is_list_of_matrices(X):
+            labels = np.split(labels, offsets[1:-1])
+        return labels, scores
+
+    def predict(self, X, lengths=None):
+        """Return the best labels: those of `decode`.
+
+        Parameters
+        ----------
+        X, lengths
+            As in `fit`.
+
+        Returns
+        -------
+        labels : ndarray of shape (n_rows,), or a list of such where X is a list
+        """
+        return self.decode(X, lengths)[0]
+
+    def score(self, X, y, lengths=None):
+        """Return the fraction of rows whose label is right.
+
+        Parameters
+        ----------
+        X, y, lengths
+            As in `fit`.
+
+        Returns
+        -------
+        accuracy : float
+        """
+        X, y, lengths = _stack(X, y, lengths)
+        labels = self.predict(X, lengths)
+        check_consistent_length(labels, y)
+        return float(np.mean(labels == np.asarray(y)))
