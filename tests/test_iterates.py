@@ -22,8 +22,8 @@ class Watched:
     def run(self, count):
         for t in range(self.t + 1, self.t + count + 1):
             self.t = t
-            if self.t == self.output.next_look:
-                self.output.look(self)
+            if self.t == self.output.next_record:
+                self.output.record(self)
         return self.output.kept
 
 

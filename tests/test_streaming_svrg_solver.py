@@ -205,23 +205,25 @@ def test_gram_of_kept_rows(n, d):
 
 @pytest.mark.parametrize("layout", [np.ascontiguousarray, sparse.csr_array])
 @pytest.mark.parametrize("d", [1, 3, 4, 5, 20, 54])
-def test_a_look_at_kept_rows(layout, d):
+def test_an_evaluation_of_kept_rows(layout, d):
     random = np.random.default_rng(d)
     X = np.where(random.random((150, d)) < 0.7, random.normal(size=(150, d)), 0)
     v, shares = random.normal(size=d), random.random(150)
     y, loss = np.sign(random.normal(size=150)), MARGIN_LOSSES["logistic"].loss()
     kept = KeptRows(layout(X))
-    look = kept.look(loss, v, y, shares, gram=True)
+    evaluation = kept.evaluate(loss, v, y, shares, gram=True)
     curvatures = shares * loss.second_derivatives(X @ v, y)
     close = {"rtol": 0, "atol": 1e-12}
-    np.testing.assert_allclose(look.scores, X @ v, **close)
-    np.testing.assert_allclose(look.gradient, (shares * loss.derivatives(X @ v, y)) @ X, **close)
-    np.testing.assert_allclose(look.squares, shares @ X**2, **close)
-    np.testing.assert_allclose(look.curvatures, curvatures, **close)
-    np.testing.assert_allclose(look.gram, X.T * curvatures @ X, **close)
-    np.testing.assert_allclose(kept.product(curvatures, v), look.gram @ v, **close)
+    np.testing.assert_allclose(evaluation.scores, X @ v, **close)
+    np.testing.assert_allclose(
+        evaluation.gradient, (shares * loss.derivatives(X @ v, y)) @ X, **close
+    )
+    np.testing.assert_allclose(evaluation.squares, shares @ X**2, **close)
+    np.testing.assert_allclose(evaluation.curvatures, curvatures, **close)
+    np.testing.assert_allclose(evaluation.gram, X.T * curvatures @ X, **close)
+    np.testing.assert_allclose(kept.product(curvatures, v), evaluation.gram @ v, **close)
     np.testing.assert_allclose(kept.norms, (X**2).sum(axis=1), **close)
-    assert kept.look(loss, v, y, shares).gram is None
+    assert kept.evaluate(loss, v, y, shares).gram is None
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])

@@ -37,7 +37,7 @@ class InnerProblem:
         self.rows = KeptRows(rows)
         self.shares = weights / weights.sum()
         self.slope = self.damping = np.zeros(len(anchor))
-        self.first = self.look(anchor, gram=True)
+        self.first = self.evaluate(anchor, gram=True)
         seen = self.first.squares.sum() + self.first.gradient.sum()
         if not np.isfinite(seen if gradient is None else seen + gradient.sum()):
             raise ValueError(
@@ -50,9 +50,9 @@ class InnerProblem:
             self.slope = gradient - self.first.gradient
             self.damping = self._damping(squares - self.first.squares)
 
-    def look(self, v, gram=False):
-        """Return a Look at the sample's rows with the weights v."""
-        return self.rows.look(self.loss, v, self.targets, self.shares, gram)
+    def evaluate(self, v, gram=False):
+        """Return the Evaluation of the sample's rows at v."""
+        return self.rows.evaluate(self.loss, v, self.targets, self.shares, gram)
 
     def value(self, v, scores):
         """Return the objective at v."""
@@ -64,16 +64,16 @@ class InnerProblem:
             + self.damping @ away**2 / 2
         )
 
-    def gradient(self, v, look):
+    def gradient(self, v, evaluation):
         """Return the gradient at v."""
-        return look.gradient + self.slope + self.alpha * v + self.damping * (v - self.anchor)
+        return evaluation.gradient + self.slope + self.alpha * v + self.damping * (v - self.anchor)
 
-    def hessian(self, look, reweighted=False):
+    def hessian(self, evaluation, reweighted=False):
         """Return the Hessian, or that of iteratively re-weighted least squares."""
-        curvatures, matrix = look.curvatures, look.gram
+        curvatures, matrix = evaluation.curvatures, evaluation.gram
         if reweighted:
-            slopes = self.loss.derivatives(look.scores, self.targets)
-            away = np.maximum(np.abs(look.scores - self.targets), 1e-12)
+            slopes = self.loss.derivatives(evaluation.scores, self.targets)
+            away = np.maximum(np.abs(evaluation.scores - self.targets), 1e-12)
             curvatures, matrix = self.shares * np.abs(slopes) / away, None
         return Hessian(self.rows, curvatures, self.alpha + self.damping, matrix)
 
@@ -93,10 +93,11 @@ class InnerProblem:
         The last step's decrement is at most `precision` times the first one's; 0: by rounding.
         `converged` tells whether there were steps enough, if there must be a minimiser.
         """
-        v, look = self.anchor, self.first
-        beginning = abs(self.value(v, look.scores))  # separable classes leave no value in the end
-        hessian, reweighted, first = self.hessian(look), False, 0.0
-        gradient = self.gradient(v, look)
+        v, evaluation = self.anchor, self.first
+        # of separable classes no value is left in the end
+        beginning = abs(self.value(v, evaluation.scores))
+        hessian, reweighted, first = self.hessian(evaluation), False, 0.0
+        gradient = self.gradient(v, evaluation)
         direction = hessian.solve(gradient)
         for _ in range(MAX_CORRECTED_STEPS if self.corrected else MAX_NEWTON_STEPS):
             decrement = gradient @ direction
@@ -107,76 +108,76 @@ class InnerProblem:
                 if decrement < precision * first or (precision and exact):
                     return v - direction
                 if reweighted and not self.corrected:
-                    found = self._lengthened(v, look, direction, decrement)
+                    found = self._lengthened(v, evaluation, direction, decrement)
                 else:
-                    found = self._stepped(v, look, direction, decrement, hessian)
+                    found = self._stepped(v, evaluation, direction, decrement, hessian)
             if found is None:
                 if reweighted:
                     return v
-                hessian, reweighted = self.hessian(look, True), True
+                hessian, reweighted = self.hessian(evaluation, True), True
                 direction = hessian.solve(gradient)
                 continue
-            v, look, gradient, direction = found
+            v, evaluation, gradient, direction = found
             if not precision:
-                value = abs(self.value(v, look.scores))
+                value = abs(self.value(v, evaluation.scores))
                 if decrement <= EXACT * max(value, beginning):
                     return v
             if direction is None:
-                hessian, reweighted = self.hessian(look), False
+                hessian, reweighted = self.hessian(evaluation), False
                 direction = hessian.solve(gradient)
         self.converged = self.corrected
         return v
 
-    def _stepped(self, v, look, direction, decrement, hessian):
-        """Return a better v, the Look at it, its gradient and direction, or None.
+    def _stepped(self, v, evaluation, direction, decrement, hessian):
+        """Return a better v, its Evaluation, its gradient and direction, or None.
 
         The direction is None where the Hessian has become stale. If it has not, the step has made
         the gradient smaller in its norm, and need not be shortened.
         """
         new = v - direction
-        new_look = self.look(new)
-        gradient = self.gradient(new, new_look)
+        there = self.evaluate(new)
+        gradient = self.gradient(new, there)
         direction_there = hessian.solve(gradient)
         if gradient @ direction_there <= STALE * decrement:
-            return new, new_look, gradient, direction_there
-        found = self._shortened(v, direction, self.value(v, look.scores), decrement, new_look)
+            return new, there, gradient, direction_there
+        found = self._shortened(v, direction, self.value(v, evaluation.scores), decrement, there)
         return found and (*found, self.gradient(*found), None)
 
-    def _lengthened(self, v, look, direction, decrement):
+    def _lengthened(self, v, evaluation, direction, decrement):
         """Do as `_stepped` where re-weighted rows make steps too short: they double while they pay.
 
         The next direction is always that of a new Hessian.
         """
-        length, whole = 1.0, self.look(v - direction)
-        found = self._shortened(v, direction, self.value(v, look.scores), decrement, whole)
+        length, whole = 1.0, self.evaluate(v - direction)
+        found = self._shortened(v, direction, self.value(v, evaluation.scores), decrement, whole)
         if found is None:
             return None
         least = self.value(found[0], found[1].scores)
         for _ in range(MAX_DOUBLINGS if found[1] is whole else 0):
             length *= 2
             new = v - length * direction
-            new_look = self.look(new)
-            after = self.value(new, new_look.scores)
+            there = self.evaluate(new)
+            after = self.value(new, there.scores)
             if not after < least:
                 break
-            found, least = (new, new_look), after
+            found, least = (new, there), after
         return (*found, self.gradient(*found), None)
 
-    def _shortened(self, v, direction, value, decrement, look):
+    def _shortened(self, v, direction, value, decrement, evaluation):
         """Return the first of v - direction, v - direction / 2, .. that is better, or None.
 
-        With the Look at it; `look` is that at the first one.
+        With its Evaluation; `evaluation` is that of the first one.
         """
         length = 1.0
         for _ in range(MAX_HALVINGS):
             new = v - length * direction
-            after = self.value(new, look.scores)
+            after = self.value(new, evaluation.scores)
             if after <= value - 1e-4 * length * decrement or (
                 decrement <= 1e-12 * abs(value) and after <= value + 1e-12 * abs(value)
             ):
-                return new, look
+                return new, evaluation
             length /= 2
-            look = self.look(v - length * direction)
+            evaluation = self.evaluate(v - length * direction)
         return None
 
 

@@ -7,7 +7,7 @@ A choice has
 
     counts       whether iterates must be counted, and `averages`, whether summed too
     keeps_best   whether `models` returns several, of which the one with the best objective counts
-    next_look    `look(iterates)` is to be called when that many iterates are counted
+    next_record    `record(iterates)` is to be called when that many iterates are counted
     models(iterates)             the candidates (float64)
     state(n_averaged, sum_of_iterates), resume(iterates, state)
 
@@ -26,12 +26,12 @@ class Last:
 
     name = "last"
     counts = averages = keeps_best = False
-    next_look = NEVER
+    next_record = NEVER
 
     def __init__(self, seed):
         pass
 
-    def look(self, iterates):
+    def record(self, iterates):
         pass
 
     def models(self, iterates):
@@ -40,7 +40,7 @@ class Last:
     def state(self, n_averaged, sum_of_iterates):
         return {
             "average": self.name,
-            "next_look": self.next_look,
+            "next_record": self.next_record,
             "n_averaged": n_averaged,
             "sum_of_iterates": sum_of_iterates,
         }
@@ -51,7 +51,7 @@ class Last:
             iterates.set_average(state["sum_of_iterates"], state["n_averaged"])
 
     def _resume(self, state):
-        self.next_look = state["next_look"]
+        self.next_record = state["next_record"]
 
 
 class Mean(Last):
@@ -73,11 +73,11 @@ class Tail(Mean):
     name = "tail"
 
     def __init__(self, seed):
-        self.next_look = 1
+        self.next_record = 1
         self.n_before, self.sum_before = 0, 0.0
 
-    def look(self, iterates):
-        self.next_look = 2 * iterates.n_averaged if self.n_before else 1
+    def record(self, iterates):
+        self.next_record = 2 * iterates.n_averaged if self.n_before else 1
         self.sum_before = 0.0  # first, as the vectors may be long
         self.n_before, self.sum_before = iterates.n_averaged, iterates.sum_of_iterates()
         iterates.restart_average()
@@ -106,17 +106,17 @@ class Random(Last):
 
     def __init__(self, seed):
         self.seed = [int(word) for word in seed.generate_state(4)]
-        self.next_look = 1
+        self.next_record = 1
         self.next_picks, self.kept = [1, 1], [None, None]
 
-    def look(self, iterates):
+    def record(self, iterates):
         picks, kept = list(self.next_picks), list(self.kept)
         for k in range(2):
-            if picks[k] == self.next_look:
+            if picks[k] == self.next_record:
                 kept[k] = iterates.to_array()
-                draw = 1 - np.random.default_rng([*self.seed, self.next_look, k]).random()
-                picks[k] = min(NEVER, math.floor(self.next_look / draw) + 1)
-        self.next_picks, self.kept, self.next_look = picks, kept, min(picks)
+                draw = 1 - np.random.default_rng([*self.seed, self.next_record, k]).random()
+                picks[k] = min(NEVER, math.floor(self.next_record / draw) + 1)
+        self.next_picks, self.kept, self.next_record = picks, kept, min(picks)
 
     def models(self, iterates):
         return [iterates.to_array()] if self.kept[0] is None else self.kept

@@ -73,8 +73,8 @@ def joined(samples):
     return Sample(stacked, np.concatenate(targets), np.concatenate(weights))
 
 
-class Look(NamedTuple):
-    """What one look at a sample's rows x_i tells about weights v.
+class Evaluation(NamedTuple):
+    """A sample's rows x_i at weights v.
 
     Attributes
     ----------
@@ -159,11 +159,11 @@ cdef class KeptRows:
         """|x_i|^2, shape (n_rows,)."""
         return self.matrix.squared_norms()
 
-    def look(
+    def evaluate(
         self, Loss loss, const double[::1] v, const double[::1] targets, const double[::1] shares,
         bint gram=False
     ):
-        """Return a Look at the rows; it has no Gram matrix where there are too many weights."""
+        """Return the Evaluation at v, without a Gram matrix where there are too many weights."""
         cdef Py_ssize_t k = 0, r, count, n = self.matrix.n_rows, d = self.matrix.n_columns
         cdef double[:, ::1] sums = np.zeros((2, d)), of_rows = np.empty((2, n))
         cdef double[MOST_TOGETHER] slope
@@ -190,7 +190,7 @@ cdef class KeptRows:
                     square.add_rows(&group, c + k)
                 k += count
         scores, curvatures = of_rows.base
-        return Look(scores, *sums.base, curvatures, square.whole() if gram else None)
+        return Evaluation(scores, *sums.base, curvatures, square.whole() if gram else None)
 
     def gram(self, const double[::1] c):
         """Return sum_i c_i x_i x_i', shape (n_weights, n_weights)."""

@@ -7,7 +7,7 @@ cdef class Epochs:
     cdef readonly WeightVector weight_vector
     cdef readonly object output            # which iterates become the model
     cdef bint counts                       # iterates, for the output
-    cdef Py_ssize_t next_look
+    cdef Py_ssize_t next_record
     cdef readonly Py_ssize_t n_steps, n_iter, accesses
     cdef Py_ssize_t n_examples, batch_size, n_seen    # n_seen: examples of the present epoch
     cdef double radius                     # of the ball to project onto; infinite: none

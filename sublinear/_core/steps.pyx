@@ -92,9 +92,9 @@ cdef class Epochs:
             before = self.n_steps
             with nogil:
                 self._run(limit)
-            if self.counts and self.weight_vector.vector.n_averaged == self.next_look:
-                self.output.look(self._iterates())
-                self.next_look = self.output.next_look
+            if self.counts and self.weight_vector.vector.n_averaged == self.next_record:
+                self.output.record(self._iterates())
+                self.next_record = self.output.next_record
         return self.n_iter > epoch
 
     cdef void _run(self, Py_ssize_t limit) noexcept nogil:
@@ -119,7 +119,7 @@ cdef class Epochs:
                 self.n_seen -= self.n_examples
                 self.n_iter += 1
                 return
-            if self.counts and self.weight_vector.vector.n_averaged == self.next_look:
+            if self.counts and self.weight_vector.vector.n_averaged == self.next_record:
                 return
 
     cdef void _step(self, Py_ssize_t size) noexcept nogil:
@@ -158,7 +158,7 @@ cdef class SubgradientSteps(Epochs):
         self.batch_size = batch_size
         self.order = Order(n_examples, sampling, random, batch_size)
         self.output = choose(average, random.bit_generator.seed_seq)
-        self.counts, self.next_look = self.output.counts, self.output.next_look
+        self.counts, self.next_record = self.output.counts, self.output.next_record
         self.weight_vector = WeightVector(
             n_weights, averaged=self.output.averages, keeps_norm=projection)
 
@@ -188,7 +188,7 @@ cdef class SubgradientSteps(Epochs):
         self.n_steps, self.n_drawn = state["n_steps"], state["n_drawn"]
         self._resume_ball(state, self.alpha)
         self.output.resume(self.weight_vector, state)
-        self.next_look = self.output.next_look
+        self.next_record = self.output.next_record
 
     cdef void _step(self, Py_ssize_t size) noexcept nogil:
         cdef ScaledVector* w = &self.weight_vector.vector

@@ -162,7 +162,7 @@ cdef class Pegasos(Epochs):
         self.coefficient = self.coefficients
         self.prediction = np.empty(batch_size)
         self.derivative = np.empty(batch_size)
-        self.next_look = self.output.next_look
+        self.next_record = self.output.next_record
         self.treatment = BIASES[bias]
         if self.treatment != FEATURE:
             self._free_the_bias()
@@ -217,7 +217,7 @@ cdef class Pegasos(Epochs):
         if self.treatment == SEARCH:
             self._find_radius()
         self.output.resume(self.weight_vector, state)
-        self.next_look = self.output.next_look
+        self.next_record = self.output.next_record
         if self.weight_vector.n_averaged > 0:
             self.sum_of_biases = state["sum_of_biases"]
         if state["coefficients"].shape[0] == self.coefficient.shape[0]:
@@ -379,7 +379,7 @@ cdef class Pegasos(Epochs):
         self.n_fits += 1
         self.n_steps = min(self.n_steps, -(-self.rows.count // self.batch_size))
         self.output = choose(self.output.name, self.order.random.bit_generator.seed_seq)
-        self.next_look = self.output.next_look
+        self.next_record = self.output.next_record
         self.restart_average()
         self._find_radius()
 

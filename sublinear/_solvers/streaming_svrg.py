@@ -313,12 +313,12 @@ def estimate_risk(loss, sample, alpha, model, total_weight):
     """
     rows, targets, weights = sample.compact()
     kept, shares = KeptRows(rows), weights / weights.sum()
-    look = kept.look(loss, model, targets, shares, gram=True)
-    hessian = Hessian(kept, look.curvatures, alpha, look.gram)
+    evaluation = kept.evaluate(loss, model, targets, shares, gram=True)
+    hessian = Hessian(kept, evaluation.curvatures, alpha, evaluation.gram)
     # squared: the curvatures of G + mean mean'
-    roots = np.sqrt(shares * weights) * loss.derivatives(look.scores, targets)
+    roots = np.sqrt(shares * weights) * loss.derivatives(evaluation.scores, targets)
     make = _forms_by_signs if hessian.matrix is None else _exact_forms
-    forms = make(kept, look, hessian, roots)
+    forms = make(kept, evaluation, hessian, roots)
     if not forms.are_telling():
         return UNKNOWN
     first, second = max(forms.first, 0.0), max(forms.second, 0.0)
@@ -330,9 +330,9 @@ def estimate_risk(loss, sample, alpha, model, total_weight):
     return RiskEstimate(float(first) / 2, float(excess), interval)
 
 
-def _exact_forms(kept, look, hessian, roots):
+def _exact_forms(kept, evaluation, hessian, roots):
     """Return the QuadraticForms with a Hessian that is factorised."""
-    rows, mean = kept.rows, look.gradient
+    rows, mean = kept.rows, evaluation.gradient
     solved = hessian.solve(kept.gram(roots**2) - np.outer(mean, mean))
     products = rows @ hessian.solve(np.eye(len(mean)))
     if issparse(rows):
@@ -341,13 +341,13 @@ def _exact_forms(kept, look, hessian, roots):
         squares = np.einsum("ij,ij->i", rows, products)
     terms = roots**2 * squares
     return QuadraticForms(
-        np.trace(solved), np.sum(solved * solved.T), terms, terms, look.curvatures * squares
+        np.trace(solved), np.sum(solved * solved.T), terms, terms, evaluation.curvatures * squares
     )
 
 
-def _forms_by_signs(kept, look, hessian, roots):
+def _forms_by_signs(kept, evaluation, hessian, roots):
     """Return estimates of the QuadraticForms by random signs."""
-    rows, mean, random = kept.rows, look.gradient, np.random.default_rng(0)
+    rows, mean, random = kept.rows, evaluation.gradient, np.random.default_rng(0)
 
     def probed(roots, n_probes):
         signs = random.choice([-1.0, 1.0], size=(len(roots), n_probes))
@@ -357,7 +357,7 @@ def _forms_by_signs(kept, look, hessian, roots):
         return probes, solved, along, signs * along
 
     probes, solved, along, terms = probed(roots, PROBES)
-    leverages = probed(np.sqrt(look.curvatures), LEVERAGE_PROBES)[-1].mean(axis=1)
+    leverages = probed(np.sqrt(evaluation.curvatures), LEVERAGE_PROBES)[-1].mean(axis=1)
     return QuadraticForms(
         np.sum(probes * solved) / PROBES - mean @ hessian.solve(mean),
         (np.sum(along**2) - np.sum((mean @ solved) ** 2)) / PROBES,

@@ -166,8 +166,8 @@ class StructuredPegasos:
             self.accesses += violation.difference.n_stored
         if self.output.counts:
             self.weight_vector.count_in_average()
-        if self.weight_vector.n_averaged == self.output.next_look:
-            self.output.look(self.weight_vector)
+        if self.weight_vector.n_averaged == self.output.next_record:
+            self.output.record(self.weight_vector)
         self.in_epoch += size
         if self.in_epoch >= len(self.n_draws):
             self.in_epoch -= len(self.n_draws)

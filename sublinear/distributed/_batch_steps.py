@@ -240,8 +240,8 @@ class BatchSteps(Rounds):
             self.n_averaged += 1
             if self.output.averages:
                 self.total += self.w
-            if self.n_averaged == self.output.next_look:
-                self.output.look(self)
+            if self.n_averaged == self.output.next_record:
+                self.output.record(self)
         return True
 
     def _step(self, size, gradient):
