@@ -91,9 +91,10 @@ class ExamplesBlock(NamedTuple):
 
 
 def _array_of_objects(examples):
-    array = np.empty(len(examples), dtype=object)
-    for k, example in enumerate(examples):
-        array[k] = example
+    """Return examples by their positions, whatever a data frame or series names them."""
+    array, by_position = np.empty(len(examples), dtype=object), getattr(examples, "iloc", examples)
+    for k in range(len(array)):
+        array[k] = by_position[k]
     return array
 
 
@@ -283,6 +284,7 @@ class PegasosStructured(OneSolverStreamFit, BaseEstimator):
         return self._run(X, y, sample_weight, Limits(0, 1, certify=False))
 
     def _run(self, X, y, sample_weight, limits):
+        X, y = _array_of_objects(X), _array_of_objects(y)
         weights = check_sample_weight(sample_weight, np.empty(len(X)))
         n_features = None if self._state is None else len(self._state["w"])
         objective = StructuredObjective(self.problem, X, y, self.alpha, weights, n_features)
@@ -318,7 +320,7 @@ class PegasosStructured(OneSolverStreamFit, BaseEstimator):
         """
         check_is_fitted(self)
         weights = read_only(self.coef_.view())
-        return [self.problem.decode(weights, x) for x in X]
+        return [self.problem.decode(weights, x) for x in _array_of_objects(X)]
 
     def score(self, X, y):
         """Return minus the mean loss of the predictions; 0 is best.
@@ -333,5 +335,5 @@ class PegasosStructured(OneSolverStreamFit, BaseEstimator):
         score : float
         """
         check_consistent_length(X, y)
-        pairs = zip(y, self.predict(X), strict=True)
+        pairs = zip(_array_of_objects(y), self.predict(X), strict=True)
         return -float(np.mean([self.problem.loss(label, output) for label, output in pairs]))

@@ -91,6 +91,45 @@ def test_sparse_rows_of_any_type(multiclass, dtype):
     np.testing.assert_allclose(PegasosStructured(rows, **FEW).fit(X, y).coef_, exact.coef_)
 
 
+@pytest.mark.parametrize("make", [sparse.lil_array, sparse.dok_array, sparse.coo_array])
+def test_sparse_rows_of_any_format(multiclass, make):
+    X, y = multiclass
+    expected = PegasosStructured(Classes(3), **FEW).fit(X, y)
+    model = PegasosStructured(Classes(3, make), **FEW).fit(X, y)
+    np.testing.assert_allclose(model.coef_, expected.coef_, rtol=1e-12)
+
+
+def test_features_may_always_be_in_the_same_array(multiclass):
+    X, y = multiclass
+    buffer = np.empty((1, 3 * X.shape[1]))
+
+    def fill(row):
+        buffer[:] = row
+        return buffer
+
+    model = PegasosStructured(Classes(3, fill), **FEW).fit(X, y)
+    expected = PegasosStructured(Classes(3), **FEW).fit(X, y)
+    np.testing.assert_array_equal(model.coef_, expected.coef_)
+
+
+def test_examples_are_taken_by_position(multiclass):
+    pandas = pytest.importorskip("pandas")
+    X, y = multiclass
+    order = np.random.default_rng(0).permutation(len(y))
+    frame, labels = pandas.DataFrame(X, index=order), pandas.Series(y, index=order[::-1])
+    weights = pandas.Series(np.arange(1.0, len(y) + 1), index=order)
+
+    class Rows(Classes):
+        def joint_features(self, x, y):
+            return super().joint_features(np.asarray(x), y)
+
+    expected = PegasosStructured(Classes(3), **FEW).fit(X, y, weights.to_numpy())
+    model = PegasosStructured(Rows(3), **FEW).fit(frame, labels, weights)
+    np.testing.assert_array_equal(model.coef_, expected.coef_)
+    assert model.predict(frame) == expected.predict(X)
+    assert model.score(frame, labels) == expected.score(X, y)
+
+
 def test_it_is_the_chain_where_that_is_the_problem():
     X, y, lengths, _ = make_tagged_sequences(
         12, n_tags=3, n_symbols=8, mean_length=5, random_state=0
@@ -157,6 +196,7 @@ def test_a_feature_map_whose_length_changes(multiclass):
     [
         ("joint_features", lambda x, y: np.full(3, np.nan), "NaN"),
         ("joint_features", lambda x, y: np.ones((2, 3)), "one row"),
+        ("joint_features", lambda x, y: np.ones((1, 3)) * 1j, "real numbers"),
         ("joint_features", lambda x, y: np.ones((1, 0)), "one row"),
         ("loss", lambda y, other: -1.0, "not negative"),
         ("loss", lambda y, other: np.nan, "not negative"),

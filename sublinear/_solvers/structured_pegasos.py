@@ -44,9 +44,13 @@ class StructuredObjective:
     def features(self, x, y):
         """Return phi(x, y) as one row, checked."""
         row = self.problem.joint_features(x, y)
-        # before rows are subtracted: unsigned numbers and truth values have no negative ones
         sparsely = sparse.issparse(row)
-        row = row.astype(np.float64) if sparsely else np.asarray(row, dtype=np.float64)
+        row = sparse.csr_array(row) if sparsely else np.asarray(row)
+        if row.dtype.kind == "c":
+            raise ValueError("joint_features must return real numbers, got complex ones")
+        # copied, as the next one may be in the same array; float64, as the difference of two rows
+        # is taken, and unsigned numbers and truth values have no negative ones
+        row = row.astype(np.float64)
         if row.ndim == 1:
             row = row.reshape(1, -1)
         if row.ndim != 2 or row.shape[0] != 1 or row.shape[1] == 0:
@@ -68,10 +72,7 @@ class StructuredObjective:
         loss = float(self.problem.loss(y, other))
         if not 0 <= loss < np.inf:
             raise ValueError(f"loss must be finite and not negative, got {loss}")
-        difference = self.features(x, y) - self.features(x, other)
-        if sparse.issparse(difference):
-            difference = sparse.csr_array(difference)
-        return Violation(Matrix(difference), loss)
+        return Violation(Matrix(self.features(x, y) - self.features(x, other)), loss)
 
     def primal(self, weights):
         """Return the primal value."""
