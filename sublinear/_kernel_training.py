@@ -13,6 +13,8 @@ from sublinear._validation import check_choice, check_number
 from sublinear._warnings import warn
 
 MOST_ROUNDING = 0.01  # of the spread of kernel values, without a warning
+LEAST_VARIANCE = 1e-290  # 1 / gamma; squares of smaller values underflow
+LARGEST_TARGET = 1e18
 LEAST_SQUARE = 1e-6  # k(x, x) may be minus that of the largest: rounding of given values
 
 
@@ -97,6 +99,16 @@ def warn_of_lost_scores(rows, coefficients, size):
         )
 
 
+def check_targets(targets):
+    """Raise ValueError for numbers whose squares float32, in which steps are taken, cannot hold."""
+    largest = np.abs(targets).max()
+    if largest and not 1 / LARGEST_TARGET <= largest <= LARGEST_TARGET:
+        raise ValueError(
+            f"the largest absolute value of y is {largest:.1g}, and kernel machines compute in "
+            "float32: scale y"
+        )
+
+
 def check_coefficients(models):
     """Raise ValueError unless float32, in which products take them, holds all coefficients."""
     largest = max(np.abs(model[:-1]).max(initial=0.0) for model in models)
@@ -125,6 +137,8 @@ def gamma_value(gamma, X, weights=None):
     if gamma != "scale":
         return float(gamma)
     variance = weighted_variance(X, weights)
+    if variance < LEAST_VARIANCE and 0 < np.abs(X).max() < math.sqrt(LEAST_VARIANCE):
+        raise ValueError('the variance of X underflows for gamma="scale": scale X up')
     return 1.0 / (X.shape[1] * variance) if variance > 0 else 1.0
 
 

@@ -46,8 +46,8 @@ class Result:
         "converged"; "max_iter" or "max_accesses", the limit reached; "rounding", if rounding errors
         are most of the gap, which is above the tolerance; "stopped" by a callback; "interrupted"
         by Ctrl-C or by an error in a callback; "diverged", the best model kept; "partial_fit" and
-        "uncertified", not certified; "not_separable": no hyperplane has a margin above `dual`,
-        which is at most epsilon.
+        "uncertified", not certified; "reduced", by `max_support`, to a gap above the tolerance;
+        "not_separable": no hyperplane has a margin above `dual`, which is at most epsilon.
     n_iter : int
         Epochs completed; draws, steps, rounds or passes where the estimator's `n_iter_` says so.
     accesses : int
@@ -116,6 +116,7 @@ STATUSES = (
     "uncertified",
     "not_separable",
     "stopped",
+    "reduced",
     "max_accesses",
     "max_iter",
     "rounding",

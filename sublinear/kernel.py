@@ -34,6 +34,7 @@ from sublinear._kernel_training import (
     KernelTraining,
     check_coefficients,
     check_kernel_shape,
+    check_targets,
     checked_rounding,
     checked_square,
     gamma_value,
@@ -106,7 +107,8 @@ max_accesses : int, default=None
     max_support : int, default=None
         Keep at most so many support vectors, for fast predictions: those whose span comes nearest
         to the model in the kernel's space, with the coefficients that are then best. `result_` has
-        the values of what is left, `reduction_` those before. It takes n_SV^2 + 2 n_samples
+        the values of what is left, `reduction_` those before; the status is "reduced" if the gap is
+        above `tol` then. It takes n_SV^2 + 2 n_samples
         max_support kernel evaluations and some 20 n_samples max_support bytes, which neither
         `max_accesses` nor `memory_limit` limit.
     n_jobs : int, default=None
@@ -231,7 +233,9 @@ class KernelModel(CertifiedModel):
     def _training(self, X, y, targets, weights, sample_weight, subsets=None):
         """Return the KernelTraining for checked data."""
         metadata = None if sample_weight is None else {"sample_weight": sample_weight}
-        self._gamma = gamma_value(self.gamma, X, weights) if self.kernel in KERNELS else None
+        self._gamma = None
+        if self.kernel in KERNELS:  # which class_weight leaves as it is
+            self._gamma = gamma_value(self.gamma, X, check_sample_weight(sample_weight, X))
         rows = None
         if subsets is None:
             rows = self._square(X, self._memory() / 2, effective_threads(self.n_jobs))
@@ -417,7 +421,10 @@ class KernelModel(CertifiedModel):
         intercept = objective.best_intercept(margins[0])
         self.intercept_[k] = objective.model(coefficients, intercept)[-1]
         primal, _ = objective.values(coefficients, margins[0], intercept)
-        return replace(result, primal=primal, gap=max(0.0, primal - result.dual))
+        refitted = replace(result, primal=primal, gap=max(0.0, primal - result.dual))
+        if result.status == "converged" and refitted.relative_gap > self.tol:
+            return replace(refitted, status="reduced")
+        return refitted
 
     def _places(self, k):
         """Yield (support vectors, row of dual_coef_) that hold the coefficients of problem k."""
@@ -762,6 +769,7 @@ class KernelSDCARegressor(RegressorMixin, _KernelSDCAModel):
         self._check_parameters()
         X, y = self._check_data(X, y, y_numeric=True)
         targets = np.ascontiguousarray(y, dtype=np.float64)
+        check_targets(targets)
         weights = check_sample_weight(sample_weight, X)
         return self._training(X, y, [lambda: targets], weights, sample_weight)
 

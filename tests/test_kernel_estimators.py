@@ -455,3 +455,34 @@ def test_values_that_float32_cannot_tell_are_warned_of(data):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         KernelSDCAClassifier(gamma=1.0).fit(X + 1e4, labels)  # centred first
+
+
+@pytest.mark.parametrize("class_weight", ["balanced", {0: 1.0, 1: 100.0}])
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_class_weight_leaves_the_kernel_as_it_is(class_weight, n_classes):
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(60, 3)), np.arange(60) % n_classes
+    X[y == 0] *= 0.1
+    rare = np.flatnonzero((y > 0) | (np.arange(60) < 20))
+    model = KernelSDCAClassifier(class_weight=class_weight).fit(X[rare], y[rare])
+    assert model._gamma == KernelSDCAClassifier().fit(X[rare], y[rare])._gamma
+
+
+def test_a_variance_that_underflows_is_refused():
+    X = np.random.default_rng(0).normal(size=(20, 2)) * 1e-160
+    with pytest.raises(ValueError, match="scale X up"):
+        KernelSDCAClassifier().fit(X, X[:, 0] > 0)
+
+
+@pytest.mark.parametrize("scale", [1e-25, 1e25])
+def test_targets_beyond_float32_are_refused(scale):
+    X = np.random.default_rng(0).normal(size=(20, 2))
+    with pytest.raises(ValueError, match="scale y"):
+        KernelSDCARegressor("squared").fit(X, X[:, 0] * scale)
+
+
+def test_a_reduction_that_costs_the_gap_says_so():
+    X = np.random.default_rng(0).normal(size=(200, 2))
+    y = (X**2).sum(axis=1) > 1.5
+    assert KernelSDCAClassifier(max_support=1).fit(X, y).result_.status == "reduced"
+    assert KernelSDCAClassifier(max_support=200).fit(X, y).result_.status == "converged"
