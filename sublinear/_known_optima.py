@@ -8,7 +8,7 @@ import numpy as np
 from scipy import sparse
 from scipy.linalg import helmert
 
-from sublinear._validation import check_number, generator
+from sublinear._validation import check_number, check_sizes, generator
 
 FARTHEST = 0.9  # how much of a row's length its margin may take up
 LARGEST_SIMPLEX = 64  # corners: as many points it takes to know an optimum
@@ -118,7 +118,7 @@ def make_planted_margin(
     >>> float((data.y * (data.X @ data.coef)).min().round(12))
     0.1
     """
-    _check_sizes(2, n_samples=n_samples, n_features=n_features)
+    check_sizes(2, n_samples=n_samples, n_features=n_features)
     width = n_features if row_entries is None else row_entries
     check_number("row_entries", width, low=2, high=n_features, integer=True)
     check_number("support", support, low=0, high=1)
@@ -274,7 +274,7 @@ def make_enclosing_ball(
     >>> float(np.linalg.norm(data.X - data.center, axis=1).max().round(12))
     0.5
     """
-    _check_sizes(2, n_samples=n_samples, n_features=n_features)
+    check_sizes(2, n_samples=n_samples, n_features=n_features)
     check_number("radius", radius, low=0, high=1, open_low=True)
     check_number("support", support, low=0, high=1)
     check_number("noise", noise, low=0)
@@ -342,7 +342,7 @@ def make_matrix_game(
     >>> float((game.A @ game.column_strategy).max().round(12))
     0.1
     """
-    _check_sizes(1, n_rows=n_rows, n_columns=n_columns)
+    check_sizes(1, n_rows=n_rows, n_columns=n_columns)
     check_number("value", value, low=-0.9, high=0.9)
     check_number("support", support, low=0, high=1)
     rng = generator(random_state)
@@ -388,7 +388,7 @@ def make_simplex_qp(n_rows, n_columns, *, support=0.1, dtype=np.float64, random_
     >>> bool(abs(p @ b + (p @ A) @ (p @ A) - value) < 1e-12)
     True
     """
-    _check_sizes(1, n_rows=n_rows, n_columns=n_columns)
+    check_sizes(1, n_rows=n_rows, n_columns=n_columns)
     check_number("support", support, low=0, high=1)
     rng = generator(random_state)
     p = _sparse_strategy(rng, n_rows, support)
@@ -435,7 +435,7 @@ def make_lower_bound_instance(n_samples, n_features, *, answer=None, width=None,
     >>> int((yes.X != no.X).sum()), yes.margin > no.margin
     (1, True)
     """
-    _check_sizes(2, n_samples=n_samples, n_features=n_features)
+    check_sizes(2, n_samples=n_samples, n_features=n_features)
     if n_samples % 2:
         raise ValueError(f"n_samples must be even, got {n_samples}")
     least = n_features if n_features > 2 else 2 + math.sqrt(2)  # that the margin be as below
@@ -460,11 +460,6 @@ def make_lower_bound_instance(n_samples, n_features, *, answer=None, width=None,
         X[entry] = -large
         margin = rest  # of the mean of the two rows that differ
     return LowerBoundInstance(X, answer, margin, entry)
-
-
-def _check_sizes(least, **sizes):
-    for name, size in sizes.items():
-        check_number(name, size, low=least, integer=True)
 
 
 def _sparse_strategy(rng, n, support):

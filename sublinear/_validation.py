@@ -42,6 +42,12 @@ def _or_none(optional):
     return " or None" if optional else ""
 
 
+def check_sizes(least, **sizes):
+    """Raise ValueError unless all sizes are integers of at least so much."""
+    for name, size in sizes.items():
+        check_number(name, size, low=least, integer=True)
+
+
 def check_squared_norms(squares, most=sys.float_info.max):
     """Raise ValueError unless the squared norms of rows, whose values are finite, are at most so.
 

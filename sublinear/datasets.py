@@ -1,7 +1,5 @@
 """Generated data, and loaders for the usual file formats."""
 
-import numbers
-
 import numpy as np
 from scipy import sparse
 
@@ -14,7 +12,7 @@ from sublinear._known_optima import (
     make_simplex_qp,
 )
 from sublinear._sequences import HiddenMarkovModel
-from sublinear._validation import check_number, generator
+from sublinear._validation import check_number, check_sizes, generator
 
 __all__ = [
     "HiddenMarkovModel",
@@ -171,9 +169,11 @@ def make_sparse_classification(
     >>> X.shape, y.shape
     ((100, 50), (100,))
     """
-    _check_shape(n_samples, n_features, row_entries)
-    if not 0 <= noise <= 0.5:
-        raise ValueError(f"noise must lie between 0 and 0.5, got {noise}")
+    check_sizes(2, n_samples=n_samples, n_features=n_features)
+    check_number("row_entries", row_entries, low=0, open_low=True)
+    if row_entries >= n_features:
+        raise ValueError(f"row_entries must be below n_features={n_features}, got {row_entries}")
+    check_number("noise", noise, low=0, high=0.5)
     rng = generator(random_state)
     # Shuffled, since the rank of a column of real data does not show in its number.
     probabilities = rng.permutation(np.arange(1, n_features + 1, dtype=np.float64) ** -exponent)
@@ -241,33 +241,17 @@ def make_tagged_sequences(
     >>> model.least_error(X, lengths) < 0.5
     True
     """
-    _check_counts(
-        {"n_sequences": n_sequences, "symbols_per_row": symbols_per_row, "n_symbols": n_symbols}, 1
-    )
-    _check_counts({"n_tags": n_tags}, 2)
-    for name, value in (("persistence", persistence), ("clarity", clarity)):
-        if not 0 <= value <= 1:
-            raise ValueError(f"{name} must lie between 0 and 1, got {value}")
-    if not mean_length >= 1:
-        raise ValueError(f"mean_length must be at least 1, got {mean_length}")
+    check_sizes(1, n_sequences=n_sequences, symbols_per_row=symbols_per_row, n_symbols=n_symbols)
+    check_sizes(2, n_tags=n_tags)
+    check_number("persistence", persistence, low=0, high=1)
+    check_number("clarity", clarity, low=0, high=1)
+    check_number("mean_length", mean_length, low=1)
     rng = generator(random_state)
     if model is None:
         model = _sequences.random_model(rng, n_tags, n_symbols, persistence, clarity)
     lengths = 1 + rng.poisson(mean_length - 1, n_sequences)
     X, y = _sequences.draw(rng, model, lengths, symbols_per_row)
     return X, y, lengths, model
-
-
-def _check_counts(values, least):
-    for name, value in values.items():
-        if not isinstance(value, numbers.Integral) or value < least:
-            raise ValueError(f"{name} must be a whole number of at least {least}, got {value!r}")
-
-
-def _check_shape(n_samples, n_features, row_entries):
-    _check_counts({"n_samples": n_samples, "n_features": n_features}, 2)
-    if not 0 < row_entries < n_features:
-        raise ValueError(f"row_entries must lie between 0 and n_features, got {row_entries}")
 
 
 def _draw_counts(rng, n_samples, probabilities, row_entries):

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 from sklearn.base import BaseEstimator, RegressorMixin
-from sklearn.exceptions import NotFittedError
 from sklearn.utils.extmath import safe_sparse_dot
+from sklearn.utils.validation import check_is_fitted
 
 from sublinear._archive import copied_seeds, part_of, plain_seeds, prefixed, seeds_of
 from sublinear._classification import OneVsRestMixin, ProbabilityMixin
@@ -390,8 +390,7 @@ class _StreamingSVRG(StreamFit, BaseEstimator):
         return self._fitted("result_", compute)
 
     def _scores(self, X):
-        if not self.__sklearn_is_fitted__():
-            raise NotFittedError(f"call fit before using this {type(self).__name__}")
+        check_is_fitted(self)
         X = check_rows(self, X)
         return safe_sparse_dot(X, np.atleast_2d(self.coef_).T, dense_output=True) + self.intercept_
 
