@@ -24,6 +24,7 @@ from sublinear._archive import (
 )
 from sublinear._files import check_writable
 from sublinear._result import Result, array_of_trace, trace_of
+from sublinear._validation import check_flag, check_number
 from sublinear._version import __version__
 
 FORMAT = "sublinear checkpoint"
@@ -40,6 +41,20 @@ FITTED = (
     "dual_coef_",
 )
 _NUMBERS = [field.name for field in fields(Result) if field.name not in ("trace", "parts")]
+
+
+def open_checkpoint(path, every, resume, estimator, classes=None):
+    """Return the Checkpoint of a fit, None without a path.
+
+    Parameters
+    ----------
+    path : str, path-like or None
+    every, resume, estimator, classes
+        As those of a Checkpoint, not checked yet.
+    """
+    check_number("checkpoint_every", every, low=1, integer=True)
+    check_flag("resume", resume)
+    return None if path is None else Checkpoint(path, every, resume, estimator, classes)
 
 
 class Checkpoint:
@@ -60,7 +75,8 @@ class Checkpoint:
 
     def __init__(self, path, every, resume, estimator, classes):
         check_writable(path)
-        self.path, self.every, self.resume = path, every, resume
+        # a source may change the working directory
+        self.path, self.every, self.resume = os.path.abspath(path), every, resume
         self.identity = {
             "class": type(estimator).__name__,
             "sublinear": __version__,
@@ -76,7 +92,7 @@ class Checkpoint:
     def identify(self, arrays):
         """Take the first Block, or other arrays, for the mark of a source; do so once."""
         if "first block" not in self.identity:
-            self.identity["first block"] = _fingerprint(arrays)
+            self.identity["first block"] = fingerprint(arrays)
 
     def identify_partitions(self, marks):
         """Take the marks of partitions, a list of strings or None, for that of the data."""
@@ -264,13 +280,23 @@ def _is_plain(value):
     return value is None or isinstance(value, (bool, int, float, str, list))
 
 
-def _fingerprint(arrays):
+def fingerprint(arrays):
     """Return a hash of arrays, some of which may be sparse or None."""
     digest = hashlib.sha256()
     for array in arrays:
-        parts = (array.data, array.indices, array.indptr) if sparse.issparse(array) else (array,)
-        for part in parts if array is not None else ():
+        for part in _parts(array):
             part = plain_labels(part)
             digest.update(f"{part.dtype.str}{part.shape}".encode())
             digest.update(np.ascontiguousarray(part).view(np.uint8).data)
     return digest.hexdigest()
+
+
+def _parts(array):
+    """Return what an array consists of; a sparse one in the order that all of its kind share."""
+    if not sparse.issparse(array):
+        return () if array is None else (array,)
+    if not array.has_canonical_format:
+        array = array.copy()
+        array.sum_duplicates()
+    indices = (part.astype(np.int64, copy=False) for part in (array.indices, array.indptr))
+    return (np.array(array.shape), array.data, *indices)

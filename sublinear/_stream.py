@@ -24,11 +24,10 @@ from sklearn.utils.validation import check_array, check_X_y
 
 from sublinear._archive import copied_seeds, part_of, plain_seeds, prefixed, seeds_of
 from sublinear._callbacks import rows_shown
-from sublinear._checkpoint import Checkpoint, fitted_state, set_fitted_state
+from sublinear._checkpoint import fitted_state, open_checkpoint, set_fitted_state
 from sublinear._fit_method import all_or_nothing
 from sublinear._validation import (
     WEIGHTLESS,
-    check_flag,
     check_number,
     check_sample_weight,
     seed_sequence,
@@ -359,8 +358,6 @@ class StreamFit:
         self._check_parameters()
         if classes is not None and not self._takes_classes():
             raise ValueError("classes are the labels of a classifier; a regressor has none")
-        check_number("checkpoint_every", checkpoint_every, low=1, integer=True)
-        check_flag("resume", resume)
         stream = Stream(
             source,
             y_numeric=not is_classifier(self),
@@ -368,8 +365,7 @@ class StreamFit:
             look=not self._takes_unseen,
             check=self._check_block,
         )
-        if checkpoint is not None:
-            checkpoint = Checkpoint(checkpoint, checkpoint_every, resume, self, classes)
+        checkpoint = open_checkpoint(checkpoint, checkpoint_every, resume, self, classes)
         stream.feature_names = self._names_for(source)
         try:
             self._fit_source(stream, classes, checkpoint)

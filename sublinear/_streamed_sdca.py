@@ -31,10 +31,10 @@ from sublinear._stream import StreamFit
 from sublinear._threads import effective_threads
 from sublinear._validation import (
     WEIGHTLESS,
+    LabelWeights,
     check_known_labels,
     class_codes,
     class_factors,
-    distinct,
     find_classes,
     given_classes,
     margin_targets,
@@ -53,10 +53,8 @@ class Extent:
     n_rows, n_features, n_stored : int
     weight : float
         The sum of the sample weights.
-    weight_of : dict
-        The same for every label, where they are wanted.
-    label_types : set of numpy.dtype
-        Of the labels in all blocks.
+    labels : LabelWeights
+        Of all blocks, where labels are wanted.
     dtype : numpy.dtype
     constant : float
         The value of the constant column; None: that which sets the pace of a free intercept.
@@ -66,8 +64,7 @@ class Extent:
     n_features: int = 0
     n_stored: int = 0
     weight: float = 0.0
-    weight_of: dict = field(default_factory=dict)
-    label_types: set = field(default_factory=set)
+    labels: LabelWeights = field(default_factory=LabelWeights)
     dtype: np.dtype | None = None
     constant: float | None = 0.0
 
@@ -86,12 +83,8 @@ def extent_of(stream, constant, wants_labels, watch):
             squares += float(matrix.squared_norms().sum())
         extent.weight += float(weights.sum())
         if wants_labels:
-            labels = distinct(block.y)
-            plain = np.array(labels.tolist()) if labels.dtype == object else labels
-            extent.label_types.add(plain.dtype)
-            masses = np.bincount(class_codes(block.y, labels), weights)
-            for label, mass in zip(labels.tolist(), masses.tolist(), strict=True):
-                extent.weight_of[label] = extent.weight_of.get(label, 0.0) + mass
+            with stream.naming_block():
+                extent.labels.add(block.y, weights)
     extent.n_features, extent.dtype = stream.n_features, stream.dtype
     if constant is None:  # as large as the other columns together
         extent.constant = float(np.sqrt(squares / extent.n_rows)) or 1.0
@@ -473,17 +466,12 @@ class DualStreamFit(StreamFit):
             return targets, lambda block: block.sample_weight, extent.weight
         self.classes_ = classes
         if classes is None:
-            # sorted as they were in their blocks: text and numbers have no common order
-            labels = distinct(np.array(list(extent.weight_of), dtype=object)).tolist()
-            # left to itself numpy makes floats of integers beyond int64
-            found = find_classes(np.array(labels, dtype=np.result_type(*extent.label_types)))
-            self.classes_ = whole_numbers_as_integers(found) if found.dtype.kind == "f" else found
+            self.classes_ = whole_numbers_as_integers(find_classes(extent.labels.labels))
         labels = positive_classes(self.classes_)
         targets = [partial(margin_targets, label=label) for label in labels]
         factors, total = None, extent.weight
         if self.class_weight is not None:
-            known = self.classes_.tolist()
-            masses = np.array([extent.weight_of.get(label, 0.0) for label in known])
+            masses = extent.labels.of(self.classes_)
             factors = class_factors(self.class_weight, self.classes_, masses)
             total = float(masses @ factors)
             if total == 0:

@@ -289,6 +289,72 @@ def distinct(labels):
         ) from error
 
 
+def distinct_plain(labels):
+    """Return the sorted distinct labels as numbers or text where they are such in objects."""
+    found = distinct(labels)
+    return np.array(found.tolist()) if found.dtype == object else found
+
+
+def join_labels(first, second):
+    """Return the sorted distinct labels of two parts of the data, given those of each.
+
+    Raises
+    ------
+    ValueError
+        If they are numbers and text, which NumPy would make text; or one number in a type that
+        holds them all.
+    """
+    if first.dtype == second.dtype != object:
+        return np.union1d(first, second)
+    labels = distinct(np.array([*first.tolist(), *second.tolist()], dtype=object)).tolist()
+    dtype = np.result_type(first, second)
+    if dtype.kind == "f" and all(float(label).is_integer() for label in labels):
+        labels = [int(label) for label in labels]  # floats may not hold their last digits
+        # left to itself NumPy makes floats of integers beyond int64
+        unsigned = labels[0] >= 0 and 2**63 <= labels[-1] < 2**64
+        dtype = np.uint64 if unsigned else np.array(labels).dtype
+    joined = np.array(labels, dtype=dtype)
+    if len(np.unique(joined)) < len(labels):
+        raise ValueError(
+            f"some of the labels {labels[0]!r} to {labels[-1]!r} are the same number in the type "
+            f"{joined.dtype}, which holds all of them: pass them as text"
+        )
+    return joined
+
+
+class LabelWeights:
+    """The labels of several parts of the data, and the weight of each.
+
+    Attributes
+    ----------
+    labels : ndarray or None
+        Sorted; None without parts.
+    weight_of : dict
+    """
+
+    def __init__(self):
+        self.labels, self.weight_of = None, {}
+
+    def add(self, y, weights):
+        """Count examples."""
+        labels = distinct(y)
+        masses = np.bincount(class_codes(y, labels), weights)
+        self._join(distinct_plain(labels), zip(labels.tolist(), masses.tolist(), strict=True))
+
+    def add_all(self, other):
+        """Count the examples of other LabelWeights."""
+        self._join(other.labels, other.weight_of.items())
+
+    def _join(self, labels, pairs):
+        self.labels = labels if self.labels is None else join_labels(self.labels, labels)
+        for label, mass in pairs:
+            self.weight_of[label] = self.weight_of.get(label, 0.0) + mass
+
+    def of(self, labels):
+        """Return the weights of labels, 0 for those that did not come (float64)."""
+        return np.array([self.weight_of.get(label, 0.0) for label in labels.tolist()])
+
+
 def given_classes(classes):
     """Return the labels that a caller says will come, sorted; ValueError if they are too few."""
     classes = distinct(classes)
@@ -338,12 +404,13 @@ def check_known_labels(y, classes):
     """Raise ValueError unless all labels are among the classes."""
     if len(classes) == 2 and ((y == classes[0]) | (y == classes[1])).all():
         return  # without sorting them
-    unknown = np.setdiff1d(y, classes)
-    if unknown.size:
-        more = "" if unknown.size <= SHOWN_LABELS else f" and {unknown.size - SHOWN_LABELS} more"
+    known = set(classes.tolist())  # as Python's own: NumPy makes text of numbers beside text
+    unknown = [label for label in distinct(y).tolist() if label not in known]
+    if unknown:
+        more = "" if len(unknown) <= SHOWN_LABELS else f" and {len(unknown) - SHOWN_LABELS} more"
         raise ValueError(
             f"y holds labels that are not among the classes {classes.tolist()}: "
-            f"{unknown[:SHOWN_LABELS].tolist()}{more}"
+            f"{unknown[:SHOWN_LABELS]}{more}"
         )
 
 

@@ -14,18 +14,18 @@ from sklearn.utils.extmath import safe_sparse_dot
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from sublinear._checkpoint import Checkpoint
+from sublinear._checkpoint import open_checkpoint
 from sublinear._core.matrix import Matrix
 from sublinear._core.random import RandomBits
 from sublinear._fit_method import all_or_nothing
 from sublinear._solvers.semi_streaming import SemiStreaming
 from sublinear._stream import Stream, StreamSummary
 from sublinear._validation import (
-    check_flag,
     check_number,
     check_squared_norms,
     check_training_data,
-    distinct,
+    distinct_plain,
+    join_labels,
     margin_targets,
     seed_sequence,
 )
@@ -86,11 +86,6 @@ class _SemiStreaming(BaseEstimator):
     def _check_parameters(self):
         check_number("epsilon", self.epsilon, low=LEAST_EPSILON, high=1)
         check_number("batch_size", self.batch_size, low=1, integer=True)
-
-    def _checkpoint(self, path, every, resume):
-        check_number("checkpoint_every", every, low=1, integer=True)
-        check_flag("resume", resume)
-        return path if path is None else Checkpoint(path, every, resume, self, None)
 
     def _fit_stream(self, stream, checkpoint):
         """Run the solver over a checked stream; set the attributes that both have."""
@@ -336,7 +331,7 @@ class SemiStreamingPerceptron(ClassifierMixin, _SemiStreaming):
         """
         self._check_parameters()
         self.classes_ = None
-        checkpoint = self._checkpoint(checkpoint, checkpoint_every, resume)
+        checkpoint = open_checkpoint(checkpoint, checkpoint_every, resume, self)
         solver = self._fit_stream(Stream(source, y_numeric=False, read_ahead=0), checkpoint)
         self.margin_estimate_ = solver.extreme * self._largest_norm
         self.margin_bound_ = math.sqrt(solver.drawn()[0]) * self._largest_norm
@@ -384,8 +379,8 @@ class SemiStreamingPerceptron(ClassifierMixin, _SemiStreaming):
 
     def _meet(self, block):
         check_classification_targets(block.y)
-        found = distinct(block.y)
-        self.classes_ = found if self.classes_ is None else np.union1d(self.classes_, found)
+        found = distinct_plain(block.y)
+        self.classes_ = found if self.classes_ is None else join_labels(self.classes_, found)
         if len(self.classes_) > 2:
             raise ValueError(
                 "Only binary classification is supported. The source has at least the labels "
@@ -521,7 +516,7 @@ class SemiStreamingEnclosingBall(_SemiStreaming):
             If the source is no iterable of blocks.
         """
         self._check_parameters()
-        checkpoint = self._checkpoint(checkpoint, checkpoint_every, resume)
+        checkpoint = open_checkpoint(checkpoint, checkpoint_every, resume, self)
         solver = self._fit_stream(self._stream(source), checkpoint)
         square, mean = solver.drawn()
         self.radius_estimate_ = math.sqrt(max(0.0, solver.extreme)) * self._largest_norm

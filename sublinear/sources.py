@@ -22,7 +22,13 @@ from sklearn.datasets import load_svmlight_file
 
 from sublinear import _readers
 from sublinear._documentation import with_parameters
-from sublinear._validation import check_choice, check_flag, check_number, distinct
+from sublinear._validation import (
+    check_choice,
+    check_flag,
+    check_number,
+    distinct_plain,
+    join_labels,
+)
 
 __all__ = [
     "ArraySource",
@@ -103,8 +109,9 @@ def distinct_labels(source):
         if y is None:
             raise ValueError(NO_LABELS)
         # sequences have a list of labels each
-        found = distinct(np.hstack(y) if isinstance(y, list) and len(y) and np.ndim(y[0]) else y)
-        labels = found if labels is None else np.union1d(labels, found)
+        of_sequences = isinstance(y, list) and len(y) and np.ndim(y[0])
+        found = distinct_plain(np.hstack(y) if of_sequences else y)
+        labels = found if labels is None else join_labels(labels, found)
     if labels is None:
         raise EmptySource
     return _readers.whole_numbers_as_integers(labels)

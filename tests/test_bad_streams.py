@@ -1,5 +1,6 @@
 """What a source can do wrong, for every estimator with `fit_stream` and for partitions."""
 
+import functools
 import time
 
 import numpy as np
@@ -9,6 +10,7 @@ from sklearn.base import clone
 from streamed import CASES, options_for, source_for
 
 from sublinear import PegasosClassifier, SDCAClassifier, StreamingSVRGRegressor, distributed
+from sublinear._validation import join_labels
 from sublinear.distributed import _cluster
 from sublinear.semi_streaming import SemiStreamingPerceptron
 from sublinear.sources import (
@@ -269,8 +271,41 @@ def test_text_and_numbers_have_no_common_order(binary):
     for source in ([(X, y), (X, words)], [(X, words), (X, y)]):
         with pytest.raises(ValueError, match="all numbers or all text"):
             SDCAClassifier().fit_stream(source)
+        with pytest.raises(ValueError, match="all numbers or all text"):
+            SemiStreamingPerceptron().fit_stream(source)
+        with pytest.raises(ValueError, match="all numbers or all text"):
+            distinct_labels(source)
     with pytest.raises(ValueError, match="all numbers or all text"):
         distinct_labels([(X, np.where(y > 0, "yes", None))])
+
+
+@pytest.mark.parametrize("kind", ["SDCAClassifier", "PegasosClassifier", "StreamingSVRGClassifier"])
+def test_text_beside_numbers_over_partitions(binary, kind):
+    X, y = binary
+    model = getattr(distributed, kind)()
+    blocks = [(X[:100], y[:100]), (X[100:], y[100:].astype(str))]
+    for sources in ([blocks], [blocks[:1], blocks[1:]]):
+        with pytest.raises(ValueError, match="all numbers or all text"):
+            model.fit(sources)
+
+
+def test_text_that_looks_like_a_class_is_none(binary):
+    X, y = binary
+    for fit in (PegasosClassifier().fit_stream, distributed.StreamingSVRGClassifier().fit):
+        blocks = [(X, y), (X, y.astype(str))]
+        source = [blocks] if fit.__name__ == "fit" else blocks
+        with pytest.raises(ValueError, match=r"not among the classes \[0, 1\]: \['0', '1'\]"):
+            fit(source, classes=[0, 1])
+
+
+def test_whole_numbers_of_all_types_are_joined():
+    large = 2**53
+    parts = [np.array([1.0, 3.0]), np.array([large, large + 1]), np.array([2**64 - 1], np.uint64)]
+    joined = functools.reduce(join_labels, parts)
+    assert joined.dtype == np.uint64
+    assert joined.tolist() == [1, 3, large, large + 1, 2**64 - 1]
+    with pytest.raises(ValueError, match="pass them as text"):
+        join_labels(np.array([0.5]), parts[1])
 
 
 def test_column_indices_out_of_range_are_named(binary):

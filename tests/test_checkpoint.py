@@ -11,11 +11,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from scipy import sparse
 from sklearn.base import BaseEstimator, clone
 from streamed import CASES, options_for, source_for
 
 import sublinear
 from sublinear import PegasosClassifier, SDCAClassifier
+from sublinear._checkpoint import fingerprint
 from sublinear.sources import ArraySource, GeneratorSource
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -314,3 +316,40 @@ def test_the_place_is_checked_before_the_work(binary, tmp_path):
         PegasosClassifier().fit_stream([(X, y)], classes=[0, 1], checkpoint_every=0)
     with pytest.raises(ValueError, match="resume must be True or False"):
         PegasosClassifier().fit_stream([(X, y)], classes=[0, 1], resume="yes")
+
+
+def test_a_relative_path_is_that_of_the_beginning(binary, tmp_path, monkeypatch):
+    X, y = binary
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path)
+
+    def blocks():
+        for k in range(6):
+            if k == 2:
+                monkeypatch.chdir(tmp_path / "elsewhere")
+            yield X[k::6], y[k::6]
+
+    PegasosClassifier().fit_stream(
+        blocks(), classes=[0, 1], checkpoint="state", checkpoint_every=1, read_ahead=0
+    )
+    assert (tmp_path / "state").exists()
+    assert not list((tmp_path / "elsewhere").iterdir())
+
+
+def test_the_hash_of_sparse_rows_is_that_of_their_entries_in_order():
+    rows = sparse.random_array((5, 1000), density=0.01, format="csr", random_state=0)
+    indices = rows.indices.copy()
+    shuffled = sparse.csr_array((rows.data.copy(), indices, rows.indptr), shape=rows.shape)
+    for first, last in zip(rows.indptr, rows.indptr[1:], strict=False):
+        shuffled.indices[first:last] = rows.indices[first:last][::-1]
+        shuffled.data[first:last] = rows.data[first:last][::-1]
+    shuffled.has_sorted_indices = shuffled.has_canonical_format = False
+    wide = rows.copy()
+    wide.indices, wide.indptr = (part.astype(np.int64) for part in (rows.indices, rows.indptr))
+    assert fingerprint([rows]) == fingerprint([shuffled]) == fingerprint([wide])
+    assert fingerprint([rows]) != fingerprint(
+        [sparse.csr_array((rows.data, indices, rows.indptr), shape=(5, 1001))]
+    )
+    other = rows.copy()
+    other.data[0] += 1
+    assert fingerprint([rows]) != fingerprint([other])

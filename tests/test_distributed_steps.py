@@ -17,6 +17,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 import sublinear
 from sublinear._checkpoint import Checkpoint, RoundsCheckpoint
 from sublinear._core.losses import MARGIN_LOSSES
+from sublinear._stream import Block
 from sublinear.distributed import (
     PegasosClassifier,
     PegasosRegressor,
@@ -26,7 +27,7 @@ from sublinear.distributed import (
     StreamingSVRGRegressor,
 )
 from sublinear.distributed._batch_steps import BatchPartition, BatchSteps
-from sublinear.distributed._partitions import LocalPartitions, PartitionsLost, Problem
+from sublinear.distributed._partitions import LocalPartitions, PartitionsLost, Problem, mark_of
 from sublinear.distributed._stage_sums import even_shares
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -741,6 +742,15 @@ def test_a_checkpoint_of_another_fit_is_refused(binary, tmp_path):
     file.write_bytes(file.read_bytes()[:500])
     with pytest.raises(ValueError, match=str(file)):
         SDCAClassifier(**options).fit(in_parts(X, y, 3), checkpoint=file)
+
+
+def test_the_mark_of_wide_sparse_rows_takes_no_dense_ones():
+    rows = sparse.csr_array((np.ones(5), (np.arange(5), np.arange(5))), shape=(5, 10**10))
+    marks = []
+    for first in (1.0, 2.0):
+        rows.data[0] = first
+        marks.append(mark_of([Block(rows, np.arange(5), None)]))
+    assert marks[0] != marks[1]
 
 
 # On a cluster

@@ -6,13 +6,13 @@ from contextlib import closing
 import numpy as np
 
 from sublinear._certified_model import Training
-from sublinear._checkpoint import Checkpoint, RoundsCheckpoint
+from sublinear._checkpoint import RoundsCheckpoint, open_checkpoint
 from sublinear._fit_method import all_or_nothing
 from sublinear._linear_model import LinearModel
 from sublinear._validation import (
-    check_flag,
-    check_number,
+    LabelWeights,
     class_factors,
+    find_classes,
     positive_classes,
 )
 from sublinear.distributed._cluster import connected
@@ -47,15 +47,6 @@ class Whole:
     def n_weights(self):
         """Length of a weight vector."""
         return self.n_columns + (self.constant != 0)
-
-
-def masses_of_labels(descriptions):
-    """Return the sorted labels of all partitions and the weight of each."""
-    labels = np.unique(np.concatenate([found.labels for found in descriptions]))
-    masses = np.zeros(len(labels))
-    for found in descriptions:
-        masses[np.searchsorted(labels, found.labels)] += found.masses
-    return labels, masses
 
 
 def order_of_rows(groups, sizes):
@@ -145,10 +136,7 @@ class CertifiedRounds(OverPartitions, LinearModel):
             After Ctrl-C; the fitted attributes hold the model reached so far.
         """
         self._check_parameters()
-        check_number("checkpoint_every", checkpoint_every, low=1, integer=True)
-        check_flag("resume", resume)
-        if checkpoint is not None:
-            checkpoint = Checkpoint(checkpoint, checkpoint_every, resume, self, None)
+        checkpoint = open_checkpoint(checkpoint, checkpoint_every, resume, self)
         with (
             connected(self.client) as client,
             closing(self._partition(client, X, y, sample_weight)) as partitions,
@@ -169,14 +157,15 @@ class CertifiedRounds(OverPartitions, LinearModel):
         """Return the Training of described partitions, labels in place of targets."""
         block_sizes = [[] if part is None else part.sizes for part in found]
         found = [part for part in found if part is not None]
-        labels, factors = self._labels(found)
-        masses = np.array([sum(description.masses.sum() for description in found)])
-        if factors is not None:
-            classes, masses = masses_of_labels(found)
-            masses = [
-                mass * factors.get(label, 1.0) for label, mass in zip(classes, masses, strict=True)
-            ]
-        total_weight = float(np.sum(masses))
+        total_weight = sum(description.weight for description in found)
+        labels, factors = [None], None
+        if not self._numeric:
+            known = LabelWeights()
+            for description in found:
+                known.add_all(description.labels)
+            labels, factors = self._labels(known)
+            if factors is not None:
+                total_weight = float(known.of(self.classes_) @ list(factors.values()))
         if not 1e-290 < total_weight < np.inf:
             raise ValueError(
                 "the weights of the examples sum to zero, or to more than a floating-point number "
@@ -195,19 +184,12 @@ class CertifiedRounds(OverPartitions, LinearModel):
         )
         return Training(partitions, None, None, whole, labels, None)
 
-    def _labels(self, found):
+    def _labels(self, known):
         """Return the label of the positive class of every problem, and the factors by label."""
-        if self._numeric:
-            return [None], None
-        self.classes_, masses = masses_of_labels(found)
-        if len(self.classes_) < 2:
-            raise ValueError(
-                "y holds only one class; a classifier needs examples of at least two classes, "
-                f"got {self.classes_.tolist()}"
-            )
+        self.classes_ = find_classes(known.labels)
         factors = None
         if self.class_weight is not None:
-            factors = class_factors(self.class_weight, self.classes_, masses)
+            factors = class_factors(self.class_weight, self.classes_, known.of(self.classes_))
             factors = dict(zip(self.classes_.tolist(), factors.tolist(), strict=True))
         return list(positive_classes(self.classes_)), factors
 

@@ -4,20 +4,19 @@ A solver asks all partitions the same and waits for their answers. Vectors of th
 model are added up on their way to it, as a tree whose shape the number of partitions determines.
 """
 
-import hashlib
 import itertools
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from sklearn.utils.multiclass import check_classification_targets
 
 from sublinear._archive import part_of, prefixed
+from sublinear._checkpoint import fingerprint
 from sublinear._core.inner import inner
 from sublinear._core.matrix import Matrix
 from sublinear._core.objective import Objective
 from sublinear._stream import StreamSummary, check_source, checked_block, naming
-from sublinear._validation import margin_targets
+from sublinear._validation import LabelWeights, margin_targets
 from sublinear.sources import lasting_blocks
 
 CONJUGATE = 2  # its place in Objective.sums, after the losses of candidates
@@ -69,15 +68,15 @@ class Problem:
 
 
 class Description(NamedTuple):
-    """What a partition tells about its examples; masses are the weights of the labels."""
+    """What a partition tells about its examples."""
 
     sizes: list  # rows of every block
     n_columns: int
     n_stored: int
     widest: int  # feature values of the longest row
     dtype: np.dtype
-    labels: np.ndarray | None
-    masses: np.ndarray  # of all examples where there are no labels, shape (1,)
+    weight: float  # of all examples
+    labels: LabelWeights | None
 
 
 def blocks_of(source):
@@ -151,21 +150,18 @@ class Partition(Member):
         weights = [
             np.ones(X.shape[0]) if weight is None else weight for X, _, weight in self.blocks
         ]
-        labels, masses = None, np.array([sum(float(w.sum()) for w in weights)])
-        if not self.numeric:
-            y = np.concatenate([block.y for block in self.blocks])
-            labels = np.unique(y)
-            check_classification_targets(labels)
-            places = np.searchsorted(labels, y)  # quicker than the inverse of unique
-            masses = np.bincount(places, weights=np.concatenate(weights))
+        labels = None if self.numeric else LabelWeights()
+        if labels is not None:
+            for block, own in zip(self.blocks, weights, strict=True):
+                labels.add(block.y, own)
         return Description(
             sizes=self.sizes,
             n_columns=matrices[0].n_columns,
             n_stored=sum(matrix.n_stored for matrix in matrices),
             widest=max(longest_row(block.X) for block in self.blocks),
             dtype=np.result_type(*(block.X.dtype for block in self.blocks)),
+            weight=sum(float(own.sum()) for own in weights),
             labels=labels,
-            masses=masses,
         )
 
     def squared_norms(self):
@@ -247,15 +243,11 @@ class Partition(Member):
 
 def mark_of(blocks):
     """Return a hash of the first rows of every Block."""
-    digest = hashlib.sha256()
-    for X, y, weight in blocks:
-        first = X[:MARKED_ROWS]
-        first = first.toarray() if hasattr(first, "toarray") else np.ascontiguousarray(first)
-        digest.update(f"{X.shape}{X.dtype.str}".encode())
-        digest.update(first.tobytes())
-        digest.update(repr(y[:MARKED_ROWS].tolist()).encode())
-        digest.update(b"" if weight is None else weight[:MARKED_ROWS].tobytes())
-    return digest.hexdigest()
+    parts = []
+    for block in blocks:
+        parts.append(np.array(block.X.shape))
+        parts += [part if part is None else part[:MARKED_ROWS] for part in block]
+    return fingerprint(parts)
 
 
 def longest_row(X):

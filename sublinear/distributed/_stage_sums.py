@@ -11,6 +11,8 @@ A partition that is lost is made again and passes over the rows that it had take
 repeated, nothing else is lost.
 """
 
+import functools
+import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -21,7 +23,13 @@ from sublinear._core.anchored_gradient import AnchoredGradient
 from sublinear._core.kept_rows import Sample
 from sublinear._core.row_blocks import RowBlock
 from sublinear._stream import Block, Stream
-from sublinear._validation import check_known_labels, drop_weightless, margin_targets
+from sublinear._validation import (
+    check_known_labels,
+    distinct_plain,
+    drop_weightless,
+    join_labels,
+    margin_targets,
+)
 from sublinear.distributed._partitions import Member, blocks_of, insist, mark_of
 from sublinear.sources import EmptySource
 
@@ -55,7 +63,6 @@ class Start(NamedTuple):
 
     n_columns: int
     dtype: np.dtype
-    mark: str
 
 
 class Share(NamedTuple):
@@ -110,7 +117,11 @@ class StagePartition(Member):
         """Return the Start, None without rows."""
         if self.block is None:
             return None
-        return Start(self.stream.n_features, self.stream.dtype, mark_of([self.block]))
+        return Start(self.stream.n_features, self.stream.dtype)
+
+    def mark(self):
+        """Return a hash of the first rows, None without rows."""
+        return self.block and mark_of([self.block])
 
     def summary(self):
         """Return how many blocks and rows were read so far, and how many lines left out."""
@@ -124,9 +135,10 @@ class StagePartition(Member):
                 "function that returns the generator"
             )
         first = [] if self.block is None else [self.given]
-        found = [np.unique(y) for y in [*first, *(block.y for block in self.blocks)]]
+        parts = itertools.chain(first, (block.y for block in self.blocks))
+        labels = functools.reduce(join_labels, map(distinct_plain, parts)) if first else None
         self._rewind()
-        return np.unique(np.concatenate(found)) if found else None
+        return labels
 
     def open(self, plan, taken):
         """Begin a fit, behind the rows that a partition in this one's place had taken."""

@@ -1,19 +1,19 @@
 """Streaming SVRG over partitions: StreamingSVRGRegressor and StreamingSVRGClassifier."""
 
 import dataclasses
+import functools
 from contextlib import closing
 
 import numpy as np
 
 from sublinear import sdca, streaming
-from sublinear._checkpoint import Checkpoint
+from sublinear._checkpoint import open_checkpoint
 from sublinear._fit_method import all_or_nothing
 from sublinear._validation import (
-    check_flag,
-    check_number,
     declared_classes,
     find_classes,
     given_classes,
+    join_labels,
     positive_classes,
 )
 from sublinear.distributed._cluster import connected
@@ -84,12 +84,9 @@ class _StreamedStages(OverPartitions):
         """
         self._check_parameters()
         self._check_cluster()
-        check_number("checkpoint_every", checkpoint_every, low=1, integer=True)
-        check_flag("resume", resume)
         if classes is not None and self._numeric:
             raise ValueError("classes are the labels of a classifier; a regressor has none")
-        if checkpoint is not None:
-            checkpoint = Checkpoint(checkpoint, checkpoint_every, resume, self, classes)
+        checkpoint = open_checkpoint(checkpoint, checkpoint_every, resume, self, classes)
         warm = self.warm_start and self.__sklearn_is_fitted__()
         expected = self.n_features_in_ if warm else None  # arrays replace it
         with (
@@ -108,7 +105,7 @@ class _StreamedStages(OverPartitions):
             self.n_features_in_ = n_features
             state = None
             if checkpoint is not None:
-                checkpoint.identify_partitions([start and start.mark for start in starts])
+                checkpoint.identify_partitions(ask_steadily(partitions, "mark"))
                 state = checkpoint.load()
             if warm:
                 self._solvers = [solver.copy() for solver in self._solvers]
@@ -154,7 +151,7 @@ class _StreamedStages(OverPartitions):
             classes = declared_classes(self.classes_, classes, self.classes_)
         if classes is None:
             found = [labels for labels in ask_steadily(partitions, "labels") if labels is not None]
-            self.classes_ = find_classes(np.unique(np.concatenate(found)))
+            self.classes_ = find_classes(functools.reduce(join_labels, found))
         else:
             self.classes_ = given_classes(classes)
         positive = positive_classes(self.classes_)
