@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from sublinear._files import replacing
+from sublinear._readers import read_array_header
 
 
 class ArchiveError(ValueError):
@@ -48,6 +49,9 @@ def read_archive(path, format, version, build, *, required=(), known=None):
     _check_members(path, format, {"header", *required}, known)
     try:
         with np.load(path, allow_pickle=False) as archive:
+            for member in archive.zip.infolist():  # of all, before one is read
+                with archive.zip.open(member) as stream:
+                    read_array_header(stream, member.file_size)
             arrays = {name: archive[name] for name in archive.files}
         header = _checked_header(json.loads(arrays.pop("header").tobytes()), format, version)
         return build(header, arrays)

@@ -1,6 +1,7 @@
 """Output files: checked before the work, written beside their place, then renamed into it."""
 
 import contextlib
+import io
 import os
 import secrets
 import shutil
@@ -33,19 +34,32 @@ def replacing(path):
     target = _resolved(path)
     beside = _beside(target)
     with _naming(path, target):
-        opened = open(beside, "xb")  # noqa: SIM115  closed by the `with` below
+        raw = _NamedFile(path, beside)
     try:
-        with opened as stream:
+        with io.BufferedWriter(raw) as stream:
             yield stream
             stream.flush()
-            os.fsync(stream.fileno())
-        if target.exists():
-            shutil.copymode(target, beside)
+            with _naming(path, target):
+                os.fsync(stream.fileno())
         with _naming(path, target):
+            if target.exists():
+                shutil.copymode(target, beside)
             os.replace(beside, target)
     except BaseException:
         beside.unlink(missing_ok=True)
         raise
+
+
+class _NamedFile(io.FileIO):
+    """A new file whose errors, that of a full disk for one, name the path that it is for."""
+
+    def __init__(self, path, beside):
+        super().__init__(beside, "xb")
+        self.path = path
+
+    def write(self, data):
+        with _naming(self.path, Path(self.name)):
+            return super().write(data)
 
 
 def _resolved(path):

@@ -29,7 +29,7 @@ FORMATS = ("svmlight", "csv", "npz", "npy")
 _OPENERS = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
 _DECOMPRESSION_ERRORS = (EOFError, OSError, zlib.error, lzma.LZMAError)
 _MISSING = ("", "?", "na", "n/a", "null", "none")  # "nan" is a number
-_LARGEST_INDEX = 2**31 - 2  # the svmlight parser holds an index in a C int
+_LARGEST_INDEX = 2**31 - 2  # the svmlight parser counts columns in a C int
 
 
 class Dataset(NamedTuple):
@@ -186,15 +186,28 @@ def _read_svmlight(path, index_base=None, n_features=None):
         raise ValueError(f"{path}{fault}") from error
     lowest = X.indices.min() if X.nnz else 1
     base = min(int(lowest), 1) if index_base is None else index_base
-    columns = max(X.shape[1] - base, 0)
+    columns = max(int(X.indices.max(initial=-1)) + 1 - base, 0)
     n_features = columns if n_features is None else n_features
-    finite = np.isfinite(X.data).all() and np.isfinite(y).all()
-    if lowest < base or columns > n_features or not finite:
+    if lowest < base or columns > n_features or not is_sound_svmlight(X, y):
         raise ValueError(f"{path}{_svmlight_fault(path, base, n_features)}")
     index = np.int32 if X.nnz < 2**31 else np.int64
     parts = (X.data, (X.indices - base).astype(index), X.indptr.astype(index))
     X = sparse.csr_array(parts, shape=(X.shape[0], n_features))
     return Dataset(X, y, base)
+
+
+def is_sound_svmlight(X, y, shift=0):
+    """Tell whether values are finite, and indices no larger than a line may hold.
+
+    Parameters
+    ----------
+    X : CSR matrix
+    y : ndarray
+    shift : int
+        What the parser has taken off the indices.
+    """
+    finite = np.isfinite(X.data).all() and np.isfinite(y).all()
+    return finite and X.indices.max(initial=-1) <= _LARGEST_INDEX - shift
 
 
 def _svmlight_fault(path, index_base, n_features=None):
@@ -533,6 +546,9 @@ _NPZ_NAMES = ("X", "y", "format", "shape", "data", "indices", "indptr")
 
 def _load_numpy(path, mmap_mode=None):
     try:
+        with open(path, "rb") as stream:
+            if stream.peek(1)[:1] == np.lib.format.MAGIC_PREFIX[:1]:
+                read_array_header(stream, os.path.getsize(path))
         return np.load(path, mmap_mode=mmap_mode, allow_pickle=False)
     except (ValueError, EOFError, OSError, zipfile.BadZipFile) as error:
         raise ValueError(f"{path}: {_numpy_fault(error)}") from error
@@ -545,25 +561,43 @@ def _load_member(path, archive, name):
         raise ValueError(f"{path}, array {name!r}: {_numpy_fault(error)}") from error
 
 
-def _array_in(data):
-    """Return the array in the bytes of a .npy file, read-only; numpy copies it twice, in pieces."""
-    stream = io.BytesIO(data)
+def read_array_header(stream, size):
+    """Return shape, order and dtype of the array in a .npy file of so many bytes; read no more.
+
+    Raises
+    ------
+    ValueError
+        If it holds Python objects, or an array larger than the file: NumPy would make room for it.
+    """
+    start = stream.tell()
     version = np.lib.format.read_magic(stream)
     read_header = _HEADERS.get(version)
     if read_header is None:
         raise ValueError(f"version {version} of the format is for structured arrays")
     shape, in_columns, dtype = read_header(stream)
     if dtype.hasobject:
-        raise ValueError("Python objects")
-    order = "F" if in_columns else "C"
-    return np.ndarray(shape, dtype, data, stream.tell(), order=order)
+        raise ValueError("Python objects, which are never loaded")
+    room = size - (stream.tell() - start)
+    # entries of no size would be given one
+    if min(shape, default=0) < 0 or dtype.itemsize == 0 or math.prod(shape) * dtype.itemsize > room:
+        raise ValueError(f"no room for an array of shape {shape} and type {dtype}")
+    return shape, "F" if in_columns else "C", dtype
 
 
-_ARRAY_ERRORS = (ValueError, TypeError, KeyError, EOFError, OSError, zipfile.BadZipFile, zlib.error)
 _HEADERS = {
     (1, 0): np.lib.format.read_array_header_1_0,
     (2, 0): np.lib.format.read_array_header_2_0,
 }
+
+
+def _array_in(data):
+    """Return the array in the bytes of a .npy file, read-only; numpy copies it twice, in pieces."""
+    stream = io.BytesIO(data)
+    shape, order, dtype = read_array_header(stream, len(data))
+    return np.ndarray(shape, dtype, data, stream.tell(), order=order)
+
+
+_ARRAY_ERRORS = (ValueError, TypeError, KeyError, EOFError, OSError, zipfile.BadZipFile, zlib.error)
 
 
 def _numpy_fault(error):

@@ -13,6 +13,8 @@ import queue
 import threading
 from collections.abc import Iterator
 from functools import partial
+from mmap import mmap
+from numbers import Number
 from pathlib import Path
 
 import numpy as np
@@ -339,13 +341,13 @@ class SvmlightSource(_TextSource):
         X, y = load_svmlight_file(
             io.BytesIO(chunk), n_features=self.n_features, zero_based=self.index_base == 0
         )
-        return self._checked(X, y)
+        return self._checked(X, y, shift=self.index_base)
 
-    def _checked(self, X, y, lowest=0):
+    def _checked(self, X, y, lowest=0, shift=0):
         if X.indices.min(initial=lowest) < lowest:
             raise ValueError("an index lies below the first one")
-        if not (np.isfinite(X.data).all() and np.isfinite(y).all()):
-            raise ValueError("a value is not finite")
+        if not _readers.is_sound_svmlight(X, y, shift):
+            raise ValueError("a value is not finite, or an index is too large")
         return sparse.csr_array(X), y
 
     def _line_fault(self, line):
@@ -734,10 +736,29 @@ def _copied(block):
 
 
 def _copied_part(part):
-    if isinstance(part, list):
-        return [_copied_part(one) for one in part]
-    may_be_filled = isinstance(part, np.ndarray) and part.flags.writeable
-    return part.copy() if may_be_filled or sparse.issparse(part) else part
+    if part is None or isinstance(part, (str, bytes, Number)) or _is_constant(part):
+        return part
+    if isinstance(part, (list, tuple)):
+        return (list if isinstance(part, list) else tuple)(map(_copied_part, part))
+    if not (sparse.issparse(part) or hasattr(part, "__array__") or _is_buffer(part)):
+        return part
+    copy = getattr(part, "copy", None) or getattr(part, "clone", None)  # frames keep their names
+    return copy() if copy else np.array(part)
+
+
+def _is_constant(array):
+    """Tell whether nobody writes into an array: neither through it nor through what it shows."""
+    while isinstance(array, np.ndarray) and not array.flags.writeable:
+        if array.base is None:
+            return True
+        array = array.base
+    return isinstance(array, (bytes, mmap)) and memoryview(array).readonly
+
+
+def _is_buffer(part):
+    with contextlib.suppress(TypeError):
+        return memoryview(part).nbytes >= 0
+    return False
 
 
 def _read(source, waiting, ended):

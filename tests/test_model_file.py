@@ -253,6 +253,19 @@ class TestSave:
         assert path.read_bytes() == before
         assert list(path.parent.iterdir()) == [path]
 
+    def test_a_full_disk_is_named_with_the_file(self, path):
+        resource = pytest.importorskip("resource")
+        before, (soft, hard) = path.read_bytes(), resource.getrlimit(resource.RLIMIT_FSIZE)
+        model = fitted()[0]
+        resource.setrlimit(resource.RLIMIT_FSIZE, (500, hard))
+        try:
+            with pytest.raises(OSError, match=f"cannot write {path}: file too large"):
+                save_model(model, path)
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+        assert path.read_bytes() == before
+        assert list(path.parent.iterdir()) == [path]
+
     def test_link_keeps_pointing_at_the_file(self, path):
         link = path.with_name("link")
         link.symlink_to(path)
@@ -312,10 +325,21 @@ class TestNotAModel:
         with pytest.raises(ValueError, match="compressed"):
             load_model(path)
 
+    @pytest.mark.parametrize("kind", ["<U0", "<f8"])
+    def test_arrays_larger_than_their_file(self, path, kind):
+        content = io.BytesIO()
+        header = {"descr": kind, "fortran_order": False, "shape": (2 * 10**15,)}
+        np.lib.format.write_array_header_1_0(content, header)
+        rewrite(path, drop=["classes"])
+        with zipfile.ZipFile(path, "a") as archive:
+            archive.writestr("classes.npy", content.getvalue())
+        with pytest.raises(ValueError, match="damaged model file .no room for an array"):
+            load_model(path)
+
     def test_pickled_objects_are_refused(self, path):
         objects = np.array(["no", "yes"], dtype=object)
         rewrite(path, arrays={"classes": objects})
-        with pytest.raises(ValueError, match=r"damaged model file.*allow_pickle"):
+        with pytest.raises(ValueError, match=r"damaged model file.*Python objects"):
             load_model(path)
 
     @pytest.mark.parametrize(

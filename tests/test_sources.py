@@ -1,7 +1,9 @@
 """Sources: every format yields the rows of `datasets.load`, in blocks, and says what is wrong."""
 
+import array
 import bz2
 import gzip
+import io
 import json
 import lzma
 import threading
@@ -779,3 +781,71 @@ def test_shards_of_something_else(tmp_path, name):
         archive.writestr(name, b"no array")
     with pytest.raises(ValueError, match=r"a\.npz, array 'X': damaged or not an array file"):
         list(NpzSource(tmp_path / "a.npz"))
+
+
+@pytest.mark.parametrize("name", ["X.npy", "X.npz"])
+@pytest.mark.parametrize("kind", ["<U0", "<f8"])
+def test_arrays_larger_than_their_file_are_refused(tmp_path, name, kind):
+    content = io.BytesIO()
+    header = {"descr": kind, "fortran_order": False, "shape": (2 * 10**15,)}
+    np.lib.format.write_array_header_1_0(content, header)
+    (tmp_path / "X.npy").write_bytes(content.getvalue())
+    with zipfile.ZipFile(tmp_path / "X.npz", "w") as archive:
+        archive.write(tmp_path / "X.npy", "X.npy")
+    with pytest.raises(ValueError, match="no room for an array"):
+        load(tmp_path / name)
+    with pytest.raises(ValueError, match="no room for an array"):
+        NpySource(tmp_path / "X.npy")
+
+
+def read_only(array):
+    array.flags.writeable = False
+    return array
+
+
+@pytest.mark.parametrize(
+    "shown",
+    [
+        lambda values: read_only(values.view()),
+        lambda values: np.lib.stride_tricks.sliding_window_view(values, 5),
+        memoryview,
+        lambda values: array.array("d", values),
+        lambda values: (values, values),
+        lambda values: [read_only(values[:2]), read_only(values[2:])],
+    ],
+    ids=["view", "windows", "memoryview", "array", "tuple", "list"],
+)
+def test_what_shows_memory_that_is_filled_again_is_copied(shown):
+    values = np.zeros(10)
+    part = shown(values)
+
+    def blocks():
+        for k in range(4):
+            values[:] = k
+            if isinstance(part, array.array):
+                part[:] = array.array("d", values)
+            yield part, k
+
+    for X, k in ReadAhead(blocks(), blocks=4):
+        for one in X if isinstance(X, list | tuple) else [X]:
+            assert (np.asarray(one) == k).all()
+
+
+def test_what_nobody_can_fill_is_no_copy():
+    rows = read_only(np.array([[0.0, 1.0], [2.0, 3.0]]))
+    bits = np.frombuffer(bytes(16))
+    ((first, second),) = ReadAhead(iter([(rows[1:], bits)]))
+    assert first.base is rows and second is bits
+
+
+@pytest.mark.parametrize("index_base", [0, 1])
+@pytest.mark.parametrize("block_bytes", [1, 2**22])
+def test_the_largest_index_of_a_line_is_that_of_the_parser(tmp_path, index_base, block_bytes):
+    path, options = tmp_path / "a.svm", {"n_features": 2**31 - 1, "index_base": index_base}
+    path.write_text(f"1 1:1\n1 {2**31 - 2}:1\n-1 {2**31 - 1}:1\n-1 2:1\n")
+    for more in (options, {}):
+        source = SvmlightSource(path, on_error="skip", block_bytes=block_bytes, **more)
+        assert sum(X.shape[0] for X, _ in source) == 3 and source.skipped == 1
+    for read in (lambda: list(SvmlightSource(path, **options)), lambda: load(path)):
+        with pytest.raises(ValueError, match=f"line 3: index '{2**31 - 1}' is too large"):
+            read()
