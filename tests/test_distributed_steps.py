@@ -29,6 +29,7 @@ from sublinear.distributed import (
 from sublinear.distributed._batch_steps import BatchPartition, BatchSteps
 from sublinear.distributed._partitions import LocalPartitions, PartitionsLost, Problem, mark_of
 from sublinear.distributed._stage_sums import even_shares
+from sublinear.sources import EmptySource
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 NO_LIMIT = 2**62
@@ -888,3 +889,44 @@ def test_a_fit_over_a_cluster_goes_on(client, da, case, binary, tmp_path, interr
     with pytest.raises(KeyboardInterrupt):
         make(**options).fit(*arrays, checkpoint=file, checkpoint_every=2)
     assert_same(make(**options).fit(*arrays, checkpoint=file), whole)
+
+
+@pytest.mark.parametrize("kind", [PegasosClassifier, SDCARegressor])
+def test_scores_of_chunks_of_unknown_size_and_of_other_cuts(da, client, binary, kind):
+    X, y = binary
+    weight = np.arange(len(y)) % 3.0
+    model = kind(alpha=0.05, tol=0.1, client=client).fit([[(X, y)]])
+    A, b, s = in_chunks(da, X, y, weight)
+    expected, weighted = model.score(X, y), model.score(X, y, weight)
+    unknown = da.from_delayed(A.to_delayed().ravel()[0], shape=(np.nan, X.shape[1]), dtype=X.dtype)
+    assert model.score(unknown, b[:40].rechunk(-1)) == pytest.approx(model.score(X[:40], y[:40]))
+    assert model.score(A[A[:, 0] > -np.inf], b) == pytest.approx(expected)
+    assert model.score(A[A[:, 0] > np.median(X)], b[A[:, 0] > np.median(X)]) == pytest.approx(
+        model.score(X[X[:, 0] > np.median(X)], y[X[:, 0] > np.median(X)])
+    )
+    assert model.score(A, y, weight) == pytest.approx(weighted)
+    assert model.score(A, b.rechunk(17), s.rechunk(23)) == pytest.approx(weighted)
+
+
+def test_scores_of_targets_far_from_zero(regression):
+    X, y = regression
+    model = SDCARegressor(alpha=0.05, tol=0.1).fit([[(X, y)]])
+    model.intercept_ += 1e8
+    far = y + 1e8
+    assert model.score(in_parts(X, far, 2)) == pytest.approx(model.score(X, far), rel=1e-6)
+
+
+@pytest.mark.parametrize("kind", [PegasosClassifier, SDCARegressor])
+def test_blocks_without_rows_are_passed_over(binary, kind):
+    X, y = binary
+    sources = [[(X[:0], y[:0]), (X[:50], y[:50])], [], [(X[50:], y[50:]), ([], [])]]
+    model = kind(alpha=0.05, tol=0.1).fit(sources[:2])
+    predictions = model.predict_sources(sources)
+    assert [len(part) for part in predictions] == [50, 0, len(y) - 50]
+    np.testing.assert_allclose(np.concatenate(predictions), model.predict(X))
+    whole = [[sources[0][1]], [(X[50:], y[50:])]]
+    assert model.score([sources[0], sources[1], whole[1]]) == model.score(whole)
+    with pytest.raises(EmptySource, match="the source is empty"):
+        model.score([[], [(X[:0], y[:0])]])
+    with pytest.raises(ValueError, match="weights of all rows are 0"):
+        model.score([[(X, y, np.zeros(len(y)))]])

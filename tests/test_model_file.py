@@ -333,7 +333,7 @@ class TestNotAModel:
         rewrite(path, drop=["classes"])
         with zipfile.ZipFile(path, "a") as archive:
             archive.writestr("classes.npy", content.getvalue())
-        with pytest.raises(ValueError, match="damaged model file .no room for an array"):
+        with pytest.raises(ValueError, match=r"damaged model file .no room for an array"):
             load_model(path)
 
     def test_pickled_objects_are_refused(self, path):

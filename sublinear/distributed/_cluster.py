@@ -130,6 +130,28 @@ def chunks_of(X, y, sample_weight):
     return list(zip(*delayed, strict=True)), X.chunks[0]
 
 
+def chunks_like(X, y, sample_weight):
+    """Return the chunks as `chunks_of` does, of arrays too; what can be is cut as X first."""
+    from dask.array import asarray
+
+    def cut(array):
+        if array is None or any(map(math.isnan, X.chunks[0])):
+            return array
+        array = asarray(array)
+        return array if any(map(math.isnan, array.chunks[0])) else array.rechunk({0: X.chunks[0]})
+
+    return chunks_of(X, cut(y), cut(sample_weight))[0]
+
+
+def of_chunks(client, function, chunks, model):
+    """Return function([chunk], model) for every chunk, computed on the workers, or here."""
+    from dask import compute, delayed
+
+    call, model = delayed(function, pure=False), delayed(model)
+    tasks = [call([chunk], model) for chunk in chunks]
+    return compute(*tasks) if client is None else client.gather(client.compute(tasks))
+
+
 def contiguous_groups(sizes, count):
     """Cut chunks of these sizes into runs of about equal sums; unknown sizes count as equal.
 

@@ -1,6 +1,8 @@
 """Predictions and scores where the rows are: chunk by chunk, source by source."""
 
+import functools
 from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 from sklearn.utils.metaestimators import available_if
@@ -8,9 +10,15 @@ from sklearn.utils.validation import check_is_fitted
 
 from sublinear._classification import has_probabilities
 from sublinear._stream import checked_block
-from sublinear.distributed._cluster import connected, is_dask_array
+from sublinear.distributed._cluster import (
+    chunks_like,
+    connected,
+    is_dask_array,
+    of_chunks,
+)
 from sublinear.distributed._estimator import is_sources, is_stream
 from sublinear.distributed._partitions import blocks_of
+from sublinear.sources import EmptySource
 
 
 class _Predictions:
@@ -27,10 +35,6 @@ class _Predictions:
             apply_to_chunk, self._scorer(), method, meta, dtype=dtype, meta=meta, **shape
         )
 
-    def _compute(self, value):
-        with connected(self.client) as client:
-            return value.compute() if client is None else client.compute(value).result()
-
     def _of_sources(self, function, sources):
         """Return function(source, model) for every source, computed on the workers."""
         model = self._scorer()
@@ -39,6 +43,24 @@ class _Predictions:
                 return [function(source, model) for source in sources]
             futures = [client.submit(function, source, model, pure=False) for source in sources]
             return client.gather(futures)
+
+    def _evaluation(self, X, y, sample_weight):
+        """Return the Evaluation of all rows of a list of sources or of dask arrays."""
+        check_is_fitted(self)
+        function = partial(evaluation_of, right=not self._numeric)
+        if is_sources(X, y):
+            parts = self._of_sources(function, X)
+        else:
+            with connected(self.client) as client:
+                parts = of_chunks(
+                    client, function, chunks_like(X, y, sample_weight), self._scorer()
+                )
+        whole = functools.reduce(added, parts, NOTHING)
+        if whole.rows == 0:
+            raise EmptySource
+        if whole.weight == 0:
+            raise ValueError("the weights of all rows are 0: there is nothing to score")
+        return whole
 
     def predict_sources(self, sources):
         """Return what `predict` does, for the rows of sources, which are read on the workers.
@@ -64,21 +86,70 @@ def apply_to_chunk(chunk, model, method, empty):
 
 def predictions_of(source, model):
     """Return the predictions for the rows of a source."""
-    blocks = [np.asarray(model.predict(block[0])) for block in blocks_of(source)]
+    rows = (block[0] for block in blocks_of(source))
+    blocks = [np.asarray(model.predict(X)) for X in rows if number_of(X) > 0]
     return np.concatenate(blocks) if blocks else np.empty(0)
 
 
+def number_of(X):
+    """Return the number of rows."""
+    return X.shape[0] if hasattr(X, "shape") else len(X)
+
+
+class Evaluation(NamedTuple):
+    """What is known of predictions for some rows.
+
+    Attributes
+    ----------
+    rows : int
+    weight : float
+        The sum of the weights.
+    score : float
+        Of the rows that are predicted right; of the squared errors.
+    mean, spread : float
+        Of the targets: their mean, and the weighted sum of their squared distances to it.
+    """
+
+    rows: int
+    weight: float
+    score: float
+    mean: float = 0.0
+    spread: float = 0.0
+
+
+NOTHING = Evaluation(0, 0.0, 0.0)
+
+
+def added(first, second):
+    """Return the Evaluation of the rows of two."""
+    weight = first.weight + second.weight
+    share = second.weight / weight if weight else 0.0
+    move = second.mean - first.mean
+    return Evaluation(
+        rows=first.rows + second.rows,
+        weight=weight,
+        score=first.score + second.score,
+        mean=first.mean + share * move,
+        spread=first.spread + second.spread + first.weight * share * move * move,
+    )
+
+
 def evaluation_of(source, model, right):
-    """Return sums over a source: weights; those of right labels, or of y, y^2, squared errors."""
-    total = 0.0
+    """Return the Evaluation of the rows of a source: of right labels, or of squared errors."""
+    total = NOTHING
     for block in blocks_of(source):
         X, y, weight = checked_block(block, not right)
         if X.shape[0] == 0:
             continue
         weight = np.ones(X.shape[0]) if weight is None else weight
-        predicted = model.predict(X)
-        of_rows = [predicted == y] if right else [y, np.square(y), (y - predicted) ** 2]
-        total = total + np.array([weight.sum(), *(weight @ values for values in of_rows)])
+        predicted, mass = model.predict(X), float(weight.sum())
+        if right:
+            part = Evaluation(len(y), mass, float(weight @ (predicted == y)))
+        else:
+            mean = float(weight @ y) / mass if mass else 0.0
+            errors, spread = (float(weight @ (y - other) ** 2) for other in (predicted, mean))
+            part = Evaluation(len(y), mass, errors, mean, spread)
+        total = added(total, part)
     return total
 
 
@@ -158,15 +229,10 @@ class ChunkClassifier(_Predictions):
         -------
         accuracy : float
         """
-        if is_sources(X, y):
-            mass, right = sum(self._of_sources(partial(evaluation_of, right=True), X))
-            return float(right / mass)
-        if not is_dask_array(X):
+        if not is_sources(X, y) and not is_dask_array(X):
             return super().score(X, y, sample_weight)
-        right = self.predict(X) == y
-        if sample_weight is None:
-            return float(self._compute(right.mean()))
-        return float(self._compute((sample_weight * right).sum() / sample_weight.sum()))
+        whole = self._evaluation(X, y, sample_weight)
+        return whole.score / whole.weight
 
 
 class ChunkRegressor(_Predictions):
@@ -204,13 +270,7 @@ class ChunkRegressor(_Predictions):
         -------
         r_squared : float
         """
-        if is_sources(X, y):
-            found = sum(self._of_sources(partial(evaluation_of, right=False), X))
-            mass, first, second, unexplained = found
-            return float(1 - unexplained / (second - first * first / mass))
-        if not is_dask_array(X):
+        if not is_sources(X, y) and not is_dask_array(X):
             return super().score(X, y, sample_weight)
-        weight = 1.0 + 0.0 * y if sample_weight is None else sample_weight
-        mean = (weight * y).sum() / weight.sum()
-        unexplained = (weight * (y - self.predict(X)) ** 2).sum()
-        return 1.0 - float(self._compute(unexplained / (weight * (y - mean) ** 2).sum()))
+        whole = self._evaluation(X, y, sample_weight)
+        return float(1 - np.float64(whole.score) / whole.spread)
