@@ -28,7 +28,9 @@ FORMATS = ("svmlight", "csv", "npz", "npy")
 
 _OPENERS = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
 _DECOMPRESSION_ERRORS = (EOFError, OSError, zlib.error, lzma.LZMAError)
+LARGEST_FLOAT = 2**53  # up to here floats hold all whole numbers
 _MISSING = ("", "?", "na", "n/a", "null", "none")  # "nan" is a number
+_NOT_UTF8 = "the text is not UTF-8: convert the file"
 _LARGEST_INDEX = 2**31 - 2  # the svmlight parser counts columns in a C int
 
 
@@ -107,7 +109,7 @@ def _checked(path, data, may_be_empty):
 
 def whole_numbers_as_integers(y):
     """Turn labels 1.0 and -1.0 into 1 and -1, so that predictions print as the file has them."""
-    if y.dtype.kind == "f" and np.all(np.abs(y) < 2**53) and np.all(y == np.floor(y)):
+    if y.dtype.kind == "f" and np.all(np.abs(y) < LARGEST_FLOAT) and np.all(y == np.floor(y)):
         return y.astype(np.int64)
     return y
 
@@ -251,15 +253,15 @@ def svmlight_line_fault(line, index_base, n_features=None):
 
 
 @_decompressed
-def _read_csv(path, label_column="last", header=None):
-    start = beginning_of(path, label_column, header)
+def _read_csv(path, label_column="last", header=None, text_labels=None):
+    start = beginning_of(path, label_column, header, text_labels)
     names = {}
     X = _parse_csv(path, start, names)
     if start.column is None:
         return Dataset(X, None, feature_names=start.feature_names)
-    if _should_be_numbers(names, start):
+    if not text_labels and _should_be_numbers(names, start):
         raise ValueError(f"{path}{_csv_fault(path, start, text_labels=False)}")
-    y = _labels_from(names)[X[:, start.column].astype(np.int64)]
+    y = labels_from(names, text_labels)[X[:, start.column].astype(np.int64)]
     return Dataset(np.delete(X, start.column, axis=1), y, feature_names=start.feature_names)
 
 
@@ -274,12 +276,15 @@ class Beginning(NamedTuple):
     header_by_label: bool  # whether its label alone made a header of the first line
 
 
-def beginning_of(path, label_column, header):
+def beginning_of(path, label_column, header, text_labels=None):
     """Return the Beginning of a CSV file; here it is decided what a header is.
 
     Unless `header` tells, it is a first line with a name for a feature, or with a name for the
-    label where the next label is a number. Labels are text if the first one is a name.
+    label where the next label is a number. Labels are text if `text_labels` or the first one is a
+    name.
     """
+    if text_labels not in (True, None):
+        raise ValueError(f"text_labels must be True or None, got {text_labels!r}")
     with open_csv(path) as stream:
         reader = csv.reader(stream)
         first, number = _first_row(path, reader), reader.line_num
@@ -292,7 +297,8 @@ def beginning_of(path, label_column, header):
     header_by_label = False
     if header is None:
         header = _has_names(first, column, label_column)
-        header_by_label = not header and _is_name(own) and is_finite_number(following)
+        by_label = not header and not text_labels
+        header_by_label = by_label and _is_name(own) and is_finite_number(following)
     header = header or header_by_label
     if header and second is None:
         raise ValueError(f"{path}: the file holds no rows")
@@ -301,7 +307,8 @@ def beginning_of(path, label_column, header):
         feature_names=feature_names(first, column) if header else None,
         n_columns=len(first),
         column=column,
-        text_labels=_is_name(following if header or not _is_known(own) else own),
+        text_labels=column is not None
+        and (text_labels or _is_name(following if header or not _is_known(own) else own)),
         header_by_label=header_by_label,
     )
 
@@ -311,6 +318,8 @@ def _first_row(path, reader):
         first = next((row for row in reader if row), None)
     except csv.Error as error:
         raise ValueError(f"{path}, line {reader.line_num}: {error}") from error
+    if first is not None and not all(map(_is_utf8, first)):
+        raise ValueError(f"{path}, line {reader.line_num}: {_NOT_UTF8}")
     if first is None:
         raise ValueError(f"{path}: the file holds no rows")
     return first
@@ -350,6 +359,10 @@ def _has_names(fields, column, label_column):
     if isinstance(label_column, str) and label_column not in ("first", "last"):
         return True
     return any(_is_name(field) for k, field in enumerate(fields) if k != column)
+
+
+def _is_utf8(text):
+    return not any("\udc80" <= character <= "\udcff" for character in text)
 
 
 def _is_known(text):
@@ -392,7 +405,7 @@ def _parse_csv(path, start, names):
     """Parse numbers with NumPy; labels become codes, and ``names`` maps each label to its code."""
     encode = {}
     if start.column is not None:
-        encode[start.column] = lambda text: _code(names, text.strip())
+        encode[start.column] = functools.partial(code_of, names)
     try:
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", "loadtxt: input contained no data")
@@ -410,20 +423,40 @@ def _parse_csv(path, start, names):
         raise ValueError(f"{path}{_csv_fault(path, start) or f': {error}'}") from error
     if X.size == 0:
         raise ValueError(f"{path}: the file holds no rows")
-    if X.shape[1] != start.n_columns or not np.isfinite(X).all() or "" in names:
+    sound = X.shape[1] == start.n_columns and np.isfinite(X).all()
+    if not sound or not all(map(is_label, names)):
         raise ValueError(f"{path}{_csv_fault(path, start)}")
     return X
 
 
-def _code(names, label):
-    return names.setdefault(label, len(names))
+def code_of(names, text):
+    """Return the code of a label; it gets the next one if it is new."""
+    return names.setdefault(text.strip(), len(names))
 
 
-def _labels_from(names):
-    """Return distinct labels as numbers where all are numbers, else as text."""
+def is_label(text):
+    """Tell whether there is a label; one with NULs is none: NumPy drops them at the end."""
+    return bool(text.strip()) and "\0" not in text
+
+
+def labels_from(names, text_labels=None):
+    """Return distinct labels as numbers where all are numbers, else as text.
+
+    Whole numbers that floats do not hold are integers, or text where 64 bits do not hold them.
+    """
     names = list(names)
-    if all(is_finite_number(name) for name in names):
-        return np.array([float(name) for name in names])
+    if text_labels or not all(map(is_finite_number, names)):
+        return np.array(names)
+    numbers = np.array([float(name) for name in names])
+    if np.abs(numbers).max(initial=0) < LARGEST_FLOAT:
+        return numbers
+    try:
+        integers = [int(name) for name in names]
+    except ValueError:  # not all whole: no classes, but targets of a regression
+        return numbers
+    for dtype in (np.int64, np.uint64):
+        if np.iinfo(dtype).min <= min(integers) and max(integers) <= np.iinfo(dtype).max:
+            return np.array(integers, dtype=dtype)
     return np.array(names)
 
 
@@ -451,13 +484,13 @@ def csv_row_fault(fields, column, n_columns, text_labels=True):
     """Return what is wrong with a row, None if nothing is."""
     if not fields:
         return None
-    if any("\udc80" <= character <= "\udcff" for field in fields for character in field):
-        return "the text is not UTF-8"
+    if not all(map(_is_utf8, fields)):
+        return _NOT_UTF8
     if len(fields) != n_columns:
         return f"expected {n_columns} columns, found {len(fields)}"
     for number, field in enumerate(fields, start=1):
-        if number - 1 == column and not field.strip():
-            return f"column {number}, the label, is empty"
+        if number - 1 == column and not is_label(field):
+            return f"column {number}, the label, {'has a NUL' if field.strip() else 'is empty'}"
         if number - 1 == column and text_labels:
             continue
         if not is_finite_number(field):

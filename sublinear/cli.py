@@ -1,7 +1,8 @@
 """The command line: ``sublinear compare | fit | predict``.
 
 Every command checks its output paths before it works, writes a file beside its place and renames
-it. Errors are one line on standard error and exit status 2; Ctrl-C ends with status 1.
+it. Errors are one line on standard error and exit status 2; Ctrl-C ends with status 1. A reader who
+closes standard output has seen enough, status 0; nobody has to read standard error.
 """
 
 import argparse
@@ -27,7 +28,7 @@ from sublinear._version import __version__
 from sublinear.datasets import make_sparse_classification
 from sublinear.pegasos import PegasosClassifier, PegasosRegressor
 from sublinear.sdca import SDCAClassifier, SDCARegressor
-from sublinear.sources import ParquetSource, distinct_labels, open_source
+from sublinear.sources import SHARDS, ParquetSource, distinct_labels, open_source
 from sublinear.streaming import (
     WHY_NOT_KNOWN,
     StreamingSVRGClassifier,
@@ -63,22 +64,72 @@ def main(argv=None):
         0 for success, 1 after Ctrl-C, 2 for an error.
     """
     options = _parser().parse_args(argv)
+    with contextlib.redirect_stderr(_Progress(sys.stderr)):
+        return _status_of(options)
+
+
+def _status_of(options):
     try:
         with warnings.catch_warnings():
             warnings.showwarning = _show_warning
             options.run(options)
-            sys.stdout.flush()
     except KeyboardInterrupt:
         return _complain("interrupted", status=1)
-    except BrokenPipeError:
-        # The reader of our output has seen enough; nothing more may be flushed to it.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except _ReaderGone:
         return 0
     except MemoryError as error:
         return _complain(f"error: not enough memory ({error})")
     except (OSError, ValueError, ImportError) as error:
         return _complain(f"error: {error}".replace("pass resume=False", "give --no-resume"))
     return 0
+
+
+class _ReaderGone(Exception):
+    """Whoever read the results has seen enough."""
+
+
+@contextlib.contextmanager
+def _results():
+    """Lend standard output; if its reader has gone, nothing more is written."""
+    try:
+        yield sys.stdout
+        sys.stdout.flush()
+    except BrokenPipeError as error:
+        _discard(sys.stdout)
+        raise _ReaderGone from error
+
+
+class _Progress:
+    """Standard error: the work goes on where nobody reads how far it is."""
+
+    def __init__(self, stream):
+        self.stream = stream
+
+    def __getattr__(self, name):
+        return getattr(self.stream, name)
+
+    def write(self, text):
+        with self._unheard():
+            self.stream.write(text)
+        return len(text)
+
+    def flush(self):
+        with self._unheard():
+            self.stream.flush()
+
+    @contextlib.contextmanager
+    def _unheard(self):
+        try:
+            yield
+        except BrokenPipeError:
+            _discard(self.stream)
+
+
+def _discard(stream):
+    """Let what is written to a stream go nowhere, what waits in it to be written too."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, stream.fileno())
+    os.close(nowhere)
 
 
 def _complain(message, status=2):
@@ -246,6 +297,7 @@ def _add_predict(commands):
 
 
 def _add_data_options(parser):
+    parser.set_defaults(text_labels=None)  # found out; a model may tell
     group = parser.add_argument_group(
         "data file",
         "NAME.csv, NAME.npz (CSR matrix or X, with y), NAME.npy with --labels; any other name is "
@@ -331,8 +383,7 @@ def _seed(text):
 def _compare(options):
     _require_demo()
     paths = [Path(options.output, name) for name in ("compare.json", "compare.png")]
-    for path in paths:
-        check_writable(path)
+    _check_outputs(paths, options)
     # Imported here: matplotlib comes with an extra and takes its time.
     from sublinear import _compare, _compare_report
 
@@ -350,13 +401,13 @@ def _compare(options):
     comparison = _compare.compare(
         problem, limits, seed=options.seed, progress=_progress_display(options.quiet)
     )
-    print(_compare_report.table(comparison))
     with replacing(paths[0]) as stream:
         document = json.dumps(_compare_report.as_json(comparison), indent=1, allow_nan=False)
         stream.write(document.encode() + b"\n")
     with replacing(paths[1]) as stream:
         _compare_report.draw(comparison).savefig(stream, format="png", dpi=120)
-    print(f"\nwrote {paths[0]} and {paths[1]}")
+    with _results():
+        print(f"{_compare_report.table(comparison)}\n\nwrote {paths[0]} and {paths[1]}")
 
 
 def _require_demo():
@@ -397,16 +448,31 @@ def _progress_display(quiet):
     return display
 
 
-def _refuse_same(output, others):
-    """Raise ValueError if an output would replace a file that is read, or another output."""
-    for other in others:
-        if other is not None and os.path.realpath(other) == os.path.realpath(output):
-            raise ValueError(f"{output}: the output would replace {other}; give it another name")
+def _check_outputs(outputs, options, *inputs):
+    """Raise ValueError if an output would replace a file that is read, or another output.
+
+    Or become one that is read: a shard of the data.
+    """
+    others = [path for path in (options.data, options.labels, *inputs) if path is not None]
+    for output in outputs:
+        place = os.path.realpath(output)
+        for other in others:
+            if os.path.realpath(other) == place:
+                raise ValueError(f"{output}: it would replace {other}; give it another name")
+        if options.data is not None and Path(options.data).is_dir():
+            within = os.path.dirname(place) == os.path.realpath(options.data)
+            if within and Path(place).suffix.lower()[1:] in SHARDS:
+                raise ValueError(
+                    f"{output}: it would be read as a shard of {options.data}; give it another "
+                    "folder"
+                )
+        check_writable(output)
+        others.append(output)
 
 
 def _fit(options):
-    _refuse_same(options.output, [options.data, options.labels, options.checkpoint])
-    check_writable(options.output)
+    checkpoint = [] if options.checkpoint is None else [options.checkpoint]
+    _check_outputs([options.output, *checkpoint], options)
     if options.label_column == "none":
         raise ValueError("a fit needs labels: --label-column none is for predict")
     if options.task == "auto" and options.loss in (*REGRESSION_LOSSES, *COUNT_LOSSES):
@@ -419,8 +485,8 @@ def _fit(options):
         raise
     _save(estimator, options.output, data)
     if not options.quiet:
-        print(_result_lines(estimator))
-        print(f"wrote {options.output}")
+        with _results():
+            print(f"{_result_lines(estimator)}\nwrote {options.output}")
 
 
 def _prepare(options):
@@ -527,8 +593,9 @@ def _keep_interrupted(estimator, output, data):
 
 
 def _is_fitted(estimator):
+    """Tell whether there is a model, and one that has seen a row."""
     try:
-        return hasattr(estimator, "coef_")
+        return hasattr(estimator, "coef_") and estimator.result_.accesses > 0
     except ValueError:  # computed on demand, it may have left the range of numbers
         return False
 
@@ -584,16 +651,18 @@ def _excess_risk(result):
 
 def _predict(options):
     if options.output is not None:
-        _refuse_same(options.output, [options.model, options.data, options.labels])
-        check_writable(options.output)
+        _check_outputs([options.output], options, options.model)
     estimator, notes = read_model(options.model)
-    if _is_svmlight(options):  # which says neither by itself
+    if _format(options) == "svmlight":  # which says neither by itself
         if options.index_base is None:
             options.index_base = _index_base(notes)
         if options.n_features is None:
             options.n_features = estimator.n_features_in_
     if options.label_column is None and _is_unlabelled(estimator, options):
         options.label_column = "none"
+    classes = getattr(estimator, "classes_", ())
+    if _format(options) == "csv" and any(isinstance(label, str) for label in classes):
+        options.text_labels = True  # the labels of this file may all look like numbers
     score = _ErrorRate(estimator.classes_) if hasattr(estimator, "classes_") else _Determination()
     with _text_output(options.output) as stream:
         for X, y in _rows_for(estimator, options):
@@ -605,9 +674,10 @@ def _predict(options):
         print(score, file=sys.stderr)
 
 
-def _is_svmlight(options):
+def _format(options):
+    """Return the format of the data file, None for a folder."""
     path = Path(options.data)
-    return not path.is_dir() and (options.format or _readers.format_of(path)) == "svmlight"
+    return None if path.is_dir() else options.format or _readers.format_of(path)
 
 
 def _is_unlabelled(estimator, options):
@@ -622,7 +692,7 @@ def _is_unlabelled(estimator, options):
 def _columns(options):
     """Return how many columns a CSV or Parquet file has, and their names; None: not known."""
     path, names = Path(options.data), None
-    if not path.is_dir() and (options.format or _readers.format_of(path)) == "csv":
+    if _format(options) == "csv":
         _readers.check_readable(path)
         with _readers.undamaged(path):
             start = _readers.beginning_of(path, None, options.header)
@@ -642,8 +712,8 @@ def _index_base(notes):
 @contextlib.contextmanager
 def _text_output(path):
     if path is None:
-        yield sys.stdout
-        sys.stdout.flush()
+        with _results() as stream:
+            yield stream
     else:
         with replacing(path) as stream:
             yield codecs.getwriter("utf-8")(stream)
@@ -742,6 +812,7 @@ def _read(options, **more):
         "header": options.header,
         "index_base": options.index_base,
         "n_features": options.n_features,
+        "text_labels": options.text_labels,
     }
     given = {name: value for name, value in given.items() if value is not None} | more
     if options.label_column not in (None, "last"):

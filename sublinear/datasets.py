@@ -34,6 +34,7 @@ def load(
     labels=None,
     label_column="last",
     header=None,
+    text_labels=None,
     index_base=None,
     n_features=None,
 ):
@@ -68,6 +69,9 @@ def load(
         Whether a CSV file starts with a line of column names. By default it does if there is a name
         for a feature in its first line, or one for the label and the next label is a number. Names
         are neither numbers nor words for a missing value: nothing, ?, NA, NaN, null, none.
+    text_labels : {True, None}, optional
+        True: the labels of a CSV file are text, numbers among them too. By default they are if one
+        of them is no number, or all are whole numbers and 64 bits do not hold one of them.
     index_base : {0, 1}, optional
         The index of the first feature in svmlight text. By default 0 if the file uses index 0
         anywhere, else 1, as in LIBSVM.
@@ -108,6 +112,7 @@ def load(
     options = {
         "labels": labels,
         "header": header,
+        "text_labels": text_labels,
         "index_base": index_base,
         "n_features": n_features,
     }

@@ -45,6 +45,7 @@ __all__ = [
     "open_source",
 ]
 
+SHARDS = ("npz", "parquet")  # the endings of the files that a folder may hold
 BLOCK_ROWS = 8192
 ARRAY_BLOCK_ROWS = 2**15  # fewer cost time in the interpreter, more stay out of the cache
 BLOCK_BYTES = 2**22
@@ -84,7 +85,7 @@ def open_source(path, *, format=None, **options):
         For an unknown format, or options that make no sense.
     """
     if format is None:
-        paths = _files(path, ("npz", "parquet"))
+        paths = _files(path, SHARDS)
         endings = [one.suffix.lower() for one in paths]
         format = "parquet" if ".parquet" in endings else _readers.format_of(paths[0])
     check_choice("format", format, _FORMATS)
@@ -371,11 +372,14 @@ class CSVSource(_TextSource):
     label_column : {"last", "first"}, int, str or None, default="last"
         Where the labels are: a position (from 0, negative from the end), or a name in the header.
         None: there are no labels; the blocks (X, None) serve predictions, not fits.
-        They are text if the first one that is not missing is no number.
+        They are text if the first one that is not missing is no number. Whole numbers of up to 64
+        bits keep all their digits; longer ones can only be text.
     header : bool, default=None
         Whether the file starts with a line of column names. None: it does if there is a name for a
         feature in its first line, or one for the label and the next label is a number. Names are
         neither numbers nor words for a missing value: nothing, ?, NA, NaN, null, none.
+    text_labels : {True, None}, default=None
+        True: labels are text, numbers among them too. None finds out.
     %(text)s
 
     Attributes
@@ -392,12 +396,13 @@ class CSVSource(_TextSource):
         *,
         label_column="last",
         header=None,
+        text_labels=None,
         block_bytes=BLOCK_BYTES,
         on_error="raise",
     ):
         super().__init__(path, block_bytes, on_error)
         with _readers.undamaged(self.path):
-            start = _readers.beginning_of(self.path, label_column, header)
+            start = _readers.beginning_of(self.path, label_column, header, text_labels)
             if _readers.ends_with_return(self.path, start.lines + 1):  # chunks end with LF
                 raise ValueError(f"{self.path}: lines end with CR alone: convert the file to LF")
         self.header_lines = start.lines
@@ -407,12 +412,25 @@ class CSVSource(_TextSource):
         self._text_labels = start.text_labels
 
     def _parse(self, chunk):
-        names = {}
-        encode = {}
-        if self._text_labels:
-            encode[self._column] = lambda text: names.setdefault(text.strip(), len(names))
         if not chunk.strip(b"\r\n"):
             return None
+        names = {} if self._text_labels else None
+        table = self._table(chunk, names)
+        if self._column is None:
+            return table, None
+        y = table[:, self._column]
+        if names is None and np.abs(y).max(initial=0) >= _readers.LARGEST_FLOAT:
+            names = {}
+            y = self._table(chunk, names)[:, self._column]
+        if names is not None:
+            y = _readers.labels_from(names, self._text_labels)[y.astype(np.intp)]
+            if y.dtype.kind == "U" and not self._text_labels:
+                raise ValueError("a label is a whole number of more than 64 bits; text_labels=True")
+        return np.delete(table, self._column, axis=1), y
+
+    def _table(self, chunk, names):
+        """Parse numbers; `names`, unless None, gets the labels, codes of which take their place."""
+        encode = {} if names is None else {self._column: partial(_readers.code_of, names)}
         table = np.loadtxt(
             io.BytesIO(chunk),
             delimiter=",",
@@ -422,14 +440,10 @@ class CSVSource(_TextSource):
             encoding="utf-8",
             ndmin=2,
         )
-        if table.shape[1] != self._n_columns or not np.isfinite(table).all() or "" in names:
+        sound = table.shape[1] == self._n_columns and np.isfinite(table).all()
+        if not sound or not all(map(_readers.is_label, names or ())):
             raise ValueError("a line is not as the first one")
-        if self._column is None:
-            return table, None
-        y = table[:, self._column]
-        if self._text_labels:
-            y = np.array(list(names))[y.astype(np.intp)]
-        return np.delete(table, self._column, axis=1), y
+        return table
 
     def _line_fault(self, line):
         try:

@@ -11,7 +11,7 @@ from scipy import sparse
 from sklearn.datasets import dump_svmlight_file
 
 import sublinear
-from sublinear import cli, load_model
+from sublinear import _streamed_sdca, cli, load_model
 from sublinear.datasets import make_sparse_classification
 
 FIT = ["--alpha", "0.01", "--seed", "0", "--quiet"]
@@ -387,6 +387,16 @@ class TestInterrupt:
         assert run("fit", train, "-o", "model", *FIT)[::2] == (1, "sublinear: interrupted\n")
         assert sorted(folder.iterdir()) == before
 
+    def test_a_model_that_has_seen_no_row_is_none(self, run, train, folder, monkeypatch):
+        def interrupted(self, limit):
+            raise KeyboardInterrupt
+
+        monkeypatch.setattr(_streamed_sdca.StreamedSDCA, "advance", interrupted)
+        before = sorted(folder.iterdir())
+        outcome = run("fit", train, "-o", "model", *FIT, "--stream")
+        assert outcome[::2] == (1, "sublinear: interrupted\n")
+        assert sorted(folder.iterdir()) == before
+
 
 class TestCompare:
     SOLVERS = ["SDCAClassifier", "PegasosClassifier", "LinearSVC", "SGDClassifier"]
@@ -505,6 +515,33 @@ class TestProcess:
             process.stdout.close()
             assert process.stderr.read() == b""
             assert process.wait() == 0
+
+    @pytest.mark.parametrize("closed", ["stderr", "both"])
+    def test_nobody_has_to_read_the_progress(self, train, folder, closed):
+        command = [sys.executable, "-m", "sublinear", "fit", train, "-o", "model"]
+        with subprocess.Popen(
+            [*command, "--stream", "--solver", "pegasos", "--n-features", "70"],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT if closed == "both" else subprocess.PIPE,
+        ) as process:
+            (process.stdout if closed == "both" else process.stderr).close()
+            if closed == "stderr":
+                assert b"wrote model" in process.stdout.read()
+            assert process.wait() == 0
+        load_model("model")
+
+    def test_an_error_that_nobody_reads(self, folder):
+        command = [sys.executable, "-m", "sublinear", "fit", "nothing.svm", "-o", "model"]
+        with subprocess.Popen(command, stderr=subprocess.PIPE) as process:
+            process.stderr.close()
+            assert process.wait() == 2
+
+    def test_files_of_a_comparison_whose_table_nobody_reads(self, train, folder):
+        command = [sys.executable, "-m", "sublinear", "compare", train, "--quiet", "--tol", "0.5"]
+        with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
+            process.stdout.close()
+            assert process.wait() == 0
+        assert (folder / "compare.json").exists() and (folder / "compare.png").exists()
 
     def test_help_of_every_command(self, run):
         for arguments in (["--help"], ["compare", "-h"], ["fit", "-h"], ["predict", "-h"]):
@@ -644,3 +681,40 @@ def test_an_output_never_replaces_what_is_read(folder, train, run, fails):
     model = (folder / "model").read_bytes()
     assert "would replace" in fails("predict", "model", train, "-o", "model")
     assert (folder / train).read_bytes() == text and (folder / "model").read_bytes() == model
+    options = ["--stream", "--no-resume", "--checkpoint"]
+    assert "would replace" in fails("fit", train, "-o", "m", *options, train)
+    assert "would replace" in fails("compare", "compare.json")
+    assert (folder / train).read_bytes() == text
+
+
+def test_an_output_is_no_shard_of_the_data(folder, rows, fails, run):
+    (folder / "shards").mkdir()
+    sparse.save_npz(folder / "shards" / "a.npz", sparse.csr_array(rows[0]))
+    inside = "shards/../shards/state.npz"
+    for arguments in (["-o", inside], ["-o", "m", "--checkpoint", inside]):
+        assert "would be read as a shard" in fails("fit", "shards", "--stream", *arguments)
+    assert [path.name for path in (folder / "shards").iterdir()] == ["a.npz"]
+
+
+@pytest.mark.parametrize("stream", [[], ["--stream"]])
+def test_classes_that_are_text_are_compared_as_text(folder, run, stream):
+    labels = ["01", "02", "x"] * 20
+    lines = [f"{k % 3},{(k + 1) % 3},{label}\n" for k, label in enumerate(labels)]
+    (folder / "all.csv").write_text("".join(lines))
+    (folder / "some.csv").write_text("".join(line for line in lines if "x" not in line))
+    assert run("fit", "all.csv", "-o", "model", *FIT)[0] == 0
+    for name, rows in (("all.csv", 60), ("some.csv", 40)):
+        status, out, err = run("predict", "model", name, *stream)
+        assert (status, len(out.split())) == (0, rows)
+        assert err == f"error rate 0.0000 (0 of {rows})\n"
+
+
+@pytest.mark.parametrize("stream", [[], ["--stream"]])
+def test_large_identifiers_are_classes(folder, run, stream):
+    labels = ["9007199254740992", "9007199254740993"] * 20
+    text = "".join(f"{k % 2},1.5,{label}\n" for k, label in enumerate(labels))
+    (folder / "a.csv").write_text(text)
+    assert run("fit", "a.csv", "-o", "model", *FIT, *stream)[0] == 0
+    assert load_model("model").classes_.tolist() == [2**53, 2**53 + 1]
+    _, out, err = run("predict", "model", "a.csv", *stream)
+    assert out.split() == labels and err == "error rate 0.0000 (0 of 40)\n"

@@ -849,3 +849,60 @@ def test_the_largest_index_of_a_line_is_that_of_the_parser(tmp_path, index_base,
     for read in (lambda: list(SvmlightSource(path, **options)), lambda: load(path)):
         with pytest.raises(ValueError, match=f"line 3: index '{2**31 - 1}' is too large"):
             read()
+
+
+@pytest.mark.parametrize(
+    "labels, dtype",
+    [
+        (["9007199254740992", "9007199254740993", "-1"], np.int64),
+        (["9223372036854775807", "9223372036854775806", "0"], np.int64),
+        (["18446744073709551615", "18446744073709551614", "0"], np.uint64),
+        (["9007199254740993.0", "0.5", "1"], np.float64),
+    ],
+)
+def test_whole_numbers_keep_their_digits(tmp_path, labels, dtype):
+    path = tmp_path / "a.csv"
+    path.write_text("".join(f"{k}.5,{label}\n" for k, label in enumerate(labels)))
+    ((_, y),) = CSVSource(path)
+    found = load(path)[1]
+    assert found.dtype == y.dtype == dtype
+    expected = [dtype(label) for label in labels] if dtype is np.float64 else map(int, labels)
+    assert found.tolist() == y.tolist() == list(expected)
+    parts = CSVSource(path, block_bytes=1)
+    np.testing.assert_array_equal(distinct_labels(parts), np.unique(found))
+
+
+def test_whole_numbers_beyond_64_bits_are_text(tmp_path):
+    path, labels = tmp_path / "a.csv", [str(10**20), str(10**20 + 1)]
+    path.write_text("".join(f"0.5,{label}\n" for label in labels))
+    assert load(path)[1].tolist() == labels
+    with pytest.raises(ValueError, match="more than 64 bits; text_labels=True"):
+        list(CSVSource(path))
+    ((_, y),) = CSVSource(path, text_labels=True)
+    assert y.tolist() == labels
+
+
+@pytest.mark.parametrize("first", ["01", "x", "id"])
+def test_labels_that_are_said_to_be_text(tmp_path, first):
+    path = tmp_path / "a.csv"
+    path.write_text(f"1,2,{first}\n3,4,02\n5,6,1e3\n")
+    for read in (load, lambda path, **more: next(iter(CSVSource(path, **more)))):
+        assert read(path, text_labels=True)[1].tolist() == [first, "02", "1e3"]
+        with pytest.raises(ValueError, match="text_labels must be True or None"):
+            read(path, text_labels=False)
+
+
+def test_labels_with_nuls(tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_bytes(b"1,2,a\n3,4,a\0\n")
+    for read in (load, lambda path: list(CSVSource(path))):
+        with pytest.raises(ValueError, match="line 2: column 3, the label, has a NUL"):
+            read(path)
+
+
+def test_a_header_that_is_not_utf8(tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_bytes("größe,y\n1,2\n".encode("latin-1"))
+    for read in (load, CSVSource):
+        with pytest.raises(ValueError, match="line 1: the text is not UTF-8"):
+            read(path)
