@@ -78,15 +78,7 @@ class LinearModel(CertifiedModel):
         return Training(X, y, metadata, matrix, targets, weights)
 
     def _solver(self, training, k, random, n_jobs):
-        """Return the solver of problem k, a new one unless one is there to go on from."""
-        if training.solvers is not None and k in training.solvers:
-            training.solvers[k].restart(self.alpha)
-            return training.solvers[k]
-        objective = self._make_objective(training, k, n_jobs)
-        solver = self._make_solver(objective, random, k)
-        if training.solvers is not None:
-            training.solvers[k] = solver
-        return solver
+        return self._make_solver(self._make_objective(training, k, n_jobs), random, k)
 
     def _make_objective(self, training, k, n_jobs):
         return Objective(

@@ -26,7 +26,7 @@ from sublinear._core.random import RandomBits
 from sublinear._drive import as_stored
 from sublinear._readers import whole_numbers_as_integers
 from sublinear._result import relative_gap
-from sublinear._solvers.sdca import BlockwiseSDCA
+from sublinear._solvers.sdca import BlockwiseSDCA, intercept_pace
 from sublinear._stream import StreamFit
 from sublinear._threads import effective_threads
 from sublinear._validation import (
@@ -57,7 +57,7 @@ class Extent:
         Of all blocks, where labels are wanted.
     dtype : numpy.dtype
     constant : float
-        The value of the constant column; None: that which sets the pace of a free intercept.
+        The value of the constant column.
     """
 
     n_rows: int = 0
@@ -66,12 +66,16 @@ class Extent:
     weight: float = 0.0
     labels: LabelWeights = field(default_factory=LabelWeights)
     dtype: np.dtype | None = None
-    constant: float | None = 0.0
+    constant: float = 0.0
 
 
 def extent_of(stream, constant, wants_labels, watch):
-    """Return the Extent of a stream; calls watch(block) for every block of this pass."""
-    extent, squares = Extent(constant=constant), 0.0
+    """Return the Extent of a stream; calls watch(block) for every block of this pass.
+
+    `constant` is the value of the constant column, or finds it from the sum of the squares of all
+    values and the number of rows.
+    """
+    extent, squares = Extent(), 0.0
     for block in stream:
         with stream.naming_block():
             watch(block)
@@ -79,15 +83,14 @@ def extent_of(stream, constant, wants_labels, watch):
         weights = np.ones(n_rows) if block.sample_weight is None else block.sample_weight
         extent.n_rows += n_rows
         extent.n_stored += matrix.n_stored
-        if constant is None:
+        if callable(constant):
             squares += float(matrix.squared_norms().sum())
         extent.weight += float(weights.sum())
         if wants_labels:
             with stream.naming_block():
                 extent.labels.add(block.y, weights)
     extent.n_features, extent.dtype = stream.n_features, stream.dtype
-    if constant is None:  # as large as the other columns together
-        extent.constant = float(np.sqrt(squares / extent.n_rows)) or 1.0
+    extent.constant = constant(squares, extent.n_rows) if callable(constant) else constant
     return extent
 
 
@@ -444,7 +447,7 @@ class DualStreamFit(StreamFit):
         """Take the counting pass."""
         constant = self.intercept_scaling if self.fit_intercept else 0.0
         if self._has_free_intercept():
-            constant = None
+            constant = partial(intercept_pace, alpha=self.alpha)
         name = f"{type(self).__name__}, counting rows"
 
         def watch(block):

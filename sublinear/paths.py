@@ -110,6 +110,7 @@ def sdca_path(X, y, alphas, *, loss="hinge", sample_weight=None, **parameters):
     for k in order:
         model = clone(first).set_params(alpha=float(alphas[k]), callback=first.callback)
         model._adopt(first)
+        model._keep_pace(training)
         models[k] = model._solve(training, model._limits())
     return SDCAPath(alphas, tuple(models), time.perf_counter() - started)
 

@@ -20,8 +20,9 @@ from sublinear._linear_model import (
 )
 from sublinear._solvers.minibatch_sdca import AVERAGES as DUAL_AVERAGES
 from sublinear._solvers.minibatch_sdca import RULES, MiniBatchSDCA
-from sublinear._solvers.sdca import SDCA, thread_schedule
+from sublinear._solvers.sdca import SDCA, intercept_pace, thread_schedule
 from sublinear._streamed_sdca import DualStreamFit
+from sublinear._threads import effective_threads
 from sublinear._validation import (
     as_matrix,
     check_batch_fits,
@@ -68,13 +69,24 @@ penalize_intercept : bool, default=True
 class _DualModel(DualStreamFit, LinearModel):
     """Estimators whose solver keeps one dual variable per example."""
 
+    def _solver(self, training, k, random, n_jobs):
+        solvers = training.solvers
+        if solvers is None:
+            return super()._solver(training, k, random, n_jobs)
+        last = solvers.get(k)
+        if last is not None and last.objective.matrix is training.matrix:
+            last.restart(self.alpha)
+        else:
+            objective = self._make_objective(training, k, n_jobs)
+            start = (None, 0.0) if last is None else (last.duals(), last.intercept)
+            solvers[k] = self._make_sdca(objective, random, *start)
+        return solvers[k]
+
     def _make_solver(self, objective, random, k):
         duals = self._starting_duals(objective, k)
         if self.batch_size == 1:
-            solver = self._make_sdca(objective, random, duals)
-            if duals is not None and objective.free_intercept:
-                solver.set_intercept(np.atleast_1d(self.intercept_)[k])
-            return solver
+            intercept = 0.0 if duals is None else np.atleast_1d(self.intercept_)[k]
+            return self._make_sdca(objective, random, duals, intercept)
         n_rows = objective.matrix.n_rows
         check_batch_fits(self.batch_size, n_rows)
         return MiniBatchSDCA(
@@ -93,11 +105,14 @@ class _DualModel(DualStreamFit, LinearModel):
         reads_before = self.batch_size != 1 or self._packs()
         return check_training_data(self, X, y, ensure_all_finite=reads_before, **options)
 
-    def _make_sdca(self, objective, random, duals):
+    def _make_sdca(self, objective, random, duals, intercept):
         schedule = SDCA
         if objective.n_threads > 1 and not objective.free_intercept:
             schedule = thread_schedule(objective.matrix)
-        return schedule(objective, random, duals, self._packs())
+        solver = schedule(objective, random, duals, self._packs())
+        if duals is not None and objective.free_intercept:
+            solver.set_intercept(intercept)
+        return solver
 
     def _penalizes_intercept(self):
         return self.penalize_intercept
@@ -105,8 +120,14 @@ class _DualModel(DualStreamFit, LinearModel):
     def _constant(self, X):
         if self.penalize_intercept or not self.fit_intercept:
             return super()._constant(X)
-        # it only sets the pace of the intercept: that of the other columns together
-        return float(np.sqrt(as_matrix(X).squared_norms().mean())) or 1.0
+        squares = as_matrix(X).squared_norms()
+        return intercept_pace(float(squares.sum()), len(squares), self.alpha)
+
+    def _keep_pace(self, training):
+        """Let the constant column of data that was prepared for another alpha suit this one."""
+        constant = self._constant(training.X)
+        if constant != training.constant:
+            training.matrix = as_matrix(training.X, constant, effective_threads(self.n_jobs))
 
     def _safe_beta(self, matrix):
         n_rows = matrix.n_rows

@@ -331,6 +331,13 @@ def test_regressor_finds_the_optimum_of_one_process(regression, loss, penalize_i
     assert parts.coef_.shape == (X.shape[1],)
 
 
+def test_a_free_intercept_keeps_pace_with_a_large_alpha(regression):
+    X, y = regression
+    options = CLOSE | {"alpha": 1e4, "penalize_intercept": False, "max_iter": 50}
+    model = SDCARegressor("huber", n_partitions=2, **options).fit(X, y + 2)
+    assert model.result_.status == "converged"
+
+
 @pytest.mark.parametrize("penalize_intercept", [True, False])
 @pytest.mark.parametrize("class_weight", [None, "balanced", {0: 3.0, 2: 0.5}], ids=str)
 def test_weights_and_classes_are_those_of_the_whole(multiclass, class_weight, penalize_intercept):

@@ -405,6 +405,18 @@ def test_features_of_any_scale(scale):
     assert model.result_.primal == pytest.approx(unit.result_.primal, rel=2e-4)
 
 
+@pytest.mark.parametrize("name", ["squared_hinge", "logistic", "huber"])
+@pytest.mark.parametrize("scale", [1e-3, 1e-6])
+def test_a_free_intercept_keeps_pace_with_a_large_alpha(name, scale):
+    """Where the penalty keeps w near 0, the intercept is all that is left to find."""
+    X, y = data(name, scale=scale)
+    X, y = np.vstack([X, X[y == y[0]]]), np.concatenate([y, y[y == y[0]]])  # not balanced
+    check = Check(name, X, y, penalized=False)
+    model = estimator(name, penalize_intercept=False, max_iter=50).fit(X, y)
+    assert model.result_.status == "converged"
+    assert model.result_.primal == pytest.approx(check.primal_of(model), rel=1e-12)
+
+
 def test_intercept_scaling_has_no_effect_without_penalty():
     X, y = data()
     one, other = (

@@ -46,6 +46,18 @@ def test_a_path_takes_fewer_accesses_than_cold_fits(data):
         assert result.certificate_accesses <= (len(result.trace) + 2) * 2 * X.size
 
 
+def test_a_free_intercept_keeps_pace_along_a_path(data):
+    X, target = data
+    alphas = [1e6, 1.0, 1e-3]
+    options = {"loss": "logistic", "penalize_intercept": False, "max_iter": 60, "random_state": 0}
+    path = sdca_path(X, target > 0.5, alphas, **options)
+    for alpha, model in zip(alphas, path.models, strict=True):
+        assert model.result_.status == "converged"
+        single = SDCAClassifier(alpha=alpha, **options).fit(X, target > 0.5)
+        assert model.result_.primal == pytest.approx(single.result_.primal, rel=2e-3)
+        np.testing.assert_allclose(model.intercept_, single.intercept_, atol=0.05)
+
+
 def test_more_than_two_classes_and_labels(data):
     X, target = data
     y = np.array(["low", "middle", "high"])[np.digitize(target, [-0.3, 0.3])]

@@ -74,6 +74,13 @@ def test_one_block_with_a_free_intercept_is_a_fit_in_memory(binary, regression, 
     assert streamed.result_.accesses == in_memory.result_.accesses
 
 
+def test_a_free_intercept_keeps_pace_with_a_large_alpha(regression):
+    X, y = regression
+    model = model_of("huber", alpha=1e4, penalize_intercept=False, max_iter=50)
+    model.fit_stream(ArraySource(X, y + 2, block_rows=40))
+    assert model.result_.status == "converged"
+
+
 @pytest.mark.parametrize("limit", [{}, {"max_accesses": 3333}], ids=["converged", "in mid-pass"])
 @pytest.mark.parametrize("loss", ["huber", "squared"])
 def test_a_free_intercept_over_blocks_is_certified(regression, loss, limit):

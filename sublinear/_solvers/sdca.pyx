@@ -44,6 +44,7 @@ from libc.stdint cimport uint8_t, uint32_t
 from libc.string cimport memcpy
 
 import json
+import math
 
 import numpy as np
 
@@ -97,6 +98,24 @@ cdef enum:
 def pass_mean(matrix):
     """Return the PassMean for the rows of a matrix."""
     return PassMean(matrix.n_weights, matrix.n_rows, matrix.n_stored)
+
+
+def intercept_pace(sum_of_squares, n_rows, alpha):
+    """Return the value of the constant column behind an intercept that is not penalised.
+
+    With the value c the method of multipliers moves the intercept as if it were held back by
+    alpha / (2 c^2) times the square of the move: it takes about 1 + alpha / c^2 passes for a loss
+    whose second derivative is near 1. Steps become shorter by 1 + (|x|^2 + c^2) / (alpha n). So c
+    is as large as costs nothing beside the other columns, and at least what makes the two equal.
+
+    Parameters
+    ----------
+    sum_of_squares : float
+        Of all entries of the other columns.
+    n_rows : int
+    alpha : float
+    """
+    return max(math.sqrt(sum_of_squares / n_rows), math.sqrt(alpha) * n_rows**0.25)
 
 
 cdef class SDCA:
@@ -294,6 +313,12 @@ cdef class SDCA:
     def set_duals(self, duals):
         """Give every dual a new, feasible value; `w` is left to who shares it."""
         self.examples.set_duals(duals)
+
+    @property
+    def intercept(self):
+        """That of `model`."""
+        cdef Matrix matrix = self.objective.matrix
+        return self.offset + matrix.constant * self.weights[matrix.n_columns]
 
     def set_intercept(self, double intercept):
         """Begin with an intercept that is not penalised."""

@@ -4,6 +4,7 @@ import numpy as np
 
 from sublinear import sdca
 from sublinear._linear_model import LinearClassifier, LinearRegressor
+from sublinear._solvers.sdca import intercept_pace
 from sublinear._validation import check_choice, check_flag, check_number
 from sublinear.distributed._block_ascent import COMBINATIONS, BlockDualAscent, DualPartition
 from sublinear.distributed._certified_rounds import CertifiedRounds, by_partition, in_order
@@ -29,9 +30,8 @@ class _DualAscent(CertifiedRounds):
     def _constant(self, partitions):
         if self.penalize_intercept or not self.fit_intercept:
             return super()._constant(partitions)
-        # it only sets the pace of the intercept: that of the other columns together
         squares, counts = zip(*ask_steadily(partitions, "squared_norms"), strict=True)
-        return float(np.sqrt(sum(squares) / sum(counts))) or 1.0
+        return intercept_pace(sum(squares), sum(counts), self.alpha)
 
     def _make_rounds(self, training, problem, k):
         whole = training.matrix
