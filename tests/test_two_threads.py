@@ -241,3 +241,18 @@ def test_which_schedule_pays():
     assert thread_schedule(stub(18_000, 8_000_000, is_sparse=False)) is SDCA
     assert thread_schedule(stub(18_000, 2_500_000)) is SDCA
     assert thread_schedule(stub(48_000, 670_000)) is SDCA
+
+
+@pytest.mark.skipif(not os.path.isdir("/proc/self/task"), reason="counts threads as Linux does")
+def test_small_batches_begin_no_thread():
+    program = """if True:
+        import os
+        import numpy as np
+        from sublinear import SDCAClassifier
+        X = np.random.default_rng(0).normal(size=(200, 10))
+        model = SDCAClassifier(batch_size=20, n_jobs=2, tol=0.1, sigma_squared=0.5)
+        before = len(os.listdir("/proc/self/task"))
+        model.fit(X, X[:, 0] > 0)
+        assert len(os.listdir("/proc/self/task")) == before
+    """
+    subprocess.run([sys.executable, "-c", program], check=True)

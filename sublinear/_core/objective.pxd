@@ -40,5 +40,6 @@ cdef class Objective(WeightedExamples):
     cdef double total(self, Py_ssize_t start, Py_ssize_t stop, const double* terms) noexcept nogil
 
     cdef int useful_threads(self) noexcept
+    cdef int threads_for(self, Py_ssize_t n_entries) noexcept nogil
     cdef BlockSums block_sums(
         self, Py_ssize_t start, Py_ssize_t stop, const Point* at) noexcept nogil

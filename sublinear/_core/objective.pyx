@@ -90,7 +90,11 @@ cdef class Objective(WeightedExamples):
 
     cdef int useful_threads(self) noexcept:
         """How many threads a pass over the rows shall have."""
-        return self.n_threads if self.matrix.n_stored >= WORTH_THREADS else 1
+        return self.threads_for(self.matrix.n_stored)
+
+    cdef int threads_for(self, Py_ssize_t n_entries) noexcept nogil:
+        """How many threads are worth while for so many feature values."""
+        return self.n_threads if n_entries >= WORTH_THREADS else 1
 
     cdef BlockSums block_sums(
         self, Py_ssize_t start, Py_ssize_t stop, const Point* at

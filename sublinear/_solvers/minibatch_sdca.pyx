@@ -301,7 +301,8 @@ cdef class MiniBatchSDCA:
     ) noexcept nogil:
         """z_i = <w, x_i>, in parallel: this is what other machines would do."""
         cdef Py_ssize_t k
-        for k in prange(begin, end, schedule="static", num_threads=self.objective.n_threads):
+        cdef int n_threads = self.objective.threads_for(min(self.entries, PIECE))
+        for k in prange(begin, end, schedule="static", num_threads=n_threads):
             self.prediction[k] = self._product(batch[k])
 
     cdef inline double _product(self, Py_ssize_t i) noexcept nogil:
