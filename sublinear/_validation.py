@@ -35,7 +35,9 @@ def check_number(name, value, *, low, high=math.inf, integer=False, open_low=Fal
         if low == -math.inf:
             bound = "" if integer else " that is finite"
         limit = f" and at most {high}" if math.isfinite(high) else ""
-        raise ValueError(f"{name} must be {noun}{bound}{limit}{_or_none(optional)}, got {value!r}")
+        hint = ": take its item()" if isinstance(value, np.ndarray) and value.ndim == 0 else ""
+        wanted = f"{noun}{bound}{limit}{_or_none(optional)}"
+        raise ValueError(f"{name} must be {wanted}, got {value!r}{hint}")
 
 
 def _or_none(optional):

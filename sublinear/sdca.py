@@ -179,9 +179,10 @@ class _DualModel(DualStreamFit, LinearModel):
         if result.status == "diverged":
             warn(
                 f"{type(self).__name__} diverged: batches of {self.batch_size} with "
-                f'batch_rule="{self.batch_rule}" take steps that are too long. The best model seen '
-                f"was kept, with a relative duality gap of {result.relative_gap:.2e}. Use smaller "
-                'batches, batch_rule="safe", or a larger sigma_squared.',
+                f'batch_rule="{self.batch_rule}" take steps that are too long, or so short that '
+                "rounding swallows them. The best model seen was kept, with a relative duality gap "
+                f'of {result.relative_gap:.2e}. Use smaller batches, batch_rule="safe" or a '
+                "larger sigma_squared; or scale X, if its values are very large.",
             )
         super()._warn_if_limited(limits)
 

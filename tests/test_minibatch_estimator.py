@@ -230,6 +230,14 @@ def test_an_overflow_is_no_certificate():
     assert model.result_.status == "diverged" and model.result_.gap > 0.5
 
 
+def test_steps_that_rounding_swallows_are_told_from_long_ones():
+    X, y = data("logistic")
+    model = estimator("logistic", batch_size=8, batch_rule="aggressive")
+    with pytest.warns(ConvergenceWarning, match="so short that rounding swallows .* scale X"):
+        model.fit(1e60 * X, y)
+    assert model.result_.status == "diverged"
+
+
 def test_a_fit_can_go_on_with_the_safe_rule_after_divergence():
     X, y = data("squared")
     model = estimator("squared", batch_size="all", batch_rule="naive", warm_start=True, tol=1e-6)

@@ -117,14 +117,12 @@ def test_packed_rows_give_the_same_bits(problem, loss):
     same(*(make(loss, pack=pack, **FEW_EPOCHS).fit(S, y) for pack in (True, False)))
 
 
-def test_packing_dense_data_is_refused_or_ignored(binary):
+def test_what_cannot_be_packed_is_told_to_do_without(binary):
     X, y = binary
-    try:
-        model = SDCAClassifier(pack=True, **FEW_EPOCHS).fit(X, y)
-    except ValueError as error:
-        assert "pack" in str(error)
-    else:
-        same(model, SDCAClassifier(pack=False, **FEW_EPOCHS).fit(X, y))
+    with pytest.raises(ValueError, match='use pack="auto"'):
+        SDCAClassifier(pack=True, **FEW_EPOCHS).fit(X, y)
+    with pytest.raises(OverflowError, match='use pack="auto"'):
+        SDCAClassifier(pack=True, **FEW_EPOCHS).fit(1e60 * sparse.csr_array(X), y)
 
 
 @pytest.mark.parametrize("loss", MARGIN + REGRESSION)

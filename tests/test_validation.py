@@ -136,6 +136,10 @@ def test_numpy_numbers_are_numbers(estimator):
     assert np.isfinite(model.coef_).all()
 
 
+def test_an_array_of_one_number_is_told_to_be_its_item():
+    refused(SDCAClassifier(alpha=np.array(0.1)), r"alpha .* got array\(0.1\): take its item\(\)")
+
+
 # ---------------------------------------------------------------- X
 
 

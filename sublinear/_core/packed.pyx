@@ -93,7 +93,8 @@ cdef class PackedRows:
         cdef Py_ssize_t first, last, n_rounded = 0, n_lost = 0
         cdef int fate
         if not matrix.is_sparse or matrix.n_columns >= 2**31:
-            raise ValueError("only sparse rows with fewer than 2**31 columns can be packed")
+            raise ValueError(
+                "only sparse rows with fewer than 2**31 columns can be packed: use pack=\"auto\"")
         self.offsets = np.empty(n + 1, dtype=np.int64)
         cdef int64_t[::1] offsets = self.offsets
         offsets[0] = 0
@@ -119,7 +120,9 @@ cdef class PackedRows:
             PyErr_CheckSignals()
         self.exact = n_rounded == 0
         if n_lost > 0:
-            raise OverflowError("X holds values beyond the range of float32, which packing needs")
+            raise OverflowError(
+                "X holds values beyond the range of float32, which packing needs: use "
+                "pack=\"auto\", or scale X")
 
 
 cdef int copy_row(

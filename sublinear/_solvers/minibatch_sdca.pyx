@@ -187,7 +187,8 @@ cdef class MiniBatchSDCA:
     def diverged(self):
         """True once w or the dual is not finite, or the dual no better than some epochs before.
 
-        Only the naive rule, or a beta that is too small, can bring that about.
+        Only the naive rule, a beta that is too small, or an X so large that rounding swallows the
+        steps, can bring that about.
         """
         if not np.isfinite(self.w).all() or not np.isfinite(self.last_dual):
             return True
