@@ -48,6 +48,7 @@ LOOK_ERROR = 1.1  # a needless certificate costs less than a needless epoch
 LEAST_LOOK_ERROR = 0.5  # of few rows that matter, a look may have seen none
 MOST_UNRESOLVED = 32  # certificates with a gap that is mostly rounding, and more than asked for
 LEAST_WORK = 2**17  # between two certificates or looks, which cost a few Python calls
+LIMITS = "max_iter", "max_accesses", "rounding"  # what ends a fit that has not converged
 CONTRADICTION = 1e-6  # of the primal value, or tol: a dual value above it by more is no bound
 
 
@@ -296,25 +297,31 @@ class _Run:
         if primal <= self.primal or not solver.keeps_best:
             self.primal, self.best = primal, model
         self.dual = self.bound(max(self.dual, dual), self.dual, dual)
-        values = self.values()
-        gap = values[-1]
-        relative = relative_gap(self.primal, gap)
-        seconds = time.perf_counter() - self.started
-        row = TraceRow(solver.n_iter, solver.accesses, seconds, *values)
+        row = self.row()
+        relative = relative_gap(self.primal, row.gap)
         self.trace.append(row)
         self.last_work = solver.work
         looked_at, seen = self.seen
         if looked_at == solver.work and relative > 0:  # the next look sees the same rows
             self.look_error = max(LEAST_LOOK_ERROR, seen / relative)
         self.learn(relative)
-        if (gap if self.limits.absolute else relative) <= self.limits.tol:
+        if self.is_within_tol(row.gap):
             self.status = "converged"
-        elif self.rounding_decides(gap):
+        elif self.rounding_decides(row.gap):
             self.status = "rounding"
         if solver.diverged:
             self.status = "diverged"
         if self.observe(row, self.best) and self.status is None:
             self.status = "stopped"
+
+    def row(self):
+        """The row of the trace that says what is known now."""
+        seconds = time.perf_counter() - self.started
+        return TraceRow(self.solver.n_iter, self.solver.accesses, seconds, *self.values())
+
+    def is_within_tol(self, gap):
+        """Tell whether the gap is as small as was asked for."""
+        return (gap if self.limits.absolute else relative_gap(self.primal, gap)) <= self.limits.tol
 
     def bound(self, *duals):
         """The first of the dual values that the primal value does not contradict, or -inf."""
@@ -339,9 +346,16 @@ class _Run:
     def compare_with_zeros(self):
         """Keep zero weights if no certified model is better: a solver may have diverged."""
         model, primal, dual = self.solver.objective.at_zeros()
-        if (self.status == "diverged" and not self.primal <= primal) or self.primal > primal:
-            self.primal, self.best = primal, model
-            self.dual = max(self.dual, dual)
+        if not ((self.status == "diverged" and not self.primal <= primal) or self.primal > primal):
+            return
+        self.primal, self.best = primal, model
+        self.dual = max(self.dual, dual)
+        row = self.row()
+        if self.trace and self.trace[-1].accesses == row.accesses:
+            self.trace.pop()
+        self.trace.append(row)
+        if self.status in LIMITS and self.is_within_tol(row.gap):
+            self.status = "converged"
 
     def stop_at(self, limit):
         """A limit is reached: certify what there is."""

@@ -230,6 +230,20 @@ def test_an_overflow_is_no_certificate():
     assert model.result_.status == "diverged" and model.result_.gap > 0.5
 
 
+def test_zero_weights_that_are_good_enough_have_converged():
+    random = np.random.default_rng(7)
+    X = random.normal(size=(30, 2))
+    y = np.r_[0, 1, random.integers(0, 2, 28)]
+    model = SDCAClassifier(
+        alpha=0.3, batch_size="all", batch_rule="naive", max_iter=2, tol=0.3, random_state=0
+    ).fit(X, y)
+    result = model.result_
+    assert result.status == "converged" and not model.coef_.any()
+    last = result.trace[-1]
+    assert (last.primal, last.dual, last.gap) == (result.primal, result.dual, result.gap)
+    assert (last.n_iter, last.accesses) == (result.n_iter, result.accesses)
+
+
 def test_steps_that_rounding_swallows_are_told_from_long_ones():
     X, y = data("logistic")
     model = estimator("logistic", batch_size=8, batch_rule="aggressive")
