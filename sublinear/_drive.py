@@ -8,7 +8,9 @@ A solver is an object that holds its state and has
                         feature values read; `work` counts examples as well as feature values
     objective           has `accesses`, the feature values that certificates read, and, where
                         keeps_best, at_zeros(): zero weights, their primal value, a dual value;
-                        where it knows, `rounding`, what rounding adds to the gap
+                        where it knows, `rounding`, what rounding adds to the gap, and `attained`,
+                        a primal value known beforehand, of a model that is not wanted: where it is
+                        near enough to the dual value a fit has converged as well
     estimated_gap       a relative gap that nothing proves, inf if there is none
     certificate_growth  by what factor `work` may grow between two certificates at the most; 1:
                         a certificate at the end of every round
@@ -306,7 +308,7 @@ class _Run:
         if looked_at == solver.work and relative > 0:  # the next look sees the same rows
             self.look_error = max(LEAST_LOOK_ERROR, seen / relative)
         self.learn(relative)
-        if self.is_within_tol(row.gap):
+        if self.is_within_tol(self.primal, row.gap) or self.zeros_do():
             self.status = "converged"
         elif self.rounding_decides(row.gap):
             self.status = "rounding"
@@ -320,15 +322,20 @@ class _Run:
         seconds = time.perf_counter() - self.started
         return TraceRow(self.solver.n_iter, self.solver.accesses, seconds, *self.values())
 
-    def is_within_tol(self, gap):
-        """Tell whether the gap is as small as was asked for."""
-        return (gap if self.limits.absolute else relative_gap(self.primal, gap)) <= self.limits.tol
+    def is_within_tol(self, primal, gap):
+        """Tell whether a primal value is as near to the optimum as was asked for."""
+        return (gap if self.limits.absolute else relative_gap(primal, gap)) <= self.limits.tol
 
     def bound(self, *duals):
         """The first of the dual values that the primal value does not contradict, or -inf."""
         slack = CONTRADICTION * abs(self.primal)
         slack = max(slack, self.limits.tol * (1 if self.limits.absolute else abs(self.primal)))
         return next((dual for dual in duals if dual - self.primal <= slack), -math.inf)
+
+    def zeros_do(self):
+        """Tell whether the primal value known beforehand is as near to the optimum as asked for."""
+        attained = getattr(self.solver.objective, "attained", math.inf)
+        return self.is_within_tol(attained, attained - self.dual)
 
     def values(self):
         """The primal value, the dual one and the gap, as reported."""
@@ -355,7 +362,7 @@ class _Run:
         if self.trace and self.trace[-1].accesses == row.accesses:
             self.trace.pop()
         self.trace.append(row)
-        if self.status in LIMITS and self.is_within_tol(row.gap):
+        if self.status in LIMITS and self.is_within_tol(primal, row.gap):
             self.status = "converged"
 
     def stop_at(self, limit):

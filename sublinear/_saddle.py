@@ -182,7 +182,7 @@ def named(result, X):
 
 
 def of_margin(result):
-    """Return the result of a largest margin with a status of its own where that is 0."""
+    """Return the result of a largest margin with a status of its own where that may be 0."""
     if result.status == "converged" and result.primal <= 0:
         return replace(result, status="not_separable")
     return result
@@ -312,6 +312,8 @@ class Plan:
 class EntrySteps(SIMBA):
     """SIMBA without slack and bias: the sublinear perceptron, at the cost of the entries read."""
 
+    keeps_best = True
+
     def model(self):
         """Return the mean of x."""
         return self.means()[0]
@@ -386,6 +388,7 @@ class Saddle:
     targets = offsets = ridge = caps = None
     rounding = 0.0
     kernel_rounding = 0.0  # of a value, where kernel values are float32
+    attained = math.inf  # a primal value known beforehand, of a model that is not wanted
 
     def __init__(self, unit=None):
         self.unit = unit
@@ -411,6 +414,7 @@ class Margin(Saddle):
     """
 
     geometry = "ball"
+    attained = 0.0
 
     def __init__(self, targets, unit=None):
         super().__init__(unit)
@@ -425,14 +429,14 @@ class Margin(Saddle):
         return *self.primal(x, payoffs, self._passes.longest, rounded), self.dual(p, gradient)
 
     def primal(self, x, payoffs, longest, rounded):
-        """Return x at length 1, as it will be stored, and minus its margin, at most that of 0."""
+        """Return x at length 1, as it will be stored, and minus its margin."""
         scale = length(x)
         if scale == 0:
             return x, 0.0
         x = x / scale
         model = rounded(x)
         margin = payoffs.min() / scale - longest * length(model - x)
-        return model, -max(0.0, margin / max(1.0, length(model)))
+        return model, -margin / max(1.0, length(model))
 
     def dual(self, p, gradient, longest=0.0):
         """Return -|A'Yp|."""

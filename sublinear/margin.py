@@ -109,7 +109,7 @@ class SublinearPerceptron(_SaddleClassifier):
     to within `epsilon`, with a certificate: `result_.primal` is the margin of the fitted model,
     `result_.dual` a bound that no model exceeds. Data that no hyperplane separates has margin 0,
     that of the zero model: the fit then ends with status "not_separable", `result_.dual` is at most
-    epsilon, and the last hyperplane is kept.
+    epsilon, and the hyperplane of the largest margin found is kept, though that is negative.
 
     Parameters
     ----------

@@ -44,6 +44,8 @@ class SlackMargin:
     bias : bool
     """
 
+    attained = 0.0  # by zero weights
+
     def __init__(self, targets, nu, unit, bias):
         self.targets, self.nu, self.unit, self.bias = targets, nu, unit, bias
         self.accesses = 0
@@ -65,7 +67,7 @@ class SlackMargin:
         model = rounded(weights / scale)  # Lemma 2.1
         change = np.abs(scale * model - weights)
         lost = self.unit * np.linalg.norm(change[: len(w)]) + change[len(w) :].sum()
-        return model, -(value - lost if value > 0 else 0.0), -bound
+        return model, -(value - lost), -bound
 
     def _with(self, weights, b):
         return np.append(weights, b) if self.bias else weights
@@ -73,8 +75,8 @@ class SlackMargin:
     def _best(self, length, b, payoffs):
         """Return the largest margin, and its |w| and b: multiples of w, stretched or not, and b.
 
-        Where 0 is the best of them it is that of a constant, with slack; without it nothing is
-        better than 0, and the last hyperplane is kept.
+        Where 0 is the best of them it is that of a constant, with slack; without it 0 is the best
+        there is, and the hyperplane is kept with the margin it has.
 
         Parameters
         ----------
@@ -89,7 +91,7 @@ class SlackMargin:
         if any(found):
             return value, *found
         if self.nu == 0:
-            return 0.0, 1.0, b
+            return slack_margin(payoffs + self.targets * b, 0.0), 1.0, b
         return self._multiple(0.0, float(self.bias) * np.sign(self.targets.sum()), payoffs)
 
     def _multiple(self, length, b, payoffs):
@@ -162,7 +164,7 @@ class SIMBAClassifier(LinearClassifier):
     support vector machine whose hinge loss is nu times the norm of its weights; a certificate
     bounds how far the fitted one is from the largest. Where w = 0 is the best, the model is a
     constant, the more frequent class; without slack (nu=0) it has margin 0: the fit then ends with
-    status "not_separable", and the last hyperplane is kept.
+    status "not_separable", and the last hyperplane is kept, with the negative margin it has.
 
     Parameters
     ----------

@@ -95,10 +95,15 @@ def test_a_direction_that_only_loses_gives_way_to_the_frequent_class():
     assert primal == pytest.approx(-0.15)
 
 
-def test_without_slack_rows_that_are_not_separable_have_margin_zero(data):
-    result = SIMBAClassifier(0.0, epsilon=0.1, random_state=0).fit(*data).result_
-    assert (result.status, result.primal) == ("not_separable", 0.0)
+@pytest.mark.parametrize("bias", [True, False])
+def test_without_slack_rows_that_are_not_separable_have_margin_zero(data, bias):
+    X, y = data
+    model = SIMBAClassifier(0.0, epsilon=0.1, fit_intercept=bias, random_state=0).fit(X, y)
+    result = model.result_
+    assert result.status == "not_separable"
     assert 0 <= result.dual <= 0.1
+    assert result.primal == pytest.approx((y * model.decision_function(X)).min())
+    assert result.primal < 0 and result.gap == result.dual - result.primal
 
 
 def test_gap_is_proved_in_every_row_of_the_trace(data):

@@ -363,8 +363,46 @@ def test_data_that_no_hyperplane_separates():
     X = np.vstack([X, [[0.0, 0.0], [0.0, 0.0]]])
     result = SublinearPerceptron(0.05, random_state=0).fit(X, y).result_
     assert result.status == "not_separable"
-    assert result.primal == 0
     assert 0 <= result.dual <= 0.05
+    assert result.primal < 0 and result.gap == result.dual - result.primal
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"variant": "plain"},
+        {"variant": "plain", "thin": True},  # steps at the cost of the entries
+        {"certify": "exact"},
+        {"callback": lambda snapshot: True},
+        {"kernel": "rbf"},
+        {"kernel": "poly", "degree": 1, "kernel_values": "sampled"},
+    ],
+    ids=lambda options: "-".join(options) or "defaults",
+)
+def test_primal_is_the_margin_of_the_model_where_that_is_negative(options):
+    random = np.random.default_rng(0)
+    X = random.standard_normal((100, 5))
+    y = np.where(X[:, 0] + 0.5 > 0, 1, -1)
+    if options.get("kernel") == "rbf":
+        X, y = np.vstack([X, X[:2]]), np.append(y, -y[:2])
+    options = options.copy()
+    if options.pop("thin", False):
+        X = sparse.csr_array(sparse.hstack([X, sparse.csr_array((len(y), 3000))]))
+    seen = []
+    options = {"callback": seen.append, "max_iter": 100, "random_state": 0} | options
+    model = SublinearPerceptron(fit_intercept=False, **options)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", ConvergenceWarning)
+        result = model.fit(X, y).result_
+    margin = (y * model.decision_function(X)).min()
+    assert margin < 0
+    assert result.primal == pytest.approx(margin, abs=1e-4)
+    assert result.gap == result.dual - result.primal
+    last = result.trace[-1]
+    assert (last.primal, last.dual, last.gap) == (result.primal, result.dual, result.gap)
+    if result.status != "stopped":
+        assert f"with a gap of {result.gap:.2e}" in str(caught[-1].message)
 
 
 def test_certify_sampled_and_exact_and_theory():

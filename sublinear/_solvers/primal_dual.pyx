@@ -281,9 +281,9 @@ cdef class PrimalDual:
         objective (float64) or None; `unit`, about the largest |A_i|, for the simplex the largest
         entry, or None, which asks `measure(x, Y A x, longest)` after the first pass;
         `primal(x, Y A x, longest, rounded)`, the model that x becomes and a bound on its objective,
-        with longest = max |A_i|; `dual(p, A'Y p, longest)`, a bound from below; `caps` on p
-        (float64, of sum 1 at least) or None; and `accesses`, to which passes made for certificates
-        alone are added.
+        with longest = max |A_i|; `dual(p, A'Y p, longest)`, a bound from below; `attained`, a
+        primal value known beforehand, or inf; `caps` on p (float64, of sum 1 at least) or None; and
+        `accesses`, to which passes made for certificates alone are added.
     matrix : Matrix
         Its rows are the A_i; a constant column may stand for an intercept. Of a ComputedMatrix what
         is drawn is asked for.
@@ -766,7 +766,7 @@ cdef class VarianceReducedPrimalDual(PrimalDual):
             _, primal, _ = self._values(*candidate, lambda x: x)
             if self.best is None or primal < self.best_primal:
                 self.best_primal, self.best = primal, candidate
-        self._adapt(self.best_primal - self.best_dual)
+        self._adapt(min(self.best_primal, self.problem.attained) - self.best_dual)
 
     cdef _adapt(self, double gap):
         """Longer steps of p, or, without progress, shorter steps and more of them in a stage."""
