@@ -14,7 +14,7 @@ from sublinear._kernel_training import (
     gamma_value,
     like,
 )
-from sublinear._saddle import FIRST_ROUND, PRACTICAL, THEORY, squared
+from sublinear._saddle import PRACTICAL, THEORY, round_lengths, squared
 from sublinear._solvers.kernel_primal_dual import KernelPrimalDual
 from sublinear._threads import effective_threads
 from sublinear._validation import check_choice, has_matrix
@@ -23,7 +23,6 @@ KERNELS = {"linear": Linear, "poly": Poly, "rbf": RBF}
 KERNEL_VALUES = ("exact", "sampled")
 MEMORY = 2**29  # bytes, for kernel rows that are kept, and for panels of X
 CHUNK = 4096  # rows of a prediction
-LEAST_MAX_ITER = 10**6
 # of the largest kernel value: what float32 may do to a squared distance, but for the `rounding` of
 # KernelRows
 ROUNDING = 2e-6
@@ -103,18 +102,19 @@ class KernelData:
 
     def limit(self, epsilon, unit):
         """Return how many rows to draw at the most, with an error of epsilon for images of unit."""
-        return self._steps(epsilon, unit)[1]
+        return self._steps(epsilon, unit)[1] * self.batch
 
     def _steps(self, epsilon, unit):
-        """The rows to draw in the first round, and altogether."""
+        """The steps of the first round, and of all."""
         settings, rates = self.settings, self._rates("ball")
         steps = rates.steps * math.log(max(2, self.matrix.n_rows)) * squared(unit / epsilon)
-        in_rounds = settings.certify == "las_vegas"
-        most = LEAST_MAX_ITER if in_rounds else steps
-        if settings.max_iter is not None:
-            most = settings.max_iter if in_rounds else min(most, settings.max_iter)
-        first = FIRST_ROUND if in_rounds and settings.constants == "practical" else steps
-        return min(first, most, 2.0**50), min(most, 2.0**50)
+        return round_lengths(
+            steps,
+            settings.max_iter,
+            in_rounds=settings.certify == "las_vegas",
+            theory=settings.constants == "theory",
+            batch=self.batch,
+        )
 
     def _rates(self, geometry):
         return (THEORY if self.settings.constants == "theory" else PRACTICAL)[geometry]
@@ -133,7 +133,7 @@ class KernelData:
             What epsilon is measured against.
         """
         problem.kernel_rounding = ROUNDING * self.longest**2
-        first, most = self._steps(epsilon, ratio)
+        round_steps, max_steps = self._steps(epsilon, ratio)
         rates, theory = self._rates(problem.geometry), self.settings.constants == "theory"
         estimator = None
         if self.settings.kernel_values == "sampled":
@@ -147,9 +147,9 @@ class KernelData:
             shift=self.shift,
             unit=unit,
             batch_size=self.batch,
-            round_steps=math.ceil(first / self.batch),
+            round_steps=round_steps,
             growth=2 if self.settings.certify == "las_vegas" else 1,
-            max_steps=math.ceil(most / self.batch),
+            max_steps=max_steps,
             primal_rate=rates.primal,
             dual_rate=rates.dual * (1 if theory else math.sqrt(self.batch)),
             estimator=estimator,

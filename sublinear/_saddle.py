@@ -110,6 +110,32 @@ def squared(ratio):
     return min(ratio, 1e150) ** 2
 
 
+def round_lengths(asked, max_iter, *, in_rounds, usual=0, theory=False, batch=1):
+    """Return the steps of the first round and of all rounds together.
+
+    Parameters
+    ----------
+    asked : float
+        How many draws epsilon asks for.
+    max_iter : int or None
+        Limit on draws.
+    in_rounds : bool
+        Whether a certificate ends them, not their number.
+    usual : float, default=0
+        The limit in rounds where max_iter is None, if it is not less than LEAST_MAX_ITER.
+    theory : bool, default=False
+        The first round takes what epsilon asks for.
+    batch : int, default=1
+        Draws of a step.
+    """
+    most = max(LEAST_MAX_ITER, usual) if in_rounds else asked
+    if max_iter is not None:
+        most = max_iter if in_rounds else min(asked, max_iter)
+    most = min(most, MOST_STEPS)
+    first = FIRST_ROUND if in_rounds and not theory else asked
+    return math.ceil(min(first, most) / batch), math.ceil(most / batch)
+
+
 def variant_of(settings, default="variance_reduced"):
     """Return the variant that will run; `default` is what "auto" means where it is certified."""
     if settings.variant != "auto":
@@ -152,7 +178,9 @@ THEORY = {
     "hull": Rates(1.0, 1.0, 1.0),
     "simplex": Rates(4.0, 1.0, 1.0),
 }
-FIRST_ROUND = 1024  # draws
+FIRST_ROUND = 1024  # steps, where nothing tells how many it will take
+LEAST_MAX_ITER = 10**6
+MOST_STEPS = 2.0**50
 LEAST_STAGE = 4  # steps
 ROUND_OFF = 2.0**-53
 # rounding is left out of certificates up to these parts of the gap asked for and, where that is
@@ -214,7 +242,7 @@ class Plan:
     Attributes
     ----------
     max_iter : int
-        Steps after which to end.
+        Draws, or passes, after which to end.
     """
 
     def __init__(self, settings, geometry, matrix, epsilon, unit=None, *, variant):
@@ -230,15 +258,6 @@ class Plan:
         if settings.certify == "sampled":
             self.sampled = settings.epsilon / 2, settings.delta  # the steps' error has the rest
         steps = self.rates.steps * math.log(max(2, matrix.n_rows)) * squared((unit or 1) / epsilon)
-        self.max_iter = max(10**6, 1000 * matrix.n_stored / self.values)
-        if self.fixed:
-            self.max_iter = steps
-        if variant in WHOLE_PASSES:
-            self.max_iter = MAX_PASSES
-        if settings.max_iter is not None:
-            self.max_iter = (
-                min(self.max_iter, settings.max_iter) if self.fixed else settings.max_iter
-            )
         # steps that cost what they read, where there are such steps and it is little
         self.by_entries = (
             geometry == "ball"
@@ -249,10 +268,17 @@ class Plan:
         )
         if self.by_entries:
             self.batch = 1
-        first = steps if self.theory or self.fixed else FIRST_ROUND
-        first = min(first, self.max_iter, 2.0**50)
-        self.round_steps = math.ceil(first / self.batch)
-        self.max_steps = math.ceil(min(self.max_iter, 2.0**50) / self.batch)
+        self.round_steps, self.max_steps = round_lengths(
+            steps,
+            settings.max_iter,
+            in_rounds=not self.fixed,
+            usual=1000 * matrix.n_stored / self.values,
+            theory=self.theory,
+            batch=self.batch,
+        )
+        self.max_iter = self.max_steps * self.batch
+        if variant in WHOLE_PASSES:
+            self.max_iter = settings.max_iter or MAX_PASSES
 
     def _batch(self, batch_size, matrix):
         if batch_size != "auto":

@@ -10,7 +10,7 @@ from sublinear._callbacks import call_back
 from sublinear._core.random import RandomBits
 from sublinear._drive import Limits, drive
 from sublinear._result import Result
-from sublinear._saddle import CONSTANTS, checked_data, named, squared
+from sublinear._saddle import CONSTANTS, MOST_STEPS, checked_data, named, round_lengths, squared
 from sublinear._solvers import generic_primal_dual as compiled
 from sublinear._validation import (
     as_matrix,
@@ -35,10 +35,7 @@ __all__ = [
 ]
 
 CERTIFY = ("las_vegas", "exact", "sampled")
-FIRST_ROUND = 1024  # steps, where nothing tells how many it will take
 DUAL_RATES = {"practical": 0.5, "theory": 0.01}
-LEAST_MAX_ITER = 10**6
-MOST_STEPS = 2.0**50
 
 
 class LowRegretStep(compiled.LowRegretStep):
@@ -500,7 +497,13 @@ def solve_primal_dual(
         problem.counted(low_regret.n_steps, epsilon),
         math.log(max(2, sampler.n_rows)) * squared(sampler.scale / epsilon),
     )
-    first, max_steps = _rounds(asked, in_rounds, constants, max_iter)
+    first, max_steps = round_lengths(
+        asked,
+        max_iter,
+        in_rounds=in_rounds,
+        usual=100 * asked,
+        theory=constants == "theory",
+    )
     problem.counted(low_regret.start, first)
     solver = compiled.GenericPrimalDual(
         problem,
@@ -530,16 +533,6 @@ def solve_primal_dual(
     sources = [getattr(block, "source", None) for block in (low_regret, sampler)]
     result = named(result, sources[0] if sources[0] is sources[1] else None)
     return PrimalDualResult(**vars(result), x=x, p=p / p.sum())
-
-
-def _rounds(asked, in_rounds, constants, max_iter):
-    """Return the steps of the first round and of all, where epsilon asks for `asked`."""
-    most = max(LEAST_MAX_ITER, 100 * asked) if in_rounds else asked
-    if max_iter is not None:
-        most = max_iter if in_rounds else min(asked, max_iter)
-    most = math.ceil(min(most, MOST_STEPS))
-    first = FIRST_ROUND if in_rounds and constants == "practical" else asked
-    return math.ceil(min(first, most)), most
 
 
 def _check_parameters(low_regret, sampler, epsilon, certify, constants, max_iter, max_accesses):

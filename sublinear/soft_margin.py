@@ -8,7 +8,7 @@ from sklearn.base import clone
 from sublinear._drive import Limits
 from sublinear._fit_method import fit_method
 from sublinear._linear_model import LinearClassifier
-from sublinear._saddle import CONSTANTS, named, of_margin, squared
+from sublinear._saddle import CONSTANTS, named, of_margin, round_lengths, squared
 from sublinear._solvers.simba import SIMBA
 from sublinear._validation import (
     as_matrix,
@@ -25,7 +25,6 @@ from sublinear._warnings import warn
 
 __all__ = ["SIMBAClassifier", "simba_path"]
 
-FIRST_ROUND = 1024  # steps, where nothing tells how many it will take
 MOST_REPETITIONS = 2**31 - 1  # rows that int32 can number
 PRACTICAL = {"primal_rate": 3.0, "dual_rate": 1.0}
 THEORY = {"primal_rate": 1.0, "dual_rate": 1.0}
@@ -327,8 +326,13 @@ class SIMBAClassifier(LinearClassifier):
         training = self._class_training(X, y, None)
         training.matrix.transposed()  # once, before threads ask for it
         unit = self.row_norm or as_matrix(X).largest_norm() or 1.0
-        steps = self._steps(len(y), training.matrix.n_stored)
-        training.plan = {"unit": unit, "steps": steps, "starts": starts}
+        round_steps, steps = self._steps(len(y), training.matrix.n_stored)
+        training.plan = {
+            "unit": unit,
+            "round_steps": round_steps,
+            "max_steps": steps,
+            "starts": starts,
+        }
         return self._solve(
             training,
             Limits(
@@ -342,13 +346,11 @@ class SIMBAClassifier(LinearClassifier):
         )
 
     def _steps(self, n_rows, n_stored):
-        """The number of steps after which to end."""
-        if self.max_iter is not None:
-            return self.max_iter
-        if self.certify == "las_vegas":
-            return max(10**6, 1000 * n_stored // 2)
+        """The steps of the first round, and of all."""
         factor = THEORY_STEPS if self.constants == "theory" else 1.0
-        return math.ceil(min(factor * math.log(max(2, n_rows)) * squared(1 / self.epsilon), 2**50))
+        asked = self.max_iter or factor * math.log(max(2, n_rows)) * squared(1 / self.epsilon)
+        in_rounds = self.certify == "las_vegas"
+        return round_lengths(asked, self.max_iter, in_rounds=in_rounds, usual=500 * n_stored)
 
     def _class_training(self, X, y, sample_weight):
         return self._training(X, y, self._targets(y), None, sample_weight)
@@ -361,7 +363,6 @@ class SIMBAClassifier(LinearClassifier):
         problem = SlackMargin(targets, self.nu, plan["unit"], self.fit_intercept)
         if self.row_norm is None and k == 0:
             problem.accesses = training.matrix.n_stored  # the pass that found it
-        in_rounds = self.certify == "las_vegas"
         return SIMBA(
             problem,
             training.matrix,
@@ -370,9 +371,9 @@ class SIMBAClassifier(LinearClassifier):
             nu=self.nu,
             bias=self.fit_intercept,
             unit=plan["unit"],
-            round_steps=FIRST_ROUND if in_rounds else plan["steps"],
-            growth=2 if in_rounds else 1,
-            max_steps=plan["steps"],
+            round_steps=plan["round_steps"],
+            growth=2 if self.certify == "las_vegas" else 1,
+            max_steps=plan["max_steps"],
             adaptive=self.rates == "adaptive",
             start=None if plan["starts"] is None else plan["starts"][k],
             **(THEORY if self.constants == "theory" else PRACTICAL),
