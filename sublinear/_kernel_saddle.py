@@ -14,7 +14,7 @@ from sublinear._kernel_training import (
     gamma_value,
     like,
 )
-from sublinear._saddle import PRACTICAL, THEORY, round_lengths, squared
+from sublinear._saddle import PRACTICAL, THEORY, batch_within, round_lengths, squared
 from sublinear._solvers.kernel_primal_dual import KernelPrimalDual
 from sublinear._threads import effective_threads
 from sublinear._validation import check_choice, has_matrix
@@ -84,7 +84,7 @@ class KernelData:
         self.squares = self.matrix.squared_norms()
         self.diagonal = np.array(self.rows.diagonal)
         self.longest = float(np.sqrt(max(0.0, self.diagonal.max()) + shift)) or 1.0
-        self.batch = self._batch()
+        self.batch = batch_within(self._batch(), settings.max_iter)
         if settings.kernel_values == "sampled":
             self.matrix.transposed()  # once, before threads ask for it
 

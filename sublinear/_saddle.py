@@ -126,14 +126,22 @@ def round_lengths(asked, max_iter, *, in_rounds, usual=0, theory=False, batch=1)
     theory : bool, default=False
         The first round takes what epsilon asks for.
     batch : int, default=1
-        Draws of a step.
+        Draws of a step, at most max_iter.
     """
     most = max(LEAST_MAX_ITER, usual) if in_rounds else asked
     if max_iter is not None:
         most = max_iter if in_rounds else min(asked, max_iter)
     most = min(most, MOST_STEPS)
     first = FIRST_ROUND if in_rounds and not theory else asked
-    return math.ceil(min(first, most) / batch), math.ceil(most / batch)
+    steps = math.ceil(most / batch)
+    if max_iter is not None:
+        steps = min(steps, max_iter // batch)
+    return min(steps, math.ceil(min(first, most) / batch)), steps
+
+
+def batch_within(batch, max_iter):
+    """Return the draws of a step: no more than all steps together may take."""
+    return batch if max_iter is None else min(batch, max_iter)
 
 
 def variant_of(settings, default="variance_reduced"):
@@ -253,7 +261,7 @@ class Plan:
         self.rates = (THEORY if self.theory else PRACTICAL)[geometry]
         self.values = max(1.0, line_values(matrix))
         self._stage_draws = self.rates.stage * matrix.n_stored / self.values
-        self.batch = self._batch(settings.batch_size, matrix)
+        self.batch = batch_within(self._batch(settings.batch_size, matrix), settings.max_iter)
         self.sampled = None
         if settings.certify == "sampled":
             self.sampled = settings.epsilon / 2, settings.delta  # the steps' error has the rest

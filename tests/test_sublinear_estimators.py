@@ -788,8 +788,33 @@ def test_stages_end_at_max_iter(estimator):
         model = estimator(1e-9, variant="variance_reduced", batch_size=4, max_iter=max_iter)
         with pytest.warns(ConvergenceWarning, match="max_iter"):
             model.fit(X, y)
-        assert model.n_iter_ == 4 * -(-max_iter // 4)
+        assert model.n_iter_ == max_iter
         assert np.isfinite(model.result_.gap)
+
+
+@pytest.mark.parametrize("max_iter", (1, 50, 100))
+@pytest.mark.parametrize(
+    "fit",
+    (
+        lambda A, y, **given: SublinearPerceptron(1e-9, **given).fit(A, y).result_,
+        lambda A, y, **given: SublinearPerceptron(1e-9, variant="plain", **given).fit(A, y).result_,
+        lambda A, y, **given: SublinearPerceptron(1e-9, kernel="rbf", **given).fit(A, y).result_,
+        lambda A, y, **given: SublinearPerceptron(1e-3, certify="exact", **given).fit(A, y).result_,
+        lambda A, y, **given: L2SVMClassifier(epsilon=1e-9, **given).fit(A, y).result_,
+        lambda A, y, **given: (
+            MinimumEnclosingBall(1e-9, variant="variance_reduced", **given).fit(A).result_
+        ),
+        lambda A, y, **given: solve_simplex_qp(A, epsilon=1e-9, batch_size=64, **given),
+        lambda A, y, **given: solve_matrix_game(A, 1e-9, variant="plain", **given),
+    ),
+)
+def test_no_fit_draws_more_rows_than_max_iter(fit, max_iter):
+    random = np.random.default_rng(0)
+    wide = sparse.random_array((100, 5000), density=0.002, rng=random, format="csr")
+    for A in (random.normal(size=(100, 20)), wide):
+        with pytest.warns(ConvergenceWarning):
+            result = fit(A, random.choice([-1, 1], 100), max_iter=max_iter, random_state=0)
+        assert (result.status, max_iter // 2 < result.n_iter <= max_iter) == ("max_iter", True)
 
 
 @pytest.mark.parametrize("weighted", (False, True))
