@@ -152,6 +152,12 @@ def variant_of(settings, default="variance_reduced"):
     return default if certified else "plain"
 
 
+def is_fixed(settings):
+    """Tell whether epsilon, not a certificate, decides how many steps are taken."""
+    sampled = getattr(settings, "variant", "plain") in ("auto", "plain")
+    return settings.certify != "las_vegas" and sampled
+
+
 @dataclass(frozen=True)
 class Rates:
     """Steps and step sizes of a geometry, for lines of length 1.
@@ -257,7 +263,7 @@ class Plan:
         self.unit = unit
         self.reduced = variant == "variance_reduced"
         self.theory = settings.constants == "theory"
-        self.fixed = settings.certify != "las_vegas" and variant == "plain"
+        self.fixed = is_fixed(settings)
         self.rates = (THEORY if self.theory else PRACTICAL)[geometry]
         self.values = max(1.0, line_values(matrix))
         self._stage_draws = self.rates.stage * matrix.n_stored / self.values
@@ -400,15 +406,48 @@ def run_saddle(settings, solver, max_iter, A, *, absolute, maximise=False):
     model, result, error = drive(solver, limits)
     if error is not None:
         raise error
-    if result.status in ("max_iter", "max_accesses", "rounding"):
-        advice = f'Raise epsilon or {result.status}, or use certify="las_vegas".'
-        if solver.objective.rounding > settings.epsilon:
-            advice = "That is rounding: raise epsilon, or scale A down."
-        warn(
-            f"stopped at {result.status} with a gap of {result.gap:.2e}, above "
-            f"epsilon={settings.epsilon:g}. {advice}",
-        )
+    is_rounding = solver.objective.rounding > settings.epsilon
+    advice = "That is rounding: raise epsilon, or scale A down." if is_rounding else None
+    warn_of_gap(settings, result, absolute=absolute, advice=advice)
     return model, named(result, A)
+
+
+def warn_of_gap(settings, result, *, absolute, name="", advice=None, instead=""):
+    """Warn where a limit ended a fit before epsilon was proved, and say what to do.
+
+    Parameters
+    ----------
+    settings : object
+        Has `epsilon`, `max_iter` and `certify`, and `variant` and `constants` where there are any.
+    result : Result
+    absolute : bool
+        Whether epsilon bounds the gap itself.
+    name : str, default=""
+        Of the estimator.
+    advice : str, default=None
+        None: that of the limits.
+    instead : str, default=""
+        What else that advice has to offer.
+    """
+    status = result.status
+    if status not in ("max_iter", "max_accesses", "rounding"):
+        return
+    limited = [part for part in result.parts or (result,) if part.status == status]
+    gap = max(part.gap if absolute else part.relative_gap for part in limited)
+    if advice is None:
+        ways, most = ["raise epsilon"], settings.max_iter
+        # max_iter ends a fit where less than a batch is left of it, which is less than half
+        if status != "max_iter" or not is_fixed(settings) or (most and 2 * result.n_iter > most):
+            ways = [f"raise epsilon or {status}"]
+        if status == "max_iter" and is_fixed(settings):
+            ways.append('use certify="las_vegas"')
+        ways += [instead] if instead else []
+        advice = f"{', or '.join(ways)}."
+        advice = advice[0].upper() + advice[1:]
+    warn(
+        f"{name} stopped at {status} with a {'' if absolute else 'relative '}gap of {gap:.2e}, "
+        f"above epsilon={settings.epsilon:g}. {advice}".lstrip()
+    )
 
 
 class Saddle:

@@ -43,6 +43,7 @@ from sublinear._saddle import (
     saddle_parameters,
     settings_of,
     variant_of,
+    warn_of_gap,
 )
 from sublinear._saddle import VARIANTS as SAMPLED_VARIANTS
 from sublinear._solvers.active_set import ActiveSet, Beginning
@@ -58,7 +59,6 @@ from sublinear._validation import (
     has_matrix,
     note_features,
 )
-from sublinear._warnings import warn
 
 CERTIFY = ("las_vegas", "exact")
 # Dense rows are copied, as seen from the first one, where they are so many times as long as they
@@ -351,23 +351,12 @@ class MinimumEnclosingBall(CallbackSupportMixin, OutlierMixin, BaseEstimator):
             self.dual_coef_ = given.spread(solver.best_p)
         if error is not None:
             raise error
-        self._warn_if_limited(solver.objective.rounding)
+        advice = None
+        if relative_gap(result.primal, solver.objective.rounding) > self.epsilon:
+            advice = "That is rounding: centre X, take float64, or raise epsilon."
+        name = "MinimumEnclosingBall"
+        warn_of_gap(self, result, absolute=False, name=name, advice=advice)
         return self
-
-    def _warn_if_limited(self, rounding):
-        result = self.result_
-        if result.status in ("max_iter", "max_accesses", "rounding"):
-            warn(
-                f"MinimumEnclosingBall stopped at {result.status}: the objective is certified to "
-                f"{result.relative_gap:.2e} of the optimum, epsilon={self.epsilon:g} was asked "
-                f"for. {self._advice(result, rounding)}",
-            )
-
-    def _advice(self, result, rounding):
-        """Return what to do about a gap of which so much is rounding."""
-        if relative_gap(result.primal, rounding) > self.epsilon:
-            return "That is rounding: centre X, take float64, or raise epsilon."
-        return f"Raise epsilon or {result.status}."
 
     def score_samples(self, X):
         """Return minus the distance of every row from the centre.

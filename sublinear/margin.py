@@ -25,6 +25,7 @@ from sublinear._saddle import (
     of_margin,
     saddle_parameters,
     variant_of,
+    warn_of_gap,
 )
 from sublinear._validation import (
     GivenRows,
@@ -37,7 +38,6 @@ from sublinear._validation import (
     drop_weightless,
     find_classes,
 )
-from sublinear._warnings import warn
 
 
 class _SaddleClassifier(LinearClassifier):
@@ -45,6 +45,7 @@ class _SaddleClassifier(LinearClassifier):
 
     _asks_for_lines = True
     _unit = "steps"
+    _instead = ""  # what warnings advise
 
     def _check_parameters(self):
         check_saddle_parameters(self)
@@ -89,16 +90,15 @@ class _SaddleClassifier(LinearClassifier):
         return kernel_sum(self, *parts, X, self.n_jobs).T + self.intercept_
 
     def _warn_if_limited(self, limits):
-        result = self.result_
-        if result.status in ("max_iter", "max_accesses", "rounding"):
-            reached = result.gap if limits.absolute else result.relative_gap
-            advice = f'Raise epsilon or {result.status}, or use certify="las_vegas".'
-            if result.status == "rounding":
-                advice = "Raise epsilon, or centre X."
-            warn(
-                f"{type(self).__name__} stopped at {result.status} with a gap of {reached:.2e}, "
-                f"above epsilon={self.epsilon:g}. {advice}",
-            )
+        is_rounding = self.result_.status == "rounding"
+        warn_of_gap(
+            self,
+            self.result_,
+            absolute=limits.absolute,
+            name=type(self).__name__,
+            advice="Raise epsilon, or centre X." if is_rounding else None,
+            instead=self._instead if is_linear(self) else "",
+        )
 
 
 @with_parameters(saddle=saddle_parameters(CERTIFY), kernel=KERNEL_PARAMETERS)
@@ -352,8 +352,8 @@ class L2SVMClassifier(_SaddleClassifier):
 
     See Also
     --------
-    SDCAClassifier : The same objective by dual coordinate ascent, faster for small gaps, and for
-        small alpha: below 0.1 for rows of length 1.
+    SDCAClassifier : The same objective by dual coordinate ascent, faster for small gaps, for small
+        alpha, below 0.1 for rows of length 1, and for features that are not centred.
 
     References
     ----------
@@ -371,6 +371,7 @@ class L2SVMClassifier(_SaddleClassifier):
     """
 
     certify, variant, constants = "las_vegas", "auto", "practical"
+    _instead = 'centre X, or use SDCAClassifier(loss="squared_hinge")'
 
     def __init__(
         self,

@@ -3,6 +3,7 @@
 import math
 from dataclasses import dataclass, field
 from functools import partial
+from types import SimpleNamespace
 
 import numpy as np
 
@@ -10,7 +11,15 @@ from sublinear._callbacks import call_back
 from sublinear._core.random import RandomBits
 from sublinear._drive import Limits, drive
 from sublinear._result import Result
-from sublinear._saddle import CONSTANTS, MOST_STEPS, checked_data, named, round_lengths, squared
+from sublinear._saddle import (
+    CONSTANTS,
+    MOST_STEPS,
+    checked_data,
+    named,
+    round_lengths,
+    squared,
+    warn_of_gap,
+)
 from sublinear._solvers import generic_primal_dual as compiled
 from sublinear._validation import (
     as_matrix,
@@ -20,7 +29,6 @@ from sublinear._validation import (
     check_number,
     seed_sequence,
 )
-from sublinear._warnings import warn
 
 __all__ = [
     "BallStep",
@@ -528,7 +536,9 @@ def solve_primal_dual(
     x, result, error = drive(solver, limits, observe=observe)
     if error is not None:
         raise error
-    _warn_if_limited(result, epsilon, in_rounds)
+    warn_of_gap(
+        SimpleNamespace(epsilon=epsilon, max_iter=max_iter, certify=certify), result, absolute=True
+    )
     p = solver.means()[1] if solver.best_p is None else solver.best_p
     sources = [getattr(block, "source", None) for block in (low_regret, sampler)]
     result = named(result, sources[0] if sources[0] is sources[1] else None)
@@ -554,11 +564,3 @@ def _check_parameters(low_regret, sampler, epsilon, certify, constants, max_iter
     check_choice("certify", certify, CERTIFY, optional=True)
     for name, value in (("max_iter", max_iter), ("max_accesses", max_accesses)):
         check_number(name, value, low=1, integer=True, optional=True)
-
-
-def _warn_if_limited(result, epsilon, in_rounds):
-    if result.status == "max_accesses" or (in_rounds and result.status == "max_iter"):
-        warn(
-            f"stopped at {result.status} with a gap of {result.gap:.2e}, above epsilon="
-            f"{epsilon:g}. Raise epsilon or {result.status}.",
-        )

@@ -8,7 +8,7 @@ from sklearn.base import clone
 from sublinear._drive import Limits
 from sublinear._fit_method import fit_method
 from sublinear._linear_model import LinearClassifier
-from sublinear._saddle import CONSTANTS, named, of_margin, round_lengths, squared
+from sublinear._saddle import CONSTANTS, named, of_margin, round_lengths, squared, warn_of_gap
 from sublinear._solvers.simba import SIMBA
 from sublinear._validation import (
     as_matrix,
@@ -21,7 +21,6 @@ from sublinear._validation import (
     find_classes,
     has_matrix,
 )
-from sublinear._warnings import warn
 
 __all__ = ["SIMBAClassifier", "simba_path"]
 
@@ -389,13 +388,7 @@ class SIMBAClassifier(LinearClassifier):
         super()._store(outcomes, training, seconds)
 
     def _warn_if_limited(self, limits):
-        result = self.result_
-        limited = {"las_vegas": ("max_iter", "max_accesses"), "exact": ("max_accesses",)}
-        if result.status in limited.get(self.certify, ()):
-            warn(
-                f"SIMBAClassifier stopped at {result.status} with a gap of {result.gap:.2e}, above "
-                f"epsilon={self.epsilon:g}. Raise epsilon or {result.status}.",
-            )
+        warn_of_gap(self, self.result_, absolute=True, name="SIMBAClassifier")
 
 
 def simba_path(X, y, nus, **parameters):

@@ -8,6 +8,7 @@ import pytest
 from reference.enclosing_ball import least_ball
 from scipy import sparse
 from scipy.optimize import linprog, minimize
+from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.svm import SVC
 from threadpoolctl import threadpool_limits
@@ -416,6 +417,44 @@ def test_certify_sampled_and_exact_and_theory():
         model = SublinearPerceptron(0.001, constants="theory", max_iter=2000, random_state=0)
         model.fit(X60, Y60)
     assert model.n_iter_ == 2000
+
+
+LAS_VEGAS = 'use certify="las_vegas"'
+
+
+@pytest.mark.parametrize(
+    "model, has, lacks",
+    (
+        (SublinearPerceptron(1e-9, max_iter=100), "epsilon or max_iter.", LAS_VEGAS),
+        (SublinearPerceptron(1e-9, max_accesses=9000), "epsilon or max_accesses.", LAS_VEGAS),
+        (SublinearPerceptron(1e-3, certify="exact", max_iter=9), LAS_VEGAS, "max_accesses"),
+        (SublinearPerceptron(1e-9, variant="variance_reduced", certify="exact", max_iter=9),
+         "epsilon or max_iter.", LAS_VEGAS),
+        (SublinearPerceptron(0.1, certify="exact"), f"epsilon, or {LAS_VEGAS}", "or max_iter"),
+        (SublinearPerceptron(0.1, certify="exact", max_iter=10**9), LAS_VEGAS, "or max_iter"),
+        (L2SVMClassifier(max_iter=1), 'SDCAClassifier(loss="squared_hinge")', LAS_VEGAS),
+        (L2SVMClassifier(max_iter=1, kernel="rbf"), "epsilon or max_iter.", LAS_VEGAS),
+        (SIMBAClassifier(certify="exact", max_iter=5), LAS_VEGAS, "max_accesses"),
+        (SIMBAClassifier(1e-9, epsilon=1e-9, max_iter=5), "epsilon or max_iter.", LAS_VEGAS),
+        (MinimumEnclosingBall(1e-9, variant="plain", max_iter=16), "or max_iter.", LAS_VEGAS),
+    ),
+    ids=str,
+)  # fmt: skip
+def test_warnings_of_a_gap_advise_what_helps(model, has, lacks):
+    X = np.random.default_rng(0).standard_normal((100, 5)) * [1, 1, 1, 10, 10]
+    y = np.where(X[:, 0] + 0.5 > 0, 1, -1)
+    with pytest.warns(ConvergenceWarning, match="with a (relative )?gap of") as caught:
+        clone(model).set_params(random_state=0).fit(X, y)
+    (message,) = (str(warning.message) for warning in caught)
+    assert has in message and lacks not in message
+
+
+def test_the_gap_of_a_warning_is_that_of_the_worst_class():
+    model = SublinearPerceptron(1e-9, max_iter=100, random_state=0)
+    with pytest.warns(ConvergenceWarning) as caught:
+        result = model.fit(X60, np.arange(60) % 3).result_
+    worst = max(part.gap for part in result.parts)
+    assert f"with a gap of {worst:.2e}" in str(caught[0].message)
 
 
 def test_sampled_certificates_of_no_steps_bound_nothing():
