@@ -96,9 +96,9 @@ class KernelData:
         return 16
 
     def _row_sizes(self):
-        if len(self.matrix.arrays) == 1:
-            return np.full(self.matrix.n_rows, self.matrix.n_columns)
-        return np.diff(self.matrix.arrays[2])
+        if self.matrix.is_sparse:
+            return np.diff(self.matrix.arrays[2])
+        return np.full(self.matrix.n_rows, self.matrix.n_columns)
 
     def limit(self, epsilon, unit):
         """Return how many rows to draw at the most, with an error of epsilon for images of unit."""
