@@ -43,8 +43,7 @@ SLICE_SECONDS = 0.03
 # The next certificate comes when the solver's estimate of the gap, corrected by what it was off at
 # the last one, is within tol; where the solver can look, when what a look sees is. At the latest it
 # comes when the work has grown by the solver's own factor. A look comes when the estimate is near
-# tol, and half way to where the gap would be within tol at the pace so far. Of little data looks
-# cost as much as many epochs: they come whenever the work has doubled, until it is LEAST_WORK.
+# tol, and half way to where the gap would be within tol at the pace so far.
 FIRST_CORRECTION = 1 / 3  # estimates gather terms over an epoch, in which the gap shrinks
 DOUBT = 2.0  # times tol
 LOOK_ERROR = 1.1  # a needless certificate costs less than a needless epoch
@@ -208,7 +207,7 @@ class _Run:
         self.correction = FIRST_CORRECTION
         self.look = getattr(solver, "look", None) if limits.tol > 0 else None
         self.look_error = LOOK_ERROR
-        self.next_look = 0  # of work
+        self.next_look = LEAST_WORK  # of work
         self.seen = np.array([0.0, 1.0])  # work and relative gap; with zero weights that is 1
 
     def state(self):
@@ -289,8 +288,8 @@ class _Run:
         if 0 < tol < gap < gap_before:
             distance *= math.log(gap / tol) / math.log(gap_before / gap) / 2
         self.seen[:] = work, gap
-        self.next_look = work + (min(distance, work) if work < LEAST_WORK else distance)
-        self.least_work = work + min(work, LEAST_WORK)
+        self.next_look = work + distance
+        self.least_work = work + LEAST_WORK
 
     def certify(self):
         """Add a row to the trace; set the status if the fit is done."""

@@ -182,22 +182,11 @@ def test_certificates_become_rare(estimate, rows):
     _, result = run(solver, Limits(tol=0, max_iter=500))
     work = np.array([row.accesses for row in result.trace], dtype=float)
     assert 3 <= solver.n_certificates == len(work) <= 30
-    assert (np.diff(work)[:-1] >= 0.9 * np.minimum(LEAST_WORK, work[:-2])).all()
+    assert (np.diff(work)[:-1] >= 0.9 * LEAST_WORK).all()
     growth = work[1:-1] / work[:-2]
     late = work[1:-1] > 20 * max(LEAST_WORK, rows * 2000)
     assert (growth[late] < 4).all()
     assert (growth[late] > 1.3).all()
-
-
-@pytest.mark.parametrize("estimate", [math.inf, 1.0, 1e6])
-@pytest.mark.parametrize("looks", [False, True])
-def test_little_data_is_certified_before_many_epochs(estimate, looks):
-    """However little an epoch costs, epochs at most double from one look or certificate on."""
-    solver = looking(estimate)[0] if looks else FakeSolver(estimate=estimate)
-    solver.rows, solver.row = 10, 10
-    _, result = run(solver, Limits(tol=2.0**-12))
-    assert result.status == "converged"
-    assert result.n_iter <= 32
 
 
 def test_an_estimate_brings_the_certificate_at_once():

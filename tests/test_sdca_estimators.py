@@ -847,14 +847,7 @@ def test_batches_reach_the_same_optimum(problem, loss, rule, batch_size):
     assert model.result_.primal == pytest.approx(primal, rel=1e-12)
     # averaged duals may bound from farther above than those of the model, never beyond the optimum
     assert model.result_.dual == pytest.approx(dual, rel=1e-9) or model.result_.dual > dual
-    assert model.result_.dual <= single.result_.primal * (1 + 1e-15)  # both at the optimum: an ulp
-
-
-def test_little_data_takes_few_epochs(regression):
-    X, y = regression
-    model = SDCARegressor(alpha=0.1, random_state=0).fit(X, y)
-    assert model.result_.status == "converged"
-    assert model.n_iter_ <= 16
+    assert model.result_.dual <= single.result_.primal
 
 
 def test_a_batch_larger_than_the_data_is_refused(binary):
