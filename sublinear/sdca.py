@@ -37,7 +37,8 @@ from sublinear._validation import (
 from sublinear._warnings import warn
 from sublinear.theory import safe_beta, spectral_norm_of
 
-SIGMA_MARGIN = 1.02  # power iteration approaches sigma^2 from below
+SIGMA_MARGIN = 1.02  # the Lanczos method approaches sigma^2 from below
+SIGMA_TOL = 0.003
 
 
 _DUAL_PARAMETERS = """\
@@ -136,7 +137,7 @@ class _DualModel(DualStreamFit, LinearModel):
             return 1.0
         sigma_squared = self.sigma_squared
         if sigma_squared is None:
-            sigma_squared = min(1.0, SIGMA_MARGIN * spectral_norm_of(matrix))
+            sigma_squared = min(1.0, SIGMA_MARGIN * spectral_norm_of(matrix, SIGMA_TOL))
         return safe_beta(n_rows, batch_size, sigma_squared)
 
     def _check_parameters(self):

@@ -3,13 +3,18 @@
 import math
 import sys
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
+from scipy.linalg import eigh_tridiagonal
 from sklearn.utils.validation import check_array
 
 from sublinear._core.matrix import Matrix
 from sublinear._validation import check_number, check_squared_norms
 from sublinear._warnings import warn
+
+LEAST_STEPS = 16  # of the Lanczos method, where there is room for a larger eigenvalue
+ROUNDING = 1e-13  # relative to the largest eigenvalue
 
 
 def spectral_norm_squared(X, *, tol=1e-4, max_iter=200):
@@ -23,10 +28,11 @@ def spectral_norm_squared(X, *, tol=1e-4, max_iter=200):
     X : {array-like, sparse matrix} of shape (n_samples, n_features)
         Rows are scaled to length 1 for this purpose; those without entries count as they are.
     tol : float, default=1e-4
-        Power iteration stops when the value rises by less than tol times itself. It approaches
-        sigma^2 from below.
+        The Lanczos method stops when the residual, which bounds the error, is at most tol times the
+        value. It approaches sigma^2 from below.
     max_iter : int, default=200
-        Limit on passes over X; reaching it warns.
+        Limit on products with X'X, each a pass over X, or two where X has more columns than rows.
+        Reaching it warns. Mostly 4 to 16 are enough.
 
     Returns
     -------
@@ -54,22 +60,54 @@ def _checked(X):
 def spectral_norm_of(matrix, tol=1e-4, max_iter=200):
     """Return `spectral_norm_squared` of a Matrix, its constant column included."""
     n = matrix.n_rows
-    check_squared_norms(matrix.squared_norms())
-    vector = np.random.default_rng(0).standard_normal(matrix.n_weights)
-    value = 0.0
-    for _ in range(max_iter):
-        length = np.sqrt(vector @ vector)
-        if length == 0:
-            break
-        vector = matrix.unit_gram_product(vector / length)
-        before, value = value, np.sqrt(vector @ vector)
-        if value - before <= tol * value:
-            break
-    else:
-        warn(
-            f"power iteration stopped at max_iter={max_iter}, still rising by over tol={tol:g}",
-        )
+    squares = matrix.squared_norms()
+    check_squared_norms(squares)
+    product, size = matrix.unit_gram_product, matrix.n_weights
+    if n < size:  # shorter vectors
+        lengths = np.sqrt(np.where(squares > 0, squares, np.inf))
+        product, size = partial(_product_of_rows, matrix, lengths), n
+    trace = np.count_nonzero(squares)
+    value, residual = _largest_eigenvalue(product, size, trace, tol, max_iter)
+    if residual > tol * value:
+        warn(f"the Lanczos method stopped at max_iter={max_iter}, still off by over tol={tol:g}")
     return float(min(max(value / n, 1 / n), 1.0))
+
+
+def _product_of_rows(matrix, lengths, p):
+    """Return U U'p for the rows of U, those of the matrix divided by their lengths."""
+    order, w = np.arange(matrix.n_rows), np.zeros(matrix.n_weights)
+    matrix.add_rows(p / lengths, order, w)
+    return matrix.row_dots(w, order) / lengths
+
+
+def _largest_eigenvalue(product, size, trace, tol, max_iter):
+    """Return the largest eigenvalue of a positive semi-definite matrix, and its residual.
+
+    The Lanczos method, every vector orthogonal to all before. A first vector with hardly a part in
+    the right direction leads to another eigenvalue, at which power iteration may rest. Here it does
+    no harm: the part has grown after LEAST_STEPS products, unless what the steps have not yet seen
+    of the trace leaves no room for a larger eigenvalue.
+    """
+    vector = np.random.default_rng(0).standard_normal(size)
+    basis, diagonal, beside = [], [], []
+    while True:
+        basis.append(vector / np.sqrt(vector @ vector))
+        vector = product(basis[-1])
+        diagonal.append(basis[-1] @ vector)
+        for _ in range(2):  # the second time takes off what rounding left
+            for other in basis:
+                vector -= (other @ vector) * other
+        count = len(basis)
+        (value,), vectors = eigh_tridiagonal(
+            diagonal, beside, select="i", select_range=(count - 1, count - 1)
+        )
+        beside.append(np.sqrt(vector @ vector))
+        if count == size or beside[-1] <= ROUNDING * value:  # no further direction
+            return value, 0.0
+        residual = beside[-1] * abs(vectors[-1, 0])
+        is_largest = count >= LEAST_STEPS or trace - sum(diagonal) <= value
+        if count == max_iter or (is_largest and residual <= tol * value):
+            return value, residual
 
 
 def safe_beta(n_samples, batch_size, sigma_squared):

@@ -35,7 +35,7 @@ LABELS = {
 # readable in print and by colour-blind eyes
 COLORS = {"pegasos": "#0072b2", "naive": "#d55e00", "safe": "#009e73", "aggressive": "#cc79a7"}
 MARKERS = {"pegasos": "s", "naive": "x", "safe": "o", "aggressive": "D"}
-SIGMA_MARGIN = 1.01  # power iteration approaches sigma^2 from below
+SIGMA_MARGIN = 1.01  # the Lanczos method approaches sigma^2 from below
 
 
 @dataclass(frozen=True)
