@@ -224,11 +224,22 @@ class StreamedSDCA:
         shape = (len(seeds), extent.n_rows)
         ws = [np.zeros(n_weights) for _ in seeds]
         if duals is not None:
-            duals = np.array(duals)
+            duals, (costs, at_zeros) = np.array(duals), np.zeros((2, len(seeds)))
             for where, objectives in objective.blocks():
                 for k, part in enumerate(objectives):
                     part.make_feasible(duals[k, where])
                     ws[k] += part.weights_of_dual(duals[k, where])
+                    costs[k] += part.cost_of(duals[k, where])
+                    at_zeros[k] += part.values_of_zeros()[0]
+            for k, part in enumerate(objectives):
+                offset = 0.0
+                if intercepts is not None:
+                    offset = intercepts[k] - objective.constant * ws[k][-1]
+                factor = part.shrinkage(ws[k], costs[k], offset, at_zeros[k])
+                duals[k] *= factor
+                ws[k] *= factor
+                if factor == 0 and intercepts is not None:
+                    intercepts[k] = 0.0
         self.duals = np.zeros(shape) if duals is None else duals
         self.sleep = np.zeros(shape, dtype=np.uint8)
         self.free_intercept = intercepts is not None
@@ -433,7 +444,9 @@ class DualStreamFit(StreamFit):
         start = self._streamed_start(objective)
         intercepts = None
         if self._has_free_intercept():
-            intercepts = np.zeros(len(targets)) if start is None else np.atleast_1d(self.intercept_)
+            intercepts = np.zeros(len(targets))
+            if start is not None:
+                intercepts[:] = self.intercept_
         seeds = self._seeds(len(targets))
         limits = self._limits()
         solver = StreamedSDCA(objective, extent, seeds, start, intercepts, limits.max_accesses)

@@ -77,6 +77,7 @@ class _DualModel(DualStreamFit, LinearModel):
         last = solvers.get(k)
         if last is not None and last.objective.matrix is training.matrix:
             last.restart(self.alpha)
+            last.shrink()
         else:
             objective = self._make_objective(training, k, n_jobs)
             start = (None, 0.0) if last is None else (last.duals(), last.intercept)
@@ -111,8 +112,10 @@ class _DualModel(DualStreamFit, LinearModel):
         if objective.n_threads > 1 and not objective.free_intercept:
             schedule = thread_schedule(objective.matrix)
         solver = schedule(objective, random, duals, self._packs())
-        if duals is not None and objective.free_intercept:
-            solver.set_intercept(intercept)
+        if duals is not None:
+            if objective.free_intercept:
+                solver.set_intercept(intercept)
+            solver.shrink()
         return solver
 
     def _penalizes_intercept(self):

@@ -23,6 +23,7 @@ from sklearn.svm import LinearSVC, LinearSVR
 
 from sublinear import SDCAClassifier, SDCARegressor, StreamingSVRGClassifier
 from sublinear.datasets import make_sparse_classification
+from sublinear.sources import ArraySource
 
 MARGIN = ("hinge", "squared_hinge", "smoothed_hinge", "logistic")
 REGRESSION = ("squared", "absolute", "epsilon_insensitive", "huber")
@@ -719,6 +720,26 @@ def test_a_warm_start_takes_over_a_free_intercept(multiclass, loss):
     model.fit(X, y)
     assert model.n_iter_ <= cold / 5
     np.testing.assert_allclose(model.intercept_, intercept, atol=1e-2)
+
+
+@pytest.mark.parametrize("options", [{}, {"batch_size": 4, "batch_rule": "aggressive"}], ids=str)
+@pytest.mark.parametrize("streams", [False, True])
+def test_a_warm_start_is_no_worse_than_a_cold_one(regression, options, streams):
+    """However far from the optimum the duals of the last fit are."""
+    if streams and options:
+        pytest.skip("fit_stream takes no batches")
+    X, y = regression
+
+    def fit(model, X):
+        if streams:
+            return model.fit_stream(ArraySource(X, y, block_rows=50))
+        return model.fit(X, y)
+
+    model = SDCARegressor(alpha=1.0, warm_start=True, random_state=0, max_iter=2000, **options)
+    cold = fit(clone(model).set_params(alpha=0.1), 30 * X)
+    warm = fit(fit(model, X).set_params(alpha=0.1), 30 * X)
+    assert cold.result_.status == warm.result_.status == "converged"
+    assert warm.n_iter_ <= 1.5 * cold.n_iter_
 
 
 def test_a_warm_start_from_other_data(binary, multiclass, regression):

@@ -113,13 +113,14 @@ cdef class Examples:
 
     def cost(self):
         """Return sum_i s_i (l*(-a_i) - l*(0)), what the dual value is less for them but for w."""
-        cdef double total = 0, target
+        return self.objective.cost_of(
+            self.buffer[:, 0] if self.packed is None else self.duals())
+
+    def scale(self, double factor):
+        """Multiply the duals, by a factor from 0 to 1."""
         cdef Py_ssize_t i
         for i in range(self.rows.count):
-            target = self.objective.targets[i]
-            total += self.objective.weight(i) * (
-                self.loss.conjugate(self.at(i).dual, target) - self.loss.conjugate(0, target))
-        return total
+            self.at(i).dual *= factor
 
     def forget(self):
         """Set all duals to zero, wake everybody up."""

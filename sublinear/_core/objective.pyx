@@ -39,6 +39,10 @@ cdef enum:
     SEEN = 16                    # one row in so many, where an estimate will do,
     LEAST_SEEN = 1024            # or so many rows
 
+# Duals may be as much worse than zeros as these may be than the optimum, so many times. Those of a
+# nearby alpha are: what they know of the optimum soon makes up for that.
+cdef double WORSE = 10
+
 cdef double ONES[BLOCK]
 cdef Py_ssize_t _k
 for _k in range(BLOCK):
@@ -288,6 +292,52 @@ cdef class Objective(WeightedExamples):
         if self.free_intercept:
             w[self.matrix.n_columns] = 0
         return self.certificate(w, duals, candidates)
+
+    def shrinkage(self, const double[::1] w, double cost, double offset=0, at_zeros=None):
+        """Return by what to multiply duals that come from elsewhere: 1 if they can stay.
+
+        Those of another alpha, or of other data, may be so bad that a start from zeros is far
+        better: which begins within P(0) of the optimum. Conjugates are convex, so
+
+            D(t a) - D(0) >= -alpha / 2 |t w(a)|^2 - t cost / W
+
+        and the t from 0 to 1 that maximises the right side is no worse than 1, nor than 0.
+
+        Parameters
+        ----------
+        w : ndarray of shape (n_weights,), float64
+            w(a).
+        cost : float
+            `cost_of` all duals.
+        offset : float, default=0.0
+            What predictions hold besides <w, x>: a free intercept but for its part in w.
+        at_zeros : float, default=None
+            P(0), where the rows are a block of more. None means that of these.
+        """
+        cdef double square = self.alpha * dense_dot64(&w[0], &w[0], w.shape[0])
+        cdef double gain = -cost / self.total_weight
+        if offset != 0:
+            gain -= offset * self.alpha * w[self.matrix.n_columns] / self.matrix.constant
+        cdef double missing = square / 2 - gain    # D(0) - D(a)
+        if missing <= 0:
+            return 1.0
+        if at_zeros is None:
+            at_zeros = self.values_of_zeros()[0]
+        if missing <= WORSE * at_zeros:
+            return 1.0
+        return gain / square if gain > 0 else 0.0
+
+    def cost_of(self, const double[:] duals):
+        """Return sum_i s_i (l*(-a_i) - l*(0)), what the dual value is less for them but for w."""
+        cdef double total = 0
+        cdef Py_ssize_t i
+        with nogil:
+            for i in range(self.matrix.n_rows):
+                if duals[i] != 0:
+                    total += self.weight(i) * (
+                        self.loss.conjugate(duals[i], self.targets[i])
+                        - self.loss.conjugate(0, self.targets[i]))
+        return total
 
     def conjugate_sum(self, const double[:] duals):
         """Return sum_i s_i l*(-a_i); reads no feature."""

@@ -166,7 +166,11 @@ cdef class MiniBatchSDCA:
             self.dual = np.array(duals, dtype=np.float64)
             self.objective.make_feasible(self.dual)
             self.w = self.objective.weights_of_dual(self.dual)
-            self.first_dual = self.objective.certificate(self.w, self.dual)[1]
+            factor = self.objective.shrinkage(self.w, self.objective.cost_of(self.dual))
+            np.asarray(self.dual)[:] *= factor
+            self.w *= factor
+            self.first_dual = self.objective.values_of_zeros()[1] - self.objective.penalty(
+                self.w) - self.objective.cost_of(self.dual) / self.objective.total_weight
         w = self.w
         self.weights = &w[0]
         self.last_dual = self.first_dual

@@ -204,6 +204,20 @@ cdef class SDCA:
     def _rescale(self, ratio):
         self.examples.rescale(ratio)
 
+    def shrink(self):
+        """Bring duals that come from elsewhere near enough to 0 to be no worse than zeros."""
+        cdef double factor = self.objective.shrinkage(self.w, self.examples.cost(), self.offset)
+        intercept = self.intercept
+        if factor == 1:
+            return
+        self._scale(factor)
+        if self.objective.free_intercept:
+            self.set_intercept(intercept if factor > 0 else 0.0)
+
+    def _scale(self, factor):
+        self.examples.scale(factor)
+        self.w *= factor
+
     @property
     def work(self):
         """Feature values read, one for every example looked at, and some for every pass."""
@@ -512,6 +526,13 @@ cdef class TwoThreads(SDCA):
 
     def restart(self, double alpha):
         SDCA.restart(self, alpha)
+        self._begin_watch()
+
+    def _scale(self, factor):
+        SDCA._scale(self, factor)
+        self._begin_watch()
+
+    def _begin_watch(self):
         self.square, self.growth, self.gain, self.watched = self._square(), 0, 0, 0
 
     def advance(self, Py_ssize_t limit):
@@ -739,6 +760,10 @@ cdef class RowHalves(TwoThreads):
     def _drop_delays(self):
         self.half[1].w = self.weights
 
+    def _scale(self, factor):
+        TwoThreads._scale(self, factor)
+        self.second_w[:] = self.w
+
     def _rescale(self, ratio):
         TwoThreads._rescale(self, ratio)
         self.second_w[:] = self.w
@@ -936,6 +961,10 @@ cdef class ColumnHalves(TwoThreads):
     def _rescale(self, ratio):
         TwoThreads._rescale(self, ratio)
         self.other.rescale(ratio)
+
+    def _scale(self, factor):
+        TwoThreads._scale(self, factor)
+        self.other.scale(factor)
 
     def _forget(self):
         TwoThreads._forget(self)
