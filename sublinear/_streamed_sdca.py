@@ -21,7 +21,7 @@ from sublinear._certified_model import Outcome, Training, check_finite
 from sublinear._checkpoint import fitted_state, set_fitted_state
 from sublinear._core.examples import count_awake
 from sublinear._core.matrix import Matrix
-from sublinear._core.objective import Objective
+from sublinear._core.objective import Objective, balance
 from sublinear._core.random import RandomBits
 from sublinear._drive import as_stored
 from sublinear._readers import whole_numbers_as_integers
@@ -247,6 +247,7 @@ class StreamedSDCA:
         # the end of the last pass; the masses of the duals of the blocks visited in the pass
         self.shifts, self.moves = np.zeros((2, len(seeds)))
         self.masses = np.zeros((len(seeds), 2))
+        self.certified = self.masses  # the masses of the last certificate
         if self.free_intercept:
             for k, w in enumerate(ws):
                 self.shifts[k] = intercepts[k] / objective.constant - w[-1]
@@ -368,6 +369,7 @@ class StreamedSDCA:
             between_passes = self.blocks is None
             masses = self.masses if between_passes else self.objective.masses(self.duals)
             ws = self.objective.weights_of_balanced(self.duals, masses)
+            self.certified = masses.copy()
         primals, duals = self.objective.certificate(ws, self.duals, candidates, masses)
         best = [int(np.argmin(values)) for values in primals]
         models = [candidates[k][choice].copy() for k, choice in enumerate(best)]
@@ -381,6 +383,14 @@ class StreamedSDCA:
             if self.free_intercept and self.blocks is None:
                 mean[-1] += move
         return [w, *means]
+
+    def release_duals(self):
+        """Return the duals of each problem that a certificate takes; ends all other use."""
+        if self.free_intercept:
+            masses = self.masses if self.blocks is None else self.certified
+            for duals, of_problem in zip(self.duals, masses, strict=True):
+                balance(duals, of_problem)
+        return self.duals
 
     def close(self):
         """Stop reading."""
@@ -543,10 +553,11 @@ class DualStreamFit(StreamFit):
             keep=keep,
             start=start,
         )
+        kept = solver.release_duals()
         solver.close()
         outcomes = [
             Outcome(one, result, kept=duals)
-            for one, duals in zip(np.atleast_2d(model), solver.duals, strict=True)
+            for one, duals in zip(np.atleast_2d(model), kept, strict=True)
         ]
         check_finite(outcomes, constant, extent.dtype)
         training = Training(None, None, None, extent, [], None)

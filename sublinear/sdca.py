@@ -219,9 +219,11 @@ class SDCAClassifier(_DualModel, LinearClassifier):
         Of the dtype of X.
     intercept_ : ndarray of shape (1,) or (n_classes,)
     dual_coef_ : ndarray of shape (1, n_samples) or (n_classes, n_samples), float64
-        The dual variables behind the certificate. Examples whose dual is not 0 are the support
-        vectors of w = sum_i sample_weight_i dual_coef_i x_i / (alpha sum(sample_weight)), which
-        `coef_` equals or improves on.
+        The dual variables that a certificate at the end of the fit takes: averaged as `average`
+        says, balanced (sum_i sample_weight_i dual_coef_i = 0) if the intercept is not penalised,
+        zeros after divergence. Examples whose dual is not 0 are the support vectors of
+        w = sum_i sample_weight_i dual_coef_i x_i / (alpha sum(sample_weight)), which `coef_`
+        equals or improves on. After Ctrl-C in mid-pass of `fit_stream` they may be out of balance.
     classes_ : ndarray of shape (n_classes,)
     n_iter_ : int
         Epochs.

@@ -11,6 +11,7 @@ from sklearn.svm import SVC
 
 from sublinear import SDCAClassifier, SDCARegressor
 from sublinear._core.losses import MARGIN_LOSSES
+from sublinear.sources import ArraySource
 
 RULES = ("naive", "safe", "aggressive")
 SMOOTH = ("squared_hinge", "smoothed_hinge", "logistic", "squared", "huber")
@@ -393,6 +394,33 @@ def test_agreement_with_svc_one_vs_rest():
         for row in part.trace:
             assert row.dual <= best * (1 + 1e-9)
             assert best <= row.primal * (1 + 1e-7)
+
+
+@pytest.mark.parametrize("name", [*MARGIN_LOSSES, "squared", "huber"])
+@pytest.mark.parametrize("streams", [False, True])
+@pytest.mark.parametrize("limit", [{"max_iter": 7}, {"max_accesses": 1111}], ids=str)
+def test_the_duals_of_a_free_intercept_are_those_of_the_certificate(name, streams, limit):
+    X, y = data(name)
+    weights = weights_of_rows()
+    check = Check(name, X, y, weights, penalized=False)
+    model = estimator(name, penalize_intercept=False, tol=0, **limit)
+    if streams:
+        model.fit_stream(ArraySource(X, y, weights, block_rows=50))
+    else:
+        model.fit(X, y, weights)
+    duals = np.ravel(model.dual_coef_)
+    assert abs(weights @ duals) <= 1e-12 * weights.sum()
+    assert len(model.result_.trace) == 1
+    assert check.dual(duals) == pytest.approx(model.result_.dual, rel=1e-10)
+
+
+@pytest.mark.parametrize("average", ["tail", "decaying"])
+def test_the_duals_of_an_average_are_those_of_the_certificate(average):
+    X, y = data()
+    model = estimator(batch_size=8, average=average, sigma_squared=1.0, tol=0, max_iter=1)
+    model.fit(X, y)
+    found = Check("hinge", X, y).dual(np.ravel(model.dual_coef_))
+    assert found == pytest.approx(model.result_.dual, rel=1e-10)
 
 
 def test_a_shift_of_targets_is_a_shift_of_the_intercept():

@@ -49,6 +49,27 @@ for _k in range(BLOCK):
     ONES[_k] = 1
 
 
+def balance(double[::1] duals, masses):
+    """Let positive and negative duals have the same mass, in place: shrink those that prevail.
+
+    A dual's domain holds the way from it to 0, so they stay feasible.
+
+    Parameters
+    ----------
+    duals : ndarray of shape (n_rows,), float64
+    masses : tuple of two floats
+        See Objective.masses.
+    """
+    cdef double positive, negative
+    cdef Py_ssize_t i
+    positive, negative = masses
+    for i in range(duals.shape[0]):
+        if duals[i] > 0 and positive > negative:
+            duals[i] *= negative / positive
+        elif duals[i] < 0 and negative > positive:
+            duals[i] *= positive / negative
+
+
 cdef class Objective(WeightedExamples):
     """A regularised loss over the rows of a matrix.
 
@@ -443,9 +464,7 @@ cdef class Objective(WeightedExamples):
         return positive, negative
 
     def balance(self, double[::1] duals, masses=None):
-        """Make sum_i s_i a_i vanish, in place: shrink the duals of the sign that prevails.
-
-        A dual's domain holds the way from it to 0, so they stay feasible.
+        """Make sum_i s_i a_i vanish, in place, as `balance` does.
 
         Parameters
         ----------
@@ -453,14 +472,7 @@ cdef class Objective(WeightedExamples):
         masses : tuple of two floats, default=None
             Of all duals, where the rows are a block of more; None means of these.
         """
-        cdef double positive, negative
-        cdef Py_ssize_t i
-        positive, negative = self.masses(duals) if masses is None else masses
-        for i in range(duals.shape[0]):
-            if duals[i] > 0 and positive > negative:
-                duals[i] *= negative / positive
-            elif duals[i] < 0 and negative > positive:
-                duals[i] *= positive / negative
+        balance(duals, self.masses(duals) if masses is None else masses)
 
     def values_of_zeros(self):
         """Return P(0), the mean loss of zero weights, and D(0); reads no feature."""

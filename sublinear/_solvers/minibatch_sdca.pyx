@@ -425,8 +425,8 @@ cdef class MiniBatchSDCA:
         return total / (self.n_steps - self.previous_start)
 
     def release_duals(self):
-        """Return the duals, not averaged: the next start. Zeros if they have diverged."""
-        duals = np.array(self.dual)
+        """Return the duals that a certificate takes, zeros if they have diverged."""
+        duals = self.duals()
         return duals if np.isfinite(duals).all() else np.zeros_like(duals)
 
     def model(self):

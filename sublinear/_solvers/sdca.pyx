@@ -340,9 +340,15 @@ cdef class SDCA:
         self.offset = intercept - matrix.constant * self.weights[matrix.n_columns]
 
     def release_duals(self):
-        """Return the duals and end the solver's life, so that both need less memory."""
+        """Return the duals that a certificate takes, and end the solver's life.
+
+        So both need less memory.
+        """
         self.order = None
-        return self.examples.release_duals()
+        duals = self.examples.release_duals()
+        if self.objective.free_intercept:
+            self.objective.balance(duals)
+        return duals
 
     def state(self):
         """Return what `set_state` needs to go on between two passes, a flat dict; without `w`."""
