@@ -539,7 +539,7 @@ def solve_primal_dual(
     warn_of_gap(
         SimpleNamespace(epsilon=epsilon, max_iter=max_iter, certify=certify), result, absolute=True
     )
-    p = solver.means()[1] if solver.best_p is None else solver.best_p
+    p = solver.best_distribution()
     sources = [getattr(block, "source", None) for block in (low_regret, sampler)]
     result = named(result, sources[0] if sources[0] is sources[1] else None)
     return PrimalDualResult(**vars(result), x=x, p=p / p.sum())

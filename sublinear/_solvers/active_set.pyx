@@ -29,6 +29,7 @@ import scipy.sparse as sp
 from sublinear._core.inner import inner
 from sublinear._core.matrix cimport Matrix
 from sublinear._core.passes cimport Passes
+from sublinear._core.saddle_solver cimport SaddleSolver
 
 # gaps, relative to what is asked for or is there: of candidates that are left alone, and that are
 # aimed at otherwise; of working sets, relative to the latter
@@ -131,7 +132,7 @@ class Beginning:
         self.n_read = matrix.n_stored + matrix.n_stored * len(chosen) // n_rows
 
 
-class ActiveSet:
+class ActiveSet(SaddleSolver):
     """The method, as `_drive` wants one.
 
     Parameters
@@ -151,22 +152,17 @@ class ActiveSet:
     accesses, full_accesses : int
         Feature values read, those of candidates and working sets included; the same with rows
         charged in full.
-    best_p : ndarray of shape (n_rows,)
     """
-
-    estimated_gap = float("inf")
-    certificate_growth = 1.0
-    keeps_best = True
-    diverged = False
 
     def __init__(self, problem, beginning, *, epsilon, relative):
         cdef Passes passes = beginning.passes
         X, p, x, payoffs = beginning.X, beginning.p, beginning.x, beginning.payoffs
         n_rows = passes.matrix.n_rows
-        self.objective, self.passes, self.matrix, self.X = problem, passes, passes.matrix, X
+        super().__init__(problem)
+        self.passes, self.matrix, self.X = passes, passes.matrix, X
         self.epsilon, self.relative = epsilon, relative
-        self.x, self.payoffs, self.best_p = x, payoffs, p
-        self.best_dual = problem.dual(p, x, passes.longest)
+        self.x, self.payoffs = x, payoffs
+        self.take_dual(problem.dual(p, x, passes.longest), p)
         self.best_primal = problem.primal(x, payoffs, passes.longest, lambda x: x)[1]
         # rows are seen from x0, but for sparse ones, which would be dense then
         self.sparse = not isinstance(X, np.ndarray)
@@ -188,14 +184,6 @@ class ActiveSet:
     def work(self):
         return self.accesses
 
-    def means(self):
-        """Return x and p."""
-        return self.x, self.best_p
-
-    def best_distribution(self):
-        """Return the p of the best dual value."""
-        return self.best_p
-
     def model(self):
         return self.x
 
@@ -205,7 +193,7 @@ class ActiveSet:
         most = (MOST_EXTENSIONS + 2) * (self.n_candidates + self.growth)
         if self.accesses + self.matrix.n_stored + most * per_row > limit:
             return False
-        values = self.objective.offsets + 2 * self.payoffs
+        values = self.problem.offsets + 2 * self.payoffs
         candidates = np.sort(np.argpartition(values, self.n_candidates - 1)[: self.n_candidates])
         values = values[candidates]
         n_read = self.matrix.n_rows
@@ -237,7 +225,7 @@ class ActiveSet:
     def _values(self, candidates):
         """Return b_i + 2 <A_i, x> of candidates, at the present x."""
         dots = self.matrix.row_dots(self.x, candidates.astype(np.uint32))
-        return self.objective.offsets[candidates] + 2 * dots
+        return self.problem.offsets[candidates] + 2 * dots
 
     def _offsets_within(self, offsets):
         """Return the offsets of what is in the working set: means of groups, then rows."""
@@ -245,7 +233,7 @@ class ActiveSet:
 
     def _contradicting(self, candidates, values):
         """The candidates of the least values that the present p leaves too far below, if any."""
-        level = inner(self.weights, self._offsets_within(self.objective.offsets))
+        level = inner(self.weights, self._offsets_within(self.problem.offsets))
         level += 2 * inner(self.x, self.x)
         if level - values.min() <= ENOUGH * self._asked():
             return candidates[:0]
@@ -262,12 +250,12 @@ class ActiveSet:
         order = candidates[np.lexsort((candidates, values))].astype(np.uint32)
         n_groups = -(-len(order) // self.growth)
         self.groups = [np.sort(group) for group in np.array_split(order, n_groups)]
-        self.means = np.zeros((n_groups, len(self.x)))
-        for group, mean in zip(self.groups, self.means):
+        self.group_means = np.zeros((n_groups, len(self.x)))
+        for group, mean in zip(self.groups, self.group_means):
             self.matrix.add_rows(np.full(len(group), 1.0 / len(group)), group, mean)
         if self.sparse:
-            self.means = sp.csr_array(self.means)
-        self.rows = self._seen(self.means)
+            self.group_means = sp.csr_array(self.group_means)
+        self.rows = self._seen(self.group_means)
         self.gram = self._products(self.rows)
         self.weights = np.full(n_groups, 1.0 / n_groups)
         self._solve_working_set()
@@ -312,7 +300,8 @@ class ActiveSet:
         self.gram = np.ascontiguousarray(self.gram[np.ix_(kept, kept)])
         shares = self.weights[:n_groups]
         # without BLAS, which might use threads
-        self.x = shares @ self.means if self.sparse else np.einsum("g,gd", shares, self.means)
+        means = self.group_means
+        self.x = shares @ means if self.sparse else np.einsum("g,gd", shares, means)
         self.matrix.add_rows(self.weights[n_groups:], self.members.astype(np.uint32), self.x)
 
     def certify(self, rounded):
@@ -323,10 +312,9 @@ class ActiveSet:
             p[self.members] = self.weights[len(self.groups):]
             for group, weight in zip(self.groups, self.weights):
                 p[group] += weight / len(group)
-        dual = self.objective.dual(p, self.x, self.passes.longest)
-        if dual > self.best_dual:
-            self.best_dual, self.best_p = dual, p
-        model, primal = self.objective.primal(
+        dual = self.problem.dual(p, self.x, self.passes.longest)
+        self.take_dual(dual, p)
+        model, primal = self.problem.primal(
             self.x, self.payoffs, self.passes.longest, rounded)
         self.best_primal = min(self.best_primal, primal)
         return model, primal, self.best_dual

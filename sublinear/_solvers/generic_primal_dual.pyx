@@ -35,6 +35,7 @@ from sublinear._core.line cimport Line, add, entry_index, entry_value, line_at, 
 from sublinear._core.matrix cimport Matrix
 from sublinear._core.random cimport RandomBits, uniform
 from sublinear._core.rounds cimport Rounds, begin_longer, first_round, is_over
+from sublinear._core.saddle_solver cimport SaddleSolver
 from sublinear._core.sweeps cimport TINY, in_range, multiply_weights, variance_bounded
 
 cdef double LARGEST_ETA = 0.3
@@ -408,7 +409,7 @@ def checked(values, size, what):
     return array
 
 
-cdef class GenericPrimalDual:
+cdef class GenericPrimalDual(SaddleSolver):
     """Figure 4, in rounds.
 
     Parameters
@@ -437,10 +438,7 @@ cdef class GenericPrimalDual:
     ----------
     n_iter : int
         Steps.
-    best_p : ndarray of shape (n_rows,), float64
-        The p of the best dual value so far; None before a certificate.
     """
-    cdef readonly object problem, best_p
     cdef readonly LowRegretStep low_regret
     cdef readonly Sampler sampler
     cdef readonly Py_ssize_t n_iter
@@ -455,19 +453,15 @@ cdef class GenericPrimalDual:
     cdef Rounds rounds
     cdef Py_ssize_t n, d, most
     cdef Py_ssize_t accesses_before, full_before
-    cdef double dual_rate, eta, total, best_dual, seen
-
-    estimated_gap = float("inf")
-    certificate_growth = 1.0
-    keeps_best = True
-    diverged = False
+    cdef double dual_rate, eta, total, seen
 
     def __init__(
         self, problem, LowRegretStep low_regret, Sampler sampler, RandomBits random, *,
         double dual_rate, Py_ssize_t round_steps, Py_ssize_t growth=2,
         Py_ssize_t max_steps=2**62, bint by_draws=False
     ):
-        self.problem, self.low_regret, self.sampler = problem, low_regret, sampler
+        super().__init__(problem)
+        self.low_regret, self.sampler = low_regret, sampler
         self.random = random
         self.generator = np.random.Generator(random.bit_generator)
         self.n = sampler.n_rows
@@ -493,7 +487,6 @@ cdef class GenericPrimalDual:
         self.accesses_before = low_regret.accesses + sampler.accesses - problem.accesses
         self.full_before = (
             low_regret.full_accesses + sampler.full_accesses - problem.full_accesses)
-        self.best_dual = -np.inf
         self._begin_round()
 
     def _begin_round(self):
@@ -503,11 +496,6 @@ cdef class GenericPrimalDual:
         self.counts[:] = 0
         self.eta = self.dual_rate * sqrt(log(max(2.0, self.n)) / self.rounds.length)
         self.eta = min(LARGEST_ETA, self.eta) / self.sampler.scale
-
-    @property
-    def objective(self):
-        """Where the driver finds what certificates read."""
-        return self.problem
 
     cdef Py_ssize_t _read(self) noexcept nogil:
         return self.low_regret.accesses + self.sampler.accesses
@@ -620,18 +608,13 @@ cdef class GenericPrimalDual:
             return x, self.weights.chances / self.total
         return np.asarray(self.x_sum) / steps, np.asarray(self.p_sum) / steps
 
-    def model(self):
-        """Return the mean of x."""
-        return self.means()[0]
-
     def certify(self, rounded):
         """Return the mean of x, its primal value and the best dual value so far."""
         x, p = self.means()
         if self.by_draws and self.rounds.taken > 0:
             p = np.asarray(self.counts) / self.rounds.taken
         primal, dual = self.problem.certificate(x, p)
-        if dual > self.best_dual or self.best_p is None:
-            self.best_dual, self.best_p = dual, p
+        self.take_dual(dual, p)
         return x, primal, self.best_dual
 
 

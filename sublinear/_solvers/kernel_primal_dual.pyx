@@ -37,6 +37,7 @@ from sublinear._core.kernel_estimators cimport KernelEstimator
 from sublinear._core.kernels cimport KernelRows
 from sublinear._core.random cimport RandomBits, uniform
 from sublinear._core.rounds cimport Rounds, begin_longer, first_round, is_over
+from sublinear._core.saddle_solver cimport SaddleSolver
 from sublinear._core.sweeps cimport multiply_weights
 
 cdef double LARGEST_ETA = 0.3
@@ -72,7 +73,7 @@ class KernelRowCache:
         return [found[i] for i in wanted]
 
 
-cdef class KernelPrimalDual:
+cdef class KernelPrimalDual(SaddleSolver):
     """The method in rounds.
 
     Parameters
@@ -107,10 +108,8 @@ cdef class KernelPrimalDual:
         Steps, counted in rows drawn.
     accesses, full_accesses : int
         Feature values read for kernel values and estimates.
-    best_p : ndarray of shape (n_rows,), float64
-        The p of the best dual value.
     """
-    cdef readonly object problem, rows, best_p, cache
+    cdef readonly object rows, cache
     cdef readonly Py_ssize_t n_iter, accesses, full_accesses
     cdef RandomBits random
     cdef KernelEstimator estimator
@@ -121,12 +120,7 @@ cdef class KernelPrimalDual:
     cdef Py_ssize_t n, d, n_stored, batch_size
     cdef Rounds rounds
     cdef double shift, unit, primal_rate, dual_rate, eta, step, scale, square, balance
-    cdef double balance_sum, best_dual
-
-    estimated_gap = float("inf")
-    certificate_growth = 1.0
-    keeps_best = True
-    diverged = False
+    cdef double balance_sum
 
     def __init__(
         self, problem, KernelRows rows, row_sizes, Py_ssize_t n_features, RandomBits random, *,
@@ -134,7 +128,8 @@ cdef class KernelPrimalDual:
         Py_ssize_t growth, Py_ssize_t max_steps, double primal_rate, double dual_rate,
         KernelEstimator estimator=None, Py_ssize_t capacity=0
     ):
-        self.problem, self.rows, self.random, self.estimator = problem, rows, random, estimator
+        super().__init__(problem)
+        self.rows, self.random, self.estimator = rows, random, estimator
         self.cache = KernelRowCache(rows, capacity)
         self.row_sizes, self.n_stored = row_sizes, row_sizes.sum()
         self.n, self.d = rows.n_rows, n_features
@@ -149,7 +144,6 @@ cdef class KernelPrimalDual:
         self.weights, self.drawn_rows = FlatSampler(self.n), FlatSampler(self.n)
         self.weights.chances[:] = 1.0 / self.n
         self.weights.update()
-        self.best_dual = -np.inf
         self.a, self.f, self.payoffs = np.zeros(self.n), np.zeros(self.n), np.zeros(self.n)
         self.a_sum, self.f_sum = np.zeros(self.n), np.zeros(self.n)
         self.has_begun = not self.hull    # the hull begins at rows drawn, the ball at 0
@@ -164,11 +158,6 @@ cdef class KernelPrimalDual:
         self.eta = min(LARGEST_ETA, self.eta)
         self.step = self.primal_rate / (sqrt(2.0 * self.rounds.length) * self.unit)
         self._rescale()
-
-    @property
-    def objective(self):
-        """Where the driver finds what certificates read."""
-        return self.problem
 
     @property
     def work(self):
@@ -330,8 +319,7 @@ cdef class KernelPrimalDual:
             raise ValueError("kernel values leave the range of floating-point numbers: scale X")
         if total > 0:
             dual = self.problem.dual(a / total, x / total)
-            if dual > self.best_dual or self.best_p is None:
-                self.best_dual, self.best_p = dual, a / total
+            self.take_dual(dual, a / total)
         model, primal = self.problem.primal(x, payoffs, 0.0, lambda x: x)
         factor = model[0] / x[0] if x[0] > 0 else 0.0
         model = factor * np.append(a * self.targets, self.shift * balance)

@@ -29,6 +29,7 @@ import numpy as np
 from sublinear._core.inner import inner
 from sublinear._core.matrix cimport Matrix
 from sublinear._core.passes cimport Passes
+from sublinear._core.saddle_solver cimport SaddleSolver
 
 FIRST_RATE = 8.0          # for payoffs between -1 and 1
 LONGER, SHORTER = 1.1, 0.7
@@ -50,7 +51,7 @@ class Strategy:
         return mean - self.log_total + other.log_total
 
 
-class OptimisticWeights:
+class OptimisticWeights(SaddleSolver):
     """The method, as `_drive` wants one.
 
     Parameters
@@ -65,17 +66,11 @@ class OptimisticWeights:
         Steps, each of one pass.
     accesses, full_accesses : int
         Feature values read; the same with rows charged in full.
-    best_p : ndarray of shape (n_rows,)
-        The p of the best dual value so far.
     """
 
-    estimated_gap = float("inf")
-    certificate_growth = 1.0
-    keeps_best = True
-    diverged = False
-
     def __init__(self, problem, Matrix matrix):
-        self.objective, self.matrix, self.passes = problem, matrix, Passes(matrix)
+        super().__init__(problem)
+        self.matrix, self.passes = matrix, Passes(matrix)
         self.n_iter = self.accesses = self.full_accesses = 0
         self.rate = FIRST_RATE / problem.unit
         n_rows, n_columns = matrix.n_rows, matrix.n_weights
@@ -85,7 +80,7 @@ class OptimisticWeights:
         self.p = self.last_p = Strategy(self.p_scores)
         # weighted sums of x, A x, p, A'p
         self.sums = [np.zeros(size) for size in (n_columns, n_rows, n_rows, n_columns)]
-        self.total_rate, self.best_dual, self.best_p = 0.0, -np.inf, None
+        self.total_rate = 0.0
 
     @property
     def work(self):
@@ -127,27 +122,17 @@ class OptimisticWeights:
             return self.x.weights.copy(), self.p.weights.copy()
         return self.sums[0] / self.total_rate, self.sums[2] / self.total_rate
 
-    def best_distribution(self):
-        """Return the p of the best dual value."""
-        return self.means()[1] if self.best_p is None else self.best_p
-
-    def model(self):
-        """Return the mean of x."""
-        return self.means()[0]
-
     def certify(self, rounded):
         """Return the better x, the last one or the mean, its value, and the best dual value."""
         if self.n_iter == 0:
             products = self.passes.products(self.x.weights, self.p.weights)
-            self.objective.accesses += self.matrix.n_stored
+            self.problem.accesses += self.matrix.n_stored
             candidates = [(self.x.weights, products[0], self.p.weights, products[1])]
         else:
             candidates = [self._latest(), [total / self.total_rate for total in self.sums]]
         found = []
         for x, payoffs, p, gradient in candidates:
-            dual = self.objective.dual(p, gradient)
-            if dual > self.best_dual:
-                self.best_dual, self.best_p = dual, p.copy()
-            found.append(self.objective.primal(x, payoffs, 0.0, rounded))
+            self.take_dual(self.problem.dual(p, gradient), p)
+            found.append(self.problem.primal(x, payoffs, 0.0, rounded))
         model, primal = min(found, key=lambda one: one[1])
         return model.copy(), primal, self.best_dual

@@ -52,6 +52,7 @@ from sublinear._core.passes cimport Passes
 from sublinear._core.portable cimport dense_add64, dense_squares64
 from sublinear._core.random cimport RandomBits, uniform
 from sublinear._core.rounds cimport Rounds, begin_longer, begin_round, first_round, is_over
+from sublinear._core.saddle_solver cimport SaddleSolver
 from sublinear._core.sweeps cimport (
     SWEPT, TINY, exponents, in_range, look_at, multiply, multiply_exp, sum_of,
 )
@@ -271,7 +272,7 @@ cdef void cap_weights(Player* player, const double* caps) noexcept nogil:
     player.scale = 1
 
 
-cdef class PrimalDual:
+cdef class PrimalDual(SaddleSolver):
     """What both methods share: the players, their draws and estimates, passes, the budget.
 
     Parameters
@@ -299,11 +300,8 @@ cdef class PrimalDual:
         Steps, counted in draws: one with batches of 16 counts 16.
     accesses, full_accesses : int
         Feature values read; the same with every line charged in full, as the papers count.
-    best_p : ndarray of shape (n_rows,), float64
-        The p of the best dual value so far.
     """
     cdef readonly Matrix matrix, columns
-    cdef readonly object problem, best_p
     cdef readonly Py_ssize_t n_iter, accesses, full_accesses
     cdef readonly dict p_state, x_state
     cdef RandomBits random
@@ -317,21 +315,17 @@ cdef class PrimalDual:
     cdef const double* caps
     cdef Rounds rounds
     cdef Py_ssize_t batch_size, n_looks, n_moves
-    cdef double unit, move_chance, best_dual, sum_of_seen
+    cdef double unit, move_chance, sum_of_seen
     cdef readonly Passes passes
-
-    estimated_gap = float("inf")
-    certificate_growth = 1.0
-    keeps_best = True
-    diverged = False
 
     def __init__(
         self, problem, Matrix matrix, RandomBits random, Matrix columns, Py_ssize_t batch_size,
         bint anchored
     ):
         cdef int geometry = GEOMETRIES.index(problem.geometry)
+        SaddleSolver.__init__(self, problem)
         self.geometry = <Geometry> geometry
-        self.problem, self.matrix, self.random = problem, matrix, random
+        self.matrix, self.random = matrix, random
         self.columns = matrix.transposed() if columns is None else columns
         self.batch_size, self.unit = batch_size, problem.unit or 0
         self.keeper = []
@@ -346,7 +340,6 @@ cdef class PrimalDual:
         if self.geometry == SIMPLEX:
             self.x_state["value"][:] = 1.0 / self.x.size
         self.moves = True
-        self.best_dual = -np.inf
         self.passes = Passes(matrix, problem.targets)
 
     cdef double* _keep(self, array):
@@ -378,11 +371,6 @@ cdef class PrimalDual:
         player.sums, player.draws, player.n_draws = &sampler.sums, <Draw*> &draws[0], n_draws
         self.keeper += [sampler, draws]
         return state
-
-    @property
-    def objective(self):
-        """Where the driver finds what certificates read."""
-        return self.problem
 
     @property
     def work(self):
@@ -453,14 +441,6 @@ cdef class PrimalDual:
             return (self.x_state["value"] * self.x.scale, self.p_state["value"] * self.p.scale)
         return self.x_state["total"] / self.n_looks, self.p_state["total"] / self.n_looks
 
-    def best_distribution(self):
-        """Return the p of the best dual value, its mean if there is none."""
-        return self.means()[1] if self.best_p is None else self.best_p
-
-    def model(self):
-        """Return the mean of x."""
-        return self.means()[0]
-
     def certified(self, x, p, rounded):
         """Return the model of x, its primal value, and the dual value of p, after one pass."""
         payoffs, gradient = self.passes.products(x, p)
@@ -472,8 +452,7 @@ cdef class PrimalDual:
         if not (np.isfinite(payoffs).all() and np.isfinite(gradient).all()):
             raise NotFinite
         dual = self.problem.dual(p, gradient, self.passes.longest)
-        if dual > self.best_dual or self.best_p is None:
-            self.best_dual, self.best_p = dual, p
+        self.take_dual(dual, p)
         model, primal = self.problem.primal(x, payoffs, self.passes.longest, rounded)
         return model, primal, self.best_dual
 

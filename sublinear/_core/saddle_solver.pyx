@@ -1,0 +1,46 @@
+"""What solvers of saddle point problems share: the problem, and the best dual value."""
+import numpy as np
+
+
+cdef class SaddleSolver:
+    """Base of solvers that certify after every round, by the best p so far.
+
+    A subclass has `means()`, the means of x and p, or a `model()` of its own and a p to begin with.
+
+    Parameters
+    ----------
+    problem : object
+        Has `accesses`, what certificates read, and what the subclass asks of it.
+
+    Attributes
+    ----------
+    best_p : ndarray of shape (n_rows,), float64
+        The p of the best dual value so far; None before there is one.
+    best_dual : float
+    """
+    # what the driver asks for, but for `advance` and `certify`
+    estimated_gap = float("inf")
+    certificate_growth = 1.0
+    keeps_best = True
+    diverged = False
+
+    def __init__(self, problem):
+        self.problem, self.best_dual = problem, -np.inf
+
+    @property
+    def objective(self):
+        """Where the driver finds what certificates read."""
+        return self.problem
+
+    def model(self):
+        """Return the mean of x."""
+        return self.means()[0]
+
+    def take_dual(self, double dual, p):
+        """Keep a dual value, and p, if there is no better one."""
+        if dual > self.best_dual or self.best_p is None:
+            self.best_dual, self.best_p = dual, p
+
+    def best_distribution(self):
+        """Return the p of the best dual value, its mean if there is none."""
+        return self.means()[1] if self.best_p is None else self.best_p
