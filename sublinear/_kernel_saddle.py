@@ -14,7 +14,7 @@ from sublinear._kernel_training import (
     gamma_value,
     like,
 )
-from sublinear._saddle import PRACTICAL, THEORY, batch_within, round_lengths, squared
+from sublinear._saddle import PRACTICAL, THEORY, batch_within, is_fixed, round_lengths, squared
 from sublinear._solvers.kernel_primal_dual import KernelPrimalDual
 from sublinear._threads import effective_threads
 from sublinear._validation import check_choice, has_matrix
@@ -61,7 +61,7 @@ def check_kernel_parameters(settings, X):
         raise ValueError("kernels need rows in memory: X is a store or an oracle")
 
 
-class KernelData:
+class KernelSpace:
     """The rows of X in the space of a kernel.
 
     Parameters
@@ -73,10 +73,19 @@ class KernelData:
         What is added to the kernel, for an intercept.
     weights : ndarray of shape (n_rows,), default=None
         How often the rows count for gamma="scale".
+
+    Attributes
+    ----------
+    gamma : float
+    rows : KernelRows
+    diagonal : ndarray of shape (n_rows,)
+        k(x, x).
+    longest : float
+        The largest length of an image.
     """
 
     def __init__(self, settings, X, shift=0.0, weights=None):
-        self.settings, self.shift = settings, shift
+        self.shift = shift
         self.gamma = gamma_value(settings.gamma, X, weights)
         self.kernel = KERNELS[settings.kernel](self.gamma, settings.degree, settings.coef0)
         self.matrix = Matrix(X)
@@ -84,76 +93,88 @@ class KernelData:
         self.squares = self.matrix.squared_norms()
         self.diagonal = np.array(self.rows.diagonal)
         self.longest = float(np.sqrt(max(0.0, self.diagonal.max()) + shift)) or 1.0
-        self.batch = batch_within(self._batch(), settings.max_iter)
         if settings.kernel_values == "sampled":
             self.matrix.transposed()  # once, before threads ask for it
 
-    def _batch(self):
-        if self.settings.batch_size != "auto":
-            return self.settings.batch_size
-        if self.settings.constants == "theory" or self.settings.kernel_values == "sampled":
-            return 1
-        return 16
-
-    def _row_sizes(self):
+    def row_sizes(self):
+        """Return how many values every row of X stores."""
         if self.matrix.is_sparse:
             return np.diff(self.matrix.arrays[2])
         return np.full(self.matrix.n_rows, self.matrix.n_columns)
 
-    def limit(self, epsilon, unit):
-        """Return how many rows to draw at the most, with an error of epsilon for images of unit."""
-        return self._steps(epsilon, unit)[1] * self.batch
 
-    def _steps(self, epsilon, unit):
-        """The steps of the first round, and of all."""
-        settings, rates = self.settings, self._rates("ball")
-        steps = rates.steps * math.log(max(2, self.matrix.n_rows)) * squared(unit / epsilon)
-        return round_lengths(
-            steps,
+class KernelPlan:
+    """How a problem is going to be solved in the space of a kernel: what `Plan` is without one.
+
+    Parameters
+    ----------
+    settings : object
+        Has the attributes of SADDLE_PARAMETERS and KERNEL_PARAMETERS.
+    space : KernelSpace
+    epsilon : float
+    unit : float
+        What epsilon is measured against.
+
+    Attributes
+    ----------
+    max_iter : int
+        Draws after which to end.
+    """
+
+    n_read = 0  # values, to find the unit
+
+    def __init__(self, settings, space, epsilon, unit):
+        self.space, self.unit = space, unit
+        self.theory, self.fixed = settings.constants == "theory", is_fixed(settings)
+        self.sampled = settings.kernel_values == "sampled"
+        self.batch = batch_within(self._batch(settings.batch_size), settings.max_iter)
+        n_rows = max(2, space.matrix.n_rows)
+        self.round_steps, self.max_steps = round_lengths(
+            self._rates("ball").steps * math.log(n_rows) * squared(unit / epsilon),
             settings.max_iter,
-            in_rounds=settings.certify == "las_vegas",
-            theory=settings.constants == "theory",
+            in_rounds=not self.fixed,
+            theory=self.theory,
             batch=self.batch,
         )
+        self.max_iter = self.max_steps * self.batch
+
+    def _batch(self, batch_size):
+        if batch_size != "auto":
+            return batch_size
+        return 1 if self.theory or self.sampled else 16
 
     def _rates(self, geometry):
-        return (THEORY if self.settings.constants == "theory" else PRACTICAL)[geometry]
+        return (THEORY if self.theory else PRACTICAL)[geometry]
 
-    def solver(self, problem, random, epsilon, unit, ratio):
-        """Return the solver of a problem.
+    def solver(self, problem, random):
+        """Return the solver of a problem, whose unit is about the largest length of a line.
 
-        Parameters
-        ----------
-        problem : Saddle
-        random : RandomBits
-        epsilon : float
-        unit : float
-            About the largest length of an image, and of what belongs to it.
-        ratio : float
-            What epsilon is measured against.
+        None: that of an image and its part of the ridge.
         """
-        problem.kernel_rounding = ROUNDING * self.longest**2
-        round_steps, max_steps = self._steps(epsilon, ratio)
-        rates, theory = self._rates(problem.geometry), self.settings.constants == "theory"
+        space, rates, unit = self.space, self._rates(problem.geometry), problem.unit
+        if unit is None:
+            ridge = problem.ridge
+            unit = float(np.sqrt(space.longest**2 + (ridge**2).max() / len(ridge)))
+        problem.kernel_rounding = ROUNDING * space.longest**2
         estimator = None
-        if self.settings.kernel_values == "sampled":
-            estimator = KernelEstimator(self.kernel, self.matrix, self.squares)
+        if self.sampled:
+            estimator = KernelEstimator(space.kernel, space.matrix, space.squares)
         return KernelPrimalDual(
             problem,
-            self.rows,
-            self._row_sizes(),
-            self.matrix.n_columns,
+            space.rows,
+            space.row_sizes(),
+            space.matrix.n_columns,
             random,
-            shift=self.shift,
+            shift=space.shift,
             unit=unit,
             batch_size=self.batch,
-            round_steps=round_steps,
-            growth=2 if self.settings.certify == "las_vegas" else 1,
-            max_steps=max_steps,
+            round_steps=self.round_steps,
+            growth=1 if self.fixed else 2,
+            max_steps=self.max_steps,
             primal_rate=rates.primal,
-            dual_rate=rates.dual * (1 if theory else math.sqrt(self.batch)),
+            dual_rate=rates.dual * (1 if self.theory else math.sqrt(self.batch)),
             estimator=estimator,
-            capacity=int(MEMORY / 2 / (4 * self.matrix.n_rows)),
+            capacity=int(MEMORY / 2 / (4 * space.matrix.n_rows)),
         )
 
 

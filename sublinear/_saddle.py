@@ -257,10 +257,12 @@ class Plan:
     ----------
     max_iter : int
         Draws, or passes, after which to end.
+    n_read : int
+        Values that were read to find the unit, for the caller to set.
     """
 
     def __init__(self, settings, geometry, matrix, epsilon, unit=None, *, variant):
-        self.unit = unit
+        self.matrix, self.unit, self.n_read = matrix, unit, 0
         self.reduced = variant == "variance_reduced"
         self.theory = settings.constants == "theory"
         self.fixed = is_fixed(settings)
@@ -303,9 +305,9 @@ class Plan:
         least = min(32, round(math.sqrt(matrix.n_stored / self.values))) if self.reduced else 16
         return max(1, least, min(flat, 4096))
 
-    def solver(self, problem, matrix, random, columns=None):
-        """Return the solver of a problem; `columns` is the transpose if matrix cannot make it."""
-        rates = self.rates
+    def solver(self, problem, random):
+        """Return the solver of a problem."""
+        matrix, rates = self.matrix, self.rates
         if self.by_entries:
             return EntrySteps(
                 problem,
@@ -322,30 +324,29 @@ class Plan:
                 primal_rate=rates.primal,
                 dual_rate=rates.dual,
             )
-        given = {"columns": columns, "batch_size": self.batch}
         if self.reduced:
             per_batch = self.batch * math.sqrt(self.values / max(1, matrix.n_stored))
             return VarianceReducedPrimalDual(
                 problem,
                 matrix,
                 random,
+                batch_size=self.batch,
                 stage_steps=max(LEAST_STAGE, round(self._stage_draws / self.batch)),
                 max_steps=self.max_steps,
                 primal_rate=min(rates.largest_primal, rates.stage_primal * per_batch),
                 dual_rate=min(rates.largest_dual, rates.stage_dual * per_batch),
-                **given,
             )
         return SublinearPrimalDual(
             problem,
             matrix,
             random,
+            batch_size=self.batch,
             round_steps=self.round_steps,
             growth=1 if self.fixed else 2,
             max_steps=self.max_steps,
             primal_rate=rates.primal,
             dual_rate=rates.dual * (1 if self.theory else math.sqrt(self.batch)),
             sampled=self.sampled,
-            **given,
         )
 
 

@@ -88,7 +88,7 @@ def solve_matrix_game(
     if variant == "optimistic":
         solver = OptimisticWeights(problem, matrix)
     else:
-        solver = plan.solver(problem, matrix, random_of(settings))
+        solver = plan.solver(problem, random_of(settings))
     x, result = run_saddle(settings, solver, plan.max_iter, A, absolute=True)
     p = solver.best_distribution()
     return GameResult(**vars(result), row_strategy=p / p.sum(), column_strategy=x / x.sum())

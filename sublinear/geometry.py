@@ -18,7 +18,8 @@ from sublinear._fit_method import fit_method, forget
 from sublinear._kernel_saddle import (
     KERNEL_PARAMETERS,
     ROUNDING,
-    KernelData,
+    KernelPlan,
+    KernelSpace,
     check_kernel_parameters,
     is_linear,
     kernel_sum,
@@ -271,7 +272,7 @@ class MinimumEnclosingBall(CallbackSupportMixin, OutlierMixin, BaseEstimator):
         if seen.beginning is not None:
             solver = ActiveSet(problem, seen.beginning, epsilon=self.epsilon, relative=True)
         else:
-            solver = plan.solver(problem, matrix, random_of(self))
+            solver = plan.solver(problem, random_of(self))
         training = Training(X, y, None, seen.given, [None], weights)
         limits = self._limits(plan.max_iter)
         center, result, error = self._run(solver, limits, training, 0.0, seen.origin)
@@ -315,16 +316,15 @@ class MinimumEnclosingBall(CallbackSupportMixin, OutlierMixin, BaseEstimator):
 
     def _fit_kernel(self, X, y, given):
         """The ball in the space of a kernel."""
-        data = KernelData(self, X)
-        zero = 1e-14 * data.diagonal.max()  # kernel values hold to their rounding
-        problem = EnclosingBall(data.diagonal, data.longest, self.epsilon, zero)
-        random = random_of(self)
-        solver = data.solver(problem, random, self.epsilon, data.longest, 1.0)
-        limits = self._limits(data.limit(self.epsilon, 1.0))
-        training = KernelTraining(X, y, None, None, [None], None, rows=data.rows)
+        space = KernelSpace(self, X)
+        zero = 1e-14 * space.diagonal.max()  # kernel values hold to their rounding
+        problem = EnclosingBall(space.diagonal, space.longest, self.epsilon, zero)
+        plan = KernelPlan(self, space, self.epsilon, 1.0)
+        solver, limits = plan.solver(problem, random_of(self)), self._limits(plan.max_iter)
+        training = KernelTraining(X, y, None, None, [None], None, rows=space.rows)
         model, result, error = self._run(solver, limits, training, 1.0)
         forget(self, ("center_",))
-        self._gamma = data.gamma
+        self._gamma = space.gamma
         support = np.flatnonzero(model[:-1])
         self.support_ = given.numbers(support)
         self.support_vectors_, self.center_coef_ = X[support], model[support]
@@ -335,8 +335,8 @@ class MinimumEnclosingBall(CallbackSupportMixin, OutlierMixin, BaseEstimator):
         radius = np.sqrt(result.primal)
         # near the sphere <x, c> is about |c|^2: squared distances hold kernel values that amount to
         # three times that, in the fit and in a prediction
-        values = 6 * min(data.rows.rounding, MOST_ROUNDING) * self._center_square
-        rounding = ROUNDING * data.longest**2 + values
+        values = 6 * min(space.rows.rounding, MOST_ROUNDING) * self._center_square
+        rounding = ROUNDING * space.longest**2 + values
         tolerance = np.sqrt(radius**2 + rounding) - radius
         return self._finish(solver, given, named(result, X), radius, tolerance, error)
 
@@ -592,10 +592,17 @@ def solve_simplex_qp(
     if variant == "active_set" and (has_matrix(A) or not is_linear(settings)):
         raise ValueError('variant="active_set" needs rows in memory and kernel="linear"')
     if is_linear(settings):
-        solver, max_iter = _qp_of_rows(settings, A, matrix, b, variant)
+        problem, plan = _qp_of_rows(settings, matrix, b, variant)
     else:
-        solver, max_iter = _qp_of_kernel(settings, A, b)
-    _, result = run_saddle(settings, solver, max_iter, A, absolute=True, maximise=True)
+        problem, plan = _qp_of_kernel(settings, A, b)
+    if variant == "active_set":
+        beginning = Beginning(A, matrix)
+        problem.accesses = beginning.n_read
+        solver = ActiveSet(problem, beginning, epsilon=epsilon, relative=False)
+    else:
+        problem.accesses = plan.n_read
+        solver = plan.solver(problem, random_of(settings))
+    _, result = run_saddle(settings, solver, plan.max_iter, A, absolute=True, maximise=True)
     p = solver.best_distribution()
     # the solver's model is x, its dual variable p: here it is the other way round
     trace = tuple(row._replace(primal=row.dual, dual=row.primal) for row in result.trace)
@@ -605,29 +612,23 @@ def solve_simplex_qp(
     return SimplexResult(**swapped, p=p / p.sum())
 
 
-def _qp_of_rows(settings, A, matrix, b, variant):
-    """Return the solver and its limit on steps."""
-    unit = None
+def _qp_of_rows(settings, matrix, b, variant):
+    """Return the problem and the plan."""
+    unit, n_read = None, 0
     if variant == "plain":
-        given = settings.row_norm
-        square = matrix.squared_norms().max() if given is None else given**2
+        if settings.row_norm is None:
+            square, n_read = matrix.squared_norms().max(), matrix.n_stored
+        else:
+            square = settings.row_norm**2
         unit = float(np.sqrt(max(square, np.ptp(b)))) or 1.0
-    problem = SimplexQP(b, unit, settings.epsilon)
     plan = Plan(settings, "hull", matrix, settings.epsilon, (unit or 1.0) ** 2, variant=variant)
-    if variant == "active_set":
-        beginning = Beginning(A, matrix)
-        problem.accesses = beginning.n_read
-        solver = ActiveSet(problem, beginning, epsilon=settings.epsilon, relative=False)
-    else:
-        problem.accesses = 0 if unit is None or settings.row_norm is not None else matrix.n_stored
-        solver = plan.solver(problem, matrix, random_of(settings))
-    return solver, plan.max_iter
+    plan.n_read = n_read
+    return SimplexQP(b, unit, settings.epsilon), plan
 
 
 def _qp_of_kernel(settings, A, b):
-    """Return the solver and its limit on steps."""
-    data = KernelData(settings, A)
-    unit = float(np.sqrt(max(data.longest**2, np.ptp(b))))
-    problem, random = SimplexQP(b, unit, settings.epsilon), random_of(settings)
-    solver = data.solver(problem, random, settings.epsilon, unit, unit**2)
-    return solver, data.limit(settings.epsilon, unit**2)
+    """Return the problem and the plan."""
+    space = KernelSpace(settings, A)
+    unit = float(np.sqrt(max(space.longest**2, np.ptp(b))))
+    plan = KernelPlan(settings, space, settings.epsilon, unit**2)
+    return SimplexQP(b, unit, settings.epsilon), plan

@@ -8,7 +8,8 @@ from sublinear._drive import Limits
 from sublinear._fit_method import fit_method, forget
 from sublinear._kernel_saddle import (
     KERNEL_PARAMETERS,
-    KernelData,
+    KernelPlan,
+    KernelSpace,
     check_kernel_parameters,
     is_linear,
     kernel_sum,
@@ -56,10 +57,14 @@ class _SaddleClassifier(LinearClassifier):
         check_kernel_parameters(self, X)
         targets = self._targets(y)
         if is_linear(self):
-            return self._training(X, y, targets, weights, None)
+            training = self._training(X, y, targets, weights, None)
+            training.matrix.transposed()  # once, before threads ask for it
+            training.plan = self._plan(training.matrix)
+            return training
         scaling = float(self.intercept_scaling) if self.fit_intercept else 0.0
-        data = KernelData(self, X, scaling * scaling, weights)
-        return KernelTraining(X, y, None, None, targets, weights, plan=data, rows=data.rows)
+        space = KernelSpace(self, X, scaling * scaling, weights)
+        plan = self._kernel_plan(space)
+        return KernelTraining(X, y, None, None, targets, weights, plan=plan, rows=space.rows)
 
     def _keep(self, solver):
         return None
@@ -78,7 +83,7 @@ class _SaddleClassifier(LinearClassifier):
         self.support_vectors_ = training.X[support]
         self.dual_coef_ = np.ascontiguousarray(models[:, support])
         self.intercept_ = models[:, -1]
-        self._gamma = training.plan.gamma
+        self._gamma = training.plan.space.gamma
         self._report(outcomes, seconds)
 
     def _scores(self, X):
@@ -260,20 +265,9 @@ class SublinearPerceptron(_SaddleClassifier):
         self.classes_ = find_classes(y)
         training = self._class_training(X, y, None)
         training.given = given
-        if is_linear(self):
-            training.matrix.transposed()  # once, before threads ask for it
-            unit = self.row_norm
-            if unit is None and variant_of(self) == "plain":  # the other's first pass tells
-                unit = training.matrix.largest_norm() or 1.0
-            training.plan = Plan(
-                self, "ball", training.matrix, self.epsilon, unit, variant=variant_of(self)
-            )
-            max_iter = training.plan.max_iter
-        else:
-            max_iter = training.plan.limit(self.epsilon, training.plan.longest)
         limits = Limits(
             self.epsilon,
-            max_iter,
+            training.plan.max_iter,
             self.max_accesses or np.inf,
             certify=self.certify is not None,
             absolute=True,
@@ -281,15 +275,23 @@ class SublinearPerceptron(_SaddleClassifier):
         )
         return self._solve(training, limits)
 
+    def _plan(self, matrix):
+        variant, unit = variant_of(self), self.row_norm
+        finds = unit is None and variant == "plain"  # the other's first pass tells
+        if finds:
+            unit = matrix.largest_norm() or 1.0
+        plan = Plan(self, "ball", matrix, self.epsilon, unit, variant=variant)
+        plan.n_read = matrix.n_stored if finds else 0
+        return plan
+
+    def _kernel_plan(self, space):
+        return KernelPlan(self, space, self.epsilon, space.longest)
+
     def _solver(self, training, k, random, n_jobs):
-        if not is_linear(self):
-            unit = training.plan.longest
-            problem = Margin(training.targets[k](), unit)
-            return training.plan.solver(problem, random, self.epsilon, unit, unit)
-        problem = Margin(training.targets[k](), training.plan.unit)
-        if training.plan.unit is not None and self.row_norm is None and k == 0:
-            problem.accesses = training.matrix.n_stored  # the pass that found it
-        return training.plan.solver(problem, training.matrix, random)
+        plan = training.plan
+        problem = Margin(training.targets[k](), plan.unit)
+        problem.accesses = plan.n_read if k == 0 else 0
+        return plan.solver(problem, random)
 
     def _store(self, outcomes, training, seconds):
         for outcome in outcomes:
@@ -449,22 +451,17 @@ class L2SVMClassifier(_SaddleClassifier):
         weights = np.ones(len(y)) if weights is None else weights
         training = self._class_training(X, y, weights)
         training.given = given
-        if is_linear(self):
-            training.matrix.transposed()  # once, before threads ask for it
-            training.plan = Plan(
-                self, "hull", training.matrix, self.epsilon, variant=variant_of(self)
-            )
-            max_iter = training.plan.max_iter
-        else:
-            max_iter = training.plan.limit(self.epsilon, 1.0)
-        limits = Limits(self.epsilon, max_iter, self.max_accesses or np.inf)
+        limits = Limits(self.epsilon, training.plan.max_iter, self.max_accesses or np.inf)
         return self._solve(training, limits)
+
+    def _plan(self, matrix):
+        return Plan(self, "hull", matrix, self.epsilon, variant=variant_of(self))
+
+    def _kernel_plan(self, space):
+        return KernelPlan(self, space, self.epsilon, 1.0)
 
     def _solver(self, training, k, random, n_jobs):
         weights = training.weights
         ridge = np.sqrt(self.alpha * weights.sum() / (2 * weights))
         problem = SquaredHinge(training.targets[k](), ridge, self.alpha, self.epsilon)
-        if not is_linear(self):
-            unit = float(np.sqrt(training.plan.longest**2 + (ridge**2).max() / len(ridge)))
-            return training.plan.solver(problem, random, self.epsilon, unit, 1.0)
-        return training.plan.solver(problem, training.matrix, random)
+        return training.plan.solver(problem, random)

@@ -289,8 +289,6 @@ cdef class PrimalDual(SaddleSolver):
         Its rows are the A_i; a constant column may stand for an intercept. Of a ComputedMatrix what
         is drawn is asked for.
     random : RandomBits
-    columns : Matrix or None
-        The transpose; None asks the matrix for it.
     batch_size : int
         Rows, and columns, drawn in one step.
 
@@ -319,14 +317,13 @@ cdef class PrimalDual(SaddleSolver):
     cdef readonly Passes passes
 
     def __init__(
-        self, problem, Matrix matrix, RandomBits random, Matrix columns, Py_ssize_t batch_size,
-        bint anchored
+        self, problem, Matrix matrix, RandomBits random, Py_ssize_t batch_size, bint anchored
     ):
         cdef int geometry = GEOMETRIES.index(problem.geometry)
         SaddleSolver.__init__(self, problem)
         self.geometry = <Geometry> geometry
         self.matrix, self.random = matrix, random
-        self.columns = matrix.transposed() if columns is None else columns
+        self.columns = matrix.transposed()
         self.batch_size, self.unit = batch_size, problem.unit or 0
         self.keeper = []
         self.targets = self._keep(problem.targets)
@@ -462,7 +459,7 @@ cdef class SublinearPrimalDual(PrimalDual):
 
     Parameters
     ----------
-    problem, matrix, random, columns, batch_size
+    problem, matrix, random, batch_size
         As in PrimalDual.
     round_steps : int
         T, the steps of the first round.
@@ -482,11 +479,11 @@ cdef class SublinearPrimalDual(PrimalDual):
     cdef double* known               # eta * b
 
     def __init__(
-        self, problem, Matrix matrix, RandomBits random, *, Matrix columns=None,
-        Py_ssize_t batch_size, Py_ssize_t round_steps, Py_ssize_t growth=2,
+        self, problem, Matrix matrix, RandomBits random, *, Py_ssize_t batch_size,
+        Py_ssize_t round_steps, Py_ssize_t growth=2,
         Py_ssize_t max_steps=2**62, double primal_rate, double dual_rate, sampled=None
     ):
-        super().__init__(problem, matrix, random, columns, batch_size, False)
+        super().__init__(problem, matrix, random, batch_size, False)
         self.sampled = sampled
         self.rounds = first_round(round_steps, growth, max_steps)
         self.primal_rate, self.dual_rate = primal_rate, dual_rate
@@ -611,7 +608,7 @@ cdef class VarianceReducedPrimalDual(PrimalDual):
 
     Parameters
     ----------
-    problem, matrix, random, columns, batch_size
+    problem, matrix, random, batch_size
         As in PrimalDual; the problem may have `ridge`, r of the objective.
     stage_steps : int
         Steps between two passes.
@@ -633,11 +630,11 @@ cdef class VarianceReducedPrimalDual(PrimalDual):
     cdef double* known               # gain * r (e - e at the anchor)
 
     def __init__(
-        self, problem, Matrix matrix, RandomBits random, *, Matrix columns=None,
-        Py_ssize_t batch_size, Py_ssize_t stage_steps, Py_ssize_t max_steps=2**62,
+        self, problem, Matrix matrix, RandomBits random, *, Py_ssize_t batch_size,
+        Py_ssize_t stage_steps, Py_ssize_t max_steps=2**62,
         double primal_rate, double dual_rate
     ):
-        super().__init__(problem, matrix, random, columns, batch_size, True)
+        super().__init__(problem, matrix, random, batch_size, True)
         self.stage_steps, self.rounds = stage_steps, first_round(0, 1, max_steps)
         self.primal_rate, self.dual_rate, self.least_rate = primal_rate, dual_rate, dual_rate
         self.p_state["anchor"][:] = self.p_state["value"]
