@@ -31,12 +31,11 @@ from sublinear._core.parallel import openmp_enabled
 from sublinear._drive import Snapshot
 from sublinear._model_file import load_model, save_model
 from sublinear._result import Result, TraceRow
-from sublinear._saddle import GameResult, SimplexResult
 from sublinear._show_versions import show_versions
 from sublinear._stream import StreamSummary
 from sublinear._version import __version__
-from sublinear.games import solve_matrix_game
-from sublinear.geometry import MinimumEnclosingBall, solve_simplex_qp
+from sublinear.games import GameResult, solve_matrix_game
+from sublinear.geometry import MinimumEnclosingBall, SimplexResult, solve_simplex_qp
 from sublinear.kernel import KernelPegasosClassifier, KernelSDCAClassifier, KernelSDCARegressor
 from sublinear.margin import L2SVMClassifier, SublinearPerceptron
 from sublinear.paths import KernelPath, SDCAPath, kernel_path, sdca_path

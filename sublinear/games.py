@@ -1,9 +1,12 @@
 """Matrix games: solve_matrix_game."""
 
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from sublinear._result import Result
 from sublinear._saddle import (
     VARIANTS,
-    Game,
-    GameResult,
     Plan,
     checked_data,
     random_of,
@@ -11,8 +14,23 @@ from sublinear._saddle import (
     settings_of,
     variant_of,
 )
+from sublinear._saddle_problems import Game
 from sublinear._solvers.optimistic import OptimisticWeights
 from sublinear._validation import as_matrix, check_number
+
+
+@dataclass(frozen=True, repr=False)
+class GameResult(Result):
+    """What `solve_matrix_game` found: a Result with strategies.
+
+    Attributes
+    ----------
+    row_strategy, column_strategy : ndarray, float64
+        Not negative, of sum 1.
+    """
+
+    row_strategy: np.ndarray = field(default=None, repr=False)
+    column_strategy: np.ndarray = field(default=None, repr=False)
 
 
 def solve_matrix_game(

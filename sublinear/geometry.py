@@ -1,7 +1,7 @@
 """Enclosing balls and quadratic programs over the simplex."""
 
 import math
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import scipy.sparse as sp
@@ -26,18 +26,12 @@ from sublinear._kernel_saddle import (
     self_values,
 )
 from sublinear._kernel_training import MOST_ROUNDING, KernelTraining
-from sublinear._result import relative_gap
+from sublinear._result import Result, relative_gap
 from sublinear._saddle import (
     ACTIVE_SET,
-    EnclosingBall,
     Plan,
-    SimplexQP,
-    SimplexResult,
-    SoftBall,
     check_saddle_parameters,
     checked_data,
-    distance_error,
-    mean_of_largest,
     named,
     random_of,
     run_saddle,
@@ -47,6 +41,13 @@ from sublinear._saddle import (
     warn_of_gap,
 )
 from sublinear._saddle import VARIANTS as SAMPLED_VARIANTS
+from sublinear._saddle_problems import (
+    EnclosingBall,
+    SimplexQP,
+    SoftBall,
+    distance_error,
+    mean_of_largest,
+)
 from sublinear._solvers.active_set import ActiveSet, Beginning
 from sublinear._validation import (
     GivenRows,
@@ -513,6 +514,19 @@ def check_row_norms(norms, n_rows):
     if norms.shape != (n_rows,) or not np.isfinite(norms).all() or (norms < 0).any():
         raise ValueError(f"row_norms must be {n_rows} finite numbers, not negative, one per row")
     return norms
+
+
+@dataclass(frozen=True, repr=False)
+class SimplexResult(Result):
+    """What `solve_simplex_qp` found: a Result with p.
+
+    Attributes
+    ----------
+    p : ndarray of shape (n_rows,), float64
+        Not negative, of sum 1.
+    """
+
+    p: np.ndarray = field(default=None, repr=False)
 
 
 def solve_simplex_qp(

@@ -18,9 +18,7 @@ from sublinear._kernel_training import KernelTraining
 from sublinear._linear_model import LinearClassifier
 from sublinear._saddle import (
     CERTIFY,
-    Margin,
     Plan,
-    SquaredHinge,
     check_saddle_parameters,
     named,
     of_margin,
@@ -28,6 +26,7 @@ from sublinear._saddle import (
     variant_of,
     warn_of_gap,
 )
+from sublinear._saddle_problems import Margin, SquaredHinge
 from sublinear._validation import (
     GivenRows,
     check_flag,

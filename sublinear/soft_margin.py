@@ -9,6 +9,7 @@ from sublinear._drive import Limits
 from sublinear._fit_method import fit_method
 from sublinear._linear_model import LinearClassifier
 from sublinear._saddle import CONSTANTS, named, of_margin, round_lengths, squared, warn_of_gap
+from sublinear._saddle_problems import SlackMargin
 from sublinear._solvers.simba import SIMBA
 from sublinear._validation import (
     as_matrix,
@@ -28,110 +29,6 @@ MOST_REPETITIONS = 2**31 - 1  # rows that int32 can number
 PRACTICAL = {"primal_rate": 3.0, "dual_rate": 1.0}
 THEORY = {"primal_rate": 1.0, "dual_rate": 1.0}
 THEORY_STEPS = 100.0**2  # T = this * log(n) / epsilon^2
-
-
-class SlackMargin:
-    """Problem (3) of the paper for rows divided by `unit`, as a minimisation.
-
-    Parameters
-    ----------
-    targets : ndarray of shape (n_rows,), float64
-    nu : float
-    unit : float
-        The largest norm of a row.
-    bias : bool
-    """
-
-    attained = 0.0  # by zero weights
-
-    def __init__(self, targets, nu, unit, bias):
-        self.targets, self.nu, self.unit, self.bias = targets, nu, unit, bias
-        self.accesses = 0
-
-    def certificate(self, matrix, w, b, p, rounded):
-        """Return the rescaled model of w and b, minus its margin, minus the bound of p."""
-        rows = np.arange(matrix.n_rows)
-        length = np.linalg.norm(w)
-        weights = (w / length if length > 0 else w) / self.unit
-        payoffs = self.targets * matrix.row_dots(self._with(weights, 0.0), rows)
-        gradient = np.zeros(matrix.n_weights)
-        matrix.add_rows(p * self.targets, rows, gradient)
-        self.accesses += 2 * matrix.n_stored
-        value, length, b = self._best(length, b, payoffs)
-        weights = self._with(length * weights, b)
-        bound = slack_mass(p, self.nu) + np.linalg.norm(gradient[: len(w)]) / self.unit
-        bound += np.abs(gradient[len(w) :]).sum()
-        scale = value if value > 0 else 1.0
-        model = rounded(weights / scale)  # Lemma 2.1
-        change = np.abs(scale * model - weights)
-        lost = self.unit * np.linalg.norm(change[: len(w)]) + change[len(w) :].sum()
-        return model, -(value - lost), -bound
-
-    def _with(self, weights, b):
-        return np.append(weights, b) if self.bias else weights
-
-    def _best(self, length, b, payoffs):
-        """Return the largest margin, and its |w| and b: multiples of w, stretched or not, and b.
-
-        Where 0 is the best of them it is that of a constant, with slack; without it 0 is the best
-        there is, and the hyperplane is kept with the margin it has.
-
-        Parameters
-        ----------
-        length, b : float
-        payoffs : ndarray of shape (n_rows,)
-            y_i <w, x_i> / |w|.
-        """
-        value, *found = max(
-            (self._multiple(1.0, b, payoffs), self._multiple(length, b, payoffs)),
-            key=lambda multiple: multiple[0],
-        )
-        if any(found):
-            return value, *found
-        if self.nu == 0:
-            return slack_margin(payoffs + self.targets * b, 0.0), 1.0, b
-        return self._multiple(0.0, float(self.bias) * np.sign(self.targets.sum()), payoffs)
-
-    def _multiple(self, length, b, payoffs):
-        """Return the largest margin of multiples, up to 1, of |w| and b, and these multiples."""
-        margins = length * payoffs + self.targets * b
-        scale = best_scale(margins, self.nu)
-        return slack_margin(scale * margins, self.nu), scale * length, scale * b
-
-
-def slack_margin(margins, nu):
-    """Return the largest min_i margins_i + xi_i over 0 <= xi_i <= 2 with sum xi_i <= nu n.
-
-    g is possible if sum_i max(0, g - margins_i) <= nu n, that is if k g <= nu n + (the sum of the k
-    least margins) for every k, and if nobody needs more than 2.
-    """
-    margins = np.sort(margins)
-    sums = np.cumsum(margins) + nu * len(margins)
-    return float(min((sums / np.arange(1, len(margins) + 1)).min(), margins[0] + 2))
-
-
-def best_scale(margins, nu):
-    """Return the t in [0, 1] with the largest slack_margin(t * margins, nu).
-
-    That is the least of (nu n + t S_k) / k, S_k the sum of the k least margins, and of 2 + t times
-    the least one. The latter, and those of S_k < 0, which come first, fall with t: they meet the
-    others in the maximum.
-    """
-    margins, n = np.sort(margins), len(margins)
-    sums, counts = np.cumsum(margins), np.arange(1, n + 1)
-    rising = sums >= 0
-    if margins[0] >= 0 or not rising.any():
-        return float(margins[0] >= 0)
-    first = np.argmax(rising)
-    by_mean = nu * n / (counts[first] * margins[first] - sums[first])
-    by_most = (2 * counts - nu * n)[rising] / (sums - counts * margins[0])[rising]
-    return float(min(1.0, by_mean, by_most.max()))
-
-
-def slack_mass(p, nu):
-    """Return the maximum of <p, xi> over 0 <= xi_i <= 2 with sum xi_i <= nu n."""
-    slack = np.clip(nu * len(p) - 2 * np.arange(len(p)), 0, 2)
-    return float(np.sort(p)[::-1] @ slack)
 
 
 def repetitions(weights):

@@ -8,7 +8,7 @@ from reference.active_set import active_set
 from scipy import sparse
 
 from sublinear._core.matrix import Matrix
-from sublinear._saddle import EnclosingBall, SimplexQP
+from sublinear._saddle_problems import EnclosingBall, SimplexQP
 from sublinear._solvers import active_set as solver_file
 
 PROBLEMS = (((3000, 12), 1e-6), ((400, 300), 1e-3), ((900, 40), 0.1))

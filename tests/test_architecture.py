@@ -23,7 +23,7 @@ LAYERS = (
         "_version",
         "_warnings",
     },
-    {"_drive", "_known_optima", "_readers", "_sequences", "_show_versions"},
+    {"_drive", "_known_optima", "_readers", "_saddle_problems", "_sequences", "_show_versions"},
     {"_archive", "_callbacks", "data", "datasets", "sources"},
     {"_certified_model", "_checkpoint", "_classification", "_fit_method"},
     {"_linear_model", "_saddle", "_support", "theory", "_stream"},

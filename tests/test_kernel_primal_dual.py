@@ -25,7 +25,7 @@ from sublinear import (
 from sublinear._core.kernel_estimators import KernelEstimator
 from sublinear._core.kernels import RBF, Linear, Poly, Sigmoid, kernel_rows
 from sublinear._core.matrix import Matrix
-from sublinear._saddle import Margin, SimplexQP, SquaredHinge
+from sublinear._saddle_problems import Margin, SimplexQP, SquaredHinge
 from sublinear._solvers.kernel_primal_dual import KernelPrimalDual, KernelRowCache
 from sublinear.data import FeatureOracle
 

@@ -11,7 +11,7 @@ from scipy import sparse
 from stepping import bits, unchanged
 
 from sublinear._core.matrix import Matrix
-from sublinear._saddle import EnclosingBall, Game, Margin, SimplexQP
+from sublinear._saddle_problems import EnclosingBall, Game, Margin, SimplexQP
 from sublinear._solvers.primal_dual import SublinearPrimalDual, VarianceReducedPrimalDual
 
 N, D, T = 16, 7, 60

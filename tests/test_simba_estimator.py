@@ -16,8 +16,8 @@ from sublinear import (
     simba_path,
 )
 from sublinear._core.matrix import Matrix
+from sublinear._saddle_problems import SlackMargin, best_scale, slack_margin, slack_mass
 from sublinear.data import AccessBudgetError, DualStore, FeatureOracle, FourierFeatures
-from sublinear.soft_margin import SlackMargin, best_scale, slack_margin, slack_mass
 
 
 @pytest.fixture(scope="module")

@@ -22,7 +22,7 @@ from sublinear import (
     solve_matrix_game,
     solve_simplex_qp,
 )
-from sublinear._saddle import SquaredHinge
+from sublinear._saddle_problems import SquaredHinge
 from sublinear.data import FeatureOracle
 from sublinear.datasets import make_enclosing_ball, make_matrix_game
 from sublinear.geometry import SeenRows
