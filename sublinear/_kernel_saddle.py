@@ -7,6 +7,7 @@ import numpy as np
 from sublinear._core.kernel_estimators import KernelEstimator
 from sublinear._core.kernels import RBF, Linear, Poly, kernel_rows
 from sublinear._core.matrix import Matrix
+from sublinear._core.sample_sizes import squared
 from sublinear._kernel_training import (
     check_kernel_shape,
     checked_rounding,
@@ -14,7 +15,7 @@ from sublinear._kernel_training import (
     gamma_value,
     like,
 )
-from sublinear._saddle import PRACTICAL, THEORY, batch_within, is_fixed, round_lengths, squared
+from sublinear._saddle import PRACTICAL, THEORY, batch_within, is_fixed, round_lengths
 from sublinear._solvers.kernel_primal_dual import KernelPrimalDual
 from sublinear._threads import effective_threads
 from sublinear._validation import check_choice, has_matrix

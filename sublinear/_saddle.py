@@ -8,6 +8,7 @@ import numpy as np
 from sklearn.utils.validation import check_array
 
 from sublinear._core.random import RandomBits
+from sublinear._core.sample_sizes import squared
 from sublinear._drive import Limits, drive
 from sublinear._solvers.primal_dual import SublinearPrimalDual, VarianceReducedPrimalDual
 from sublinear._solvers.simba import SIMBA
@@ -100,11 +101,6 @@ def check_saddle_parameters(estimator, certify=CERTIFY, variants=VARIANTS):
         )
     if variant != "plain" and estimator.constants == "theory":
         raise ValueError('constants="theory" needs variant="plain"')
-
-
-def squared(ratio):
-    """Return a ratio's square, within the range of numbers: steps for an epsilon close to 0."""
-    return min(ratio, 1e150) ** 2
 
 
 def round_lengths(asked, max_iter, *, in_rounds, usual=0, theory=False, batch=1):

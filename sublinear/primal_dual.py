@@ -9,6 +9,7 @@ import numpy as np
 
 from sublinear._callbacks import call_back
 from sublinear._core.random import RandomBits
+from sublinear._core.sample_sizes import samples_for, squared
 from sublinear._drive import Limits, drive
 from sublinear._result import Result
 from sublinear._saddle import (
@@ -17,7 +18,6 @@ from sublinear._saddle import (
     checked_data,
     named,
     round_lengths,
-    squared,
     warn_of_gap,
 )
 from sublinear._solvers import generic_primal_dual as compiled
@@ -367,12 +367,7 @@ class _Certificates:
 
 
 class _SampledCertificates(_Certificates):
-    """The same from estimates: Corollary II.9 for any sampler.
-
-    By Chebyshev a mean of m samples, m = 8 (deviation / error)^2, is off by more than the error
-    with probability 1/8 at the most, and so is the median of k such means with probability
-    (7/16)^(k/2).
-    """
+    """The same from estimates: Corollary II.9 for any sampler."""
 
     def __init__(self, low_regret, sampler, error, failure, random):
         super().__init__(low_regret, sampler, False)
@@ -387,8 +382,7 @@ class _SampledCertificates(_Certificates):
                 "deviation(x) of the sampler must be a finite number, not negative, got "
                 f"{deviation!r}"
             )
-        size = math.floor(8 * squared(float(deviation) / self.error)) + 1
-        groups = int(2 * math.log(sampler.n_rows / self.failure) / math.log(16 / 7)) | 1
+        size, groups = samples_for(float(deviation), self.error, self.failure, sampler.n_rows)
         columns = isinstance(sampler, compiled.CompiledSampler)
         if columns and size * groups >= sampler.matrix.n_columns:
             return super().least(x)

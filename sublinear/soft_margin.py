@@ -5,10 +5,11 @@ import math
 import numpy as np
 from sklearn.base import clone
 
+from sublinear._core.sample_sizes import squared
 from sublinear._drive import Limits
 from sublinear._fit_method import fit_method
 from sublinear._linear_model import LinearClassifier
-from sublinear._saddle import CONSTANTS, named, of_margin, round_lengths, squared, warn_of_gap
+from sublinear._saddle import CONSTANTS, named, of_margin, round_lengths, warn_of_gap
 from sublinear._saddle_problems import SlackMargin
 from sublinear._solvers.simba import SIMBA
 from sublinear._validation import (

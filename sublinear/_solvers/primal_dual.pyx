@@ -52,6 +52,7 @@ from sublinear._core.passes cimport Passes
 from sublinear._core.portable cimport dense_add64, dense_squares64
 from sublinear._core.random cimport RandomBits, uniform
 from sublinear._core.rounds cimport Rounds, begin_longer, begin_round, first_round, is_over
+from sublinear._core.sample_sizes import samples_for
 from sublinear._core.saddle_solver cimport SaddleSolver
 from sublinear._core.sweeps cimport (
     SWEPT, TINY, exponents, in_range, look_at, multiply, multiply_exp, sum_of,
@@ -565,20 +566,18 @@ cdef class SublinearPrimalDual(PrimalDual):
     def _sampled_payoffs(self, const double[::1] x, double error, double failure):
         """Estimates of Y A x that are all within `error` but with probability `failure`.
 
-        Corollary II.9: medians of means of column samples, each with variance |x|^2 |A_i|^2. By
-        Chebyshev a mean of m is off by more than `error` with probability 1/8 at the most, and so
-        is the median of k of them with probability (7/16)^(k/2). Returns the estimates and the
-        values read; None, 0 if a pass costs less.
+        Corollary II.9: medians of means of column samples, each with variance |x|^2 |A_i|^2.
+        Returns the estimates and the values read; None, 0 if a pass costs less.
         """
         cdef Py_ssize_t size, groups, k, j, _, total = 0
         cdef double norm = sqrt(inner(np.asarray(x), np.asarray(x)))
         cdef Line line
         if norm == 0:
             return np.zeros(self.p.size), 0
-        size = <Py_ssize_t> min(2.0**62, 8 * (norm * self.unit / error) ** 2 + 1)
-        groups = <Py_ssize_t> (2 * log(self.p.size / failure) / log(16 / 7.0)) | 1
-        if <double> size * groups >= self.x.size:
+        wanted = samples_for(norm * self.unit, error, failure, self.p.size)
+        if wanted[0] * wanted[1] >= self.x.size:
             return None, 0
+        size, groups = wanted
         cdef FlatSampler sampler = FlatSampler(self.x.size)
         sampler.chances[:] = np.square(x)
         sampler.update()
