@@ -5,7 +5,7 @@ import math
 import numpy as np
 
 from sublinear._core.kernel_estimators import KernelEstimator
-from sublinear._core.kernels import RBF, Linear, Poly, kernel_rows
+from sublinear._core.kernels import KERNELS, kernel_rows
 from sublinear._core.matrix import Matrix
 from sublinear._core.sample_sizes import squared
 from sublinear._kernel_training import (
@@ -20,7 +20,7 @@ from sublinear._solvers.kernel_primal_dual import KernelPrimalDual
 from sublinear._threads import effective_threads
 from sublinear._validation import check_choice, has_matrix
 
-KERNELS = {"linear": Linear, "poly": Poly, "rbf": RBF}
+NAMES = ("linear", "poly", "rbf")  # of the kernels that have estimators
 KERNEL_VALUES = ("exact", "sampled")
 MEMORY = 2**29  # bytes, for kernel rows that are kept, and for panels of X
 CHUNK = 4096  # rows of a prediction
@@ -49,7 +49,7 @@ def is_linear(settings):
 
 def check_kernel_parameters(settings, X):
     """Raise ValueError unless the parameters of KERNEL_PARAMETERS make sense, with the others."""
-    check_choice("kernel", settings.kernel, tuple(KERNELS))
+    check_choice("kernel", settings.kernel, NAMES)
     check_choice("kernel_values", settings.kernel_values, KERNEL_VALUES)
     check_kernel_shape(settings)
     if is_linear(settings):

@@ -24,7 +24,7 @@ class PlantedMargin(NamedTuple):
     margin: float
 
 
-class EnclosingBall(NamedTuple):
+class KnownEnclosingBall(NamedTuple):
     """What `make_enclosing_ball` returns."""
 
     X: np.ndarray
@@ -33,7 +33,7 @@ class EnclosingBall(NamedTuple):
     dual: np.ndarray
 
 
-class MatrixGame(NamedTuple):
+class KnownMatrixGame(NamedTuple):
     """What `make_matrix_game` returns."""
 
     A: np.ndarray
@@ -42,7 +42,7 @@ class MatrixGame(NamedTuple):
     column_strategy: np.ndarray
 
 
-class SimplexQP(NamedTuple):
+class KnownSimplexQP(NamedTuple):
     """What `make_simplex_qp` returns."""
 
     A: np.ndarray
@@ -262,7 +262,7 @@ def make_enclosing_ball(
 
     Returns
     -------
-    EnclosingBall
+    KnownEnclosingBall
         A named tuple: ``X`` of shape (n_samples, n_features); ``center``; ``radius``; ``dual``,
         weights p in the simplex with sum p_i x_i = center.
 
@@ -305,7 +305,7 @@ def make_enclosing_ball(
         X[inside] = center + lengths[:, None] * outward
     dual = np.zeros(n_samples)
     dual[place[:n_support]] = 1 / n_support
-    return EnclosingBall(X, center, radius, dual)
+    return KnownEnclosingBall(X, center, radius, dual)
 
 
 def make_matrix_game(
@@ -331,7 +331,7 @@ def make_matrix_game(
 
     Returns
     -------
-    MatrixGame
+    KnownMatrixGame
         A named tuple: ``A`` of shape (n_rows, n_columns); ``value``; ``row_strategy``;
         ``column_strategy``.
 
@@ -356,7 +356,7 @@ def make_matrix_game(
     # where a player has one strategy nothing is left but rounding
     A *= (1 - abs(value)) / largest if largest > 1e-9 else 0.0
     A += value
-    return MatrixGame(A.astype(dtype, copy=False), value, p, x)
+    return KnownMatrixGame(A.astype(dtype, copy=False), value, p, x)
 
 
 def make_simplex_qp(n_rows, n_columns, *, support=0.1, dtype=np.float64, random_state=None):
@@ -377,7 +377,7 @@ def make_simplex_qp(n_rows, n_columns, *, support=0.1, dtype=np.float64, random_
 
     Returns
     -------
-    SimplexQP
+    KnownSimplexQP
         A named tuple: ``A`` of shape (n_rows, n_columns); ``b`` of shape (n_rows,); ``value``, the
         minimum; ``p``, a solution.
 
@@ -397,7 +397,7 @@ def make_simplex_qp(n_rows, n_columns, *, support=0.1, dtype=np.float64, random_
     A = A.astype(dtype, copy=False)
     mean = A.T @ p
     b = np.where(p > 0, 0.0, rng.uniform(0, 0.5, n_rows)) - 2 * A @ mean
-    return SimplexQP(A, b, float(p @ b + mean @ mean), p)
+    return KnownSimplexQP(A, b, float(p @ b + mean @ mean), p)
 
 
 def make_lower_bound_instance(n_samples, n_features, *, answer=None, width=None, random_state=None):

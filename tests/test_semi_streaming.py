@@ -10,7 +10,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from sublinear._core.matrix import Matrix
 from sublinear._core.random import RandomBits
-from sublinear._core.sketch import CountSketch, L2Sampler
+from sublinear._core.sketch import CountSketch, SketchedL2Sampler
 from sublinear._solvers.semi_streaming import SemiStreaming
 from sublinear.semi_streaming import SemiStreamingEnclosingBall, SemiStreamingPerceptron
 from sublinear.sources import ArraySource, GeneratorSource
@@ -71,7 +71,7 @@ def test_widths_are_powers_of_two(width):
 
 def draws_of(x, count, width=64, depth=5, n_candidates=4):
     matrix, one = Matrix(x[np.newaxis]), np.ones(1)
-    sampler = L2Sampler(width, depth, n_candidates)
+    sampler = SketchedL2Sampler(width, depth, n_candidates)
     for seed in range(count):
         sampler.restart(seed)
         sampler.add_rows(matrix, one)

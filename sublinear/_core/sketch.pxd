@@ -61,7 +61,7 @@ cdef class CountSketch:
     cdef void add_line(self, const Line* x, double factor) noexcept nogil
 
 
-cdef class L2Sampler:
+cdef class SketchedL2Sampler:
     cdef readonly CountSketch sketch
     cdef uint64_t seed
     cdef readonly Py_ssize_t[::1] candidate

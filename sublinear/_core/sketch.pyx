@@ -4,8 +4,8 @@ Charikar, Chen, Farach-Colton, "Finding frequent items in data streams" (2002): 
 CountSketch estimates a coordinate, and the squared norm, without bias; the median of the rows is
 seldom far off (Thorup and Zhang's sketch of the norm is of this kind).
 
-L2Sampler: Jayaram and Woodruff, "Perfect L_p sampling in a data stream" (2018), in place of the
-older sampler of Monemizadeh and Woodruff. With standard exponentials e_j, the j that maximises
+SketchedL2Sampler: Jayaram and Woodruff, "Perfect L_p sampling in a data stream" (2018), in place of
+the older sampler of Monemizadeh and Woodruff. With standard exponentials e_j, the j that maximises
 x_j^2 / e_j is j with probability x_j^2 / |x|^2. A CountSketch of x_j / sqrt(e_j) finds the few
 coordinates that may be it; a second look at the data tells their values, so the choice among them
 is exact. It errs only where the right one is not among them.
@@ -105,7 +105,7 @@ cdef class CountSketch:
         return squared_norm_estimate(&self.counters)
 
 
-cdef class L2Sampler:
+cdef class SketchedL2Sampler:
     """One draw of a coordinate j with probability x_j^2 / |x|^2, by two passes over the lines of x.
 
     Parameters

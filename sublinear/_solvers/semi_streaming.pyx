@@ -35,7 +35,7 @@ import numpy as np
 from sublinear._core.line cimport Line, line_at, squared_norm, value_at
 from sublinear._core.matrix cimport Matrix
 from sublinear._core.random cimport RandomBits, uniform
-from sublinear._core.sketch cimport CountSketch, L2Sampler, mix, squared_norm_estimate
+from sublinear._core.sketch cimport CountSketch, SketchedL2Sampler, mix, squared_norm_estimate
 
 cdef double LARGE = 1e100
 
@@ -100,7 +100,7 @@ cdef class SemiStreaming:
         self.random, self.seed, self.ball = random, seed, ball
         self.n_columns, self.batch_size = n_columns, batch_size
         self.eta, self.pace, self.scale = eta, pace, scale
-        self.samplers = [L2Sampler(width, depth, n_candidates) for _ in range(batch_size)]
+        self.samplers = [SketchedL2Sampler(width, depth, n_candidates) for _ in range(batch_size)]
         self.norm = CountSketch(norm_width, depth)
         self.rows = np.zeros((n_steps + 1, batch_size), dtype=np.intp)
         self.signs = np.zeros((n_steps + 1, batch_size))
@@ -203,7 +203,7 @@ cdef class SemiStreaming:
         cdef bint draws = self.n_chosen < self.row.shape[0]
         cdef double sign, square
         cdef Line x
-        cdef L2Sampler sampler
+        cdef SketchedL2Sampler sampler
         for i in range(start, stop):
             x = line_at(&matrix.rows, i)
             sign = signs[i]
@@ -279,7 +279,7 @@ cdef class SemiStreaming:
         """Rows [start, stop) of a block pass by once more: the candidates' values."""
         cdef Py_ssize_t i
         cdef Line x
-        cdef L2Sampler sampler
+        cdef SketchedL2Sampler sampler
         for i in range(start, stop):
             if self._was_chosen():
                 x = line_at(&matrix.rows, i)
@@ -292,7 +292,7 @@ cdef class SemiStreaming:
         """Keep the coordinates that the samplers drew, and what their values mean."""
         cdef double square = squared_norm_estimate(&self.norm.counters), multiple
         cdef Py_ssize_t s = self.n_done, k, best
-        cdef L2Sampler sampler
+        cdef SketchedL2Sampler sampler
         if self.ball:
             multiple = 1.0 / (self.n_chosen * self.batch_size)
         else:
