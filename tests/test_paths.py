@@ -48,7 +48,9 @@ def test_a_path_takes_fewer_accesses_than_cold_fits(data):
 
 @pytest.mark.parametrize("penalize_intercept", [True, False])
 @pytest.mark.parametrize("loss", ["squared_hinge", "squared"])
-def test_a_long_way_between_alphas_is_little_worse_than_a_cold_start(data, loss, penalize_intercept):
+def test_a_long_way_between_alphas_is_little_worse_than_a_cold_start(
+    data, loss, penalize_intercept
+):
     X, target = data
     y = target if loss == "squared" else np.sign(target)
     estimator = SDCARegressor if loss == "squared" else SDCAClassifier
