@@ -26,6 +26,9 @@ WHOLE_PASSES = {"active_set", "optimistic"}  # variants that read X in whole pas
 MAX_PASSES = 10_000
 CERTIFY = ("las_vegas", "exact", "sampled")
 CONSTANTS = ("practical", "theory")
+FIRST_ROUND = 1024  # steps, where nothing tells how many it will take
+LEAST_MAX_ITER = 10**6
+MOST_STEPS = 2.0**50
 
 SADDLE_PARAMETERS = """\
 variant : {%(variants)s}, default="auto"
@@ -185,9 +188,6 @@ THEORY = {
     "hull": Rates(1.0, 1.0, 1.0),
     "simplex": Rates(4.0, 1.0, 1.0),
 }
-FIRST_ROUND = 1024  # steps, where nothing tells how many it will take
-LEAST_MAX_ITER = 10**6
-MOST_STEPS = 2.0**50
 LEAST_STAGE = 4  # steps
 SPARSE = 8  # lines with fewer than (n + d) / SPARSE stored values are worth a tree
 

@@ -65,7 +65,7 @@ def test_the_clock_decides_nothing(model, monkeypatch):
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.parametrize("batch_size", [1, 16])
 def test_max_iter_is_a_number_of_draws(batch_size):
-    """Rounds double, the last one ends before a batch would exceed max_iter."""
+    """Rounds double, the last one ends with the last whole batch within max_iter."""
     X = np.random.default_rng(0).normal(size=(60, 5))
     model = MinimumEnclosingBall(
         1e-9, variant="plain", max_iter=3001, batch_size=batch_size, random_state=0

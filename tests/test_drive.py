@@ -94,6 +94,14 @@ def test_it_stops_at_the_gap():
     np.testing.assert_array_equal(model, solver.w)
 
 
+def test_a_value_known_beforehand_ends_a_fit_that_reports_its_own():
+    solver = FakeSolver()
+    solver.objective.attained = 2.001
+    _, result = run(solver, Limits(tol=0.1, absolute=True))
+    assert result.status == "converged"
+    assert result.n_iter == 4 and result.gap > 0.1
+
+
 def test_the_trace_rises():
     _, result = run(FakeSolver(), Limits(tol=1e-6))
     trace = np.array(result.trace)
