@@ -377,6 +377,8 @@ class SquaredHinge(SimplexQP):
 
     def primal(self, x, payoffs, longest, rounded):
         """Return x at its best scale and the objective there."""
+        largest = np.abs(payoffs).max() or 1.0  # its square may be out of range
+        x, payoffs = x / largest, payoffs / largest
         weights, square = self.ridge**-2, inner(x, x)
         scale, best, error = 0.0, (x * 0.0, weights.sum() / 2), 0.0
         for _ in range(30):  # Newton's method on a piecewise linear derivative
@@ -422,7 +424,12 @@ class Game(Saddle):
     geometry = "simplex"
 
     def primal(self, x, payoffs, longest, rounded):
-        return x, payoffs.max()
+        return x, payoffs.max() if is_distribution(x) else math.inf
 
     def dual(self, p, gradient, longest=0.0):
-        return gradient.min()
+        return gradient.min() if is_distribution(p) else -math.inf
+
+
+def is_distribution(weights):
+    """Tell whether the sum is 1 but for rounding."""
+    return abs(float(np.add.reduce(weights)) - 1) < 1e-6

@@ -22,7 +22,7 @@ from sublinear import (
     solve_matrix_game,
     solve_simplex_qp,
 )
-from sublinear._saddle_problems import SquaredHinge
+from sublinear._saddle_problems import Game, SquaredHinge
 from sublinear.data import FeatureOracle
 from sublinear.datasets import make_enclosing_ball, make_matrix_game
 from sublinear.geometry import SeenRows
@@ -596,6 +596,55 @@ def test_optimistic_games_of_known_value():
         assert abs(result.dual / scale - game.value) <= 0.01
 
 
+def random_games(n_seeds):
+    """Games of many kinds, 1 x 1 to 60 x 60, on scales from 1e-300 to 1e290."""
+    for seed in range(n_seeds):
+        rng = np.random.default_rng(seed)
+        n, d = rng.integers(1, 61, 2)
+        normal, few = rng.normal(size=(n, d)), rng.random((n, d)) < 0.2
+        small, square = normal[:5, :5], rng.normal(size=(n, n))
+        dominated = np.vstack([normal, normal.max(axis=0) + 0.1])
+        kinds = normal, few * normal, small, square - square.T, normal[:, :1] * normal[0], dominated
+        scales = np.array([1.0, 1e-150, 1e150, 1e-300, 1e290, 1e6])
+        yield from zip(kinds, np.roll(scales, seed), strict=True)
+
+
+def test_optimistic_games_of_many_kinds_converge():
+    """None takes more than 2100 passes; steps judged one by one fail where softmax is saturated."""
+    for A, scale in random_games(20):
+        A, largest = A * scale, np.abs(A).max() * scale or 1.0
+        result = solve_matrix_game(A, 2e-3 * largest, max_iter=5000)
+        assert result.status == "converged"
+        x, p = result.column_strategy, result.row_strategy
+        assert x.min() >= 0 and p.min() >= 0
+        assert x.sum() == pytest.approx(1) and p.sum() == pytest.approx(1)
+        assert (A @ x).max() / largest - (A.T @ p).min() / largest <= 2e-3 + 1e-12
+
+
+@pytest.mark.parametrize("seed, scale", ((120, 1.0), (77, 1e-150)))
+def test_an_optimistic_game_is_certified_by_strategies_alone(seed, scale):
+    """Rates beyond all numbers made strategies of 0, and certificates of these."""
+    rng = np.random.default_rng(seed)
+    A = scale * (rng.random((12, 10)) < 0.2) * rng.normal(size=(12, 10))
+    result = solve_matrix_game(A, 1e-3 * scale, max_iter=60000)
+    assert result.status == "converged"
+    assert result.n_iter < 1000
+    gap = (A @ result.column_strategy).max() - (A.T @ result.row_strategy).min()
+    assert gap <= 1e-3 * scale
+    game = Game(1.0)
+    assert game.primal(np.zeros(2), np.zeros(2), 0.0, None)[1] == np.inf
+    assert game.dual(np.zeros(2), np.zeros(2)) == -np.inf
+
+
+@pytest.mark.parametrize("variant", ("plain", "variance_reduced", "optimistic"))
+@pytest.mark.parametrize("scale", (1e-200, 1e200))
+def test_games_need_no_norms(variant, scale):
+    A = np.array([[1.0, 2.0], [0.0, 3.0]]) * scale
+    result = solve_matrix_game(A, 0.01 * scale, variant=variant, random_state=0)
+    assert result.status == "converged"
+    assert result.primal == pytest.approx(scale, rel=0.02)
+
+
 def test_rows_of_weight_zero_are_left_out():
     X = np.vstack([X60, 100 * X60[:3]])
     weights = np.append(np.full(60, 2.0), np.zeros(3))
@@ -803,7 +852,7 @@ def test_bad_games_and_qps():
     ids=str,
 )
 def test_rows_whose_squares_underflow_are_refused(model, make):
-    with pytest.raises(ValueError, match="squared norms of all rows underflow: scale X up"):
+    with pytest.raises(ValueError, match="squared norms of all rows underflow: scale the data up"):
         model.fit(make(X60 * 1e-170), Y60)
     assert not hasattr(model, "result_")
 
@@ -905,6 +954,16 @@ def test_squared_hinge_of_long_rows_counts_rounding():
         losses = sum(max(0, 1 - scale * margin) ** 2 for margin in margins)
         value = (sum(Fraction(v) ** 2 for v in model) + losses * 10**12) / 2
         assert float(value) <= primal * (1 + 1e-12)
+
+
+@pytest.mark.parametrize("scale", (1e-130, 1e80, 1e140))
+def test_squared_hinge_on_extreme_scales(scale):
+    """Squares of payoffs, which are squares themselves, left the range of numbers."""
+    model = L2SVMClassifier(0.1 * scale**2, fit_intercept=False, random_state=0)
+    result = model.fit(X60 * scale, Y60).result_
+    expected = L2SVMClassifier(0.1, fit_intercept=False, random_state=0).fit(X60, Y60).result_
+    assert result.status == "converged"
+    assert result.primal == pytest.approx(expected.primal, rel=0.02)
 
 
 def test_l2_svm_edges():

@@ -110,7 +110,7 @@ class Underflow(NotFinite):
     """The same where the squared norms of all rows are too small to be told from 0."""
 
     def __init__(self):
-        ValueError.__init__(self, "the squared norms of all rows underflow: scale X up")
+        ValueError.__init__(self, "the squared norms of all rows underflow: scale the data up")
 
 
 cdef void dots(

@@ -1,7 +1,7 @@
 """Whole passes over a matrix: its products with vectors, in slices that can be interrupted."""
 from cpython.exc cimport PyErr_CheckSignals
 from libc.float cimport DBL_MAX
-from libc.math cimport sqrt
+from libc.math cimport NAN, sqrt
 
 import numpy as np
 
@@ -97,16 +97,18 @@ cdef class Passes:
     matrix : Matrix
     targets : ndarray of shape (n_rows,), float64, default=None
         None: all 1.
+    norms : bool, default=True
+        Whether the first pass finds `longest`, and that the norms of the rows are in range.
 
     Attributes
     ----------
     longest : float
-        The largest |A_i|, constant entry included; -1 before the first pass.
+        The largest |A_i|, constant entry included; -1 before the first pass, NaN without norms.
     """
 
-    def __init__(self, Matrix matrix, targets=None):
+    def __init__(self, Matrix matrix, targets=None, *, bint norms=True):
         cdef const double[::1] view
-        self.matrix, self.longest = matrix, -1
+        self.matrix, self.longest = matrix, -1 if norms else NAN
         self.targets = NULL
         if targets is not None:
             view = self.targets_array = np.require(targets, np.float64, ["C"])

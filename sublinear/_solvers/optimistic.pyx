@@ -20,30 +20,35 @@ Departure: eta is as long as the data allows. The regret of a step is at most
     eta (<g - last g, x - y> + <last v - v, p - q>)
         - K(y, x) - K(x, last y) - K(q, p) - K(p, last q)
 
-with y, q = softmax(X), softmax(P) after the step and K the relative entropy. Eta grows while this
-is negative and shrinks where it is not; the mean's gap is at most (log n + log d + the sum of these
-terms) / the sum of eta.
+with y, q = softmax(X), softmax(P) after the step and K the relative entropy. The mean's gap is at
+most (log n + log d + the sum of these terms) / the sum of eta. Eta grows while the term of a step
+is not positive and shrinks where it is. Where softmax is saturated it grows without being put to
+the test, so a step that brings the sum above a part of log n + log d is not made: its payoffs
+predict those of a shorter one from the same place, which costs a pass.
 """
 import numpy as np
 
 from sublinear._core.inner import inner
 from sublinear._core.matrix cimport Matrix
+from sublinear._core.matrix import NotFinite
 from sublinear._core.passes cimport Passes
 from sublinear._core.saddle_solver cimport SaddleSolver
 
-FIRST_RATE = 8.0          # for payoffs between -1 and 1
+# eta for payoffs between -1 and 1: the first, one whose regret the theorem bounds, one after which
+# gaps are rounding
+FIRST_RATE, SAFE_RATE, LONGEST_RATE = 8.0, 0.25, 1e12
 LONGER, SHORTER = 1.1, 0.7
+ALLOWED = 0.1             # sum of the terms, relative to log n + log d
 
 
 class Strategy:
     """Softmax of scores, and what relative entropies need."""
 
     def __init__(self, scores):
-        largest = scores.max()
-        weights = np.exp(scores - largest)
+        self.scores = scores - scores.max()  # sums of long steps keep their digits near the best
+        weights = np.exp(self.scores)
         total = weights.sum()
-        self.scores, self.weights = scores, weights / total
-        self.log_total = largest + np.log(total)
+        self.weights, self.log_total = weights / total, np.log(total)
 
     def entropy_to(self, other):
         """Return the relative entropy sum_k w_k log(w_k / other_k)."""
@@ -63,76 +68,84 @@ class OptimisticWeights(SaddleSolver):
     Attributes
     ----------
     n_iter : int
-        Steps, each of one pass.
+        Passes, each of them a step or the end of one that was too long.
     accesses, full_accesses : int
         Feature values read; the same with rows charged in full.
     """
 
     def __init__(self, problem, Matrix matrix):
         super().__init__(problem)
-        self.matrix, self.passes = matrix, Passes(matrix)
+        self.matrix, self.passes = matrix, Passes(matrix, norms=False)
         self.n_iter = self.accesses = self.full_accesses = 0
-        self.rate = FIRST_RATE / problem.unit
+        self.rate = FIRST_RATE
         n_rows, n_columns = matrix.n_rows, matrix.n_weights
-        self.x_scores, self.p_scores = np.zeros(n_columns), np.zeros(n_rows)
+        # per unit: what the players saw last
         self.gradient, self.payoffs = np.zeros(n_columns), np.zeros(n_rows)
-        self.x = self.last_x = Strategy(self.x_scores)
-        self.p = self.last_p = Strategy(self.p_scores)
-        # weighted sums of x, A x, p, A'p
-        self.sums = [np.zeros(size) for size in (n_columns, n_rows, n_rows, n_columns)]
-        self.total_rate = 0.0
+        self.last_x, self.last_p = Strategy(self.gradient), Strategy(self.payoffs)
+        self.latest = None  # x, A x, p, A'p
+        self.mean = [np.zeros(size) for size in (n_columns, n_rows, n_rows, n_columns)]
+        self.total_rate = self.regret = 0.0
+        self.allowed = ALLOWED * np.log(float(n_rows) * n_columns)
 
     @property
     def work(self):
         return self.accesses
 
     def advance(self, limit):
-        """Make a step, unless it would exceed the limit."""
+        """Make a step or find that it is too long, unless the pass would exceed the limit."""
         if self.accesses + self.matrix.n_stored > limit:
             return False
         rate, last_gradient, last_payoffs = self.rate, self.gradient, self.payoffs
-        self.x = Strategy(self.x_scores - rate * last_gradient)
-        self.p = Strategy(self.p_scores + rate * last_payoffs)
-        self.payoffs, self.gradient = self.passes.products(self.x.weights, self.p.weights)
+        x = Strategy(self.last_x.scores - rate * last_gradient)
+        p = Strategy(self.last_p.scores + rate * last_payoffs)
+        self._look(x.weights, p.weights)
         self.accesses += self.matrix.n_stored
         self.full_accesses += self.matrix.n_rows * self.matrix.n_columns
         self.n_iter += 1
-        for total, term in zip(self.sums, self._latest(), strict=True):
-            total += rate * term
-        self.total_rate += rate
-        self.x_scores = self.x_scores - rate * self.gradient
-        self.p_scores = self.p_scores + rate * self.payoffs
-        y, q = Strategy(self.x_scores), Strategy(self.p_scores)
+        y = Strategy(self.last_x.scores - rate * self.gradient)
+        q = Strategy(self.last_p.scores + rate * self.payoffs)
         regret = rate * (
-            inner(self.gradient - last_gradient, self.x.weights - y.weights)
-            - inner(self.payoffs - last_payoffs, self.p.weights - q.weights)
+            inner(self.gradient - last_gradient, x.weights - y.weights)
+            - inner(self.payoffs - last_payoffs, p.weights - q.weights)
         )
-        regret -= y.entropy_to(self.x) + self.x.entropy_to(self.last_x)
-        regret -= q.entropy_to(self.p) + self.p.entropy_to(self.last_p)
-        self.rate *= LONGER if regret <= 0 else SHORTER
-        self.last_x, self.last_p = y, q
+        regret -= y.entropy_to(x) + x.entropy_to(self.last_x)
+        regret -= q.entropy_to(p) + p.entropy_to(self.last_p)
+        if self.regret + regret <= self.allowed or rate <= SAFE_RATE:
+            self.regret += regret
+            self.last_x, self.last_p = y, q
+            self._add_to_mean(rate)
+        self.rate = min(max(rate * (LONGER if regret <= 0 else SHORTER), SAFE_RATE), LONGEST_RATE)
         return True
 
-    def _latest(self):
-        return self.x.weights, self.payoffs, self.p.weights, self.gradient
+    def _look(self, x, p):
+        """Find what the players see at x and p, by a pass."""
+        payoffs, gradient = self.passes.products(x, p)
+        if not (np.isfinite(payoffs).all() and np.isfinite(gradient).all()):
+            raise NotFinite
+        self.latest = [x, payoffs, p, gradient]
+        self.payoffs, self.gradient = payoffs / self.problem.unit, gradient / self.problem.unit
+
+    def _add_to_mean(self, rate):
+        self.total_rate += rate
+        part = rate / self.total_rate
+        both = zip(self.mean, self.latest, strict=True)
+        self.mean = [(1 - part) * mean + part * latest for mean, latest in both]
 
     def means(self):
-        """Return the means of x and p, as new arrays."""
-        if self.n_iter == 0:
-            return self.x.weights.copy(), self.p.weights.copy()
-        return self.sums[0] / self.total_rate, self.sums[2] / self.total_rate
+        """Return the means of x and p."""
+        if self.total_rate == 0:
+            return self.last_x.weights, self.last_p.weights
+        return self.mean[0], self.mean[2]
 
     def certify(self, rounded):
         """Return the better x, the last one or the mean, its value, and the best dual value."""
-        if self.n_iter == 0:
-            products = self.passes.products(self.x.weights, self.p.weights)
+        if self.latest is None:
+            self._look(self.last_x.weights, self.last_p.weights)
             self.problem.accesses += self.matrix.n_stored
-            candidates = [(self.x.weights, products[0], self.p.weights, products[1])]
-        else:
-            candidates = [self._latest(), [total / self.total_rate for total in self.sums]]
+        candidates = [self.latest, self.mean] if self.total_rate > 0 else [self.latest]
         found = []
         for x, payoffs, p, gradient in candidates:
             self.take_dual(self.problem.dual(p, gradient), p)
             found.append(self.problem.primal(x, payoffs, 0.0, rounded))
         model, primal = min(found, key=lambda one: one[1])
-        return model.copy(), primal, self.best_dual
+        return model, primal, self.best_dual

@@ -338,7 +338,7 @@ cdef class PrimalDual(SaddleSolver):
         if self.geometry == SIMPLEX:
             self.x_state["value"][:] = 1.0 / self.x.size
         self.moves = True
-        self.passes = Passes(matrix, problem.targets)
+        self.passes = Passes(matrix, problem.targets, norms=self.geometry != SIMPLEX)
 
     cdef double* _keep(self, array):
         """The address of an array of float64, kept alive; NULL for None."""
