@@ -154,8 +154,9 @@ class KernelPlan:
         """
         space, rates, unit = self.space, self._rates(problem.geometry), problem.unit
         if unit is None:
-            ridge = problem.ridge
-            unit = float(np.sqrt(space.longest**2 + (ridge**2).max() / len(ridge)))
+            # <image, x> is at most the product of their lengths; the shortest e there is has this
+            shortest = 1 / np.sqrt((problem.ridge**-2).sum())
+            unit = float(np.sqrt(space.longest**2 + problem.ridge.max() * shortest))
         problem.kernel_rounding = ROUNDING * space.longest**2
         estimator = None
         if self.sampled:

@@ -540,6 +540,21 @@ def test_bad_parameters(rings, estimator, given, words):
             estimator(**given).fit(X, y)
 
 
+@pytest.mark.parametrize("weighted", (False, True))
+@pytest.mark.parametrize("alpha", (1e-2, 1.0, 10.0, 100.0))
+def test_squared_hinge_converges_where_alpha_is_large(alpha, weighted):
+    """Steps for e too long kept p away from the optimum, for ever."""
+    random = np.random.default_rng(0)
+    X = random.normal(size=(100, 5))
+    weights = random.random(100) + 0.1 if weighted else None
+    for seed in range(3):
+        model = L2SVMClassifier(
+            alpha, 0.05, kernel="rbf", gamma=0.5, max_iter=40_000, random_state=seed
+        )
+        result = model.fit(X, X[:, 0] > 0, sample_weight=weights).result_
+        assert result.status == "converged"
+
+
 def test_another_kernel_leaves_nothing_of_the_last_fit(rings):
     X, y = rings
     for model, linear in (

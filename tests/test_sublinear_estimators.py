@@ -645,6 +645,17 @@ def test_games_need_no_norms(variant, scale):
     assert result.primal == pytest.approx(scale, rel=0.02)
 
 
+def test_variance_reduced_programmes_do_not_creep():
+    """Steps that slowed down too far once took the gap down by a thousandth a stage."""
+    random = np.random.default_rng(116)
+    n, d = random.integers(5, 100, 2)
+    X = random.normal(size=(n, d)) * (random.random((n, d)) < 0.3)
+    for seed in range(6):
+        result = solve_simplex_qp(X, None, 0.0114, random_state=seed)
+        assert result.status == "converged"
+        assert result.n_iter < 200_000
+
+
 def test_rows_of_weight_zero_are_left_out():
     X = np.vstack([X60, 100 * X60[:3]])
     weights = np.append(np.full(60, 2.0), np.zeros(3))

@@ -66,11 +66,14 @@ cdef enum Geometry:
     SIMPLEX
 
 # the variance-reduced method slows down by this factor after so many stages without progress; but
-# where x is not held in a ball, steps of p grow while the gap falls, and shrink back to that first
+# where x is not held in a ball, steps of p grow while the gap falls, and shrink back to that first;
+# there all begins anew if so many stages did not bring the gap to a part of what it was
 cdef int PATIENCE = 3
 cdef double SLOWER = 0.7, FASTER = 1.1
 cdef double PROGRESS = 0.999, PROGRESS_IN_BALL = 0.9      # a new gap relative to the last one
 cdef Py_ssize_t LONGEST_STAGE = 1000     # times the first one
+cdef int WINDOW = 20
+cdef double PROGRESS_IN_WINDOW = 0.9
 
 
 cdef struct Player:
@@ -618,9 +621,10 @@ cdef class VarianceReducedPrimalDual(PrimalDual):
     """
     cdef bint begun, at_anchor       # the pass at the anchor is done
     cdef double primal_rate, dual_rate, least_rate, gain
-    cdef double best_primal, gap_to_beat
-    cdef int n_idle                  # stages without progress
-    cdef Py_ssize_t stage_steps, longest_stage
+    cdef double best_primal, gap_to_beat, window_gap
+    cdef int n_idle, n_in_window     # stages without progress, or without much of it
+    cdef Py_ssize_t stage_steps, first_stage
+    cdef tuple first_rates
     cdef list best, decayed
     cdef object tail_state, tail_anchor
     cdef const double* ridge
@@ -634,8 +638,9 @@ cdef class VarianceReducedPrimalDual(PrimalDual):
         double primal_rate, double dual_rate
     ):
         super().__init__(problem, matrix, random, batch_size, True)
-        self.stage_steps, self.rounds = stage_steps, first_round(0, 1, max_steps)
-        self.primal_rate, self.dual_rate, self.least_rate = primal_rate, dual_rate, dual_rate
+        self.first_stage, self.rounds = stage_steps, first_round(0, 1, max_steps)
+        self.first_rates, self.window_gap = (primal_rate, dual_rate), np.inf
+        self._set_rates()
         self.p_state["anchor"][:] = self.p_state["value"]
         self.x_state["anchor"][:] = self.x_state["value"]
         self.begun = self.geometry == SIMPLEX
@@ -646,8 +651,12 @@ cdef class VarianceReducedPrimalDual(PrimalDual):
             self.tail = self._keep(self.tail_state)
             self.tail_start = self._keep(self.tail_anchor)
             self.known = self._keep(np.zeros(self.p.size))
-        self.gap_to_beat = np.inf
-        self.longest_stage = LONGEST_STAGE * stage_steps
+
+    cdef _set_rates(self):
+        """The first steps and stages."""
+        self.primal_rate, self.dual_rate = self.first_rates
+        self.least_rate, self.stage_steps = self.dual_rate, self.first_stage
+        self.gap_to_beat, self.n_idle = np.inf, 0
 
     def advance(self, Py_ssize_t limit):
         """Go on until a stage and the pass after it have ended, then return True, or to `limit`."""
@@ -746,6 +755,8 @@ cdef class VarianceReducedPrimalDual(PrimalDual):
     cdef _adapt(self, double gap):
         """Longer steps of p, or, without progress, shorter steps and more of them in a stage."""
         cdef bint grows = self.geometry != BALL
+        if grows and self._has_stalled(gap):
+            self._set_rates()
         if gap < (PROGRESS if grows else PROGRESS_IN_BALL) * self.gap_to_beat:
             self.gap_to_beat = gap
             self.n_idle = 0
@@ -755,11 +766,20 @@ cdef class VarianceReducedPrimalDual(PrimalDual):
         self.n_idle += 1
         self.dual_rate = max(self.least_rate, SLOWER * self.dual_rate)
         if self.n_idle >= PATIENCE and self.dual_rate == self.least_rate \
-                and self.stage_steps < self.longest_stage:
+                and self.stage_steps < LONGEST_STAGE * self.first_stage:
             self.primal_rate *= SLOWER
             self.dual_rate = self.least_rate = SLOWER * self.least_rate
             self.stage_steps = <Py_ssize_t> (self.stage_steps / SLOWER) + 1
             self.n_idle = 0
+
+    cdef bint _has_stalled(self, double gap):
+        """Tell whether the gap creeps: steps may be too short for a p(i) that has to grow."""
+        cdef bint creeps = gap >= PROGRESS_IN_WINDOW * self.window_gap
+        self.n_in_window += 1
+        if creeps and self.n_in_window < WINDOW:
+            return False
+        self.window_gap, self.n_in_window = gap, 0
+        return creeps
 
     cdef void _move(self, double centred_p, double centred_x) noexcept nogil:
         cdef double rate = self.primal_rate, square = 0, length
