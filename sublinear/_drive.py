@@ -23,6 +23,8 @@ A solver is an object that holds its state and has
     diverged            whether there is no hope
     keeps_best          whether the model with the least primal value is wanted, not the last one
     model()             what certify would return, or near it, at no cost
+    most_unresolved     where a solver has it: certificates above tol, with a gap that is mostly
+                        rounding, after which to end
     full_accesses       where a solver counts them: accesses with every line charged in full
 
 Everything here happens between two calls of `advance`. When certificates are computed depends on
@@ -348,7 +350,7 @@ class _Run:
         rounding = getattr(self.solver.objective, "rounding", 0.0)
         error = rounding if self.limits.absolute else relative_gap(self.primal, rounding)
         self.n_unresolved += 0 < self.limits.tol < error and gap <= 2 * rounding
-        return self.n_unresolved >= MOST_UNRESOLVED
+        return self.n_unresolved >= getattr(self.solver, "most_unresolved", MOST_UNRESOLVED)
 
     def compare_with_zeros(self):
         """Keep zero weights if no certified model is better: a solver may have diverged."""

@@ -3,6 +3,7 @@
 import math
 
 import numpy as np
+import scipy.sparse as sp
 
 from sublinear._core.kernel_estimators import KernelEstimator
 from sublinear._core.kernels import KERNELS, kernel_rows
@@ -27,6 +28,7 @@ CHUNK = 4096  # rows of a prediction
 # of the largest kernel value: what float32 may do to a squared distance, but for the `rounding` of
 # KernelRows
 ROUNDING = 2e-6
+LARGEST_ERROR = 8.0  # of a kernel value, in those deviations that KernelRows measure
 
 KERNEL_PARAMETERS = """\
 kernel : {"linear", "poly", "rbf"}, default="linear"
@@ -97,6 +99,15 @@ class KernelSpace:
         if settings.kernel_values == "sampled":
             self.matrix.transposed()  # once, before threads ask for it
 
+    def farthest_from_first(self):
+        """Return the largest distance of an image from the first one, what is noticeable at least.
+
+        That is one kernel row.
+        """
+        row = self.rows.block(np.zeros(1, dtype=np.int64))[0, : self.rows.n_columns]
+        squares = self.diagonal + self.diagonal[0] - 2.0 * row
+        return math.sqrt(max(squares.max(), ROUNDING * self.longest**2))
+
     def row_sizes(self):
         """Return how many values every row of X stores."""
         if self.matrix.is_sparse:
@@ -157,7 +168,8 @@ class KernelPlan:
             # <image, x> is at most the product of their lengths; the shortest e there is has this
             shortest = 1 / np.sqrt((problem.ridge**-2).sum())
             unit = float(np.sqrt(space.longest**2 + problem.ridge.max() * shortest))
-        problem.kernel_rounding = ROUNDING * space.longest**2
+        problem.kernel_error = LARGEST_ERROR * space.rows.deviation
+        problem.kernel_rounding = ROUNDING * space.longest**2 + 4 * problem.kernel_error
         estimator = None
         if self.sampled:
             estimator = KernelEstimator(space.kernel, space.matrix, space.squares)
@@ -191,12 +203,17 @@ def kernel_sum(settings, gamma, support_vectors, coefficients, X, n_jobs=None):
     if coefficients.shape[1] == 0:
         return sums
     kernel = KERNELS[settings.kernel](gamma, settings.degree, settings.coef0)
-    support, order = like(support_vectors, X), np.arange(coefficients.shape[1])
+    # a dense model sees rows as it was fitted: it could centre them
+    support = support_vectors if sp.issparse(X) else like(support_vectors, X)
+    order = np.arange(coefficients.shape[1])
     for start in range(0, X.shape[0], CHUNK):
-        rows = checked_rounding(kernel_rows(kernel, support, X[start : start + CHUNK], memory=0))
-        part = np.zeros((len(coefficients), rows.n_columns))
-        rows.add_product(order, coefficients, part, effective_threads(n_jobs))
-        sums[:, start : start + CHUNK] = part
+        part = X[start : start + CHUNK]
+        if sp.issparse(part) and not sp.issparse(support):
+            part = part.toarray()
+        rows = checked_rounding(kernel_rows(kernel, support, part, memory=0))
+        products = np.zeros((len(coefficients), rows.n_columns))
+        rows.add_product(order, coefficients, products, effective_threads(n_jobs))
+        sums[:, start : start + CHUNK] = products
     return sums
 
 

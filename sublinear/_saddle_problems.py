@@ -23,7 +23,8 @@ class Saddle:
     geometry = ""
     targets = offsets = ridge = caps = None
     rounding = 0.0
-    kernel_rounding = 0.0  # of a value, where kernel values are float32
+    kernel_error = 0.0  # of a kernel value, where these are float32
+    kernel_rounding = 0.0  # by how much a dual value may then exceed a primal one
     attained = math.inf  # a primal value known beforehand, of a model that is not wanted
 
     def __init__(self, unit=None):
@@ -267,7 +268,8 @@ class SimplexQP(Saddle):
         # what rounding x can add to |x|^2 - 2 <A_i, x>
         change = length(model - x)
         stored = change * (change + 2 * length(x) + 2 * longest)
-        computed = self.noticed(self.primal_error(x, longest), value)
+        error = self.primal_error(x, longest) + 3 * self.kernel_error
+        computed = self.noticed(error, value)
         self._primal_rounding = stored + computed
         return model, value + stored + computed
 
@@ -277,7 +279,7 @@ class SimplexQP(Saddle):
 
     def dual(self, p, gradient, longest=0.0):
         value = -(inner(p, self.offsets) + inner(gradient, gradient))
-        error = self.dual_error(p, len(gradient), longest)
+        error = self.dual_error(p, len(gradient), longest) + self.kernel_error
         self._dual_rounding = self.noticed(error, value)
         return value - self._dual_rounding
 

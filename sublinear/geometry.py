@@ -318,9 +318,13 @@ class MinimumEnclosingBall(CallbackSupportMixin, OutlierMixin, BaseEstimator):
     def _fit_kernel(self, X, y, given):
         """The ball in the space of a kernel."""
         space = KernelSpace(self, X)
-        zero = 1e-14 * space.diagonal.max()  # kernel values hold to their rounding
+        # kernel values hold to their rounding
+        zero = math.inf if are_equal(X, space.squares) else 1e-14 * space.diagonal.max()
         problem = EnclosingBall(space.diagonal, space.longest, self.epsilon, zero)
         plan = KernelPlan(self, space, self.epsilon, 1.0)
+        if not (plan.sampled or plan.theory):
+            # payoffs are squared distances: a ball small against k(x, x) may take longer steps
+            problem.unit, problem.accesses = space.farthest_from_first(), space.matrix.n_stored
         solver, limits = plan.solver(problem, random_of(self)), self._limits(plan.max_iter)
         training = KernelTraining(X, y, None, None, [None], None, rows=space.rows)
         model, result, error = self._run(solver, limits, training, 1.0)
@@ -480,13 +484,23 @@ class SeenRows:
 
     def are_equal(self):
         """Tell whether all rows are known to be the same."""
-        n_rows, norms, X = self.matrix.n_rows, self.squared_norms, self.X
-        if n_rows == 1 or not norms.any():
-            return True
-        if not sp.issparse(X) or (norms != norms[0]).any() or np.ptp(np.diff(X.indptr)) > 0:
-            return False
-        values, columns = X.data.reshape(n_rows, -1), X.indices.reshape(n_rows, -1)
-        return bool((values == values[0]).all() and (columns == columns[0]).all())
+        few = not self.squared_norms.any() or self.matrix.n_rows == 1
+        return few or (sp.issparse(self.X) and are_equal(self.X, self.squared_norms))
+
+
+def are_equal(X, norms):
+    """Tell whether all rows of X, of these squared norms, are known to be the same."""
+    n_rows = len(norms)
+    if n_rows == 1 or not norms.any():
+        return True
+    if (norms != norms[0]).any():
+        return False
+    if not sp.issparse(X):
+        return bool((X[0] == X).all())
+    if np.ptp(np.diff(X.indptr)) > 0:
+        return False
+    values, columns = X.data.reshape(n_rows, -1), X.indices.reshape(n_rows, -1)
+    return bool((values == values[0]).all() and (columns == columns[0]).all())
 
 
 def squared_distances(X, center):

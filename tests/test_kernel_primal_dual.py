@@ -555,6 +555,26 @@ def test_squared_hinge_converges_where_alpha_is_large(alpha, weighted):
         assert result.status == "converged"
 
 
+@pytest.mark.parametrize("n_rows", (1, 5))
+@pytest.mark.parametrize("make", (np.asarray, sparse.csr_array))
+@pytest.mark.parametrize("options", (RBF_OPTIONS, POLY_OPTIONS))
+def test_a_ball_of_equal_rows_holds_them(n_rows, make, options):
+    X = np.tile([[31.3, -22.1, 10.7]], (n_rows, 1))
+    ball = MinimumEnclosingBall(random_state=0, **options).fit(make(X))
+    assert ball.result_.status == "converged"
+    assert ball.radius_ == ball.result_.dual == 0
+    for given in (X, sparse.csr_array(X)):
+        np.testing.assert_array_equal(ball.predict(given), 1)
+
+
+@pytest.mark.parametrize("gamma", (1e-4, 1e-2))
+def test_a_ball_small_against_its_distance_from_the_origin_takes_long_steps(gamma):
+    X = np.random.default_rng(0).normal(size=(100, 3))
+    ball = MinimumEnclosingBall(0.01, kernel="rbf", gamma=gamma, random_state=0).fit(X)
+    assert ball.result_.status == "converged"
+    assert ball.n_iter_ <= 200_000
+
+
 def test_another_kernel_leaves_nothing_of_the_last_fit(rings):
     X, y = rings
     for model, linear in (

@@ -14,6 +14,7 @@ from sublinear import (
     KernelSDCAClassifier,
     KernelSDCARegressor,
     MinimumEnclosingBall,
+    solve_simplex_qp,
 )
 from sublinear._core.kernel_objective import KernelObjective
 from sublinear._core.kernels import KERNELS, RBF, Linear, Poly, kernel_rows
@@ -316,3 +317,33 @@ def test_kernels_with_negative_norms_certify_nothing(halves, make, intercept):
     K = 2 - unit @ unit.T
     model = make(kernel="precomputed", C=10.0, max_iter=20, **intercept).fit(K, y)
     assert model.result_.status != "converged"
+
+
+@pytest.mark.parametrize("offset", [0, 10, 30, 50])
+def test_sublinear_certificates_count_what_rounding_does_to_kernel_values(offset):
+    """Sparse rows cannot be centred; their values, and sums of these, are off."""
+    X = np.random.default_rng(0).normal(size=(40, 3)) + offset
+    K = pairwise_kernels(X, metric="rbf", gamma=0.5)
+    options = {"kernel": "rbf", "gamma": 0.5}
+    for seed in range(3):
+        ball = MinimumEnclosingBall(0.01, random_state=seed, **options).fit(sparse.csr_array(X))
+        c = np.zeros(40)
+        c[ball.support_] = ball.center_coef_
+        assert ball.result_.status == "converged"
+        assert (1 - 2 * K @ c + c @ K @ c).max() <= ball.result_.primal * (1 + 1e-9)
+        p = ball.dual_coef_
+        assert ball.result_.dual <= 1 - p @ K @ p
+        found = solve_simplex_qp(sparse.csr_array(X), None, 0.01, random_state=seed, **options)
+        assert found.status == "converged"
+        assert found.p @ K @ found.p <= found.primal + 1e-6  # 1e-4 of epsilon goes unnoticed
+
+
+@pytest.mark.filterwarnings("ignore:kernel values")
+def test_a_sublinear_fit_ends_where_rounding_is_most_of_the_gap():
+    X = sparse.csr_array(np.random.default_rng(0).normal(size=(40, 3)) + 150)
+    with pytest.warns(ConvergenceWarning, match="That is rounding"):
+        ball = MinimumEnclosingBall(0.01, kernel="rbf", gamma=0.5, random_state=0).fit(X)
+    assert ball.result_.status == "rounding"
+    with pytest.warns(ConvergenceWarning, match="That is rounding"):
+        found = solve_simplex_qp(X, None, 1e-3, kernel="rbf", gamma=0.5, random_state=0)
+    assert found.status == "rounding"

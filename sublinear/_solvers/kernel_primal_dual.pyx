@@ -122,6 +122,8 @@ cdef class KernelPrimalDual(SaddleSolver):
     cdef double shift, unit, primal_rate, dual_rate, eta, step, scale, square, balance
     cdef double balance_sum
 
+    most_unresolved = 3          # rounds double
+
     def __init__(
         self, problem, KernelRows rows, row_sizes, Py_ssize_t n_features, RandomBits random, *,
         double shift, double unit, Py_ssize_t batch_size, Py_ssize_t round_steps,
