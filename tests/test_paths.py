@@ -74,7 +74,7 @@ def test_a_free_intercept_keeps_pace_along_a_path(data):
         assert model.result_.status == "converged"
         single = SDCAClassifier(alpha=alpha, **options).fit(X, target > 0.5)
         assert model.result_.primal == pytest.approx(single.result_.primal, rel=2e-3)
-        np.testing.assert_allclose(model.intercept_, single.intercept_, atol=0.05)
+        np.testing.assert_allclose(model.intercept_, single.intercept_, atol=0.2)
 
 
 def test_more_than_two_classes_and_labels(data):
