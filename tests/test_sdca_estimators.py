@@ -716,9 +716,9 @@ def test_a_warm_start_takes_over_a_free_intercept(multiclass, loss):
     model = SDCAClassifier(
         loss, alpha=0.05, tol=1e-6, penalize_intercept=False, warm_start=True, random_state=0
     ).fit(X, y)
-    cold, intercept = model.n_iter_, model.intercept_
-    model.fit(X, y)
-    assert model.n_iter_ <= cold / 5
+    intercept = model.intercept_
+    model.set_params(tol=0, max_iter=2).fit(X, y)
+    assert all(part.relative_gap <= 1e-5 for part in model.result_.parts or (model.result_,))
     np.testing.assert_allclose(model.intercept_, intercept, atol=1e-2)
 
 
@@ -868,7 +868,7 @@ def test_batches_reach_the_same_optimum(problem, loss, rule, batch_size):
     assert model.result_.primal == pytest.approx(primal, rel=1e-12)
     # averaged duals may bound from farther above than those of the model, never beyond the optimum
     assert model.result_.dual == pytest.approx(dual, rel=1e-9) or model.result_.dual > dual
-    assert model.result_.dual <= single.result_.primal
+    assert model.result_.dual <= single.result_.primal * (1 + 1e-15)  # both at the optimum: an ulp
 
 
 def test_a_batch_larger_than_the_data_is_refused(binary):
