@@ -21,6 +21,7 @@ from sublinear._linear_model import (
 from sublinear._solvers.minibatch_sdca import AVERAGES as DUAL_AVERAGES
 from sublinear._solvers.minibatch_sdca import RULES, MiniBatchSDCA
 from sublinear._solvers.sdca import SDCA, intercept_pace, thread_schedule
+from sublinear._solvers.second_order import MOST_WEIGHTS, Finisher
 from sublinear._streamed_sdca import DualStreamFit
 from sublinear._threads import effective_threads
 from sublinear._validation import (
@@ -45,6 +46,12 @@ _DUAL_PARAMETERS = """\
 penalize_intercept : bool, default=True
         False: the objective holds alpha / 2 |coef|^2 alone, and `intercept_scaling` has no effect.
         Certificates then cost two passes, and more epochs may be needed. Only with batch_size=1.
+    second_order : bool or "auto", default="auto"
+        Whether to go over from steps on single duals to Newton's method on all of them, where there
+        are at most 2048 weights. "auto": once steps have taken as long as that method is expected
+        to take, which happens where features have very different scales or alpha is small; True:
+        after the first epoch; False: never. An epoch is then one of its iterations, which reads the
+        rows five times; they also take some 150 bytes per example. Not with batches or tol=0.
     pack : bool or "auto", default="auto"
         True: work on a copy of sparse rows in which all that a step reads lies together: 8 bytes
         per stored entry and 32 per row. Values are rounded to float32, certificates are not.
@@ -116,6 +123,8 @@ class _DualModel(DualStreamFit, LinearModel):
             if objective.free_intercept:
                 solver.set_intercept(intercept)
             solver.shrink()
+        if self.second_order and self.tol > 0 and objective.matrix.n_weights <= MOST_WEIGHTS:
+            return Finisher(solver, self.tol, self.max_iter, self.second_order != "auto")
         return solver
 
     def _penalizes_intercept(self):
@@ -148,6 +157,8 @@ class _DualModel(DualStreamFit, LinearModel):
         check_flag("penalize_intercept", self.penalize_intercept)
         if self.pack != "auto":
             check_flag("pack", self.pack, 'True, False or "auto"')
+        if self.second_order != "auto":
+            check_flag("second_order", self.second_order, 'True, False or "auto"')
         check_batch_size(self.batch_size)
         if not self.penalize_intercept and self.fit_intercept and self.batch_size != 1:
             raise ValueError("penalize_intercept=False needs batch_size=1")
@@ -265,6 +276,7 @@ class SDCAClassifier(_DualModel, LinearClassifier):
         max_iter=1000,
         max_accesses=None,
         penalize_intercept=True,
+        second_order="auto",
         pack="auto",
         batch_size=1,
         batch_rule="safe",
@@ -287,6 +299,7 @@ class SDCAClassifier(_DualModel, LinearClassifier):
         self.max_iter = max_iter
         self.max_accesses = max_accesses
         self.penalize_intercept = penalize_intercept
+        self.second_order = second_order
         self.pack = pack
         self.batch_size = batch_size
         self.batch_rule = batch_rule
@@ -390,6 +403,7 @@ class SDCARegressor(_DualModel, LinearRegressor):
         max_iter=1000,
         max_accesses=None,
         penalize_intercept=True,
+        second_order="auto",
         pack="auto",
         batch_size=1,
         batch_rule="safe",
@@ -411,6 +425,7 @@ class SDCARegressor(_DualModel, LinearRegressor):
         self.max_iter = max_iter
         self.max_accesses = max_accesses
         self.penalize_intercept = penalize_intercept
+        self.second_order = second_order
         self.pack = pack
         self.batch_size = batch_size
         self.batch_rule = batch_rule

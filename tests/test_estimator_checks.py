@@ -101,8 +101,6 @@ OF_SEQUENCES = {
 
 def expected_failures(estimator):
     """Weights equal repetition at the optimum, to 1e-7; these stop before, or draw examples."""
-    if isinstance(estimator, SDCARegressor) and estimator.tol == 1e-3:
-        return dict.fromkeys(EQUIVALENCE, "solved to a relative gap of 1e-3, not to rounding")
     kernel_machines = (KernelPegasosClassifier, KernelSDCAClassifier, KernelSDCARegressor)
     if isinstance(estimator, kernel_machines):
         return dict.fromkeys(EQUIVALENCE, "kernel values are float32: equal to 1e-5, not to 1e-7")

@@ -217,6 +217,27 @@ cdef class SDCA:
     def _scale(self, factor):
         self.examples.scale(factor)
         self.w *= factor
+        self._follow()
+
+    def _follow(self):
+        """Bring what depends on `w` up to date after a change from outside."""
+
+    def adopt(self, duals, double intercept):
+        """Go on from feasible duals that another method has found, with all examples awake.
+
+        Parameters
+        ----------
+        duals : ndarray of shape (n_rows,), float64
+        intercept : float
+            Where it is not penalised.
+        """
+        self.set_duals(duals)
+        self.w[:] = self._weights_of_duals()
+        if self.objective.free_intercept:
+            self.set_intercept(intercept)
+        self._follow()
+        self.examples.sleep[:] = 0
+        self._next_pass()
 
     @property
     def work(self):
@@ -534,8 +555,7 @@ cdef class TwoThreads(SDCA):
         SDCA.restart(self, alpha)
         self._begin_watch()
 
-    def _scale(self, factor):
-        SDCA._scale(self, factor)
+    def _follow(self):
         self._begin_watch()
 
     def _begin_watch(self):
@@ -766,8 +786,8 @@ cdef class RowHalves(TwoThreads):
     def _drop_delays(self):
         self.half[1].w = self.weights
 
-    def _scale(self, factor):
-        TwoThreads._scale(self, factor)
+    def _follow(self):
+        TwoThreads._follow(self)
         self.second_w[:] = self.w
 
     def _rescale(self, ratio):
@@ -969,8 +989,12 @@ cdef class ColumnHalves(TwoThreads):
         self.other.rescale(ratio)
 
     def _scale(self, factor):
-        TwoThreads._scale(self, factor)
         self.other.scale(factor)
+        TwoThreads._scale(self, factor)
+
+    def set_duals(self, duals):
+        TwoThreads.set_duals(self, duals)
+        self.other.set_duals(duals)
 
     def _forget(self):
         TwoThreads._forget(self)

@@ -1,0 +1,59 @@
+"""Weighted sums of the outer products of rows: the matrices of second-order methods."""
+from cpython.exc cimport PyErr_CheckSignals
+from libc.stdint cimport uint32_t
+
+import numpy as np
+
+from sublinear._core.matrix cimport Matrix
+from sublinear._core.sparse_rows cimport add_sparse_gram
+
+cdef enum:
+    DENSE_BLOCK = 1 << 18        # values that are copied at a time, as float64
+    OUTER_BLOCK = 1 << 22        # products between two looks at pending signals
+
+
+def weighted_gram(Matrix matrix, const uint32_t[::1] rows, const double[::1] factors):
+    """Return sum_k factors_k x_i x_i' with i = rows[k], in and above the diagonal.
+
+    Parameters
+    ----------
+    matrix : Matrix
+    rows : ndarray of uint32
+        In the range of the matrix.
+    factors : ndarray of shape (len(rows),), float64
+        Not negative.
+
+    Returns
+    -------
+    total : ndarray of shape (n_weights, n_weights), float64
+        What lies below the diagonal means nothing.
+    """
+    cdef Py_ssize_t width = matrix.n_weights, n = rows.shape[0], start, stop
+    cdef Py_ssize_t length = max(1, matrix.n_stored // matrix.n_rows)
+    cdef Py_ssize_t block = max(
+        1, OUTER_BLOCK // (length * length) if matrix.is_sparse else DENSE_BLOCK // width)
+    result = np.zeros((width, width))
+    cdef double[:, ::1] total = result
+    for start in range(0, n, block):
+        stop = min(n, start + block)
+        if matrix.is_sparse:
+            with nogil:
+                add_sparse_gram(
+                    &matrix.rows, &rows[start], stop - start, &factors[start], width, &total[0, 0])
+        else:
+            result += dense_gram(matrix, rows[start:stop], factors[start:stop])
+        PyErr_CheckSignals()
+    if matrix.is_sparse and matrix.constant != 0:    # no stored column
+        column = np.zeros(width)
+        matrix.add_rows(factors, rows, column)
+        result[:, width - 1] = matrix.constant * column
+    return result
+
+
+def dense_gram(matrix, rows, factors):
+    """Return sum_k factors_k x_i x_i' of some rows of a dense matrix, by a BLAS."""
+    scaled = np.empty((len(rows), matrix.n_weights))
+    scaled[:, :matrix.n_columns] = matrix.arrays[0][np.asarray(rows)]
+    scaled[:, matrix.n_columns:] = matrix.constant
+    scaled *= np.sqrt(factors)[:, np.newaxis]
+    return scaled.T @ scaled

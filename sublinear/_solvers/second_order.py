@@ -1,0 +1,542 @@
+"""Newton's method on all duals at once, for where steps on single ones creep.
+
+Papers: Mehrotra, "On the implementation of a primal-dual interior point method" (1992); Ferris and
+Munson, "Interior-point methods for massive support vector machines" (2002).
+
+Objective: that of sublinear._core.objective. A step of dual coordinate ascent is blind to all
+other examples, and where the largest eigenvalue of X'X is far above alpha W, thousands of passes
+see little progress. Where w is short, the whole system of equations fits into a matrix of its
+length squared:
+
+    (alpha I + sum_i s_i / W h_i x_i x_i') change of w = right side
+
+with h_i = -da_i / dz_i, how far a dual follows its prediction. Two methods come down to that:
+
+- InteriorPoint, for losses whose conjugate is a quadratic function on an interval: duals stay
+  inside, kept away from the ends by multipliers whose products with the distances shrink together;
+- Newton, for smooth losses: a_i = -l'(z_i), h_i = l''(z_i), with a line search.
+
+Both converge within some tens of iterations, whatever the data's scale. `Finisher` is a solver that
+begins with coordinate ascent and goes over to them once that has taken as long as they would, so
+that a fit takes at most twice the time of the better of the two.
+
+Cost per iteration: five passes over the rows, the squares of their lengths, n_weights^3 / 6.
+"""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.linalg import LinAlgError, cho_factor, cho_solve
+
+from sublinear._core.gram import weighted_gram
+
+MOST_WEIGHTS = 2048  # 32 MB a matrix
+PATIENCE = 16  # times the work so far, where max_iter would end the fit otherwise
+# Times, measured on one thread, in that of a feature value in a step of coordinate ascent
+OUTER = 1 / 8  # of an entry of x x'
+DENSE_OUTER = 1 / 64  # of one that a BLAS computes
+FACTOR = 1 / 96  # of n_weights^3
+PASS = 1 / 4  # of a value in a pass over rows in their order
+OVERHEAD = 2**16  # of the Python calls of an iteration
+NEWTON_STEP = 30  # more of a step on a single dual where that solves an equation
+SLICE = 2**23  # stored values between two looks for Ctrl-C
+BOUNDARY = 0.99  # of the way to the end of an interval, at most
+JITTERS = 1e-15, 1e-13, 1e-11  # of diagonal entries, where rounding has made them too small
+NEGLIGIBLE = 1e-3  # of a multiplier: a distance that is 0 but for rounding
+MOST_IDLE = 8  # iterations without a better gap
+DECREASE = 1e-4  # of what the slope promises, at least
+MOST_HALVINGS = 40
+
+
+class System:
+    """The rows that have weight, and the equations for the change of w.
+
+    Parameters
+    ----------
+    objective : Objective
+    """
+
+    def __init__(self, objective):
+        self.objective, self.matrix = objective, objective.matrix
+        weights = objective.weights_array
+        if weights is None:
+            self.rows = np.arange(self.matrix.n_rows, dtype=np.uint32)
+            self.shares = np.full(len(self.rows), 1 / objective.total_weight)
+        else:
+            self.rows = np.flatnonzero(weights).astype(np.uint32)
+            self.shares = weights[self.rows] / objective.total_weight
+        self.targets = np.asarray(objective.targets_array)[self.rows]
+        step = max(1, SLICE // max(1, self.matrix.n_stored // self.matrix.n_rows))
+        self.slices = [slice(k, k + step) for k in range(0, len(self.rows), step)]
+        self.penalty = np.full(self.matrix.n_weights, objective.alpha)
+        if objective.free_intercept:
+            self.penalty[-1] = 0.0
+
+    def products(self, w):
+        """Return <x_i, w>."""
+        return np.concatenate([self.matrix.row_dots(w, self.rows[part]) for part in self.slices])
+
+    def combine(self, factors):
+        """Return sum_i s_i / W factors_i x_i."""
+        total = np.zeros(self.matrix.n_weights)
+        factors = self.shares * factors
+        for part in self.slices:
+            self.matrix.add_rows(factors[part], self.rows[part], total)
+        return total
+
+    def factor(self, slopes):
+        """Factor the matrix of the equations; raises LinAlgError."""
+        gram = weighted_gram(self.matrix, self.rows, self.shares * slopes)
+        diagonal = gram.diagonal() + self.penalty
+        for jitter in JITTERS:
+            gram[np.diag_indices_from(gram)] = diagonal * (1 + jitter)
+            try:
+                return cho_factor(gram)
+            except LinAlgError:
+                continue
+        raise LinAlgError
+
+    def distance(self, residual):
+        """Return alpha / 2 |w - w(a)|^2, of alpha (w - w(a))."""
+        penalized = residual[: len(residual) - self.objective.free_intercept]
+        return float(np.add.reduce(penalized**2)) / (2 * self.objective.alpha)
+
+    def primal(self, w, predictions):
+        """Return P(w)."""
+        losses = self.objective.loss.values(predictions, self.targets)
+        return self.objective.penalty(w) + float(np.add.reduce(self.shares * losses))
+
+    def all_duals(self, duals):
+        """Return the duals of all rows: those without weight are 0."""
+        everywhere = np.zeros(self.matrix.n_rows)
+        everywhere[self.rows] = duals
+        return everywhere
+
+
+@dataclass(frozen=True)
+class Change:
+    """What an iteration of an interior point method adds."""
+
+    w: np.ndarray
+    predictions: np.ndarray
+    parts: np.ndarray
+    multipliers: list
+
+
+def longest_step(bounds, change):
+    """Return the largest multiple of a change that leaves multipliers and distances positive."""
+    longest = math.inf
+    for (multipliers, distances, sign), dm in zip(bounds, change.multipliers, strict=True):
+        for values, changes in ((multipliers, dm), (distances, sign * change.parts)):
+            shrinks = changes < 0
+            if shrinks.any():
+                longest = min(longest, float((values[shrinks] / -changes[shrinks]).min()))
+    return longest
+
+
+class Newton:
+    """Newton's method for smooth losses.
+
+    Class attributes as of InteriorPoint.
+
+    Parameters
+    ----------
+    objective : Objective
+    w : ndarray of shape (n_weights,), float64
+        Where to start.
+
+    Attributes
+    ----------
+    w : ndarray of shape (n_weights,), float64
+    gap, primal : float
+        Between P(w) and the dual value of a_i = -l'(<x_i, w>), which is |P'(w)|^2 / (2 alpha).
+    """
+
+    n_expected, n_passes, sweeps = 10, 4, 4
+
+    def __init__(self, objective, w):
+        self.system, self.loss = System(objective), objective.loss
+        self.w = np.array(w)
+        self._look()
+        if not self.primal <= objective.values_of_zeros()[0]:
+            self.w = np.zeros_like(self.w)
+            self._look()
+
+    def _look(self):
+        system = self.system
+        self.predictions = system.products(self.w)
+        self.primal = system.primal(self.w, self.predictions)
+        self.slopes = self.loss.derivatives(self.predictions, system.targets)
+        self.gradient = system.penalty * self.w + system.combine(self.slopes)
+        self.gap = system.distance(self.gradient)
+
+    def iterate(self):
+        """Take a step; return False if none is possible."""
+        system = self.system
+        factor = system.factor(self.loss.second_derivatives(self.predictions, system.targets))
+        direction = -cho_solve(factor, self.gradient)
+        change = system.products(direction)
+        promise = float(np.add.reduce(self.gradient * direction))
+        step = 1.0
+        for _ in range(MOST_HALVINGS):
+            w = self.w + step * direction
+            primal = system.primal(w, self.predictions + step * change)
+            if primal <= self.primal + DECREASE * step * promise:
+                self.w = w
+                self._look()
+                return True
+            step /= 2
+        return False
+
+    def duals(self):
+        """Return the duals of all rows (float64)."""
+        return self.system.all_duals(-self.slopes)
+
+
+class InteriorPoint:
+    """A primal-dual interior point method with predictor and corrector.
+
+    A dual is a sum of parts, a_i = sum_k sign_ik p_ik with p_ik from `low` to `high`, and
+
+        l*(-a_i) = sum_k ridge p_ik^2 / 2 + cost_ik p_ik
+
+    There are two parts where l* has a kink at 0. An iteration solves, to first order,
+
+        alpha w = sum_i s_i / W a_i x_i
+        ridge p_ik + cost_ik + sign_ik <x_i, w> = below_ik - above_ik
+        below_ik (p_ik - low) = above_ik (high - p_ik) = centre
+
+    for all at once: for centre 0 at first, then for what is left of the products if that step went
+    as far as the bounds allow, with its error of second order taken off.
+
+    Parameters
+    ----------
+    objective : Objective
+        The loss must have a `dual_form()`.
+
+    Attributes
+    ----------
+    w : ndarray of shape (n_weights,), float64
+    gap, primal : float
+        Between P(w) and the dual value.
+    n_expected : int
+        Iterations.
+    n_passes : int
+        Over the rows, an iteration.
+    sweeps : int
+        Over as many numbers as there are examples, an iteration, in the unit of the times above.
+    """
+
+    n_expected, n_passes, sweeps = 25, 6, 45
+
+    def __init__(self, objective):
+        self.system = system = System(objective)
+        form = objective.loss.dual_form()
+        y = system.targets
+        if form.one_sided:
+            signs = y[np.newaxis]
+        elif form.epsilon > 0:
+            signs = np.stack([np.ones_like(y), -np.ones_like(y)])
+        else:
+            signs = np.ones((1, len(y)))
+        self.ridge, self.signs = form.ridge, signs
+        self.costs = form.epsilon - signs * y
+        self.high = form.bound
+        self.low = 0.0 if form.one_sided or form.epsilon > 0 else -form.bound
+        self.shares = system.shares / len(signs)
+        self.w = np.zeros(objective.matrix.n_weights)
+        self.predictions = np.zeros(len(y))
+        self.parts = np.full(signs.shape, self._middle())
+        residuals = self._residuals()
+        spread = max(float(np.add.reduce(np.abs(residuals) @ self.shares)), 1e-300)
+        # no multipliers where there is no bound
+        self.below = self.above = None
+        if math.isfinite(self.low):
+            self.below = np.maximum(residuals, 0) + spread
+        if math.isfinite(self.high):
+            self.above = np.maximum(-residuals, 0) + spread
+        self._look()
+
+    def _middle(self):
+        if math.isfinite(self.high):
+            return (self.low + self.high) / 2
+        return 0.0 if math.isinf(self.low) else 1.0
+
+    def _residuals(self):
+        """By how much the multipliers would have to differ."""
+        return self.ridge * self.parts + self.costs + self.signs * self.predictions
+
+    def _look(self):
+        system, parts = self.system, self.parts
+        self.residual = system.penalty * self.w - system.combine((self.signs * parts).sum(axis=0))
+        self.primal = system.primal(self.w, self.predictions)
+        conjugates = (self.ridge * parts / 2 + self.costs + self.signs * self.predictions) * parts
+        self.gap = (
+            self.primal
+            - system.objective.penalty(self.w)
+            + float(np.add.reduce(conjugates.sum(axis=0) * system.shares))
+            + system.distance(self.residual)
+        )
+
+    def _bounds(self):
+        """Return pairs of multipliers and distances, and the sign by which parts enter these."""
+        if self.below is not None:
+            yield self.below, self.parts - self.low, 1.0
+        if self.above is not None:
+            yield self.above, self.high - self.parts, -1.0
+
+    def _centre(self, multipliers_and_distances):
+        """Return the mean of the products of multipliers and distances."""
+        products = [
+            float(np.add.reduce((multipliers * distances) @ self.shares))
+            for multipliers, distances in multipliers_and_distances
+        ]
+        return max(0.0, sum(products) / len(products))
+
+    def iterate(self):
+        """Take a step; return False if none is possible."""
+        bounds = list(self._bounds())
+        curvatures = np.full(self.parts.shape, self.ridge)
+        for multipliers, distances, _ in bounds:
+            curvatures += multipliers / distances
+        slopes = 1 / curvatures
+        factor = self.system.factor(slopes.sum(axis=0))
+        change = self._solve(factor, slopes, bounds, [0.0] * len(bounds))
+        if bounds:
+            length = min(1.0, longest_step(bounds, change))
+            centre = self._centre([(m, distances) for m, distances, _ in bounds])
+            after = self._centre(
+                [
+                    (m + length * dm, distances + length * sign * change.parts)
+                    for (m, distances, sign), dm in zip(bounds, change.multipliers, strict=True)
+                ]
+            )
+            centre *= (after / centre) ** 3 if centre > 0 else 0.0
+            products = [
+                centre - sign * dm * change.parts
+                for (_, _, sign), dm in zip(bounds, change.multipliers, strict=True)
+            ]
+            change = self._solve(factor, slopes, bounds, products)
+        length = min(1.0, BOUNDARY * longest_step(bounds, change))
+        if not length > 0:
+            return False
+        self.w = self.w + length * change.w
+        self.predictions += length * change.predictions
+        self.parts += length * change.parts
+        for (multipliers, _, _), dm in zip(bounds, change.multipliers, strict=True):
+            multipliers += length * dm
+        self._look()
+        return True
+
+    def _solve(self, factor, slopes, bounds, products):
+        """Return the Change that brings the products of multipliers and distances to these."""
+        residuals = self._residuals()
+        for (_, distances, sign), product in zip(bounds, products, strict=True):
+            residuals -= sign * product / distances
+        pull = (self.signs * slopes * residuals).sum(axis=0)
+        w = -cho_solve(factor, self.residual + self.system.combine(pull))
+        predictions = self.system.products(w)
+        parts = -slopes * (residuals + self.signs * predictions)
+        multipliers = [
+            (product - sign * m * parts) / distances - m
+            for (m, distances, sign), product in zip(bounds, products, strict=True)
+        ]
+        return Change(w, predictions, parts, multipliers)
+
+    def duals(self):
+        """Return the duals of all rows (float64), those at a bound but for rounding there."""
+        parts = self.parts.copy()
+        for multipliers, distances, sign in self._bounds():
+            bound = self.low if sign > 0 else self.high
+            parts[self._is_at_bound(multipliers, distances)] = bound
+        return self.system.all_duals((self.signs * parts).sum(axis=0))
+
+    def _is_at_bound(self, multipliers, distances):
+        """Tell which distances vanish, not their multipliers: both have a common product."""
+        size = max(1e-300, float(np.add.reduce(np.abs(self.costs) @ self.shares)))
+        width = self.high - self.low if math.isfinite(self.high) else size
+        return distances / width < NEGLIGIBLE * multipliers / size
+
+
+class Finisher:
+    """Dual coordinate ascent, then a method of second order if that is worth its cost by then.
+
+    The interface is that of `_drive`, and of the solver that begins.
+
+    Parameters
+    ----------
+    first : SDCA
+    tol : float
+        The relative gap that is wanted.
+    max_iter : int
+        Passes and iterations after which the fit ends: the last ones are kept for the method of
+        second order, if need be.
+    at_once : bool, default=False
+        Go over after the first pass, not when as much work has been done as is to be expected.
+
+    Attributes
+    ----------
+    n_iter : int
+        Passes, and iterations of the method of second order.
+    """
+
+    keeps_best = True
+    diverged = False
+
+    def __init__(self, first, tol, max_iter, at_once=False):
+        self.first, self.objective = first, first.objective
+        self.tol, self.at_once = tol, at_once
+        loss = self.objective.loss
+        self.method = Newton if loss.dual_form() is None else InteriorPoint
+        self.cost = self._iteration_cost()
+        self.due = self.cost * (1 if loss.quadratic else self.method.n_expected)
+        self.spare = 2 * self.method.n_expected
+        self.last_start = max_iter - self.spare
+        self._start_counts()
+
+    def _start_counts(self):
+        self.second = None
+        self.is_over = False  # the method of second order, if it came to that
+        self.n_iterations = self.n_read = self.n_idle = 0
+        self.extra_work = 0.0
+
+    def _iteration_cost(self):
+        """Return the time of an iteration, in that of a feature value in a single step."""
+        matrix = self.objective.matrix
+        n_rows, width, n_stored = matrix.n_rows, matrix.n_weights, matrix.n_stored
+        if matrix.is_sparse:
+            outer = OUTER * n_stored * n_stored / n_rows
+        else:
+            outer = DENSE_OUTER * n_rows * width**2
+        passes = self.method.n_passes * PASS * n_stored + self.method.sweeps * n_rows
+        return outer + FACTOR * width**3 + passes + OVERHEAD
+
+    @property
+    def n_iter(self):
+        return self.first.n_iter + self.n_iterations
+
+    @property
+    def accesses(self):
+        """Feature values read."""
+        return self.first.accesses + self.n_read
+
+    @property
+    def work(self):
+        """As that of the first solver."""
+        return self.first.work + self.extra_work
+
+    @property
+    def certificate_growth(self):
+        return self.first.certificate_growth
+
+    @property
+    def estimated_gap(self):
+        """The relative gap, estimated."""
+        return self.first.estimated_gap if self.second is None else self.look()
+
+    def look(self):
+        """Return the relative gap: an estimate, or that of the method of second order."""
+        if self.second is None:
+            return self.first.look()
+        return self.second.gap / max(self.second.primal, 1e-300)
+
+    def advance(self, limit):
+        """Go on to the end of a pass or an iteration, then return True, or to the limit."""
+        if self.second is not None:
+            return self._read(self.method.n_passes, limit) and self._iterate()
+        if self._is_due():
+            return self._read(2, limit) and self._begin()
+        return self.first.advance(limit - self.n_read)
+
+    def _is_due(self):
+        """Tell whether to go over to the method of second order."""
+        first, n_passes = self.first, self.first.n_iter
+        if self.is_over or n_passes == 0:
+            return False
+        spent = first.work
+        if self.method is Newton:
+            spent += NEWTON_STEP * (spent - first.accesses)
+        if self.at_once or spent >= self.due:
+            return True
+        is_last = n_passes >= max(self.last_start, self.spare)
+        return is_last and PATIENCE * spent >= self.due and first.look() > self.tol
+
+    def _read(self, n_passes, limit):
+        """Count passes over the rows unless they would exceed the limit."""
+        n_read = n_passes * self.objective.matrix.n_stored
+        fits = self.accesses + n_read <= limit
+        if fits:
+            self.n_read += n_read
+            self.extra_work += self.cost
+        return fits
+
+    def _begin(self):
+        with np.errstate(all="ignore"):
+            if self.method is Newton:
+                self.second = Newton(self.objective, self.first.model())
+            else:
+                self.second = InteriorPoint(self.objective)
+        self.best_gap = math.inf
+        return False
+
+    def _iterate(self):
+        self.n_iterations += 1
+        self.n_idle += 1
+        with np.errstate(all="ignore"):
+            try:
+                goes_on = self.second.iterate()
+            except (LinAlgError, ValueError):  # a matrix that is singular, or not finite
+                goes_on = False
+        if self.second.gap < self.best_gap:
+            self.best_gap, self.n_idle = self.second.gap, 0
+        if not goes_on or self.n_idle >= MOST_IDLE:
+            self.is_over = True
+            if self.look() < self.first.look():
+                self._hand_over()
+            self.second = None
+        return True
+
+    def _hand_over(self):
+        """Give the duals of the method of second order to the first solver."""
+        if self.second is not None:
+            constant = self.objective.matrix.constant
+            self.first.adopt(self.second.duals(), self.second.w[-1] * constant)
+            self.second = None
+
+    def certify(self, rounded):
+        """Return the model with its certificate (`_drive`)."""
+        if self.second is None:
+            return self.first.certify(rounded)
+        model = rounded(self.second.w)
+        primals, dual = self.objective.certificate_of(self.second.duals(), [model])
+        return model, primals[0], dual
+
+    def model(self):
+        """Return the weights."""
+        return self.first.model() if self.second is None else self.second.w
+
+    def duals(self):
+        """Return the duals of a certificate as an array of its own (float64)."""
+        self._hand_over()
+        return self.first.duals()
+
+    def release_duals(self):
+        """Return the duals that a certificate takes, and end the solver's life."""
+        self._hand_over()
+        return self.first.release_duals()
+
+    @property
+    def intercept(self):
+        """That of `model`, once `duals` are asked for."""
+        return self.first.intercept
+
+    def restart(self, alpha):
+        """Go on from the present duals with another alpha; counts start at 0 again."""
+        self._hand_over()
+        self.first.restart(alpha)
+        self._start_counts()
+
+    def shrink(self):
+        """Bring duals that come from elsewhere near enough to 0 to be no worse than zeros."""
+        self.first.shrink()

@@ -1,0 +1,368 @@
+"""Methods of second order: against their oracles, in SDCA's estimators, and where they stay out."""
+
+from itertools import islice
+
+import numpy as np
+import pytest
+from reference.losses import LOSSES as ORACLES
+from reference.second_order import interior_point, newton
+from scipy import sparse
+from scipy.special import expit
+from stepping import bits, run_epochs
+
+from sublinear import SDCAClassifier, SDCARegressor, sdca_path
+from sublinear._core.gram import weighted_gram
+from sublinear._core.losses import MARGIN_LOSSES, REGRESSION_LOSSES
+from sublinear._core.matrix import Matrix
+from sublinear._core.objective import Objective
+from sublinear._solvers.sdca import SDCA, ColumnHalves, RowHalves
+from sublinear._solvers.second_order import Finisher, InteriorPoint, Newton
+
+REGISTRY = MARGIN_LOSSES | REGRESSION_LOSSES
+WITH_FORM = [name for name, entry in REGISTRY.items() if entry.loss().dual_form() is not None]
+PARAMETERS = {"smoothed_hinge": (1.0,), "epsilon_insensitive": (0.1,), "huber": (1.35,)}
+SCALES = 10.0 ** np.array([3, 0, -1, 2, 1, -2])
+
+
+def make_data(name, n_rows=80, seed=0):
+    """Rows with columns of very different scales."""
+    random = np.random.default_rng(seed)
+    X = random.normal(size=(n_rows, len(SCALES)))
+    X[random.random(X.shape) < 0.3] = 0
+    z = X @ random.normal(size=X.shape[1]) + random.normal(size=n_rows)
+    return X * SCALES, np.sign(z) if name in MARGIN_LOSSES else z
+
+
+def make_objective(name, X, y, weights=None, free=False, constant=1.0, alpha=1e-3):
+    loss = REGISTRY[name].loss(*PARAMETERS.get(name, ()))
+    return Objective(Matrix(X, constant), y, loss, alpha, weights, 1, free)
+
+
+def estimator(name, **settings):
+    cls = SDCAClassifier if name in MARGIN_LOSSES else SDCARegressor
+    return cls(name, **{"random_state": 0, **settings})
+
+
+# ---------------------------------------------------------------- the matrix of the equations
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("make", [np.asarray, np.asfortranarray, sparse.csr_array])
+@pytest.mark.parametrize("constant", [0.0, 2.0])
+def test_the_weighted_gram_matrix(dtype, make, constant):
+    X = make_data("squared", n_rows=300)[0].astype(dtype)
+    rows = np.arange(0, 300, 3, dtype=np.uint32)
+    factors = np.random.default_rng(1).random(len(rows))
+    factors[0] = 0
+    gram = weighted_gram(Matrix(make(X), constant), rows, factors)
+    chosen = X[rows].astype(float)
+    if constant:
+        chosen = np.column_stack([chosen, np.full(len(rows), constant)])
+    expected = chosen.T @ (factors[:, np.newaxis] * chosen)
+    np.testing.assert_allclose(np.triu(gram), np.triu(expected), rtol=1e-12)
+
+
+def test_the_weighted_gram_matrix_of_many_blocks():
+    X = np.random.default_rng(0).normal(size=(40_000, 30))
+    factors = np.random.default_rng(1).random(len(X))
+    rows = np.arange(len(X), dtype=np.uint32)
+    expected = np.triu(X.T @ (factors[:, np.newaxis] * X))
+    for make in (np.asarray, sparse.csr_array):
+        gram = np.triu(weighted_gram(Matrix(make(X)), rows, factors))
+        np.testing.assert_allclose(gram, expected, rtol=1e-9, atol=1e-7)
+
+
+# ---------------------------------------------------------------- the iterations
+
+
+@pytest.mark.parametrize("name", WITH_FORM)
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("free", [False, True])
+@pytest.mark.parametrize("make", [np.asarray, sparse.csr_array])
+def test_the_interior_point_method_is_that_of_the_oracle(name, weighted, free, make):
+    X, y = make_data(name)
+    X = X / SCALES  # the oracle's systems are as large as they are ill-conditioned
+    weights = np.random.default_rng(1).integers(0, 3, len(y)) / 2.0 if weighted else None
+    objective = make_objective(name, make(X), y, weights, free)
+    method = InteriorPoint(objective)
+    kept = slice(None) if weights is None else weights > 0
+    rows, s = (
+        np.column_stack([X, np.ones(len(X))])[kept],
+        None if weights is None else weights[kept],
+    )
+    form = objective.loss.dual_form()
+    for w, duals in islice(interior_point(rows, y[kept], form, 1e-3, s, free), 6):
+        assert method.iterate()
+        np.testing.assert_allclose(method.w, w, rtol=1e-6, atol=1e-8)
+        found = (method.signs * method.parts).sum(axis=0)
+        np.testing.assert_allclose(found, duals, rtol=1e-6, atol=1e-8)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("free", [False, True])
+def test_newtons_method_is_that_of_the_oracle(weighted, free):
+    X, y = make_data("logistic")
+    X = X / SCALES
+    weights = np.random.default_rng(1).integers(1, 3, len(y)) / 2.0 if weighted else None
+    objective = make_objective("logistic", X, y, weights, free)
+    method = Newton(objective, np.zeros(X.shape[1] + 1))
+    steps = newton(
+        np.column_stack([X, np.ones(len(X))]),
+        y,
+        ORACLES["logistic"](),
+        lambda z, y: expit(z) * expit(-z),
+        1e-3,
+        weights,
+        free,
+    )
+    for w, duals in islice(steps, 5):
+        assert method.iterate()
+        np.testing.assert_allclose(method.w, w, rtol=1e-8, atol=1e-10)
+        np.testing.assert_allclose(method.duals(), duals, rtol=1e-8, atol=1e-10)
+
+
+@pytest.mark.parametrize("name", REGISTRY)
+@pytest.mark.parametrize("free", [False, True])
+def test_its_gap_is_that_of_a_certificate(name, free):
+    X, y = make_data(name)
+    objective = make_objective(name, X, y, free=free, alpha=1e-6)
+    form = objective.loss.dual_form()
+    method = Newton(objective, np.zeros(7)) if form is None else InteriorPoint(objective)
+    for _ in range(40):
+        if method.gap <= 1e-9 * method.primal:
+            break
+        method.iterate()
+    primals, dual = objective.certificate_of(method.duals(), [method.w])
+    assert method.primal == pytest.approx(primals[0], rel=1e-12)
+    assert -1e-12 <= primals[0] - dual <= 1e-6 * primals[0]
+
+
+def test_newtons_method_begins_at_zeros_if_these_are_better():
+    X, y = make_data("logistic")
+    objective = make_objective("logistic", X, y)
+    method = Newton(objective, np.full(7, 1e6))
+    assert method.primal == pytest.approx(np.log(2))
+    assert not method.w.any()
+
+
+# ---------------------------------------------------------------- in an estimator
+
+
+@pytest.mark.parametrize("name", REGISTRY)
+@pytest.mark.parametrize("penalize", [False, True])
+@pytest.mark.parametrize("make", [np.asarray, sparse.csr_array])
+def test_it_solves_what_single_steps_do_not(name, penalize, make):
+    X, y = make_data(name)
+    settings = {"alpha": 1e-7, "tol": 1e-8, "penalize_intercept": penalize, "max_iter": 100}
+    with pytest.warns(match="max_iter"):
+        slow = estimator(name, second_order=False, **settings).fit(make(X), y)
+    model = estimator(name, second_order=True, **settings).fit(make(X), y)
+    assert slow.result_.relative_gap > 1e-3
+    assert model.result_.status == "converged" and model.n_iter_ < 50
+    # certificates before bound the optimum as well
+    assert model.result_.primal <= slow.result_.primal
+    assert model.result_.dual >= slow.result_.dual
+    assert all(row.dual <= model.result_.primal * (1 + 1e-12) for row in model.result_.trace)
+
+
+@pytest.mark.parametrize("name", REGISTRY)
+def test_sample_weights_are_repetition(name):
+    X, y = make_data(name)
+    weights = np.random.default_rng(0).integers(0, 4, len(y))
+    settings = {"alpha": 1e-4, "tol": 1e-11, "second_order": True, "max_iter": 100}
+    weighted = estimator(name, **settings).fit(X, y, sample_weight=weights)
+    repeated = estimator(name, **settings).fit(X.repeat(weights, axis=0), y.repeat(weights))
+    for model in (weighted, repeated):
+        assert model.result_.status == "converged"
+    assert weighted.result_.primal == pytest.approx(repeated.result_.primal, rel=1e-9)
+    np.testing.assert_array_equal(np.ravel(weighted.dual_coef_)[weights == 0], 0)
+
+
+@pytest.mark.parametrize("name", ["hinge", "epsilon_insensitive"])
+def test_duals_are_at_their_bounds_exactly(name):
+    X, y = make_data(name)
+    model = estimator(name, alpha=1e-5, tol=1e-9, second_order=True).fit(X, y)
+    inside = np.count_nonzero(~np.isin(model.dual_coef_, (-1, 0, 1)))
+    assert inside <= X.shape[1] + 1
+
+
+@pytest.mark.parametrize("name", REGISTRY)
+def test_the_certificate_is_that_of_the_fitted_attributes(name):
+    X, y = make_data(name)
+    settings = {"epsilon": PARAMETERS[name][0]} if name in ("epsilon_insensitive", "huber") else {}
+    model = estimator(name, alpha=1e-5, second_order=True, **settings).fit(X, y)
+    objective = make_objective(name, X, y, alpha=1e-5)
+    duals = np.ravel(model.dual_coef_)
+    w = np.append(model.coef_, model.intercept_)
+    primals, dual = objective.certificate(objective.weights_of_dual(duals), duals, [w])
+    assert model.result_.primal == pytest.approx(primals[0], rel=1e-12)
+    assert model.result_.dual == pytest.approx(dual, rel=1e-9)
+
+
+def test_auto_waits_until_steps_have_taken_as_long():
+    X, y = make_data("hinge")
+    easy = estimator("hinge", alpha=0.1).fit(X / SCALES, y)
+    plain = estimator("hinge", alpha=0.1, second_order=False).fit(X / SCALES, y)
+    np.testing.assert_array_equal(easy.coef_, plain.coef_)
+    hard = estimator("hinge", alpha=1e-7).fit(X, y)
+    assert hard.result_.status == "converged"
+    assert 50 < hard.n_iter_ < 1000
+
+
+def test_auto_solves_least_squares_to_rounding():
+    X, y = make_data("squared")
+    model = estimator("squared", alpha=1e-7).fit(X, y)
+    rows = np.column_stack([X, np.ones(len(X))])
+    expected = np.linalg.solve(rows.T @ rows / len(y) + 1e-7 * np.eye(7), rows.T @ y / len(y))
+    np.testing.assert_allclose(np.append(model.coef_, model.intercept_), expected, rtol=1e-6)
+
+
+@pytest.mark.parametrize("budget", [1_000, 10_000, 30_000])
+def test_the_limit_on_accesses_is_never_exceeded(budget):
+    X, y = make_data("hinge")
+    with pytest.warns(match="max_accesses"):
+        model = estimator(
+            "hinge", alpha=1e-7, tol=1e-12, max_accesses=budget, second_order=True, max_iter=10**6
+        ).fit(X, y)
+    assert model.result_.accesses <= budget
+
+
+def test_iterations_count_against_max_iter():
+    X, y = make_data("hinge")
+    with pytest.warns(match="max_iter=5"):
+        model = estimator("hinge", alpha=1e-7, second_order=True, max_iter=5).fit(X, y)
+    assert model.n_iter_ == 5
+
+
+def test_callbacks_see_its_certificates_and_may_stop_it():
+    X, y = make_data("hinge")
+    seen = []
+
+    def stop(snapshot):
+        seen.append(snapshot)
+        return snapshot.n_iter > 1
+
+    model = estimator(
+        "hinge", alpha=1e-7, tol=1e-9, second_order=True, callback=stop, max_iter=200
+    ).fit(X, y)
+    assert seen and model.result_.status in ("stopped", "converged")
+
+
+def test_an_interrupt_leaves_the_best_model(monkeypatch):
+    X, y = make_data("hinge")
+    before = InteriorPoint.iterate
+    count = []
+
+    def interrupted(self):
+        count.append(0)
+        if len(count) == 5:
+            raise KeyboardInterrupt
+        return before(self)
+
+    monkeypatch.setattr(InteriorPoint, "iterate", interrupted)
+    model = estimator("hinge", alpha=1e-7, second_order=True)
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(X, y)
+    assert model.result_.status == "interrupted"
+    assert np.isfinite(model.decision_function(X)).all()
+
+
+@pytest.mark.parametrize("name", ["hinge", "logistic", "squared"])
+def test_paths_go_on_after_it(name):
+    X, y = make_data(name)
+    alphas = np.geomspace(1e-2, 1e-7, 6)
+    settings = {"second_order": True, "max_iter": 200, "random_state": 0}
+    path = sdca_path(X, y, alphas, loss=name, **settings)
+    for alpha, result in zip(path.alphas, path.results, strict=True):
+        assert result.status == "converged"
+        single = estimator(name, alpha=alpha, second_order=True, max_iter=200).fit(X, y)
+        slack = 1e-3 * result.primal
+        assert result.primal == pytest.approx(single.result_.primal, abs=slack)
+
+
+def test_a_warm_start_after_it_needs_a_pass():
+    X, y = make_data("hinge")
+    model = estimator("hinge", alpha=1e-5, second_order=True, warm_start=True).fit(X, y)
+    duals = model.dual_coef_
+    model.fit(X, y)
+    assert model.result_.status == "converged"
+    assert model.dual_coef_.shape == duals.shape
+
+
+@pytest.mark.parametrize(
+    "X",
+    [
+        np.zeros((4, 2)),
+        np.ones((4, 3)),
+        np.array([[1.0], [2.0], [3.0], [4.0]]),
+        np.eye(4) * 1e-150,
+        np.eye(4) * 1e140,
+    ],
+)
+@pytest.mark.parametrize("name", REGISTRY)
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_degenerate_data(name, X):
+    y = np.array([1.0, -1.0, 1.0, -1.0])
+    for penalize in (True, False):
+        model = estimator(name, second_order=True, penalize_intercept=penalize, max_iter=60)
+        model.fit(X, y)
+        assert np.isfinite(model.coef_).all() and np.isfinite(model.result_.primal)
+        assert model.result_.gap >= 0
+
+
+@pytest.mark.parametrize("case", ["wide", "tol=0"])
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_wide_data_and_tol_0_are_left_to_single_steps(case):
+    X, y = make_data("squared")
+    settings = {"max_iter": 3, "alpha": 1e-7}
+    if case == "wide":
+        X = np.tile(X, (1, 400))
+    tol = 1e-12 if case == "wide" else 0
+    model = estimator("squared", second_order=True, tol=tol, **settings).fit(X, y)
+    plain = estimator("squared", second_order=False, tol=0, **settings).fit(X, y)
+    np.testing.assert_array_equal(model.coef_, plain.coef_)
+
+
+@pytest.mark.parametrize("value", ["always", 2, None])
+def test_second_order_is_checked(value):
+    X, y = make_data("hinge")
+    with pytest.raises(ValueError, match='second_order must be True, False or "auto"'):
+        estimator("hinge", second_order=value).fit(X, y)
+
+
+# ---------------------------------------------------------------- the way back
+
+
+@pytest.mark.parametrize("schedule", [SDCA, RowHalves, ColumnHalves])
+@pytest.mark.parametrize("free", [False, True])
+def test_coordinate_ascent_goes_on_from_duals_of_another_method(schedule, free):
+    if free and schedule is not SDCA:
+        pytest.skip("two threads need an intercept that is penalised")
+    X, y = make_data("hinge")
+    objective = make_objective("hinge", sparse.csr_array(X / SCALES), y, free=free)
+    solver = schedule(objective, bits(0), pack=False)
+    run_epochs(solver, 3)
+    method = InteriorPoint(objective)
+    for _ in range(8):
+        method.iterate()
+    duals = method.duals()
+    solver.adopt(duals, method.w[-1])
+    np.testing.assert_array_equal(solver.duals(), duals)
+    np.testing.assert_allclose(solver.w, objective.weights_of_dual(duals), rtol=1e-10, atol=1e-12)
+    before = objective.certificate_of(duals.copy(), [solver.model()])[1]
+    run_epochs(solver, 3)
+    after = objective.certificate_of(solver.duals(), [solver.model()])[1]
+    assert free or after >= before - 1e-9  # multipliers do not only climb
+    expected = objective.weights_of_dual(solver.duals())
+    np.testing.assert_allclose(solver.w, expected, rtol=1e-8, atol=1e-10)
+
+
+def test_a_method_that_gets_stuck_is_left(monkeypatch):
+    X, y = make_data("hinge")
+    monkeypatch.setattr(InteriorPoint, "iterate", lambda self: False)
+    objective = make_objective("hinge", X / SCALES, y, alpha=0.1)
+    solver = Finisher(SDCA(objective, bits(0)), 1e-3, 100, at_once=True)
+    run_epochs(solver, 30)
+    assert solver.second is None and solver.is_over
+    primal, dual = solver.certify(lambda w: w)[1:]
+    assert primal - dual <= 1e-3 * primal
