@@ -18,10 +18,10 @@ from sublinear._linear_model import (
     LinearModel,
     LinearRegressor,
 )
+from sublinear._solvers.finisher import Finisher, is_small
 from sublinear._solvers.minibatch_sdca import AVERAGES as DUAL_AVERAGES
 from sublinear._solvers.minibatch_sdca import RULES, MiniBatchSDCA
 from sublinear._solvers.sdca import SDCA, intercept_pace, thread_schedule
-from sublinear._solvers.second_order import MOST_WEIGHTS, Finisher
 from sublinear._streamed_sdca import DualStreamFit
 from sublinear._threads import effective_threads
 from sublinear._validation import (
@@ -123,7 +123,7 @@ class _DualModel(DualStreamFit, LinearModel):
             if objective.free_intercept:
                 solver.set_intercept(intercept)
             solver.shrink()
-        if self.second_order and self.tol > 0 and objective.matrix.n_weights <= MOST_WEIGHTS:
+        if self.second_order and self.tol > 0 and is_small(objective.matrix):
             return Finisher(solver, self.tol, self.max_iter, self.second_order != "auto")
         return solver
 

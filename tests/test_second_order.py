@@ -8,15 +8,16 @@ from reference.losses import LOSSES as ORACLES
 from reference.second_order import interior_point, newton
 from scipy import sparse
 from scipy.special import expit
-from stepping import bits, run_epochs
+from stepping import bits, run_epochs, unchanged
 
 from sublinear import SDCAClassifier, SDCARegressor, sdca_path
 from sublinear._core.gram import weighted_gram
 from sublinear._core.losses import MARGIN_LOSSES, REGRESSION_LOSSES
 from sublinear._core.matrix import Matrix
 from sublinear._core.objective import Objective
+from sublinear._solvers.finisher import Columns, Finisher, RowSpan
 from sublinear._solvers.sdca import SDCA, ColumnHalves, RowHalves
-from sublinear._solvers.second_order import Finisher, InteriorPoint, Newton
+from sublinear._solvers.second_order import InteriorPoint, Newton
 
 REGISTRY = MARGIN_LOSSES | REGRESSION_LOSSES
 WITH_FORM = [name for name, entry in REGISTRY.items() if entry.loss().dual_form() is not None]
@@ -178,6 +179,42 @@ def test_sample_weights_are_repetition(name):
     np.testing.assert_array_equal(np.ravel(weighted.dual_coef_)[weights == 0], 0)
 
 
+@pytest.mark.parametrize("name", REGISTRY)
+@pytest.mark.parametrize("free", [False, True])
+@pytest.mark.parametrize("make", [np.asarray, sparse.csr_array])
+def test_few_rows_are_solved_in_their_span(name, free, make):
+    X, y = make_data(name)
+    X = 5 + np.tile(X / SCALES, (1, 30)) + np.random.default_rng(1).normal(size=(80, 180))
+    weights = np.random.default_rng(2).integers(0, 3, 80) / 2.0
+    # through fewer columns, which leave room for rounding
+    objective = make_objective(name, make(X), y, weights, free, 2.0, alpha=0.1)
+    models = []
+    for space in (Columns, RowSpan):
+        solver = Finisher(SDCA(objective, bits(0)), 1e-9, 100, at_once=True)
+        solver.space = space
+        while solver.estimated_gap > 1e-12 and solver.n_iter < 50:
+            solver.advance(2**60)
+        model, primal, dual = solver.certify(unchanged)
+        assert abs(primal - dual) <= 1e-9 * primal
+        models.append(model)
+    np.testing.assert_allclose(*models, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", REGISTRY)
+def test_wide_rows_far_from_the_origin(name):
+    X, y = make_data(name)
+    X = (
+        100
+        + np.random.default_rng(1).normal(size=(80, 400))
+        + np.tile(X / SCALES, (1, 400))[:, :400]
+    )
+    settings = {"alpha": 1e-4, "max_iter": 500}
+    with pytest.warns(match="max_iter"):
+        estimator(name, second_order=False, **settings).fit(X, y)
+    model = estimator(name, **settings).fit(X, y)
+    assert model.result_.status == "converged"
+
+
 @pytest.mark.parametrize("name", ["hinge", "epsilon_insensitive"])
 def test_duals_are_at_their_bounds_exactly(name):
     X, y = make_data(name)
@@ -310,14 +347,14 @@ def test_degenerate_data(name, X):
         assert model.result_.gap >= 0
 
 
-@pytest.mark.parametrize("case", ["wide", "tol=0"])
+@pytest.mark.parametrize("case", ["large", "tol=0"])
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-def test_wide_data_and_tol_0_are_left_to_single_steps(case):
+def test_large_systems_and_tol_0_are_left_to_single_steps(case):
     X, y = make_data("squared")
     settings = {"max_iter": 3, "alpha": 1e-7}
-    if case == "wide":
-        X = np.tile(X, (1, 400))
-    tol = 1e-12 if case == "wide" else 0
+    if case == "large":
+        X, y = np.tile(X, (27, 400)), np.tile(y, 27)
+    tol = 1e-12 if case == "large" else 0
     model = estimator("squared", second_order=True, tol=tol, **settings).fit(X, y)
     plain = estimator("squared", second_order=False, tol=0, **settings).fit(X, y)
     np.testing.assert_array_equal(model.coef_, plain.coef_)

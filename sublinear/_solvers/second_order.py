@@ -16,11 +16,9 @@ with h_i = -da_i / dz_i, how far a dual follows its prediction. Two methods come
   inside, kept away from the ends by multipliers whose products with the distances shrink together;
 - Newton, for smooth losses: a_i = -l'(z_i), h_i = l''(z_i), with a line search.
 
-Both converge within some tens of iterations, whatever the data's scale. `Finisher` is a solver that
-begins with coordinate ascent and goes over to them once that has taken as long as they would, so
-that a fit takes at most twice the time of the better of the two.
+Both converge within some tens of iterations, whatever the data's scale.
 
-Cost per iteration: five passes over the rows, the squares of their lengths, n_weights^3 / 6.
+Cost per iteration: some passes over the rows, the squares of their lengths, n_weights^3 / 6.
 """
 
 import math
@@ -31,20 +29,10 @@ from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
 from sublinear._core.gram import weighted_gram
 
-MOST_WEIGHTS = 2048  # 32 MB a matrix
-PATIENCE = 16  # times the work so far, where max_iter would end the fit otherwise
-# Times, measured on one thread, in that of a feature value in a step of coordinate ascent
-OUTER = 1 / 8  # of an entry of x x'
-DENSE_OUTER = 1 / 64  # of one that a BLAS computes
-FACTOR = 1 / 96  # of n_weights^3
-PASS = 1 / 4  # of a value in a pass over rows in their order
-OVERHEAD = 2**16  # of the Python calls of an iteration
-NEWTON_STEP = 30  # more of a step on a single dual where that solves an equation
 SLICE = 2**23  # stored values between two looks for Ctrl-C
 BOUNDARY = 0.99  # of the way to the end of an interval, at most
 JITTERS = 1e-15, 1e-13, 1e-11  # of diagonal entries, where rounding has made them too small
 NEGLIGIBLE = 1e-3  # of a multiplier: a distance that is 0 but for rounding
-MOST_IDLE = 8  # iterations without a better gap
 DECREASE = 1e-4  # of what the slope promises, at least
 MOST_HALVINGS = 40
 
@@ -357,186 +345,3 @@ class InteriorPoint:
         size = max(1e-300, float(np.add.reduce(np.abs(self.costs) @ self.shares)))
         width = self.high - self.low if math.isfinite(self.high) else size
         return distances / width < NEGLIGIBLE * multipliers / size
-
-
-class Finisher:
-    """Dual coordinate ascent, then a method of second order if that is worth its cost by then.
-
-    The interface is that of `_drive`, and of the solver that begins.
-
-    Parameters
-    ----------
-    first : SDCA
-    tol : float
-        The relative gap that is wanted.
-    max_iter : int
-        Passes and iterations after which the fit ends: the last ones are kept for the method of
-        second order, if need be.
-    at_once : bool, default=False
-        Go over after the first pass, not when as much work has been done as is to be expected.
-
-    Attributes
-    ----------
-    n_iter : int
-        Passes, and iterations of the method of second order.
-    """
-
-    keeps_best = True
-    diverged = False
-
-    def __init__(self, first, tol, max_iter, at_once=False):
-        self.first, self.objective = first, first.objective
-        self.tol, self.at_once = tol, at_once
-        loss = self.objective.loss
-        self.method = Newton if loss.dual_form() is None else InteriorPoint
-        self.cost = self._iteration_cost()
-        self.due = self.cost * (1 if loss.quadratic else self.method.n_expected)
-        self.spare = 2 * self.method.n_expected
-        self.last_start = max_iter - self.spare
-        self._start_counts()
-
-    def _start_counts(self):
-        self.second = None
-        self.is_over = False  # the method of second order, if it came to that
-        self.n_iterations = self.n_read = self.n_idle = 0
-        self.extra_work = 0.0
-
-    def _iteration_cost(self):
-        """Return the time of an iteration, in that of a feature value in a single step."""
-        matrix = self.objective.matrix
-        n_rows, width, n_stored = matrix.n_rows, matrix.n_weights, matrix.n_stored
-        if matrix.is_sparse:
-            outer = OUTER * n_stored * n_stored / n_rows
-        else:
-            outer = DENSE_OUTER * n_rows * width**2
-        passes = self.method.n_passes * PASS * n_stored + self.method.sweeps * n_rows
-        return outer + FACTOR * width**3 + passes + OVERHEAD
-
-    @property
-    def n_iter(self):
-        return self.first.n_iter + self.n_iterations
-
-    @property
-    def accesses(self):
-        """Feature values read."""
-        return self.first.accesses + self.n_read
-
-    @property
-    def work(self):
-        """As that of the first solver."""
-        return self.first.work + self.extra_work
-
-    @property
-    def certificate_growth(self):
-        return self.first.certificate_growth
-
-    @property
-    def estimated_gap(self):
-        """The relative gap, estimated."""
-        return self.first.estimated_gap if self.second is None else self.look()
-
-    def look(self):
-        """Return the relative gap: an estimate, or that of the method of second order."""
-        if self.second is None:
-            return self.first.look()
-        return self.second.gap / max(self.second.primal, 1e-300)
-
-    def advance(self, limit):
-        """Go on to the end of a pass or an iteration, then return True, or to the limit."""
-        if self.second is not None:
-            return self._read(self.method.n_passes, limit) and self._iterate()
-        if self._is_due():
-            return self._read(2, limit) and self._begin()
-        return self.first.advance(limit - self.n_read)
-
-    def _is_due(self):
-        """Tell whether to go over to the method of second order."""
-        first, n_passes = self.first, self.first.n_iter
-        if self.is_over or n_passes == 0:
-            return False
-        spent = first.work
-        if self.method is Newton:
-            spent += NEWTON_STEP * (spent - first.accesses)
-        if self.at_once or spent >= self.due:
-            return True
-        is_last = n_passes >= max(self.last_start, self.spare)
-        return is_last and PATIENCE * spent >= self.due and first.look() > self.tol
-
-    def _read(self, n_passes, limit):
-        """Count passes over the rows unless they would exceed the limit."""
-        n_read = n_passes * self.objective.matrix.n_stored
-        fits = self.accesses + n_read <= limit
-        if fits:
-            self.n_read += n_read
-            self.extra_work += self.cost
-        return fits
-
-    def _begin(self):
-        with np.errstate(all="ignore"):
-            if self.method is Newton:
-                self.second = Newton(self.objective, self.first.model())
-            else:
-                self.second = InteriorPoint(self.objective)
-        self.best_gap = math.inf
-        return False
-
-    def _iterate(self):
-        self.n_iterations += 1
-        self.n_idle += 1
-        with np.errstate(all="ignore"):
-            try:
-                goes_on = self.second.iterate()
-            except (LinAlgError, ValueError):  # a matrix that is singular, or not finite
-                goes_on = False
-        if self.second.gap < self.best_gap:
-            self.best_gap, self.n_idle = self.second.gap, 0
-        if not goes_on or self.n_idle >= MOST_IDLE:
-            self.is_over = True
-            if self.look() < self.first.look():
-                self._hand_over()
-            self.second = None
-        return True
-
-    def _hand_over(self):
-        """Give the duals of the method of second order to the first solver."""
-        if self.second is not None:
-            constant = self.objective.matrix.constant
-            self.first.adopt(self.second.duals(), self.second.w[-1] * constant)
-            self.second = None
-
-    def certify(self, rounded):
-        """Return the model with its certificate (`_drive`)."""
-        if self.second is None:
-            return self.first.certify(rounded)
-        model = rounded(self.second.w)
-        primals, dual = self.objective.certificate_of(self.second.duals(), [model])
-        return model, primals[0], dual
-
-    def model(self):
-        """Return the weights."""
-        return self.first.model() if self.second is None else self.second.w
-
-    def duals(self):
-        """Return the duals of a certificate as an array of its own (float64)."""
-        self._hand_over()
-        return self.first.duals()
-
-    def release_duals(self):
-        """Return the duals that a certificate takes, and end the solver's life."""
-        self._hand_over()
-        return self.first.release_duals()
-
-    @property
-    def intercept(self):
-        """That of `model`, once `duals` are asked for."""
-        return self.first.intercept
-
-    def restart(self, alpha):
-        """Go on from the present duals with another alpha; counts start at 0 again."""
-        self._hand_over()
-        self.first.restart(alpha)
-        self._start_counts()
-
-    def shrink(self):
-        """Bring duals that come from elsewhere near enough to 0 to be no worse than zeros."""
-        self.first.shrink()
