@@ -22,6 +22,7 @@ from sublinear._solvers.finisher import Finisher, is_small
 from sublinear._solvers.minibatch_sdca import AVERAGES as DUAL_AVERAGES
 from sublinear._solvers.minibatch_sdca import RULES, MiniBatchSDCA
 from sublinear._solvers.sdca import SDCA, intercept_pace, thread_schedule
+from sublinear._solvers.second_order import InteriorPoint, Newton
 from sublinear._streamed_sdca import DualStreamFit
 from sublinear._threads import effective_threads
 from sublinear._validation import (
@@ -124,7 +125,9 @@ class _DualModel(DualStreamFit, LinearModel):
                 solver.set_intercept(intercept)
             solver.shrink()
         if self.second_order and self.tol > 0 and is_small(objective.matrix):
-            return Finisher(solver, self.tol, self.max_iter, self.second_order != "auto")
+            method = Newton if objective.loss.dual_form() is None else InteriorPoint
+            at_once = self.second_order != "auto"
+            return Finisher(solver, method, self.tol, self.max_iter, at_once)
         return solver
 
     def _penalizes_intercept(self):

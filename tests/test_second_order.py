@@ -39,6 +39,10 @@ def make_objective(name, X, y, weights=None, free=False, constant=1.0, alpha=1e-
     return Objective(Matrix(X, constant), y, loss, alpha, weights, 1, free)
 
 
+def method_for(objective):
+    return Newton if objective.loss.dual_form() is None else InteriorPoint
+
+
 def estimator(name, **settings):
     cls = SDCAClassifier if name in MARGIN_LOSSES else SDCARegressor
     return cls(name, **{"random_state": 0, **settings})
@@ -106,7 +110,7 @@ def test_newtons_method_is_that_of_the_oracle(weighted, free):
     X = X / SCALES
     weights = np.random.default_rng(1).integers(1, 3, len(y)) / 2.0 if weighted else None
     objective = make_objective("logistic", X, y, weights, free)
-    method = Newton(objective, np.zeros(X.shape[1] + 1))
+    method = Newton(objective)
     steps = newton(
         np.column_stack([X, np.ones(len(X))]),
         y,
@@ -127,8 +131,7 @@ def test_newtons_method_is_that_of_the_oracle(weighted, free):
 def test_its_gap_is_that_of_a_certificate(name, free):
     X, y = make_data(name)
     objective = make_objective(name, X, y, free=free, alpha=1e-6)
-    form = objective.loss.dual_form()
-    method = Newton(objective, np.zeros(7)) if form is None else InteriorPoint(objective)
+    method = method_for(objective)(objective)
     for _ in range(40):
         if method.gap <= 1e-9 * method.primal:
             break
@@ -190,7 +193,7 @@ def test_few_rows_are_solved_in_their_span(name, free, make):
     objective = make_objective(name, make(X), y, weights, free, 2.0, alpha=0.1)
     models = []
     for space in (Columns, RowSpan):
-        solver = Finisher(SDCA(objective, bits(0)), 1e-9, 100, at_once=True)
+        solver = Finisher(SDCA(objective, bits(0)), method_for(objective), 1e-9, 100, at_once=True)
         solver.space = space
         while solver.estimated_gap > 1e-12 and solver.n_iter < 50:
             solver.advance(2**60)
@@ -398,7 +401,7 @@ def test_a_method_that_gets_stuck_is_left(monkeypatch):
     X, y = make_data("hinge")
     monkeypatch.setattr(InteriorPoint, "iterate", lambda self: False)
     objective = make_objective("hinge", X / SCALES, y, alpha=0.1)
-    solver = Finisher(SDCA(objective, bits(0)), 1e-3, 100, at_once=True)
+    solver = Finisher(SDCA(objective, bits(0)), InteriorPoint, 1e-3, 100, at_once=True)
     run_epochs(solver, 30)
     assert solver.second is None and solver.is_over
     primal, dual = solver.certify(lambda w: w)[1:]

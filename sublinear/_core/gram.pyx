@@ -1,11 +1,14 @@
-"""Weighted sums of the outer products of rows: the matrices of second-order methods."""
+"""Products of rows, as matrices that second-order methods factorise."""
 from cpython.exc cimport PyErr_CheckSignals
 from libc.stdint cimport uint32_t
 
 import numpy as np
+from scipy.linalg import LinAlgError, cholesky
 
 from sublinear._core.matrix cimport Matrix
 from sublinear._core.sparse_rows cimport add_sparse_gram
+
+JITTERS = 1e-15, 1e-13, 1e-11   # of diagonal entries, where rounding has made them too small
 
 cdef enum:
     DENSE_BLOCK = 1 << 18        # values that are copied at a time, as float64
@@ -57,3 +60,36 @@ def dense_gram(matrix, rows, factors):
     scaled[:, matrix.n_columns:] = matrix.constant
     scaled *= np.sqrt(factors)[:, np.newaxis]
     return scaled.T @ scaled
+
+
+def row_products(Matrix matrix):
+    """Return X X' without the constant column, an array (n_rows, n_rows), float64."""
+    if matrix.is_sparse:
+        X = matrix.csr().astype(np.float64)
+        return np.asarray((X @ X.T).todense())
+    X = np.asarray(matrix.arrays[0], dtype=np.float64)
+    return X @ X.T
+
+
+def upper_factor(matrix):
+    """Return U with U'U the matrix, which is positive semidefinite but for rounding.
+
+    Parameters
+    ----------
+    matrix : ndarray of shape (n, n), float64
+        Read in and above the diagonal, which is written to.
+
+    Raises
+    ------
+    LinAlgError
+        If it is not.
+    """
+    diagonal = matrix.diagonal().copy()
+    least = np.finfo(float).tiny + np.finfo(float).eps ** 2 * diagonal.max()
+    for jitter in JITTERS:
+        matrix[np.diag_indices_from(matrix)] = diagonal * (1 + jitter) + least
+        try:
+            return cholesky(matrix)
+        except LinAlgError:
+            continue
+    raise LinAlgError("not positive semidefinite")

@@ -9,11 +9,11 @@ numbers has to be small.
 import math
 
 import numpy as np
-from scipy.linalg import LinAlgError, cholesky, solve_triangular
+from scipy.linalg import LinAlgError, solve_triangular
 
+from sublinear._core.gram import row_products, upper_factor
 from sublinear._core.matrix import Matrix
 from sublinear._core.objective import Objective
-from sublinear._solvers.second_order import JITTERS, InteriorPoint, Newton
 
 LARGEST = 2048  # system: 32 MB a matrix
 PATIENCE = 16  # times the work so far, where max_iter would end the fit otherwise
@@ -24,7 +24,6 @@ DENSE_OUTER = 1 / 64  # of one that a BLAS computes
 FACTOR = 1 / 96  # of n^3, for a system of n equations
 PASS = 1 / 4  # of a value in a pass over rows in their order
 OVERHEAD = 2**16  # of the Python calls of an iteration
-NEWTON_STEP = 30  # more of a step on a single dual where that solves an equation
 
 
 def is_small(matrix):
@@ -59,8 +58,8 @@ class Columns:
         """Return how many passes over the rows an iteration takes."""
         return method.n_passes
 
-    def start(self, w):
-        """Return coordinates near w."""
+    def coordinates(self, w):
+        """Return those of w, None if they are not known."""
         return w
 
     def weights(self, coordinates):
@@ -85,9 +84,9 @@ class RowSpan:
         products = row_products(matrix)
         if not free:
             products += matrix.constant**2
-        self.factor = jittered_cholesky(products)
+        self.factor = upper_factor(products)
         self.objective = Objective(
-            Matrix(self.factor, matrix.constant if free else 0.0),
+            Matrix(np.ascontiguousarray(self.factor.T), matrix.constant if free else 0.0),
             objective.targets_array,
             objective.loss,
             objective.alpha,
@@ -107,39 +106,17 @@ class RowSpan:
     def passes(method):
         return 0
 
-    def start(self, w):
-        return np.zeros(self.objective.matrix.n_weights)
+    def coordinates(self, w):
+        return None
 
     def weights(self, coordinates):
         n_rows = self.matrix.n_rows
-        factors = solve_triangular(self.factor, coordinates[:n_rows], lower=True, trans="T")
+        factors = solve_triangular(self.factor, coordinates[:n_rows])
         w = np.zeros(self.matrix.n_weights)
         self.matrix.add_rows(factors, np.arange(n_rows, dtype=np.uint32), w)
         if self.free_intercept:
             w[-1] = coordinates[-1]
         return w
-
-
-def row_products(matrix):
-    """Return X X' without the constant (float64)."""
-    if matrix.is_sparse:
-        X = matrix.csr().astype(np.float64)
-        return np.asarray((X @ X.T).todense())
-    X = np.asarray(matrix.arrays[0], dtype=np.float64)
-    return X @ X.T
-
-
-def jittered_cholesky(products):
-    """Return a lower factor of a matrix that is positive semidefinite but for rounding."""
-    diagonal = products.diagonal()
-    least = np.finfo(float).tiny + diagonal.max() * np.finfo(float).eps
-    for jitter in JITTERS:
-        products[np.diag_indices_from(products)] = diagonal * (1 + jitter) + least
-        try:
-            return cholesky(products, lower=True)
-        except LinAlgError:
-            continue
-    raise LinAlgError
 
 
 class Finisher:
@@ -150,6 +127,8 @@ class Finisher:
     Parameters
     ----------
     first : SDCA
+    method : type
+        Of second order; InteriorPoint says what it has to offer.
     tol : float
         The relative gap that is wanted.
     max_iter : int
@@ -167,11 +146,11 @@ class Finisher:
     keeps_best = True
     diverged = False
 
-    def __init__(self, first, tol, max_iter, at_once=False):
+    def __init__(self, first, method, tol, max_iter, at_once=False):
         self.first, self.objective = first, first.objective
         self.tol, self.at_once = tol, at_once
         loss, matrix = self.objective.loss, self.objective.matrix
-        self.method = Newton if loss.dual_form() is None else InteriorPoint
+        self.method = method
         self.space = RowSpan if matrix.n_rows < matrix.n_weights else Columns
         self.cost, cost_of_start = self.space.costs(matrix, self.method)
         n_expected = 1 if loss.quadratic else self.method.n_expected
@@ -228,9 +207,8 @@ class Finisher:
         first, n_passes = self.first, self.first.n_iter
         if self.is_over or n_passes == 0:
             return False
-        spent = first.work
-        if self.method is Newton:
-            spent += NEWTON_STEP * (spent - first.accesses)
+        n_visited = first.work - first.accesses  # about
+        spent = first.work + self.method.step * n_visited
         if self.at_once or spent >= self.due:
             return True
         is_last = n_passes >= max(self.last_start, self.spare)
@@ -248,8 +226,11 @@ class Finisher:
     def _begin(self):
         with np.errstate(all="ignore"):
             self.chosen = self.space(self.objective)
-            start = [] if self.method is InteriorPoint else [self.chosen.start(self.first.model())]
-            self.second = self.method(self.chosen.objective, *start)
+            if self.method.takes_start:
+                start = self.chosen.coordinates(self.first.model())
+                self.second = self.method(self.chosen.objective, start)
+            else:
+                self.second = self.method(self.chosen.objective)
         self.best_gap = math.inf
         return False
 

@@ -25,13 +25,12 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.linalg import LinAlgError, cho_factor, cho_solve
+from scipy.linalg import cho_solve
 
-from sublinear._core.gram import weighted_gram
+from sublinear._core.gram import upper_factor, weighted_gram
 
 SLICE = 2**23  # stored values between two looks for Ctrl-C
 BOUNDARY = 0.99  # of the way to the end of an interval, at most
-JITTERS = 1e-15, 1e-13, 1e-11  # of diagonal entries, where rounding has made them too small
 NEGLIGIBLE = 1e-3  # of a multiplier: a distance that is 0 but for rounding
 DECREASE = 1e-4  # of what the slope promises, at least
 MOST_HALVINGS = 40
@@ -76,14 +75,8 @@ class System:
     def factor(self, slopes):
         """Factor the matrix of the equations; raises LinAlgError."""
         gram = weighted_gram(self.matrix, self.rows, self.shares * slopes)
-        diagonal = gram.diagonal() + self.penalty
-        for jitter in JITTERS:
-            gram[np.diag_indices_from(gram)] = diagonal * (1 + jitter)
-            try:
-                return cho_factor(gram)
-            except LinAlgError:
-                continue
-        raise LinAlgError
+        gram[np.diag_indices_from(gram)] += self.penalty
+        return upper_factor(gram), False  # for cho_solve
 
     def distance(self, residual):
         """Return alpha / 2 |w - w(a)|^2, of alpha (w - w(a))."""
@@ -131,8 +124,8 @@ class Newton:
     Parameters
     ----------
     objective : Objective
-    w : ndarray of shape (n_weights,), float64
-        Where to start.
+    w : ndarray of shape (n_weights,), float64, default=None
+        Where to start, if that is better than zeros.
 
     Attributes
     ----------
@@ -141,11 +134,12 @@ class Newton:
         Between P(w) and the dual value of a_i = -l'(<x_i, w>), which is |P'(w)|^2 / (2 alpha).
     """
 
-    n_expected, n_passes, sweeps = 10, 4, 4
+    n_expected, n_passes, sweeps, step = 10, 4, 4, 30
+    takes_start = True
 
-    def __init__(self, objective, w):
+    def __init__(self, objective, w=None):
         self.system, self.loss = System(objective), objective.loss
-        self.w = np.array(w)
+        self.w = np.zeros(objective.matrix.n_weights) if w is None else np.array(w)
         self._look()
         if not self.primal <= objective.values_of_zeros()[0]:
             self.w = np.zeros_like(self.w)
@@ -212,11 +206,15 @@ class InteriorPoint:
         Iterations.
     n_passes : int
         Over the rows, an iteration.
-    sweeps : int
-        Over as many numbers as there are examples, an iteration, in the unit of the times above.
+    sweeps, step : int
+        Times, in that of a feature value in a step of coordinate ascent: of an iteration for every
+        example, besides what the rows take; of a step for this loss, besides its feature values.
+    takes_start : bool
+        Whether weights to start from may be given.
     """
 
-    n_expected, n_passes, sweeps = 25, 6, 45
+    n_expected, n_passes, sweeps, step = 25, 6, 45, 0
+    takes_start = False
 
     def __init__(self, objective):
         self.system = system = System(objective)
