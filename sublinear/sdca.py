@@ -19,10 +19,11 @@ from sublinear._linear_model import (
     LinearRegressor,
 )
 from sublinear._solvers.finisher import Finisher, is_small
+from sublinear._solvers.interior_point import InteriorPoint
 from sublinear._solvers.minibatch_sdca import AVERAGES as DUAL_AVERAGES
 from sublinear._solvers.minibatch_sdca import RULES, MiniBatchSDCA
+from sublinear._solvers.newton import Newton
 from sublinear._solvers.sdca import SDCA, intercept_pace, thread_schedule
-from sublinear._solvers.second_order import InteriorPoint, Newton
 from sublinear._streamed_sdca import DualStreamFit
 from sublinear._threads import effective_threads
 from sublinear._validation import (

@@ -3,7 +3,7 @@
 import numpy as np
 from sklearn.svm import SVC
 
-from sublinear import KernelSDCAClassifier, PegasosClassifier, SequencePegasos
+from sublinear import KernelSDCAClassifier, PegasosClassifier, SDCAClassifier, SequencePegasos
 from sublinear.datasets import make_tagged_sequences
 
 from .problems import make_dense, make_sparse
@@ -60,6 +60,29 @@ class ToSuboptimality:
         return values_read(self.model, self.X)
 
     track_values_read.unit = "feature values"
+
+
+class Hard:
+    """Whole fits by methods of second order: columns of very different scales, or few wide rows."""
+
+    problems = {
+        "scales": lambda: make_dense(20_000, 50),
+        "wide": lambda: make_dense(300, 5000),
+    }
+    params = [list(problems), ["hinge", "logistic", "squared_hinge"]]
+    param_names = ["problem", "loss"]
+    timeout = 120
+
+    def setup(self, problem, loss):
+        X, self.y = self.problems[problem]()
+        self.X = 100 + X if problem == "wide" else X * np.logspace(-2, 3, X.shape[1])
+        self.model = SDCAClassifier(loss, second_order=True, random_state=0)
+
+    def time_fit(self, problem, loss):
+        self.model.fit(self.X, self.y)
+
+    def peakmem_fit(self, problem, loss):
+        self.model.fit(self.X, self.y)
 
 
 class Kernel:

@@ -11,6 +11,7 @@ import math
 import numpy as np
 from scipy.linalg import LinAlgError, solve_triangular
 
+from sublinear._core.blas import one_blas_thread
 from sublinear._core.gram import row_products, upper_factor
 from sublinear._core.matrix import Matrix
 from sublinear._core.objective import Objective
@@ -224,7 +225,7 @@ class Finisher:
         return fits
 
     def _begin(self):
-        with np.errstate(all="ignore"):
+        with np.errstate(all="ignore"), one_blas_thread():
             self.chosen = self.space(self.objective)
             if self.method.takes_start:
                 start = self.chosen.coordinates(self.first.model())
@@ -237,7 +238,7 @@ class Finisher:
     def _iterate(self):
         self.n_iterations += 1
         self.n_idle += 1
-        with np.errstate(all="ignore"):
+        with np.errstate(all="ignore"), one_blas_thread():
             try:
                 goes_on = self.second.iterate()
             except (LinAlgError, ValueError):  # a matrix that is singular, or not finite

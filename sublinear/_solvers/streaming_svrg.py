@@ -45,6 +45,7 @@ from scipy.sparse import issparse
 from scipy.special import gammaincinv
 
 from sublinear._core.anchored_gradient import AnchoredGradient, inner_steps
+from sublinear._core.blas import one_blas_thread
 from sublinear._core.inner_problem import Hessian, InnerProblem, Span
 from sublinear._core.kept_rows import KeptRows, Sample, joined
 from sublinear._core.random import RandomBits
@@ -167,6 +168,7 @@ class CombinedSVRG:
             return self.anchor
         return self._minimiser(0.0)
 
+    @one_blas_thread()
     def _minimiser(self, precision):
         """Return the weights; to that precision where all rows are those of the first stage."""
         gradient, sample, corrections = self.gradient, self._sample(), ()
@@ -304,6 +306,7 @@ class QuadraticForms(NamedTuple):
         )
 
 
+@one_blas_thread()
 def estimate_risk(loss, sample, alpha, model, total_weight):
     """Return the RiskEstimate of a model of so many rows, from a sample of them.
 

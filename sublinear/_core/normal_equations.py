@@ -1,0 +1,71 @@
+"""The equations of methods of second order: for the change of w, all duals with it.
+
+    (alpha I + sum_i s_i / W h_i x_i x_i') change of w = right side,     h_i = -da_i / dz_i
+
+h_i tells how far the dual of an example follows its prediction z_i.
+"""
+
+import numpy as np
+
+from sublinear._core.gram import upper_factor, weighted_gram
+
+SLICE = 2**23  # stored values between two looks for Ctrl-C
+
+
+class NormalEquations:
+    """The rows that have weight, and the equations for the change of w.
+
+    Parameters
+    ----------
+    objective : Objective
+    """
+
+    def __init__(self, objective):
+        self.objective, self.matrix = objective, objective.matrix
+        weights = objective.weights_array
+        if weights is None:
+            self.rows = np.arange(self.matrix.n_rows, dtype=np.uint32)
+            self.shares = np.full(len(self.rows), 1 / objective.total_weight)
+        else:
+            self.rows = np.flatnonzero(weights).astype(np.uint32)
+            self.shares = weights[self.rows] / objective.total_weight
+        self.targets = np.asarray(objective.targets_array)[self.rows]
+        step = max(1, SLICE // max(1, self.matrix.n_stored // self.matrix.n_rows))
+        self.slices = [slice(k, k + step) for k in range(0, len(self.rows), step)]
+        self.penalty = np.full(self.matrix.n_weights, objective.alpha)
+        if objective.free_intercept:
+            self.penalty[-1] = 0.0
+
+    def products(self, w):
+        """Return <x_i, w>."""
+        return np.concatenate([self.matrix.row_dots(w, self.rows[part]) for part in self.slices])
+
+    def combine(self, factors):
+        """Return sum_i s_i / W factors_i x_i."""
+        total = np.zeros(self.matrix.n_weights)
+        factors = self.shares * factors
+        for part in self.slices:
+            self.matrix.add_rows(factors[part], self.rows[part], total)
+        return total
+
+    def factor(self, slopes):
+        """Factor the matrix of the equations; raises LinAlgError."""
+        gram = weighted_gram(self.matrix, self.rows, self.shares * slopes)
+        gram[np.diag_indices_from(gram)] += self.penalty
+        return upper_factor(gram), False  # for cho_solve
+
+    def distance(self, residual):
+        """Return alpha / 2 |w - w(a)|^2, of alpha (w - w(a))."""
+        penalized = residual[: len(residual) - self.objective.free_intercept]
+        return float(np.add.reduce(penalized**2)) / (2 * self.objective.alpha)
+
+    def primal(self, w, predictions):
+        """Return P(w)."""
+        losses = self.objective.loss.values(predictions, self.targets)
+        return self.objective.penalty(w) + float(np.add.reduce(self.shares * losses))
+
+    def all_duals(self, duals):
+        """Return the duals of all rows: those without weight are 0."""
+        everywhere = np.zeros(self.matrix.n_rows)
+        everywhere[self.rows] = duals
+        return everywhere

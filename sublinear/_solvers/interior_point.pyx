@@ -1,0 +1,335 @@
+"""A primal-dual interior point method for losses whose conjugate is quadratic on an interval.
+
+Papers: Mehrotra, "On the implementation of a primal-dual interior point method" (1992); Ferris and
+Munson, "Interior-point methods for massive support vector machines" (2002).
+
+Objective: that of sublinear._core.objective. A dual is a sum of parts, a_i = sum_k sign_ik p_ik
+with p_ik from `low` to `high`, two of them where l* has a kink at 0, and
+
+    l*(-a_i) = sum_k ridge p_ik^2 / 2 + cost_ik p_ik
+
+An iteration solves, to first order,
+
+    alpha w = sum_i s_i / W a_i x_i
+    ridge p_ik + cost_ik + sign_ik <x_i, w> = below_ik - above_ik
+    below_ik (p_ik - low) = above_ik (high - p_ik) = centre
+
+for all at once: first for centre 0; then for what would be left of the products if that step went
+as far as the bounds allow, with its error of second order taken off. Parts and multipliers are
+eliminated, which leaves the equations of sublinear._core.normal_equations with
+
+    h_i = sum_k 1 / (ridge + below_ik / (p_ik - low) + above_ik / (high - p_ik))
+
+Cost per iteration: six passes over the rows, the squares of their lengths, n_weights^3 / 6.
+"""
+from libc.math cimport fabs, isfinite
+
+import numpy as np
+from scipy.linalg import cho_solve
+
+from sublinear._core.losses cimport Loss
+
+from sublinear._core.normal_equations import NormalEquations
+
+cdef double BOUNDARY = 0.99       # of the way to the end of an interval, at most
+cdef double NEGLIGIBLE = 1e-3     # of a multiplier: a distance that is 0 but for rounding
+
+
+# A part of a dual, its multipliers and distances, and how they change.
+cdef struct Part:
+    double sign, slope, residual
+    double below, above               # 0 where there is no bound
+    double to_low, to_high            # infinite there
+    double change, below_change, above_change
+
+
+cdef inline void solve_part(
+    Part* part, double prediction_change, double down, double up
+) noexcept nogil:
+    """Find the changes that bring the products with `below` to `down`, with `above` to `up`."""
+    cdef double residual = part.residual - down / part.to_low + up / part.to_high
+    part.change = -part.slope * (residual + part.sign * prediction_change)
+    part.below_change = (down - part.below * part.change) / part.to_low - part.below
+    part.above_change = (up + part.above * part.change) / part.to_high - part.above
+
+
+cdef inline double pull_of(const Part* part, double down, double up) noexcept nogil:
+    """What the part adds to the right side."""
+    return part.sign * part.slope * (
+        part.residual - down / part.to_low + up / part.to_high)
+
+
+cdef inline double larger(double a, double b) noexcept nogil:
+    """a if that is the larger one, never NaN, which 0 / 0 is where there is no bound."""
+    return a if a > b else b
+
+
+cdef inline double least_inverse(const Part* part, double inverse) noexcept nogil:
+    """What a multiple of the changes must be at most, inverted, for distances and multipliers.
+
+    At least `inverse`; without branches, as those on the signs of changes are hard to foresee.
+    """
+    inverse = larger(-part.change / part.to_low, inverse)
+    inverse = larger(part.change / part.to_high, inverse)
+    inverse = larger(-part.below_change / part.below, inverse)
+    return larger(-part.above_change / part.above, inverse)
+
+
+cdef inline double down_of(const Part* part, double centre) noexcept nogil:
+    """What the product with `below` is to become, after a first step."""
+    return centre - part.below_change * part.change
+
+
+cdef inline double up_of(const Part* part, double centre) noexcept nogil:
+    return centre + part.above_change * part.change
+
+
+cdef inline double products_after(const Part* part, double length) noexcept nogil:
+    """The products of multipliers and distances after so much of a step."""
+    cdef double total = 0
+    if part.below > 0:
+        total += (part.below + length * part.below_change) * (part.to_low + length * part.change)
+    if part.above > 0:
+        total += (part.above + length * part.above_change) * (part.to_high - length * part.change)
+    return total
+
+
+cdef class InteriorPoint:
+    """The method; see the top of the file.
+
+    Class attributes are explained by sublinear._solvers.finisher.
+
+    Parameters
+    ----------
+    objective : Objective
+        The loss must have a `dual_form()`.
+
+    Attributes
+    ----------
+    w : ndarray of shape (n_weights,), float64
+    gap, primal : float
+        Between P(w) and the dual value.
+    """
+    n_expected, n_passes, sweeps, step = 25, 6, 20, 0
+    takes_start = False
+    cdef readonly object system, w
+    cdef readonly double gap, primal
+    cdef object residual              # alpha (w - w(a))
+    cdef Loss loss
+    cdef double ridge, epsilon, low, high
+    cdef bint one_sided
+    cdef Py_ssize_t n, n_parts
+    cdef double[::1] predictions, duals_of_rows
+    cdef const double[::1] targets, shares
+    cdef double[:, ::1] parts, below, above
+
+    def __init__(self, objective):
+        self.system = NormalEquations(objective)
+        self.loss = objective.loss
+        self.targets, self.shares = self.system.targets, self.system.shares
+        form = self.loss.dual_form()
+        self.ridge, self.epsilon, self.one_sided = form.ridge, form.epsilon, form.one_sided
+        self.n, self.n_parts = len(self.targets), 1 + (form.epsilon > 0 and not form.one_sided)
+        self.high = form.bound
+        self.low = 0.0 if form.one_sided or form.epsilon > 0 else -form.bound
+        self.w = np.zeros(objective.matrix.n_weights)
+        self.predictions, self.duals_of_rows = np.zeros(self.n), np.empty(self.n)
+        self.parts, self.below, self.above = np.zeros((3, self.n_parts, self.n))
+        self._begin()
+        self._look()
+
+    cdef inline double _sign(self, Py_ssize_t i, Py_ssize_t k) noexcept nogil:
+        return self.targets[i] if self.one_sided else 1.0 - 2.0 * k
+
+    cdef inline Part _part(self, Py_ssize_t i, Py_ssize_t k) noexcept nogil:
+        cdef Part part
+        cdef double p = self.parts[k, i]
+        part.change = part.below_change = part.above_change = 0
+        part.sign = self._sign(i, k)
+        part.below, part.above = self.below[k, i], self.above[k, i]
+        part.to_low, part.to_high = p - self.low, self.high - p
+        part.slope = 1 / (self.ridge + part.below / part.to_low + part.above / part.to_high)
+        part.residual = (
+            self.ridge * p + self.epsilon + part.sign * (self.predictions[i] - self.targets[i]))
+        return part
+
+    cdef void _begin(self) noexcept nogil:
+        """Parts in the middle, multipliers that make up for the residuals and are not small."""
+        cdef double middle = 0.0, spread = 0, residual
+        cdef Py_ssize_t i, k
+        if isfinite(self.high):
+            middle = (self.low + self.high) / 2
+        elif isfinite(self.low):
+            middle = self.low + 1
+        for k in range(self.n_parts):
+            for i in range(self.n):
+                self.parts[k, i] = middle
+                spread += self.shares[i] * fabs(self._part(i, k).residual)
+        spread = max(spread / self.n_parts, 1e-300)
+        for k in range(self.n_parts):
+            for i in range(self.n):
+                residual = self._part(i, k).residual
+                if isfinite(self.low):
+                    self.below[k, i] = max(residual, 0) + spread
+                if isfinite(self.high):
+                    self.above[k, i] = max(-residual, 0) + spread
+
+    def _look(self):
+        """Compute primal value and gap, whose terms are not negative."""
+        cdef double loss, gap = 0, total = 0, dual, conjugate, p
+        cdef Py_ssize_t i, k
+        with nogil:
+            for i in range(self.n):
+                dual, conjugate = 0, 0
+                for k in range(self.n_parts):
+                    p = self.parts[k, i]
+                    dual += self._sign(i, k) * p
+                    conjugate += (
+                        self.ridge * p / 2 + self.epsilon - self._sign(i, k) * self.targets[i]) * p
+                loss = self.loss.value(self.predictions[i], self.targets[i])
+                self.duals_of_rows[i] = dual
+                total += self.shares[i] * loss
+                gap += self.shares[i] * (loss + conjugate + dual * self.predictions[i])
+        system = self.system
+        self.residual = system.penalty * self.w - system.combine(self.duals_of_rows.base)
+        self.primal = system.objective.penalty(self.w) + total
+        self.gap = gap + system.distance(self.residual)
+
+    def iterate(self):
+        """Take a step; return False if none is possible."""
+        system = self.system
+        factor = system.factor(self._slopes())
+        predicted = self._solve(factor, self._pulls(None, 0.0))[1]
+        centre = self._centre_after(predicted)
+        w, corrected = self._solve(factor, self._pulls(predicted, centre))
+        length = min(1.0, BOUNDARY * self._longest(predicted, centre, corrected))
+        if not length > 0:
+            return False
+        self._move(predicted, centre, corrected, length)
+        self.w = self.w + length * w
+        self._look()
+        return True
+
+    def _solve(self, factor, pulls):
+        """Return the changes of w and of the predictions."""
+        w = -cho_solve(factor, self.residual + self.system.combine(pulls))
+        return w, self.system.products(w)
+
+    def _slopes(self):
+        """h_i"""
+        slopes = np.zeros(self.n)
+        cdef double[::1] total = slopes
+        cdef Py_ssize_t i, k
+        with nogil:
+            for k in range(self.n_parts):
+                for i in range(self.n):
+                    total[i] += self._part(i, k).slope
+        return slopes
+
+    cdef inline Part _changed(
+        self, Py_ssize_t i, Py_ssize_t k, double predicted, double centre, double corrected
+    ) noexcept nogil:
+        """The part and its changes: those of the first step, then those of the second one."""
+        cdef Part part = self._part(i, k)
+        solve_part(&part, predicted, 0, 0)
+        if centre >= 0:
+            solve_part(&part, corrected, down_of(&part, centre), up_of(&part, centre))
+        return part
+
+    def _pulls(self, const double[::1] predicted, double centre):
+        """What duals add to the right side: for centre 0, or after a first step to that."""
+        pulls = np.zeros(self.n)
+        cdef double[::1] total = pulls
+        cdef Py_ssize_t i, k
+        cdef bint first = predicted is None
+        cdef Part part
+        with nogil:
+            for k in range(self.n_parts):
+                for i in range(self.n):
+                    part = self._part(i, k)
+                    if first:
+                        total[i] += pull_of(&part, 0, 0)
+                        continue
+                    solve_part(&part, predicted[i], 0, 0)
+                    total[i] += pull_of(&part, down_of(&part, centre), up_of(&part, centre))
+        return pulls
+
+    def _centre_after(self, const double[::1] predicted):
+        """Return where to aim: at less, the more the first step takes off."""
+        cdef double inverse = 1, before = 0, after = 0
+        cdef Py_ssize_t i, k, n_bounds = isfinite(self.low) + isfinite(self.high)
+        cdef Part part
+        if n_bounds == 0:
+            return 0.0
+        with nogil:
+            for k in range(self.n_parts):
+                for i in range(self.n):
+                    part = self._changed(i, k, predicted[i], -1, 0)
+                    inverse = least_inverse(&part, inverse)
+            for k in range(self.n_parts):
+                for i in range(self.n):
+                    part = self._changed(i, k, predicted[i], -1, 0)
+                    before += self.shares[i] * products_after(&part, 0)
+                    after += self.shares[i] * products_after(&part, 1 / inverse)
+        before, after = max(before, 0), max(after, 0)
+        if before == 0:
+            return 0.0
+        return before / (self.n_parts * n_bounds) * (after / before) ** 3
+
+    def _longest(self, const double[::1] predicted, double centre, const double[::1] corrected):
+        """Return how often the changes may be added."""
+        cdef double inverse = 0
+        cdef Py_ssize_t i, k
+        cdef Part part
+        with nogil:
+            for k in range(self.n_parts):
+                for i in range(self.n):
+                    part = self._changed(i, k, predicted[i], centre, corrected[i])
+                    inverse = least_inverse(&part, inverse)
+        return 1 / inverse if inverse > 0 else float("inf")
+
+    def _move(
+        self, const double[::1] predicted, double centre, const double[::1] corrected,
+        double length
+    ):
+        """Add the changes, so many times."""
+        cdef Py_ssize_t i, k
+        cdef Part part
+        with nogil:
+            for k in range(self.n_parts):
+                for i in range(self.n):
+                    part = self._changed(i, k, predicted[i], centre, corrected[i])
+                    self.parts[k, i] += length * part.change
+                    self.below[k, i] += length * part.below_change
+                    self.above[k, i] += length * part.above_change
+            for i in range(self.n):
+                self.predictions[i] += length * corrected[i]
+
+    @property
+    def present_duals(self):
+        """Of the rows that have weight, all of them inside their intervals."""
+        return self.duals_of_rows.base
+
+    def duals(self):
+        """Return the duals of all rows (float64), those at a bound but for rounding there."""
+        cdef double size = 0, width, p
+        cdef Py_ssize_t i, k
+        cdef Part part
+        duals = np.zeros(self.n)
+        cdef double[::1] total = duals
+        with nogil:
+            for k in range(self.n_parts):
+                for i in range(self.n):
+                    size += self.shares[i] * fabs(
+                        self.epsilon - self._sign(i, k) * self.targets[i])
+            size = max(size / self.n_parts, 1e-300)
+            width = self.high - self.low if isfinite(self.high) else size
+            for k in range(self.n_parts):
+                for i in range(self.n):
+                    part, p = self._part(i, k), self.parts[k, i]
+                    if part.to_low * size < NEGLIGIBLE * part.below * width:
+                        p = self.low
+                    elif part.to_high * size < NEGLIGIBLE * part.above * width:
+                        p = self.high
+                    total[i] += part.sign * p
+        return self.system.all_duals(duals)
