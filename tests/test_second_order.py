@@ -378,6 +378,8 @@ def test_blas_is_limited_to_one_thread_until_the_last_one_leaves():
     def threads():
         return {one["num_threads"] for one in threadpool_info() if one["user_api"] == "blas"}
 
+    if not threads():
+        pytest.skip("threadpoolctl knows no BLAS here")
     with threadpool_limits(2, user_api="blas"):
         with one_blas_thread():
             with one_blas_thread():
