@@ -7,6 +7,7 @@ numbers has to be small.
 """
 
 import math
+from dataclasses import dataclass
 
 import numpy as np
 from scipy.linalg import LinAlgError, solve_triangular
@@ -17,6 +18,7 @@ from sublinear._core.matrix import Matrix
 from sublinear._core.objective import Objective
 
 LARGEST = 2048  # system: 32 MB a matrix
+MUCH = 4
 PATIENCE = 16  # times the work so far, where max_iter would end the fit otherwise
 MOST_IDLE = 8  # iterations without a better gap
 # Times, measured on one thread, in that of a feature value in a step of coordinate ascent
@@ -120,16 +122,56 @@ class RowSpan:
         return w
 
 
+def space_for(matrix, method):
+    """Return RowSpan where it is much cheaper: products of rows are rounded more than rows."""
+    if matrix.n_weights > LARGEST:
+        return RowSpan
+    if matrix.n_rows > LARGEST:
+        return Columns
+    of_columns, of_span = (space.costs(matrix, method)[0] for space in (Columns, RowSpan))
+    return RowSpan if of_columns > MUCH * of_span else Columns
+
+
+@dataclass(frozen=True)
+class Iterate:
+    """Where a method of second order has been.
+
+    Attributes
+    ----------
+    coordinates : ndarray
+        Of the weights.
+    gap, primal : float
+    duals : list of ndarrays of shape (n_rows,)
+        What a certificate may take; others than the first where that is not good enough.
+    """
+
+    coordinates: np.ndarray
+    gap: float
+    primal: float
+    duals: list
+
+    @property
+    def relative_gap(self):
+        return self.gap / max(self.primal, 1e-300)
+
+
 class Finisher:
     """Dual coordinate ascent, then a method of second order if that is worth its cost by then.
 
-    The interface is that of `_drive`, and of the solver that begins.
+    The interface is that of `_drive`, and of the solver that begins. A method is a class whose
+    objects have `iterate()`, which returns False where no step is possible, `w`, `gap`, `primal`
+    and `candidates()`, the duals of an Iterate. Its attributes say what to expect:
+
+    n_expected    iterations
+    n_passes      over the rows, an iteration
+    sweeps, step  times, in that of a feature value in a step of coordinate ascent: of an iteration
+                  for every example, besides its passes; of such a step besides its feature values
+    takes_start   whether there may be weights to start from
 
     Parameters
     ----------
     first : SDCA
     method : type
-        Of second order; InteriorPoint says what it has to offer.
     tol : float
         The relative gap that is wanted.
     max_iter : int
@@ -148,21 +190,20 @@ class Finisher:
     diverged = False
 
     def __init__(self, first, method, tol, max_iter, at_once=False):
-        self.first, self.objective = first, first.objective
+        self.first, self.objective, self.method = first, first.objective, method
         self.tol, self.at_once = tol, at_once
         loss, matrix = self.objective.loss, self.objective.matrix
-        self.method = method
-        self.space = RowSpan if matrix.n_rows < matrix.n_weights else Columns
-        self.cost, cost_of_start = self.space.costs(matrix, self.method)
-        n_expected = 1 if loss.quadratic else self.method.n_expected
-        self.due = n_expected * self.cost + cost_of_start
-        self.spare = 2 * self.method.n_expected
+        self.space = space_for(matrix, method)
+        self.cost, cost_of_start = self.space.costs(matrix, method)
+        self.due = self.cost * (1 if loss.quadratic else method.n_expected) + cost_of_start
+        self.spare = 2 * method.n_expected
         self.last_start = max_iter - self.spare
         self._start_counts()
 
     def _start_counts(self):
-        self.second = None
-        self.is_over = False  # the method of second order, if it came to that
+        self.second = self.best = None  # the method of second order, its Iterate of least gap
+        self.is_stuck = self.is_over = self.is_compared = False
+        self.dual, self.found = -math.inf, None  # the best certified; its duals, if not the first's
         self.n_iterations = self.n_read = self.n_idle = 0
         self.extra_work = 0.0
 
@@ -182,21 +223,22 @@ class Finisher:
 
     @property
     def certificate_growth(self):
-        return self.first.certificate_growth
+        """1 once the method can go no further: what it has found needs a certificate."""
+        return 1.0 if self.is_stuck else self.first.certificate_growth
 
     @property
     def estimated_gap(self):
         """The relative gap, estimated."""
-        return self.first.estimated_gap if self.second is None else self.look()
+        return self.first.estimated_gap if self.second is None else self.best.relative_gap
 
     def look(self):
         """Return the relative gap: an estimate, or that of the method of second order."""
-        if self.second is None:
-            return self.first.look()
-        return self.second.gap / max(self.second.primal, 1e-300)
+        return self.first.look() if self.second is None else self.best.relative_gap
 
     def advance(self, limit):
         """Go on to the end of a pass or an iteration, then return True, or to the limit."""
+        if self.is_stuck:
+            self._hand_over()
         if self.second is not None:
             return self._read(self.space.passes(self.method), limit) and self._iterate()
         if self._is_due():
@@ -227,13 +269,17 @@ class Finisher:
     def _begin(self):
         with np.errstate(all="ignore"), one_blas_thread():
             self.chosen = self.space(self.objective)
+            start = {}
             if self.method.takes_start:
-                start = self.chosen.coordinates(self.first.model())
-                self.second = self.method(self.chosen.objective, start)
-            else:
-                self.second = self.method(self.chosen.objective)
-        self.best_gap = math.inf
+                start["w"] = self.chosen.coordinates(self.first.model())
+            second = self.method(self.chosen.objective, **start)
+            self._note_iterate(second)
+        self.second = second
         return False
+
+    def _note_iterate(self, method):
+        self.best = Iterate(method.w, method.gap, method.primal, method.candidates())
+        self.n_idle = 0
 
     def _iterate(self):
         self.n_iterations += 1
@@ -243,45 +289,74 @@ class Finisher:
                 goes_on = self.second.iterate()
             except (LinAlgError, ValueError):  # a matrix that is singular, or not finite
                 goes_on = False
-        if self.second.gap < self.best_gap:
-            self.best_gap, self.n_idle = self.second.gap, 0
-        if not goes_on or self.n_idle >= MOST_IDLE:
-            self.is_over = True
-            if self.look() < self.first.look():
-                self._hand_over()
-            self.second = None
+            if self.second.gap < self.best.gap:
+                self._note_iterate(self.second)
+        self.is_stuck = not goes_on or self.n_idle >= MOST_IDLE
         return True
 
     def _hand_over(self):
-        """Give the duals of the method of second order to the first solver."""
-        if self.second is not None:
+        """Leave the method; the first solver goes on from its duals if they are the best."""
+        if self.second is None:
+            return
+        if self.found is not None:
             constant = self.objective.matrix.constant
-            self.first.adopt(self.second.duals(), self.model()[-1] * constant)
-            self.second = None
+            self.first.adopt(self.found, self._weights()[-1] * constant)
+        self.second = self.best = self.found = None
+        self.is_stuck, self.is_over = False, True
 
     def certify(self, rounded):
         """Return the model with its certificate (`_drive`)."""
         if self.second is None:
-            return self.first.certify(rounded)
-        model = rounded(self.model())
-        primals, dual = self.objective.certificate_of(self.second.duals(), [model])
-        return model, primals[0], dual
+            return self._certify_first(rounded)
+        model, primal, dual = self._certify_best(rounded)
+        if self.is_compared or primal - dual <= self.tol * primal:
+            return model, primal, dual
+        # a limit may come before the method has caught up
+        self.is_compared = True
+        before, primal_before, dual_before = self._certify_first(rounded)
+        if not primal <= primal_before:
+            model, primal = before, primal_before
+        return model, primal, max(dual, dual_before)
+
+    def _certify_first(self, rounded):
+        certified = self.first.certify(rounded)
+        self._note_dual(certified[-1], None)
+        return certified
+
+    def _certify_best(self, rounded):
+        model, best = rounded(self._weights()), -math.inf
+        for duals in self.best.duals:
+            (primal,), dual = self.objective.certificate_of(duals, [model])
+            self._note_dual(dual, duals)
+            best = max(best, dual)
+            # others are for a method that does not come nearer
+            if primal - dual <= self.tol * primal or not self.is_stuck:
+                break
+        return model, primal, best
+
+    def _note_dual(self, dual, duals):
+        """Keep the duals of the method, None for those of the first solver, if they are better."""
+        if self.dual < dual < math.inf:
+            self.dual, self.found = dual, duals
+
+    def _weights(self):
+        return self.chosen.weights(self.best.coordinates)
 
     def model(self):
         """Return the weights."""
-        if self.second is None:
+        if self.second is None or not self.best.relative_gap < self.first.look():
             return self.first.model()
-        return self.chosen.weights(self.second.w)
+        return self._weights()
 
     def duals(self):
-        """Return the duals of a certificate as an array of its own (float64)."""
+        """Return the best certified duals as an array of its own (float64)."""
         self._hand_over()
         return self.first.duals()
 
     def release_duals(self):
         """Return the duals that a certificate takes, and end the solver's life."""
-        self._hand_over()
-        return self.first.release_duals()
+        found, duals = self.found, self.first.release_duals()
+        return duals if found is None else found
 
     @property
     def intercept(self):

@@ -32,7 +32,8 @@ from sublinear._core.losses cimport Loss
 from sublinear._core.normal_equations import NormalEquations
 
 cdef double BOUNDARY = 0.99       # of the way to the end of an interval, at most
-cdef double NEGLIGIBLE = 1e-3     # of a multiplier: a distance that is 0 but for rounding
+
+NEGLIGIBLE = 1e-3, 1e-6           # of a multiplier: a distance that vanishes with the centre
 
 
 # A part of a dual, its multipliers and distances, and how they change.
@@ -310,8 +311,21 @@ cdef class InteriorPoint:
         """Of the rows that have weight, all of them inside their intervals."""
         return self.duals_of_rows.base
 
-    def duals(self):
-        """Return the duals of all rows (float64), those at a bound but for rounding there."""
+    def candidates(self):
+        """Return what a certificate may take: most duals at a bound, fewer, none.
+
+        Where alpha is small, w(a) follows the least change of a dual.
+        """
+        return [*map(self.duals, NEGLIGIBLE), self.system.all_duals(self.present_duals)]
+
+    def duals(self, double negligible=NEGLIGIBLE[0]):
+        """Return the duals of all rows (float64), at a bound where they only approach it.
+
+        Parameters
+        ----------
+        negligible : float
+            Of a multiplier, for a distance, in the units of the targets and of the interval.
+        """
         cdef double size = 0, width, p
         cdef Py_ssize_t i, k
         cdef Part part
@@ -327,9 +341,9 @@ cdef class InteriorPoint:
             for k in range(self.n_parts):
                 for i in range(self.n):
                     part, p = self._part(i, k), self.parts[k, i]
-                    if part.to_low * size < NEGLIGIBLE * part.below * width:
+                    if part.to_low * size < negligible * part.below * width:
                         p = self.low
-                    elif part.to_high * size < NEGLIGIBLE * part.above * width:
+                    elif part.to_high * size < negligible * part.above * width:
                         p = self.high
                     total[i] += part.sign * p
         return self.system.all_duals(duals)
