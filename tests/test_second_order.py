@@ -7,13 +7,14 @@ import pytest
 from reference.losses import LOSSES as ORACLES
 from reference.second_order import interior_point, newton
 from scipy import sparse
+from scipy.linalg import LinAlgError
 from scipy.special import expit
 from stepping import bits, run_epochs, unchanged
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from sublinear import SDCAClassifier, SDCARegressor, sdca_path
 from sublinear._core.blas import one_blas_thread
-from sublinear._core.gram import weighted_gram
+from sublinear._core.gram import row_products, upper_factor, weighted_gram
 from sublinear._core.losses import MARGIN_LOSSES, REGRESSION_LOSSES
 from sublinear._core.matrix import Matrix
 from sublinear._core.objective import Objective
@@ -78,6 +79,24 @@ def test_the_weighted_gram_matrix_of_many_blocks():
     for make in (np.asarray, sparse.csr_array):
         gram = np.triu(weighted_gram(Matrix(make(X)), rows, factors))
         np.testing.assert_allclose(gram, expected, rtol=1e-9, atol=1e-7)
+
+
+@pytest.mark.parametrize("make", [np.asarray, np.asfortranarray, sparse.csr_array])
+@pytest.mark.parametrize("shape", [(300, 20_000), (3, 5), (1500, 30)])
+def test_products_of_rows(make, shape):
+    X = np.random.default_rng(0).normal(size=shape).astype(np.float32)
+    X[:, ::3] = 0
+    expected = X.astype(float) @ X.T.astype(float)
+    np.testing.assert_allclose(row_products(Matrix(make(X), 2.0)), expected, rtol=1e-9, atol=1e-9)
+
+
+def test_the_factor_of_a_singular_matrix():
+    rows = np.random.default_rng(0).normal(size=(3, 2))
+    for matrix in (rows @ rows.T, np.zeros((3, 3))):
+        factor = upper_factor(matrix.copy())
+        np.testing.assert_allclose(factor.T @ factor, matrix, atol=1e-10)
+    with pytest.raises(LinAlgError):
+        upper_factor(-np.eye(3))
 
 
 # ---------------------------------------------------------------- the iterations
@@ -341,6 +360,8 @@ def test_a_warm_start_after_it_needs_a_pass():
         np.array([[1.0], [2.0], [3.0], [4.0]]),
         np.eye(4) * 1e-150,
         np.eye(4) * 1e140,
+        np.full((4, 3000), 1e145),
+        np.zeros((4, 3000)),
     ],
 )
 @pytest.mark.parametrize("name", REGISTRY)

@@ -63,12 +63,23 @@ def dense_gram(matrix, rows, factors):
 
 
 def row_products(Matrix matrix):
-    """Return X X' without the constant column, an array (n_rows, n_rows), float64."""
+    """Return X X' without the constant column, an array (n_rows, n_rows), float64.
+
+    In parts, between which Ctrl-C is seen.
+    """
+    n_rows, n_columns = matrix.n_rows, matrix.n_columns
+    products = np.zeros((n_rows, n_rows))
     if matrix.is_sparse:
         X = matrix.csr().astype(np.float64)
-        return np.asarray((X @ X.T).todense())
-    X = np.asarray(matrix.arrays[0], dtype=np.float64)
-    return X @ X.T
+        step = max(1, OUTER_BLOCK // max(1, matrix.n_stored))
+        for start in range(0, n_rows, step):
+            products[start:start + step] = (X[start:start + step] @ X.T).toarray()
+        return products
+    step = max(1, OUTER_BLOCK // n_rows)
+    for start in range(0, n_columns, step):
+        part = matrix.arrays[0][:, start:start + step].astype(np.float64)
+        products += part @ part.T
+    return products
 
 
 def upper_factor(matrix):

@@ -268,7 +268,11 @@ class Finisher:
 
     def _begin(self):
         with np.errstate(all="ignore"), one_blas_thread():
-            self.chosen = self.space(self.objective)
+            try:
+                self.chosen = self.space(self.objective)
+            except (LinAlgError, ValueError):  # products of rows that are not finite
+                self.is_over = True
+                return False
             start = {}
             if self.method.takes_start:
                 start["w"] = self.chosen.coordinates(self.first.model())
