@@ -1,6 +1,7 @@
 """Methods of second order: against their oracles, in SDCA's estimators, and where they stay out."""
 
 from itertools import islice
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -260,6 +261,54 @@ def test_the_certificate_is_that_of_the_fitted_attributes(name):
     primals, dual = objective.certificate(objective.weights_of_dual(duals), duals, [w])
     assert model.result_.primal == pytest.approx(primals[0], rel=1e-12)
     assert model.result_.dual == pytest.approx(dual, rel=1e-9)
+
+
+@pytest.mark.parametrize("name", REGISTRY)
+@pytest.mark.parametrize("max_iter", [2, 4, 8])
+@pytest.mark.parametrize("penalize", [False, True])
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_an_early_limit_leaves_the_best_duals_and_model(name, max_iter, penalize):
+    X, y = make_data(name)
+    settings = {"epsilon": PARAMETERS[name][0]} if name in ("epsilon_insensitive", "huber") else {}
+    settings |= {"alpha": 1e-7, "penalize_intercept": penalize, "max_iter": max_iter}
+    model = estimator(name, second_order=True, **settings).fit(X, y)
+    objective = make_objective(name, X, y, alpha=1e-7, free=not penalize)
+    dual = objective.certificate_of(np.array(model.dual_coef_).ravel(), [np.zeros(7)])[1]
+    assert model.result_.dual == pytest.approx(dual, rel=1e-6)
+    steps = estimator(name, second_order=False, **settings | {"max_iter": 1}).fit(X, y)
+    assert model.result_.primal <= steps.result_.primal * (1 + 1e-9)
+    assert model.result_.dual >= steps.result_.dual - 1e-9 * steps.result_.primal
+
+
+@pytest.mark.parametrize("name", ["absolute", "epsilon_insensitive", "hinge"])
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_what_rounding_ends_is_certified(name):
+    X, y = make_data(name)
+    model = estimator(name, alpha=1e-9, tol=1e-16, second_order=True, max_iter=200).fit(X, y)
+    assert model.result_.relative_gap < 1e-8
+
+
+def test_it_does_not_depend_on_the_threads_of_blas():
+    random = np.random.default_rng(0)
+    X = random.normal(size=(1500, 300)) * 10 ** random.uniform(-1, 1, size=300)
+    y = np.sign(X[:, 0] + random.normal(size=1500))
+    found = []
+    for threads in (1, 2):
+        with threadpool_limits(threads, user_api="blas"):
+            found.append(estimator("logistic", alpha=1e-5, second_order=True).fit(X, y))
+    np.testing.assert_array_equal(found[0].coef_, found[1].coef_)
+    np.testing.assert_array_equal(found[0].dual_coef_, found[1].dual_coef_)
+
+
+@pytest.mark.parametrize(
+    "n_iter, gap, is_due", [(60, 2e-3, False), (60, 5e-2, True), (90, 1.5e-3, False), (95, 2, True)]
+)
+def test_the_last_epochs_are_those_of_steps_that_will_do(n_iter, gap, is_due):
+    X, y = make_data("hinge")
+    solver = Finisher(SDCA(make_objective("hinge", X, y), bits(0)), InteriorPoint, 1e-3, 100)
+    work = solver.due / 4
+    solver.first = SimpleNamespace(n_iter=n_iter, work=work, accesses=work, look=lambda: gap)
+    assert solver._is_due() == is_due
 
 
 def test_auto_waits_until_steps_have_taken_as_long():

@@ -191,13 +191,12 @@ class Finisher:
 
     def __init__(self, first, method, tol, max_iter, at_once=False):
         self.first, self.objective, self.method = first, first.objective, method
-        self.tol, self.at_once = tol, at_once
+        self.tol, self.max_iter, self.at_once = tol, max_iter, at_once
         loss, matrix = self.objective.loss, self.objective.matrix
         self.space = space_for(matrix, method)
         self.cost, cost_of_start = self.space.costs(matrix, method)
         self.due = self.cost * (1 if loss.quadratic else method.n_expected) + cost_of_start
         self.spare = 2 * method.n_expected
-        self.last_start = max_iter - self.spare
         self._start_counts()
 
     def _start_counts(self):
@@ -254,8 +253,13 @@ class Finisher:
         spent = first.work + self.method.step * n_visited
         if self.at_once or spent >= self.due:
             return True
-        is_last = n_passes >= max(self.last_start, self.spare)
-        return is_last and PATIENCE * spent >= self.due and first.look() > self.tol
+        is_last = n_passes >= max(self.max_iter - self.spare, self.spare)
+        return is_last and PATIENCE * spent >= self.due and self._is_slow()
+
+    def _is_slow(self):
+        """Tell whether coordinate ascent, at its pace so far, needs more passes than max_iter."""
+        gap, tol = self.first.look(), self.tol
+        return gap > tol and self.max_iter * math.log(gap) > self.first.n_iter * math.log(tol)
 
     def _read(self, n_passes, limit):
         """Count passes over the rows unless they would exceed the limit."""
