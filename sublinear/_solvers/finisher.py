@@ -18,7 +18,7 @@ from sublinear._core.matrix import Matrix
 from sublinear._core.objective import Objective
 
 LARGEST = 2048  # system: 32 MB a matrix
-MUCH = 4
+MUCH = 4  # cheaper: then the span of the rows is worth its rounding
 PATIENCE = 16  # times the work so far, where max_iter would end the fit otherwise
 MOST_IDLE = 8  # iterations without a better gap
 # Times, measured on one thread, in that of a feature value in a step of coordinate ascent
