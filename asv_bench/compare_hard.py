@@ -21,7 +21,7 @@ from threadpoolctl import threadpool_limits
 
 from sublinear import SDCAClassifier, SDCARegressor
 
-REPETITIONS = 5
+REPETITIONS = 3
 HEADER = ["set", "loss", "alpha", "solver", "seconds", "suboptimality"]
 COMMON = {"fit_intercept": False, "max_iter": 1000}
 

@@ -53,7 +53,7 @@ penalize_intercept : bool, default=True
         are at most 2048 weights. "auto": once steps have taken as long as that method is expected
         to take, which happens where features have very different scales or alpha is small; True:
         after the first epoch; False: never. An epoch is then one of its iterations, which reads the
-        rows five times; they also take some 150 bytes per example. Not with batches or tol=0.
+        rows five times; they also take up to 150 bytes per example. Not with batches or tol=0.
     pack : bool or "auto", default="auto"
         True: work on a copy of sparse rows in which all that a step reads lies together: 8 bytes
         per stored entry and 32 per row. Values are rounded to float32, certificates are not.

@@ -309,7 +309,7 @@ class Finisher:
         if self.found is not None:
             constant = self.objective.matrix.constant
             self.first.adopt(self.found, self._weights()[-1] * constant)
-        self.second = self.best = self.found = None
+        self.second = self.best = None
         self.is_stuck, self.is_over = False, True
 
     def certify(self, rounded):
