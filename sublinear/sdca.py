@@ -49,11 +49,12 @@ penalize_intercept : bool, default=True
         False: the objective holds alpha / 2 |coef|^2 alone, and `intercept_scaling` has no effect.
         Certificates then cost two passes, and more epochs may be needed. Only with batch_size=1.
     second_order : bool or "auto", default="auto"
-        Whether to go over from steps on single duals to Newton's method on all of them, where there
-        are at most 2048 weights. "auto": once steps have taken as long as that method is expected
-        to take, which happens where features have very different scales or alpha is small; True:
-        after the first epoch; False: never. An epoch is then one of its iterations, which reads the
-        rows five times; they also take up to 150 bytes per example. Not with batches or tol=0.
+        Whether to go over from steps on single duals to an interior point method on all of them (to
+        Newton's for the logistic loss), where there are at most 2048 weights or rows. "auto": once
+        steps have taken as long as that is expected to take, which happens where columns have very
+        different scales, rows lie far from the origin, or alpha is small; True: after the first
+        epoch; False: never. An epoch is then one of its iterations, which reads the rows up to six
+        times. It takes up to 150 bytes per example. Not with batches, `fit_stream` or tol=0.
     pack : bool or "auto", default="auto"
         True: work on a copy of sparse rows in which all that a step reads lies together: 8 bytes
         per stored entry and 32 per row. Values are rounded to float32, certificates are not.

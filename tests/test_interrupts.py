@@ -24,6 +24,8 @@ X = random.normal(size=(5000, 40))
 two = (S @ random.normal(size=300) + random.normal(size=20_000) > 0).astype(int)
 five = random.integers(0, 5, size=20_000)
 endless = dict(alpha=1e-7, tol=0, max_iter=10**9, random_state=0)
+tall, wide = (3 + random.normal(size=size) for size in ((15_000, 500), (1200, 15_000)))
+exact = dict(alpha=1e-9, tol=1e-15, second_order=True, random_state=0)
 
 CASES = {
     "sdca": (SDCAClassifier(**endless), S, two),
@@ -38,6 +40,8 @@ CASES = {
     "sdca, five classes, two threads": (SDCAClassifier(n_jobs=2, **endless), S, five),
     "sdca, five classes, five threads": (SDCAClassifier(n_jobs=5, **endless), S, five),
     "sdca, progress": (SDCAClassifier(verbose=1, **endless), S, two),
+    "sdca, second order": (SDCAClassifier(**exact), tall, two[:15_000]),
+    "sdca, second order, few rows": (SDCAClassifier("logistic", **exact), wide, two[:1200]),
     "regression": (SDCARegressor("absolute", **endless), X, X[:, 0] + random.normal(size=5000)),
     "pegasos": (PegasosClassifier(**endless), S, two),
     "pegasos, batches": (PegasosClassifier(batch_size=64, **endless), S, two),

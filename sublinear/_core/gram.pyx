@@ -12,7 +12,8 @@ JITTERS = 1e-15, 1e-13, 1e-11   # of diagonal entries, where rounding has made t
 
 cdef enum:
     DENSE_BLOCK = 1 << 18        # values that are copied at a time, as float64
-    OUTER_BLOCK = 1 << 22        # products between two looks at pending signals
+    OUTER_BLOCK = 1 << 22        # products between two looks at pending signals, one by one,
+    BLAS_BLOCK = 1 << 29         # by a BLAS
 
 
 def weighted_gram(Matrix matrix, const uint32_t[::1] rows, const double[::1] factors):
@@ -63,22 +64,21 @@ def dense_gram(matrix, rows, factors):
 
 
 def row_products(Matrix matrix):
-    """Return X X' without the constant column, an array (n_rows, n_rows), float64.
-
-    In parts, between which Ctrl-C is seen.
-    """
-    n_rows, n_columns = matrix.n_rows, matrix.n_columns
+    """Return X X' without the constant column, an array (n_rows, n_rows), float64."""
+    cdef Py_ssize_t n_rows = matrix.n_rows, n_columns = matrix.n_columns, start, step
     products = np.zeros((n_rows, n_rows))
     if matrix.is_sparse:
         X = matrix.csr().astype(np.float64)
         step = max(1, OUTER_BLOCK // max(1, matrix.n_stored))
         for start in range(0, n_rows, step):
             products[start:start + step] = (X[start:start + step] @ X.T).toarray()
+            PyErr_CheckSignals()
         return products
-    step = max(1, OUTER_BLOCK // n_rows)
+    step = max(1, BLAS_BLOCK // n_rows**2)
     for start in range(0, n_columns, step):
         part = matrix.arrays[0][:, start:start + step].astype(np.float64)
         products += part @ part.T
+        PyErr_CheckSignals()
     return products
 
 
