@@ -54,7 +54,7 @@ penalize_intercept : bool, default=True
         steps have taken as long as that is expected to take, which happens where columns have very
         different scales, rows lie far from the origin, or alpha is small; True: after the first
         epoch; False: never. An epoch is then one of its iterations, which reads the rows up to six
-        times. It takes up to 150 bytes per example. Not with batches, `fit_stream` or tol=0.
+        times. It takes up to 150 bytes per example. Batches, `fit_stream` and tol=0 do without it.
     pack : bool or "auto", default="auto"
         True: work on a copy of sparse rows in which all that a step reads lies together: 8 bytes
         per stored entry and 32 per row. Values are rounded to float32, certificates are not.
@@ -167,6 +167,8 @@ class _DualModel(DualStreamFit, LinearModel):
         check_batch_size(self.batch_size)
         if not self.penalize_intercept and self.fit_intercept and self.batch_size != 1:
             raise ValueError("penalize_intercept=False needs batch_size=1")
+        if self.second_order is True and self.batch_size != 1:
+            raise ValueError('second_order=True needs batch_size=1; "auto" allows batches')
         check_choice("batch_rule", self.batch_rule, RULES)
         check_choice("average", self.average, DUAL_AVERAGES)
         check_number("gamma", self.gamma, low=0, high=1)

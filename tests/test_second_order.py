@@ -461,6 +461,15 @@ def test_blas_is_limited_to_one_thread_until_the_last_one_leaves():
         assert threads() == {2}
 
 
+def test_batches_are_left_to_auto():
+    X, y = make_data("hinge")
+    with pytest.raises(ValueError, match="second_order=True needs batch_size=1"):
+        estimator("hinge", second_order=True, batch_size=4).fit(X, y)
+    batches = {"alpha": 0.1, "batch_size": 4, "tol": 0.1}
+    models = [estimator("hinge", second_order=which, **batches) for which in ("auto", False)]
+    np.testing.assert_array_equal(*(model.fit(X / SCALES, y).coef_ for model in models))
+
+
 # ---------------------------------------------------------------- the way back
 
 
