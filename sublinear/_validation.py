@@ -196,6 +196,10 @@ class GivenRows:
         """Return the numbers of some of the rows kept."""
         return rows if self.kept is None else self.kept[rows]
 
+    def part(self, values):
+        """Return those values of all rows, None for no values, that the rows kept have."""
+        return values if values is None or self.kept is None else values[self.kept]
+
     def spread(self, values):
         """Return values of the rows kept as ones of all rows, 0 for the others."""
         if self.kept is None:

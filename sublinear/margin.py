@@ -52,7 +52,7 @@ class _SaddleClassifier(LinearClassifier):
         check_number("intercept_scaling", self.intercept_scaling, low=0, open_low=True)
         check_flag("fit_intercept", self.fit_intercept)
 
-    def _class_training(self, X, y, weights):
+    def _class_training(self, X, y, weights, counts=None):
         check_kernel_parameters(self, X)
         targets = self._targets(y)
         if is_linear(self):
@@ -61,7 +61,7 @@ class _SaddleClassifier(LinearClassifier):
             training.plan = self._plan(training.matrix)
             return training
         scaling = float(self.intercept_scaling) if self.fit_intercept else 0.0
-        space = KernelSpace(self, X, scaling * scaling, weights)
+        space = KernelSpace(self, X, scaling * scaling, counts)
         plan = self._kernel_plan(space)
         return KernelTraining(X, y, None, None, targets, weights, plan=plan, rows=space.rows)
 
@@ -443,12 +443,13 @@ class L2SVMClassifier(_SaddleClassifier):
         check_number("alpha", self.alpha, low=0, open_low=True)
         X, y = check_training_data(self, X, y)
         self.classes_ = find_classes(y)
-        weights = check_sample_weight(sample_weight, X)
-        weights = combine_weights(self.class_weight, self.classes_, y, weights)
+        counts = check_sample_weight(sample_weight, X)
+        weights = combine_weights(self.class_weight, self.classes_, y, counts)
         given = GivenRows(weights)
         X, y, weights = drop_weightless(X, y, weights)
         weights = np.ones(len(y)) if weights is None else weights
-        training = self._class_training(X, y, weights)
+        # class_weight leaves the kernel as it is
+        training = self._class_training(X, y, weights, given.part(counts))
         training.given = given
         limits = Limits(self.epsilon, training.plan.max_iter, self.max_accesses or np.inf)
         return self._solve(training, limits)

@@ -405,6 +405,16 @@ def test_weights_count_as_copies_for_gamma(rings):
     assert expected.dual <= found.primal
 
 
+def test_class_weight_leaves_gamma_as_it_is(rings):
+    X, y = rings[:2]
+    settings = {"alpha": 0.5, "epsilon": 0.5, "kernel": "rbf", "random_state": 0}
+    weights = np.arange(len(y)) % 3.0
+    for sample_weight in (None, weights):
+        plain = L2SVMClassifier(**settings).fit(X, y, sample_weight=sample_weight)
+        model = L2SVMClassifier(class_weight={y[0]: 5.0}, **settings)
+        assert model.fit(X, y, sample_weight=sample_weight)._gamma == plain._gamma
+
+
 @pytest.mark.parametrize("estimator", [SublinearPerceptron, L2SVMClassifier])
 def test_an_intercept_whose_square_overflows_is_refused(rings, estimator):
     model = estimator(kernel="rbf", intercept_scaling=1e200, max_iter=100, random_state=0)
