@@ -308,7 +308,17 @@ def test_the_last_epochs_are_those_of_steps_that_will_do(n_iter, gap, is_due):
     solver = Finisher(SDCA(make_objective("hinge", X, y), bits(0)), InteriorPoint, 1e-3, 100)
     work = solver.due / 4
     solver.first = SimpleNamespace(n_iter=n_iter, work=work, accesses=work, look=lambda: gap)
-    assert solver._is_due() == is_due
+    assert solver._is_time() == is_due
+
+
+def test_it_is_decided_at_the_end_of_passes():
+    X, y = make_data("hinge")
+    solver = Finisher(SDCA(make_objective("hinge", X, y), bits(0)), InteriorPoint, 1e-3, 100)
+    solver.due, decisions = 2e5, []
+    solver._is_slow = lambda: decisions.append(solver.n_iter) and False
+    while solver.n_iter < 60:
+        solver.advance(solver.accesses + 20)  # some rows
+    assert decisions == list(range(50, 60))
 
 
 def test_auto_waits_until_steps_have_taken_as_long():

@@ -201,7 +201,8 @@ class Finisher:
 
     def _start_counts(self):
         self.second = self.best = None  # the method of second order, its Iterate of least gap
-        self.is_stuck = self.is_over = self.is_compared = False
+        self.is_due = self.is_stuck = self.is_over = self.is_compared = False
+        self.n_checked = 0  # passes of the first solver, when `is_due` was decided
         self.dual, self.found = -math.inf, None  # the best certified; its duals, if not the first's
         self.n_iterations = self.n_read = self.n_idle = 0
         self.extra_work = 0.0
@@ -240,20 +241,21 @@ class Finisher:
             self._hand_over()
         if self.second is not None:
             return self._read(self.space.passes(self.method), limit) and self._iterate()
-        if self._is_due():
+        n_passes = self.first.n_iter
+        if n_passes > self.n_checked and not self.is_over:
+            self.n_checked, self.is_due = n_passes, self._is_time()
+        if self.is_due:
             return self._read(2, limit) and self._begin()
         return self.first.advance(limit - self.n_read)
 
-    def _is_due(self):
-        """Tell whether to go over to the method of second order."""
-        first, n_passes = self.first, self.first.n_iter
-        if self.is_over or n_passes == 0:
-            return False
+    def _is_time(self):
+        """Tell at the end of a pass whether to go over to the method of second order."""
+        first = self.first
         n_visited = first.work - first.accesses  # about
         spent = first.work + self.method.step * n_visited
         if self.at_once or spent >= self.due:
             return True
-        is_last = n_passes >= max(self.max_iter - self.spare, self.spare)
+        is_last = first.n_iter >= max(self.max_iter - self.spare, self.spare)
         return is_last and PATIENCE * spent >= self.due and self._is_slow()
 
     def _is_slow(self):
@@ -271,6 +273,7 @@ class Finisher:
         return fits
 
     def _begin(self):
+        self.is_due = False
         with np.errstate(all="ignore"), one_blas_thread():
             try:
                 self.chosen = self.space(self.objective)
