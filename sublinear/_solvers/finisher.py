@@ -1,7 +1,8 @@
 """A solver that begins with dual coordinate ascent and goes over to a method of second order.
 
 It does so once ascent has taken as long as that method would. So a fit takes at most about twice
-the time of the better of the two, whichever that is. The equations of the method are solved for the
+the time of the better of the two, whichever that is; longer only where max_iter would end it soon
+without the gap that is wanted. The equations of the method are solved for the
 weights or, where the rows are fewer, for weights in the span of the rows, so that one of these
 numbers has to be small.
 """
@@ -20,6 +21,7 @@ from sublinear._core.objective import Objective
 LARGEST = 2048  # system: 32 MB a matrix
 MUCH = 4  # cheaper: then the span of the rows is worth its rounding
 PATIENCE = 16  # times the work so far, where max_iter would end the fit otherwise
+PASSES_OF_START = 3  # at most
 MOST_IDLE = 8  # iterations without a better gap
 # Times, measured on one thread, in that of a feature value in a step of coordinate ascent
 OUTER = 1 / 8  # of an entry of x x'
@@ -245,7 +247,7 @@ class Finisher:
         if n_passes > self.n_checked and not self.is_over:
             self.n_checked, self.is_due = n_passes, self._is_time()
         if self.is_due:
-            return self._read(2, limit) and self._begin()
+            return self._read(PASSES_OF_START, limit) and self._begin()
         return self.first.advance(limit - self.n_read)
 
     def _is_time(self):

@@ -32,6 +32,7 @@ from sublinear._core.losses cimport Loss
 from sublinear._core.normal_equations import NormalEquations
 
 cdef double BOUNDARY = 0.99       # of the way to the end of an interval, at most
+cdef double FIRST_STEP = -1       # no centre: the changes of the first step alone
 
 NEGLIGIBLE = 1e-3, 1e-6           # of a multiplier: a distance that vanishes with the centre
 
@@ -118,6 +119,7 @@ cdef class InteriorPoint:
     cdef object residual              # alpha (w - w(a))
     cdef Loss loss
     cdef double ridge, epsilon, low, high
+    cdef double size, width           # of costs and of intervals, on the average
     cdef bint one_sided
     cdef Py_ssize_t n, n_parts
     cdef double[::1] predictions, duals_of_rows
@@ -166,7 +168,11 @@ cdef class InteriorPoint:
             for i in range(self.n):
                 self.parts[k, i] = middle
                 spread += self.shares[i] * fabs(self._part(i, k).residual)
+                self.size += self.shares[i] * fabs(
+                    self.epsilon - self._sign(i, k) * self.targets[i])
         spread = max(spread / self.n_parts, 1e-300)
+        self.size = max(self.size / self.n_parts, 1e-300)
+        self.width = self.high - self.low if isfinite(self.high) else self.size
         for k in range(self.n_parts):
             for i in range(self.n):
                 residual = self._part(i, k).residual
@@ -230,7 +236,7 @@ cdef class InteriorPoint:
     cdef inline Part _changed(
         self, Py_ssize_t i, Py_ssize_t k, double predicted, double centre, double corrected
     ) noexcept nogil:
-        """The part and its changes: those of the first step, then those of the second one."""
+        """The part and its changes: those of the second step unless `centre` is FIRST_STEP."""
         cdef Part part = self._part(i, k)
         solve_part(&part, predicted, 0, 0)
         if centre >= 0:
@@ -257,7 +263,8 @@ cdef class InteriorPoint:
 
     def _centre_after(self, const double[::1] predicted):
         """Return where to aim: at less, the more the first step takes off."""
-        cdef double inverse = 1, before = 0, after = 0
+        cdef double length = min(1.0, self._longest(predicted, FIRST_STEP, predicted))
+        cdef double before = 0, after = 0
         cdef Py_ssize_t i, k, n_bounds = isfinite(self.low) + isfinite(self.high)
         cdef Part part
         if n_bounds == 0:
@@ -265,13 +272,9 @@ cdef class InteriorPoint:
         with nogil:
             for k in range(self.n_parts):
                 for i in range(self.n):
-                    part = self._changed(i, k, predicted[i], -1, 0)
-                    inverse = least_inverse(&part, inverse)
-            for k in range(self.n_parts):
-                for i in range(self.n):
-                    part = self._changed(i, k, predicted[i], -1, 0)
+                    part = self._changed(i, k, predicted[i], FIRST_STEP, 0)
                     before += self.shares[i] * products_after(&part, 0)
-                    after += self.shares[i] * products_after(&part, 1 / inverse)
+                    after += self.shares[i] * products_after(&part, length)
         before, after = max(before, 0), max(after, 0)
         if before == 0:
             return 0.0
@@ -326,7 +329,7 @@ cdef class InteriorPoint:
         negligible : float
             Of a multiplier, for a distance, in the units of the targets and of the interval.
         """
-        cdef double size = 0, width, p
+        cdef double p
         cdef Py_ssize_t i, k
         cdef Part part
         duals = np.zeros(self.n)
@@ -334,16 +337,10 @@ cdef class InteriorPoint:
         with nogil:
             for k in range(self.n_parts):
                 for i in range(self.n):
-                    size += self.shares[i] * fabs(
-                        self.epsilon - self._sign(i, k) * self.targets[i])
-            size = max(size / self.n_parts, 1e-300)
-            width = self.high - self.low if isfinite(self.high) else size
-            for k in range(self.n_parts):
-                for i in range(self.n):
                     part, p = self._part(i, k), self.parts[k, i]
-                    if part.to_low * size < negligible * part.below * width:
+                    if part.to_low * self.size < negligible * part.below * self.width:
                         p = self.low
-                    elif part.to_high * size < negligible * part.above * width:
+                    elif part.to_high * self.size < negligible * part.above * self.width:
                         p = self.high
                     total[i] += part.sign * p
         return self.system.all_duals(duals)
