@@ -25,6 +25,8 @@ A solver is an object that holds its state and has
     model()             what certify would return, or near it, at no cost
     most_unresolved     where a solver has it: certificates above tol, with a gap that is mostly
                         rounding, after which to end
+    refine()            where a solver has it: go on with less rounding, or return False. It is
+                        called before rounding ends a fit; models from before are given up
     full_accesses       where a solver counts them: accesses with every line charged in full
 
 Everything here happens between two calls of `advance`. When certificates are computed depends on
@@ -206,6 +208,7 @@ class _Run:
         # the best so far: every dual value is a bound, every model may be returned
         self.primal, self.dual = math.inf, -math.inf
         self.last_work = self.least_work = self.n_unresolved = 0
+        self.is_rough = False  # the best model is one from before the solver refined
         self.correction = FIRST_CORRECTION
         self.look = getattr(solver, "look", None) if limits.tol > 0 else None
         self.look_error = LOOK_ERROR
@@ -298,8 +301,8 @@ class _Run:
         solver = self.solver
         model, primal, dual = solver.certify(self.rounded)
         primal, dual = float(primal), float(dual)
-        if primal <= self.primal or not solver.keeps_best:
-            self.primal, self.best = primal, model
+        if primal <= self.primal or self.is_rough or not solver.keeps_best:
+            self.primal, self.best, self.is_rough = primal, model, False
         self.dual = self.bound(max(self.dual, dual), self.dual, dual)
         row = self.row()
         relative = relative_gap(self.primal, row.gap)
@@ -311,7 +314,7 @@ class _Run:
         self.learn(relative)
         if self.is_within_tol(self.primal, row.gap) or self.zeros_do():
             self.status = "converged"
-        elif self.rounding_decides(row.gap):
+        elif self.rounding_decides(row.gap) and not self.refines():
             self.status = "rounding"
         if solver.diverged:
             self.status = "diverged"
@@ -351,6 +354,14 @@ class _Run:
         error = rounding if self.limits.absolute else relative_gap(self.primal, rounding)
         self.n_unresolved += 0 < self.limits.tol < error and gap <= 2 * rounding
         return self.n_unresolved >= getattr(self.solver, "most_unresolved", MOST_UNRESOLVED)
+
+    def refines(self):
+        """Let the solver go on with less rounding, if it can."""
+        refine = getattr(self.solver, "refine", None)
+        self.is_rough = refine is not None and refine()
+        if self.is_rough:
+            self.n_unresolved = 0
+        return self.is_rough
 
     def compare_with_zeros(self):
         """Keep zero weights if no certified model is better: a solver may have diverged."""

@@ -7,7 +7,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from sublinear._certified_model import Training
-from sublinear._core.kernels import KernelRows
+from sublinear._core.kernels import ExactRows, KernelRows
 from sublinear._core.matrix import Matrix
 from sublinear._validation import check_choice, check_number
 from sublinear._warnings import warn
@@ -68,20 +68,26 @@ def like(support, X):
     return support.toarray() if sp.issparse(support) and not sp.issparse(X) else support
 
 
+def told_apart(rows):
+    """Return KernelRows, in float64 if float32 cannot tell the values."""
+    return ExactRows(rows) if rows.rounding > MOST_ROUNDING else rows
+
+
 def checked_rounding(rows):
-    """Return KernelRows; warn if float32 cannot tell what their values are."""
+    """Return KernelRows; warn if their floating-point numbers cannot tell what the values are."""
     if rows.rounding > MOST_ROUNDING:
+        size = "float64" if isinstance(rows, ExactRows) else "float32"
         warn(
-            "kernel values, which are float32, are off by about "
-            f"{rows.rounding:.1g} of their spread: the model, its certificate and its predictions "
-            "are those of the rounded values. Centre X, scale it, or change gamma or coef0.",
+            f"kernel values, which are {size}, are off by about {rows.rounding:.1g} of their "
+            "spread: the model, its certificate and its predictions are those of the rounded "
+            "values. Centre X, scale it, or change gamma or coef0.",
             UserWarning,
         )
     return rows
 
 
-def warn_of_lost_scores(rows, coefficients, size):
-    """Warn if float32 values of KernelRows make sums with coefficients useless.
+def rows_for_scores(rows, coefficients, size):
+    """Return KernelRows, in float64 if float32 makes sums with coefficients useless.
 
     Parameters
     ----------
@@ -91,12 +97,8 @@ def warn_of_lost_scores(rows, coefficients, size):
         What the sums are measured against.
     """
     off = rows.deviation * np.sqrt((coefficients**2).sum(axis=1).max())  # errors are independent
-    if off > MOST_ROUNDING * size:
-        warn(
-            f"kernel values are float32, which puts predictions off by about {off:.1g}. Fit again "
-            "with X centred and scaled, or with a lower C.",
-            UserWarning,
-        )
+    is_lost = off > MOST_ROUNDING * size and not isinstance(rows, ExactRows)
+    return ExactRows(rows) if is_lost else rows
 
 
 def check_targets(targets):

@@ -22,6 +22,7 @@ from sublinear._core.kernel_objective import KernelObjective
 from sublinear._core.kernels import (
     KERNELS,
     CallableRows,
+    ExactRows,
     PrecomputedRows,
     kernel_rows,
 )
@@ -39,10 +40,14 @@ from sublinear._kernel_training import (
     checked_square,
     gamma_value,
     like,
-    warn_of_lost_scores,
+    rows_for_scores,
+    told_apart,
 )
+from sublinear._solvers.finisher import Finisher
+from sublinear._solvers.interior_point import InteriorPoint
 from sublinear._solvers.kernel_pegasos import KernelPegasos
 from sublinear._solvers.kernel_sdca import KernelSDCA
+from sublinear._solvers.spaces import KernelSpan, span_bytes, takes_span
 from sublinear._support import best_on_span, nearest_span
 from sublinear._threads import effective_threads
 from sublinear._validation import (
@@ -192,6 +197,7 @@ class KernelModel(CertifiedModel):
 
     _unit = "rounds"
     _score_size = 1.0  # a margin
+    _may_finish = False  # by a method of second order
 
     @property
     def _easier(self):
@@ -247,7 +253,8 @@ class KernelModel(CertifiedModel):
             return checked_square(CallableRows(self.kernel, X))
         if self.kernel == "precomputed":
             return checked_square(PrecomputedRows(X))
-        return checked_square(kernel_rows(self._kernel(), X, memory=memory, n_threads=n_threads))
+        rows = kernel_rows(self._kernel(), X, memory=memory, n_threads=n_threads)
+        return checked_square(told_apart(rows))
 
     def _part(self, training, chosen, n_at_once):
         """Return the KernelRows of some of the examples, as one of so many at a time."""
@@ -272,11 +279,20 @@ class KernelModel(CertifiedModel):
     def _most_at_once(self, training):
         """As many as `memory_limit` leaves room for."""
         if training.most_at_once is None:
-            size = min(self._block(training), training.n_rows)
+            n_rows = self._largest_problem(training)
+            size = min(self._block(training), n_rows)
             per_value, per_row = self._bytes(self._stored(training))
-            room = int(self._memory() / 2 / (per_value * size**2 + per_row * size))
-            training.most_at_once = min(len(training.targets), max(1, room))
+            needed, share = per_value * size**2 + per_row * size, self._memory() / 2
+            if self._may_finish and span_bytes(n_rows) <= share:
+                needed = max(needed, span_bytes(n_rows))
+            training.most_at_once = min(len(training.targets), max(1, int(share / needed)))
         return training.most_at_once
+
+    def _largest_problem(self, training):
+        """Return how many examples it has, at most."""
+        if training.subsets is None:
+            return training.n_rows
+        return int(np.sort(np.unique(training.y, return_counts=True)[1])[-2:].sum())
 
     def _block(self, training):
         """Return the rows of a block: those of one problem at a time, whatever n_jobs is."""
@@ -313,6 +329,7 @@ class KernelModel(CertifiedModel):
             shift=self._shift(),
             free_intercept=self.fit_intercept and not self.penalize_intercept,
             n_threads=n_jobs if len(training.targets) == 1 else 1,
+            memory=self._memory() / 2,
         )
 
     def _shift(self):
@@ -414,13 +431,8 @@ class KernelModel(CertifiedModel):
             count = len(self.support_[chosen])
             self.dual_coef_[row, chosen], values = values[:count], values[count:]
         coefficients = self._coefficients(training, k)
-        margins = np.full((1, objective.n_rows), objective.shift * coefficients.sum())
-        objective.rows.add_product(
-            examples, coefficients[np.newaxis, examples], margins, objective.n_threads
-        )
-        intercept = objective.best_intercept(margins[0])
-        self.intercept_[k] = objective.model(coefficients, intercept)[-1]
-        primal, _ = objective.values(coefficients, margins[0], intercept)
+        model, primal = objective.evaluated(coefficients)
+        self.intercept_[k] = model[-1]
         refitted = replace(result, primal=primal, gap=max(0.0, primal - result.dual))
         if result.status == "converged" and refitted.relative_gap > self.tol:
             return replace(refitted, status="reduced")
@@ -455,7 +467,6 @@ class KernelModel(CertifiedModel):
         order = np.arange(n_support)
         for start in range(0, n_rows, step):
             rows = self._prediction_rows(support, X[start : start + step])
-            warn_of_lost_scores(rows, self.dual_coef_, self._score_size)
             part = np.zeros((len(margins), rows.n_columns))
             for group, problems in self._groups():
                 of_group = np.zeros((len(problems), rows.n_columns))
@@ -474,10 +485,11 @@ class KernelModel(CertifiedModel):
     def _prediction_rows(self, support, X):
         """The KernelRows between the support vectors and the rows of X."""
         if self.kernel == "precomputed":
-            return PrecomputedRows(X[:, self.support_].T, False)
+            return ExactRows(PrecomputedRows(X[:, self.support_].T, False))
         if callable(self.kernel):
-            return CallableRows(self.kernel, support, X)
-        return checked_rounding(kernel_rows(self._kernel(), support, X, memory=0))
+            return ExactRows(CallableRows(self.kernel, support, X))
+        rows = checked_rounding(told_apart(kernel_rows(self._kernel(), support, X, memory=0)))
+        return rows_for_scores(rows, self.dual_coef_, self._score_size)
 
 
 def shifted_block(rows, shift, chosen):
@@ -487,6 +499,10 @@ def shifted_block(rows, shift, chosen):
 
 class _KernelSDCAModel(KernelModel):
     """Kernel machines fitted by block dual ascent."""
+
+    @property
+    def _may_finish(self):
+        return self.tol > 0
 
     def _solver(self, training, k, random, n_jobs):
         """Return the solver of problem k, a new one unless one is there to go on from."""
@@ -501,6 +517,9 @@ class _KernelSDCAModel(KernelModel):
             coefficients=self._starting_coefficients(training, k),
             max_accesses=self.max_accesses or math.inf,
         )
+        if self._may_finish and takes_span(solver.objective):
+            space = KernelSpan(solver, InteriorPoint)
+            solver = Finisher(solver, InteriorPoint, space, self.tol, self.max_iter)
         if training.solvers is not None:
             training.solvers[k] = solver
         return solver

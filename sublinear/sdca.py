@@ -18,12 +18,13 @@ from sublinear._linear_model import (
     LinearModel,
     LinearRegressor,
 )
-from sublinear._solvers.finisher import Finisher, is_small
+from sublinear._solvers.finisher import Finisher
 from sublinear._solvers.interior_point import InteriorPoint
 from sublinear._solvers.minibatch_sdca import AVERAGES as DUAL_AVERAGES
 from sublinear._solvers.minibatch_sdca import RULES, MiniBatchSDCA
 from sublinear._solvers.newton import Newton
 from sublinear._solvers.sdca import SDCA, intercept_pace, thread_schedule
+from sublinear._solvers.spaces import is_small, linear_space
 from sublinear._streamed_sdca import DualStreamFit
 from sublinear._threads import effective_threads
 from sublinear._validation import (
@@ -129,7 +130,8 @@ class _DualModel(DualStreamFit, LinearModel):
         if self.second_order and self.tol > 0 and is_small(objective.matrix):
             method = Newton if objective.loss.dual_form() is None else InteriorPoint
             at_once = self.second_order != "auto"
-            return Finisher(solver, method, self.tol, self.max_iter, at_once)
+            space = linear_space(solver, method)
+            return Finisher(solver, method, space, self.tol, self.max_iter, at_once)
         return solver
 
     def _penalizes_intercept(self):

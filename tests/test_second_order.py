@@ -19,10 +19,11 @@ from sublinear._core.gram import row_products, upper_factor, weighted_gram
 from sublinear._core.losses import MARGIN_LOSSES, REGRESSION_LOSSES
 from sublinear._core.matrix import Matrix
 from sublinear._core.objective import Objective
-from sublinear._solvers.finisher import Columns, Finisher, RowSpan
+from sublinear._solvers.finisher import Finisher
 from sublinear._solvers.interior_point import InteriorPoint
 from sublinear._solvers.newton import Newton
 from sublinear._solvers.sdca import SDCA, ColumnHalves, RowHalves
+from sublinear._solvers.spaces import Columns, RowSpan
 
 REGISTRY = MARGIN_LOSSES | REGRESSION_LOSSES
 WITH_FORM = [name for name, entry in REGISTRY.items() if entry.loss().dual_form() is not None]
@@ -46,6 +47,11 @@ def make_objective(name, X, y, weights=None, free=False, constant=1.0, alpha=1e-
 
 def method_for(objective):
     return Newton if objective.loss.dual_form() is None else InteriorPoint
+
+
+def finisher(objective, method=None, space=Columns, tol=1e-3, at_once=False):
+    first, method = SDCA(objective, bits(0)), method or method_for(objective)
+    return Finisher(first, method, space(first, method), tol, 100, at_once)
 
 
 def estimator(name, **settings):
@@ -217,8 +223,7 @@ def test_few_rows_are_solved_in_their_span(name, free, make):
     objective = make_objective(name, make(X), y, weights, free, 2.0, alpha=0.1)
     models = []
     for space in (Columns, RowSpan):
-        solver = Finisher(SDCA(objective, bits(0)), method_for(objective), 1e-9, 100, at_once=True)
-        solver.space = space
+        solver = finisher(objective, space=space, tol=1e-9, at_once=True)
         while solver.estimated_gap > 1e-12 and solver.n_iter < 50:
             solver.advance(2**60)
         model, primal, dual = solver.certify(unchanged)
@@ -305,16 +310,18 @@ def test_it_does_not_depend_on_the_threads_of_blas():
 )
 def test_the_last_epochs_are_those_of_steps_that_will_do(n_iter, gap, is_due):
     X, y = make_data("hinge")
-    solver = Finisher(SDCA(make_objective("hinge", X, y), bits(0)), InteriorPoint, 1e-3, 100)
-    work = solver.due / 4
-    solver.first = SimpleNamespace(n_iter=n_iter, work=work, accesses=work, look=lambda: gap)
+    solver = finisher(make_objective("hinge", X, y))
+    work = solver.space.cost * InteriorPoint.n_expected / 4
+    solver.first = SimpleNamespace(
+        n_iter=n_iter, work=work, accesses=work, look=lambda: gap, objective=solver.objective
+    )
     assert solver._is_time() == is_due
 
 
 def test_it_is_decided_at_the_end_of_passes():
     X, y = make_data("hinge")
-    solver = Finisher(SDCA(make_objective("hinge", X, y), bits(0)), InteriorPoint, 1e-3, 100)
-    solver.due, decisions = 2e5, []
+    solver, decisions = finisher(make_objective("hinge", X, y)), []
+    solver.space.cost = 2e5 / InteriorPoint.n_expected
     solver._is_slow = lambda: decisions.append(solver.n_iter) and False
     while solver.n_iter < 60:
         solver.advance(solver.accesses + 20)  # some rows
@@ -514,7 +521,7 @@ def test_a_method_that_gets_stuck_is_left():
 
     X, y = make_data("hinge")
     objective = make_objective("hinge", X / SCALES, y, alpha=0.1)
-    solver = Finisher(SDCA(objective, bits(0)), Stuck, 1e-3, 100, at_once=True)
+    solver = finisher(objective, Stuck, at_once=True)
     run_epochs(solver, 30)
     assert solver.second is None and solver.is_over
     primal, dual = solver.certify(unchanged)[1:]

@@ -4,6 +4,7 @@ from libc.stdint cimport uint32_t
 
 import numpy as np
 from scipy.linalg import LinAlgError, cholesky
+from scipy.linalg.lapack import dpstrf
 
 from sublinear._core.matrix cimport Matrix
 from sublinear._core.sparse_rows cimport add_sparse_gram
@@ -104,3 +105,32 @@ def upper_factor(matrix):
         except LinAlgError:
             continue
     raise LinAlgError("not positive semidefinite")
+
+
+def pivoted_factor(matrix):
+    """Factor a positive semidefinite matrix of any rank, which float64 cannot tell from a lower one.
+
+    Parameters
+    ----------
+    matrix : ndarray of shape (n, n), float64
+
+    Returns
+    -------
+    factor : ndarray of shape (n, rank)
+        L with L L' the matrix, but for rounding of its largest diagonal entries.
+    pivots : ndarray of shape (rank,)
+        The rows of L that are a lower triangle.
+
+    Raises
+    ------
+    LinAlgError
+        If there is nothing to factor: no entry, or none that is finite.
+    """
+    reached, order, rank, _ = dpstrf(matrix, lower=1)
+    factor = np.tril(reached[:, :rank])
+    if rank == 0 or not np.isfinite(factor).all():
+        raise LinAlgError("no positive diagonal entry, or entries that are not finite")
+    order = order - 1
+    rows = np.empty_like(factor)
+    rows[order] = factor
+    return rows, order[:rank]

@@ -15,14 +15,16 @@ Kernel values are float32: margins are (K + E) v for a K that nobody has compute
 for K all the same, as far as the entries of E are independent of each other and of v, with
 deviations e sqrt(K_ii K_jj), e measured by the rows. With |v|_K^2 = sum_j K_jj v_j^2 the margin of
 i is then off by e sqrt(K_ii) |v|_K, and q'E v is e sqrt(2) |q|_K |v|_K. SAFE times what that does
-to P and to D is taken off D. Products add errors of their own, of UNIT times the changes they took.
+to P and to D is taken off D. Products add errors of their own, of the rows' unit of rounding times
+the changes they took. Where all that is too much, `refine` makes kernel values float64.
 """
 from libc.math cimport INFINITY, NAN, fabs, sqrt
 
 import numpy as np
 
+from sublinear._core.kernels import ExactRows
+
 cdef double UNBALANCED = 1e-9   # |sum v| / sum |v| that rounding may leave
-cdef double UNIT = 2.0**-24     # of rounding to float32
 cdef double SAFE = 10           # typical errors: entries are not quite independent
 cdef double ABOVE_ZEROS = 1e-6  # relative: how far a dual value may exceed that of zeros
 
@@ -42,18 +44,20 @@ cdef class KernelObjective:
         The kernel is k + shift: a penalised intercept.
     free_intercept : bool, default=False
     n_threads : int, default=1
+    memory : float, default=inf
+        Bytes that a kernel matrix in float64 may take.
 
     Attributes
     ----------
     accesses : int
         Kernel evaluations for certificates: none where the solver keeps the margins of its model.
     rounding, relative_rounding : float
-        The part of the last certificate's gap that makes up for float32; the same relative to P.
+        The part of the last certificate's gap that makes up for rounding; the same relative to P.
     """
 
     def __init__(
         self, KernelRows rows, targets, Loss loss, scales, *, double shift=0.0,
-        bint free_intercept=False, int n_threads=1
+        bint free_intercept=False, int n_threads=1, double memory=INFINITY
     ):
         if rows.diagonal is None:
             raise ValueError("the rows and columns of the kernel matrix must be the same examples")
@@ -64,7 +68,7 @@ cdef class KernelObjective:
             raise ValueError(f"{self.n_rows} rows, but {self.targets.shape[0]} targets and "
                              f"{self.scales.shape[0]} scales")
         self.shift, self.free_intercept, self.n_threads = shift, free_intercept, n_threads
-        self.value_of_zeros, self.least_primal = NAN, INFINITY
+        self.value_of_zeros, self.least_primal, self.memory = NAN, INFINITY, memory
 
     def diagonal(self):
         """Return the diagonal that belongs to `block` (float64)."""
@@ -80,6 +84,46 @@ cdef class KernelObjective:
         if self.free_intercept:
             return self.rows.centred_block(rows, self.n_threads)
         return self.rows.block(rows, rows, self.n_threads)
+
+    @property
+    def is_exact(self):
+        """Whether kernel values are float64."""
+        return isinstance(self.rows, ExactRows)
+
+    @property
+    def exact_rows(self):
+        """The kernel matrix in float64."""
+        if self.is_exact:
+            return self.rows
+        if self.float64_rows is None:
+            self.float64_rows = ExactRows(self.rows, self.memory)
+        return self.float64_rows
+
+    def refine(self):
+        """Let kernel values be float64 from now on, and forget the least P that others gave."""
+        if not self.is_exact:
+            self.rows = self.exact_rows
+            self.least_primal = INFINITY
+
+    @property
+    def most_rank(self):
+        """A bound on the rank of `products_of_images`."""
+        return min(self.n_rows, self.rows.most_rank + (self.shift > 0))
+
+    def products_of_images(self):
+        """Return what examples have for products, up to terms a free intercept makes up for."""
+        order, rows = np.arange(self.n_rows), self.exact_rows
+        products = rows.exact_block(order, order, self.n_threads)
+        if not self.free_intercept:
+            rows.add_offsets(products, order, order)
+            products += self.shift
+        return products
+
+    def of_images(self, coefficients):
+        """Return coefficients of those images as coefficients of the examples."""
+        # centred images sum up to 0, and coefficients that do have no use for a centre
+        is_moved = self.free_intercept and self.rows.is_centred
+        return coefficients - coefficients.mean() if is_moved else coefficients
 
     def squared_sizes(self):
         """Return K_ii as errors of kernel values scale with it, not negative (float64)."""
@@ -98,13 +142,19 @@ cdef class KernelObjective:
                 coefficients[i] = 0
 
     def balance(self, double[::1] coefficients):
-        """Make sum_i v_i vanish, in place: shrink those of the sign that prevails."""
-        values = np.asarray(coefficients)
-        positive, negative = values[values > 0].sum(), -values[values < 0].sum()
-        if positive > negative:
-            values[values > 0] *= negative / positive
-        elif negative > positive:
-            values[values < 0] *= positive / negative
+        """Make sum_i v_i vanish, in place: shrink those of the sign that prevails.
+
+        Only those inside their intervals, if that is enough.
+        """
+        values, form = np.asarray(coefficients), self.loss.dual_form()
+        ends = np.inf if form is None else form.bound * self.scales_array
+        excess = np.sum(values)
+        prevailing = values * excess > 0
+        for chosen in (prevailing & (np.abs(values) < ends), prevailing):
+            total = np.abs(values[chosen]).sum()
+            if total > 0 and total >= abs(excess):
+                values[chosen] *= 1 - abs(excess) / total
+                return
 
     cdef double slope_of(self, Py_ssize_t i, double score) noexcept nogil:
         """The derivative of the loss of example i, weighted."""
@@ -228,14 +278,15 @@ cdef class KernelObjective:
         primal, dual : float
         """
         cdef const double[::1] sizes = self.squared_sizes()
-        cdef double error = self.rows.error, square = 0, deviation, growth = 0, slopes = 0
+        cdef double error = self.rows.error, unit = self.rows.unit
+        cdef double square = 0, deviation, growth = 0, slopes = 0
         cdef double e, z, y, scale, above, below, slope, typical
         cdef Py_ssize_t i
         with nogil:
             for i in range(self.n_rows):
                 square += sizes[i] * coefficients[i] * coefficients[i]
             moved = max(moved, square)
-            deviation = sqrt(error * error * square + UNIT * UNIT * moved)
+            deviation = sqrt(error * error * square + unit * unit * moved)
             for i in range(self.n_rows):
                 scale, y, z, slope = self.scales[i], self.targets[i], margins[i] + intercept, 0
                 e = deviation * sqrt(sizes[i])
@@ -245,7 +296,7 @@ cdef class KernelObjective:
                     slope = scale * (above - below) / (2 * e)
                 slope += coefficients[i] / 2
                 slopes += sizes[i] * slope * slope
-        typical = sqrt(2 * error * error * square + UNIT * UNIT * moved)
+        typical = sqrt(2 * error * error * square + unit * unit * moved)
         return max(0.0, growth) + SAFE * typical * sqrt(slopes), SAFE * typical * sqrt(square) / 2
 
     def certified(
@@ -284,6 +335,34 @@ cdef class KernelObjective:
         cdef double intercept = self.last_intercept    # the next search begins there
         self.value_of_zeros = self.at_zeros()[1]
         self.last_intercept = intercept
+
+    def margins_of(self, coefficients):
+        """Return (K + shift) v for coefficients v, as float64."""
+        support = np.flatnonzero(coefficients)
+        margins = np.full((1, self.n_rows), self.shift * np.sum(coefficients))
+        self.rows.add_product(support, coefficients[np.newaxis, support], margins, self.n_threads)
+        return margins[0]
+
+    def evaluated(self, coefficients):
+        """Return the model of coefficients, feasible or not, and its primal value."""
+        margins = self.margins_of(coefficients)
+        intercept = self.best_intercept(margins)
+        primal, _ = self.values(coefficients, margins, intercept)
+        return self.model(coefficients, intercept), primal
+
+    def certificate_of(self, coefficients):
+        """Return the model of the nearest feasible coefficients, its primal and dual value.
+
+        The coefficients are changed in place.
+        """
+        self.make_feasible(coefficients)
+        if self.free_intercept:
+            self.balance(coefficients)
+        margins = self.margins_of(coefficients)
+        intercept = self.best_intercept(margins)
+        primal, dual = self.values(coefficients, margins, intercept)
+        dual = self.certified(primal, dual, coefficients, margins, intercept)
+        return self.model(coefficients, intercept), primal, dual
 
     def model(self, const double[::1] coefficients, double intercept):
         """Return the coefficients and, last, the intercept as one array."""

@@ -68,6 +68,7 @@ cdef class Kernel:
 cdef class KernelRows:
     cdef readonly Py_ssize_t n_rows, n_columns
     cdef public double error, deviation, rounding
+    cdef readonly double unit
 
 
 cdef class PanelRows(KernelRows):
@@ -95,8 +96,8 @@ cdef class PanelRows(KernelRows):
 
 cdef class PostingRows(KernelRows):
     cdef readonly Kernel kernel
-    cdef readonly Matrix left
-    cdef readonly object right           # CSR
+    cdef readonly Matrix left, unscaled
+    cdef readonly object right           # CSR, scaled
     cdef readonly object postings        # of all columns: offsets, columns, float32 values
     cdef object left_shifts, right_shifts
     cdef readonly object diagonal
@@ -112,3 +113,9 @@ cdef class CallableRows(KernelRows):
 
 cdef class PrecomputedRows(KernelRows):
     cdef readonly object matrix, diagonal
+
+
+cdef class ExactRows(KernelRows):
+    cdef readonly KernelRows source
+    cdef readonly bint keeps
+    cdef object kept

@@ -12,6 +12,7 @@ PanelRows        columns dense in panels of 64, rows as lists of their non-zeros
 PostingRows      columns as lists of examples by feature, for any number of features
 CallableRows     a function of two sets of examples
 PrecomputedRows  a matrix
+ExactRows        any of these, once float32 is not enough
 
 Values are float32, and so are sums over eight rows; everything beyond is float64. With u = 2^-24
 and x of m non-zeros, an inner product is within (m + 4) u <|x|, |z|> of the exact one. The relative
@@ -32,6 +33,7 @@ import scipy.sparse as sp
 from sublinear._core.line cimport Line, line_at, line_size, nonzeros, scatter
 
 from sublinear._core.aligned import aligned
+from sublinear._core.blas import one_blas_thread
 
 cdef enum:
     CHUNK = 128             # features: their part of a panel, 32 KB, stays in the first cache
@@ -42,6 +44,7 @@ cdef enum:
 cdef double LOG2_E = 1.4426950408889634
 cdef double LARGEST = 1e37          # float32 holds 3.4e38
 cdef double UNIT = 2.0**-24         # of rounding to float32
+cdef double EXACT_UNIT = 2.0**-53   # to float64
 
 FAR_OUT = 64                        # mean gamma |x|^2 from which on dense data is centred
 FAR_OFF = 4                         # mean |x|^2 in variances of x, for the linear kernel
@@ -50,6 +53,7 @@ LEAST_SPREAD = 1e-14                # of the mean square of images: none that fl
 MOST_PANEL_BYTES = 2**22            # of one panel of sparse data
 POSTING_COST = 40                   # of a matching pair, in stored entries of a row in panels
 BLOCK_BYTES = 2**22                 # of values that a product keeps at a time
+EXACT_TILE = 512                    # rows and columns of them, in float64
 ASYMMETRY = 1e-5                    # of the largest value: what rounding to float32 may do
 
 cdef const panel_functions* _chosen = NULL
@@ -108,15 +112,15 @@ cdef class Kernel:
         """Tell by |x|^2 whether dense data is to be centred; mean_of() is the mean of the rows."""
         return False
 
-    def exact(self, X, Y):
-        """Return the values between the rows of two Matrix objects (float64)."""
-        cdef double[:, ::1] values = exact_dots(X, Y)
+    def exact(self, X, Y, dots, int n_threads=1):
+        """Return the values between the rows of two Matrix objects, by their products (float64)."""
+        cdef double[:, ::1] values = dots
         cdef const double[::1] squares = X.squared_norms(), others = Y.squared_norms()
         cdef Py_ssize_t i, k
-        for i in range(values.shape[0]):
+        for i in prange(values.shape[0], nogil=True, schedule="static", num_threads=n_threads):
             for k in range(values.shape[1]):
                 values[i, k] = self.of_dot(values[i, k], squares[i], others[k])
-        return np.asarray(values)
+        return dots
 
 
 cdef class Linear(Kernel):
@@ -234,7 +238,7 @@ def kernel_rows(kernel, X, Y=None, double memory=float("inf"), int n_threads=1):
     rows = PanelRows(kernel, left, right, bytes_needed <= memory, n_threads)
     measured(rows, left, right, stored, largest)
     if mean is not None and isinstance(kernel, Linear):
-        rows.add_offsets(mean)
+        rows.set_offsets(mean)
     return rows
 
 
@@ -256,17 +260,33 @@ def spread_out(Matrix matrix, Py_ssize_t count):
 
 
 def rows_of(Matrix matrix, numbers):
-    """Return some rows of a matrix as a Matrix of float64."""
+    """Return some rows of a matrix, numbers or a slice, as a Matrix of float64."""
     if matrix.is_sparse:
         return Matrix(matrix.csr()[numbers].astype(np.float64))
     return Matrix(np.ascontiguousarray(matrix.arrays[0][numbers], dtype=np.float64))
 
 
-def exact_dots(Matrix X, Matrix Y):
-    """Return the inner products between the rows of two small matrices of one storage (float64)."""
+def exact_dots(Matrix X, Matrix Y, dense_dots):
+    """Return the inner products between the rows of two matrices of one storage (float64)."""
     if X.is_sparse:
         return np.ascontiguousarray((X.csr() @ Y.csr().T).toarray())
-    return np.einsum("ik,jk->ij", X.arrays[0], Y.arrays[0])  # bits of BLAS depend on threads
+    return dense_dots(X.arrays[0], Y.arrays[0])
+
+
+def few_dots(X, Y):
+    """Return the inner products between few rows."""
+    return np.einsum("ik,jk->ij", X, Y)  # bits of BLAS depend on threads
+
+
+def many_dots(X, Y):
+    """Return the inner products between rows, by a BLAS."""
+    with one_blas_thread():
+        return X @ Y.T
+
+
+def exact_values(Kernel kernel, X, Y, dense_dots=few_dots, int n_threads=1):
+    """Return the kernel's values between the rows of two Matrix objects of float64."""
+    return kernel.exact(X, Y, exact_dots(X, Y, dense_dots), n_threads)
 
 
 def measured(rows, Matrix left, Matrix right, double stored, double largest):
@@ -275,8 +295,8 @@ def measured(rows, Matrix left, Matrix right, double stored, double largest):
     numbers = spread_out(left, SAMPLE if same else SAMPLE // 2)
     others = numbers if same else spread_out(right, SAMPLE // 2)
     sides = rows_of(left, numbers), rows_of(right, others)
-    between = kernel.exact(*sides)
-    within = [between, between] if same else [kernel.exact(side, side) for side in sides]
+    between = exact_values(kernel, *sides)
+    within = [between] * 2 if same else [exact_values(kernel, side, side) for side in sides]
     off = rows.block(numbers, others)[:, :len(others)] - between
     diagonal = float(np.mean([values.diagonal().mean() for values in within]))
     spread = spread_of(between, within, diagonal)
@@ -328,15 +348,27 @@ cdef class KernelRows:
         Typical error of a value that a product takes; 0 where the values are given.
     rounding : float
         Typical error of values relative to their spread, where it can be large; else 0.
+    unit : float
+        Of the rounding of values and changes in products.
     """
 
     def __cinit__(self, *arguments, **options):
-        self.error = UNIT
+        self.error = self.unit = UNIT
 
     @property
     def centred_diagonal(self):
         """The diagonal of `centred_block`."""
         return self.diagonal
+
+    @property
+    def is_centred(self):
+        """Whether `centred_block` differs from `block`: the images then sum up to 0."""
+        return False
+
+    @property
+    def most_rank(self):
+        """A bound on the rank of `centred_block`."""
+        return self.n_rows
 
     def centred_block(self, rows, int n_threads=1):
         """Return a symmetric block up to terms of single rows and of single columns.
@@ -361,6 +393,16 @@ cdef class KernelRows:
             size is the next multiple of 64; what is in the columns beyond len(columns) is finite.
         """
         raise NotImplementedError("a subclass knows how its rows are kept")
+
+    def exact_block(self, rows, columns=None, int n_threads=1):
+        """Return values as of `centred_block` (float64), of shape (len(rows), len(columns))."""
+        raise NotImplementedError("a subclass knows how its rows are kept")
+
+    def add_offsets(self, values, rows, columns):
+        """Turn values of `exact_block` into those of the matrix, in place."""
+
+    def add_offset_products(self, rows, changes, margins):
+        """Add to margins what products with values of `exact_block` lack, in place."""
 
     def add_product(self, rows, changes, double[:, ::1] margins, int n_threads=1):
         """Add changes @ matrix[rows] to margins, in place.
@@ -595,7 +637,7 @@ cdef class PanelRows(KernelRows):
             size += self.right.n_columns * PANEL
         return aligned((n_threads, size), np.float32)
 
-    def add_offsets(self, mean):
+    def set_offsets(self, mean):
         """Let the values of a linear kernel be those of the rows before `mean` was taken off.
 
         <x + mean, z + mean> = <x, z> + (<x, mean> + |mean|^2 / 2) + (<z, mean> + |mean|^2 / 2).
@@ -618,6 +660,16 @@ cdef class PanelRows(KernelRows):
         """As KernelRows.centred_diagonal."""
         return self.squares
 
+    @property
+    def is_centred(self):
+        """As KernelRows.is_centred."""
+        return self.left_offsets is not None
+
+    @property
+    def most_rank(self):
+        """As KernelRows.most_rank."""
+        return most_rank(self.kernel, self.left)
+
     def centred_block(self, rows, int n_threads=1):
         """As KernelRows.centred_block."""
         return self._block(rows, rows, n_threads)
@@ -625,12 +677,21 @@ cdef class PanelRows(KernelRows):
     def block(self, rows, columns=None, int n_threads=1):
         """As KernelRows.block."""
         values = self._block(rows, columns, n_threads)
-        if self.left_offsets is not None:
-            others = self.right_offsets if columns is None else self.right_offsets[columns]
-            for start in range(0, len(values), PANEL):  # sums in float64 take room
-                offsets = self.left_offsets[rows[start:start + PANEL]]
-                values[start:start + PANEL, :len(others)] += np.add.outer(offsets, others)
+        self.add_offsets(values, rows, columns)
         return values
+
+    def add_offsets(self, values, rows, columns):
+        """As KernelRows.add_offsets; values may have more columns."""
+        if self.left_offsets is None:
+            return
+        others = self.right_offsets if columns is None else self.right_offsets[columns]
+        for start in range(0, len(values), PANEL):  # sums in float64 take room
+            offsets = self.left_offsets[rows[start:start + PANEL]]
+            values[start:start + PANEL, :len(others)] += np.add.outer(offsets, others)
+
+    def exact_block(self, rows, columns=None, int n_threads=1):
+        """As KernelRows.exact_block."""
+        return exact_block(self.kernel, self.left, self.right, rows, columns, n_threads)
 
     def _block(self, rows, columns, int n_threads):
         """The values of the rows at hand, which may be centred."""
@@ -663,11 +724,30 @@ cdef class PanelRows(KernelRows):
                 &sums[threadid(), 0, 0])
             for output in range(n_outputs):
                 add_sums(&sums[threadid(), output, 0], &margins[output, 0], p, part.n_columns)
+        self.add_offset_products(rows, changes, np.asarray(margins))
+
+    def add_offset_products(self, rows, changes, margins):
+        """As KernelRows.add_offset_products."""
         if self.left_offsets is not None:
             totals = np.sum(changes, axis=1, dtype=np.float64)
-            np.asarray(margins)[...] += (
+            margins += (
                 np.multiply(changes, self.left_offsets[rows]).sum(axis=1)[:, np.newaxis]
                 + totals[:, np.newaxis] * self.right_offsets)
+
+
+def most_rank(kernel, Matrix side):
+    """Return a bound on the rank of a kernel matrix of some examples with themselves."""
+    return min(side.n_rows, side.n_columns) if isinstance(kernel, Linear) else side.n_rows
+
+
+def exact_block(
+    Kernel kernel, Matrix left, Matrix right, rows, columns, int n_threads
+):
+    """Return the kernel's values between some rows of two matrices (float64)."""
+    side = rows_of(left, rows)
+    other = side if columns is rows and right is left else rows_of(
+        right, slice(None) if columns is None else columns)
+    return exact_values(kernel, side, other, many_dots, n_threads)
 
 
 cdef void build_panel(
@@ -695,7 +775,7 @@ cdef class PostingRows(KernelRows):
     """
 
     def __init__(self, Kernel kernel, Matrix left, Matrix right):
-        self.kernel, self.left = kernel, left
+        self.kernel, self.left, self.unscaled = kernel, left, right
         self.n_rows, self.n_columns = left.n_rows, right.n_rows
         data, indices, offsets = right.arrays
         scaled = np.empty(data.shape, dtype=np.float32)
@@ -735,6 +815,15 @@ cdef class PostingRows(KernelRows):
                 row[r], row_shifts[row[r]], offsets, places, entries, &shifts[0], width,
                 &buffer[threadid(), 0], &features[threadid(), 0], &out[r, 0])
         return values
+
+    def exact_block(self, rows, columns=None, int n_threads=1):
+        """As KernelRows.exact_block."""
+        return exact_block(self.kernel, self.left, self.unscaled, rows, columns, n_threads)
+
+    @property
+    def most_rank(self):
+        """As KernelRows.most_rank."""
+        return most_rank(self.kernel, self.left)
 
     cdef void _row(
         self, Py_ssize_t i, float row_shift, const int64_t[::1] offsets,
@@ -799,8 +888,14 @@ cdef class CallableRows(KernelRows):
 
     def block(self, rows, columns=None, int n_threads=1):
         """As KernelRows.block."""
-        others = self.Y if columns is None else self.Y[columns]
-        return widened(self._call(self.X[rows], others))
+        return widened(self._values(rows, columns))
+
+    def exact_block(self, rows, columns=None, int n_threads=1):
+        """As KernelRows.exact_block."""
+        return self._values(rows, columns).astype(np.float64, copy=False)
+
+    def _values(self, rows, columns):
+        return self._call(self.X[rows], self.Y if columns is None else self.Y[columns])
 
 
 cdef class PrecomputedRows(KernelRows):
@@ -827,7 +922,98 @@ cdef class PrecomputedRows(KernelRows):
 
     def block(self, rows, columns=None, int n_threads=1):
         """As KernelRows.block."""
-        return widened(self.matrix[rows if columns is None else np.ix_(rows, columns)])
+        return widened(self._values(rows, columns))
+
+    def exact_block(self, rows, columns=None, int n_threads=1):
+        """As KernelRows.exact_block."""
+        return self._values(rows, columns).astype(np.float64, copy=False)
+
+    def _values(self, rows, columns):
+        return self.matrix[rows if columns is None else np.ix_(rows, columns)]
+
+
+cdef class ExactRows(KernelRows):
+    """A kernel matrix in float64, which is slower than that of other KernelRows.
+
+    Blocks are float32 all the same: what the ascent makes of them is found in the next round, from
+    margins that are exact.
+
+    Parameters
+    ----------
+    source : KernelRows
+        Where values come from.
+    most_kept : float, default=0
+        Bytes that values may take to be computed once only.
+    """
+
+    def __init__(self, KernelRows source, double most_kept=0):
+        cdef double finer = EXACT_UNIT / UNIT
+        self.source, self.n_rows, self.n_columns = source, source.n_rows, source.n_columns
+        self.error, self.deviation = finer * source.error, finer * source.deviation
+        self.rounding, self.unit = finer * source.rounding, EXACT_UNIT
+        self.keeps = 8.0 * self.n_rows * self.n_columns <= most_kept
+
+    @property
+    def diagonal(self):
+        """As KernelRows.diagonal."""
+        return self.source.diagonal
+
+    @property
+    def centred_diagonal(self):
+        """As KernelRows.centred_diagonal."""
+        return self.source.centred_diagonal
+
+    @property
+    def is_centred(self):
+        """As KernelRows.is_centred."""
+        return self.source.is_centred
+
+    @property
+    def most_rank(self):
+        """As KernelRows.most_rank."""
+        return self.source.most_rank
+
+    def exact_block(self, rows, columns=None, int n_threads=1):
+        """As KernelRows.exact_block."""
+        if not self.keeps:
+            return self.source.exact_block(rows, columns, n_threads)
+        if self.kept is None:
+            order = np.arange(self.n_rows)
+            others = order if self.diagonal is not None else None
+            self.kept = self.source.exact_block(order, others, n_threads)
+        return self.kept[rows if columns is None else np.ix_(rows, columns)]
+
+    def centred_block(self, rows, int n_threads=1):
+        """As KernelRows.centred_block."""
+        return widened(self.exact_block(rows, rows, n_threads))
+
+    def block(self, rows, columns=None, int n_threads=1):
+        """As KernelRows.block."""
+        values = self.exact_block(rows, columns, n_threads)
+        self.add_offsets(values, rows, columns)
+        return widened(values)
+
+    def add_offsets(self, values, rows, columns):
+        """As KernelRows.add_offsets."""
+        self.source.add_offsets(values, rows, columns)
+
+    def add_offset_products(self, rows, changes, margins):
+        """As KernelRows.add_offset_products."""
+        self.source.add_offset_products(rows, changes, margins)
+
+    def add_product(self, rows, changes, double[:, ::1] margins, int n_threads=1):
+        """As KernelRows.add_product, but changes are not rounded."""
+        changes = np.ascontiguousarray(changes, dtype=np.float64)
+        total = np.asarray(margins)
+        for start in range(0, self.n_columns, EXACT_TILE):
+            columns = slice(start, start + EXACT_TILE)
+            places = np.arange(start, min(self.n_columns, start + EXACT_TILE))
+            for first in range(0, len(rows), EXACT_TILE):
+                part = slice(first, first + EXACT_TILE)
+                values = self.exact_block(rows[part], places, n_threads)
+                with one_blas_thread():
+                    total[:, columns] += changes[:, part] @ values
+        self.add_offset_products(rows, changes, total)
 
 
 def checked_values(values, source):

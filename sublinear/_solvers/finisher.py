@@ -2,136 +2,20 @@
 
 It does so once ascent has taken as long as that method would. So a fit takes at most about twice
 the time of the better of the two, whichever that is; longer only where max_iter would end it soon
-without the gap that is wanted. The equations of the method are solved for the
-weights or, where the rows are fewer, for weights in the span of the rows, so that one of these
-numbers has to be small.
+without the gap that is wanted. The equations of the method are solved in a space of few dimensions:
+see sublinear._solvers.spaces.
 """
 
 import math
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.linalg import LinAlgError, solve_triangular
+from scipy.linalg import LinAlgError
 
 from sublinear._core.blas import one_blas_thread
-from sublinear._core.gram import row_products, upper_factor
-from sublinear._core.matrix import Matrix
-from sublinear._core.objective import Objective
 
-LARGEST = 2048  # system: 32 MB a matrix
-MUCH = 4  # cheaper: then the span of the rows is worth its rounding
 PATIENCE = 16  # times the work so far, where max_iter would end the fit otherwise
-PASSES_OF_START = 3  # at most
 MOST_IDLE = 8  # iterations without a better gap
-# Times, measured on one thread, in that of a feature value in a step of coordinate ascent
-OUTER = 1 / 8  # of an entry of x x'
-DENSE_OUTER = 1 / 64  # of one that a BLAS computes
-FACTOR = 1 / 96  # of n^3, for a system of n equations
-PASS = 1 / 4  # of a value in a pass over rows in their order
-OVERHEAD = 2**16  # of the Python calls of an iteration
-
-
-def is_small(matrix):
-    """Tell whether a method of second order can solve its equations for this matrix."""
-    return min(matrix.n_rows, matrix.n_weights) <= LARGEST
-
-
-class Columns:
-    """The problem as it is.
-
-    Parameters
-    ----------
-    objective : Objective
-    """
-
-    def __init__(self, objective):
-        self.objective = objective
-
-    @staticmethod
-    def costs(matrix, method):
-        """Return the times of an iteration and of the start, in the unit of those above."""
-        n_rows, width, n_stored = matrix.n_rows, matrix.n_weights, matrix.n_stored
-        if matrix.is_sparse:
-            outer = OUTER * n_stored * n_stored / n_rows
-        else:
-            outer = DENSE_OUTER * n_rows * width**2
-        passes = method.n_passes * PASS * n_stored + method.sweeps * n_rows
-        return outer + FACTOR * width**3 + passes + OVERHEAD, 0.0
-
-    @staticmethod
-    def passes(method):
-        """Return how many passes over the rows an iteration takes."""
-        return method.n_passes
-
-    def coordinates(self, w):
-        """Return those of w, None if they are not known."""
-        return w
-
-    def weights(self, coordinates):
-        """Return the weights w that have these coordinates."""
-        return coordinates
-
-
-class RowSpan:
-    """The problem in the span of few rows, where the best weights lie.
-
-    With X X' = L L' the rows of L have the products of those of X with each other, and are as short
-    as they are few: the duals of both problems are the same.
-
-    Parameters, methods
-    -------------------
-    As of Columns.
-    """
-
-    def __init__(self, objective):
-        matrix, free = objective.matrix, objective.free_intercept
-        self.matrix, self.free_intercept = matrix, free
-        products = row_products(matrix)
-        if not free:
-            products += matrix.constant**2
-        self.factor = upper_factor(products)
-        self.objective = Objective(
-            Matrix(np.ascontiguousarray(self.factor.T), matrix.constant if free else 0.0),
-            objective.targets_array,
-            objective.loss,
-            objective.alpha,
-            objective.weights_array,
-            objective.n_threads,
-            free,
-        )
-
-    @staticmethod
-    def costs(matrix, method):
-        n_rows, n_stored = matrix.n_rows, matrix.n_stored
-        products = n_rows * n_stored * (OUTER if matrix.is_sparse else DENSE_OUTER)
-        system = (DENSE_OUTER + FACTOR) * n_rows**3 + method.sweeps * n_rows
-        return system + OVERHEAD, products + PASS * n_stored
-
-    @staticmethod
-    def passes(method):
-        return 0
-
-    def coordinates(self, w):
-        return None
-
-    def weights(self, coordinates):
-        n_rows = self.matrix.n_rows
-        factors = solve_triangular(self.factor, coordinates[:n_rows])
-        w = np.zeros(self.matrix.n_weights)
-        self.matrix.add_rows(factors, np.arange(n_rows, dtype=np.uint32), w)
-        if self.free_intercept:
-            w[-1] = coordinates[-1]
-        return w
-
-
-def space_for(matrix, method):
-    """Return RowSpan where it is much cheaper: products of rows are rounded more than rows."""
-    if matrix.n_weights > LARGEST:
-        return RowSpan
-    if matrix.n_rows > LARGEST:
-        return Columns
-    of_columns, of_span = (space.costs(matrix, method)[0] for space in (Columns, RowSpan))
-    return RowSpan if of_columns > MUCH * of_span else Columns
 
 
 @dataclass(frozen=True)
@@ -172,8 +56,10 @@ class Finisher:
 
     Parameters
     ----------
-    first : SDCA
+    first : SDCA or KernelSDCA
     method : type
+    space : Columns, RowSpan or KernelSpan
+        Of both of them.
     tol : float
         The relative gap that is wanted.
     max_iter : int
@@ -188,16 +74,11 @@ class Finisher:
         Passes, and iterations of the method of second order.
     """
 
-    keeps_best = True
     diverged = False
 
-    def __init__(self, first, method, tol, max_iter, at_once=False):
-        self.first, self.objective, self.method = first, first.objective, method
+    def __init__(self, first, method, space, tol, max_iter, at_once=False):
+        self.first, self.method, self.space = first, method, space
         self.tol, self.max_iter, self.at_once = tol, max_iter, at_once
-        loss, matrix = self.objective.loss, self.objective.matrix
-        self.space = space_for(matrix, method)
-        self.cost, cost_of_start = self.space.costs(matrix, method)
-        self.due = self.cost * (1 if loss.quadratic else method.n_expected) + cost_of_start
         self.spare = 2 * method.n_expected
         self._start_counts()
 
@@ -208,6 +89,25 @@ class Finisher:
         self.dual, self.found = -math.inf, None  # the best certified; its duals, if not the first's
         self.n_iterations = self.n_read = self.n_idle = 0
         self.extra_work = 0.0
+
+    @property
+    def objective(self):
+        """That of the first solver."""
+        return self.first.objective
+
+    @property
+    def keeps_best(self):
+        """As that of the first solver."""
+        return self.first.keeps_best
+
+    @property
+    def most_unresolved(self):
+        """As that of the first solver."""
+        return getattr(self.first, "most_unresolved", math.inf)
+
+    def refine(self):
+        """As the first solver, while that is at work."""
+        return self.second is None and self.first.refine()
 
     @property
     def n_iter(self):
@@ -242,53 +142,64 @@ class Finisher:
         if self.is_stuck:
             self._hand_over()
         if self.second is not None:
-            return self._read(self.space.passes(self.method), limit) and self._iterate()
+            return self._read(self.space.n_read, limit) and self._iterate()
         n_passes = self.first.n_iter
         if n_passes > self.n_checked and not self.is_over:
+            if not self.space.is_explored and self._spent() >= self.space.cost_of_start:
+                return self._read(self.space.n_read_at_start, limit) and self._explore()
             self.n_checked, self.is_due = n_passes, self._is_time()
         if self.is_due:
-            return self._read(PASSES_OF_START, limit) and self._begin()
+            return self._read(self.space.n_read_at_start, limit) and self._begin()
         return self.first.advance(limit - self.n_read)
+
+    def _spent(self):
+        """Return the work so far, in the unit of what the method of second order would take."""
+        n_visited = self.first.work - self.first.accesses  # about
+        return self.first.work + self.method.step * n_visited
 
     def _is_time(self):
         """Tell at the end of a pass whether to go over to the method of second order."""
-        first = self.first
-        n_visited = first.work - first.accesses  # about
-        spent = first.work + self.method.step * n_visited
-        if self.at_once or spent >= self.due:
+        first, space, spent = self.first, self.space, self._spent()
+        n_expected = 1 if self.objective.loss.quadratic else self.method.n_expected
+        due = space.cost * n_expected + space.cost_of_start
+        if self.at_once or spent >= due:
             return True
         is_last = first.n_iter >= max(self.max_iter - self.spare, self.spare)
-        return is_last and PATIENCE * spent >= self.due and self._is_slow()
+        return is_last and PATIENCE * spent >= due and self._is_slow()
 
     def _is_slow(self):
         """Tell whether coordinate ascent, at its pace so far, needs more passes than max_iter."""
         gap, tol = self.first.look(), self.tol
         return gap > tol and self.max_iter * math.log(gap) > self.first.n_iter * math.log(tol)
 
-    def _read(self, n_passes, limit):
-        """Count passes over the rows unless they would exceed the limit."""
-        n_read = n_passes * self.objective.matrix.n_stored
+    def _read(self, n_read, limit):
+        """Count so many accesses unless they would exceed the limit."""
         fits = self.accesses + n_read <= limit
         if fits:
             self.n_read += n_read
-            self.extra_work += self.cost
+            self.extra_work += self.space.cost
         return fits
+
+    def _explore(self):
+        self._tried(self.space.explore)
+        return False
 
     def _begin(self):
         self.is_due = False
+        second = self._tried(self.space.begin)
+        if second is not None:
+            self._note_iterate(second)
+            self.second, self.is_compared = second, self.space.is_compared
+        return False
+
+    def _tried(self, prepare):
+        """Return what a part of the start returns; give the method up where it has no space."""
         with np.errstate(all="ignore"), one_blas_thread():
             try:
-                self.chosen = self.space(self.objective)
+                return prepare()
             except (LinAlgError, ValueError):  # products of rows that are not finite
                 self.is_over = True
-                return False
-            start = {}
-            if self.method.takes_start:
-                start["w"] = self.chosen.coordinates(self.first.model())
-            second = self.method(self.chosen.objective, **start)
-            self._note_iterate(second)
-        self.second = second
-        return False
+                return None
 
     def _note_iterate(self, method):
         self.best = Iterate(method.w, method.gap, method.primal, method.candidates())
@@ -312,8 +223,7 @@ class Finisher:
         if self.second is None:
             return
         if self.found is not None:
-            constant = self.objective.matrix.constant
-            self.first.adopt(self.found, self._weights()[-1] * constant)
+            self.space.hand_over(self.found, self.best)
         self.second = self.best = None
         self.is_stuck, self.is_over = False, True
 
@@ -321,7 +231,10 @@ class Finisher:
         """Return the model with its certificate (`_drive`)."""
         if self.second is None:
             return self._certify_first(rounded)
-        model, primal, dual = self._certify_best(rounded)
+        model, primal, dual, duals = self.space.certify(
+            self.best, self.tol, self.is_stuck, rounded
+        )
+        self._note_dual(dual, duals)
         if self.is_compared or primal - dual <= self.tol * primal:
             return model, primal, dual
         # a limit may come before the method has caught up
@@ -336,30 +249,16 @@ class Finisher:
         self._note_dual(certified[-1], None)
         return certified
 
-    def _certify_best(self, rounded):
-        model, best = rounded(self._weights()), -math.inf
-        for duals in self.best.duals:
-            (primal,), dual = self.objective.certificate_of(duals, [model])
-            self._note_dual(dual, duals)
-            best = max(best, dual)
-            # others are for a method that does not come nearer
-            if primal - dual <= self.tol * primal or not self.is_stuck:
-                break
-        return model, primal, best
-
     def _note_dual(self, dual, duals):
         """Keep the duals of the method, None for those of the first solver, if they are better."""
         if self.dual < dual < math.inf:
             self.dual, self.found = dual, duals
 
-    def _weights(self):
-        return self.chosen.weights(self.best.coordinates)
-
     def model(self):
         """Return the weights."""
         if self.second is None or not self.best.relative_gap < self.first.look():
             return self.first.model()
-        return self._weights()
+        return self.space.weights(self.best.coordinates)
 
     def duals(self):
         """Return the best certified duals as an array of its own (float64)."""
@@ -376,10 +275,13 @@ class Finisher:
         """That of `model`, once `duals` are asked for."""
         return self.first.intercept
 
-    def restart(self, alpha):
-        """Go on from the present duals with another alpha; counts start at 0 again."""
+    def restart(self, problem):
+        """Go on from the present duals with another alpha, or a kernel machine's other scales.
+
+        Counts start at 0 again.
+        """
         self._hand_over()
-        self.first.restart(alpha)
+        self.first.restart(problem)
         self._start_counts()
 
     def shrink(self):

@@ -143,10 +143,36 @@ cdef class KernelSDCA:
         self._set_objective(objective)
         if not np.array_equal(ridge, self.ridge):
             self.rows = self.values = None    # K_WW holds the curvatures, and is scaled by them
-        self._begin(self.coefficients)
+        self._begin(self.target if self.phase == UPDATE else self.coefficients)
+
+    def adopt(self, coefficients):
+        """Go on from coefficients that another method has found."""
+        self._begin(coefficients)
+
+    def look(self):
+        """Return the relative gap but for rounding."""
+        return self.estimated_gap
+
+    def refine(self):
+        """Sum the margins up in float64, and go on so; False if that is done or too much."""
+        reached = self.coefficients
+        cost = np.count_nonzero(reached) * self.objective.n_rows
+        if self.objective.is_exact or self.accesses + cost > self.max_accesses:
+            return False
+        self.objective.refine()
+        self.rows = self.values = None
+        self.moved = 0
+        self.coefficients, self.margins = np.zeros_like(reached), np.zeros_like(reached)
+        self._begin(reached)
+        return True
 
     certificate_growth = 1.0
     diverged = False
+
+    @property
+    def most_unresolved(self):
+        """As `_drive` asks: few before `refine`."""
+        return 32 if self.objective.is_exact else 2
 
     @property
     def keeps_best(self):

@@ -1,0 +1,279 @@
+"""Where the equations of a method of second order are solved: spaces of few dimensions.
+
+A space is made for the solver that begins and for a method. It has
+
+    cost, cost_of_start    expected work of an iteration, and before the first one, in the unit in
+                           which the solver that begins counts
+    n_read, n_read_at_start    accesses
+    is_explored            whether the cost of an iteration is known, not a bound on it
+    explore()              find it, with the work and the accesses of the start
+    begin()                return the method's object; both raise LinAlgError or ValueError
+    certify(iterate, tol, every_dual, rounded)    return a model with its primal value, a dual value
+                           and the duals that have it
+    is_compared            whether these are no worse than where the solver that begins has been
+    weights(coordinates)   return the model that an Iterate stands for
+    hand_over(duals, iterate)    let the solver that begins go on from such duals
+"""
+
+import numpy as np
+from scipy.linalg import solve_triangular
+
+from sublinear._core.gram import pivoted_factor, row_products, upper_factor
+from sublinear._core.matrix import Matrix
+from sublinear._core.objective import Objective
+
+LARGEST = 2048  # system: 32 MB a matrix
+MUCH = 4  # cheaper: then the span of the rows is worth its rounding
+PASSES_OF_START = 3  # at most
+N_MATRICES = 5  # of all rows by all rows, that a kernel's span takes at most
+# Times, measured on one thread, in that of a feature value in a step of coordinate ascent
+OUTER = 1 / 8  # of an entry of x x'
+DENSE_OUTER = 1 / 64  # of one that a BLAS computes
+FACTOR = 1 / 96  # of n^3, for a system of n equations
+PIVOTED = 1 / 16  # of n r^2, for a factor of n rows and r columns
+PASS = 1 / 4  # of a value in a pass over rows in their order
+OVERHEAD = 2**16  # of the Python calls of an iteration
+EVALUATION = 8  # of a kernel's value in float64
+KERNEL_WORK = 8  # what a kernel machine counts as its work in that time
+
+
+def is_small(matrix):
+    """Tell whether a method of second order can solve its equations for this matrix."""
+    return min(matrix.n_rows, matrix.n_weights) <= LARGEST
+
+
+class _LinearSpace:
+    """What the spaces for linear models share.
+
+    Parameters
+    ----------
+    first : SDCA
+    method : type
+        See sublinear._solvers.finisher.
+    """
+
+    is_explored, is_compared = True, False
+
+    def __init__(self, first, method):
+        self.first, self.method = first, method
+        matrix = first.objective.matrix
+        self.cost, self.cost_of_start = self.costs(matrix, method)
+        self.n_read = self.n_passes * matrix.n_stored
+        self.n_read_at_start = PASSES_OF_START * matrix.n_stored
+
+    def begin(self):
+        start = {}
+        objective = self._enter()
+        if self.method.takes_start:
+            start["w"] = self._coordinates(self.first.model())
+        return self.method(objective, **start)
+
+    def certify(self, iterate, tol, every_dual, rounded):
+        objective = self.first.objective
+        model = rounded(self.weights(iterate.coordinates))
+        best, found = -np.inf, None
+        for duals in iterate.duals:
+            (primal,), dual = objective.certificate_of(duals, [model])
+            if dual > best:
+                best, found = dual, duals
+            # others are for a method that does not come nearer
+            if primal - dual <= tol * primal or not every_dual:
+                break
+        return model, primal, best, found
+
+    def hand_over(self, duals, iterate):
+        constant = self.first.objective.matrix.constant
+        self.first.adopt(duals, self.weights(iterate.coordinates)[-1] * constant)
+
+
+class Columns(_LinearSpace):
+    """The weights as they are, where columns are few."""
+
+    @property
+    def n_passes(self):
+        return self.method.n_passes
+
+    @staticmethod
+    def costs(matrix, method):
+        """Return the times of an iteration and of the start, in the unit of those above."""
+        n_rows, width, n_stored = matrix.n_rows, matrix.n_weights, matrix.n_stored
+        if matrix.is_sparse:
+            outer = OUTER * n_stored * n_stored / n_rows
+        else:
+            outer = DENSE_OUTER * n_rows * width**2
+        passes = method.n_passes * PASS * n_stored + method.sweeps * n_rows
+        return outer + FACTOR * width**3 + passes + OVERHEAD, 0.0
+
+    def _enter(self):
+        return self.first.objective
+
+    def _coordinates(self, w):
+        return w
+
+    def weights(self, coordinates):
+        """Return the weights w that have these coordinates."""
+        return coordinates
+
+
+class RowSpan(_LinearSpace):
+    """The span of few rows, where the best weights lie.
+
+    With X X' = L L' the rows of L have the products of those of X with each other, and are as short
+    as they are few: the duals of both problems are the same.
+    """
+
+    n_passes = 0
+
+    @staticmethod
+    def costs(matrix, method):
+        """As Columns.costs."""
+        n_rows, n_stored = matrix.n_rows, matrix.n_stored
+        products = n_rows * n_stored * (OUTER if matrix.is_sparse else DENSE_OUTER)
+        system = (DENSE_OUTER + FACTOR) * n_rows**3 + method.sweeps * n_rows
+        return system + OVERHEAD, products + PASS * n_stored
+
+    def _enter(self):
+        objective = self.first.objective
+        matrix, free = objective.matrix, objective.free_intercept
+        products = row_products(matrix)
+        if not free:
+            products += matrix.constant**2
+        self.factor = upper_factor(products)
+        return Objective(
+            Matrix(np.ascontiguousarray(self.factor.T), matrix.constant if free else 0.0),
+            objective.targets_array,
+            objective.loss,
+            objective.alpha,
+            objective.weights_array,
+            objective.n_threads,
+            free,
+        )
+
+    def _coordinates(self, w):
+        return None
+
+    def weights(self, coordinates):
+        """As Columns.weights."""
+        objective = self.first.objective
+        n_rows = objective.matrix.n_rows
+        factors = solve_triangular(self.factor, coordinates[:n_rows])
+        w = np.zeros(objective.matrix.n_weights)
+        objective.matrix.add_rows(factors, np.arange(n_rows, dtype=np.uint32), w)
+        if objective.free_intercept:
+            w[-1] = coordinates[-1]
+        return w
+
+
+def linear_space(first, method):
+    """Return RowSpan where it is much cheaper: products of rows are rounded more than rows."""
+    matrix = first.objective.matrix
+    if matrix.n_weights > LARGEST:
+        return RowSpan(first, method)
+    if matrix.n_rows > LARGEST:
+        return Columns(first, method)
+    of_columns, of_span = (space.costs(matrix, method)[0] for space in (Columns, RowSpan))
+    return (RowSpan if of_columns > MUCH * of_span else Columns)(first, method)
+
+
+def takes_span(objective):
+    """Tell whether a method of second order can solve its equations for a KernelObjective."""
+    n_rows = objective.n_rows
+    return objective.most_rank <= LARGEST and span_bytes(n_rows) <= objective.memory
+
+
+def span_bytes(n_rows):
+    """Return what a KernelSpan of so many examples takes at most."""
+    return N_MATRICES * 8 * n_rows**2
+
+
+class KernelSpan:
+    """The span of the images of all examples of a kernel machine.
+
+    With K = L L' the rows of L are examples of a linear model with the same duals. L has as many
+    columns as float64 can tell to be independent: few for a linear kernel.
+
+    Parameters
+    ----------
+    first : KernelSDCA
+    method : type
+        See sublinear._solvers.finisher.
+    """
+
+    is_explored, is_compared = False, True
+
+    def __init__(self, first, method):
+        self.first, self.method = first, method
+        n_rows, rank = first.objective.n_rows, first.objective.most_rank
+        self.cost = self._cost(rank)
+        self.cost_of_start = KERNEL_WORK * n_rows * (EVALUATION * n_rows + PIVOTED * rank**2)
+        self.n_read, self.n_read_at_start = 0, n_rows**2
+
+    def _cost(self, rank):
+        n_rows, method = self.first.objective.n_rows, self.method
+        system = DENSE_OUTER * n_rows * rank**2 + FACTOR * rank**3
+        passes = PASS * n_rows * (method.n_passes * rank + 4 * n_rows) + method.sweeps * n_rows
+        return KERNEL_WORK * (system + passes + OVERHEAD)
+
+    def explore(self):
+        self.is_explored = True
+        self.factor, self.pivots = pivoted_factor(self.first.objective.products_of_images())
+        self.cost, self.cost_of_start, self.n_read_at_start = self._cost(len(self.pivots)), 0, 0
+
+    def begin(self):
+        if not self.is_explored:
+            self.explore()
+        reached = self.first.coefficients
+        self.first.refine()
+        objective = self.objective = self.first.objective
+        objective.refine()
+        self.before = self._certified(reached)
+        scales = objective.scales_array
+        return self.method(
+            Objective(
+                Matrix(self.factor, float(objective.free_intercept)),
+                objective.targets_array,
+                objective.loss,
+                1 / scales.sum(),
+                scales,
+                objective.n_threads,
+                objective.free_intercept,
+            )
+        )
+
+    def certify(self, iterate, tol, every_dual, rounded):
+        model, primal, dual, found = self.before
+        for duals in iterate.duals:
+            other = self._certified(self.objective.scales_array * duals)
+            if other[1] < primal:
+                model, primal = other[:2]
+            if other[2] > dual:
+                dual, found = other[2:]
+            # duals give the support vectors of the optimum; the weights, the better model
+            if primal - dual <= tol * primal:
+                return model, primal, dual, found
+            if not every_dual:
+                break
+        other = self._evaluated(iterate.coordinates)
+        if other[1] < primal:
+            model, primal = other
+        return model, primal, dual, found
+
+    def weights(self, coordinates):
+        return self._evaluated(coordinates)[0]
+
+    def hand_over(self, duals, iterate):
+        self.first.adopt(duals)
+
+    def _certified(self, coefficients):
+        """Return the model of feasible coefficients, its primal and dual value, and them."""
+        coefficients = coefficients.copy()
+        return (*self.objective.certificate_of(coefficients), coefficients)
+
+    def _evaluated(self, coordinates):
+        """Return the model of the pivots, whose images are a basis, and its primal value."""
+        pivots = self.pivots
+        coefficients = np.zeros(self.objective.n_rows)
+        coefficients[pivots] = solve_triangular(
+            self.factor[pivots], coordinates[: len(pivots)], lower=True, trans="T"
+        )
+        return self.objective.evaluated(self.objective.of_images(coefficients))
