@@ -10,7 +10,8 @@ A solver is an object that holds its state and has
                         keeps_best, at_zeros(): zero weights, their primal value, a dual value;
                         where it knows, `rounding`, what rounding adds to the gap, and `attained`,
                         a primal value known beforehand, of a model that is not wanted: where it is
-                        near enough to the dual value a fit has converged as well
+                        near enough to the dual value a fit has converged as well; `is_exact`, once
+                        the solver goes on with less rounding: models from before are given up then
     estimated_gap       a relative gap that nothing proves, inf if there is none
     certificate_growth  by what factor `work` may grow between two certificates at the most; 1:
                         a certificate at the end of every round
@@ -25,8 +26,8 @@ A solver is an object that holds its state and has
     model()             what certify would return, or near it, at no cost
     most_unresolved     where a solver has it: certificates above tol, with a gap that is mostly
                         rounding, after which to end
-    refine()            where a solver has it: go on with less rounding, or return False. It is
-                        called before rounding ends a fit; models from before are given up
+    refine()            where a solver has it: go on with less rounding, or return False; called
+                        before rounding ends a fit
     full_accesses       where a solver counts them: accesses with every line charged in full
 
 Everything here happens between two calls of `advance`. When certificates are computed depends on
@@ -208,7 +209,7 @@ class _Run:
         # the best so far: every dual value is a bound, every model may be returned
         self.primal, self.dual = math.inf, -math.inf
         self.last_work = self.least_work = self.n_unresolved = 0
-        self.is_rough = False  # the best model is one from before the solver refined
+        self.is_exact = True  # what is known of the best model, as far as the solver can tell
         self.correction = FIRST_CORRECTION
         self.look = getattr(solver, "look", None) if limits.tol > 0 else None
         self.look_error = LOOK_ERROR
@@ -301,8 +302,9 @@ class _Run:
         solver = self.solver
         model, primal, dual = solver.certify(self.rounded)
         primal, dual = float(primal), float(dual)
-        if primal <= self.primal or self.is_rough or not solver.keeps_best:
-            self.primal, self.best, self.is_rough = primal, model, False
+        was_exact, self.is_exact = self.is_exact, getattr(solver.objective, "is_exact", True)
+        if primal <= self.primal or self.is_exact > was_exact or not solver.keeps_best:
+            self.primal, self.best = primal, model
         self.dual = self.bound(max(self.dual, dual), self.dual, dual)
         row = self.row()
         relative = relative_gap(self.primal, row.gap)
@@ -358,10 +360,8 @@ class _Run:
     def refines(self):
         """Let the solver go on with less rounding, if it can."""
         refine = getattr(self.solver, "refine", None)
-        self.is_rough = refine is not None and refine()
-        if self.is_rough:
-            self.n_unresolved = 0
-        return self.is_rough
+        self.n_unresolved = 0
+        return refine is not None and refine()
 
     def compare_with_zeros(self):
         """Keep zero weights if no certified model is better: a solver may have diverged."""

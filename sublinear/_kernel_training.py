@@ -12,7 +12,8 @@ from sublinear._core.matrix import Matrix
 from sublinear._validation import check_choice, check_number
 from sublinear._warnings import warn
 
-MOST_ROUNDING = 0.01  # of the spread of kernel values, without a warning
+MOST_ROUNDING = 0.01  # of the spread of kernel values
+MOST_OF_SCORES = 0.001  # of a margin, or of the deviation of the targets
 LEAST_VARIANCE = 1e-290  # 1 / gamma; squares of smaller values underflow
 LARGEST_TARGET = 1e18
 LEAST_SQUARE = 1e-6  # k(x, x) may be minus that of the largest: rounding of given values
@@ -97,7 +98,7 @@ def rows_for_scores(rows, coefficients, size):
         What the sums are measured against.
     """
     off = rows.deviation * np.sqrt((coefficients**2).sum(axis=1).max())  # errors are independent
-    is_lost = off > MOST_ROUNDING * size and not isinstance(rows, ExactRows)
+    is_lost = off > MOST_OF_SCORES * size and not isinstance(rows, ExactRows)
     return ExactRows(rows) if is_lost else rows
 
 

@@ -204,10 +204,7 @@ class KernelModel(CertifiedModel):
         advice = "scale the features, or lower C"
         if self._rounding <= self.tol / 2:
             return advice
-        return (
-            f"{advice}; kernel values are float32, which alone may keep the gap at "
-            f"{self._rounding:.1e}"
-        )
+        return f"{advice}; rounding of kernel values alone may keep the gap at {self._rounding:.1e}"
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -518,8 +515,7 @@ class _KernelSDCAModel(KernelModel):
             max_accesses=self.max_accesses or math.inf,
         )
         if self._may_finish and takes_span(solver.objective):
-            space = KernelSpan(solver, InteriorPoint)
-            solver = Finisher(solver, InteriorPoint, space, self.tol, self.max_iter)
+            solver = Finisher(KernelSpan(solver, InteriorPoint), self.tol, self.max_iter)
         if training.solvers is not None:
             training.solvers[k] = solver
         return solver

@@ -130,8 +130,7 @@ class _DualModel(DualStreamFit, LinearModel):
         if self.second_order and self.tol > 0 and is_small(objective.matrix):
             method = Newton if objective.loss.dual_form() is None else InteriorPoint
             at_once = self.second_order != "auto"
-            space = linear_space(solver, method)
-            return Finisher(solver, method, space, self.tol, self.max_iter, at_once)
+            return Finisher(linear_space(solver, method), self.tol, self.max_iter, at_once)
         return solver
 
     def _penalizes_intercept(self):

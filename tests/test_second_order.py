@@ -51,7 +51,7 @@ def method_for(objective):
 
 def finisher(objective, method=None, space=Columns, tol=1e-3, at_once=False):
     first, method = SDCA(objective, bits(0)), method or method_for(objective)
-    return Finisher(first, method, space(first, method), tol, 100, at_once)
+    return Finisher(space(first, method), tol, 100, at_once)
 
 
 def estimator(name, **settings):
@@ -153,7 +153,7 @@ def test_newtons_method_is_that_of_the_oracle(weighted, free):
     for w, duals in islice(steps, 5):
         assert method.iterate()
         np.testing.assert_allclose(method.w, w, rtol=1e-8, atol=1e-10)
-        np.testing.assert_allclose(method.duals(), duals, rtol=1e-8, atol=1e-10)
+        np.testing.assert_allclose(method.candidates()[0](), duals, rtol=1e-8, atol=1e-10)
 
 
 @pytest.mark.parametrize("name", REGISTRY)
@@ -166,7 +166,7 @@ def test_its_gap_is_that_of_a_certificate(name, free):
         if method.gap <= 1e-9 * method.primal:
             break
         method.iterate()
-    primals, dual = objective.certificate_of(method.duals(), [method.w])
+    primals, dual = objective.certificate_of(method.candidates()[0](), [method.w])
     assert method.primal == pytest.approx(primals[0], rel=1e-12)
     assert -1e-12 <= primals[0] - dual <= 1e-6 * primals[0]
 

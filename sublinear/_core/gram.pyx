@@ -57,11 +57,19 @@ def weighted_gram(Matrix matrix, const uint32_t[::1] rows, const double[::1] fac
 
 def dense_gram(matrix, rows, factors):
     """Return sum_k factors_k x_i x_i' of some rows of a dense matrix, by a BLAS."""
-    scaled = np.empty((len(rows), matrix.n_weights))
-    scaled[:, :matrix.n_columns] = matrix.arrays[0][np.asarray(rows)]
-    scaled[:, matrix.n_columns:] = matrix.constant
+    scaled = dense_rows(matrix, rows)
     scaled *= np.sqrt(factors)[:, np.newaxis]
     return scaled.T @ scaled
+
+
+def dense_rows(matrix, rows):
+    """Return some rows as an array (len(rows), n_weights) of its own, float64."""
+    values = np.empty((len(rows), matrix.n_weights))
+    chosen = np.asarray(rows)
+    values[:, :matrix.n_columns] = (
+        matrix.csr()[chosen].toarray() if matrix.is_sparse else matrix.arrays[0][chosen])
+    values[:, matrix.n_columns:] = matrix.constant
+    return values
 
 
 def row_products(Matrix matrix):

@@ -147,10 +147,11 @@ cdef class KernelObjective:
         Only those inside their intervals, if that is enough.
         """
         values, form = np.asarray(coefficients), self.loss.dual_form()
-        ends = np.inf if form is None else form.bound * self.scales_array
+        bound = np.inf if form is None else form.bound
         excess = np.sum(values)
         prevailing = values * excess > 0
-        for chosen in (prevailing & (np.abs(values) < ends), prevailing):
+        inside = np.abs(values) / bound < self.scales_array
+        for chosen in (prevailing & inside, prevailing):
             total = np.abs(values[chosen]).sum()
             if total > 0 and total >= abs(excess):
                 values[chosen] *= 1 - abs(excess) / total

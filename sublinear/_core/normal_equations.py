@@ -6,10 +6,12 @@ h_i tells how far the dual of an example follows its prediction z_i.
 """
 
 import numpy as np
+from scipy.linalg import lstsq
 
-from sublinear._core.gram import upper_factor, weighted_gram
+from sublinear._core.gram import dense_rows, upper_factor, weighted_gram
 
 SLICE = 2**23  # stored values between two looks for Ctrl-C
+MOST_WORK = 2**28  # of a least squares problem that adjusts duals
 
 
 class NormalEquations:
@@ -53,6 +55,28 @@ class NormalEquations:
         gram = weighted_gram(self.matrix, self.rows, self.shares * slopes)
         gram[np.diag_indices_from(gram)] += self.penalty
         return upper_factor(gram), False  # for cho_solve
+
+    def adjusted(self, duals, w, chosen):
+        """Return duals of which those of the chosen rows differ by as little as gives w(a) = w.
+
+        Parameters
+        ----------
+        duals : ndarray of shape (n,), float64
+            Of the rows that have weight.
+        w : ndarray of shape (n_weights,), float64
+        chosen : ndarray of shape (n,), bool
+            Where they are too many, the duals come back as they are.
+        """
+        count, width = np.count_nonzero(chosen), self.matrix.n_weights
+        if count * width * min(count, width) > MOST_WORK or count == 0:
+            return duals
+        shares = self.shares[chosen]
+        rows = dense_rows(self.matrix, self.rows[chosen])
+        rows *= shares[:, np.newaxis]
+        missing = self.penalty * w - self.combine(duals)
+        changed = duals.copy()
+        changed[chosen] += lstsq(rows.T, missing, lapack_driver="gelsy", check_finite=False)[0]
+        return changed
 
     def distance(self, residual):
         """Return alpha / 2 |w - w(a)|^2, of alpha (w - w(a))."""

@@ -16,6 +16,7 @@ from sublinear._core.blas import one_blas_thread
 
 PATIENCE = 16  # times the work so far, where max_iter would end the fit otherwise
 MOST_IDLE = 8  # iterations without a better gap
+GROWTH = 2.0  # of the work between two certificates of the method of second order, at most
 
 
 @dataclass(frozen=True)
@@ -27,14 +28,15 @@ class Iterate:
     coordinates : ndarray
         Of the weights.
     gap, primal : float
-    duals : list of ndarrays of shape (n_rows,)
-        What a certificate may take; others than the first where that is not good enough.
+    candidates : list of callables
+        Each returns duals that a certificate may take, an array of shape (n_rows,); others than the
+        first where that is not good enough.
     """
 
     coordinates: np.ndarray
     gap: float
     primal: float
-    duals: list
+    candidates: list
 
     @property
     def relative_gap(self):
@@ -46,7 +48,7 @@ class Finisher:
 
     The interface is that of `_drive`, and of the solver that begins. A method is a class whose
     objects have `iterate()`, which returns False where no step is possible, `w`, `gap`, `primal`
-    and `candidates()`, the duals of an Iterate. Its attributes say what to expect:
+    and `candidates()`, those of an Iterate. Its attributes say what to expect:
 
     n_expected    iterations
     n_passes      over the rows, an iteration
@@ -56,10 +58,8 @@ class Finisher:
 
     Parameters
     ----------
-    first : SDCA or KernelSDCA
-    method : type
     space : Columns, RowSpan or KernelSpan
-        Of both of them.
+        It has the solver that begins, and the method.
     tol : float
         The relative gap that is wanted.
     max_iter : int
@@ -76,10 +76,10 @@ class Finisher:
 
     diverged = False
 
-    def __init__(self, first, method, space, tol, max_iter, at_once=False):
-        self.first, self.method, self.space = first, method, space
+    def __init__(self, space, tol, max_iter, at_once=False):
+        self.first, self.method, self.space = space.first, space.method, space
         self.tol, self.max_iter, self.at_once = tol, max_iter, at_once
-        self.spare = 2 * method.n_expected
+        self.spare = 2 * self.method.n_expected
         self._start_counts()
 
     def _start_counts(self):
@@ -126,7 +126,10 @@ class Finisher:
     @property
     def certificate_growth(self):
         """1 once the method can go no further: what it has found needs a certificate."""
-        return 1.0 if self.is_stuck else self.first.certificate_growth
+        if self.is_stuck:
+            return 1.0
+        growth = self.first.certificate_growth
+        return growth if self.second is None else max(growth, GROWTH)
 
     @property
     def estimated_gap(self):
@@ -231,9 +234,10 @@ class Finisher:
         """Return the model with its certificate (`_drive`)."""
         if self.second is None:
             return self._certify_first(rounded)
-        model, primal, dual, duals = self.space.certify(
-            self.best, self.tol, self.is_stuck, rounded
-        )
+        with np.errstate(all="ignore"), one_blas_thread():
+            model, primal, dual, duals = self.space.certify(
+                self.best, self.tol, self.is_stuck, rounded
+            )
         self._note_dual(dual, duals)
         if self.is_compared or primal - dual <= self.tol * primal:
             return model, primal, dual

@@ -24,6 +24,8 @@ Cost per iteration: six passes over the rows, the squares of their lengths, n_we
 """
 from libc.math cimport fabs, isfinite
 
+from functools import partial
+
 import numpy as np
 from scipy.linalg import cho_solve
 
@@ -115,6 +117,7 @@ cdef class InteriorPoint:
     n_expected, n_passes, sweeps, step = 25, 6, 20, 0
     takes_start = False
     cdef readonly object system, w
+    cdef object state                 # parts, multipliers below and above
     cdef readonly double gap, primal
     cdef object residual              # alpha (w - w(a))
     cdef Loss loss
@@ -137,7 +140,8 @@ cdef class InteriorPoint:
         self.low = 0.0 if form.one_sided or form.epsilon > 0 else -form.bound
         self.w = np.zeros(objective.matrix.n_weights)
         self.predictions, self.duals_of_rows = np.zeros(self.n), np.empty(self.n)
-        self.parts, self.below, self.above = np.zeros((3, self.n_parts, self.n))
+        self.state = np.zeros((3, self.n_parts, self.n))
+        self.parts, self.below, self.above = self.state
         self._begin()
         self._look()
 
@@ -315,32 +319,52 @@ cdef class InteriorPoint:
         return self.duals_of_rows.base
 
     def candidates(self):
-        """Return what a certificate may take: most duals at a bound, fewer, none.
+        """Return functions of the present state that give what a certificate may take.
 
-        Where alpha is small, w(a) follows the least change of a dual.
+        Most duals at a bound, fewer, none.
         """
-        return [*map(self.duals, NEGLIGIBLE), self.system.all_duals(self.present_duals)]
+        state, present = self.state.copy(), self.present_duals.copy()
+        return [
+            *(partial(self.duals, negligible, state, self.w) for negligible in NEGLIGIBLE),
+            partial(self.system.all_duals, present),
+        ]
 
-    def duals(self, double negligible=NEGLIGIBLE[0]):
+    def duals(self, double negligible=NEGLIGIBLE[0], state=None, w=None):
         """Return the duals of all rows (float64), at a bound where they only approach it.
+
+        Where alpha is small, w(a) follows the least change of a dual. So those that are not at a
+        bound are then changed a little, such that w(a) is w.
 
         Parameters
         ----------
         negligible : float
             Of a multiplier, for a distance, in the units of the targets and of the interval.
+        state : ndarray, default=None
+        w : ndarray of shape (n_weights,), float64, default=None
+            None means the present ones.
         """
-        cdef double p
+        cdef double p, sign
         cdef Py_ssize_t i, k
-        cdef Part part
-        duals = np.zeros(self.n)
-        cdef double[::1] total = duals
+        cdef double[:, :, ::1] saved = self.state if state is None else state
+        duals, least, most = np.zeros((3, self.n))
+        cdef double[::1] total = duals, low = least, high = most
         with nogil:
             for k in range(self.n_parts):
                 for i in range(self.n):
-                    part, p = self._part(i, k), self.parts[k, i]
-                    if part.to_low * self.size < negligible * part.below * self.width:
+                    p, sign = saved[0, k, i], self._sign(i, k)
+                    if (p - self.low) * self.size < negligible * saved[1, k, i] * self.width:
                         p = self.low
-                    elif part.to_high * self.size < negligible * part.above * self.width:
+                    elif (self.high - p) * self.size < negligible * saved[2, k, i] * self.width:
                         p = self.high
-                    total[i] += part.sign * p
+                    else:
+                        low[i] += min(sign * self.low, sign * self.high)
+                        high[i] += max(sign * self.low, sign * self.high)
+                        total[i] += sign * p
+                        continue
+                    low[i] += sign * p
+                    high[i] += sign * p
+                    total[i] += sign * p
+        inside = least < most
+        duals = self.system.adjusted(duals, self.w if w is None else w, inside)
+        np.clip(duals, least, most, out=duals)
         return self.system.all_duals(duals)

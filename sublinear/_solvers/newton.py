@@ -6,6 +6,8 @@ with a_i = -l'(z_i) and h_i = l''(z_i).
 Cost per iteration: three passes over the rows, the squares of their lengths, n_weights^3 / 6.
 """
 
+from functools import partial
+
 import numpy as np
 from scipy.linalg import cho_solve
 
@@ -69,10 +71,6 @@ class Newton:
             step /= 2
         return False
 
-    def duals(self):
-        """Return the duals of all rows (float64)."""
-        return self.system.all_duals(-self.slopes)
-
     def candidates(self):
-        """Return what a certificate may take."""
-        return [self.duals()]
+        """Return functions of the present state that give what a certificate may take."""
+        return [partial(self.system.all_duals, -self.slopes)]

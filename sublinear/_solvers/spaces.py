@@ -25,6 +25,7 @@ from sublinear._core.objective import Objective
 LARGEST = 2048  # system: 32 MB a matrix
 MUCH = 4  # cheaper: then the span of the rows is worth its rounding
 PASSES_OF_START = 3  # at most
+SHARP = 1e-3  # of tol: then duals of a kernel machine are as good as they get
 N_MATRICES = 5  # of all rows by all rows, that a kernel's span takes at most
 # Times, measured on one thread, in that of a feature value in a step of coordinate ascent
 OUTER = 1 / 8  # of an entry of x x'
@@ -72,7 +73,8 @@ class _LinearSpace:
         objective = self.first.objective
         model = rounded(self.weights(iterate.coordinates))
         best, found = -np.inf, None
-        for duals in iterate.duals:
+        for candidate in iterate.candidates:
+            duals = candidate()
             (primal,), dual = objective.certificate_of(duals, [model])
             if dual > best:
                 best, found = dual, duals
@@ -242,20 +244,19 @@ class KernelSpan:
 
     def certify(self, iterate, tol, every_dual, rounded):
         model, primal, dual, found = self.before
-        for duals in iterate.duals:
-            other = self._certified(self.objective.scales_array * duals)
+        for candidate in iterate.candidates:
+            other = self._certified(self.objective.scales_array * candidate())
             if other[1] < primal:
                 model, primal = other[:2]
             if other[2] > dual:
                 dual, found = other[2:]
-            # duals give the support vectors of the optimum; the weights, the better model
-            if primal - dual <= tol * primal:
-                return model, primal, dual, found
-            if not every_dual:
+            if primal - dual <= tol * primal or not every_dual:
                 break
-        other = self._evaluated(iterate.coordinates)
-        if other[1] < primal:
-            model, primal = other
+        # the weights of the method: a better model, but all examples are support vectors
+        if primal - dual > tol * primal and (every_dual or iterate.relative_gap <= SHARP * tol):
+            other = self._evaluated(iterate.coordinates)
+            if other[1] < primal:
+                model, primal = other
         return model, primal, dual, found
 
     def weights(self, coordinates):
