@@ -87,19 +87,19 @@ def checked_rounding(rows):
     return rows
 
 
-def rows_for_scores(rows, coefficients, size):
-    """Return KernelRows, in float64 if float32 makes sums with coefficients useless.
+def loses_scores(deviation, coefficients, size):
+    """Tell whether errors of kernel values make sums with coefficients useless.
 
     Parameters
     ----------
-    rows : KernelRows
+    deviation : float
+        That of the errors.
     coefficients : ndarray of shape (n_outputs, n_rows)
     size : float
         What the sums are measured against.
     """
-    off = rows.deviation * np.sqrt((coefficients**2).sum(axis=1).max())  # errors are independent
-    is_lost = off > MOST_OF_SCORES * size and not isinstance(rows, ExactRows)
-    return ExactRows(rows) if is_lost else rows
+    off = deviation * np.sqrt((coefficients**2).sum(axis=1).max())  # errors are independent
+    return bool(off > MOST_OF_SCORES * size)
 
 
 def check_targets(targets):

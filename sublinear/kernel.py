@@ -40,7 +40,7 @@ from sublinear._kernel_training import (
     checked_square,
     gamma_value,
     like,
-    rows_for_scores,
+    loses_scores,
     told_apart,
 )
 from sublinear._solvers.finisher import Finisher
@@ -196,8 +196,8 @@ class KernelModel(CertifiedModel):
     """What kernel machines share: kernels, support vectors, prediction."""
 
     _unit = "rounds"
-    _score_size = 1.0  # a margin
     _may_finish = False  # by a method of second order
+    _is_exact = False  # whether predictions need kernel values in float64
 
     @property
     def _easier(self):
@@ -339,7 +339,26 @@ class KernelModel(CertifiedModel):
         self._gamma = other._gamma
 
     def _keep(self, solver):
-        return {"rounding": solver.objective.relative_rounding}
+        objective = solver.objective
+        return {
+            "rounding": objective.relative_rounding,
+            "is_exact": objective.is_exact,
+            "deviation": objective.rows.deviation,
+        }
+
+    def _note_rounding(self, outcomes, training):
+        """Find what rounding may have done to the gap, and which kernel values predictions need."""
+        known = [outcome.kept for outcome in outcomes if outcome.kept]
+        if training.solvers is not None:
+            known = [self._keep(solver) for solver in training.solvers.values()]
+        self._rounding = max((kept["rounding"] for kept in known), default=0.0)
+        deviation = max((kept["deviation"] for kept in known), default=0.0)
+        self._is_exact = any(kept["is_exact"] for kept in known) or loses_scores(
+            deviation, self.dual_coef_, self._size_of_scores(training)
+        )
+
+    def _size_of_scores(self, training):
+        return 1.0  # a margin
 
     def _starting_coefficients(self, training, k):
         """The coefficients of the last fit, if they can serve as a start."""
@@ -370,7 +389,7 @@ class KernelModel(CertifiedModel):
         self.intercept_ = np.array([model[-1] for model in models])
         self.reduction_ = None
         self._n_rows_fit = training.n_rows
-        self._rounding = max((outcome.kept or {}).get("rounding", 0.0) for outcome in outcomes)
+        self._note_rounding(outcomes, training)
         self._set_support_vectors(training)
         self._report(outcomes, seconds)
         too_many = self.max_support is not None and len(self.support_) > self.max_support
@@ -485,8 +504,8 @@ class KernelModel(CertifiedModel):
             return ExactRows(PrecomputedRows(X[:, self.support_].T, False))
         if callable(self.kernel):
             return ExactRows(CallableRows(self.kernel, support, X))
-        rows = checked_rounding(told_apart(kernel_rows(self._kernel(), support, X, memory=0)))
-        return rows_for_scores(rows, self.dual_coef_, self._score_size)
+        rows = kernel_rows(self._kernel(), support, X, memory=0)
+        return checked_rounding(ExactRows(rows) if self._is_exact else rows)
 
 
 def shifted_block(rows, shift, chosen):
@@ -788,9 +807,8 @@ class KernelSDCARegressor(RegressorMixin, _KernelSDCAModel):
         weights = check_sample_weight(sample_weight, X)
         return self._training(X, y, [lambda: targets], weights, sample_weight)
 
-    def _store(self, outcomes, training, seconds):
-        super()._store(outcomes, training, seconds)
-        self._score_size = float(np.std(training.y, dtype=np.float64)) or 1.0
+    def _size_of_scores(self, training):
+        return float(np.std(training.y, dtype=np.float64)) or 1.0
 
     def predict(self, X):
         """Return f(x_i) + intercept.
