@@ -45,19 +45,30 @@ def closed(solver, tol, primal):
     return (tol + solver.objective.relative_rounding) * primal
 
 
-@pytest.mark.parametrize("block_size", [40, 1000])
+INTERCEPTS = [{}, {"shift": 2.25}, {"free_intercept": True}]
+
+
+@pytest.mark.parametrize("intercept", INTERCEPTS)
+@pytest.mark.parametrize("block_size", [40, 64, 1000])
 @pytest.mark.parametrize("name", LOSSES)
-def test_a_round_is_that_of_the_oracle(name, block_size):
+def test_a_round_is_that_of_the_oracle(name, block_size, intercept):
     """The same working set gives nearly the same coefficients: float32 may turn the greedy choice
     where two gains are close."""
-    problem = Problem(name)
+    problem = Problem(name, **intercept)
     solver = problem.solver(block_size=block_size)
     start = np.zeros(150)
     assert solver.advance(2**60)
     rows = solver.rows
     assert len(rows) == min(block_size, 150) and len(np.unique(rows)) == len(rows)
+    shift, free = problem.objective.shift, problem.objective.free_intercept
     (v,) = oracle.kernel_sdca(
-        problem.K, problem.y, problem.loss.dual_form(), problem.scales, [rows]
+        problem.K - shift,
+        problem.y,
+        problem.loss.dual_form(),
+        problem.scales,
+        [rows],
+        shift=shift,
+        free=free,
     )
     expected = oracle.values(problem.K, problem.y, problem.reference, problem.scales, v)[1]
     got = problem.values(solver.model())[1]
@@ -68,7 +79,22 @@ def test_a_round_is_that_of_the_oracle(name, block_size):
     assert not solver.coefficients[outside].any()
 
 
-@pytest.mark.parametrize("intercept", [{}, {"shift": 2.25}, {"free_intercept": True}])
+@pytest.mark.parametrize("name", LOSSES)
+def test_far_from_the_origin_a_penalised_intercept_takes_up_what_centring_took_off(name):
+    problem = Problem(name)
+    X = problem.X + 30
+    objective = KernelObjective(
+        kernel_rows(KERNELS["linear"](), X), problem.y, problem.loss, problem.scales, shift=4.0
+    )
+    assert objective.rows.is_centred
+    block = objective.block(np.array([3, 5, 100])).astype(float)
+    changes = np.array([0.3, -1.2, 0.4])
+    K = (X @ X.T + 4.0)[np.ix_([3, 5, 100], [3, 5, 100])]
+    whole = np.append(changes, -changes.sum())
+    assert whole @ block[:4, :4] @ whole == pytest.approx(changes @ K @ changes, rel=1e-4)
+
+
+@pytest.mark.parametrize("intercept", INTERCEPTS)
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("name", LOSSES)
 def test_the_gap_closes_and_holds_in_float64(name, weighted, intercept):
@@ -92,7 +118,7 @@ def test_the_gap_closes_and_holds_in_float64(name, weighted, intercept):
         assert abs(model[:-1].sum()) <= 1e-9 * np.abs(model[:-1]).sum()
 
 
-@pytest.mark.parametrize("intercept", [{}, {"shift": 2.25}, {"free_intercept": True}])
+@pytest.mark.parametrize("intercept", INTERCEPTS)
 @pytest.mark.parametrize("C", [30.0, 300.0, 3000.0])
 def test_the_gap_closes_where_coefficients_are_large(C, intercept):
     """Steps far below what float32 resolves next to the largest coefficients still count."""
@@ -107,7 +133,7 @@ def test_the_gap_closes_where_coefficients_are_large(C, intercept):
     assert primal - dual < closed(solver, 1e-6, primal)
 
 
-@pytest.mark.parametrize("intercept", [{}, {"shift": 2.25}, {"free_intercept": True}])
+@pytest.mark.parametrize("intercept", INTERCEPTS)
 @pytest.mark.parametrize("name", ["hinge", "squared_hinge", "epsilon_insensitive"])
 def test_vector_widths_and_threads_change_no_bit(name, intercept):
     reached = []

@@ -116,7 +116,7 @@ def upper_factor(matrix):
 
 
 def pivoted_factor(matrix):
-    """Factor a positive semidefinite matrix of any rank, which float64 cannot tell from a lower one.
+    """Factor a positive semidefinite matrix, by as many columns as float64 tells its rank.
 
     Parameters
     ----------

@@ -70,20 +70,31 @@ cdef class KernelObjective:
         self.shift, self.free_intercept, self.n_threads = shift, free_intercept, n_threads
         self.value_of_zeros, self.least_primal, self.memory = NAN, INFINITY, memory
 
+    @property
+    def keeps_sum(self):
+        """Whether steps are to keep sum v, but for what a penalised intercept takes up."""
+        return self.free_intercept or self.shift > 0
+
     def diagonal(self):
         """Return the diagonal that belongs to `block` (float64)."""
-        if self.free_intercept:
-            return self.rows.centred_diagonal
-        return self.rows.diagonal + self.shift
+        return self.rows.centred_diagonal if self.keeps_sum else self.rows.diagonal
 
     def block(self, rows):
-        """Return the kernel between these rows, without the shift, as KernelRows.block.
+        """Return the kernel between these rows as KernelRows.block.
 
-        With a free intercept changes sum up to 0, and the block is a centred one.
+        Where the sum of changes is kept it is the centred one. A penalised intercept then comes
+        last, as an example that takes up what changes sum up to, with k(0, 0) = shift and what
+        centring took off in k(0, i).
         """
+        if not self.keeps_sum:
+            return self.rows.block(rows, rows, self.n_threads)
         if self.free_intercept:
             return self.rows.centred_block(rows, self.n_threads)
-        return self.rows.block(rows, rows, self.n_threads)
+        count = len(rows)
+        values = self.rows.centred_block(np.append(rows, rows[:1]), self.n_threads)
+        values[count, :count] = values[:count, count] = -self.rows.offsets[rows]
+        values[count, count] = self.shift
+        return values
 
     @property
     def is_exact(self):

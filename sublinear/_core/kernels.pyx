@@ -366,6 +366,11 @@ cdef class KernelRows:
         return False
 
     @property
+    def offsets(self):
+        """What every row, and column, adds to values of `centred_block`, (n_rows,), float64."""
+        return np.zeros(self.n_rows)
+
+    @property
     def most_rank(self):
         """A bound on the rank of `centred_block`."""
         return self.n_rows
@@ -664,6 +669,11 @@ cdef class PanelRows(KernelRows):
     def is_centred(self):
         """As KernelRows.is_centred."""
         return self.left_offsets is not None
+
+    @property
+    def offsets(self):
+        """As KernelRows.offsets."""
+        return np.zeros(self.n_rows) if self.left_offsets is None else self.left_offsets
 
     @property
     def most_rank(self):
@@ -967,6 +977,11 @@ cdef class ExactRows(KernelRows):
     def is_centred(self):
         """As KernelRows.is_centred."""
         return self.source.is_centred
+
+    @property
+    def offsets(self):
+        """As KernelRows.offsets."""
+        return self.source.offsets
 
     @property
     def most_rank(self):

@@ -15,7 +15,9 @@ of the coefficients v in a box, with |v_i| where the loss is insensitive to smal
 
 A free intercept keeps sum v = 0: the ascent then goes along pairs of coefficients, as in libsvm's
 second order working set selection (Fan, Chen, Lin, JMLR 6, 2005), until no pair's slope exceeds
-sqrt(`inner_tol`) times the first one.
+sqrt(`inner_tol`) times the first one. So it does where the intercept is penalised, which is one
+more example then: its coefficient is minus the sum of the others, k(0, 0) = shift and k(0, i) = 0.
+Single steps would have to overcome what all examples have in common.
 
 Cost of a round: |W|^2 / 2 kernel evaluations for K_WW and n for every changed row; O(|W|) per step
 of the ascent, O(n) for gains and values. Nothing is cached between rounds. Rows of W are random
@@ -251,7 +253,7 @@ cdef class KernelSDCA:
         if size >= self.objective.n_rows:
             return np.arange(self.objective.n_rows)
         gaining = self.gains > max(LEAST_GAIN * largest, 0.0)
-        if self.objective.free_intercept:
+        if self.objective.keeps_sum:
             rows = self._both_sides(gaining, size // 2)
         else:
             rows = self._sample(np.flatnonzero(gaining), size)
@@ -299,16 +301,15 @@ cdef class KernelSDCA:
         """Make K_WW that of the changes divided by `units`: single steps need curvatures of 1."""
         cdef float[:, ::1] values = self.values
         cdef Py_ssize_t n_rows = len(self.rows), n_threads = self.objective.n_threads, i, k
-        cdef float shift = self.objective.shift
         curvature = self.curvature[self.rows]
-        self.units = np.ones(n_rows) if self.objective.free_intercept else 1 / np.sqrt(curvature)
+        self.units = np.ones(n_rows) if self.objective.keeps_sum else 1 / np.sqrt(curvature)
         padded = np.ones(values.shape[1], dtype=np.float32)
         padded[:n_rows] = self.units
         cdef float[::1] units = padded
-        if shift != 0 or (padded != 1).any():
+        if (padded != 1).any():
             for i in prange(n_rows, nogil=True, schedule="static", num_threads=n_threads):
                 for k in range(units.shape[0]):
-                    values[i, k] = (values[i, k] + shift) * units[i] * units[k]
+                    values[i, k] *= units[i] * units[k]
         places = np.arange(n_rows)
         self.values[places, places] = curvature * self.units**2
 
@@ -331,6 +332,9 @@ cdef class KernelSDCA:
         inner_parts = self.inner
         for row, part in enumerate(parts):
             inner_parts[row, :len(rows)] = part
+        if self.objective.shift > 0:    # the intercept comes last, and has no ends
+            inner_parts[2:5, len(rows)] = -INFINITY, INFINITY, INFINITY
+            inner_parts[7, len(rows)] = self.objective.shift
         self.problem.size = width
         self.problem.has_kinks = self.epsilon > 0
         self.problem.values = &values[0, 0]
@@ -353,7 +357,7 @@ cdef class KernelSDCA:
         cdef Py_ssize_t limit = min(
             most - self.inner_steps, 1 + WORK_PER_CALL // problem.size)
         cdef float largest = 0
-        cdef bint pairs = self.objective.free_intercept
+        cdef bint pairs = self.objective.keeps_sum
         with nogil:
             if self.least < 0:
                 if pairs:
@@ -368,12 +372,12 @@ cdef class KernelSDCA:
                 taken = panels().ascend(problem, limit, self.least, &largest)
         self.inner_steps += taken
         self.n_steps += taken
-        self.inner_work += taken * problem.size
+        self.inner_work += (2 if pairs else 1) * taken * problem.size
         if taken == limit and self.inner_steps < most:
             return False
         target = self.coefficients.copy()
         target[self.rows] = self._reached()
-        if pairs:
+        if self.objective.free_intercept:
             self._restore_sum(target)
         self._change(np.flatnonzero(target != self.coefficients), target)
         return True
