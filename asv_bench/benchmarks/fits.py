@@ -85,6 +85,24 @@ class Hard:
         self.model.fit(self.X, self.y)
 
 
+class HardKernel:
+    """Whole fits that float64 kernel values and a method of second order end."""
+
+    params = [["linear", "rbf"], [1.0, 1e4]]
+    param_names = ["kernel", "C"]
+
+    def setup(self, kernel, C):
+        X, self.y = make_dense(1000, 20)
+        self.X = X * np.logspace(-2, 3, X.shape[1]) if kernel == "linear" else X
+        self.model = KernelSDCAClassifier(kernel=kernel, C=C, random_state=0)
+
+    def time_fit(self, kernel, C):
+        self.model.fit(self.X, self.y)
+
+    def peakmem_fit(self, kernel, C):
+        self.model.fit(self.X, self.y)
+
+
 class Kernel:
     """Whole fits and predictions of a kernel machine beside SVC, to the default tolerances."""
 

@@ -80,7 +80,10 @@ def kernel_sdca(K, y, form, scales, working_sets, inner_tol=0.01, shift=0.0, fre
             block = np.pad(block, (0, extra))
             block[count:, count:] = shift
             part, g = np.append(v[rows], np.zeros(extra)), np.append(g, np.zeros(extra))
-            ends = (np.append(low[rows], [-np.inf] * extra), np.append(high[rows], [np.inf] * extra))
+            ends = (
+                np.append(low[rows], [-np.inf] * extra),
+                np.append(high[rows], [np.inf] * extra),
+            )
             epsilon = np.append(np.full(count, form.epsilon), np.zeros(extra))
             ascend_pairs(block, part, g, *ends, epsilon, inner_tol, most)
             part = part[:count]
