@@ -9,6 +9,7 @@ from sublinear._core import kernels
 from sublinear._core.kernels import (
     KERNELS,
     CallableRows,
+    ExactRows,
     PanelRows,
     PostingRows,
     PrecomputedRows,
@@ -217,3 +218,41 @@ def test_bad_functions_are_refused(function, message):
 def test_bad_matrices_are_refused(matrix, message):
     with pytest.raises(ValueError, match=message):
         PrecomputedRows(matrix)
+
+
+@pytest.mark.parametrize("name", ["rbf", "poly", "linear", "sigmoid"])
+@pytest.mark.parametrize("source", sources(examples(5, 3)))
+@pytest.mark.parametrize("kept", [0, np.inf])
+def test_exact_rows_are_float64(source, name, kept):
+    parameters = {} if name == "linear" else {"gamma": 0.7}
+    if name in ("poly", "sigmoid"):
+        parameters["coef0"] = 0.5
+    X = examples(600, 30)
+    truth = pairwise_kernels(X, metric=name, **parameters)
+    rows = ExactRows(sources(X, name, parameters)[source], kept)
+    order, few = np.arange(600), np.array([599, 3, 3])
+    scale = np.abs(truth).max()
+    np.testing.assert_allclose(rows.exact_block(order), truth, atol=1e-13 * scale)
+    np.testing.assert_allclose(rows.exact_block(few, few), truth[few][:, few], atol=1e-13 * scale)
+    assert rows.block(few).dtype == np.float32
+    np.testing.assert_allclose(rows.block(few)[:, :600], truth[few], atol=1e-6 * scale)
+    changes = np.random.default_rng(0).normal(size=(2, 600))
+    margins = np.ones((2, 600))
+    rows.add_product(order, changes, margins)
+    expected = 1 + changes @ truth
+    np.testing.assert_allclose(margins, expected, atol=1e-12 * np.abs(expected).max())
+
+
+@pytest.mark.parametrize("make", [np.asarray, np.float32])
+def test_exact_rows_of_centred_data_are_those_of_the_data(make):
+    X = make(examples(100, 5) + 1000)
+    rows = ExactRows(kernel_rows(KERNELS["linear"](), X))
+    truth = X.astype(float) @ X.astype(float).T
+    assert rows.is_centred
+    few = np.array([5, 60])
+    np.testing.assert_allclose(rows.block(few, few)[:, :2], truth[few][:, few], rtol=1e-6)
+    changes, margins = np.array([[1.0, -1.0]]), np.zeros((1, 100))
+    rows.add_product(few, changes, margins)
+    np.testing.assert_allclose(margins[0], truth[5] - truth[60], atol=1e-6)
+    centred = X.astype(float) - X.mean(axis=0, dtype=float)
+    np.testing.assert_allclose(rows.exact_block(few, few), (centred @ centred.T)[few][:, few])

@@ -22,6 +22,7 @@ Dense data far from the origin is centred first. That changes no distance, and i
 terms of single rows and columns, which products get in float64. Values do not depend on tiles,
 threads, or the processor.
 """
+from cpython.exc cimport PyErr_CheckSignals
 from cython.parallel cimport prange, threadid
 from libc.math cimport exp, fabs, pow, sqrt, tanh
 from libc.stdint cimport int32_t, int64_t
@@ -754,10 +755,14 @@ def exact_block(
     Kernel kernel, Matrix left, Matrix right, rows, columns, int n_threads
 ):
     """Return the kernel's values between some rows of two matrices (float64)."""
-    side = rows_of(left, rows)
-    other = side if columns is rows and right is left else rows_of(
-        right, slice(None) if columns is None else columns)
-    return exact_values(kernel, side, other, many_dots, n_threads)
+    others = rows_of(right, slice(None) if columns is None else columns)
+    values = np.empty((len(rows), others.n_rows))
+    for start in range(0, len(rows), EXACT_TILE):
+        part = slice(start, start + EXACT_TILE)
+        values[part] = exact_values(
+            kernel, rows_of(left, rows[part]), others, many_dots, n_threads)
+        PyErr_CheckSignals()
+    return values
 
 
 cdef void build_panel(
@@ -961,7 +966,8 @@ cdef class ExactRows(KernelRows):
         self.source, self.n_rows, self.n_columns = source, source.n_rows, source.n_columns
         self.error, self.deviation = finer * source.error, finer * source.deviation
         self.rounding, self.unit = finer * source.rounding, EXACT_UNIT
-        self.keeps = 8.0 * self.n_rows * self.n_columns <= most_kept
+        is_there = isinstance(source, PrecomputedRows)
+        self.keeps = not is_there and 8.0 * self.n_rows * self.n_columns <= most_kept
 
     @property
     def diagonal(self):
@@ -1019,16 +1025,16 @@ cdef class ExactRows(KernelRows):
     def add_product(self, rows, changes, double[:, ::1] margins, int n_threads=1):
         """As KernelRows.add_product, but changes are not rounded."""
         changes = np.ascontiguousarray(changes, dtype=np.float64)
-        total = np.asarray(margins)
+        total = np.zeros_like(margins)    # of which an interrupt leaves nothing
         for start in range(0, self.n_columns, EXACT_TILE):
-            columns = slice(start, start + EXACT_TILE)
-            places = np.arange(start, min(self.n_columns, start + EXACT_TILE))
+            columns = np.arange(start, min(self.n_columns, start + EXACT_TILE))
             for first in range(0, len(rows), EXACT_TILE):
                 part = slice(first, first + EXACT_TILE)
-                values = self.exact_block(rows[part], places, n_threads)
+                values = self.exact_block(rows[part], columns, n_threads)
                 with one_blas_thread():
                     total[:, columns] += changes[:, part] @ values
         self.add_offset_products(rows, changes, total)
+        np.asarray(margins)[...] += total
 
 
 def checked_values(values, source):
