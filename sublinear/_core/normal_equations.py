@@ -11,7 +11,8 @@ from scipy.linalg import lstsq
 from sublinear._core.gram import dense_rows, upper_factor, weighted_gram
 
 SLICE = 2**23  # stored values between two looks for Ctrl-C
-MOST_WORK = 2**28  # of a least squares problem that adjusts duals
+MOST_WORK = 2**28  # of a least squares problem that adjusts duals: some tens of milliseconds
+MOST_ROWS = 4  # times n_weights: near the optimum hardly more duals are inside their intervals
 
 
 class NormalEquations:
@@ -68,7 +69,8 @@ class NormalEquations:
             Where they are too many, the duals come back as they are.
         """
         count, width = np.count_nonzero(chosen), self.matrix.n_weights
-        if count * width * min(count, width) > MOST_WORK or count == 0:
+        is_much = count > MOST_ROWS * width or count * width * min(count, width) > MOST_WORK
+        if is_much or count == 0:
             return duals
         shares = self.shares[chosen]
         rows = dense_rows(self.matrix, self.rows[chosen])

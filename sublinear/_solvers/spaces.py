@@ -16,7 +16,7 @@ A space is made for the solver that begins and for a method. It has
 """
 
 import numpy as np
-from scipy.linalg import solve_triangular
+from scipy.linalg import LinAlgError, solve_triangular
 
 from sublinear._core.gram import pivoted_factor, row_products, upper_factor
 from sublinear._core.matrix import Matrix
@@ -224,10 +224,10 @@ class KernelSpan:
     def begin(self):
         if not self.is_explored:
             self.explore()
-        reached = self.first.coefficients
-        self.first.refine()
-        objective = self.objective = self.first.objective
-        objective.refine()
+        first, reached = self.first, self.first.coefficients
+        objective = self.objective = first.objective
+        if not objective.is_exact and not first.refine():
+            raise LinAlgError("the budget has no room for margins in float64")
         self.before = self._certified(reached)
         scales = objective.scales_array
         return self.method(
