@@ -13,8 +13,6 @@ Cost: n^2 kernel values for n support vectors, n m^2 multiplications and n m num
 import numpy as np
 from scipy.linalg import cholesky, solve_triangular
 
-from sublinear._core.matrix import Matrix
-from sublinear._core.objective import Objective
 from sublinear._core.random import RandomBits
 from sublinear._drive import Limits, drive
 from sublinear._solvers.sdca import SDCA
@@ -111,16 +109,7 @@ def best_on_span(objective, examples, tol):
     inner[np.diag_indices_from(inner)] += LEAST_PIVOT * inner.diagonal().max()
     factor = cholesky(inner, lower=True)
     features = solve_triangular(factor.astype(np.float32), values, lower=True).T
-    scales = objective.scales_array
-    linear = Objective(
-        Matrix(np.ascontiguousarray(features), constant=float(objective.free_intercept)),
-        objective.targets_array,
-        objective.loss,
-        1 / scales.sum(),
-        scales,
-        objective.n_threads,
-        objective.free_intercept,
-    )
+    linear = objective.linear(np.ascontiguousarray(features))
     random = RandomBits(np.random.SeedSequence(0))
     model, _, error = drive(SDCA(linear, random), Limits(max(tol, LEAST_TOL), MOST_EPOCHS))
     if error is not None:

@@ -23,6 +23,8 @@ from libc.math cimport INFINITY, NAN, fabs, sqrt
 import numpy as np
 
 from sublinear._core.kernels import ExactRows
+from sublinear._core.matrix import Matrix
+from sublinear._core.objective import Objective
 
 cdef double UNBALANCED = 1e-9   # |sum v| / sum |v| that rounding may leave
 cdef double SAFE = 10           # typical errors: entries are not quite independent
@@ -129,6 +131,19 @@ cdef class KernelObjective:
             rows.add_offsets(products, order, order)
             products += self.shift
         return products
+
+    def linear(self, features):
+        """Return the Objective of a linear model whose rows have the products of the examples.
+
+        Parameters
+        ----------
+        features : ndarray of shape (n_rows, n_features)
+            Contiguous. With a free intercept the model has a constant column of ones.
+        """
+        scales = self.scales_array
+        return Objective(
+            Matrix(features, float(self.free_intercept)), self.targets_array, self.loss,
+            1 / np.sum(scales), scales, self.n_threads, self.free_intercept)
 
     def of_images(self, coefficients):
         """Return coefficients of those images as coefficients of the examples."""

@@ -229,18 +229,7 @@ class KernelSpan:
         if not objective.is_exact and not first.refine():
             raise LinAlgError("the budget has no room for margins in float64")
         self.before = self._certified(reached)
-        scales = objective.scales_array
-        return self.method(
-            Objective(
-                Matrix(self.factor, float(objective.free_intercept)),
-                objective.targets_array,
-                objective.loss,
-                1 / scales.sum(),
-                scales,
-                objective.n_threads,
-                objective.free_intercept,
-            )
-        )
+        return self.method(objective.linear(self.factor))
 
     def certify(self, iterate, tol, every_dual, rounded):
         model, primal, dual, found = self.before
