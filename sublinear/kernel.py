@@ -47,7 +47,7 @@ from sublinear._solvers.finisher import Finisher
 from sublinear._solvers.interior_point import InteriorPoint
 from sublinear._solvers.kernel_pegasos import KernelPegasos
 from sublinear._solvers.kernel_sdca import KernelSDCA
-from sublinear._solvers.spaces import KernelSpan, span_bytes, takes_span
+from sublinear._solvers.spaces import N_MATRICES, KernelSpan, takes_span
 from sublinear._support import best_on_span, nearest_span
 from sublinear._threads import effective_threads
 from sublinear._validation import (
@@ -197,7 +197,6 @@ class KernelModel(CertifiedModel):
     """What kernel machines share: kernels, support vectors, prediction."""
 
     _unit = "rounds"
-    _may_finish = False  # by a method of second order
     _is_exact = False  # whether predictions need kernel values in float64
 
     @property
@@ -230,6 +229,10 @@ class KernelModel(CertifiedModel):
 
     def _memory(self):
         return DEFAULT_MEMORY if self.memory_limit is None else self.memory_limit
+
+    def _matrix_memory(self):
+        """What a kernel matrix in float64 may take, as one of several of its size."""
+        return self._memory() / (2 * N_MATRICES)
 
     def _kernel(self):
         return KERNELS[self.kernel](self._gamma, self.degree, self.coef0)
@@ -281,8 +284,8 @@ class KernelModel(CertifiedModel):
             size = min(self._block(training), n_rows)
             per_value, per_row = self._bytes(self._stored(training))
             needed, share = per_value * size**2 + per_row * size, self._memory() / 2
-            if self._may_finish and span_bytes(n_rows) <= share:
-                needed = max(needed, span_bytes(n_rows))
+            if 8 * n_rows**2 <= self._matrix_memory():
+                needed = max(needed, N_MATRICES * 8 * n_rows**2)
             training.most_at_once = min(len(training.targets), max(1, int(share / needed)))
         return training.most_at_once
 
@@ -327,7 +330,7 @@ class KernelModel(CertifiedModel):
             shift=self._shift(),
             free_intercept=self.fit_intercept and not self.penalize_intercept,
             n_threads=n_jobs if len(training.targets) == 1 else 1,
-            memory=self._memory() / 2,
+            memory=self._matrix_memory(),
         )
 
     def _shift(self):
@@ -517,10 +520,6 @@ def shifted_block(rows, shift, chosen):
 class _KernelSDCAModel(KernelModel):
     """Kernel machines fitted by block dual ascent."""
 
-    @property
-    def _may_finish(self):
-        return self.tol > 0
-
     def _solver(self, training, k, random, n_jobs):
         """Return the solver of problem k, a new one unless one is there to go on from."""
         if training.solvers is not None and k in training.solvers:
@@ -534,7 +533,7 @@ class _KernelSDCAModel(KernelModel):
             coefficients=self._starting_coefficients(training, k),
             max_accesses=self.max_accesses or math.inf,
         )
-        if self._may_finish and takes_span(solver.objective):
+        if self.tol > 0 and takes_span(solver.objective):
             solver = Finisher(KernelSpan(solver, InteriorPoint), self.tol, self.max_iter)
         if training.solvers is not None:
             training.solvers[k] = solver

@@ -22,7 +22,7 @@ from sublinear._core.losses import MARGIN_LOSSES, REGRESSION_LOSSES
 from sublinear._solvers.finisher import Finisher
 from sublinear._solvers.interior_point import InteriorPoint
 from sublinear._solvers.kernel_sdca import KernelSDCA
-from sublinear._solvers.spaces import KernelSpan, span_bytes, takes_span
+from sublinear._solvers.spaces import KernelSpan, takes_span
 
 REGISTRY = MARGIN_LOSSES | REGRESSION_LOSSES
 WITH_FORM = [name for name, entry in REGISTRY.items() if entry.loss().dual_form() is not None]
@@ -127,12 +127,12 @@ def test_no_budget_is_spent_on_what_it_is_too_small_for():
     assert not solver.refine() and not solver.objective.is_exact
 
 
-@pytest.mark.parametrize("memory", [np.inf, 0.0])
-def test_exact_values_are_kept_where_memory_allows(memory):
+def test_exact_values_are_kept_where_memory_allows():
     X, y = make_data("hinge")
     found = []
-    for kept in (np.inf, memory):
-        rows = ExactRows(kernel_rows(RBF(0.3), X), kept)
+    for memory in (np.inf, 8 * 80**2 - 1):
+        rows = make_objective("hinge", X, y, memory=memory).exact_rows
+        assert rows.keeps == np.isinf(memory)
         margins = np.zeros((1, 80))
         rows.add_product(np.arange(80), y[np.newaxis], margins)
         found.append(margins)
@@ -317,8 +317,8 @@ def test_more_rounds_are_no_worse(max_iter):
 def test_without_memory_for_it_fits_are_exact_all_the_same():
     X, y = make_data("hinge", n_rows=700)
     X = X / SCALES
-    assert not takes_span(make_objective("hinge", X, y, memory=span_bytes(700) - 1))
-    assert takes_span(make_objective("hinge", X, y, memory=span_bytes(700)))
+    assert not takes_span(make_objective("hinge", X, y, memory=8 * 700**2 - 1))
+    assert takes_span(make_objective("hinge", X, y, memory=8 * 700**2))
     with pytest.warns(UserWarning, match="memory_limit"):
         model = estimator("hinge", C=1e4, gamma=1.0, memory_limit=2**20).fit(X, y)
     assert model.result_.status == "converged"

@@ -222,7 +222,7 @@ def test_bad_matrices_are_refused(matrix, message):
 
 @pytest.mark.parametrize("name", ["rbf", "poly", "linear", "sigmoid"])
 @pytest.mark.parametrize("source", sources(examples(5, 3)))
-@pytest.mark.parametrize("kept", [0, np.inf])
+@pytest.mark.parametrize("kept", [False, True])
 def test_exact_rows_are_float64(source, name, kept):
     parameters = {} if name == "linear" else {"gamma": 0.7}
     if name in ("poly", "sigmoid"):

@@ -104,12 +104,17 @@ cdef class KernelObjective:
         return isinstance(self.rows, ExactRows)
 
     @property
+    def keeps_matrix(self):
+        """Whether there is room for a kernel matrix in float64."""
+        return 8.0 * self.n_rows**2 <= self.memory
+
+    @property
     def exact_rows(self):
         """The kernel matrix in float64."""
         if self.is_exact:
             return self.rows
         if self.float64_rows is None:
-            self.float64_rows = ExactRows(self.rows, self.memory)
+            self.float64_rows = ExactRows(self.rows, self.keeps_matrix)
         return self.float64_rows
 
     def refine(self):

@@ -957,17 +957,16 @@ cdef class ExactRows(KernelRows):
     ----------
     source : KernelRows
         Where values come from.
-    most_kept : float, default=0
-        Bytes that values may take to be computed once only.
+    keeps_values : bool, default=False
+        Compute all of them once, where they are not there anyway; else when they are needed.
     """
 
-    def __init__(self, KernelRows source, double most_kept=0):
+    def __init__(self, KernelRows source, bint keeps_values=False):
         cdef double finer = EXACT_UNIT / UNIT
         self.source, self.n_rows, self.n_columns = source, source.n_rows, source.n_columns
         self.error, self.deviation = finer * source.error, finer * source.deviation
         self.rounding, self.unit = finer * source.rounding, EXACT_UNIT
-        is_there = isinstance(source, PrecomputedRows)
-        self.keeps = not is_there and 8.0 * self.n_rows * self.n_columns <= most_kept
+        self.keeps = keeps_values and not isinstance(source, PrecomputedRows)
 
     @property
     def diagonal(self):

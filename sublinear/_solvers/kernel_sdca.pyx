@@ -45,6 +45,8 @@ cdef enum:
     WORK_PER_CALL = 1 << 25     # entries of K_WW that the ascent reads between two looks around
     ROWS_PER_CALL = 512         # whose product with the kernel matrix is taken at once, or as
     VALUES_PER_CALL = 1 << 26   # many as have so many values: they share the reading of panels
+    UNRESOLVED_IN_FLOAT32 = 2   # certificates
+    UNRESOLVED = 32
     SELECT = 0
     ASCEND = 1
     UPDATE = 2
@@ -174,7 +176,7 @@ cdef class KernelSDCA:
     @property
     def most_unresolved(self):
         """As `_drive` asks: few before `refine`."""
-        return 32 if self.objective.is_exact else 2
+        return UNRESOLVED if self.objective.is_exact else UNRESOLVED_IN_FLOAT32
 
     @property
     def keeps_best(self):
@@ -225,7 +227,7 @@ cdef class KernelSDCA:
         """Choose W and compute K_WW; False if that would exceed the limit."""
         n, size = self.objective.n_rows, self.block_size
         left = self.max_accesses - self.accesses
-        while size > 2 and size * (size + 1) / 2 + size * n > left:    # 2: a pair can move
+        while size > 2 and self._block_cost(size) + size * n > left:    # 2: a pair can move
             size = max(2, size // 2)
         if self.chosen is None:  # else the limit was in the way of them
             self.chosen = self._working_set(size)
@@ -235,7 +237,7 @@ cdef class KernelSDCA:
             self._change(rows, self.coefficients)
             return True
         if not np.array_equal(rows, self.rows):
-            cost = len(rows) * (len(rows) + 1) // 2
+            cost = self._block_cost(len(rows))
             if self.accesses + cost > limit:
                 return False
             self.rows = self.values = None  # their memory serves again
@@ -246,6 +248,11 @@ cdef class KernelSDCA:
         self.chosen = None
         self._begin_ascent()
         return True
+
+    def _block_cost(self, n_rows):
+        """Return the kernel evaluations of a symmetric block."""
+        size = n_rows + (self.objective.shift > 0)
+        return size * (size + 1) // 2
 
     def _working_set(self, Py_ssize_t size):
         """Rows of W, in order."""

@@ -26,7 +26,7 @@ LARGEST = 2048  # system: 32 MB a matrix
 MUCH = 4  # cheaper: then the span of the rows is worth its rounding
 PASSES_OF_START = 3  # at most
 SHARP = 1e-3  # of tol: then duals of a kernel machine are as good as they get
-N_MATRICES = 5  # of all rows by all rows, that a kernel's span takes at most
+N_MATRICES = 5  # of a number for every pair of examples, that a kernel's span takes at most
 # Times, measured on one thread, in that of a feature value in a step of coordinate ascent
 OUTER = 1 / 8  # of an entry of x x'
 DENSE_OUTER = 1 / 64  # of one that a BLAS computes
@@ -179,13 +179,7 @@ def linear_space(first, method):
 
 def takes_span(objective):
     """Tell whether a method of second order can solve its equations for a KernelObjective."""
-    n_rows = objective.n_rows
-    return objective.most_rank <= LARGEST and span_bytes(n_rows) <= objective.memory
-
-
-def span_bytes(n_rows):
-    """Return what a KernelSpan of so many examples takes at most."""
-    return N_MATRICES * 8 * n_rows**2
+    return objective.most_rank <= LARGEST and objective.keeps_matrix
 
 
 class KernelSpan:
