@@ -393,17 +393,16 @@ class KernelModel(CertifiedModel):
         self.intercept_ = np.array([model[-1] for model in models])
         self.reduction_ = None
         self._n_rows_fit = training.n_rows
-        self._note_rounding(outcomes, training)
-        self._set_support_vectors(training)
-        self._report(outcomes, seconds)
+        self._describe(outcomes, training, seconds)
         too_many = self.max_support is not None and len(self.support_) > self.max_support
         if too_many and not any(outcome.error for outcome in outcomes):
             with restored_after_errors(self):
-                outcomes = self._reduce(outcomes, training)
-                self._set_support_vectors(training)
-                self._report(outcomes, seconds)
+                self._describe(self._reduce(outcomes, training), training, seconds)
 
-    def _set_support_vectors(self, training):
+    def _describe(self, outcomes, training, seconds):
+        """Set what follows from support vectors, coefficients and outcomes."""
+        self._note_rounding(outcomes, training)
+        self._report(outcomes, seconds)
         precomputed = self.kernel == "precomputed"
         self.support_vectors_ = np.empty((0, 0)) if precomputed else training.X[self.support_]
 

@@ -39,3 +39,18 @@ def run_epochs(solver, count):
 def unchanged(w):
     """What `certify` wants: a model as it will be stored."""
     return w
+
+
+def interrupted(method, at):
+    """Return a class like the method of second order whose objects are interrupted on the way."""
+
+    class Interrupted(method):
+        count = 0
+
+        def iterate(self):
+            Interrupted.count += 1
+            if Interrupted.count == at:
+                raise KeyboardInterrupt
+            return super().iterate()
+
+    return Interrupted

@@ -11,7 +11,7 @@ from scipy.linalg import LinAlgError
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics.pairwise import pairwise_kernels
 from sklearn.svm import SVC
-from stepping import bits, unchanged
+from stepping import bits, interrupted, unchanged
 from threadpoolctl import threadpool_limits
 
 from sublinear import KernelSDCAClassifier, KernelSDCARegressor, kernel_path
@@ -345,21 +345,13 @@ def test_a_warm_start_from_its_coefficients_is_near():
 
 
 def test_an_interrupt_leaves_the_best_model(monkeypatch):
-    class Interrupted(InteriorPoint):
-        count = 0
-
-        def iterate(self):
-            Interrupted.count += 1
-            if Interrupted.count == 5:
-                raise KeyboardInterrupt
-            return super().iterate()
-
     X, y = make_data("hinge")
-    monkeypatch.setattr("sublinear.kernel.InteriorPoint", Interrupted)
+    method = interrupted(InteriorPoint, 5)
+    monkeypatch.setattr("sublinear.kernel.InteriorPoint", method)
     model = estimator("hinge", kernel="linear", C=1e3)
     with pytest.raises(KeyboardInterrupt):
         model.fit(X, y)
-    assert Interrupted.count == 5 and model.result_.status == "interrupted"
+    assert method.count == 5 and model.result_.status == "interrupted"
     value = objective_of(model, X, y, metric="linear")
     assert model.result_.dual <= value <= model.result_.primal + model.result_.gap
 

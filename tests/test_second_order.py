@@ -10,7 +10,7 @@ from reference.second_order import interior_point, newton
 from scipy import sparse
 from scipy.linalg import LinAlgError
 from scipy.special import expit
-from stepping import bits, run_epochs, unchanged
+from stepping import bits, interrupted, run_epochs, unchanged
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from sublinear import SDCAClassifier, SDCARegressor, sdca_path
@@ -378,17 +378,9 @@ def test_callbacks_see_its_certificates_and_may_stop_it():
 
 
 def test_an_interrupt_leaves_the_best_model(monkeypatch):
-    class Interrupted(InteriorPoint):
-        count = 0
-
-        def iterate(self):
-            Interrupted.count += 1
-            if Interrupted.count == 5:
-                raise KeyboardInterrupt
-            return super().iterate()
-
     X, y = make_data("hinge")
-    monkeypatch.setattr("sublinear.sdca.InteriorPoint", Interrupted)
+    method = interrupted(InteriorPoint, 5)
+    monkeypatch.setattr("sublinear.sdca.InteriorPoint", method)
     model = estimator("hinge", alpha=1e-7, second_order=True)
     with pytest.raises(KeyboardInterrupt):
         model.fit(X, y)

@@ -343,7 +343,7 @@ cdef class InteriorPoint:
         w : ndarray of shape (n_weights,), float64, default=None
             None means the present ones.
         """
-        cdef double p, sign
+        cdef double p, start, end, sign
         cdef Py_ssize_t i, k
         cdef double[:, :, ::1] saved = self.state if state is None else state
         duals, least, most = np.zeros((3, self.n))
@@ -351,19 +351,14 @@ cdef class InteriorPoint:
         with nogil:
             for k in range(self.n_parts):
                 for i in range(self.n):
-                    p, sign = saved[0, k, i], self._sign(i, k)
-                    if (p - self.low) * self.size < negligible * saved[1, k, i] * self.width:
-                        p = self.low
-                    elif (self.high - p) * self.size < negligible * saved[2, k, i] * self.width:
-                        p = self.high
-                    else:
-                        low[i] += min(sign * self.low, sign * self.high)
-                        high[i] += max(sign * self.low, sign * self.high)
-                        total[i] += sign * p
-                        continue
-                    low[i] += sign * p
-                    high[i] += sign * p
+                    p, start, end, sign = saved[0, k, i], self.low, self.high, self._sign(i, k)
+                    if (p - start) * self.size < negligible * saved[1, k, i] * self.width:
+                        p = end = start
+                    elif (end - p) * self.size < negligible * saved[2, k, i] * self.width:
+                        p = start = end
                     total[i] += sign * p
+                    low[i] += min(sign * start, sign * end)
+                    high[i] += max(sign * start, sign * end)
         inside = least < most
         duals = self.system.adjusted(duals, self.w if w is None else w, inside)
         np.clip(duals, least, most, out=duals)
