@@ -48,7 +48,7 @@ MOST_KEPT_VALUES = 2**23  # of dense rows, if that is more than LEAST_KEPT_ROWS
 # why there is no estimate of the excess risk
 WHY_NOT_KNOWN = (
     "few of the kept rows decide the model (classes that are nearly separable, or few rows for so "
-    "many weights), or Newton's method did not converge; raise alpha"
+    "many weights), or Newton's method did not converge; raise alpha or kept_rows"
 )
 
 _PARAMETERS = """\
@@ -60,7 +60,8 @@ alpha : float, default=0.0
         parameters of its Corollary, which need `smoothness` and `strong_convexity`.
     kept_rows : int, default=None
         "practical": rows kept of a stage. None: 20 for every feature, 4096 at the least, and at the
-        most as many as hold 2^23 values if dense.
+        most as many as hold 2^23 values if dense; so many where few of them decide the model, as
+        with classes that are nearly separable.
     growth : float, default=None
         By what factor a stage multiplies the rows seen ("practical", default 2), or b, by which a
         stage is longer than the last one ("theory", default 3).
@@ -254,6 +255,7 @@ class _StreamingSVRG(StreamFit, BaseEstimator):
                 n_weights,
                 alpha,
                 kept_rows=self.kept_rows or default_kept_rows(n_weights),
+                most_kept_rows=self.kept_rows or most_kept_rows(n_weights),
                 growth=self.growth or 2.0,
                 n_threads=n_threads,
             )
@@ -426,8 +428,12 @@ class _StreamingSVRG(StreamFit, BaseEstimator):
 
 def default_kept_rows(n_weights):
     """Return how many rows CombinedSVRG keeps of a stage unless told."""
-    most = max(LEAST_KEPT_ROWS, MOST_KEPT_VALUES // n_weights)
-    return min(max(LEAST_KEPT_ROWS, KEPT_ROWS_PER_WEIGHT * n_weights), most)
+    return min(max(LEAST_KEPT_ROWS, KEPT_ROWS_PER_WEIGHT * n_weights), most_kept_rows(n_weights))
+
+
+def most_kept_rows(n_weights):
+    """Return how many rows CombinedSVRG keeps of a stage at the most unless told."""
+    return max(LEAST_KEPT_ROWS, MOST_KEPT_VALUES // n_weights)
 
 
 @with_parameters(common=_PARAMETERS, attributes=_ATTRIBUTES)

@@ -140,7 +140,7 @@ def test_an_order_is_followed():
 
 
 @pytest.mark.parametrize("stop", [5, 128, 200, 300, 700])
-@pytest.mark.parametrize("kind", ["combined", "paper"])
+@pytest.mark.parametrize("kind", ["combined", "lengthened", "paper"])
 @pytest.mark.parametrize("sparse_rows", [False, True])
 def test_a_resumed_solver_goes_on_with_the_same_bits(stop, kind, sparse_rows):
     X, y, loss, _ = problem("logistic")
@@ -149,6 +149,8 @@ def test_a_resumed_solver_goes_on_with_the_same_bits(stop, kind, sparse_rows):
     def make():
         if kind == "combined":
             return CombinedSVRG(loss, 5, 0.01, kept_rows=128)
+        if kind == "lengthened":
+            return CombinedSVRG(loss, 5, 0.0, kept_rows=32, most_kept_rows=250)
         return PaperSVRG(
             loss,
             5,
@@ -167,6 +169,8 @@ def test_a_resumed_solver_goes_on_with_the_same_bits(stop, kind, sparse_rows):
     fed(second, X[stop:], y[stop:])
     np.testing.assert_array_equal(second.model(), whole.model())
     assert second.accesses == whole.accesses
+    if kind == "lengthened":
+        assert whole.kept_rows > 32
 
 
 @pytest.mark.parametrize("d", [1, 7, 8, 9, 16, 17, 20, 24, 25, 33, 48, 54, 600])
@@ -325,6 +329,65 @@ def test_the_stream_may_end_anywhere(loss):
             erm[k] += risk(whole.model()) - best
         assert solver.n_stages == 3
     assert (ours < 1.2 * erm).all(), (ours / erm).round(3)
+
+
+def hard_classes(n, noise, d=20, seed=0):
+    """Rows of one value each, in columns of very different scales; labels nearly without noise."""
+    random = np.random.default_rng(seed)
+    places = (d * random.random(n) ** 2).astype(int)
+    X = np.zeros((n, d))
+    X[np.arange(n), places] = np.geomspace(1e-3, 1e2, d)[places] * random.uniform(0.5, 2, n)
+    y = np.where(random.normal(size=d)[places] + noise * random.logistic(size=n) > 0, 1.0, -1.0)
+    return X, y
+
+
+@pytest.mark.parametrize("loss", ["logistic", "smoothed_hinge", "squared_hinge"])
+@pytest.mark.parametrize("n", [401, 450, 800, 801, 1200, 1600, 1601, 3000])
+def test_the_stream_may_end_anywhere_where_hessians_say_little(loss, n):
+    """A last step of Newton's method that nobody looks at would end far off on these rows."""
+    random, d, alpha = np.random.default_rng(0), 20, 0.01
+    places = (d * random.random(n) ** 2).astype(int)
+    X = np.zeros((n, d))
+    X[np.arange(n), places] = np.geomspace(1e-3, 1e2, d)[places] * random.uniform(0.5, 2, n)
+    y = np.sign(random.normal(size=d)[places] + 0.01 * random.logistic(size=n))
+    compiled, oracle = REGISTRY[loss].loss(), ORACLES[loss]()
+
+    def objective(kept):
+        w = fed(CombinedSVRG(compiled, d, alpha, kept_rows=kept), X, y).model()
+        return oracle.value(X @ w, y).mean() + alpha / 2 * w @ w
+
+    assert objective(400) - objective(n) <= 0.01 * (oracle.value(0 * y, y).mean() - objective(n))
+
+
+@pytest.mark.parametrize("loss", ["logistic", "smoothed_hinge", "squared_hinge"])
+def test_more_rows_are_kept_of_classes_that_are_nearly_separable(loss):
+    random = np.random.default_rng(0)
+    X = random.normal(size=(3000, 8))
+    y = np.sign(X[:, 0] + 0.05 * random.normal(size=3000))
+    compiled, oracle = REGISTRY[loss].loss(), ORACLES[loss]()
+
+    def solver(n, kept_rows, most_kept_rows=0):
+        limits = {"kept_rows": kept_rows, "most_kept_rows": most_kept_rows}
+        return fed(CombinedSVRG(compiled, 8, 1e-6, **limits), X[:n], y[:n], (50, 150))
+
+    def risk(solver):
+        return oracle.value(X @ solver.model(), y).mean()
+
+    np.testing.assert_allclose(
+        solver(400, 100, 5000).model(), solver(400, 400).model(), rtol=1e-6, atol=1e-9
+    )
+    assert risk(solver(3000, 100, 5000)) < 1.1 * risk(solver(3000, 3000))
+    assert risk(solver(3000, 100)) > 2 * risk(solver(3000, 3000))
+    limited = solver(3000, 100, 300)
+    assert limited.kept_rows == 300  # 100, 200, and no more than this
+    assert limited.n_stages == 4  # that end at 300, 600, 1200 and 2400 rows
+
+
+@pytest.mark.parametrize("loss", SMOOTH)
+def test_few_rows_are_kept_where_they_stand_for_others(loss):
+    X, y, compiled, _ = problem(loss, 3000)
+    solver = fed(CombinedSVRG(compiled, 5, 0.0, kept_rows=400, most_kept_rows=3000), X, y)
+    assert solver.kept_rows == 400
 
 
 def test_wide_rows_are_solved_by_conjugate_gradients_with_damping():

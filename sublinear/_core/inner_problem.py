@@ -1,5 +1,7 @@
 """The inner problem of a stage of Streaming SVRG on kept rows, and Newton's method for it."""
 
+from typing import NamedTuple
+
 import numpy as np
 import scipy.linalg
 from scipy.linalg.lapack import dpotrf, dpotrs
@@ -7,13 +9,14 @@ from scipy.optimize import brentq
 from scipy.sparse import issparse
 from scipy.sparse.linalg import LinearOperator, cg
 
-from sublinear._core.kept_rows import MOST_WEIGHTS, KeptRows
+from sublinear._core.kept_rows import MOST_WEIGHTS, Evaluation, KeptRows
 
 MAX_NEWTON_STEPS = 200
 MAX_CORRECTED_STEPS = 50  # where a slope is added, which may have no minimiser
 MAX_DOUBLINGS = 30
 MAX_HALVINGS = 30
 EXACT = 1e-15  # Newton decrement at which to stop, by the value
+ROUNDING = 1e-12  # of a value
 STALE = 0.1  # decrement left by a step that calls for another Hessian
 MAX_CG_STEPS = 100
 CG_TOLERANCE = 1e-2  # leaves 1e-4 of a decrement: less than is enough
@@ -29,6 +32,13 @@ class InnerProblem:
     inner steps of SVRG with draws from the sample would lead, but for the damping r. That gives
     features which are rarer in the sample than in the stream the curvature they lack, and keeps
     steps short where a few rows say little about the curvature.
+
+    Attributes
+    ----------
+    latest : Hessian
+        That of `minimise`, of the minimiser or a place near by.
+    converged : bool
+        Whether there were steps enough, if there must be a minimiser.
     """
 
     def __init__(self, loss, sample, alpha, anchor, gradient=None, squares=None):
@@ -70,19 +80,24 @@ class InnerProblem:
 
     def hessian(self, evaluation, reweighted=False):
         """Return the Hessian, or that of iteratively re-weighted least squares."""
-        curvatures, matrix = evaluation.curvatures, evaluation.gram
+        shift = self.alpha + self.damping
         if reweighted:
             slopes = self.loss.derivatives(evaluation.scores, self.targets)
             away = np.maximum(np.abs(evaluation.scores - self.targets), 1e-12)
-            curvatures, matrix = self.shares * np.abs(slopes) / away, None
-        return Hessian(self.rows, curvatures, self.alpha + self.damping, matrix)
+            return Hessian(self.rows, self.shares * np.abs(slopes) / away, shift)
+        self.latest = Hessian(self.rows, evaluation.curvatures, shift, evaluation.gram)
+        return self.latest
 
     def _damping(self, missing):
         """Return r: curvature that the sample lacks, and what leaves it few degrees of freedom."""
-        damping = np.sum(self.first.curvatures) * np.maximum(0, missing)
+        first, missing = self.first, np.maximum(0, missing)
+        mean = np.sum(first.curvatures)
+        own = mean * first.squares if first.gram is None else np.diag(first.gram)
+        with np.errstate(invalid="ignore"):
+            # a feature's own curvature as far as the sample has the feature
+            damping = missing * np.nan_to_num((own + mean * missing) / (first.squares + missing))
         allowed = len(self.targets) / ROWS_PER_DEGREE
         if len(self.anchor) > allowed:
-            first = self.first
             hessian = Hessian(self.rows, first.curvatures, self.alpha + damping, first.gram)
             damping += hessian.shift_for_degrees(allowed)
         return damping
@@ -90,95 +105,104 @@ class InnerProblem:
     def minimise(self, precision=0.0):
         """Return the minimiser by Newton's method; a Hessian is used as long as it serves.
 
-        The last step's decrement is at most `precision` times the first one's; 0: by rounding.
-        `converged` tells whether there were steps enough, if there must be a minimiser.
+        The last step's decrement is at most `precision` times twice what a step gained; 0: by
+        rounding.
         """
-        v, evaluation = self.anchor, self.first
-        # of separable classes no value is left in the end
-        beginning = abs(self.value(v, evaluation.scores))
-        hessian, reweighted, first = self.hessian(evaluation), False, 0.0
-        gradient = self.gradient(v, evaluation)
+        here = Place(self.anchor, self.first, self.value(self.anchor, self.first.scores))
+        beginning, most_gained = abs(here.value), 0.0
+        hessian, reweighted = self.hessian(here.evaluation), False
+        gradient = self.gradient(here.weights, here.evaluation)
         direction = hessian.solve(gradient)
         for _ in range(MAX_CORRECTED_STEPS if self.corrected else MAX_NEWTON_STEPS):
             decrement = gradient @ direction
-            first = max(first, decrement)
             found = None
             if reweighted or hessian.explains(gradient, direction):
                 exact = self.loss.quadratic and hessian.matrix is not None
-                if decrement < precision * first or (precision and exact):
-                    return v - direction
+                if precision and (exact or decrement < precision * most_gained):
+                    last = here.weights - direction
+                    # a Hessian says nothing of the values beyond a kink
+                    if exact or self.value(last, self.rows.rows @ last) <= here.value:
+                        return last
                 if reweighted and not self.corrected:
-                    found = self._lengthened(v, evaluation, direction, decrement)
+                    found = self._lengthened(here, direction, decrement)
                 else:
-                    found = self._stepped(v, evaluation, direction, decrement, hessian)
+                    found = self._stepped(here, direction, decrement, hessian)
             if found is None:
                 if reweighted:
-                    return v
-                hessian, reweighted = self.hessian(evaluation, True), True
+                    return here.weights
+                hessian, reweighted = self.hessian(here.evaluation, True), True
                 direction = hessian.solve(gradient)
                 continue
-            v, evaluation, gradient, direction = found
-            if not precision:
-                value = abs(self.value(v, evaluation.scores))
-                if decrement <= EXACT * max(value, beginning):
-                    return v
+            before = here
+            here, gradient, direction = found
+            most_gained = max(most_gained, 2 * (before.value - here.value))
+            # of separable classes no value is left in the end
+            if decrement <= EXACT * max(abs(here.value), beginning):
+                return here.weights
             if direction is None:
-                hessian, reweighted = self.hessian(evaluation), False
+                hessian, reweighted = self.hessian(here.evaluation), False
                 direction = hessian.solve(gradient)
         self.converged = self.corrected
-        return v
+        return here.weights
 
-    def _stepped(self, v, evaluation, direction, decrement, hessian):
-        """Return a better v, its Evaluation, its gradient and direction, or None.
+    def _place(self, v):
+        evaluation = self.evaluate(v)
+        return Place(v, evaluation, self.value(v, evaluation.scores))
+
+    def _stepped(self, here, direction, decrement, hessian):
+        """Return a better Place, its gradient and direction, or None.
 
         The direction is None where the Hessian has become stale. If it has not, the step has made
         the gradient smaller in its norm, and need not be shortened.
         """
-        new = v - direction
-        there = self.evaluate(new)
-        gradient = self.gradient(new, there)
+        there = self._place(here.weights - direction)
+        gradient = self.gradient(there.weights, there.evaluation)
         direction_there = hessian.solve(gradient)
-        if gradient @ direction_there <= STALE * decrement:
-            return new, there, gradient, direction_there
-        found = self._shortened(v, direction, self.value(v, evaluation.scores), decrement, there)
-        return found and (*found, self.gradient(*found), None)
+        fell = there.value <= here.value + ROUNDING * abs(here.value)
+        if fell and gradient @ direction_there <= STALE * decrement:
+            return there, gradient, direction_there
+        return self._with_gradient(self._shortened(here, direction, decrement, there))
 
-    def _lengthened(self, v, evaluation, direction, decrement):
+    def _lengthened(self, here, direction, decrement):
         """Do as `_stepped` where re-weighted rows make steps too short: they double while they pay.
 
         The next direction is always that of a new Hessian.
         """
-        length, whole = 1.0, self.evaluate(v - direction)
-        found = self._shortened(v, direction, self.value(v, evaluation.scores), decrement, whole)
-        if found is None:
-            return None
-        least = self.value(found[0], found[1].scores)
-        for _ in range(MAX_DOUBLINGS if found[1] is whole else 0):
+        length, whole = 1.0, self._place(here.weights - direction)
+        best = self._shortened(here, direction, decrement, whole)
+        for _ in range(MAX_DOUBLINGS if best is whole else 0):
             length *= 2
-            new = v - length * direction
-            there = self.evaluate(new)
-            after = self.value(new, there.scores)
-            if not after < least:
+            there = self._place(here.weights - length * direction)
+            if not there.value < best.value:
                 break
-            found, least = (new, there), after
-        return (*found, self.gradient(*found), None)
+            best = there
+        return self._with_gradient(best)
 
-    def _shortened(self, v, direction, value, decrement, evaluation):
-        """Return the first of v - direction, v - direction / 2, .. that is better, or None.
+    def _with_gradient(self, there):
+        return there and (there, self.gradient(there.weights, there.evaluation), None)
 
-        With its Evaluation; `evaluation` is that of the first one.
+    def _shortened(self, here, direction, decrement, there):
+        """Return the first Place of v - direction, v - direction / 2, .. that is better, or None.
+
+        `there` is the first one.
         """
-        length = 1.0
+        length, slack = 1.0, ROUNDING * abs(here.value)
         for _ in range(MAX_HALVINGS):
-            new = v - length * direction
-            after = self.value(new, evaluation.scores)
-            if after <= value - 1e-4 * length * decrement or (
-                decrement <= 1e-12 * abs(value) and after <= value + 1e-12 * abs(value)
+            if there.value <= here.value - 1e-4 * length * decrement or (
+                decrement <= slack and there.value <= here.value + slack
             ):
-                return new, evaluation
+                return there
             length /= 2
-            evaluation = self.evaluate(v - length * direction)
+            there = self._place(here.weights - length * direction)
         return None
+
+
+class Place(NamedTuple):
+    """Weights, their Evaluation, and the objective there."""
+
+    weights: np.ndarray
+    evaluation: Evaluation
+    value: float
 
 
 class Span:

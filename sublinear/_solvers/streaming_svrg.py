@@ -30,7 +30,9 @@ Departures of the second: the inner problem, which the paper's steps approach wi
 stream, is solved on rows kept in memory by Newton's method, so neither L nor the strong convexity
 nor a step has to be known. Near its minimiser w~ the loss of the K rows before is taken for that of
 S, without the slope; so the new w~ minimises that of all K + k_s rows to first order: no stage is
-thrown away, and the stream may end anywhere.
+thrown away, and the stream may end anywhere. Where few rows decide the model, as with classes that
+are nearly separable, S cannot stand for other rows: the first stage goes on, and keeps all its
+rows, until S can, or holds as many as it may.
 
 Cost: a dot and two additions per row; a Newton system per stage; per stage the kept rows.
 """
@@ -57,6 +59,7 @@ PROBES = 16  # random signs in the estimate of a trace
 LEVERAGE_PROBES = 4  # of leverages, over which a mean is taken anyway
 MOST_LEVERAGE = 1 / 15  # mean one of the kept rows, beyond which the model fits them too well
 ROWS_PER_DEGREE = 3  # of freedom, at least, on which G rests
+TELLING_ROWS = 1024  # of those kept, which are looked at to tell whether they are enough
 
 
 class CombinedSVRG:
@@ -67,8 +70,8 @@ class CombinedSVRG:
     loss : Loss
     n_weights : int
     alpha : float or ndarray of shape (n_weights,)
-    kept_rows : int
-        Rows kept of every stage.
+    kept_rows, most_kept_rows : int
+        Rows kept of every stage: if these can stand for others, and at the most.
     growth : float, default=2.0
         By what factor a stage multiplies the rows seen.
     n_threads : int, default=1
@@ -80,8 +83,11 @@ class CombinedSVRG:
         Whether Newton's method had enough steps when it was used last.
     """
 
-    def __init__(self, loss, n_weights, alpha, *, kept_rows, growth=2.0, n_threads=1):
+    def __init__(
+        self, loss, n_weights, alpha, *, kept_rows, most_kept_rows=0, growth=2.0, n_threads=1
+    ):
         self.loss, self.alpha, self.kept_rows = loss, alpha, kept_rows
+        self.most_kept_rows = most_kept_rows
         self.growth, self.n_threads = growth, n_threads
         self.anchor = np.zeros(n_weights)
         self.weight = 0.0  # K
@@ -145,7 +151,12 @@ class CombinedSVRG:
         return self.stage_rows - self.gradient.n_rows, max(0, self.kept_rows - n_kept)
 
     def _end_stage(self):
-        self.anchor = self._minimiser(ENOUGH_AT_FIRST)
+        weights, inner = self._solved(ENOUGH_AT_FIRST)
+        may_go_on = self.n_stages == 0 and self.kept_rows < self.most_kept_rows
+        if may_go_on and not (inner.converged and stand_for_others(inner, weights)):
+            self.kept_rows = self.stage_rows = min(2 * self.kept_rows, self.most_kept_rows)
+            return
+        self.anchor = weights
         self.sample = self._sample()
         self.stage_loss = self.gradient.mean_loss
         self.squares = self.squares + self.gradient.squares
@@ -166,11 +177,14 @@ class CombinedSVRG:
         """Return the weights if the stream ended here (float64)."""
         if self.gradient.total_weight == 0 and self.n_stages != 1:
             return self.anchor
-        return self._minimiser(0.0)
+        return self._solved(0.0)[0]
 
     @one_blas_thread()
-    def _minimiser(self, precision):
-        """Return the weights; to that precision where all rows are those of the first stage."""
+    def _solved(self, precision):
+        """Return the weights and their InnerProblem.
+
+        To that precision where all rows are those of the first stage.
+        """
         gradient, sample, corrections = self.gradient, self._sample(), ()
         if self.weight > 0 and gradient.total_weight > 0:
             total = self.total_weight
@@ -186,7 +200,7 @@ class CombinedSVRG:
         with np.errstate(over="ignore", invalid="ignore"):  # steps too long are halved
             weights = inner.minimise(precision)
         self.converged = inner.converged
-        return weights if span is None else span.weights(weights)
+        return (weights if span is None else span.weights(weights)), inner
 
     def _span(self, sample):
         """Return the Span of a few wide rows that are all there are, else None."""
@@ -204,6 +218,7 @@ class CombinedSVRG:
             "accesses": self.accesses,
             "stage_loss": self.stage_loss,
             "stage_rows": self.stage_rows,
+            "kept_rows": self.kept_rows,
         }
         if self.kept:
             state |= joined(self.kept).to_state("kept")
@@ -216,7 +231,7 @@ class CombinedSVRG:
         self.gradient.resume(state)
         self.weight, self.stage_loss = float(state["weight"]), float(state["stage_loss"])
         self.squares = np.array(state["squares"])
-        for name in ("n_stages", "n_rows", "accesses", "stage_rows"):
+        for name in ("n_stages", "n_rows", "accesses", "stage_rows", "kept_rows"):
             setattr(self, name, int(state[name]))
         kept = Sample.from_state(state, "kept")
         self.kept = [] if kept is None else [kept]
@@ -270,13 +285,58 @@ class RiskEstimate(NamedTuple):
 UNKNOWN = RiskEstimate(math.nan, math.nan, (0.0, math.inf))
 
 
-class QuadraticForms(NamedTuple):
-    """What is known of A = H^-1/2 G H^-1/2, and of the rows x_i that it comes from.
+@one_blas_thread()
+def estimate_risk(loss, sample, alpha, model, total_weight):
+    """Return the RiskEstimate of a model of so many rows, from a sample of them.
+
+    To first order the excess risk is z'z / (2 rows), z normal with the covariance
+    A = H^-1/2 G H^-1/2, G that of the gradients. It has the mean tr A / (2 rows) and the variance
+    2 tr A^2 / (2 rows)^2; the interval is that of the gamma distribution with these moments.
+    """
+    forms = forms_at(model, loss, sample, alpha)
+    if not forms.are_telling():
+        return UNKNOWN
+    first, second = (max(trace, 0.0) for trace in forms.traces())
+    excess = first / (2 * total_weight)
+    interval = (excess, excess)
+    if second > 0:
+        shape = max(0.5, first * first / (2 * second))  # 0.5: of one square; less is rounding
+        interval = tuple(float(end) for end in excess / shape * gammaincinv(shape, [0.025, 0.975]))
+    return RiskEstimate(float(first) / 2, float(excess), interval)
+
+
+def forms_at(model, loss, sample, alpha):
+    """Return the QuadraticForms of a sample's rows at a model."""
+    rows, targets, weights = sample.compact()
+    kept, shares = KeptRows(rows), weights / weights.sum()
+    evaluation = kept.evaluate(loss, model, targets, shares, gram=True)
+    hessian = Hessian(kept, evaluation.curvatures, alpha, evaluation.gram)
+    # squared: the curvatures of G + mean mean'
+    roots = np.sqrt(shares * weights) * loss.derivatives(evaluation.scores, targets)
+    return forms_of(kept, evaluation, hessian, roots)
+
+
+@one_blas_thread()
+def stand_for_others(inner, weights):
+    """Tell whether the rows of an InnerProblem can stand for other rows, from a part of them."""
+    part = slice(0, TELLING_ROWS)
+    kept, targets, shares = KeptRows(inner.rows.rows[part]), inner.targets[part], inner.shares[part]
+    evaluation = kept.evaluate(inner.loss, weights, targets, shares)
+    roots = shares * inner.loss.derivatives(evaluation.scores, targets)
+    return forms_of(kept, evaluation, inner.latest, roots).are_telling()
+
+
+def forms_of(kept, evaluation, hessian, roots):
+    """Return the QuadraticForms of rows with a Hessian."""
+    make = EstimatedForms if hessian.matrix is None else ExactForms
+    return make(kept, evaluation, hessian, roots)
+
+
+class QuadraticForms:
+    """What is known of A = H^-1/2 G H^-1/2, and of the kept rows x_i that it comes from.
 
     Attributes
     ----------
-    first, second : float
-        tr A and tr A^2.
     terms, same_terms : ndarray of shape (n_rows,)
         What each row adds to tr A, the mean gradient left out; two estimates where it is estimated.
     leverages : ndarray of shape (n_rows,)
@@ -284,11 +344,10 @@ class QuadraticForms(NamedTuple):
         sum is the effective number of degrees of freedom.
     """
 
-    first: float
-    second: float
-    terms: np.ndarray
-    same_terms: np.ndarray
-    leverages: np.ndarray
+    def __init__(self, kept, evaluation, hessian, roots):
+        self.kept, self.hessian, self.roots = kept, hessian, roots
+        self.mean, self.curvatures = evaluation.gradient, evaluation.curvatures
+        self._weigh_rows()
 
     def are_telling(self):
         """Tell whether the kept rows say what G and H are for other rows.
@@ -306,68 +365,51 @@ class QuadraticForms(NamedTuple):
         )
 
 
-@one_blas_thread()
-def estimate_risk(loss, sample, alpha, model, total_weight):
-    """Return the RiskEstimate of a model of so many rows, from a sample of them.
+class ExactForms(QuadraticForms):
+    """Those of a Hessian that is factorised."""
 
-    To first order the excess risk is z'z / (2 rows), z normal with the covariance
-    A = H^-1/2 G H^-1/2, G that of the gradients. It has the mean tr A / (2 rows) and the variance
-    2 tr A^2 / (2 rows)^2; the interval is that of the gamma distribution with these moments.
-    """
-    rows, targets, weights = sample.compact()
-    kept, shares = KeptRows(rows), weights / weights.sum()
-    evaluation = kept.evaluate(loss, model, targets, shares, gram=True)
-    hessian = Hessian(kept, evaluation.curvatures, alpha, evaluation.gram)
-    # squared: the curvatures of G + mean mean'
-    roots = np.sqrt(shares * weights) * loss.derivatives(evaluation.scores, targets)
-    make = _forms_by_signs if hessian.matrix is None else _exact_forms
-    forms = make(kept, evaluation, hessian, roots)
-    if not forms.are_telling():
-        return UNKNOWN
-    first, second = max(forms.first, 0.0), max(forms.second, 0.0)
-    excess = first / (2 * total_weight)
-    interval = (excess, excess)
-    if second > 0:
-        shape = max(0.5, first * first / (2 * second))  # 0.5: of one square; less is rounding
-        interval = tuple(float(end) for end in excess / shape * gammaincinv(shape, [0.025, 0.975]))
-    return RiskEstimate(float(first) / 2, float(excess), interval)
+    def _weigh_rows(self):
+        rows = self.kept.rows
+        products = rows @ self.hessian.solve(np.eye(len(self.mean)))
+        if issparse(rows):
+            squares = np.asarray(rows.multiply(products).sum(axis=1)).ravel()  # x_i' H^-1 x_i
+        else:
+            squares = np.einsum("ij,ij->i", rows, products)
+        self.terms = self.same_terms = self.roots**2 * squares
+        self.leverages = self.curvatures * squares
+
+    def traces(self):
+        """Return tr A and tr A^2."""
+        gradients = self.kept.gram(self.roots**2) - np.outer(self.mean, self.mean)
+        solved = self.hessian.solve(gradients)
+        return np.trace(solved), np.sum(solved * solved.T)
 
 
-def _exact_forms(kept, evaluation, hessian, roots):
-    """Return the QuadraticForms with a Hessian that is factorised."""
-    rows, mean = kept.rows, evaluation.gradient
-    solved = hessian.solve(kept.gram(roots**2) - np.outer(mean, mean))
-    products = rows @ hessian.solve(np.eye(len(mean)))
-    if issparse(rows):
-        squares = np.asarray(rows.multiply(products).sum(axis=1)).ravel()  # x_i' H^-1 x_i
-    else:
-        squares = np.einsum("ij,ij->i", rows, products)
-    terms = roots**2 * squares
-    return QuadraticForms(
-        np.trace(solved), np.sum(solved * solved.T), terms, terms, evaluation.curvatures * squares
-    )
+class EstimatedForms(QuadraticForms):
+    """Those of a Hessian that is not factorised, by random signs."""
 
+    def _weigh_rows(self):
+        random = np.random.default_rng(0)
+        self.probes, self.solved, self.along, terms = self._probed(self.roots, PROBES, random)
+        self.terms = terms[:, : PROBES // 2].mean(axis=1)
+        self.same_terms = terms[:, PROBES // 2 :].mean(axis=1)
+        leverages = self._probed(np.sqrt(self.curvatures), LEVERAGE_PROBES, random)[-1]
+        self.leverages = leverages.mean(axis=1)
 
-def _forms_by_signs(kept, evaluation, hessian, roots):
-    """Return estimates of the QuadraticForms by random signs."""
-    rows, mean, random = kept.rows, evaluation.gradient, np.random.default_rng(0)
-
-    def probed(roots, n_probes):
+    def _probed(self, roots, n_probes, random):
+        """Return probes p = X' (roots * signs), H^-1 p, roots * X H^-1 p, and that times signs."""
+        rows, roots = self.kept.rows, roots[:, np.newaxis]
         signs = random.choice([-1.0, 1.0], size=(len(roots), n_probes))
-        probes = rows.T @ (roots[:, np.newaxis] * signs)
-        solved = hessian.solve(probes)
-        along = roots[:, np.newaxis] * (rows @ solved)
+        probes = rows.T @ (roots * signs)
+        solved = self.hessian.solve(probes)
+        along = roots * (rows @ solved)
         return probes, solved, along, signs * along
 
-    probes, solved, along, terms = probed(roots, PROBES)
-    leverages = probed(np.sqrt(evaluation.curvatures), LEVERAGE_PROBES)[-1].mean(axis=1)
-    return QuadraticForms(
-        np.sum(probes * solved) / PROBES - mean @ hessian.solve(mean),
-        (np.sum(along**2) - np.sum((mean @ solved) ** 2)) / PROBES,
-        terms[:, : PROBES // 2].mean(axis=1),
-        terms[:, PROBES // 2 :].mean(axis=1),
-        leverages,
-    )
+    def traces(self):
+        """Return estimates of tr A and tr A^2."""
+        first = np.sum(self.probes * self.solved) / PROBES
+        second = np.sum(self.along**2) - np.sum((self.mean @ self.solved) ** 2)
+        return first - self.mean @ self.hessian.solve(self.mean), second / PROBES
 
 
 class PaperSVRG:

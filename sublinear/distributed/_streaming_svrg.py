@@ -195,7 +195,7 @@ class StreamingSVRGRegressor(ChunkRegressor, _StreamedStages, streaming.Streamin
         by default.)
     kept_rows : int, default=None
         Rows kept of a stage. None: 20 for every feature, 4096 at the least, and at the most as many
-        as hold 2^23 values if dense.
+        as hold 2^23 values if dense; so many where few of them decide the model.
     growth : float, default=None
         By what factor a stage multiplies the rows seen; None: 2.
     fit_intercept : bool, default=True
@@ -288,7 +288,7 @@ class StreamingSVRGClassifier(ChunkClassifier, _StreamedStages, streaming.Stream
         Width of the rounded part of loss="smoothed_hinge".
     kept_rows : int, default=None
         Rows kept of a stage. None: 20 for every feature, 4096 at the least, and at the most as many
-        as hold 2^23 values if dense.
+        as hold 2^23 values if dense; so many where few of them decide the model.
     growth : float, default=None
         By what factor a stage multiplies the rows seen; None: 2.
     fit_intercept : bool, default=True

@@ -50,8 +50,10 @@ def inner_minimum(X, y, loss, alpha, anchor, stage, sample, share):
     # the curvature that features have in the stream so far, but not in the sample
     missing = np.maximum(0, np.mean(X[: stage.stop] ** 2, axis=0) - np.mean(X[sample] ** 2, axis=0))
     scores, h = X[sample] @ anchor, 1e-6
-    ends = (loss.derivative(scores + side, y[sample]) for side in (-h, h))
-    damping = np.mean(np.subtract(*ends)) / (-2 * h) * missing
+    ends = [loss.derivative(scores + side, y[sample]) for side in (-h, h)]
+    c = np.subtract(*ends) / (-2 * h)
+    here, own = np.mean(X[sample] ** 2, axis=0), c @ X[sample] ** 2 / len(c)
+    damping = missing * (own + c.mean() * missing) / (here + missing)
     if share == 1:  # the sample is all there is
         damping = 0 * damping
 
