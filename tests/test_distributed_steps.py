@@ -481,6 +481,23 @@ def test_classes_weights_and_sparse_rows():
     assert local.result_.n_rows == dense.result_.n_rows + 500
 
 
+@pytest.mark.parametrize("n_partitions", [1, 3])
+def test_a_class_whose_stages_are_longer(n_partitions, monkeypatch):
+    """The first class is nearly separable from the others, which are not from each other."""
+    monkeypatch.setattr(sublinear.streaming, "LEAST_KEPT_ROWS", 100)
+    random = np.random.default_rng(0)
+    X = random.normal(size=(6000, 4))
+    y = np.where(X[:, 0] > 0.02 * random.normal(size=6000), 0, 1 + (random.random(6000) < 0.5))
+    model = StreamingSVRGClassifier().fit(in_parts(X, y, n_partitions))
+    kept = [solver.kept_rows for solver in model.to_local()._solvers]
+    assert kept[0] > max(kept[1:])
+    alone = sublinear.StreamingSVRGClassifier(shuffle=False).fit(X, y)
+    if n_partitions == 1:
+        np.testing.assert_allclose(model.coef_, alone.coef_, rtol=1e-10)
+        assert model.result_.accesses == alone.result_.accesses
+    assert model.score(X, y) == pytest.approx(alone.score(X, y), abs=0.01)
+
+
 def test_counts_and_bad_counts():
     X, z = noisy(2000)
     y = np.random.default_rng(0).poisson(np.exp(z / 10)).astype(float)

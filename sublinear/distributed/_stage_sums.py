@@ -216,6 +216,15 @@ def even_shares(count, takers, n_partitions):
     return shares
 
 
+def first_rows(kept, n_rows, k):
+    """Yield Samples of the first so many rows of a Share's, with the targets of problem k."""
+    for rows, targets, weights in kept:
+        n = min(n_rows, len(weights))
+        if n > 0:
+            yield Sample(rows[:n], targets[k][:n], weights[:n])
+        n_rows -= n
+
+
 class Stages:
     """One pass over all partitions.
 
@@ -271,10 +280,13 @@ class Stages:
         return self.partitions.ask("open", self.plan, self.taken, only=only)
 
     def _round(self):
-        wanted, keep = self.solvers[0].rows_wanted
+        # the stages of problems whose kept rows tell more or less end at different places
+        wants = [solver.rows_wanted for solver in self.solvers]
+        wanted = min(rows for rows, _ in wants)
+        keeps = [min(keep, wanted) for _, keep in wants]
         anchors = [solver.anchor for solver in self.solvers]
         takers, count = set(range(len(self.partitions))) - self.ended, len(self.partitions)
-        shares, kept = (even_shares(rows, takers, count) for rows in (wanted, keep))
+        shares, kept = (even_shares(rows, takers, count) for rows in (wanted, max(keeps)))
         number = self.n_rounds + 1
         vector, rests = self._insist(
             lambda: self.partitions.total("round", number, anchors, shares, kept)
@@ -283,10 +295,11 @@ class Stages:
         told = [Share(*rest) for rest in rests]
         counts = [sum(share[k] for share in told) for k in range(3)]
         for k, sums in enumerate(np.split(vector, len(self.solvers))):
+            limits = even_shares(keeps[k], takers, count)
             samples = [
-                Sample(rows, targets[k], weights)
-                for share in told
-                for rows, targets, weights in share.kept
+                sample
+                for share, n_rows in zip(told, limits, strict=True)
+                for sample in first_rows(share.kept, n_rows, k)
             ]
             self.solvers[k].take_sums(sums, *counts, samples)
         for k, share in enumerate(told):
