@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import scipy.sparse as sp
@@ -9,9 +10,11 @@ import scipy.sparse as sp
 from sublinear._certified_model import Training
 from sublinear._core.kernels import ExactRows, KernelRows
 from sublinear._core.matrix import Matrix
+from sublinear._kernel_memory import KernelMemory
 from sublinear._validation import check_choice, check_number
 from sublinear._warnings import warn
 
+ROWS_LOOKED_AT = 1000  # for how many values they store
 MOST_ROUNDING = 0.01  # of the spread of kernel values
 MOST_OF_SCORES = 0.001  # of a margin, or of the deviation of the targets
 LEAST_VARIANCE = 1e-290  # 1 / gamma; squares of smaller values underflow
@@ -29,14 +32,12 @@ class KernelTraining(Training):
         Of all examples; None where there are subsets.
     subsets : list of callables or None
         Each returns the examples of a problem, in order, where it has not all of them.
-    block, most_at_once : int or None
-        Rows of a block, and how many problems may be solved at once; None: not known yet.
+    memory : KernelMemory or None
     """
 
     rows: KernelRows | None = None
     subsets: list | None = None
-    block: int | None = None
-    most_at_once: int | None = None
+    memory: KernelMemory | None = None
 
     constant = 1.0
     dtype = np.dtype(np.float64)
@@ -50,6 +51,26 @@ class KernelTraining(Training):
     def n_weights(self):
         """The coefficients, and the intercept."""
         return self.n_rows + 1
+
+    @cached_property
+    def stored(self):
+        """How many values a row stores, about."""
+        some = self.X[:: max(1, self.n_rows // ROWS_LOOKED_AT)]
+        return (some.nnz if sp.issparse(some) else np.count_nonzero(some)) / some.shape[0]
+
+    @cached_property
+    def block_size(self):
+        """How many rows a block has."""
+        return self.memory.block_size(self.n_rows, self.stored)
+
+    @cached_property
+    def most_at_once(self):
+        """How many problems may be solved at the same time."""
+        n_rows = self.n_rows
+        if self.subsets is not None:  # of two classes
+            n_rows = int(np.sort(np.unique(self.y, return_counts=True)[1])[-2:].sum())
+        room = self.memory.most_at_once(n_rows, self.stored, self.block_size)
+        return min(len(self.targets), room)
 
 
 def check_kernel_shape(estimator):

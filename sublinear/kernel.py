@@ -30,6 +30,7 @@ from sublinear._core.losses import MARGIN_LOSSES, REGRESSION_LOSSES
 from sublinear._core.order import SAMPLINGS
 from sublinear._documentation import with_parameters
 from sublinear._fit_method import fit_method, restored_after_errors
+from sublinear._kernel_memory import KernelMemory
 from sublinear._kernel_multiclass import KernelClassifierMixin
 from sublinear._kernel_training import (
     KernelTraining,
@@ -47,7 +48,7 @@ from sublinear._solvers.finisher import Finisher
 from sublinear._solvers.interior_point import InteriorPoint
 from sublinear._solvers.kernel_pegasos import KernelPegasos
 from sublinear._solvers.kernel_sdca import KernelSDCA
-from sublinear._solvers.spaces import N_MATRICES, KernelSpan, takes_span
+from sublinear._solvers.spaces import KernelSpan, takes_span
 from sublinear._support import best_on_span, nearest_span
 from sublinear._threads import effective_threads
 from sublinear._validation import (
@@ -61,14 +62,8 @@ from sublinear._validation import (
     check_training_data,
     examples_of_batch,
 )
-from sublinear._warnings import warn
 
-DEFAULT_MEMORY = 2**30
-PANEL = 64  # rows of a block are a multiple
-SHORT_ROW = 64  # stored entries: kernel values are cheap beside the ascent's steps
-ROWS_LOOKED_AT = 1000
 LARGEST_PEGASOS_BLOCK = 2048  # its kernel values fit into a large cache
-LEAST_BLOCK = 512  # rows: below it a fit is markedly slower
 
 _PARAMETERS = """\
 kernel : {"rbf", "poly", "sigmoid", "linear", "precomputed"} or callable, default="rbf"
@@ -227,12 +222,10 @@ class KernelModel(CertifiedModel):
             raise ValueError('kernel="precomputed" needs a dense matrix: convert it by X.toarray()')
         return check_training_data(self, X, y, **options)
 
+    @property
     def _memory(self):
-        return DEFAULT_MEMORY if self.memory_limit is None else self.memory_limit
-
-    def _matrix_memory(self):
-        """What a kernel matrix in float64 may take, as one of several of its size."""
-        return self._memory() / (2 * N_MATRICES)
+        is_given = callable(self.kernel) or self.kernel == "precomputed"
+        return KernelMemory(self.memory_limit, is_given)
 
     def _kernel(self):
         return KERNELS[self.kernel](self._gamma, self.degree, self.coef0)
@@ -243,10 +236,12 @@ class KernelModel(CertifiedModel):
         self._gamma = None
         if self.kernel in KERNELS:  # which class_weight leaves as it is
             self._gamma = gamma_value(self.gamma, X, check_sample_weight(sample_weight, X))
-        rows = None
+        memory, rows = self._memory, None
         if subsets is None:
-            rows = self._square(X, self._memory() / 2, effective_threads(self.n_jobs))
-        return KernelTraining(X, y, metadata, None, targets, weights, rows=rows, subsets=subsets)
+            rows = self._square(X, memory.half, effective_threads(self.n_jobs))
+        return KernelTraining(
+            X, y, metadata, None, targets, weights, rows=rows, subsets=subsets, memory=memory
+        )
 
     def _square(self, X, memory, n_threads=1):
         """Return the KernelRows of X with itself."""
@@ -264,63 +259,17 @@ class KernelModel(CertifiedModel):
         X = training.X[chosen]
         if self.kernel == "precomputed":
             X = X[:, chosen]
-        return self._square(X, self._memory() / (2 * n_at_once))
-
-    def _stored(self, training):
-        """Return how many values a row stores, about."""
-        some = training.X[:: max(1, training.n_rows // ROWS_LOOKED_AT)]
-        return (some.nnz if sp.issparse(some) else np.count_nonzero(some)) / some.shape[0]
-
-    def _bytes(self, stored):
-        """Return what a block of m rows takes: a, b of a m^2 + b m."""
-        # packed rows besides the values; blocks of given values come in float64 first
-        given = callable(self.kernel) or self.kernel == "precomputed"
-        return (12, 0) if given else (4, 8 * stored)
+        return self._square(X, training.memory.half / n_at_once)
 
     def _most_at_once(self, training):
         """As many as `memory_limit` leaves room for."""
-        if training.most_at_once is None:
-            n_rows = self._largest_problem(training)
-            size = min(self._block(training), n_rows)
-            per_value, per_row = self._bytes(self._stored(training))
-            needed, share = per_value * size**2 + per_row * size, self._memory() / 2
-            if 8 * n_rows**2 <= self._matrix_memory():
-                needed = max(needed, N_MATRICES * 8 * n_rows**2)
-            training.most_at_once = min(len(training.targets), max(1, int(share / needed)))
         return training.most_at_once
-
-    def _largest_problem(self, training):
-        """Return how many examples it has, at most."""
-        if training.subsets is None:
-            return training.n_rows
-        return int(np.sort(np.unique(training.y, return_counts=True)[1])[-2:].sum())
-
-    def _block(self, training):
-        """Return the rows of a block: those of one problem at a time, whatever n_jobs is."""
-        if training.block is not None:
-            return training.block
-        stored = self._stored(training)
-        size = 2048 if stored <= SHORT_ROW else 4096
-        per_value, per_row = self._bytes(stored)
-        share = self._memory() / 2
-        affordable = (math.sqrt(per_row**2 + 4 * per_value * share) - per_row) / (2 * per_value)
-        affordable = int(affordable) // PANEL * PANEL
-        if affordable < min(LEAST_BLOCK, training.n_rows):
-            enough = 2 * LEAST_BLOCK * (per_value * LEAST_BLOCK + per_row)
-            warn(
-                f"memory_limit={self.memory_limit} leaves room for blocks of only "
-                f"{max(PANEL, affordable)} examples: the fit will take more rounds and time. "
-                f"{math.ceil(enough)} bytes would do.",
-                UserWarning,
-            )
-        training.block = max(PANEL, min(size, affordable))
-        return training.block
 
     def _objective(self, training, k, n_jobs, rows=None):
         """Return the KernelObjective of problem k, on the KernelRows if they are there already."""
         chosen = slice(None) if training.subsets is None else training.subsets[k]()
         if rows is None:
-            rows = self._part(training, chosen, min(n_jobs, self._most_at_once(training)))
+            rows = self._part(training, chosen, min(n_jobs, training.most_at_once))
         weights = np.ones(training.n_rows) if training.weights is None else training.weights
         return KernelObjective(
             rows,
@@ -330,7 +279,7 @@ class KernelModel(CertifiedModel):
             shift=self._shift(),
             free_intercept=self.fit_intercept and not self.penalize_intercept,
             n_threads=n_jobs if len(training.targets) == 1 else 1,
-            memory=self._matrix_memory(),
+            memory=training.memory.matrix,
         )
 
     def _shift(self):
@@ -416,7 +365,7 @@ class KernelModel(CertifiedModel):
                 continue
             X = training.X[examples]
             rows = self._square(
-                X[:, examples] if self.kernel == "precomputed" else X, self._memory() / 2
+                X[:, examples] if self.kernel == "precomputed" else X, training.memory.half
             )
             first, last = (self.max_support * end // n_support for end in (group.start, group.stop))
             chosen, _ = nearest_span(
@@ -480,9 +429,8 @@ class KernelModel(CertifiedModel):
         if n_support == 0:
             return margins.T + self.intercept_
         support = None if self.kernel == "precomputed" else like(self.support_vectors_, X)
-        per_row = 8 * max(1, X.nnz // n_rows if sp.issparse(X) else X.shape[1])
-        step = max(PANEL, int(self._memory() / 4 / max(per_row, 8 * len(margins))))
-        rows_step = max(PANEL, int(self._memory() / 4 / per_row) // PANEL * PANEL)
+        stored = max(1, X.nnz // n_rows if sp.issparse(X) else X.shape[1])
+        step, rows_step = self._memory.parts_of_prediction(stored, len(margins))
         order = np.arange(n_support)
         for start in range(0, n_rows, step):
             rows = self._prediction_rows(support, X[start : start + step])
@@ -528,7 +476,7 @@ class _KernelSDCAModel(KernelModel):
         solver = KernelSDCA(
             self._objective(training, k, n_jobs),
             random,
-            block_size=self._block(training),
+            block_size=training.block_size,
             coefficients=self._starting_coefficients(training, k),
             max_accesses=self.max_accesses or math.inf,
         )
@@ -960,7 +908,7 @@ class KernelPegasosClassifier(KernelClassifierMixin, KernelModel):
             random,
             sampling=self.sampling,
             batch_size=examples_of_batch(self.batch_size, objective.n_rows),
-            block_size=min(self._block(training), LARGEST_PEGASOS_BLOCK),
+            block_size=min(training.block_size, LARGEST_PEGASOS_BLOCK),
         )
         start = self._starting_coefficients(training, k)
         if start is not None:
