@@ -19,8 +19,8 @@ from sublinear._drive import Limits, as_stored
 from sublinear._result import Result, combine, not_begun
 from sublinear._threads import effective_threads
 from sublinear._validation import (
-    check_choice,
     check_flag,
+    check_loss,
     check_number,
     check_run_parameters,
     seed_sequence,
@@ -153,7 +153,7 @@ class CertifiedModel(CallbackSupportMixin, BaseEstimator):
         return tags
 
     def _check_parameters(self):
-        check_choice("loss", self.loss, self._losses)
+        check_loss(self, self._losses)
         check_number("intercept_scaling", self.intercept_scaling, low=0, open_low=True)
         check_number("tol", self.tol, low=0)
         check_number("max_iter", self.max_iter, low=1, integer=True)
@@ -161,12 +161,9 @@ class CertifiedModel(CallbackSupportMixin, BaseEstimator):
         for name in ("fit_intercept", "warm_start"):
             check_flag(name, getattr(self, name))
         check_run_parameters(self)
-        for name in self._losses[self.loss].parameters:
-            check_number(name, getattr(self, name), low=0, open_low=name != "epsilon")
 
     def _make_loss(self):
-        entry = self._losses[self.loss]
-        return entry.loss(*(getattr(self, name) for name in entry.parameters))
+        return self._losses[self.loss].maker(self)()
 
     def _limits(self):
         return Limits(self.tol, self.max_iter, self.max_accesses or np.inf)
@@ -230,8 +227,8 @@ class CertifiedModel(CallbackSupportMixin, BaseEstimator):
         self._warn_if_limited(limits)
         return self
 
-    def _adopt(self, other):
-        """Take over what another estimator learned of the same data before solving."""
+    def _adopt(self, other, training):
+        """Take over what another estimator learned of the data before solving; let it suit this."""
         for name in ("n_features_in_", "feature_names_in_", "classes_"):
             if hasattr(other, name):
                 setattr(self, name, getattr(other, name))

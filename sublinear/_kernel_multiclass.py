@@ -33,8 +33,8 @@ class KernelClassifierMixin(OneVsRestMixin):
         self._has_pairs = self.multi_class == "ovo" and len(self.classes_) > 2
         return self._class_training(X, y, sample_weight)
 
-    def _adopt(self, other):
-        super()._adopt(other)
+    def _adopt(self, other, training):
+        super()._adopt(other, training)
         self._has_pairs = other._has_pairs
 
     def _pairs(self):

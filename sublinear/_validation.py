@@ -94,6 +94,13 @@ def check_flag(name, value, choices="True or False", *, optional=False):
         raise ValueError(f"{name} must be {choices}{_or_none(optional)}, got {value!r}")
 
 
+def check_loss(estimator, losses):
+    """Raise ValueError unless the loss is registered and its parameters make sense."""
+    check_choice("loss", estimator.loss, losses)
+    for name in losses[estimator.loss].parameters:
+        check_number(name, getattr(estimator, name), low=0, open_low=name != "epsilon")
+
+
 def check_run_parameters(estimator):
     """Raise ValueError unless n_jobs, verbose and callback make sense, where there are such."""
     n_jobs, callback = (getattr(estimator, name, None) for name in ("n_jobs", "callback"))

@@ -287,8 +287,8 @@ class KernelModel(CertifiedModel):
         scaling = self.intercept_scaling if self.fit_intercept and self.penalize_intercept else 0
         return float(scaling) * float(scaling)
 
-    def _adopt(self, other):
-        super()._adopt(other)
+    def _adopt(self, other, training):
+        super()._adopt(other, training)
         self._gamma = other._gamma
 
     def _keep(self, solver):

@@ -60,6 +60,17 @@ def _positive_numbers(name, values):
     return values
 
 
+def _fitted_in_order(first, training, name, values, order):
+    """Return a model for every value of a parameter; each goes on from the solvers of the last."""
+    training.solvers = {}
+    models = [None] * len(values)
+    for k in order:
+        model = clone(first).set_params(callback=first.callback, **{name: float(values[k])})
+        model._adopt(first, training)
+        models[k] = model._solve(training, model._limits())
+    return tuple(models)
+
+
 def sdca_path(X, y, alphas, *, loss="hinge", sample_weight=None, **parameters):
     """Fit SDCA models along values of alpha, each starting from the duals of the last one.
 
@@ -105,14 +116,8 @@ def sdca_path(X, y, alphas, *, loss="hinge", sample_weight=None, **parameters):
     order = np.argsort(-alphas, kind="stable")
     first = estimator(loss, alpha=float(alphas[order[0]]), **parameters)
     training = first._prepare(X, y, sample_weight)
-    training.solvers = {}
-    models = [None] * len(alphas)
-    for k in order:
-        model = clone(first).set_params(alpha=float(alphas[k]), callback=first.callback)
-        model._adopt(first)
-        model._keep_pace(training)
-        models[k] = model._solve(training, model._limits())
-    return SDCAPath(alphas, tuple(models), time.perf_counter() - started)
+    models = _fitted_in_order(first, training, "alpha", alphas, order)
+    return SDCAPath(alphas, models, time.perf_counter() - started)
 
 
 @dataclass(frozen=True)
@@ -190,11 +195,5 @@ def kernel_path(X, y, Cs, gammas=("scale",), *, loss="hinge", sample_weight=None
     for gamma in gammas:
         first = estimator(loss, C=float(Cs[order[0]]), gamma=gamma, **parameters)
         training = first._prepare(X, y, sample_weight)
-        training.solvers = {}
-        models = [None] * len(Cs)
-        for k in order:
-            model = clone(first).set_params(C=float(Cs[k]), callback=first.callback)
-            model._adopt(first)
-            models[k] = model._solve(training, model._limits())
-        rows.append(tuple(models))
+        rows.append(_fitted_in_order(first, training, "C", Cs, order))
     return KernelPath(Cs, gammas, tuple(rows), time.perf_counter() - started)

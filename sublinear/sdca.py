@@ -142,8 +142,8 @@ class _DualModel(DualStreamFit, LinearModel):
         squares = as_matrix(X).squared_norms()
         return intercept_pace(float(squares.sum()), len(squares), self.alpha)
 
-    def _keep_pace(self, training):
-        """Let the constant column of data that was prepared for another alpha suit this one."""
+    def _adopt(self, other, training):
+        super()._adopt(other, training)
         constant = self._constant(training.X)
         if constant != training.constant:
             training.matrix = as_matrix(training.X, constant, effective_threads(self.n_jobs))

@@ -25,6 +25,7 @@ from sublinear._validation import (
     check_choice,
     check_flag,
     check_known_labels,
+    check_loss,
     check_number,
     check_rows,
     check_run_parameters,
@@ -226,7 +227,7 @@ class _StreamingSVRG(StreamFit, BaseEstimator):
         return self.__sklearn_is_fitted__()
 
     def _check_parameters(self):
-        check_choice("loss", self.loss, self._losses)
+        check_loss(self, self._losses)
         check_choice("constants", self.constants, ("practical", "theory"))
         check_number("alpha", self.alpha, low=0)
         check_number("intercept_scaling", self.intercept_scaling, low=0, open_low=True)
@@ -239,12 +240,9 @@ class _StreamingSVRG(StreamFit, BaseEstimator):
         check_number("growth", self.growth, low=1, open_low=True, optional=True)
         check_number("order", self.order, low=1)
         check_run_parameters(self)
-        for name in self._losses[self.loss].parameters:
-            check_number(name, getattr(self, name), low=0, open_low=name != "epsilon")
 
     def _make_solver(self, n_weights, seed):
-        entry = self._losses[self.loss]
-        loss = entry.loss(*(getattr(self, name) for name in entry.parameters))
+        loss = self._losses[self.loss].maker(self)()
         n_threads = effective_threads(self.n_jobs)
         alpha = np.full(n_weights, self.alpha, dtype=np.float64)
         if self.fit_intercept and not self.penalize_intercept:

@@ -69,7 +69,6 @@ class Ridge:
     def solver(self, combination, partitions=None, passes=1):
         problem = Problem(
             REGRESSION_LOSSES[self.loss].loss,
-            (),
             self.alpha,
             float(len(self.y)),
             self.constant,

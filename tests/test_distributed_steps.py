@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -58,7 +59,7 @@ def batch_steps(X, y, loss="smoothed_hinge", sizes=(30, 18, 12), batch_size=20, 
         parts.append(BatchPartition(k, [(X[r], y[r]) for r in rows if r.stop > r.start], False))
     entry = MARGIN_LOSSES[loss]
     problem = Problem(
-        entry.loss, (1.0,) * len(entry.parameters), 0.05, float(len(y)), 0.0,
+        entry.maker(SimpleNamespace(smoothing=1.0)), 0.05, float(len(y)), 0.0,
         np.random.SeedSequence(3), label=1,
     )  # fmt: skip
     return BatchSteps(

@@ -165,7 +165,7 @@ def test_memory_and_threads_change_nothing(multiclass, name):
     for limit, n_jobs in ((None, 2), (200_000, 1), (200_000, 3)):
         predicted = clone(model).set_params(memory_limit=limit, n_jobs=n_jobs)
         predicted.__dict__.update({k: v for k, v in vars(model).items() if k.endswith("_")})
-        predicted._adopt(model)
+        predicted._adopt(model, None)
         np.testing.assert_allclose(predicted.decision_function(X), expected, atol=1e-5)
     threads = clone(model).set_params(n_jobs=2).fit(X, y)
     np.testing.assert_array_equal(threads.dual_coef_, model.dual_coef_)

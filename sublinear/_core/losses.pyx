@@ -16,6 +16,7 @@ A loss is added by writing its class and its line in a registry; tests take it f
 from libc.math cimport INFINITY, exp, fabs, log, log1p
 from libc.stdint cimport int64_t
 
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -555,6 +556,10 @@ class Entry(NamedTuple):
     loss: type
     parameters: tuple
     lipschitz: bool
+
+    def maker(self, settings):
+        """Return what makes the loss, with an estimator's parameters; it can be pickled."""
+        return partial(self.loss, *(getattr(settings, name) for name in self.parameters))
 
 
 MARGIN_LOSSES = {

@@ -194,10 +194,9 @@ class CertifiedRounds(OverPartitions, LinearModel):
         return list(positive_classes(self.classes_)), factors
 
     def _solver(self, training, k, random, n_jobs):
-        entry, whole = self._losses[self.loss], training.matrix
+        whole = training.matrix
         problem = Problem(
-            loss=entry.loss,
-            loss_parameters=tuple(getattr(self, name) for name in entry.parameters),
+            make_loss=self._losses[self.loss].maker(self),
             alpha=self.alpha,
             total_weight=whole.total_weight,
             constant=whole.constant,

@@ -5,6 +5,7 @@ model are added up on their way to it, as a tree whose shape the number of parti
 """
 
 import itertools
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -43,8 +44,8 @@ class Problem:
 
     Attributes
     ----------
-    loss : type
-    loss_parameters : tuple of float
+    make_loss : callable
+        make_loss() -> Loss
     alpha, total_weight, constant : float
         Of the whole; constant is the value of the constant column, 0 without.
     free_intercept : bool
@@ -56,8 +57,7 @@ class Problem:
         Factors on the weights of examples by label.
     """
 
-    loss: type
-    loss_parameters: tuple
+    make_loss: Callable
     alpha: float
     total_weight: float
     constant: float
@@ -176,7 +176,7 @@ class Partition(Member):
     def open(self, problem, n_weights):
         """Begin a problem."""
         self.problem, self.n_weights = problem, n_weights
-        loss = problem.loss(*problem.loss_parameters)
+        loss = problem.make_loss()
         self.objectives = [
             Objective(
                 Matrix(X, problem.constant),

@@ -13,7 +13,7 @@ repeated, nothing else is lost.
 
 import functools
 import itertools
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -40,8 +40,8 @@ class Plan:
 
     Attributes
     ----------
-    loss : type
-    loss_parameters : tuple of float
+    make_loss : callable
+        make_loss() -> Loss
     constant : float
         The value of the constant feature; 0 for none.
     classes, positive : ndarray or None
@@ -50,8 +50,7 @@ class Plan:
         Whether targets must not be negative.
     """
 
-    loss: type
-    loss_parameters: tuple
+    make_loss: Callable
     constant: float
     classes: np.ndarray | None = None
     positive: np.ndarray | None = None
@@ -143,7 +142,7 @@ class StagePartition(Member):
     def open(self, plan, taken):
         """Begin a fit, behind the rows that a partition in this one's place had taken."""
         self.plan = plan
-        self.loss = plan.loss(*plan.loss_parameters)
+        self.loss = plan.make_loss()
         self.answer = None
         if self.begun:
             self._rewind()

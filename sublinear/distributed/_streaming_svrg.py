@@ -136,10 +136,8 @@ class _StreamedStages(OverPartitions):
 
     def _plan(self, partitions, classes, warm):
         """Return the Plan, and set the classes."""
-        entry = self._losses[self.loss]
         plan = Plan(
-            loss=entry.loss,
-            loss_parameters=tuple(getattr(self, name) for name in entry.parameters),
+            make_loss=self._losses[self.loss].maker(self),
             constant=self.intercept_scaling if self.fit_intercept else 0.0,
             counts=self.loss == "poisson",
         )
