@@ -7,6 +7,7 @@ whose risk is that of the empirical risk minimiser of all rows, up to a few per 
 from dataclasses import dataclass
 
 import numpy as np
+from sklearn import config_context
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils.extmath import safe_sparse_dot
 from sklearn.utils.validation import check_is_fitted
@@ -320,11 +321,17 @@ class _StreamingSVRG(StreamFit, BaseEstimator):
             solver.take(block, finite)
         self._solvers = solvers
 
+    def _admitted(self, X, y, sample_weight, **options):
+        """Check rows as `partial_fit` gets them, begin with the first; return their blocks."""
+        raise NotImplementedError
+
     def _learn_block(self, block, first, options):
-        if first:
-            return super()._learn_block(looked_at(block), first, options)
         # as partial_fit, without the checks that the door has made
-        blocks = self._blocks(block.X, self._targets(block.y), block.sample_weight)
+        if first:
+            with config_context(assume_finite=True):
+                blocks = self._admitted(*block, **options)
+        else:
+            blocks = self._blocks(block.X, self._targets(block.y), block.sample_weight)
         if isinstance(block, UnseenBlock):
             if self.constants == "practical" and block.X.size > VALUES_PER_SUM * block.X.shape[1]:
                 try:
@@ -585,10 +592,13 @@ class StreamingSVRGRegressor(RegressorMixin, _StreamingSVRG):
             For parameters or data that make no sense, or rows that do not continue those before;
             the message says what to do. The estimator is left as it was.
         """
+        self._take(self._admitted(X, y, sample_weight))
+        return self
+
+    def _admitted(self, X, y, sample_weight):
         self._check_parameters()
         X, targets = self._checked(X, y, not self._goes_on())
-        self._take(self._blocks(X, targets, check_sample_weight(sample_weight, X)))
-        return self
+        return self._blocks(X, targets, check_sample_weight(sample_weight, X))
 
     def _checked(self, X, y, first):
         X, y = check_training_data(self, X, y, y_numeric=True, reset=first)
@@ -765,14 +775,17 @@ class StreamingSVRGClassifier(ProbabilityMixin, OneVsRestMixin, _StreamingSVRG):
             For parameters or data that make no sense, or rows that do not continue those before;
             the message says what to do. The estimator is left as it was.
         """
+        self._take(self._admitted(X, y, sample_weight, classes))
+        return self
+
+    def _admitted(self, X, y, sample_weight, classes=None):
         self._check_parameters()
         first = not self._goes_on()
         X, y = check_training_data(self, X, y, reset=first)
         classes = declared_classes(y, classes, None if first else self.classes_)
         if first:
             self._begin_classes(classes)
-        self._take(self._blocks(X, self._targets(y), check_sample_weight(sample_weight, X)))
-        return self
+        return self._blocks(X, self._targets(y), check_sample_weight(sample_weight, X))
 
     def _begin_classes(self, classes):
         self.classes_ = classes

@@ -323,6 +323,20 @@ def test_a_block_that_is_not_finite_is_not_taken(value, layout, options):
     np.testing.assert_array_equal(model.coef_, expected.coef_)
 
 
+@pytest.mark.parametrize("n", [200, 40_000])
+def test_a_first_block_that_is_not_finite_changes_nothing(n):
+    random = np.random.default_rng(0)
+    X, y = random.normal(size=(n, 3)), np.where(random.random(n) < 0.5, -1, 1)
+    X[n // 2, 1] = np.nan
+    model, fitted = StreamingSVRGClassifier(), StreamingSVRGClassifier().fit(X[:50], y[:50])
+    before = fitted.coef_.copy()
+    for one in (model, fitted):
+        with pytest.raises(ValueError, match=r"block 1 .*X contains NaN"):
+            one.fit_stream(ArraySource(X, y), classes=[-1, 1])
+    assert vars(model) == model.get_params()
+    np.testing.assert_array_equal(fitted.coef_, before)
+
+
 def test_numbers_whose_squares_overflow_are_taken():
     random = np.random.default_rng(0)
     X, y = random.normal(size=(1000, 4)), np.where(random.random(1000) < 0.5, -1, 1)
