@@ -323,7 +323,7 @@ class _StreamingSVRG(StreamFit, BaseEstimator):
 
     def _admitted(self, X, y, sample_weight, **options):
         """Check rows as `partial_fit` gets them, begin with the first; return their blocks."""
-        raise NotImplementedError
+        raise NotImplementedError("a subclass knows its targets")
 
     def _learn_block(self, block, first, options):
         # as partial_fit, without the checks that the door has made

@@ -17,6 +17,7 @@ MAX_DOUBLINGS = 30
 MAX_HALVINGS = 30
 EXACT = 1e-15  # Newton decrement at which to stop, by the value
 ROUNDING = 1e-12  # of a value
+MODEL_SHARE = 0.1  # of the quadratic model at the anchor, beside the rows' losses
 STALE = 0.1  # decrement left by a step that calls for another Hessian
 MAX_CG_STEPS = 100
 CG_TOLERANCE = 1e-2  # leaves 1e-4 of a decrement: less than is enough
@@ -32,6 +33,9 @@ class InnerProblem:
     inner steps of SVRG with draws from the sample would lead, but for the damping r. That gives
     features which are rarer in the sample than in the stream the curvature they lack, and keeps
     steps short where a few rows say little about the curvature.
+
+    A part of its own quadratic model at w~ is added: that leaves the minimiser of a quadratic
+    objective where it is, and brings v back from where the rows are flat, but <c, v> is not.
 
     Attributes
     ----------
@@ -55,10 +59,14 @@ class InnerProblem:
                 "sample_weight down"
             )
         self.converged = True
+        self.model = None  # the Hessian at the anchor
         self.corrected = gradient is not None
         if self.corrected:  # else the sample is all there is
             self.slope = gradient - self.first.gradient
             self.damping = self._damping(squares - self.first.squares)
+            if not self.loss.quadratic:
+                self.model_slope = self.gradient(anchor, self.first)
+                self.model = self.hessian(self.first)
 
     def evaluate(self, v, gram=False):
         """Return the Evaluation of the sample's rows at v."""
@@ -67,26 +75,41 @@ class InnerProblem:
     def value(self, v, scores):
         """Return the objective at v."""
         away = v - self.anchor
-        return (
+        value = (
             self.shares @ self.loss.values(scores, self.targets)
             + self.slope @ v
             + v @ (self.alpha * v) / 2
             + self.damping @ away**2 / 2
         )
+        if self.model is None:
+            return value
+        return value + MODEL_SHARE * (away @ (self.model_slope + self.model.product(away) / 2))
 
     def gradient(self, v, evaluation):
         """Return the gradient at v."""
-        return evaluation.gradient + self.slope + self.alpha * v + self.damping * (v - self.anchor)
+        away = v - self.anchor
+        gradient = evaluation.gradient + self.slope + self.alpha * v + self.damping * away
+        if self.model is None:
+            return gradient
+        return gradient + MODEL_SHARE * (self.model_slope + self.model.product(away))
 
     def hessian(self, evaluation, reweighted=False):
         """Return the Hessian, or that of iteratively re-weighted least squares."""
+        curvatures, matrix = evaluation.curvatures, evaluation.gram
         shift = self.alpha + self.damping
         if reweighted:
             slopes = self.loss.derivatives(evaluation.scores, self.targets)
             away = np.maximum(np.abs(evaluation.scores - self.targets), 1e-12)
-            return Hessian(self.rows, self.shares * np.abs(slopes) / away, shift)
-        self.latest = Hessian(self.rows, evaluation.curvatures, shift, evaluation.gram)
-        return self.latest
+            curvatures, matrix = self.shares * np.abs(slopes) / away, None
+        if self.model is not None:
+            curvatures = curvatures + MODEL_SHARE * self.first.curvatures
+            shift = (1 + MODEL_SHARE) * shift
+            if matrix is not None:
+                matrix = matrix + MODEL_SHARE * self.first.gram
+        hessian = Hessian(self.rows, curvatures, shift, matrix)
+        if not reweighted:
+            self.latest = hessian
+        return hessian
 
     def _damping(self, missing):
         """Return r: curvature that the sample lacks, and what leaves it few degrees of freedom."""
