@@ -29,6 +29,7 @@ _step_aside_for_the_installed_package()
 
 from sublinear._core.parallel import openmp_enabled
 from sublinear._drive import Snapshot
+from sublinear._kernel_model import Reduction
 from sublinear._model_file import load_model, save_model
 from sublinear._result import Result, TraceRow
 from sublinear._show_versions import show_versions
@@ -59,6 +60,7 @@ __all__ = [
     "PegasosClassifier",
     "PegasosRegressor",
     "PegasosStructured",
+    "Reduction",
     "Result",
     "SDCAClassifier",
     "SDCAPath",

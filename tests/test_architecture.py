@@ -28,7 +28,7 @@ LAYERS = (
     {"_certified_model", "_checkpoint", "_classification", "_fit_method"},
     {"_kernel_memory", "_linear_model", "_saddle", "_support", "theory", "_stream"},
     {"_kernel_multiclass", "_kernel_training", "_streamed_sdca"},
-    {"_kernel_saddle", "_sequence_pegasos"},
+    {"_kernel_model", "_kernel_saddle", "_sequence_pegasos"},
     {
         "sdca",
         "pegasos",

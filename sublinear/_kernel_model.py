@@ -1,0 +1,333 @@
+"""What kernel machines share: the kernel, their training, support vectors, prediction."""
+
+from dataclasses import dataclass, replace
+from functools import partial
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.utils.validation import check_is_fitted
+
+from sublinear._certified_model import CertifiedModel
+from sublinear._core.kernel_objective import KernelObjective
+from sublinear._core.kernels import (
+    KERNELS,
+    CallableRows,
+    ExactRows,
+    PrecomputedRows,
+    kernel_rows,
+)
+from sublinear._fit_method import restored_after_errors
+from sublinear._kernel_memory import KernelMemory
+from sublinear._kernel_training import (
+    KernelTraining,
+    check_coefficients,
+    check_kernel_shape,
+    checked_rounding,
+    checked_square,
+    gamma_value,
+    like,
+    loses_scores,
+    told_apart,
+)
+from sublinear._support import best_on_span, nearest_span
+from sublinear._threads import effective_threads
+from sublinear._validation import (
+    check_choice,
+    check_flag,
+    check_number,
+    check_rows,
+    check_sample_weight,
+    check_training_data,
+)
+
+
+@dataclass(frozen=True)
+class Reduction:
+    """What `max_support` took away.
+
+    Attributes
+    ----------
+    n_support : int
+        Support vectors before.
+    primal : float
+        The objective before; that of the model returned is ``result_.primal``.
+    """
+
+    n_support: int
+    primal: float
+
+
+class KernelModel(CertifiedModel):
+    """What kernel machines share: kernels, support vectors, prediction."""
+
+    _unit = "rounds"
+    _is_exact = False  # whether predictions need kernel values in float64
+
+    @property
+    def _easier(self):
+        advice = "scale the features, or lower C"
+        if self._rounding <= self.tol / 2:
+            return advice
+        return f"{advice}; rounding of kernel values alone may keep the gap at {self._rounding:.1e}"
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.pairwise = self.kernel == "precomputed"
+        tags.input_tags.sparse = self.kernel != "precomputed"
+        return tags
+
+    def _check_parameters(self):
+        super()._check_parameters()
+        if not callable(self.kernel):
+            check_choice("kernel", self.kernel, (*KERNELS, "precomputed"))
+        check_kernel_shape(self)
+        check_number("C", self.C, low=0, open_low=True)
+        check_flag("penalize_intercept", self.penalize_intercept)
+        check_number("memory_limit", self.memory_limit, low=1, integer=True, optional=True)
+        check_number("max_support", self.max_support, low=1, integer=True, optional=True)
+
+    def _check_data(self, X, y, **options):
+        if self.kernel == "precomputed" and sp.issparse(X):
+            raise ValueError('kernel="precomputed" needs a dense matrix: convert it by X.toarray()')
+        return check_training_data(self, X, y, **options)
+
+    @property
+    def _memory(self):
+        is_given = callable(self.kernel) or self.kernel == "precomputed"
+        return KernelMemory(self.memory_limit, is_given)
+
+    def _kernel(self):
+        return KERNELS[self.kernel](self._gamma, self.degree, self.coef0)
+
+    def _training(self, X, y, targets, weights, sample_weight, subsets=None):
+        """Return the KernelTraining for checked data."""
+        metadata = None if sample_weight is None else {"sample_weight": sample_weight}
+        self._gamma = None
+        if self.kernel in KERNELS:  # which class_weight leaves as it is
+            self._gamma = gamma_value(self.gamma, X, check_sample_weight(sample_weight, X))
+        memory, rows = self._memory, None
+        if subsets is None:
+            rows = self._square(X, memory.half, effective_threads(self.n_jobs))
+        return KernelTraining(
+            X, y, metadata, None, targets, weights, rows=rows, subsets=subsets, memory=memory
+        )
+
+    def _square(self, X, memory, n_threads=1):
+        """Return the KernelRows of X with itself."""
+        if callable(self.kernel):
+            return checked_square(CallableRows(self.kernel, X))
+        if self.kernel == "precomputed":
+            return checked_square(PrecomputedRows(X))
+        rows = kernel_rows(self._kernel(), X, memory=memory, n_threads=n_threads)
+        return checked_square(told_apart(rows))
+
+    def _part(self, training, chosen, n_at_once):
+        """Return the KernelRows of some of the examples, as one of so many at a time."""
+        if training.subsets is None:
+            return training.rows
+        X = training.X[chosen]
+        if self.kernel == "precomputed":
+            X = X[:, chosen]
+        return self._square(X, training.memory.half / n_at_once)
+
+    def _most_at_once(self, training):
+        """As many as `memory_limit` leaves room for."""
+        return training.most_at_once
+
+    def _objective(self, training, k, n_jobs, rows=None):
+        """Return the KernelObjective of problem k, on the KernelRows if they are there already."""
+        chosen = slice(None) if training.subsets is None else training.subsets[k]()
+        if rows is None:
+            rows = self._part(training, chosen, min(n_jobs, training.most_at_once))
+        weights = np.ones(training.n_rows) if training.weights is None else training.weights
+        return KernelObjective(
+            rows,
+            training.targets[k](),
+            self._make_loss(),
+            float(self.C) * weights[chosen],
+            shift=self._shift(),
+            free_intercept=self.fit_intercept and not self.penalize_intercept,
+            n_threads=n_jobs if len(training.targets) == 1 else 1,
+            memory=training.memory.matrix,
+        )
+
+    def _shift(self):
+        """What is added to the kernel for an intercept that is penalised."""
+        scaling = self.intercept_scaling if self.fit_intercept and self.penalize_intercept else 0
+        return float(scaling) * float(scaling)
+
+    def _adopt(self, other, training):
+        super()._adopt(other, training)
+        self._gamma = other._gamma
+
+    def _keep(self, solver):
+        objective = solver.objective
+        return {
+            "rounding": objective.relative_rounding,
+            "is_exact": objective.is_exact,
+            "deviation": objective.rows.deviation,
+        }
+
+    def _note_rounding(self, outcomes, training):
+        """Find what rounding may have done to the gap, and which kernel values predictions need."""
+        known = [outcome.kept for outcome in outcomes if outcome.kept]
+        if training.solvers is not None:
+            known = [self._keep(solver) for solver in training.solvers.values()]
+        self._rounding = max((kept["rounding"] for kept in known), default=0.0)
+        deviation = max((kept["deviation"] for kept in known), default=0.0)
+        self._is_exact = any(kept["is_exact"] for kept in known) or loses_scores(
+            deviation, self.dual_coef_, self._size_of_scores(training)
+        )
+
+    def _size_of_scores(self, training):
+        return 1.0  # a margin
+
+    def _starting_coefficients(self, training, k):
+        """The coefficients of the last fit, if they can serve as a start."""
+        if not self.warm_start or not hasattr(self, "dual_coef_"):
+            return None
+        if self._n_rows_fit != training.n_rows or len(self.intercept_) != len(training.targets):
+            return None
+        if self.dual_coef_.shape[0] != self._rows_of_dual(len(training.targets)):
+            return None  # of another multi_class
+        return self._coefficients(training, k)
+
+    def _rows_of_dual(self, n_problems):
+        """How many rows `dual_coef_` has."""
+        return n_problems
+
+    def _coefficients(self, training, k):
+        """The coefficients of all examples of problem k."""
+        coefficients = np.zeros(training.n_rows)
+        for chosen, row in self._places(k):
+            coefficients[self.support_[chosen]] = self.dual_coef_[row, chosen]
+        return coefficients if training.subsets is None else coefficients[training.subsets[k]()]
+
+    def _store(self, outcomes, training, seconds):
+        """Set the fitted attributes."""
+        models = [outcome.model for outcome in outcomes]
+        check_coefficients(models)
+        self.support_, self.dual_coef_ = self._lay_out(models, training)
+        self.intercept_ = np.array([model[-1] for model in models])
+        self.reduction_ = None
+        self._n_rows_fit = training.n_rows
+        self._describe(outcomes, training, seconds)
+        too_many = self.max_support is not None and len(self.support_) > self.max_support
+        if too_many and not any(outcome.error for outcome in outcomes):
+            with restored_after_errors(self):
+                self._describe(self._reduce(outcomes, training), training, seconds)
+
+    def _describe(self, outcomes, training, seconds):
+        """Set what follows from support vectors, coefficients and outcomes."""
+        self._note_rounding(outcomes, training)
+        self._report(outcomes, seconds)
+        precomputed = self.kernel == "precomputed"
+        self.support_vectors_ = np.empty((0, 0)) if precomputed else training.X[self.support_]
+
+    def _reduce(self, outcomes, training):
+        """Keep `max_support` support vectors; return the outcomes with the values of the models."""
+        n_support, shift = len(self.support_), self._shift()
+        kept = []
+        for group, _ in self._groups():
+            examples = self.support_[group]
+            if not examples.size:
+                continue
+            X = training.X[examples]
+            rows = self._square(
+                X[:, examples] if self.kernel == "precomputed" else X, training.memory.half
+            )
+            first, last = (self.max_support * end // n_support for end in (group.start, group.stop))
+            chosen, _ = nearest_span(
+                partial(shifted_block, rows, shift),
+                rows.diagonal + shift,
+                self.dual_coef_[:, group],
+                last - first,
+            )
+            kept.append(group.start + chosen)
+        self._keep_support(np.concatenate(kept))
+        self.reduction_ = Reduction(n_support, sum(outcome.result.primal for outcome in outcomes))
+        return [
+            replace(outcome, result=self._refit(outcome.result, training, k))
+            for k, outcome in enumerate(outcomes)
+        ]
+
+    def _keep_support(self, kept):
+        """Forget the support vectors that are not among `kept`, in order."""
+        self.support_, self.dual_coef_ = self.support_[kept], self.dual_coef_[:, kept]
+        self.intercept_ = self.intercept_.copy()  # an error brings back the one before
+
+    def _refit(self, result, training, k):
+        """Find the best coefficients of problem k on its support vectors; return its Result."""
+        objective = self._objective(training, k, effective_threads(self.n_jobs))
+        places = list(self._places(k))
+        examples = np.concatenate([self.support_[chosen] for chosen, _ in places])
+        if training.subsets is not None:
+            examples = np.searchsorted(training.subsets[k](), examples)
+        values = best_on_span(objective, examples, self.tol)
+        for chosen, row in places:
+            count = len(self.support_[chosen])
+            self.dual_coef_[row, chosen], values = values[:count], values[count:]
+        coefficients = self._coefficients(training, k)
+        model, primal = objective.evaluated(coefficients)
+        self.intercept_[k] = model[-1]
+        refitted = replace(result, primal=primal, gap=max(0.0, primal - result.dual))
+        if result.status == "converged" and refitted.relative_gap > self.tol:
+            return replace(refitted, status="reduced")
+        return refitted
+
+    def _places(self, k):
+        """Yield (support vectors, row of dual_coef_) that hold the coefficients of problem k."""
+        yield slice(None), k
+
+    def _lay_out(self, models, training):
+        """Return the support vectors and dual_coef_ of models that end with the intercept."""
+        coefficients = np.stack(models)[:, :-1]
+        support = np.flatnonzero(coefficients.any(axis=0))
+        return support, np.ascontiguousarray(coefficients[:, support])
+
+    def _groups(self):
+        """Yield (support vectors, problems): rows of dual_coef_ belong to these problems there."""
+        yield slice(0, len(self.support_)), np.arange(len(self.intercept_))
+
+    def _scores(self, X):
+        """Return f(x_i) + intercept for every row and problem, (n_rows, n_problems)."""
+        check_is_fitted(self)
+        X = check_rows(self, X, accept_sparse=False if self.kernel == "precomputed" else "csr")
+        n_rows, n_support = X.shape[0], len(self.support_)
+        margins = np.zeros((len(self.intercept_), n_rows))
+        if n_support == 0:
+            return margins.T + self.intercept_
+        support = None if self.kernel == "precomputed" else like(self.support_vectors_, X)
+        stored = max(1, X.nnz // n_rows if sp.issparse(X) else X.shape[1])
+        step, rows_step = self._memory.parts_of_prediction(stored, len(margins))
+        order = np.arange(n_support)
+        for start in range(0, n_rows, step):
+            rows = self._prediction_rows(support, X[start : start + step])
+            part = np.zeros((len(margins), rows.n_columns))
+            for group, problems in self._groups():
+                of_group = np.zeros((len(problems), rows.n_columns))
+                for first in range(group.start, group.stop, rows_step):
+                    chosen = slice(first, min(group.stop, first + rows_step))
+                    rows.add_product(
+                        order[chosen],
+                        self.dual_coef_[:, chosen],
+                        of_group,
+                        effective_threads(self.n_jobs),
+                    )
+                part[problems] += of_group
+            margins[:, start : start + step] = part
+        return margins.T + self.intercept_
+
+    def _prediction_rows(self, support, X):
+        """The KernelRows between the support vectors and the rows of X."""
+        if self.kernel == "precomputed":
+            return ExactRows(PrecomputedRows(X[:, self.support_].T, False))
+        if callable(self.kernel):
+            return ExactRows(CallableRows(self.kernel, support, X))
+        rows = kernel_rows(self._kernel(), support, X, memory=0)
+        return checked_rounding(ExactRows(rows) if self._is_exact else rows)
+
+
+def shifted_block(rows, shift, chosen):
+    """Return rows of a kernel matrix with a constant added."""
+    return rows.block(chosen)[:, : rows.n_columns] + shift
