@@ -355,6 +355,45 @@ def test_the_stream_may_end_anywhere_where_hessians_say_little(loss, n):
     assert objective(400) - objective(n) <= 0.01 * (oracle.value(0 * y, y).mean() - objective(n))
 
 
+def moved(X, origins, units):
+    """The same rows with other origins and units, and a constant column."""
+    return np.column_stack([(X + origins) * units, np.ones(len(X))])
+
+
+@pytest.mark.parametrize(("origin", "unit"), [(1e4, 1.0), (150.0, 1e3), (-1e3, 1e5)])
+@pytest.mark.parametrize("loss", SMOOTH)
+def test_origins_and_units_of_columns_make_no_difference(loss, origin, unit):
+    X, y, compiled, oracle = problem(loss)
+
+    def risk(rows):
+        model = fed(CombinedSVRG(compiled, 6, 0.0, kept_rows=900), rows, y).model()
+        return oracle.value(rows @ model, y).mean()
+
+    assert risk(moved(X, origin, unit)) == pytest.approx(risk(moved(X, 0, 1)), rel=1e-9)
+
+
+@pytest.mark.parametrize("loss", SMOOTH)
+def test_stages_far_from_the_origin_are_not_held_back(loss):
+    """There the squares of a sample and a stream differ, by chance, by more than the variance."""
+    compiled, n = REGISTRY[loss].loss(), 12_800
+    ours, erm = [], []
+    for seed in range(10):
+        X, y, _, oracle = problem(loss, 2 * n, seed=seed)
+        origins = 100 * np.random.default_rng(seed).normal(size=5)
+        far = moved(X, origins, np.geomspace(1e-3, 1e3, 5))
+        (rows, others), (targets, unseen) = np.split(far, 2), np.split(y, 2)
+
+        def risk(kept, rows=rows, targets=targets, others=others, unseen=unseen, oracle=oracle):
+            model = fed(CombinedSVRG(compiled, 6, 0.0, kept_rows=kept), rows, targets).model()
+            return oracle.value(others @ model, unseen).mean()
+
+        best = fed(CombinedSVRG(compiled, 6, 0.0, kept_rows=n), others, unseen).model()
+        least = oracle.value(others @ best, unseen).mean()
+        ours.append(risk(400) - least)
+        erm.append(risk(n) - least)
+    assert np.mean(erm) > 0.8 * np.mean(ours)
+
+
 @pytest.mark.parametrize("loss", ["logistic", "smoothed_hinge", "squared_hinge"])
 def test_more_rows_are_kept_of_classes_that_are_nearly_separable(loss):
     random = np.random.default_rng(0)

@@ -17,6 +17,7 @@ MAX_DOUBLINGS = 30
 MAX_HALVINGS = 30
 EXACT = 1e-15  # Newton decrement at which to stop, by the value
 ROUNDING = 1e-12  # of a value
+BY_CHANCE = 1.25  # a stream's squares by the sample's, up to which nothing is missing
 MODEL_SHARE = 0.1  # of the quadratic model at the anchor, beside the rows' losses
 STALE = 0.1  # decrement left by a step that calls for another Hessian
 MAX_CG_STEPS = 100
@@ -63,7 +64,7 @@ class InnerProblem:
         self.corrected = gradient is not None
         if self.corrected:  # else the sample is all there is
             self.slope = gradient - self.first.gradient
-            self.damping = self._damping(squares - self.first.squares)
+            self.damping = self._damping(squares - BY_CHANCE * self.first.squares)
             if not self.loss.quadratic:
                 self.model_slope = self.gradient(anchor, self.first)
                 self.model = self.hessian(self.first)
@@ -347,8 +348,11 @@ def factorised(matrix):
     """Return a function that multiplies by the inverse, or the pseudo-inverse, of the matrix."""
     if not np.isfinite(matrix).all():
         return np.zeros_like
-    factor, failed = dpotrf(matrix)
+    sizes = np.sqrt(np.maximum(np.diag(matrix), 0))
+    sizes[sizes == 0] = 1.0
+    scaled = matrix / sizes / sizes[:, np.newaxis]  # what is in other units is not singular
+    factor, failed = dpotrf(scaled)
     if not failed and np.ptp(np.log(np.diag(factor))) < CONDITION:
-        return lambda right: dpotrs(factor, right)[0]
-    inverse = scipy.linalg.pinvh(matrix)
+        return lambda right: (dpotrs(factor, (right.T / sizes).T)[0].T / sizes).T
+    inverse = scipy.linalg.pinvh(scaled) / sizes / sizes[:, np.newaxis]
     return lambda right: inverse @ right

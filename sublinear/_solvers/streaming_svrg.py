@@ -59,7 +59,7 @@ PROBES = 16  # random signs in the estimate of a trace
 LEVERAGE_PROBES = 4  # of leverages, over which a mean is taken anyway
 MOST_LEVERAGE = 1 / 15  # mean one of the kept rows, beyond which the model fits them too well
 ROWS_PER_DEGREE = 3  # of freedom, at least, on which G rests
-TELLING_ROWS = 1024  # of those kept, which are looked at to tell whether they are enough
+TELLING_ROWS, TELLING_VALUES = 1024, 2**17  # of kept rows, at least, that tell if they are enough
 
 
 class CombinedSVRG:
@@ -319,7 +319,7 @@ def forms_at(model, loss, sample, alpha):
 @one_blas_thread()
 def stand_for_others(inner, weights):
     """Tell whether the rows of an InnerProblem can stand for other rows, from a part of them."""
-    part = slice(0, TELLING_ROWS)
+    part = slice(0, max(TELLING_ROWS, TELLING_VALUES // len(weights)))
     kept, targets, shares = KeptRows(inner.rows.rows[part]), inner.targets[part], inner.shares[part]
     evaluation = kept.evaluate(inner.loss, weights, targets, shares)
     roots = shares * inner.loss.derivatives(evaluation.scores, targets)

@@ -47,12 +47,14 @@ def inner_minimum(X, y, loss, alpha, anchor, stage, sample, share):
     slope = share * mean_gradient(stage, anchor) - mean_gradient(sample, anchor)
     slope -= (1 - share) * alpha * anchor
 
-    # the curvature that features have in the stream so far, but not in the sample
-    missing = np.maximum(0, np.mean(X[: stage.stop] ** 2, axis=0) - np.mean(X[sample] ** 2, axis=0))
+    # the curvature that features have in the stream so far, but not in the sample; a quarter more
+    # may be chance
+    here = np.mean(X[sample] ** 2, axis=0)
+    missing = np.maximum(0, np.mean(X[: stage.stop] ** 2, axis=0) - 1.25 * here)
     scores, h = X[sample] @ anchor, 1e-6
     ends = [loss.derivative(scores + side, y[sample]) for side in (-h, h)]
     c = np.subtract(*ends) / (-2 * h)
-    here, own = np.mean(X[sample] ** 2, axis=0), c @ X[sample] ** 2 / len(c)
+    own = c @ X[sample] ** 2 / len(c)
     damping = missing * (own + c.mean() * missing) / (here + missing)
     if share == 1:  # the sample is all there is
         damping = 0 * damping
