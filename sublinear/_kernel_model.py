@@ -16,6 +16,7 @@ from sublinear._core.kernels import (
     PrecomputedRows,
     kernel_rows,
 )
+from sublinear._drive import CONTRADICTION
 from sublinear._fit_method import restored_after_errors
 from sublinear._kernel_memory import KernelMemory
 from sublinear._kernel_training import (
@@ -263,14 +264,15 @@ class KernelModel(CertifiedModel):
         examples = np.concatenate([self.support_[chosen] for chosen, _ in places])
         if training.subsets is not None:
             examples = np.searchsorted(training.subsets[k](), examples)
-        values = best_on_span(objective, examples, self.tol)
+        values, margins = best_on_span(objective, examples, self.tol)
         for chosen, row in places:
             count = len(self.support_[chosen])
             self.dual_coef_[row, chosen], values = values[:count], values[count:]
-        coefficients = self._coefficients(training, k)
-        model, primal = objective.evaluated(coefficients)
+        model, primal = objective.evaluated(self._coefficients(training, k), margins)
         self.intercept_[k] = model[-1]
-        refitted = replace(result, primal=primal, gap=max(0.0, primal - result.dual))
+        is_bound = result.dual <= primal * (1 + CONTRADICTION)
+        dual = min(result.dual, primal) if is_bound else -np.inf
+        refitted = replace(result, primal=primal, dual=dual, gap=primal - dual)
         if result.status == "converged" and refitted.relative_gap > self.tol:
             return replace(refitted, status="reduced")
         return refitted

@@ -11,7 +11,7 @@ Cost: n^2 kernel values for n support vectors, n m^2 multiplications and n m num
 """
 
 import numpy as np
-from scipy.linalg import cholesky, solve_triangular
+from scipy.linalg import LinAlgError, cholesky, solve_triangular
 
 from sublinear._core.random import RandomBits
 from sublinear._drive import Limits, drive
@@ -21,7 +21,8 @@ BLOCK = 32
 NEAR_BEST = 0.5  # of the largest gain, where the column is at hand
 LEAST_PIVOT = 1e-6  # of the largest: what is nearer to the span than this cannot be told from it
 ROWS = 1024  # of kernel values at a time
-LEAST_TOL = 1e-5  # features are float32
+LEAST_JITTER = 1e-12  # of the largest entry of a diagonal, for rounding in float64
+LEAST_TOL = 1e-5
 MOST_EPOCHS = 1000
 
 
@@ -85,10 +86,10 @@ def nearest_span(kernel, diagonal, coefficients, size):
 
 
 def best_on_span(objective, examples, tol):
-    """Return the coefficients of these examples that are best if all others are 0.
+    """Find the coefficients of these examples that are best if all others are 0.
 
     With K_SS = L L' for the examples S, the rows of K_S' L'^-1 are the features of a linear model
-    that takes the same values and has the same norm.
+    that takes the same values and has the same norm. Kernel values are float64.
 
     Parameters
     ----------
@@ -100,18 +101,30 @@ def best_on_span(objective, examples, tol):
     Returns
     -------
     coefficients : ndarray of shape (len(examples),), float64
+    margins : ndarray of shape (n_rows,), float64
+        (K + shift) v of all examples.
     """
     if not len(examples):
-        return np.zeros(0)
-    values = objective.rows.block(examples, None, objective.n_threads)[:, : objective.n_rows]
-    values = values + np.float32(objective.shift)
-    inner = values[:, examples].astype(np.float64)
-    inner[np.diag_indices_from(inner)] += LEAST_PIVOT * inner.diagonal().max()
-    factor = cholesky(inner, lower=True)
-    features = solve_triangular(factor.astype(np.float32), values, lower=True).T
-    linear = objective.linear(np.ascontiguousarray(features))
+        return np.zeros(0), np.zeros(objective.n_rows)
+    rows, order = objective.rows, np.arange(objective.n_rows)
+    values = rows.exact_block(examples, order, objective.n_threads)
+    rows.add_offsets(values, examples, order)
+    values += objective.shift
+    factor = jittered_factor(values[:, examples])
+    linear = objective.linear(np.ascontiguousarray(solve_triangular(factor, values, lower=True).T))
     random = RandomBits(np.random.SeedSequence(0))
     model, _, error = drive(SDCA(linear, random), Limits(max(tol, LEAST_TOL), MOST_EPOCHS))
     if error is not None:
         raise error
-    return solve_triangular(factor, model[: len(examples)], lower=True, trans="T")
+    coefficients = solve_triangular(factor, model[: len(examples)], lower=True, trans="T")
+    return coefficients, coefficients @ values
+
+
+def jittered_factor(matrix):
+    """Return the lower Cholesky factor of a matrix and as little on its diagonal as it takes."""
+    jitter = LEAST_JITTER * matrix.diagonal().max()
+    while True:
+        try:
+            return cholesky(matrix + jitter * np.eye(len(matrix)), lower=True)
+        except LinAlgError:  # images that nearly coincide, or a kernel that is not positive
+            jitter *= 10

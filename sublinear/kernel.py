@@ -80,7 +80,7 @@ max_accesses : int, default=None
         to the model in the kernel's space, with the coefficients that are then best. `result_` has
         the values of what is left, `reduction_` those before; the status is "reduced" if the gap is
         above `tol` then. It takes n_SV^2 + 2 n_samples
-        max_support kernel evaluations and some 20 n_samples max_support bytes, which neither
+        max_support kernel evaluations and some 24 n_samples max_support bytes, which neither
         `max_accesses` nor `memory_limit` limit.
     n_jobs : int, default=None
         Threads: over the problems of several classes, as many as `memory_limit` has room for, or

@@ -484,3 +484,33 @@ def test_a_reduction_that_costs_the_gap_says_so():
     y = (X**2).sum(axis=1) > 1.5
     assert KernelSDCAClassifier(max_support=1).fit(X, y).result_.status == "reduced"
     assert KernelSDCAClassifier(max_support=200).fit(X, y).result_.status == "converged"
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_the_objective_of_a_reduced_model_is_its_own(seed):
+    """Where float32 kernel values would make it look below the optimum."""
+    random = np.random.default_rng(seed)
+    x = 30 + 9 * random.normal(size=60)
+    y, C = 70 * x + 10 * random.normal(size=60), 1e4
+    shape = {"kernel": "poly", "gamma": 1.0, "degree": 2, "coef0": 1.0}
+    model = KernelSDCARegressor(**shape, C=C, max_support=7, random_state=0).fit(x[:, None], y)
+    K = np.square(np.multiply.outer(x, x).astype(np.longdouble) + 1)
+    v = np.zeros(60)
+    v[model.support_] = model.dual_coef_[0]
+    loss = np.maximum(0, abs(K @ v + model.intercept_ - y) - 0.1)
+    objective = float(v @ K @ v / 2 + model.intercept_[0] ** 2 / 2 + C * loss.sum())
+    assert model.result_.primal == pytest.approx(objective, rel=1e-6)
+    assert model.result_.dual <= objective * (1 + 1e-9)
+    assert model.result_.status == (
+        "converged" if model.result_.relative_gap <= 1e-3 else "reduced"
+    )
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3, 4, 5, 7])
+def test_support_vectors_whose_images_nearly_coincide_are_reduced(seed):
+    random = np.random.default_rng(seed)
+    X = 10 * random.normal(size=(120, 1))
+    y = np.sign(X[:, 0] + 3 * random.normal(size=120))
+    model = KernelSDCAClassifier(gamma=1.0, C=100.0, max_support=60, random_state=0).fit(X, y)
+    assert len(model.support_) <= 60
+    assert model.reduction_.n_support > 60

@@ -75,7 +75,8 @@ def test_no_other_coefficients_are_better(name, intercept):
         free_intercept=intercept == "free",
     )
     S = np.arange(3, 80, 8)
-    best = best_on_span(objective, S, 1e-5)
+    best, margins = best_on_span(objective, S, 1e-5)
+    np.testing.assert_allclose(margins, K[S].T @ best + objective.shift * best.sum(), rtol=1e-9)
 
     def primal(values):
         coefficients = np.zeros(80)

@@ -375,9 +375,12 @@ cdef class KernelObjective:
         self.rows.add_product(support, coefficients[np.newaxis, support], margins, self.n_threads)
         return margins[0]
 
-    def evaluated(self, coefficients):
-        """Return the model of coefficients, feasible or not, and its primal value."""
-        margins = self.margins_of(coefficients)
+    def evaluated(self, coefficients, margins=None):
+        """Return the model of coefficients, feasible or not, and its primal value.
+
+        Their margins are computed unless they are given.
+        """
+        margins = self.margins_of(coefficients) if margins is None else margins
         intercept = self.best_intercept(margins)
         primal, _ = self.values(coefficients, margins, intercept)
         return self.model(coefficients, intercept), primal
