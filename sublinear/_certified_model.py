@@ -192,7 +192,7 @@ class CertifiedModel(CallbackSupportMixin, BaseEstimator):
                 return Outcome(model, result, kept=kept)
             try:
                 solver = planned._solver(training, k, RandomBits(seeds[k]), n_jobs)
-                start = checkpoint and checkpoint.begin(solver)
+                start = checkpoint and checkpoint.begin(k, solver)
             except KeyboardInterrupt as interrupt:
                 if n_problems == 1:  # no model
                     raise

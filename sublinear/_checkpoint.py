@@ -28,7 +28,7 @@ from sublinear._validation import check_flag, check_number
 from sublinear._version import __version__
 
 FORMAT = "sublinear checkpoint"
-VERSION = 4
+VERSION = 5
 NOT_COMPARED = ("verbose", "callback", "n_jobs", "client")
 FITTED = (
     "coef_",
@@ -150,7 +150,7 @@ class Checkpoint:
 
 
 class RoundsCheckpoint:
-    """The file of a fit over partitions: problems solved so far, and the rounds of the present one.
+    """The file of a fit over partitions: problems solved so far, and the rounds of others.
 
     Parameters
     ----------
@@ -160,8 +160,8 @@ class RoundsCheckpoint:
 
     def __init__(self, checkpoint):
         self.checkpoint = checkpoint
-        self.state = checkpoint.load() or {"n_solved": 0}
-        self.solver = None
+        self.state = checkpoint.load() or {}
+        self.k = self.solver = None
 
     def beginning(self, state):
         """Return what the fit began with, a flat dict: that of the file's fit if there is one."""
@@ -176,42 +176,45 @@ class RoundsCheckpoint:
 
     def is_solved(self, k):
         """Tell whether the file has the model of problem k."""
-        return k < self.state["n_solved"]
+        return f"solved {k}.model" in self.state
 
     def solved(self, k):
         """Return the model of a solved problem, its Result and what was kept of its solver."""
         state = part_of(self.state, f"solved {k}")
         return state["model"], result_of(part_of(state, "result")), part_of(state, "kept")
 
-    def begin(self, solver):
-        """Take the solver of the present problem; return what `drive` needs to go on, or None."""
-        self.solver = solver
+    def begin(self, k, solver):
+        """Take the solver of problem k; return what `drive` needs to go on, or None."""
+        self.k, self.solver = k, solver
         self.checkpoint.last = 0
-        state = part_of(self.state, "present")
+        state = part_of(self.state, f"present {k}")
         if not state:
             return None
         solver.set_state(state)
         self.checkpoint.last = solver.n_iter
         return state
 
-    def keep(self, state_of_run):
-        """Save if it is time to."""
-        if self.checkpoint.is_due(self.solver.n_iter):
+    def keep(self, state_of_run, stopped):
+        """Save if it is time to, or the fit has been stopped: another call may go on."""
+        if stopped or self.checkpoint.is_due(self.solver.n_iter):
             present = self.solver.state() | state_of_run()
-            self._save(prefixed("present", present))
+            self._save(self.k, prefixed(f"present {self.k}", present))
 
     def end(self, k, model, result, kept):
-        """Save what becomes of problem k; `kept` is a flat dict."""
-        state = prefixed("result", state_of_result(result)) | prefixed("kept", kept)
-        self.state |= prefixed(f"solved {k}", state | {"model": model})
-        self.state["n_solved"] = k + 1
-        self._save({})
+        """Save what becomes of problem k, unless it was stopped; `kept` is a flat dict."""
+        if result.status != "stopped":
+            state = prefixed("result", state_of_result(result)) | prefixed("kept", kept)
+            self._save(k, prefixed(f"solved {k}", state | {"model": model}))
 
-    def _save(self, present):
-        self.state = {
-            name: value for name, value in self.state.items() if not name.startswith("present.")
+    def _save(self, k, state):
+        """Save a state of problem k in place of its last one."""
+        others = {
+            name: value
+            for name, value in self.state.items()
+            if not name.startswith(f"present {k}.")
         }
-        self.checkpoint.save(self.state | present)
+        self.state = others | state
+        self.checkpoint.save(self.state)
 
 
 def fitted_state(estimator):

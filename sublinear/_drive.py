@@ -159,8 +159,8 @@ def drive(
     rounded : callable, default=None
         Returns a model as it will be stored: what is certified is that. None: as it is.
     keep : callable, default=None
-        Called between slices, while the fit goes on, with a function that returns the state of
-        this run, a flat dict.
+        keep(state, stopped), called between slices while the fit goes on, and when it was stopped
+        by `observe`; state() is that of this run, a flat dict.
     start : dict, default=None
         Such a state, to go on from; the solver has to be in its own of the same moment.
 
@@ -185,8 +185,8 @@ def drive(
             for _ in run.slices():
                 if tick is not None:
                     tick(solver)
-                if keep is not None and run.status is None:
-                    keep(run.state)
+                if keep is not None and run.status in (None, "stopped"):
+                    keep(run.state, run.status == "stopped")
                 if run.status is None and stop is not None and stop.is_set():
                     run.status = "interrupted"
                     break
@@ -239,6 +239,8 @@ class _Run:
         for name in (*names, "look_error", "next_look", "seen"):
             setattr(self, name, state[f"run.{name}"])
         self.started -= state["run.seconds"]
+        if self.solver.n_iter >= self.limits.max_iter:  # where it was stopped
+            self.status = "max_iter"
 
     def slices(self):
         """Advance the solver; yield after every slice, until there is a status."""

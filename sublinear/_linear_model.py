@@ -2,7 +2,6 @@
 
 import numpy as np
 from sklearn.base import RegressorMixin
-from sklearn.utils.extmath import safe_sparse_dot
 from sklearn.utils.validation import check_is_fitted
 
 from sublinear._certified_model import CertifiedModel, Training
@@ -11,7 +10,13 @@ from sublinear._core.computed import ComputedMatrix
 from sublinear._core.losses import REGRESSION_LOSSES
 from sublinear._core.objective import Objective
 from sublinear._threads import effective_threads
-from sublinear._validation import as_matrix, check_number, check_rows, check_sample_weight
+from sublinear._validation import (
+    as_matrix,
+    check_number,
+    check_rows,
+    check_sample_weight,
+    rows_times,
+)
 
 COMMON_PARAMETERS = """\
 alpha : float, default=1e-4
@@ -111,7 +116,7 @@ class LinearModel(CertifiedModel):
         """Return <x_i, coef> + intercept for every row and problem."""
         check_is_fitted(self)
         X = check_rows(self, X)
-        return safe_sparse_dot(X, self.coef_.T, dense_output=True) + self.intercept_
+        return rows_times(X, self.coef_.T) + self.intercept_
 
 
 class LinearRegressor(RegressorMixin, LinearModel):

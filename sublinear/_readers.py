@@ -12,6 +12,7 @@ import itertools
 import lzma
 import math
 import os
+import tokenize
 import warnings
 import zipfile
 import zlib
@@ -583,7 +584,7 @@ def _load_numpy(path, mmap_mode=None):
             if stream.peek(1)[:1] == np.lib.format.MAGIC_PREFIX[:1]:
                 read_array_header(stream, os.path.getsize(path))
         return np.load(path, mmap_mode=mmap_mode, allow_pickle=False)
-    except (ValueError, EOFError, OSError, zipfile.BadZipFile) as error:
+    except _ARRAY_ERRORS as error:
         raise ValueError(f"{path}: {_numpy_fault(error)}") from error
 
 
@@ -630,7 +631,10 @@ def _array_in(data):
     return np.ndarray(shape, dtype, data, stream.tell(), order=order)
 
 
-_ARRAY_ERRORS = (ValueError, TypeError, KeyError, EOFError, OSError, zipfile.BadZipFile, zlib.error)
+_ARRAY_ERRORS = (
+    *(ValueError, TypeError, KeyError, EOFError, OSError),
+    *(tokenize.TokenError, zipfile.BadZipFile, zlib.error),
+)
 
 
 def _numpy_fault(error):

@@ -79,11 +79,31 @@ class HiddenMarkovModel:
         return np.exp(together - logsumexp(together, axis=2, keepdims=True))
 
     def decode(self, X, lengths):
-        """Return the most probable tag of every row: no rule makes fewer errors on average."""
+        """Return the most probable tag of every row: no rule makes fewer errors on average.
+
+        Parameters
+        ----------
+        X, lengths
+            As for `posteriors`.
+
+        Returns
+        -------
+        tags : ndarray of shape (n_rows,), int
+        """
         return self.posteriors(X, lengths).argmax(axis=1)
 
     def least_error(self, X, lengths):
-        """Return the expected fraction of wrong tags of `decode` on these rows."""
+        """Return the expected fraction of wrong tags of `decode` on these rows.
+
+        Parameters
+        ----------
+        X, lengths
+            As for `posteriors`.
+
+        Returns
+        -------
+        error : float
+        """
         return float(np.mean(1 - self.posteriors(X, lengths).max(axis=1)))
 
 

@@ -241,6 +241,9 @@ class Stream:
         n_features = X.shape[1] if X.ndim == 2 else None
         if self.n_features is None:
             self.n_features = n_features
+            names = self.feature_names
+            if names is not None and n_features is not None and len(names) != n_features:
+                raise ValueError(f"{n_features} columns, but {len(names)} feature_names")
         if n_features != self.n_features:
             raise ValueError(f"{n_features} columns, but the first block has {self.n_features}")
         if X.shape[0] == 0 or (weights is not None and not weights.any()):
@@ -326,8 +329,8 @@ class StreamFit:
             All labels that the source will yield. Classifiers that take one pass need them, others
             find them out.
         checkpoint : str or path-like, default=None
-            A file for the state of the fit, replaced every `checkpoint_every` blocks and at the
-            end. None: no file.
+            A file for the state of the fit, replaced every `checkpoint_every` blocks, when a
+            callback stops the fit, and at the end. None: no file.
         checkpoint_every : int, default=100
             Blocks.
         resume : bool, default=True

@@ -33,6 +33,7 @@ from sublinear._validation import (
     WEIGHTLESS,
     LabelWeights,
     check_known_labels,
+    check_total_weight,
     class_codes,
     class_factors,
     find_classes,
@@ -443,11 +444,13 @@ class DualStreamFit(StreamFit):
             classes = given_classes(classes)
         extent = self._extent(stream, classes, checkpoint)
         targets, weigh, weight = self._problems(extent, classes)
+        check_total_weight(weight, "the weights of all blocks")
         if checkpoint:
             checkpoint.count_rows(extent.n_rows)
         state = checkpoint and checkpoint.load()
         if state and state["complete"]:
             set_fitted_state(self, state)
+            self._warn_if_limited(self._limits())
             return
         make = self._objective_maker(weight)
         objective = StreamedObjective(stream, extent.n_rows, targets, make, weigh, extent.constant)
@@ -499,7 +502,8 @@ class DualStreamFit(StreamFit):
         if self.class_weight is not None:
             masses = extent.labels.of(self.classes_)
             factors = class_factors(self.class_weight, self.classes_, masses)
-            total = float(masses @ factors)
+            with np.errstate(over="ignore"):
+                total = float(masses @ factors)
             if total == 0:
                 raise ValueError(WEIGHTLESS)
 
@@ -538,8 +542,10 @@ class DualStreamFit(StreamFit):
     def _drive_streamed(self, solver, extent, limits, checkpoint, start, started):
         constant = extent.constant
 
-        def keep(state_of_run):
-            if checkpoint and solver.between_blocks and checkpoint.is_due(solver.n_blocks):
+        def keep(state_of_run, stopped):
+            if not (checkpoint and solver.between_blocks):
+                return
+            if stopped or checkpoint.is_due(solver.n_blocks):
                 checkpoint.save(solver.state() | state_of_run() | {"complete": False})
 
         model, result, error = drive_shown(
@@ -565,6 +571,6 @@ class DualStreamFit(StreamFit):
         self.result_ = result  # all problems shared the passes, and stopped together
         if error is not None:
             raise error
-        if checkpoint:
+        if checkpoint and result.status != "stopped":  # else another call goes on
             checkpoint.save(fitted_state(self) | {"complete": True})
         self._warn_if_limited(limits)

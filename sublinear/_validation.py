@@ -5,7 +5,9 @@ import numbers
 import sys
 
 import numpy as np
+import scipy.sparse as sp
 from sklearn.utils import check_array, check_random_state, column_or_1d
+from sklearn.utils.extmath import safe_sparse_dot
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_consistent_length, validate_data
 
@@ -229,6 +231,13 @@ def check_rows(estimator, X, *, reset=False, accept_sparse="csr", ensure_all_fin
     )
 
 
+def rows_times(X, weights):
+    """Return X @ weights, dense; scipy does not look whether the indices of a CSR matrix exist."""
+    if sp.issparse(X):
+        Matrix(X)
+    return safe_sparse_dot(X, weights, dense_output=True)
+
+
 def as_real(name, values):
     """Return an array-like as float64; ValueError if its numbers are complex."""
     array = np.asarray(values)
@@ -244,7 +253,7 @@ def check_sample_weight(sample_weight, X):
     weights = weights_of_rows(sample_weight, X)
     if not weights.any():
         raise ValueError("sample_weight is zero for every example: there is nothing to fit")
-    check_total_weight(weights, "sample_weight")
+    check_total_weight(total_of(weights), "sample_weight")
     return None if (weights == 1).all() else weights
 
 
@@ -264,10 +273,16 @@ def weights_of_rows(sample_weight, X):
     return weights
 
 
-def check_total_weight(weights, name):
-    """Raise ValueError unless the sum of the weights is a number that can be divided by."""
+def total_of(weights):
+    """Return the sum of weights, inf if it overflows."""
     with np.errstate(over="ignore"):
-        total = weights.sum()
+        return float(weights.sum())
+
+
+def check_total_weight(total, name):
+    """Raise ValueError unless the sum of the weights is a number that can be divided by."""
+    if total == 0:
+        raise ValueError(f"the sum of {name} is zero: there is nothing to fit")
     if not 1e-290 < total < math.inf:
         raise ValueError(
             f"the sum of {name} is outside the range of floating-point numbers: scale the weights"
@@ -482,7 +497,7 @@ def combine_weights(class_weight, classes, y, weights):
             weights[rows] *= factor
     if not weights.any():
         raise ValueError(WEIGHTLESS)
-    check_total_weight(weights, "the weights, class_weight included,")
+    check_total_weight(total_of(weights), "the weights, class_weight included,")
     return weights
 
 

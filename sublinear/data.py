@@ -142,7 +142,16 @@ class DualStore:
         return Matrix(arrays[0], constant, transposed=transposed)
 
     def bytes_of(self, n_values):
-        """Return how many bytes so many stored values take, with their indices."""
+        """Return how many bytes so many stored values take, with their indices.
+
+        Parameters
+        ----------
+        n_values : int
+
+        Returns
+        -------
+        n_bytes : int
+        """
         index = np.dtype(self._header["index_dtype"]).itemsize if self.is_sparse else 0
         return int(n_values) * (self.dtype.itemsize + index)
 
@@ -311,6 +320,14 @@ class FeatureOracle:
     def row(self, i):
         """Compute row i.
 
+        Parameters
+        ----------
+        i : int
+
+        Returns
+        -------
+        values : ndarray of shape (n_columns,)
+
         Raises
         ------
         AccessBudgetError
@@ -323,7 +340,16 @@ class FeatureOracle:
         return values
 
     def column(self, j):
-        """Compute column j; errors are those of `row`."""
+        """Compute column j; errors are those of `row`.
+
+        Parameters
+        ----------
+        j : int
+
+        Returns
+        -------
+        values : ndarray of shape (n_rows,)
+        """
         values = self._line("column", j, self._compute_column, self.shape[0])
         self.n_columns_computed += 1
         return values
@@ -430,5 +456,14 @@ class FourierFeatures(FeatureOracle):
         return np.sqrt(2 / self.shape[1]) * np.cos(angles)
 
     def transform(self, X):
-        """Return all features of other rows, as an array of shape (n_rows, n_components)."""
+        """Return all features of other rows.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_rows, n_features)
+
+        Returns
+        -------
+        features : ndarray of shape (n_rows, n_components), float64
+        """
         return self._waves(X @ self._directions.T + self._phases)

@@ -91,23 +91,57 @@ class LowRegretStep(compiled.LowRegretStep):
     """
 
     def start(self, n_steps):
-        """Go to the first point; a round of so many steps begins."""
+        """Go to the first point; a round of so many steps begins.
+
+        Parameters
+        ----------
+        n_steps : int
+        """
         return super().start(n_steps)
 
     def go_on(self, n_steps):
-        """Begin a further round, of so many steps, from about the present point."""
+        """Begin a further round, of so many steps, from about the present point.
+
+        Parameters
+        ----------
+        n_steps : int
+        """
         return super().go_on(n_steps)
 
     def step(self, i):
-        """See c_i at x, and move x."""
+        """See c_i at x, and move x.
+
+        Parameters
+        ----------
+        i : int
+        """
         return super().step(i)
 
     def bound(self, p):
-        """Return the maximum of sum_i p_i c_i(x) over all x allowed; inf: it is not known."""
+        """Return the maximum of sum_i p_i c_i(x) over all x allowed; inf: it is not known.
+
+        Parameters
+        ----------
+        p : ndarray of shape (n_rows,), float64
+            Not negative, of sum 1.
+
+        Returns
+        -------
+        bound : float
+        """
         return super().bound(p)
 
     def n_steps(self, epsilon):
-        """Return after how many steps the regret per step is at most epsilon; 0: not known."""
+        """Return after how many steps the regret per step is at most epsilon; 0: not known.
+
+        Parameters
+        ----------
+        epsilon : float
+
+        Returns
+        -------
+        n_steps : int
+        """
         return super().n_steps(epsilon)
 
 
@@ -141,7 +175,16 @@ class Sampler(compiled.Sampler):
         return super().sample(x, random)
 
     def values(self, x):
-        """Return all c_i(x) exactly, for certificates; None: they are not known."""
+        """Return all c_i(x) exactly, for certificates; None: they are not known.
+
+        Parameters
+        ----------
+        x : ndarray of shape (n,), float64
+
+        Returns
+        -------
+        values : ndarray of shape (n_rows,) or None
+        """
         return super().values(x)
 
     def deviation(self, x):

@@ -10,23 +10,24 @@ from typing import NamedTuple
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.utils.extmath import safe_sparse_dot
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from sublinear._checkpoint import open_checkpoint
-from sublinear._core.matrix import Matrix
+from sublinear._core.matrix import LEAST_SQUARE, Matrix, Underflow
 from sublinear._core.random import RandomBits
 from sublinear._fit_method import all_or_nothing
 from sublinear._solvers.semi_streaming import SemiStreaming
 from sublinear._stream import Stream, StreamSummary
 from sublinear._validation import (
     check_number,
+    check_rows,
     check_squared_norms,
     check_training_data,
     distinct_plain,
     join_labels,
     margin_targets,
+    rows_times,
     seed_sequence,
 )
 from sublinear.sources import ArraySource, SourceAround
@@ -199,15 +200,20 @@ class _SemiStreaming(BaseEstimator):
 
     def _first_pass(self, stream, checkpoint):
         """Return the number of rows and their largest norm."""
-        largest = 0.0
+        largest = entry = 0.0  # squared norm; absolute value, unless that tells it
         for block in stream:
             if checkpoint:
                 checkpoint.identify(block)
             if block.sample_weight is not None:
                 raise ValueError("sample weights have no meaning here: let the source yield (X, y)")
             self._meet(block)
-            largest = max(largest, float(Matrix(block.X).squared_norms().max()))
+            matrix = Matrix(block.X)
+            largest = max(largest, float(matrix.squared_norms().max()))
+            if largest < LEAST_SQUARE:
+                entry = max(entry, matrix.largest_entry())
         check_squared_norms(largest, 1e300)
+        if largest < LEAST_SQUARE and entry > 0:
+            raise Underflow
         return stream.rows, math.sqrt(largest)
 
     def _combine(self, stream):
@@ -411,8 +417,7 @@ class SemiStreamingPerceptron(ClassifierMixin, _SemiStreaming):
         scores : ndarray of shape (n_samples,)
         """
         check_is_fitted(self, "coef_")
-        X = validate_data(self, X, reset=False, accept_sparse="csr")
-        return safe_sparse_dot(X, self.coef_[0], dense_output=True)
+        return rows_times(check_rows(self, X), self.coef_[0])
 
     def predict(self, X):
         """Return the label of the side on which a row lies.

@@ -86,10 +86,19 @@ def open_source(path, *, format=None, **options):
     """
     if format is None:
         paths = _files(path, SHARDS)
-        endings = [one.suffix.lower() for one in paths]
-        format = "parquet" if ".parquet" in endings else _readers.format_of(paths[0])
+        formats = sorted({_readers.format_of(one) for one in paths})
+        if len(formats) > 1:
+            raise ValueError(
+                f"{path}: files of several formats, {' and '.join(formats)}; read each kind alone"
+            )
+        format = formats[0]
     check_choice("format", format, _FORMATS)
     kind = _FORMATS[format]
+    if isinstance(path, (list, tuple)) and format not in SHARDS:
+        raise ValueError(
+            f"several files can only be read in the formats {' and '.join(SHARDS)}, "
+            f"not {format}; chain the sources of single files in a GeneratorSource"
+        )
     _readers.check_options(path, format, kind, options)
     return kind(path, **options)
 
@@ -500,18 +509,25 @@ class NpzSource:
     ----------
     path : str, path-like, or list of them
         A shard, several, or a folder with shards, which are read in the order of their names.
+    labels : str or path-like, default=None
+        A .npy file with the labels of the only shard.
     block_rows : int, default=None
         Cut shards into blocks of so many rows; None leaves them whole.
     """
 
-    def __init__(self, path, *, block_rows=None):
+    def __init__(self, path, *, labels=None, block_rows=None):
         check_number("block_rows", block_rows, low=1, integer=True, optional=True)
         self.paths = _files(path, ("npz",))
-        self.block_rows = block_rows
+        if labels is not None and len(self.paths) > 1:
+            raise ValueError(f"{path}: each of {len(self.paths)} shards needs labels y of its own")
+        self.labels, self.block_rows = labels, block_rows
 
     def __iter__(self):
+        options = {"format": "npz", "may_be_empty": True}
+        if self.labels is not None:
+            options["labels"] = self.labels
         for path in self.paths:
-            X, y, *_ = _readers.read(path, format="npz", may_be_empty=True)
+            X, y, *_ = _readers.read(path, **options)
             if X.shape[0] > 0:
                 yield from ArraySource(X, y, block_rows=self.block_rows or X.shape[0])
 
@@ -549,7 +565,7 @@ class ParquetSource:
             raise ImportError(
                 'ParquetSource needs pyarrow: python -m pip install ".[parquet]"'
             ) from error
-        self._open = pyarrow.parquet.ParquetFile
+        self._open, self._arrow_error = pyarrow.parquet.ParquetFile, pyarrow.ArrowException
         self.paths = _files(path, ("parquet",))
         self.block_rows = block_rows
         self.label_column = label_column
@@ -580,7 +596,8 @@ class ParquetSource:
                 column = _readers.label_index(path, names, self.label_column, True)
                 if len(names) == (column is not None):
                     raise ValueError(f"{path}: the file holds no feature columns")
-                for batch in file.iter_batches(self.block_rows, use_threads=self.use_threads):
+                batches = file.iter_batches(self.block_rows, use_threads=self.use_threads)
+                while (batch := self._decoded(path, batches)) is not None:
                     yield path, column, batch.select(places)
 
     @staticmethod
@@ -596,9 +613,20 @@ class ParquetSource:
 
     def _opened(self, path):
         _readers.check_readable(path)
-        try:
+        with self._naming_damage(path):
             return self._open(path, **_LITTLE_MEMORY)
-        except (ValueError, OSError) as error:
+
+    def _decoded(self, path, batches):
+        """Return the next batch of rows, None at the end."""
+        with self._naming_damage(path):
+            return next(batches, None)
+
+    @contextlib.contextmanager
+    def _naming_damage(self, path):
+        """Say in an error of Arrow which file it is about."""
+        try:
+            yield
+        except (self._arrow_error, ValueError, OSError) as error:
             raise ValueError(f"{path}: damaged or not a Parquet file ({error})") from error
 
 

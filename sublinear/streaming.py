@@ -9,7 +9,6 @@ from dataclasses import dataclass
 import numpy as np
 from sklearn import config_context
 from sklearn.base import BaseEstimator, RegressorMixin
-from sklearn.utils.extmath import safe_sparse_dot
 from sklearn.utils.validation import check_is_fitted
 
 from sublinear._archive import copied_seeds, part_of, plain_seeds, prefixed, seeds_of
@@ -36,6 +35,7 @@ from sublinear._validation import (
     find_classes,
     margin_targets,
     positive_classes,
+    rows_times,
     seed_sequence,
 )
 from sublinear._warnings import warn
@@ -399,7 +399,7 @@ class _StreamingSVRG(StreamFit, BaseEstimator):
     def _scores(self, X):
         check_is_fitted(self)
         X = check_rows(self, X)
-        return safe_sparse_dot(X, np.atleast_2d(self.coef_).T, dense_output=True) + self.intercept_
+        return rows_times(X, np.atleast_2d(self.coef_).T) + self.intercept_
 
     @property
     def _intercepts(self):

@@ -57,6 +57,14 @@ class StructuredProblem:
         """Return what it costs to say `other` where y is right: a float, not negative.
 
         loss(y, y) is 0.
+
+        Parameters
+        ----------
+        y, other : object
+
+        Returns
+        -------
+        loss : float
         """
         raise NotImplementedError("a StructuredProblem needs loss(y, other)")
 
@@ -71,11 +79,26 @@ class StructuredProblem:
         weights : ndarray of shape (n_joint_features,), float64
             Read-only.
         x, y : object
+
+        Returns
+        -------
+        output : object
         """
         raise NotImplementedError("a StructuredProblem needs loss_augmented_decode(weights, x, y)")
 
     def decode(self, weights, x):
-        """Return the output for which <weights, phi(x, output)> is greatest."""
+        """Return the output for which <weights, phi(x, output)> is greatest.
+
+        Parameters
+        ----------
+        weights : ndarray of shape (n_joint_features,), float64
+            Read-only.
+        x : object
+
+        Returns
+        -------
+        output : object
+        """
         raise NotImplementedError("a StructuredProblem needs decode(weights, x)")
 
 

@@ -9,7 +9,13 @@ from scipy import sparse
 from sklearn.base import clone
 from streamed import CASES, options_for, source_for
 
-from sublinear import PegasosClassifier, SDCAClassifier, StreamingSVRGRegressor, distributed
+from sublinear import (
+    PegasosClassifier,
+    SDCAClassifier,
+    SDCARegressor,
+    StreamingSVRGRegressor,
+    distributed,
+)
 from sublinear._validation import join_labels
 from sublinear.distributed import _cluster
 from sublinear.semi_streaming import SemiStreamingPerceptron
@@ -326,3 +332,31 @@ def test_blocks_without_rows_say_nothing_about_values(binary):
     blocks = [(X.astype(np.float32), y), (1e300 * X, y)]
     with pytest.raises(ValueError, match=r"block 2 of the source: .*infinity"):
         SDCAClassifier().fit_stream(blocks)
+
+
+@pytest.mark.parametrize("make", [SDCAClassifier, SDCARegressor])
+def test_weights_whose_sum_over_blocks_overflows_are_refused(make, binary):
+    X, y = binary
+    blocks = [(X[k::4], y[k::4], np.full(len(y[k::4]), 1e308 / len(y[k::4]))) for k in range(4)]
+    model = make(random_state=0)
+    with pytest.raises(ValueError, match="the sum of the weights of all blocks is outside"):
+        model.fit_stream(blocks)
+    assert not hasattr(model, "coef_")
+
+
+@pytest.mark.parametrize("factor", [1e307, 1e-310])
+def test_class_weights_out_of_range_are_refused(factor, binary):
+    X, y = binary
+    model = SDCAClassifier(class_weight=dict.fromkeys(np.unique(y).tolist(), factor))
+    with pytest.raises(ValueError, match="the sum of the weights of all blocks is outside"):
+        model.fit_stream([(X, y)])
+
+
+def test_feature_names_that_are_not_as_many_as_columns_are_refused(binary):
+    X, y = binary
+    source = GeneratorSource(lambda: iter([(X, y)]))
+    source.feature_names = ["a", "b"]
+    model = SDCAClassifier()
+    with pytest.raises(ValueError, match=r"block 1 .* columns, but 2 feature_names"):
+        model.fit_stream(source)
+    assert not hasattr(model, "feature_names_in_")

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 from sklearn.base import BaseEstimator, clone
+from sklearn.exceptions import ConvergenceWarning
 from streamed import CASES, options_for, source_for
 
 import sublinear
@@ -353,3 +354,27 @@ def test_the_hash_of_sparse_rows_is_that_of_their_entries_in_order():
     other = rows.copy()
     other.data[0] += 1
     assert fingerprint([rows]) != fingerprint([other])
+
+
+@pytest.mark.parametrize("y", ["binary", "three"])
+def test_a_fit_that_a_callback_stopped_goes_on(y, binary, tmp_path):
+    X, labels = binary
+    labels = labels if y == "binary" else np.arange(len(labels)) % 3
+    model = SDCAClassifier(alpha=1e-3, tol=1e-6, random_state=0)
+    blocks, file = [(X[:50], labels[:50]), (X[50:], labels[50:])], tmp_path / "state"
+    stopping = clone(model).set_params(callback=lambda snapshot: snapshot.n_iter >= 3)
+    stopped = stopping.fit_stream(blocks, checkpoint=file)
+    assert stopped.result_.status == "stopped"
+    whole = clone(model).fit_stream(blocks)
+    resumed = clone(model).fit_stream(blocks, checkpoint=file)
+    np.testing.assert_array_equal(resumed.coef_, whole.coef_)
+    assert resumed.result_.n_iter == whole.result_.n_iter > stopped.result_.n_iter
+    assert resumed.result_.status == whole.result_.status == "converged"
+
+
+@pytest.mark.filterwarnings("error::sklearn.exceptions.ConvergenceWarning")
+def test_a_limit_that_was_met_is_told_again(binary, tmp_path):
+    model = SDCAClassifier(alpha=1e-6, tol=1e-12, max_iter=2, random_state=0)
+    for _ in range(2):
+        with pytest.warns(ConvergenceWarning, match="max_iter"):
+            model.fit_stream([binary], checkpoint=tmp_path / "state")

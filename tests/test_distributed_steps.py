@@ -695,6 +695,28 @@ def test_solved_problems_are_as_if_there_had_been_no_pause(
     assert_same_result(resumed.result_, whole.result_)
 
 
+@pytest.mark.parametrize("max_iter", [1, 300])
+@pytest.mark.parametrize("make", [SDCAClassifier, PegasosClassifier])
+def test_problems_that_a_callback_stopped_go_on(make, max_iter, multiclass, tmp_path):
+    """The first and the last of three, after rounds of their own, or at the limit."""
+    sources, file = in_parts(*multiclass, 2), tmp_path / "state"
+    model = make(alpha=1e-3, tol=1e-6, max_iter=max_iter, random_state=0)
+    whole, n_seen = clone(model).fit(sources), []
+    first = min(2, len(whole.result_.parts[0].trace))
+    last = first + len(whole.result_.parts[1].trace) + 1
+
+    def stop_some(snapshot):
+        n_seen.append(snapshot.n_iter)
+        return len(n_seen) in (first, last)
+
+    stopped = clone(model).set_params(callback=stop_some).fit(sources, checkpoint=file)
+    statuses = [part.status for part in stopped.result_.parts]
+    assert statuses == ["stopped", whole.result_.parts[1].status, "stopped"]
+    resumed = clone(model).fit(sources, checkpoint=file)
+    assert_same(resumed, whole)
+    assert_same_result(resumed.result_, whole.result_)
+
+
 def test_a_warm_start_of_stages_goes_on_after_a_pause(tmp_path, interrupt_at_save):
     X, y = noisy(2400)
     first, second = in_parts(X[:1000], y[:1000], 2), in_parts(X[1000:], y[1000:], 2)

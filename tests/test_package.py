@@ -98,7 +98,7 @@ def test_parameters_and_their_defaults_are_documented(place):
         text = inspect.getdoc(estimator)
         assert "%(" not in text
         for section in ("Attributes", "References", "Examples"):
-            assert f"\n{section}\n----" in text, (estimator, section)
+            assert f"\n\n{section}\n----" in text, (estimator, section)
         kinds = dict(documented("Parameters", text))
         parameters = dict(inspect.signature(estimator).parameters)
         assert kinds.keys() == parameters.keys(), estimator

@@ -98,6 +98,16 @@ def test_samples_are_those_of_the_oracle_and_none_of_zeros():
     assert list(draws_of(np.zeros(5), 2)) == [None, None]
 
 
+@pytest.mark.parametrize("make", [SemiStreamingPerceptron, SemiStreamingEnclosingBall])
+def test_rows_whose_squares_underflow_are_refused(make):
+    X = np.random.default_rng(0).normal(size=(20, 3)) * 1e-170
+    y = (X[:, 0] > 0).astype(int)
+    with pytest.raises(ValueError, match="squared norms of all rows underflow: scale the data up"):
+        make(0.3, random_state=0).fit(X, y)
+    X[-1] = 1.0  # which tells the length of the longest
+    make(0.3, random_state=0).fit(X, y)
+
+
 class Problem:
     """Rows of norm at most 1 with a margin, and what streams over them in blocks."""
 

@@ -906,3 +906,59 @@ def test_a_header_that_is_not_utf8(tmp_path):
     for read in (load, CSVSource):
         with pytest.raises(ValueError, match="line 1: the text is not UTF-8"):
             read(path)
+
+
+def test_files_of_several_formats_in_a_folder_are_refused(tmp_path):
+    pytest.importorskip("pyarrow")
+    for name in ("a.npz", "b.parquet"):
+        (tmp_path / name).write_bytes(b"x")
+    with pytest.raises(ValueError, match="several formats, npz and parquet"):
+        open_source(tmp_path)
+
+
+def test_several_files_of_text_are_refused(tmp_path):
+    path = tmp_path / "rows.csv"
+    path.write_text("1,2,0\n2,1,1\n")
+    with pytest.raises(ValueError, match=r"several files .* not csv; .* GeneratorSource"):
+        open_source([path, path])
+
+
+def test_a_shard_with_labels_in_a_file_of_their_own(tmp_path, binary):
+    X, y = binary
+    sparse.save_npz(tmp_path / "a.npz", sparse.csr_array(X))
+    np.save(tmp_path / "y.npy", y)
+    ((rows, labels),) = open_source(tmp_path / "a.npz", labels=tmp_path / "y.npy")
+    np.testing.assert_array_equal(rows.toarray(), X)
+    np.testing.assert_array_equal(labels, y)
+    sparse.save_npz(tmp_path / "b.npz", sparse.csr_array(X))
+    with pytest.raises(ValueError, match="each of 2 shards needs labels"):
+        NpzSource(tmp_path, labels=tmp_path / "y.npy")
+
+
+def test_a_header_without_an_end_is_damage(tmp_path):
+    path = tmp_path / "rows.npy"
+    np.save(path, np.zeros((3, 2)))
+    path.write_bytes(path.read_bytes().replace(b"}", b" ", 1))
+    with pytest.raises(ValueError, match=r"rows\.npy: damaged"):
+        load(path)
+
+
+def test_damaged_parquet_is_named(tmp_path):
+    """Wherever a byte of the end of the file, which describes the rest, is another one."""
+    pa = pytest.importorskip("pyarrow")
+    from pyarrow import parquet
+
+    path, random = tmp_path / "rows.parquet", np.random.default_rng(0)
+    columns = {"a": random.normal(size=60), "b": random.normal(size=60), "y": np.arange(60) % 2}
+    parquet.write_table(pa.table(columns), path)
+    whole, n_refused = path.read_bytes(), 0
+    for _ in range(500):
+        damaged = bytearray(whole)
+        damaged[random.integers(len(whole) - 700, len(whole) - 8)] = random.integers(256)
+        path.write_bytes(damaged)
+        try:
+            list(ParquetSource(path))
+        except ValueError as error:
+            assert str(error).startswith(str(path))
+            n_refused += 1
+    assert n_refused > 100

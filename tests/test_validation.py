@@ -466,3 +466,23 @@ def test_parameters_of_the_run_are_checked_everywhere(make, name):
         pytest.skip(f"{make.__name__} has no {name}")
     with pytest.raises(ValueError, match=f"{name} must be"):
         make(**{name: "x"}).fit(X, Y)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        SDCAClassifier,
+        SDCARegressor,
+        PegasosClassifier,
+        StreamingSVRGClassifier,
+        SublinearPerceptron,
+        MinimumEnclosingBall,
+        KernelSDCAClassifier,
+    ],
+)
+def test_column_indices_out_of_range_are_refused_in_predictions(make):
+    rows = sparse.csr_array(X)
+    model = make().fit(X, Y)
+    rows.indices[3] = 77
+    with pytest.raises(ValueError, match="not a valid CSR matrix"):
+        model.predict(rows)

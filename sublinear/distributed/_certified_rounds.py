@@ -11,6 +11,7 @@ from sublinear._fit_method import all_or_nothing
 from sublinear._linear_model import LinearModel
 from sublinear._validation import (
     LabelWeights,
+    check_total_weight,
     class_factors,
     find_classes,
     positive_classes,
@@ -111,7 +112,8 @@ class CertifiedRounds(OverPartitions, LinearModel):
             Not negative; a weight k counts like k copies of the example.
         checkpoint : str or path-like, default=None
             A file of this process for the state of the fit, that of the partitions with it;
-            replaced every `checkpoint_every` rounds and at the end. None: no file.
+            replaced every `checkpoint_every` rounds, when a callback stops the fit, and at the end.
+            None: no file.
         checkpoint_every : int, default=10
             Rounds.
         resume : bool, default=True
@@ -166,11 +168,7 @@ class CertifiedRounds(OverPartitions, LinearModel):
             labels, factors = self._labels(known)
             if factors is not None:
                 total_weight = float(known.of(self.classes_) @ list(factors.values()))
-        if not 1e-290 < total_weight < np.inf:
-            raise ValueError(
-                "the weights of the examples sum to zero, or to more than a floating-point number "
-                "holds: there is nothing to fit"
-            )
+        check_total_weight(total_weight, "the weights of all partitions")
         constant = self._constant(partitions)
         whole = Whole(
             block_sizes=block_sizes,
@@ -225,5 +223,9 @@ class CertifiedRounds(OverPartitions, LinearModel):
         """Return the fitted estimator of `sublinear` with this model, which needs no cluster.
 
         It can be pickled and saved with `save_model`.
+
+        Returns
+        -------
+        local : estimator
         """
         return self._local_copy()

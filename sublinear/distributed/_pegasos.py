@@ -120,6 +120,7 @@ class PegasosClassifier(ChunkClassifier, _LargeBatches, LinearClassifier):
     result_ : Result
 
     %(notes)s
+
     References
     ----------
     Shalev-Shwartz, Singer, Srebro, Cotter, "Pegasos: primal estimated sub-gradient solver for SVM",
@@ -210,6 +211,7 @@ class PegasosRegressor(ChunkRegressor, _LargeBatches, LinearRegressor):
     result_ : Result
 
     %(notes)s
+
     References
     ----------
     Shalev-Shwartz, Singer, Srebro, Cotter, "Pegasos: primal estimated sub-gradient solver for SVM",

@@ -103,6 +103,7 @@ class SDCAClassifier(ChunkClassifier, _DualAscent, LinearClassifier):
     result_ : Result
 
     %(notes)s
+
     References
     ----------
     Ma, Smith, Jaggi, Jordan, Richtarik, Takac, "Adding vs. averaging in distributed primal-dual
@@ -193,6 +194,7 @@ class SDCARegressor(ChunkRegressor, _DualAscent, LinearRegressor):
     result_ : Result
 
     %(notes)s
+
     References
     ----------
     Ma, Smith, Jaggi, Jordan, Richtarik, Takac, "Adding vs. averaging in distributed primal-dual

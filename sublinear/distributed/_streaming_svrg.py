@@ -159,6 +159,10 @@ class _StreamedStages(OverPartitions):
         """Return the fitted estimator of `sublinear` with this model, which needs no cluster.
 
         It can be pickled, and can go on with `partial_fit`.
+
+        Returns
+        -------
+        local : estimator
         """
         local = self._local_copy()
         local._set_stream_state(self._stream_state())
