@@ -46,7 +46,7 @@ VALUES_PER_SUM = 32  # from which on copies of sums cost less than a look at a b
 FEW_WEIGHTS = 1000  # of which sums are copied for every block
 LEAST_KEPT_ROWS = 4096
 KEPT_ROWS_PER_WEIGHT = 20
-MOST_KEPT_VALUES = 2**23  # of dense rows, if that is more than LEAST_KEPT_ROWS
+MOST_KEPT_VALUES = 2**23  # if that is more than LEAST_KEPT_ROWS
 # why there is no estimate of the excess risk
 WHY_NOT_KNOWN = (
     "few of the kept rows decide the model (classes that are nearly separable, or few rows for so "
@@ -62,8 +62,8 @@ alpha : float, default=0.0
         parameters of its Corollary, which need `smoothness` and `strong_convexity`.
     kept_rows : int, default=None
         "practical": rows kept of a stage. None: 20 for every feature, 4096 at the least, and at the
-        most as many as hold 2^23 values if dense; so many where few of them decide the model, as
-        with classes that are nearly separable.
+        most as many as hold 2^23 values if dense. Where few of them decide the model, as with
+        classes that are nearly separable, as many as hold 2^23 values; a sparse entry counts as 16.
     growth : float, default=None
         By what factor a stage multiplies the rows seen ("practical", default 2), or b, by which a
         stage is longer than the last one ("theory", default 3).
@@ -254,7 +254,7 @@ class _StreamingSVRG(StreamFit, BaseEstimator):
                 n_weights,
                 alpha,
                 kept_rows=self.kept_rows or default_kept_rows(n_weights),
-                most_kept_rows=self.kept_rows or most_kept_rows(n_weights),
+                most_kept_values=0 if self.kept_rows else MOST_KEPT_VALUES,
                 growth=self.growth or 2.0,
                 n_threads=n_threads,
             )
@@ -433,12 +433,8 @@ class _StreamingSVRG(StreamFit, BaseEstimator):
 
 def default_kept_rows(n_weights):
     """Return how many rows CombinedSVRG keeps of a stage unless told."""
-    return min(max(LEAST_KEPT_ROWS, KEPT_ROWS_PER_WEIGHT * n_weights), most_kept_rows(n_weights))
-
-
-def most_kept_rows(n_weights):
-    """Return how many rows CombinedSVRG keeps of a stage at the most unless told."""
-    return max(LEAST_KEPT_ROWS, MOST_KEPT_VALUES // n_weights)
+    most = MOST_KEPT_VALUES // n_weights
+    return max(LEAST_KEPT_ROWS, min(KEPT_ROWS_PER_WEIGHT * n_weights, most))
 
 
 @with_parameters(common=_PARAMETERS, attributes=_ATTRIBUTES)

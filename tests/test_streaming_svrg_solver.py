@@ -9,12 +9,13 @@ from reference.streaming_svrg import combined_scheme, paper_scheme
 from scipy import sparse
 
 from sublinear import SDCAClassifier, StreamingSVRGClassifier
+from sublinear._core import inner_problem
 from sublinear._core.anchored_gradient import AnchoredGradient
 from sublinear._core.kept_rows import KeptRows
 from sublinear._core.losses import COUNT_LOSSES, MARGIN_LOSSES, REGRESSION_LOSSES
 from sublinear._core.random import RandomBits
 from sublinear._core.row_blocks import RowBlock, copied_dense, copied_sparse
-from sublinear._solvers.streaming_svrg import CombinedSVRG, PaperSVRG
+from sublinear._solvers.streaming_svrg import SPARSE_VALUES, CombinedSVRG, PaperSVRG
 
 REGISTRY = MARGIN_LOSSES | REGRESSION_LOSSES | COUNT_LOSSES
 ORACLES = reference.LOSSES | reference.COUNT_LOSSES
@@ -150,7 +151,7 @@ def test_a_resumed_solver_goes_on_with_the_same_bits(stop, kind, sparse_rows):
         if kind == "combined":
             return CombinedSVRG(loss, 5, 0.01, kept_rows=128)
         if kind == "lengthened":
-            return CombinedSVRG(loss, 5, 0.0, kept_rows=32, most_kept_rows=250)
+            return CombinedSVRG(loss, 5, 0.0, kept_rows=32, most_kept_values=250 * 5)
         return PaperSVRG(
             loss,
             5,
@@ -402,7 +403,7 @@ def test_more_rows_are_kept_of_classes_that_are_nearly_separable(loss):
     compiled, oracle = REGISTRY[loss].loss(), ORACLES[loss]()
 
     def solver(n, kept_rows, most_kept_rows=0):
-        limits = {"kept_rows": kept_rows, "most_kept_rows": most_kept_rows}
+        limits = {"kept_rows": kept_rows, "most_kept_values": 8 * most_kept_rows}
         return fed(CombinedSVRG(compiled, 8, 1e-6, **limits), X[:n], y[:n], (50, 150))
 
     def risk(solver):
@@ -421,8 +422,72 @@ def test_more_rows_are_kept_of_classes_that_are_nearly_separable(loss):
 @pytest.mark.parametrize("loss", SMOOTH)
 def test_few_rows_are_kept_where_they_stand_for_others(loss):
     X, y, compiled, _ = problem(loss, 3000)
-    solver = fed(CombinedSVRG(compiled, 5, 0.0, kept_rows=400, most_kept_rows=3000), X, y)
+    solver = fed(CombinedSVRG(compiled, 5, 0.0, kept_rows=400, most_kept_values=5 * 3000), X, y)
     assert solver.kept_rows == 400
+
+
+def wide_problem(loss, n, d=600, seed=0):
+    """Sparse rows of about six values, and targets with much noise."""
+    random = np.random.default_rng(seed)
+    draw = {"density": 6 / d, "rng": random, "data_sampler": lambda size: random.normal(size=size)}
+    X = sparse.random_array((n, d), format="csr", **draw)
+    score = X @ random.normal(size=d) / 2
+    if loss in MARGIN_LOSSES:
+        return X, np.where(score + random.logistic(size=n) > 0, 1.0, -1.0)
+    if loss in COUNT_LOSSES:
+        return X, random.poisson(np.exp(np.minimum(score, 3))).astype(float)
+    return X, score + random.normal(size=n)
+
+
+@pytest.mark.parametrize("origin", [0.0, 30.0])
+@pytest.mark.parametrize("loss", ["squared", "logistic", "squared_hinge"])
+def test_units_of_wide_rows_make_no_difference(loss, origin, monkeypatch):
+    monkeypatch.setattr(inner_problem, "MAX_NEWTON_STEPS", 60)
+    random = np.random.default_rng(0)
+    n, d = 3000, inner_problem.MOST_WEIGHTS + 8
+    X = random.normal(size=(n, d)) + origin * random.normal(size=d)
+    score = (X - X.mean(axis=0)) @ random.normal(size=d) / np.sqrt(d)
+    y = score + random.logistic(size=n)
+    y = np.sign(y) if loss in MARGIN_LOSSES else y
+    compiled, oracle = REGISTRY[loss].loss(), ORACLES[loss]()
+
+    def risk(units):
+        rows = np.column_stack([X * units, np.ones(n)])
+        solver = fed(CombinedSVRG(compiled, d + 1, 0.0, kept_rows=n), rows, y)
+        model = solver.model()
+        assert solver.converged
+        return oracle.value(rows @ model, y).mean()
+
+    assert risk(np.geomspace(1e-3, 1e3, d)) == pytest.approx(risk(np.ones(d)), rel=1e-6)
+
+
+@pytest.mark.parametrize("loss", SMOOTH)
+def test_first_rows_that_are_too_few_make_no_model_worse_than_none(loss):
+    """Their minimiser is: it follows every row, and later stages would begin far off."""
+    n, kept = 3000, 700
+    X, y = wide_problem(loss, 2 * n)
+    compiled, oracle = REGISTRY[loss].loss(), ORACLES[loss]()
+
+    def risk(w):
+        return oracle.value(X[n:] @ w, y[n:]).mean()
+
+    solver = fed(CombinedSVRG(compiled, 600, 0.0, kept_rows=kept), X[:kept], y[:kept])
+    assert solver.n_stages == 1
+    assert risk(solver.model()) > 1.05 * risk(0 * solver.anchor)  # of these rows alone
+    resumed = CombinedSVRG(compiled, 600, 0.0, kept_rows=kept)
+    resumed.resume(solver.state())
+    for one in (solver, resumed):
+        fed(one, X[kept:n], y[kept:n])
+    assert risk(solver.model()) < risk(0 * solver.anchor)
+    np.testing.assert_array_equal(resumed.model(), solver.model())
+
+
+def test_of_sparse_rows_so_many_are_kept_as_their_entries_allow():
+    X, y = wide_problem("logistic", 3000)
+    loss = REGISTRY["logistic"].loss()
+    most = SPARSE_VALUES * X[:2500].nnz
+    solver = fed(CombinedSVRG(loss, 600, 1e-6, kept_rows=400, most_kept_values=most), X, y)
+    assert 2300 < solver.kept_rows < 2700
 
 
 def test_wide_rows_are_solved_by_conjugate_gradients_with_damping():

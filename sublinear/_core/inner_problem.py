@@ -1,5 +1,6 @@
 """The inner problem of a stage of Streaming SVRG on kept rows, and Newton's method for it."""
 
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -24,6 +25,7 @@ MAX_CG_STEPS = 100
 CG_TOLERANCE = 1e-2  # leaves 1e-4 of a decrement: less than is enough
 CONDITION = 15  # logarithm of a pivots' ratio beyond which directions are dropped
 SMALLEST = 1e-13  # eigenvalue of a span by the largest; less is rounding
+ROWS_PER_DEGREE_AT_FIRST = 4  # kept rows per degree of freedom of an anchor that is limited
 ROWS_PER_DEGREE = 10  # kept rows per degree of freedom, below which steps are damped
 
 
@@ -42,16 +44,18 @@ class InnerProblem:
     ----------
     latest : Hessian
         That of `minimise`, of the minimiser or a place near by.
+    limit : ndarray of shape (n_weights,)
+        The part of r that keeps steps short.
     converged : bool
         Whether there were steps enough, if there must be a minimiser.
     """
 
-    def __init__(self, loss, sample, alpha, anchor, gradient=None, squares=None):
+    def __init__(self, loss, sample, alpha, anchor, gradient=None, squares=None, limited=False):
         self.loss, self.alpha, self.anchor = loss, alpha, anchor
         rows, self.targets, weights = sample.compact()
         self.rows = KeptRows(rows)
         self.shares = weights / weights.sum()
-        self.slope = self.damping = np.zeros(len(anchor))
+        self.slope = self.damping = self.limit = np.zeros(len(anchor))
         self.first = self.evaluate(anchor, gram=True)
         seen = self.first.squares.sum() + self.first.gradient.sum()
         if not np.isfinite(seen if gradient is None else seen + gradient.sum()):
@@ -62,6 +66,9 @@ class InnerProblem:
         self.converged = True
         self.model = None  # the Hessian at the anchor
         self.corrected = gradient is not None
+        if limited:
+            hessian = self.hessian(self.first, reweighted=not self.first.curvatures.any())
+            self.damping = self.limit = self._limit(hessian, ROWS_PER_DEGREE_AT_FIRST)
         if self.corrected:  # else the sample is all there is
             self.slope = gradient - self.first.gradient
             self.damping = self._damping(squares - BY_CHANCE * self.first.squares)
@@ -120,11 +127,16 @@ class InnerProblem:
         with np.errstate(invalid="ignore"):
             # a feature's own curvature as far as the sample has the feature
             damping = missing * np.nan_to_num((own + mean * missing) / (first.squares + missing))
-        allowed = len(self.targets) / ROWS_PER_DEGREE
-        if len(self.anchor) > allowed:
-            hessian = Hessian(self.rows, first.curvatures, self.alpha + damping, first.gram)
-            damping += hessian.shift_for_degrees(allowed)
-        return damping
+        hessian = Hessian(self.rows, first.curvatures, self.alpha + damping, first.gram)
+        self.limit = self._limit(hessian, ROWS_PER_DEGREE)
+        return damping + self.limit
+
+    def _limit(self, hessian, rows_per_degree):
+        """Return curvature that leaves the sample so few degrees of freedom."""
+        allowed = len(self.targets) / rows_per_degree
+        if len(self.anchor) <= allowed:
+            return np.zeros(len(self.anchor))
+        return hessian.units**2 * hessian.shift_for_degrees(allowed)
 
     def minimise(self, precision=0.0):
         """Return the minimiser by Newton's method; a Hessian is used as long as it serves.
@@ -287,6 +299,9 @@ def _n_alike(alpha):
 class Hessian:
     """sum_i c_i x_i x_i' + diag(shift), factorised where it is small.
 
+    Systems are solved in units of the features' own, as those of X may be far apart: that looks
+    like a singular matrix, and keeps conjugate gradients from coming anywhere.
+
     Parameters
     ----------
     rows : KeptRows
@@ -308,34 +323,59 @@ class Hessian:
             return self.matrix @ v + self.shift * v
         return self.rows.product(self.curvatures, v) + self.shift * v
 
+    @cached_property
+    def units(self):
+        """Of the features: roots of the diagonal, without what is due to a mean; 1 in place of 0.
+
+        Means make one large eigenvalue, which is one of the steps of conjugate gradients.
+        """
+        if self.matrix is not None:
+            squares = np.diag(self.matrix)
+        else:
+            sums, squares = self.rows.moments(self.curvatures)
+            variances = squares - sums**2 / max(self.curvatures.sum(), SMALLEST)
+            squares = np.where(variances > ROUNDING * squares, variances, squares)
+        units = np.sqrt(np.maximum(squares + self.shift, 0))
+        return np.where(units > 0, units, 1.0)
+
     def solve(self, right):
-        """Return the matrix's inverse, or pseudo-inverse, times a vector or a matrix."""
+        """Return the matrix's inverse, or a pseudo-inverse, times a vector or a matrix."""
+        units = self.units if right.ndim == 1 else self.units[:, np.newaxis]
+        return self._solve_scaled(right / units) / units
+
+    def _solve_scaled(self, right):
         if self.matrix is None:
             if right.ndim == 2:
-                return np.column_stack([self.solve(column) for column in right.T])
+                return np.column_stack([self._solve_scaled(column) for column in right.T])
             operator = LinearOperator(
-                (len(right), len(right)), matvec=self.product, dtype=np.float64
+                (len(right), len(right)), matvec=self._scaled_product, dtype=np.float64
             )
             return cg(operator, right, rtol=CG_TOLERANCE, maxiter=MAX_CG_STEPS)[0]
         if self.factor is None:
             shifted = self.matrix.copy()
             shifted.flat[:: len(shifted) + 1] += self.shift
-            self.factor = factorised(shifted)
+            self.factor = factorised(shifted / self.units / self.units[:, np.newaxis])
         return self.factor(right)
+
+    def _scaled_product(self, v):
+        return self.product(v / self.units) / self.units
 
     def explains(self, right, solution):
         """Tell whether a solution leaves less than half of the right side."""
-        rest = self.product(solution) - right
+        rest = (self.product(solution) - right) / self.units
+        right = right / self.units
         return rest @ rest <= right @ right / 4
 
     def shift_for_degrees(self, allowed):
-        """Return s with sum_j h_j / (h_j + s) at most `allowed`, h_j the eigenvalues.
+        """Return s with sum_j h_j / (h_j + s) at most `allowed`, h_j the eigenvalues in `units`.
 
-        It is the least such s where the matrix is factorised, their sum / allowed otherwise.
+        It is the least such s where the matrix is factorised, their sum / allowed otherwise, but
+        for what is due to means.
         """
         if self.matrix is None:
-            return self.curvatures @ self.rows.norms / allowed
-        eigenvalues = np.maximum(scipy.linalg.eigvalsh(self.matrix), 0)
+            return np.sum(1 - self.shift / self.units**2) / allowed
+        scaled = self.matrix / self.units / self.units[:, np.newaxis]
+        eigenvalues = np.maximum(scipy.linalg.eigvalsh(scaled), 0)
         high = np.sum(eigenvalues) / allowed
         if np.count_nonzero(eigenvalues > 1e-12 * high) <= allowed:
             return 0.0
@@ -348,11 +388,8 @@ def factorised(matrix):
     """Return a function that multiplies by the inverse, or the pseudo-inverse, of the matrix."""
     if not np.isfinite(matrix).all():
         return np.zeros_like
-    sizes = np.sqrt(np.maximum(np.diag(matrix), 0))
-    sizes[sizes == 0] = 1.0
-    scaled = matrix / sizes / sizes[:, np.newaxis]  # what is in other units is not singular
-    factor, failed = dpotrf(scaled)
+    factor, failed = dpotrf(matrix)
     if not failed and np.ptp(np.log(np.diag(factor))) < CONDITION:
-        return lambda right: (dpotrs(factor, (right.T / sizes).T)[0].T / sizes).T
-    inverse = scipy.linalg.pinvh(scaled) / sizes / sizes[:, np.newaxis]
+        return lambda right: dpotrs(factor, right)[0]
+    inverse = scipy.linalg.pinvh(matrix)
     return lambda right: inverse @ right

@@ -4,7 +4,7 @@ from typing import NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from sublinear._core.line cimport Line, add, dot, line_at
+from sublinear._core.line cimport Line, add, add_with_squares, dot, line_at
 from sublinear._core.losses cimport Loss
 from sublinear._core.matrix cimport Matrix
 from sublinear._core.row_groups cimport (
@@ -205,6 +205,17 @@ cdef class KeptRows:
                 square.add_rows(&group, &c[k])
                 k += count
         return square.whole()
+
+    def moments(self, const double[::1] c):
+        """Return sum_i c_i x_i and sum_i c_i x_i^2, shape (2, n_weights)."""
+        cdef Py_ssize_t i
+        cdef Line x
+        cdef double[:, ::1] sums = np.zeros((2, self.matrix.n_columns))
+        with nogil:
+            for i in range(self.matrix.n_rows):
+                x = line_at(&self.matrix.rows, i)
+                add_with_squares(&x, c[i], c[i], &sums[0, 0], &sums[1, 0])
+        return sums.base
 
     def product(self, const double[::1] curvatures, const double[::1] v):
         """Return sum_i c_i <x_i, v> x_i, shape (n_weights,)."""

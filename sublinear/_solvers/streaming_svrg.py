@@ -32,7 +32,8 @@ nor a step has to be known. Near its minimiser w~ the loss of the K rows before 
 S, without the slope; so the new w~ minimises that of all K + k_s rows to first order: no stage is
 thrown away, and the stream may end anywhere. Where few rows decide the model, as with classes that
 are nearly separable, S cannot stand for other rows: the first stage goes on, and keeps all its
-rows, until S can, or holds as many as it may.
+rows, until S can, or holds as many as it may. If these are too few for so many weights, w~ is held
+back by a penalty, where that is better on rows held out; g of the K rows is then that penalty's.
 
 Cost: a dot and two additions per row; a Newton system per stage; per stage the kept rows.
 """
@@ -48,7 +49,12 @@ from scipy.special import gammaincinv
 
 from sublinear._core.anchored_gradient import AnchoredGradient, inner_steps
 from sublinear._core.blas import one_blas_thread
-from sublinear._core.inner_problem import Hessian, InnerProblem, Span
+from sublinear._core.inner_problem import (
+    ROWS_PER_DEGREE_AT_FIRST,
+    Hessian,
+    InnerProblem,
+    Span,
+)
 from sublinear._core.kept_rows import KeptRows, Sample, joined
 from sublinear._core.random import RandomBits
 
@@ -59,6 +65,8 @@ PROBES = 16  # random signs in the estimate of a trace
 LEVERAGE_PROBES = 4  # of leverages, over which a mean is taken anyway
 MOST_LEVERAGE = 1 / 15  # mean one of the kept rows, beyond which the model fits them too well
 ROWS_PER_DEGREE = 3  # of freedom, at least, on which G rests
+HELD_OUT = 4  # every so manieth kept row
+SPARSE_VALUES = 16  # of dense rows, which take the time of a stored entry of sparse ones
 TELLING_ROWS, TELLING_VALUES = 1024, 2**17  # of kept rows, at least, that tell if they are enough
 
 
@@ -70,8 +78,10 @@ class CombinedSVRG:
     loss : Loss
     n_weights : int
     alpha : float or ndarray of shape (n_weights,)
-    kept_rows, most_kept_rows : int
-        Rows kept of every stage: if these can stand for others, and at the most.
+    kept_rows : int
+        Rows kept of every stage, if these can stand for others.
+    most_kept_values : int, default=0
+        Otherwise more rows, up to so many values; a sparse one counts as SPARSE_VALUES.
     growth : float, default=2.0
         By what factor a stage multiplies the rows seen.
     n_threads : int, default=1
@@ -84,12 +94,13 @@ class CombinedSVRG:
     """
 
     def __init__(
-        self, loss, n_weights, alpha, *, kept_rows, most_kept_rows=0, growth=2.0, n_threads=1
+        self, loss, n_weights, alpha, *, kept_rows, most_kept_values=0, growth=2.0, n_threads=1
     ):
         self.loss, self.alpha, self.kept_rows = loss, alpha, kept_rows
-        self.most_kept_rows = most_kept_rows
+        self.most_kept_values = most_kept_values
         self.growth, self.n_threads = growth, n_threads
         self.anchor = np.zeros(n_weights)
+        self.prior = np.zeros(n_weights)  # mean gradient of the K rows at the anchor
         self.weight = 0.0  # K
         self.squares = np.zeros(n_weights)  # of features, summed over all rows
         self.n_stages = self.n_rows = self.accesses = 0
@@ -152,10 +163,16 @@ class CombinedSVRG:
 
     def _end_stage(self):
         weights, inner = self._solved(ENOUGH_AT_FIRST)
-        may_go_on = self.n_stages == 0 and self.kept_rows < self.most_kept_rows
-        if may_go_on and not (inner.converged and stand_for_others(inner, weights)):
-            self.kept_rows = self.stage_rows = min(2 * self.kept_rows, self.most_kept_rows)
-            return
+        if self.n_stages == 0 and not (inner.converged and stand_for_others(inner, weights)):
+            most = int(self.kept_rows * self.most_kept_values / n_values(self._sample().rows))
+            if self.kept_rows < most:
+                self.kept_rows = self.stage_rows = min(2 * self.kept_rows, most)
+                return
+            if self._limits_help():
+                weights, inner = self._solved(ENOUGH_AT_FIRST, limited=True)
+        self.prior = -self.alpha * weights
+        if inner.limit.any():  # which held the weights back; not those of a span
+            self.prior -= inner.limit * (weights - self.anchor)
         self.anchor = weights
         self.sample = self._sample()
         self.stage_loss = self.gradient.mean_loss
@@ -164,6 +181,29 @@ class CombinedSVRG:
         self.accesses += self.gradient.accesses
         self.n_stages += 1
         self._begin_stage()
+
+    @one_blas_thread()
+    def _limits_help(self):
+        """Tell whether `limited` weights are better for kept rows that they do not rest on."""
+        sample, losses = self._sample(), []
+        n_rows = len(sample.targets)
+        if not HELD_OUT <= n_rows < ROWS_PER_DEGREE_AT_FIRST * len(self.anchor):
+            return False
+        held_out = np.arange(n_rows) % HELD_OUT == 0
+        seen, unseen = (
+            sample._replace(
+                rows=sample.rows[chosen],
+                targets=sample.targets[chosen],
+                weights=sample.weights[chosen],
+            )
+            for chosen in (~held_out, held_out)
+        )
+        for limited in (False, True):
+            inner = InnerProblem(self.loss, seen, self.alpha, self.anchor, limited=limited)
+            with np.errstate(over="ignore", invalid="ignore"):
+                scores = unseen.rows @ inner.minimise(ENOUGH_AT_FIRST)
+                losses.append(unseen.weights @ self.loss.values(scores, unseen.targets))
+        return not losses[0] <= losses[1]
 
     def _sample(self):
         """The rows kept of this stage if there are enough, else those of the last one."""
@@ -180,23 +220,24 @@ class CombinedSVRG:
         return self._solved(0.0)[0]
 
     @one_blas_thread()
-    def _solved(self, precision):
+    def _solved(self, precision, limited=False):
         """Return the weights and their InnerProblem.
 
-        To that precision where all rows are those of the first stage.
+        To that precision where all rows are those of the first stage; then they may be `limited` to
+        the degrees of freedom that the rows can tell.
         """
         gradient, sample, corrections = self.gradient, self._sample(), ()
         if self.weight > 0 and gradient.total_weight > 0:
             total = self.total_weight
             share = gradient.total_weight / total
-            # that of the rows before is -alpha w~ at their minimiser
-            slope = share * gradient.mean - (1 - share) * self.alpha * self.anchor
+            slope = share * gradient.mean + (1 - share) * self.prior
             corrections = slope, (self.squares + gradient.squares) / total
             precision = ENOUGH
-        span, alpha, anchor = self._span(sample), self.alpha, self.anchor
+        span = None if limited else self._span(sample)
+        alpha, anchor = self.alpha, self.anchor
         if span is not None:
             sample, alpha, anchor = span.sample, span.alpha, span.coordinates(anchor)
-        inner = InnerProblem(self.loss, sample, alpha, anchor, *corrections)
+        inner = InnerProblem(self.loss, sample, alpha, anchor, *corrections, limited=limited)
         with np.errstate(over="ignore", invalid="ignore"):  # steps too long are halved
             weights = inner.minimise(precision)
         self.converged = inner.converged
@@ -212,6 +253,7 @@ class CombinedSVRG:
         """Return what `resume` needs, a flat dict of arrays and numbers."""
         state = self.gradient.state() | {
             "weight": self.weight,
+            "prior": self.prior,
             "squares": self.squares,
             "n_stages": self.n_stages,
             "n_rows": self.n_rows,
@@ -230,7 +272,7 @@ class CombinedSVRG:
         self._begin_stage()
         self.gradient.resume(state)
         self.weight, self.stage_loss = float(state["weight"]), float(state["stage_loss"])
-        self.squares = np.array(state["squares"])
+        self.prior, self.squares = np.array(state["prior"]), np.array(state["squares"])
         for name in ("n_stages", "n_rows", "accesses", "stage_rows", "kept_rows"):
             setattr(self, name, int(state[name]))
         kept = Sample.from_state(state, "kept")
@@ -262,6 +304,11 @@ def check_range(total_weight):
             "the sum of sample_weight over all blocks is outside the range of floating-point "
             "numbers: scale the weights"
         )
+
+
+def n_values(rows):
+    """Return what kept rows count as, in values of dense ones."""
+    return max(1, SPARSE_VALUES * rows.nnz) if issparse(rows) else rows.size
 
 
 class RiskEstimate(NamedTuple):
