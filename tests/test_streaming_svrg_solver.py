@@ -482,6 +482,19 @@ def test_first_rows_that_are_too_few_make_no_model_worse_than_none(loss):
     np.testing.assert_array_equal(resumed.model(), solver.model())
 
 
+@pytest.mark.parametrize("kept", [100, 300, 700])
+def test_an_intercept_is_not_held_back(kept):
+    n = 3000
+    X, y = wide_problem("squared", 2 * n)
+
+    def error(offset):
+        solver = CombinedSVRG(REGISTRY["squared"].loss(), 601, 0.0, kept_rows=kept)
+        weights = fed(solver, X[:n], y[:n] + offset, constant=1.0).model()
+        return np.mean((X[n:] @ weights[:-1] + weights[-1] - offset - y[n:]) ** 2)
+
+    assert error(1000.0) == pytest.approx(error(0.0), rel=1e-4)
+
+
 def test_of_sparse_rows_so_many_are_kept_as_their_entries_allow():
     X, y = wide_problem("logistic", 3000)
     loss = REGISTRY["logistic"].loss()

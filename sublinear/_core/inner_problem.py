@@ -136,7 +136,9 @@ class InnerProblem:
         allowed = len(self.targets) / rows_per_degree
         if len(self.anchor) <= allowed:
             return np.zeros(len(self.anchor))
-        return hessian.units**2 * hessian.shift_for_degrees(allowed)
+        sums, squares = self.rows.moments(self.shares)
+        varies = (squares == 0) | (squares - sums**2 > ROUNDING * squares)  # not an intercept
+        return np.where(varies, hessian.units**2 * hessian.shift_for_degrees(allowed), 0.0)
 
     def minimise(self, precision=0.0):
         """Return the minimiser by Newton's method; a Hessian is used as long as it serves.
@@ -324,18 +326,21 @@ class Hessian:
         return self.rows.product(self.curvatures, v) + self.shift * v
 
     @cached_property
-    def units(self):
-        """Of the features: roots of the diagonal, without what is due to a mean; 1 in place of 0.
+    def squares(self):
+        """The sum's diagonal; without what is due to means where there are conjugate gradients.
 
-        Means make one large eigenvalue, which is one of the steps of conjugate gradients.
+        Means make one large eigenvalue, which costs these one step.
         """
         if self.matrix is not None:
-            squares = np.diag(self.matrix)
-        else:
-            sums, squares = self.rows.moments(self.curvatures)
-            variances = squares - sums**2 / max(self.curvatures.sum(), SMALLEST)
-            squares = np.where(variances > ROUNDING * squares, variances, squares)
-        units = np.sqrt(np.maximum(squares + self.shift, 0))
+            return np.maximum(np.diag(self.matrix), 0)
+        sums, squares = self.rows.moments(self.curvatures)
+        variances = squares - sums**2 / max(self.curvatures.sum(), SMALLEST)
+        return np.where(variances > ROUNDING * squares, variances, squares)
+
+    @cached_property
+    def units(self):
+        """Of the features, shape (n_weights,)."""
+        units = np.sqrt(self.squares + self.shift)
         return np.where(units > 0, units, 1.0)
 
     def solve(self, right):
@@ -373,7 +378,7 @@ class Hessian:
         for what is due to means.
         """
         if self.matrix is None:
-            return np.sum(1 - self.shift / self.units**2) / allowed
+            return np.sum(self.squares / self.units**2) / allowed
         scaled = self.matrix / self.units / self.units[:, np.newaxis]
         eigenvalues = np.maximum(scipy.linalg.eigvalsh(scaled), 0)
         high = np.sum(eigenvalues) / allowed
