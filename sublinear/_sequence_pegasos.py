@@ -145,6 +145,8 @@ class SequencePegasos(OneSolverStreamFit, LinearModel):
     n_features_in_ : int
     result_ : Result
         After `partial_fit` its gap is unknown (inf).
+    stream_ : StreamSummary
+        After `fit_stream`: its blocks and rows, and malformed lines left out.
 
     See Also
     --------

@@ -299,6 +299,8 @@ class PegasosClassifier(_PegasosModel, LinearClassifier):
         Where X has names for its columns, as a data frame does.
     result_ : Result
         After `partial_fit` its gap is unknown (inf).
+    stream_ : StreamSummary
+        After `fit_stream`: its blocks and rows, and malformed lines left out.
 
     See Also
     --------
@@ -558,6 +560,8 @@ class PegasosRegressor(_PegasosModel, LinearRegressor):
         Where X has names for its columns, as a data frame does.
     result_ : Result
         After `partial_fit` its gap is unknown (inf).
+    stream_ : StreamSummary
+        After `fit_stream`: its blocks and rows, and malformed lines left out.
 
     See Also
     --------

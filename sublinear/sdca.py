@@ -250,6 +250,8 @@ class SDCAClassifier(_DualModel, LinearClassifier):
     feature_names_in_ : ndarray of shape (n_features,)
         Where X has names for its columns, as a data frame does.
     result_ : Result
+    stream_ : StreamSummary
+        After `fit_stream`: its blocks and rows, and malformed lines left out.
 
     See Also
     --------
@@ -384,6 +386,8 @@ class SDCARegressor(_DualModel, LinearRegressor):
     feature_names_in_ : ndarray of shape (n_features,)
         Where X has names for its columns, as a data frame does.
     result_ : Result
+    stream_ : StreamSummary
+        After `fit_stream`: its blocks and rows, and malformed lines left out.
 
     References
     ----------

@@ -157,6 +157,8 @@ class PegasosStructured(OneSolverStreamFit, BaseEstimator):
     result_ : Result
         Its accesses are stored entries of differences of joint features. The gap holds if
         `loss_augmented_decode` is exact. After `partial_fit` it is unknown (inf).
+    stream_ : StreamSummary
+        After `fit_stream`: its blocks and rows, and malformed lines left out.
 
     See Also
     --------
