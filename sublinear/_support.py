@@ -22,7 +22,7 @@ NEAR_BEST = 0.5  # of the largest gain, where the column is at hand
 LEAST_PIVOT = 1e-6  # of the largest: what is nearer to the span than this cannot be told from it
 ROWS = 1024  # of kernel values at a time
 LEAST_JITTER = 1e-12  # of the largest entry of a diagonal, for rounding in float64
-LEAST_TOL = 1e-5
+LEAST_TOL = 1e-5  # a smaller gap is not worth its epochs
 MOST_EPOCHS = 1000
 
 

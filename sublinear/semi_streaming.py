@@ -200,7 +200,7 @@ class _SemiStreaming(BaseEstimator):
 
     def _first_pass(self, stream, checkpoint):
         """Return the number of rows and their largest norm."""
-        largest = entry = 0.0  # squared norm; absolute value, unless that tells it
+        largest = entry = 0.0  # squared norm; value, where squares may have underflowed
         for block in stream:
             if checkpoint:
                 checkpoint.identify(block)

@@ -523,11 +523,8 @@ class NpzSource:
         self.labels, self.block_rows = labels, block_rows
 
     def __iter__(self):
-        options = {"format": "npz", "may_be_empty": True}
-        if self.labels is not None:
-            options["labels"] = self.labels
         for path in self.paths:
-            X, y, *_ = _readers.read(path, **options)
+            X, y, *_ = _readers.read(path, format="npz", may_be_empty=True, labels=self.labels)
             if X.shape[0] > 0:
                 yield from ArraySource(X, y, block_rows=self.block_rows or X.shape[0])
 

@@ -46,7 +46,7 @@ VALUES_PER_SUM = 32  # from which on copies of sums cost less than a look at a b
 FEW_WEIGHTS = 1000  # of which sums are copied for every block
 LEAST_KEPT_ROWS = 4096
 KEPT_ROWS_PER_WEIGHT = 20
-MOST_KEPT_VALUES = 2**23  # if that is more than LEAST_KEPT_ROWS
+MOST_KEPT_VALUES = 2**23  # unless LEAST_KEPT_ROWS rows have more
 # why there is no estimate of the excess risk
 WHY_NOT_KNOWN = (
     "few of the kept rows decide the model (classes that are nearly separable, or few rows for so "

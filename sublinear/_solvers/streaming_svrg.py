@@ -65,7 +65,7 @@ PROBES = 16  # random signs in the estimate of a trace
 LEVERAGE_PROBES = 4  # of leverages, over which a mean is taken anyway
 MOST_LEVERAGE = 1 / 15  # mean one of the kept rows, beyond which the model fits them too well
 ROWS_PER_DEGREE = 3  # of freedom, at least, on which G rests
-HELD_OUT = 4  # every so manieth kept row
+HELD_OUT = 4  # one in so many kept rows judges whether limits help
 SPARSE_VALUES = 16  # of dense rows, which take the time of a stored entry of sparse ones
 TELLING_ROWS, TELLING_VALUES = 1024, 2**17  # of kept rows, at least, that tell if they are enough
 
