@@ -417,6 +417,23 @@ def test_more_rows_are_kept_of_classes_that_are_nearly_separable(loss):
     limited = solver(3000, 100, 300)
     assert limited.kept_rows == 300  # 100, 200, and no more than this
     assert limited.n_stages == 4  # that end at 300, 600, 1200 and 2400 rows
+    assert solver(3000, 100, 210).kept_rows == 200  # ten more are not worth an inner problem
+
+
+def test_a_model_is_solved_once_for_the_same_rows(monkeypatch):
+    calls, minimise = [], inner_problem.InnerProblem.minimise
+
+    def counted(self, *limits):
+        calls.append(limits)
+        return minimise(self, *limits)
+
+    monkeypatch.setattr(inner_problem.InnerProblem, "minimise", counted)
+    X, y, loss, _ = problem("logistic")
+    solver = fed(CombinedSVRG(loss, 5, 0.01, kept_rows=700), X[:600], y[:600])
+    model, _ = solver.model(), solver.risk()
+    assert solver.model() is model and len(calls) == 1
+    fed(solver, X[600:650], y[600:650])
+    assert not np.array_equal(solver.model(), model) and len(calls) == 2
 
 
 @pytest.mark.parametrize("loss", SMOOTH)

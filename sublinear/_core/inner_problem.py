@@ -140,7 +140,7 @@ class InnerProblem:
         varies = (squares == 0) | (squares - sums**2 > ROUNDING * squares)  # not an intercept
         return np.where(varies, hessian.units**2 * hessian.shift_for_degrees(allowed), 0.0)
 
-    def minimise(self, precision=0.0):
+    def minimise(self, precision=0.0, max_steps=None):
         """Return the minimiser by Newton's method; a Hessian is used as long as it serves.
 
         The last step's decrement is at most `precision` times twice what a step gained; 0: by
@@ -151,7 +151,8 @@ class InnerProblem:
         hessian, reweighted = self.hessian(here.evaluation), False
         gradient = self.gradient(here.weights, here.evaluation)
         direction = hessian.solve(gradient)
-        for _ in range(MAX_CORRECTED_STEPS if self.corrected else MAX_NEWTON_STEPS):
+        enough = MAX_CORRECTED_STEPS if self.corrected else MAX_NEWTON_STEPS
+        for _ in range(max_steps or enough):
             decrement = gradient @ direction
             found = None
             if reweighted or hessian.explains(gradient, direction):

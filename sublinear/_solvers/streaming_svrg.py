@@ -65,6 +65,8 @@ PROBES = 16  # random signs in the estimate of a trace
 LEVERAGE_PROBES = 4  # of leverages, over which a mean is taken anyway
 MOST_LEVERAGE = 1 / 15  # mean one of the kept rows, beyond which the model fits them too well
 ROWS_PER_DEGREE = 3  # of freedom, at least, on which G rests
+LEAST_GROWTH = 1.25  # of a first stage, that is worth another inner problem
+STEPS_OF_MANY = 50  # of Newton's method, where a first stage that needs more can be made longer
 HELD_OUT = 4  # one in so many kept rows judges whether limits help
 SPARSE_VALUES = 16  # of dense rows, which take the time of a stored entry of sparse ones
 TELLING_ROWS, TELLING_VALUES = 1024, 2**17  # of kept rows, at least, that tell if they are enough
@@ -113,10 +115,11 @@ class CombinedSVRG:
         self.gradient = AnchoredGradient(self.loss, self.anchor, self.n_threads)
         self.stage_rows = max(self.kept_rows, int((self.growth - 1) * self.n_rows))
         self.kept = []
+        self.found = None  # the model of the rows so far, once asked for
 
     def take(self, block, finite=False):
         """Take all rows of a RowBlock; `finite`: FloatingPointError if a sum is not finite."""
-        start, n_rows = 0, block.n_rows
+        start, n_rows, self.found = 0, block.n_rows, None
         while start < n_rows:
             keep = self.kept_rows - self.gradient.n_rows
             room = keep if keep > 0 else self.stage_rows - self.gradient.n_rows
@@ -144,6 +147,7 @@ class CombinedSVRG:
         They may be as many as the stage still lacks at the most.
         """
         check_range(self.total_weight + total_weight)
+        self.found = None
         self.gradient.add_sums(sums, n_rows, accesses, total_weight)
         self.kept += kept
         self.n_rows += n_rows
@@ -162,11 +166,11 @@ class CombinedSVRG:
         return self.stage_rows - self.gradient.n_rows, max(0, self.kept_rows - n_kept)
 
     def _end_stage(self):
-        weights, inner = self._solved(ENOUGH_AT_FIRST)
+        longer = self._longer_first_stage()
+        weights, inner = self._solved(ENOUGH_AT_FIRST, max_steps=STEPS_OF_MANY if longer else None)
         if self.n_stages == 0 and not (inner.converged and stand_for_others(inner, weights)):
-            most = int(self.kept_rows * self.most_kept_values / n_values(self._sample().rows))
-            if self.kept_rows < most:
-                self.kept_rows = self.stage_rows = min(2 * self.kept_rows, most)
+            if longer:
+                self.kept_rows = self.stage_rows = longer
                 return
             if self._limits_help():
                 weights, inner = self._solved(ENOUGH_AT_FIRST, limited=True)
@@ -181,6 +185,14 @@ class CombinedSVRG:
         self.accesses += self.gradient.accesses
         self.n_stages += 1
         self._begin_stage()
+
+    def _longer_first_stage(self):
+        """Return how many rows the first stage may have if those so far are not enough, or 0."""
+        if self.n_stages > 0:
+            return 0
+        most = int(self.kept_rows * self.most_kept_values / n_values(self._sample().rows))
+        longer = min(2 * self.kept_rows, most)
+        return longer if longer >= LEAST_GROWTH * self.kept_rows else 0
 
     @one_blas_thread()
     def _limits_help(self):
@@ -217,10 +229,12 @@ class CombinedSVRG:
         """Return the weights if the stream ended here (float64)."""
         if self.gradient.total_weight == 0 and self.n_stages != 1:
             return self.anchor
-        return self._solved(0.0)[0]
+        if self.found is None:
+            self.found = self._solved(0.0)[0]
+        return self.found
 
     @one_blas_thread()
-    def _solved(self, precision, limited=False):
+    def _solved(self, precision, limited=False, max_steps=None):
         """Return the weights and their InnerProblem.
 
         To that precision where all rows are those of the first stage; then they may be `limited` to
@@ -239,7 +253,7 @@ class CombinedSVRG:
             sample, alpha, anchor = span.sample, span.alpha, span.coordinates(anchor)
         inner = InnerProblem(self.loss, sample, alpha, anchor, *corrections, limited=limited)
         with np.errstate(over="ignore", invalid="ignore"):  # steps too long are halved
-            weights = inner.minimise(precision)
+            weights = inner.minimise(precision, max_steps)
         self.converged = inner.converged
         return (weights if span is None else span.weights(weights)), inner
 
