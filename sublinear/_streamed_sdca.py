@@ -2,6 +2,8 @@
 
 The first pass counts; each further pass is an epoch or a certificate. All one-vs-rest problems
 share every pass. Per example, 8 bytes for the dual and one for its sleep are kept for each problem.
+Where steps of single duals creep, a proximal Newton method takes their place, a pass a step; it
+keeps another 8 bytes.
 
 An intercept without penalty is dealt with as in `_solvers.sdca`, by the method of multipliers. The
 multiplier is part of w here, so that solvers need not know of it. How far from balance the duals
@@ -28,6 +30,7 @@ from sublinear._readers import whole_numbers_as_integers
 from sublinear._result import relative_gap
 from sublinear._solvers.sdca import BlockwiseSDCA, intercept_pace
 from sublinear._stream import StreamFit
+from sublinear._streamed_newton import READ_COST, NewtonPasses, NewtonPlan
 from sublinear._threads import effective_threads
 from sublinear._validation import (
     WEIGHTLESS,
@@ -42,8 +45,6 @@ from sublinear._validation import (
     positive_classes,
 )
 
-READ_COST = 2**15  # feature values that could be looked at while a source begins another pass
-
 
 @dataclass
 class Extent:
@@ -52,6 +53,8 @@ class Extent:
     Attributes
     ----------
     n_rows, n_features, n_stored : int
+    is_sparse : bool
+        Whether the blocks are.
     weight : float
         The sum of the sample weights.
     labels : LabelWeights
@@ -64,10 +67,16 @@ class Extent:
     n_rows: int = 0
     n_features: int = 0
     n_stored: int = 0
+    is_sparse: bool = False
     weight: float = 0.0
     labels: LabelWeights = field(default_factory=LabelWeights)
     dtype: np.dtype | None = None
     constant: float = 0.0
+
+    @property
+    def n_weights(self):
+        """The constant column's included."""
+        return self.n_features + (self.constant != 0)
 
 
 def extent_of(stream, constant, wants_labels, watch):
@@ -84,6 +93,7 @@ def extent_of(stream, constant, wants_labels, watch):
         weights = np.ones(n_rows) if block.sample_weight is None else block.sample_weight
         extent.n_rows += n_rows
         extent.n_stored += matrix.n_stored
+        extent.is_sparse = matrix.is_sparse
         if callable(constant):
             squares += float(matrix.squared_norms().sum())
         extent.weight += float(weights.sum())
@@ -207,6 +217,8 @@ class StreamedSDCA:
     max_accesses : float, default=inf
         Limit on the feature values read for each problem. The block in which one of them reaches it
         is the last one for all, and every problem has its turn in it.
+    plan : NewtonPlan, default=None
+        None: there are only steps of single duals.
 
     Attributes
     ----------
@@ -219,11 +231,20 @@ class StreamedSDCA:
     keeps_best = True
     diverged = False
 
-    def __init__(self, objective, extent, seeds, duals=None, intercepts=None, max_accesses=np.inf):
-        self.objective, self.max_accesses = objective, max_accesses
-        n_weights = extent.n_features + (objective.constant != 0)
+    def __init__(
+        self,
+        objective,
+        extent,
+        seeds,
+        duals=None,
+        intercepts=None,
+        max_accesses=np.inf,
+        plan=None,
+    ):
+        self.objective, self.max_accesses, self.plan = objective, max_accesses, plan
+        self.extent = extent
         shape = (len(seeds), extent.n_rows)
-        ws = [np.zeros(n_weights) for _ in seeds]
+        ws = [np.zeros(extent.n_weights) for _ in seeds]
         if duals is not None:
             duals, (costs, at_zeros) = np.array(duals), np.zeros((2, len(seeds)))
             for where, objectives in objective.blocks():
@@ -262,11 +283,16 @@ class StreamedSDCA:
         self.position = 0  # of the present block
         self.problem, self.inside = 0, False  # the one whose turn it is; has it entered the block
         self.spent = False  # whether a problem has reached its limit
+        self.newton = None  # NewtonPasses, while they are at work
+        self.n_read = self.newton_work = 0  # what they have read; their work, once they are over
+        # of each problem: the best dual value that is certified; the least primal one, its weights
+        self.bounds, self.least = np.full(len(seeds), -np.inf), np.full(len(seeds), np.inf)
+        self.best = [np.zeros(extent.n_weights) for _ in seeds]
 
     @property
     def accesses(self):
         """Feature values read."""
-        return sum(solver.accesses for solver in self.solvers)
+        return sum(solver.accesses for solver in self.solvers) + self.n_read
 
     @property
     def progress(self):
@@ -277,22 +303,31 @@ class StreamedSDCA:
     @property
     def work(self):
         """As SDCA counts it, and what it costs to read the source again, little as it may hold."""
-        return sum(solver.work for solver in self.solvers) + READ_COST * self.n_iter
+        work = sum(solver.work for solver in self.solvers) + READ_COST * self.n_iter
+        return work + (self.newton.work if self.newton else self.newton_work)
 
     @property
     def certificate_growth(self):
         """As SDCA's."""
-        return self.solvers[0].certificate_growth
+        return (self.newton or self.solvers[0]).certificate_growth
 
     @property
     def estimated_gap(self):
         """The relative gap of all problems together, estimated from a part of the last pass."""
-        gaps, primals = zip(*(solver.estimate() for solver in self.solvers), strict=True)
+        gaps, primals = zip(*self._estimates(), strict=True)
         return relative_gap(sum(primals), sum(gaps))
+
+    def _estimates(self):
+        """Return the gap and the primal value of every problem."""
+        if self.newton:
+            return self.newton.estimates
+        return [solver.estimate() for solver in self.solvers]
 
     @property
     def between_blocks(self):
         """Whether the state can be saved."""
+        if self.newton:  # whose sums of a pass are not saved
+            return self.blocks is None
         return self.problem == 0 and not self.inside
 
     def advance(self, limit):
@@ -301,7 +336,7 @@ class StreamedSDCA:
         if self.blocks is None:
             self._begin_pass()
         while self.accesses == before:
-            if not self._advance_in_block(limit):
+            if not (self._visit(limit) if self.newton else self._advance_in_block(limit)):
                 return False
             self.n_blocks += 1
             self.position += 1
@@ -334,9 +369,14 @@ class StreamedSDCA:
         return True
 
     def _begin_pass(self):
+        if self.newton and self.newton.is_over:
+            self.newton_work = self.newton.work
+            self.newton = self.plan = None
         self.blocks = self.objective.blocks(self.position)
         self.block = next(self.blocks)
-        if self.position == 0:
+        if self.newton:
+            self.newton.begin()
+        elif self.position == 0:
             self.masses[:] = 0
             for solver, sleep in zip(self.solvers, self.sleep, strict=True):
                 solver.begin(count_awake(sleep))
@@ -344,6 +384,9 @@ class StreamedSDCA:
     def _end_pass(self):
         self.blocks, self.position = None, 0
         self.n_iter += 1
+        if self.newton:
+            self.newton.end()
+            return
         for solver in self.solvers:
             solver.end()
         if self.free_intercept:
@@ -351,13 +394,39 @@ class StreamedSDCA:
                 self.moves[k] = solver.w[-1] - self.shifts[k]
                 self.shifts[k] += self.moves[k]
                 solver.w[-1] += self.moves[k]
+        if self.plan and self.plan.is_due(self.extent, self.n_iter, self.work):
+            self._begin_newton()
+
+    def _begin_newton(self):
+        """Go over to proximal Newton methods, from the present weights if zeros are not better."""
+        primals, ws = (
+            [primal for _, primal in self._estimates()],
+            [s.w.copy() for s in self.solvers],
+        )
+        at_zeros = self.objective.at_zeros()[1]
+        if not sum(primals) <= at_zeros:
+            primals = [at_zeros / len(ws)] * len(ws)
+            ws = [np.zeros_like(w) for w in ws]
+        self.newton = NewtonPasses(self.plan, ws, primals, self.duals, self.bounds)
+
+    def _visit(self, limit):
+        """Let the proximal Newton methods go through the block, within the limit of accesses."""
+        where, objectives = self.block
+        n_read = self.newton.n_read(objectives)
+        if self.accesses + n_read > limit:
+            return False
+        self.n_read += n_read
+        self.newton.visit(where, objectives)
+        return True
 
     def model(self):
         """Return the weights, of shape (n_problems, n_weights) or (n_weights,) for one."""
-        return _stacked([solver.w for solver in self.solvers])
+        return _stacked(self._newton_weights() if self.newton else [s.w for s in self.solvers])
 
     def certify(self, rounded):
         """Return the better of w and the pass mean for every problem, and the sums (`_drive`)."""
+        if self.newton:
+            return self._certify_newton(rounded)
         if self.inside:
             where, _ = self.block
             self.duals[self.problem, where] = self.solvers[self.problem].duals()
@@ -372,10 +441,40 @@ class StreamedSDCA:
             ws = self.objective.weights_of_balanced(self.duals, masses)
             self.certified = masses.copy()
         primals, duals = self.objective.certificate(ws, self.duals, candidates, masses)
-        best = [int(np.argmin(values)) for values in primals]
-        models = [candidates[k][choice].copy() for k, choice in enumerate(best)]
-        primal = sum(primals[k][choice] for k, choice in enumerate(best))
-        return _stacked(models), primal, sum(duals)
+        self.bounds[:] = np.maximum(self.bounds, duals)
+        return self._best_of(candidates, primals)
+
+    def _best_of(self, candidates, primals):
+        """Return the models of least primal value so far, that value and the best dual one."""
+        for k, values in enumerate(primals):
+            choice = int(np.argmin(values))
+            if values[choice] < self.least[k]:
+                self.least[k], self.best[k] = values[choice], candidates[k][choice].copy()
+        return _stacked(self.best), self.least.sum(), self.bounds.sum()
+
+    def _certify_newton(self, rounded):
+        """As `certify`, of the weights of the proximal Newton methods, and their duals."""
+        found, ws, masses = self.newton.duals_of(self.objective)
+        candidates, of_duals, balances = [[rounded(w)] for w in self._newton_weights()], ws, None
+        if self.free_intercept:
+            balances, of_duals = masses, self.objective.weights_of_balanced(found, masses)
+        primals, duals = self.objective.certificate(of_duals, found, candidates, balances)
+        for k, dual in enumerate(duals):
+            if dual > self.bounds[k]:
+                self._adopt(k, found[k], ws[k], masses[k], dual)
+        return self._best_of(candidates, primals)
+
+    def _newton_weights(self):
+        return [method.w for method in self.newton.methods]
+
+    def _adopt(self, k, duals, w, masses, dual):
+        """Take duals of a problem, and their w: dual ascent would go on from there."""
+        self.duals[k], self.sleep[k], self.masses[k], self.bounds[k] = duals, 0, masses, dual
+        solver = self.solvers[k]
+        solver.w[:] = w
+        if self.free_intercept:
+            solver.w[-1] = self.newton.methods[k].w[-1]
+            self.shifts[k], self.moves[k] = solver.w[-1] - w[-1], 0.0
 
     def _candidates(self, solver, move):
         """Return w and, where it is kept, the mean of the pass, with the present multiplier."""
@@ -411,10 +510,16 @@ class StreamedSDCA:
             "shifts": self.shifts,
             "moves": self.moves,
             "masses": self.masses,
+            "n_read": self.n_read,
+            "newton_work": self.newton_work,
+            "bounds": self.bounds,
+            "least": self.least,
+            "best": np.stack(self.best),
+            "has_plan": self.plan is not None,
         }
         for k, solver in enumerate(self.solvers):
             state |= prefixed(k, solver.state())
-        return state
+        return state | self.newton.state() if self.newton else state
 
     def set_state(self, state):
         """Go on from a `state()`."""
@@ -422,10 +527,18 @@ class StreamedSDCA:
         self.n_iter, self.n_blocks = state["n_iter"], state["n_blocks"]
         self.position = state["position"]
         self.objective.accesses = state["certificate_accesses"]
-        for name in ("shifts", "moves", "masses"):
+        self.n_read, self.newton_work = state["n_read"], state["newton_work"]
+        self.best = list(np.array(state["best"]))
+        for name in ("shifts", "moves", "masses", "bounds", "least"):
             getattr(self, name)[:] = state[name]
         for k, solver in enumerate(self.solvers):
             solver.set_state(part_of(state, k))
+        if not state["has_plan"]:
+            self.plan = None
+        elif "newton.centres" in state:
+            ws = [solver.w for solver in self.solvers]
+            self.newton = NewtonPasses(self.plan, ws, self.least, self.duals, self.bounds)
+            self.newton.set_state(state)
 
 
 def _stacked(models):
@@ -452,17 +565,22 @@ class DualStreamFit(StreamFit):
             set_fitted_state(self, state)
             self._warn_if_limited(self._limits())
             return
-        make = self._objective_maker(weight)
+        loss, free_intercept = self._make_loss(), self._has_free_intercept()
+        make = self._objective_maker(weight, loss)
         objective = StreamedObjective(stream, extent.n_rows, targets, make, weigh, extent.constant)
         start = self._streamed_start(objective)
-        intercepts = None
-        if self._has_free_intercept():
+        intercepts, penalty = None, np.full(extent.n_weights, float(self.alpha))
+        if free_intercept:
+            penalty[-1] = 0.0
             intercepts = np.zeros(len(targets))
             if start is not None:
                 intercepts[:] = self.intercept_
         seeds = self._seeds(len(targets))
         limits = self._limits()
-        solver = StreamedSDCA(objective, extent, seeds, start, intercepts, limits.max_accesses)
+        plan = NewtonPlan.of(extent, len(seeds), loss, penalty, limits, self.second_order)
+        solver = StreamedSDCA(
+            objective, extent, seeds, start, intercepts, limits.max_accesses, plan
+        )
         if state:
             solver.set_state(state)
             checkpoint.last = solver.n_blocks
@@ -516,9 +634,9 @@ class DualStreamFit(StreamFit):
 
         return targets, weigh, total
 
-    def _objective_maker(self, total_weight):
+    def _objective_maker(self, total_weight, loss):
         """Return what makes a block's Objective; a callback that sets parameters comes too late."""
-        loss, alpha, free_intercept = self._make_loss(), self.alpha, self._has_free_intercept()
+        alpha, free_intercept = self.alpha, self._has_free_intercept()
         n_threads = effective_threads(self.n_jobs)
 
         def make(matrix, targets, weights):

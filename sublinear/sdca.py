@@ -55,7 +55,8 @@ penalize_intercept : bool, default=True
         steps have taken as long as that is expected to take, which happens where columns have very
         different scales, rows lie far from the origin, or alpha is small; True: after the first
         epoch; False: never. An epoch is then one of its iterations, which reads the rows up to six
-        times. It takes up to 150 bytes per example. Batches, `fit_stream` and tol=0 do without it.
+        times. It takes up to 150 bytes per example. Batches and tol=0 do without it. `fit_stream`
+        goes over to a proximal Newton method where n_classes * n_weights^2 is at most 2048^2.
     pack : bool or "auto", default="auto"
         True: work on a copy of sparse rows in which all that a step reads lies together: 8 bytes
         per stored entry and 32 per row. Values are rounded to float32, certificates are not.

@@ -56,6 +56,18 @@ CASES = {
     "sdca, free intercepts": (
         SDCAClassifier(penalize_intercept=False, **SHORT), "multiclass", False
     ),
+    "sdca, second order": (
+        SDCAClassifier(second_order=True, **(SHORT | {"tol": 1e-12, "max_iter": 25})),
+        "multiclass",
+        False,
+    ),
+    "sdca, second order, free intercept": (
+        SDCARegressor(
+            "huber", second_order=True, penalize_intercept=False, **(SHORT | {"tol": 1e-12})
+        ),
+        "regression",
+        False,
+    ),
     "streaming svrg": (StreamingSVRGRegressor(**FEW), "regression", True),
     "streaming svrg, three classes": (StreamingSVRGClassifier(**FEW), "multiclass", True),
     "streaming svrg, theory": (

@@ -26,7 +26,15 @@ LAYERS = (
     {"_drive", "_known_optima", "_readers", "_saddle_problems", "_sequences", "_show_versions"},
     {"_archive", "_callbacks", "data", "datasets", "sources"},
     {"_certified_model", "_checkpoint", "_classification", "_fit_method"},
-    {"_kernel_memory", "_linear_model", "_saddle", "_support", "theory", "_stream"},
+    {
+        "_kernel_memory",
+        "_linear_model",
+        "_saddle",
+        "_support",
+        "theory",
+        "_stream",
+        "_streamed_newton",
+    },
     {"_kernel_multiclass", "_kernel_training", "_streamed_sdca"},
     {"_kernel_model", "_kernel_saddle", "_sequence_pegasos"},
     {

@@ -1,0 +1,222 @@
+"""A proximal Newton method for rows that come block by block.
+
+Papers: Rockafellar, "Augmented Lagrangians and applications of the proximal point algorithm in
+convex programming" (1976); Yin and Li, "A semismooth Newton method for support vector
+classification and regression" (2019).
+
+Objective: that of sublinear._core.objective. Of losses with kinks only the duals a are kept of
+every example, and the losses are made smooth around them (sublinear._core.envelope):
+
+    for width = width_0, width_0 / 5, ..:
+        w <- argmin of alpha / 2 |w|^2 + sum_i s_i / W envelope_i(<x_i, w>)     by Newton's method
+        a_i <- minus the derivative of envelope_i
+
+These a maximise the dual value minus the mean of width (a - before)^2 / 2, so they tend to the best
+ones, the faster the smaller the width. Losses without kinks are minimised as they are.
+
+A pass evaluates the objective's gradient and Hessian at the end of a step, and its values along the
+step. If another length is far better, the next pass evaluates there. So an iteration takes one pass
+or two. Where a Hessian says nothing, beyond all kinks, iteratively re-weighted least squares comes
+in between.
+
+Cost per pass: two products, a sum and the squares of the lengths of rows, n_weights^3 / 6.
+"""
+
+import numpy as np
+from scipy.linalg import LinAlgError, cho_solve
+
+from sublinear._core.envelope import Envelope
+from sublinear._core.gram import upper_factor, weighted_gram
+from sublinear._core.normal_equations import NormalEquations
+
+SHRINK = 0.2  # of widths
+INNER = 0.03  # of what the envelopes leave of the gap: a decrement that ends an inner problem
+GOOD = 0.5  # of what the best length gains: then a step stays as it is
+GROWTH = 4.0  # of a step's length from one to the next, at most
+SHORT, SHORTEST = 1 / 8, 1e-4  # steps after which rows are re-weighted: without kinks, with them
+ROUNDING = 1e-15  # of the objective: no gain
+LEAST_WIDTH = 1e-12  # by the first one
+LENGTHS = np.array([0, 4, 2, 1, 1 / 2, 1 / 4, 1 / 8, *(4.0 ** -np.arange(2, 16))])
+STATE = {
+    "w": np.array,
+    "tol": float,
+    "first_width": float,
+    "width": float,
+    "width_before": float,
+    "length": float,
+    "is_reweighted": bool,
+    "moves_centres": bool,
+    "is_resting": bool,
+    "primal": float,
+    "gap": float,
+}
+
+
+class ProximalNewton:
+    """One problem's part.
+
+    Parameters
+    ----------
+    loss : Loss
+    penalty : ndarray of shape (n_weights,), float64
+        alpha, 0 for an intercept without penalty.
+    w : ndarray of shape (n_weights,), float64
+        Where to start.
+    width : float
+        The first one, for losses with kinks: about as far as predictions are from their targets.
+    tol : float
+        The relative gap that is wanted.
+
+    Attributes
+    ----------
+    w : ndarray of shape (n_weights,), float64
+    primal, gap : float
+        At w, and of the duals that the present derivatives are; estimates, as w is rounded yet.
+    is_resting : bool
+        Whether the gap is small enough, or no step is possible.
+    """
+
+    n_passes, sweeps = 4, 100  # for sublinear._solvers.spaces: an iteration is a pass of a source
+
+    def __init__(self, loss, penalty, w, width, tol):
+        self.loss, self.penalty, self.w, self.tol = loss, penalty, w, tol
+        self.first_width = self.width = width if has_kinks(loss) else 0.0
+        self.width_before = self.width
+        self.direction, self.length = None, 1.0
+        self.is_reweighted = self.moves_centres = self.is_resting = False
+        self.primal = self.gap = np.inf
+
+    def begin(self):
+        """Begin a pass."""
+        self.sums = None
+
+    def visit(self, objective, centres):
+        """Go to a block: its Objective, whose total weight is that of all, and its duals."""
+        system, envelope = NormalEquations(objective), Envelope(self.loss, self.width)
+        y, shares, rows = system.targets, system.shares, system.rows
+        if len(rows) == 0:
+            return
+        z = system.products(self.w)
+        if self.moves_centres:
+            centres[rows] = self._derived(system, z, centres)
+        centre, values = centres[rows], np.zeros(len(LENGTHS))
+        if self.direction is not None:
+            change = system.products(self.direction)
+            for k, length in enumerate(LENGTHS):
+                values[k] = shares @ envelope.values(z + length * change, y, centre)
+            z = z + self.length * change
+        a = envelope.duals(z, y, centre)
+        curvatures = envelope.curvatures(a, z, y)
+        if self.is_reweighted:
+            curvatures = np.maximum(curvatures, envelope.secants(a, z, y))
+        losses = shares @ self.loss.values(z, y)
+        conjugates = objective.conjugate_sum(system.all_duals(a)) / objective.total_weight
+        sums = (
+            values,
+            losses,
+            losses + conjugates + shares @ (a * z),
+            system.combine(a),
+            weighted_gram(system.matrix, rows, shares * curvatures),
+        )
+        if self.sums is not None:
+            sums = tuple(map(np.add, self.sums, sums))
+        self.sums = sums
+
+    def _derived(self, system, z, centres):
+        """Return what the derivatives at z make of the centres of the rows that have weight."""
+        envelope = Envelope(self.loss, self.width_before)
+        return envelope.duals(z, system.targets, centres[system.rows])
+
+    def duals(self, objective, centres):
+        """Return the duals of a block's rows that belong to w."""
+        system = NormalEquations(objective)
+        if len(system.rows) == 0:
+            return np.zeros(len(centres))
+        return system.all_duals(self._derived(system, system.products(self.w), centres))
+
+    def go_on(self):
+        """Go on from where the method rests: the gap was not small enough."""
+        self.tol, self.is_resting = SHRINK * self.tol, False
+        self._stand()
+
+    def _stand(self):
+        self.direction, self.length = None, 1.0
+
+    def end(self):
+        """End a pass: take the step, or another length of it, and find the next direction."""
+        values, losses, missing, pull, gram = self.sums
+        self.width_before, self.moves_centres = self.width, False
+        if self.direction is not None and not self._is_at_end_of_step(values):
+            return
+        penalty, w = self.penalty, self.w
+        gradient = penalty * w - pull
+        self.primal = float(penalty @ w**2 / 2 + losses)
+        penalized = gradient[penalty > 0]
+        self.gap = float(missing + penalized @ penalized / (2 * penalty[0]))
+        if self.gap <= self.tol * self.primal:
+            self.is_resting = True
+            return
+        gram[np.diag_indices_from(gram)] += penalty
+        try:
+            self.direction = -cho_solve((upper_factor(gram), False), gradient)
+        except (LinAlgError, ValueError):  # a matrix that is singular, or not finite
+            self.is_resting = True
+            return
+        if self.width > 0 and -gradient @ self.direction <= INNER * missing:
+            self._narrow()
+
+    def _is_at_end_of_step(self, values):
+        """Go along the direction; tell whether that leads to where the pass has evaluated."""
+        w, direction = self.w, self.direction
+        ends = w + LENGTHS[:, np.newaxis] * direction
+        values = values + ends**2 @ self.penalty / 2
+        gains = np.nan_to_num(values[0] - values, nan=-np.inf)
+        best, evaluated = np.argmax(gains), np.flatnonzero(self.length == LENGTHS)[0]
+        self._stand()
+        if gains[best] <= ROUNDING * abs(values[0]):
+            self._give_up()
+            return False
+        chosen = evaluated if gains[evaluated] >= GOOD * gains[best] else best
+        self.w, self.length = ends[chosen], min(1.0, GROWTH * LENGTHS[chosen])
+        self.is_reweighted = bool(LENGTHS[chosen] < (SHORTEST if self.width > 0 else SHORT))
+        return chosen == evaluated
+
+    def _give_up(self):
+        """Go on where no step along the direction is better."""
+        if not self.is_reweighted:
+            self.is_reweighted = True
+        elif self.width > LEAST_WIDTH * self.first_width:
+            self._narrow()
+        else:
+            self.is_resting = True
+
+    def _narrow(self):
+        """Let the next pass begin with the present derivatives as centres, and a smaller width."""
+        self.moves_centres, self.width_before = True, self.width
+        self.width *= SHRINK
+        self.is_reweighted = False
+        self._stand()
+
+    def state(self):
+        """Return what `set_state` needs to go on between two passes, a flat dict."""
+        state = {name: getattr(self, name) for name in STATE}
+        return state if self.direction is None else state | {"direction": self.direction}
+
+    def set_state(self, state):
+        """Go on from a `state()`."""
+        for name, kind in STATE.items():
+            setattr(self, name, kind(state[name]))
+        self.direction = state.get("direction")
+
+
+def expected_passes(loss):
+    """Return how many passes over a source are to be expected."""
+    if loss.quadratic:
+        return 2
+    return 60 if has_kinks(loss) else 20
+
+
+def has_kinks(loss):
+    """Tell whether a loss has kinks: then its dual's domain is an interval, its conjugate flat."""
+    form = loss.dual_form()
+    return form is not None and form.ridge == 0

@@ -1,0 +1,186 @@
+"""The proximal Newton method over a source: its oracle's steps, and fits that creep without it."""
+
+import itertools
+
+import numpy as np
+import pytest
+from reference import objective as values
+from reference.losses import LOSSES as ORACLES
+from reference.proximal_newton import proximal_newton
+from scipy import sparse
+from sklearn.datasets import load_breast_cancer, load_diabetes, load_wine
+from sklearn.exceptions import ConvergenceWarning
+
+from sublinear import SDCAClassifier, SDCARegressor
+from sublinear._core.losses import MARGIN_LOSSES, REGRESSION_LOSSES
+from sublinear._core.matrix import Matrix
+from sublinear._core.objective import Objective
+from sublinear._solvers.proximal_newton import ProximalNewton, expected_passes, has_kinks
+from sublinear.sources import ArraySource
+
+LOSSES = MARGIN_LOSSES | REGRESSION_LOSSES
+KINKS = ("hinge", "absolute", "epsilon_insensitive")
+BLOCKS = (0, 31, 32, 60, 90)
+
+
+def second_derivative(loss, compiled):
+    if loss not in KINKS:
+        return lambda z, y, a: compiled.second_derivatives(z, y)
+    return lambda z, y, a: 1.0 * ((np.abs(a) < 1) & ((loss == "absolute") | (a != 0)))
+
+
+def problem(loss, weighted, storage):
+    random = np.random.default_rng(3)
+    X = random.normal(size=(90, 4)) * [1, 3, 10, 0.2]
+    z = X @ [1, 0.3, -0.1, 2] + 0.7 * random.normal(size=90)
+    y = np.sign(z + 0.1) if loss in MARGIN_LOSSES else 5 * z + 3
+    weights = random.integers(0, 3, size=90).astype(float) if weighted else None
+    return storage(np.where(np.abs(X) > 0.1, X, 0)), y, weights
+
+
+@pytest.mark.parametrize("storage", [np.asarray, sparse.csr_array])
+@pytest.mark.parametrize("free", [False, True])
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("loss", [*MARGIN_LOSSES, *REGRESSION_LOSSES])
+def test_passes_over_blocks_are_the_oracle_s(loss, weighted, free, storage):
+    X, y, weights = problem(loss, weighted, storage)
+    compiled, alpha, constant = LOSSES[loss].loss(), 1e-3, 2.0
+    n, d = X.shape
+    total = n if weights is None else weights.sum()
+    parts = [
+        Objective(
+            Matrix(X[i:j], constant=constant),
+            y[i:j].copy(),
+            compiled,
+            alpha,
+            None if weights is None else weights[i:j].copy(),
+            free_intercept=free,
+            total_weight=total,
+        )
+        for i, j in itertools.pairwise(BLOCKS)
+    ]
+    penalty = np.append(np.full(d, alpha), 0.0 if free else alpha)
+    start = np.linspace(-0.02, 0.05, d + 1)
+    solver = ProximalNewton(compiled, penalty, start, 2.5, 0.0)
+    centres = np.zeros(n)
+    dense = np.column_stack([X.toarray() if sparse.issparse(X) else X, np.full(n, constant)])
+    seen = np.full(n, True) if weights is None else weights > 0
+    oracle = proximal_newton(
+        dense[seen],
+        y[seen],
+        ORACLES[loss](),
+        alpha,
+        start,
+        np.zeros(seen.sum()),
+        2.5 if loss in KINKS else 0.0,
+        second_derivative(loss, compiled),
+        weights=None if weights is None else weights[seen],
+        free=free,
+    )
+    for w, width, duals in itertools.islice(oracle, 12):
+        solver.begin()
+        for part, (i, j) in zip(parts, itertools.pairwise(BLOCKS), strict=True):
+            solver.visit(part, centres[i:j])
+        solver.end()
+        np.testing.assert_allclose(solver.w, w, rtol=1e-6, atol=1e-9)
+        assert solver.width == pytest.approx(width)
+        found = [
+            solver.duals(part, centres[i:j])
+            for part, (i, j) in zip(parts, itertools.pairwise(BLOCKS), strict=True)
+        ]
+        np.testing.assert_allclose(np.concatenate(found)[seen], duals, rtol=1e-5, atol=1e-7)
+    assert loss in KINKS or solver.gap < 1e-2 * solver.primal
+
+
+def test_losses_with_kinks_have_widths():
+    for loss, kind in LOSSES.items():
+        assert has_kinks(kind.loss()) == (loss in KINKS)
+    passes = [expected_passes(LOSSES[loss].loss()) for loss in ("squared", "logistic", "hinge")]
+    assert passes == sorted(passes)
+
+
+UNSCALED = {
+    "cancer": (load_breast_cancer, SDCAClassifier, MARGIN_LOSSES),
+    "diabetes": (lambda return_X_y: load_diabetes(return_X_y=True, scaled=False), SDCARegressor,
+                 REGRESSION_LOSSES),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("penalize", [True, False])
+@pytest.mark.parametrize("alpha", [1e-2, 1e-5])
+@pytest.mark.parametrize(
+    ("data", "loss"), [(name, loss) for name, case in UNSCALED.items() for loss in case[2]]
+)
+def test_unscaled_tables_converge_over_a_source(data, loss, alpha, penalize):
+    load, kind, _ = UNSCALED[data]
+    X, y = load(return_X_y=True)
+    options = {"alpha": alpha, "random_state": 0, "penalize_intercept": penalize}
+    in_memory = kind(loss, tol=1e-6, max_iter=5000, **options).fit(X, y)
+    model = kind(loss, tol=1e-5, **options).fit_stream(ArraySource(X, y, block_rows=100))
+    assert model.result_.status == "converged"
+    assert model.result_.primal == pytest.approx(in_memory.result_.primal, rel=2e-5)
+    assert model.result_.dual <= in_memory.result_.primal * (1 + 1e-12)
+    if penalize:  # the duals are those of the certificate
+        oracle, ones = ORACLES[loss](), np.ones((len(y), 1))
+        targets = np.where(y == model.classes_[1], 1.0, -1.0) if kind is SDCAClassifier else y
+        dual = values.dual(np.hstack([X, ones]), targets, oracle, alpha, model.dual_coef_.ravel())
+        assert dual == pytest.approx(model.result_.dual, rel=1e-6)
+
+
+@pytest.mark.parametrize("loss", MARGIN_LOSSES)
+def test_classes_that_are_not_scaled(loss):
+    X, y = load_wine(return_X_y=True)
+    model = SDCAClassifier(loss, alpha=1e-3, random_state=0)
+    model.fit_stream(ArraySource(X, y, block_rows=60))
+    assert model.result_.status == "converged"
+    assert model.score(X, y) > 0.97
+
+
+def test_only_where_it_is_wanted():
+    X, y = load_breast_cancer(return_X_y=True)
+    source = ArraySource(X, y)
+    creeping = SDCAClassifier(alpha=1e-3, random_state=0, second_order=False, max_iter=300)
+    with pytest.warns(ConvergenceWarning, match="scale the features"):
+        creeping.fit_stream(source)
+    assert creeping.result_.relative_gap > 0.5
+    at_once = SDCAClassifier("squared_hinge", alpha=1e-3, random_state=0, second_order=True)
+    assert at_once.fit_stream(source).result_.n_iter < 20
+    scaled = (X - X.mean(axis=0)) / X.std(axis=0)
+    fits = [
+        SDCAClassifier(alpha=1e-2, random_state=0, second_order=second_order)
+        for second_order in ("auto", False)
+    ]
+    first, second = (model.fit_stream(ArraySource(scaled, y)) for model in fits)
+    np.testing.assert_array_equal(first.coef_, second.coef_)  # single steps were enough
+
+
+def test_weights_are_repetitions():
+    X, y = load_diabetes(return_X_y=True, scaled=False)
+    weights = np.random.default_rng(0).integers(0, 4, size=len(y))
+    options = {"alpha": 1e-3, "tol": 1e-12, "random_state": 0, "second_order": True}
+    weighted = SDCARegressor("huber", **options)
+    weighted.fit_stream(ArraySource(X, y, weights.astype(float), block_rows=70))
+    repeated = SDCARegressor("huber", **options)
+    repeated.fit_stream(ArraySource(np.repeat(X, weights, axis=0), np.repeat(y, weights)))
+    np.testing.assert_allclose(weighted.coef_, repeated.coef_, rtol=1e-6)
+    assert weighted.intercept_ == pytest.approx(repeated.intercept_, rel=1e-6)
+
+
+@pytest.mark.parametrize(("name", "limit"), [("max_iter", 7), ("max_accesses", 400_000)])
+def test_limits_hold(name, limit):
+    X, y = load_breast_cancer(return_X_y=True)
+    model = SDCAClassifier(alpha=1e-4, random_state=0, second_order=True, **{name: limit})
+    with pytest.warns(ConvergenceWarning):
+        model.fit_stream(ArraySource(X, y, block_rows=100))
+    result = model.result_
+    assert result.status == name and result.primal <= 1
+    assert (result.n_iter if name == "max_iter" else result.accesses) <= limit
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_where_no_step_is_possible_single_steps_go_on():
+    X, y = load_breast_cancer(return_X_y=True)
+    model = SDCAClassifier(alpha=1e-5, tol=1e-15, random_state=0, second_order=True, max_iter=300)
+    model.fit_stream(ArraySource(X.astype(np.float32), y))
+    assert model.result_.n_iter == 300  # rounding to float32 keeps the gap open
+    assert model.result_.relative_gap < 0.01
