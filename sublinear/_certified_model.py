@@ -4,6 +4,7 @@ import copy
 import math
 import threading
 import time
+import zlib
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from functools import partial
@@ -26,6 +27,24 @@ from sublinear._validation import (
     seed_sequence,
 )
 from sublinear._warnings import warn
+
+NOT_OF_THE_OBJECTIVE = (  # parameters
+    "average",
+    "batch_size",
+    "callback",
+    "max_accesses",
+    "max_iter",
+    "max_support",
+    "memory_limit",
+    "n_jobs",
+    "pack",
+    "projection",
+    "random_state",
+    "sampling",
+    "tol",
+    "verbose",
+    "warm_start",
+)
 
 
 @dataclass
@@ -258,24 +277,40 @@ class CertifiedModel(CallbackSupportMixin, BaseEstimator):
         self.n_iter_ = self.result_.n_iter
 
     def _warn_if_limited(self, limits):
-        result = self.result_
-        if limits.tol == 0 or result.status not in ("max_iter", "max_accesses", "rounding"):
-            return
-        limited = [part for part in result.parts or (result,) if part.status == result.status]
-        worst = max(limited, key=lambda part: part.relative_gap)
-        by_rounding = result.status == "rounding"
-        limit = "" if by_rounding else f"={getattr(self, result.status)}"
-        name = f"{type(self).__name__} stopped at {result.status}{limit}"
-        if result.parts:
-            name += f" in {len(limited)} of {len(result.parts)} problems, the worst of them"
-        if math.isinf(worst.gap):
-            warn(
-                f"{name} without a certificate: rounding has spoilt the dual value, since numbers "
-                f"are too large, too small or too far apart. Try to {self._easier}."
-            )
-            return
+        warn_if_limited(self, limits, self._easier)
+
+
+def problem_mark(estimator, y, sample_weight):
+    """Return a hash of what a fit minimises but for X: parameters, targets and weights."""
+    parameters = estimator.get_params(deep=False)
+    mark = repr([(name, p) for name, p in parameters.items() if name not in NOT_OF_THE_OBJECTIVE])
+    for values in (y, sample_weight):
+        values = np.asarray(values)
+        plain = repr(values.tolist()).encode() if values.dtype == object else values.tobytes()
+        mark = f"{mark} {values.dtype} {values.shape} {zlib.crc32(plain)}"
+    return zlib.crc32(mark.encode())
+
+
+def warn_if_limited(estimator, limits, easier):
+    """Warn where a limit has ended a fit above tol; `easier` says what else might help."""
+    result = estimator.result_
+    if limits.tol == 0 or result.status not in ("max_iter", "max_accesses", "rounding"):
+        return
+    limited = [part for part in result.parts or (result,) if part.status == result.status]
+    worst = max(limited, key=lambda part: part.relative_gap)
+    by_rounding = result.status == "rounding"
+    limit = "" if by_rounding else f"={getattr(estimator, result.status)}"
+    name = f"{type(estimator).__name__} stopped at {result.status}{limit}"
+    if result.parts:
+        name += f" in {len(limited)} of {len(result.parts)} problems, the worst of them"
+    if math.isinf(worst.gap):
         warn(
-            f"{name} with a relative duality gap of {worst.relative_gap:.2e}, above "
-            f"tol={self.tol:g}. The objective is certified to be within {worst.gap:.2e} of the "
-            f"optimum. Raise {'' if by_rounding else f'{result.status} or '}tol, {self._easier}.",
+            f"{name} without a certificate: rounding has spoilt the dual value, since numbers "
+            f"are too large, too small or too far apart. Try to {easier}."
         )
+        return
+    warn(
+        f"{name} with a relative duality gap of {worst.relative_gap:.2e}, above "
+        f"tol={estimator.tol:g}. The objective is certified to be within {worst.gap:.2e} of the "
+        f"optimum. Raise {'' if by_rounding else f'{result.status} or '}tol, {easier}.",
+    )

@@ -98,9 +98,14 @@ class Checkpoint:
         """Take the marks of partitions, a list of strings or None, for that of the data."""
         self.identity["partitions"] = marks
 
-    def count_rows(self, n_rows):
-        """Note how many rows there are, where all of them are known before the fit goes on."""
+    def count_rows(self, n_rows, cut=None):
+        """Note how many rows there are, where all of them are known before the fit goes on.
+
+        And a number that tells how blocks cut them, where that matters.
+        """
         self.identity["n_rows"] = int(n_rows)
+        if cut is not None:
+            self.identity["cut"] = cut
 
     def load(self):
         """Return the state in the file, None if there is none to go on from.
@@ -265,6 +270,8 @@ def result_of(state):
 def _difference(name, theirs, mine):
     if name == "first block":
         return "the first block of the data is another one"
+    if name == "cut":
+        return "its blocks had other numbers of rows"
     if name == "partitions":
         return (
             "the rows of its partitions were others (what workers hold may change from fit to fit: "

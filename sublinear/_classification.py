@@ -1,7 +1,7 @@
 """What classifiers share: one-vs-rest, labels from scores, probabilities."""
 
 import numpy as np
-from scipy.special import expit
+from scipy.special import expit, log_expit, log_softmax
 from sklearn.base import ClassifierMixin
 from sklearn.utils.metaestimators import available_if
 
@@ -99,14 +99,28 @@ class ProbabilityMixin:
         """
         scores = self.decision_function(X)
         if scores.ndim == 1:
-            positive = expit(scores)
-            return np.column_stack([1 - positive, positive])
-        return self._probabilities(scores)
+            return np.column_stack([expit(-scores), expit(scores)])
+        return np.exp(self._log_probabilities(scores))
 
-    def _probabilities(self, scores):
-        """Return probabilities from the scores of more than two classes."""
-        probabilities = expit(scores)
-        total = probabilities.sum(axis=1, keepdims=True)
-        return np.where(
-            total > 0, probabilities / np.where(total > 0, total, 1), 1 / probabilities.shape[1]
-        )
+    @available_if(has_probabilities)
+    def predict_log_proba(self, X):
+        """Return the logarithms of class probabilities; only with loss="logistic".
+
+        They are accurate where probabilities are too small for floating-point numbers.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+
+        Returns
+        -------
+        log_probabilities : ndarray of shape (n_samples, n_classes)
+        """
+        scores = self.decision_function(X)
+        if scores.ndim == 1:
+            return np.column_stack([log_expit(-scores), log_expit(scores)])
+        return self._log_probabilities(scores)
+
+    def _log_probabilities(self, scores):
+        """Return log probabilities from the scores of more than two classes."""
+        return log_softmax(log_expit(scores), axis=1)

@@ -86,8 +86,12 @@ def build(path, X, *, dtype, memory, overwrite):
         if target.exists():
             old = beside.with_name(beside.name + ".old")
             os.rename(target, old)
-            os.rename(beside, target)
-            shutil.rmtree(old)
+            try:
+                os.rename(beside, target)
+            except BaseException:
+                os.rename(old, target)
+                raise
+            shutil.rmtree(old, ignore_errors=True)
         else:
             os.rename(beside, target)
     except BaseException:

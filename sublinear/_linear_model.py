@@ -42,7 +42,8 @@ alpha : float, default=1e-4
     random_state : int, RandomState, Generator or None, default=None
         Seeds the order of the examples.
     warm_start : bool, default=False
-        Start the next fit from the end of this one, if the data has the same shape.
+        Start the next fit from the end of this one, if the data has the same shape. Pegasos, whose
+        steps go on shrinking, does so only if objective, y and weights are the same, too.
     verbose : int, default=0
         1: show progress and the gap on stderr.
     callback : callable, default=None

@@ -31,6 +31,7 @@ _OPENERS = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
 _DECOMPRESSION_ERRORS = (EOFError, OSError, zlib.error, lzma.LZMAError)
 LARGEST_FLOAT = 2**53  # up to here floats hold all whole numbers
 _MISSING = ("", "?", "na", "n/a", "null", "none")  # "nan" is a number
+_UNCLOSED = "a quote is not closed where the line ends"
 _NOT_UTF8 = "the text is not UTF-8: convert the file"
 _LARGEST_INDEX = 2**31 - 2  # the svmlight parser counts columns in a C int
 
@@ -301,6 +302,8 @@ def beginning_of(path, label_column, header, text_labels=None):
         by_label = not header and not text_labels
         header_by_label = by_label and _is_name(own) and is_finite_number(following)
     header = header or header_by_label
+    if not header and any(map(_has_line_break, first)):
+        raise ValueError(f"{path}, line 1: {_UNCLOSED}")
     if header and second is None:
         raise ValueError(f"{path}: the file holds no rows")
     return Beginning(
@@ -431,8 +434,17 @@ def _parse_csv(path, start, names):
 
 
 def code_of(names, text):
-    """Return the code of a label; it gets the next one if it is new."""
+    """Return the code of a label; it gets the next one if it is new.
+
+    Raises ValueError for a label that goes on in the next line: a stray quote swallows lines.
+    """
+    if _has_line_break(text):
+        raise ValueError(_UNCLOSED)
     return names.setdefault(text.strip(), len(names))
+
+
+def _has_line_break(text):
+    return "\n" in text or "\r" in text
 
 
 def is_label(text):
@@ -471,11 +483,13 @@ def _csv_fault(path, start, text_labels=True):
     """Return ', line 3: what is wrong' for the first row that is not as it should be."""
     with open_csv(path) as stream:
         reader = csv.reader(itertools.islice(stream, start.lines, None))
+        number = start.lines + 1  # of the line where a row begins
         try:
             for fields in reader:
                 fault = csv_row_fault(fields, start.column, start.n_columns, text_labels)
                 if fault:
-                    return f", line {start.lines + reader.line_num}: {fault}"
+                    return f", line {number}: {fault}"
+                number = start.lines + reader.line_num + 1
         except csv.Error as error:
             return f", line {start.lines + reader.line_num}: {error}"
     return ""
@@ -487,6 +501,8 @@ def csv_row_fault(fields, column, n_columns, text_labels=True):
         return None
     if not all(map(_is_utf8, fields)):
         return _NOT_UTF8
+    if any(map(_has_line_break, fields)):
+        return _UNCLOSED
     if len(fields) != n_columns:
         return f"expected {n_columns} columns, found {len(fields)}"
     for number, field in enumerate(fields, start=1):

@@ -453,8 +453,9 @@ class StreamFit:
     def _refuse_to_go_on(self):
         """Raise the error of a model without the state that the next block needs."""
         raise ValueError(
-            f"this {type(self).__name__} was loaded from a model file, which keeps nothing of "
-            "the stream: fit a new one, or go on from a checkpoint or a pickle"
+            f"this {type(self).__name__} has coefficients and nothing of the stream that they come "
+            "from, as model files and to_local() leave it: fit a new one, or go on from a "
+            "checkpoint or a pickle"
         )
 
     def _learn_block(self, block, first, options):

@@ -11,6 +11,7 @@ are is found during an epoch; then a certificate takes two passes, one for w of 
 """
 
 import time
+import zlib
 from dataclasses import dataclass, field, replace
 from functools import partial
 
@@ -53,6 +54,8 @@ class Extent:
     Attributes
     ----------
     n_rows, n_features, n_stored : int
+    cut : int
+        A hash of the numbers of rows of all blocks.
     is_sparse : bool
         Whether the blocks are.
     weight : float
@@ -67,6 +70,7 @@ class Extent:
     n_rows: int = 0
     n_features: int = 0
     n_stored: int = 0
+    cut: int = 0
     is_sparse: bool = False
     weight: float = 0.0
     labels: LabelWeights = field(default_factory=LabelWeights)
@@ -92,6 +96,7 @@ def extent_of(stream, constant, wants_labels, watch):
             n_rows, matrix = block.X.shape[0], Matrix(block.X)
         weights = np.ones(n_rows) if block.sample_weight is None else block.sample_weight
         extent.n_rows += n_rows
+        extent.cut = zlib.crc32(str(n_rows).encode(), extent.cut)
         extent.n_stored += matrix.n_stored
         extent.is_sparse = matrix.is_sparse
         if callable(constant):
@@ -559,7 +564,7 @@ class DualStreamFit(StreamFit):
         targets, weigh, weight = self._problems(extent, classes)
         check_total_weight(weight, "the weights of all blocks")
         if checkpoint:
-            checkpoint.count_rows(extent.n_rows)
+            checkpoint.count_rows(extent.n_rows, extent.cut)
         state = checkpoint and checkpoint.load()
         if state and state["complete"]:
             set_fitted_state(self, state)

@@ -136,6 +136,8 @@ def check_training_data(estimator, X, y, *, y_numeric=False, reset=True, ensure_
             raise ValueError(
                 f"{type(estimator).__name__} needs rows in memory: X is a store or an oracle"
             )
+        if y is None:
+            raise ValueError(f"{type(estimator).__name__} requires y to be passed, but it is None")
         y = check_array(y, ensure_2d=False, dtype=None)
         y = column_or_1d(y, warn=True)
         check_consistent_length(X, y)
@@ -220,6 +222,10 @@ class GivenRows:
 
 def check_rows(estimator, X, *, reset=False, accept_sparse="csr", ensure_all_finite=True):
     """Return X as `check_training_data` does, without targets: rows to predict, mostly."""
+    if has_matrix(X):
+        raise ValueError(
+            "predictions need rows in memory: X is a store or an oracle; give blocks of its rows"
+        )
     return validate_data(
         estimator,
         X,
@@ -510,8 +516,10 @@ def class_factors(class_weight, classes, masses):
     if not isinstance(class_weight, dict):
         raise ValueError(f'class_weight must be a dict, "balanced" or None, got {class_weight!r}')
     unknown = [label for label in class_weight if label not in classes]
-    if unknown:
-        raise ValueError(f"class_weight names classes that y does not have: {unknown}")
+    if unknown and len(class_weight) - len(unknown) < len(classes):
+        raise ValueError(
+            f"class_weight names classes that y does not have, {unknown}, and not all that it has"
+        )
     for label, factor in class_weight.items():
         check_number(f"class_weight[{label!r}]", factor, low=0)
     return np.array([class_weight.get(label, 1.0) for label in classes.tolist()], dtype=np.float64)

@@ -13,6 +13,7 @@ import math
 import numpy as np
 from sklearn.base import RegressorMixin
 
+from sublinear._certified_model import problem_mark
 from sublinear._core.losses import MARGIN_LOSSES, REGRESSION_LOSSES
 from sublinear._core.order import SAMPLINGS
 from sublinear._documentation import with_parameters
@@ -89,6 +90,7 @@ max_accesses : int, default=None
         Seeds the choice of blocks.
     warm_start : bool, default=False
         Start the next fit from the end of this one, if there are as many examples and problems.
+        Pegasos does so only if objective, y and weights are the same, too.
     verbose : int, default=0
         1: show progress and the gap on stderr.
     callback : callable, default=None
@@ -433,7 +435,7 @@ class KernelSDCARegressor(RegressorMixin, _KernelSDCAModel):
         return self._training(X, y, [lambda: targets], weights, sample_weight)
 
     def _size_of_scores(self, training):
-        return float(np.std(training.y, dtype=np.float64)) or 1.0
+        return float(np.std(training.targets[0]())) or 1.0
 
     def predict(self, X):
         """Return f(x_i) + intercept.
@@ -588,7 +590,7 @@ class KernelPegasosClassifier(KernelClassifierMixin, KernelModel):
             batch_size=examples_of_batch(self.batch_size, objective.n_rows),
             block_size=min(training.block_size, LARGEST_PEGASOS_BLOCK),
         )
-        start = self._starting_coefficients(training, k)
+        start = self._starting_coefficients(training, k) if self._is_same_problem else None
         if start is not None:
             solver.resume(start, self.n_steps_[k])
         return solver
@@ -624,4 +626,7 @@ class KernelPegasosClassifier(KernelClassifierMixin, KernelModel):
         KeyboardInterrupt
             After Ctrl-C; the fitted attributes hold the model reached so far.
         """
-        return self._solve(self._prepare(X, y, sample_weight), self._limits())
+        training = self._prepare(X, y, sample_weight)
+        before, self._mark = getattr(self, "_mark", None), problem_mark(self, y, sample_weight)
+        self._is_same_problem = self._mark == before  # small steps would not lead to another one
+        return self._solve(training, self._limits())

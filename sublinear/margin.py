@@ -65,6 +65,9 @@ class _SaddleClassifier(LinearClassifier):
         plan = self._kernel_plan(space)
         return KernelTraining(X, y, None, None, targets, weights, plan=plan, rows=space.rows)
 
+    def _attributes_of_one(self, model, constant):
+        return super()._attributes_of_one(model, constant) if is_linear(self) else None
+
     def _keep(self, solver):
         return None
 

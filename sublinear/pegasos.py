@@ -9,10 +9,11 @@ the gap between them, which bounds how far the model is from optimal.
 """
 
 import numpy as np
-from scipy.special import softmax
+from scipy.special import log_softmax
 from sklearn.utils.metaestimators import available_if
 
 from sublinear._archive import part_of, plain_seeds, prefixed, seeds_of
+from sublinear._certified_model import problem_mark
 from sublinear._core.best_constant import PIECEWISE_LINEAR
 from sublinear._core.joint_losses import JOINT_LOSSES
 from sublinear._core.joint_objective import JointObjective
@@ -176,9 +177,14 @@ class _PegasosModel(StreamFit, BiasTreatment, LinearModel):
     def _keep(self, solver):
         return solver.state()
 
-    def _begin_fit(self, can_resume):
-        """Forget the last fit, unless this one can go on from it."""
-        if not (self.warm_start and self._has_states() and can_resume and self._same_treatment()):
+    def _begin_fit(self, can_resume, y, sample_weight):
+        """Forget the last fit, unless this one can go on from it.
+
+        It has to be of the same problem: steps that are small by now would not lead to another one.
+        """
+        before, self._mark = getattr(self, "_mark", None), problem_mark(self, y, sample_weight)
+        is_same = can_resume and self._mark == before
+        if not (self.warm_start and self._has_states() and is_same):
             self._states = None
         self._stream_seeds = None
 
@@ -236,6 +242,7 @@ class _PegasosModel(StreamFit, BiasTreatment, LinearModel):
     def _solve_block(self, training, first):
         if first:
             self._states = None
+        self._mark = None
         self._seed_stream()
         return self._solve(training, Limits(0, 1, certify=False))
 
@@ -437,10 +444,10 @@ class PegasosClassifier(_PegasosModel, LinearClassifier):
     def _problem_name(self, k):
         return type(self).__name__ if self.multi_class == "joint" else super()._problem_name(k)
 
-    def _probabilities(self, scores):
+    def _log_probabilities(self, scores):
         if self.multi_class == "joint":
-            return softmax(scores, axis=1)
-        return super()._probabilities(scores)
+            return log_softmax(scores, axis=1)
+        return super()._log_probabilities(scores)
 
     def _store(self, outcomes, training, seconds):
         super()._store(outcomes, training, seconds)
@@ -486,7 +493,9 @@ class PegasosClassifier(_PegasosModel, LinearClassifier):
             self._has_states()
             and np.array_equal(classes, self.classes_)
             and self.coef_.shape[1] == X.shape[1]
-            and self._fitted_multi_class == self.multi_class
+            and self._fitted_multi_class == self.multi_class,
+            y,
+            sample_weight,
         )
         self.classes_ = classes
         return self._solve(self._class_training(X, y, sample_weight), self._limits())
@@ -656,7 +665,8 @@ class PegasosRegressor(_PegasosModel, LinearRegressor):
         self._check_parameters()
         X, y = check_training_data(self, X, y, y_numeric=True)
         check_batch_fits(self.batch_size, X.shape[0])
-        self._begin_fit(self._has_states() and self.coef_.shape[0] == X.shape[1])
+        can_resume = self._has_states() and self.coef_.shape[0] == X.shape[1]
+        self._begin_fit(can_resume, y, sample_weight)
         return self._solve(self._number_training(X, y, sample_weight), self._limits())
 
     @available_if(_PegasosModel._takes_streams)

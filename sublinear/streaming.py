@@ -243,7 +243,7 @@ class _StreamingSVRG(StreamFit, BaseEstimator):
         for name in ("smoothness", "strong_convexity", "step"):
             check_number(name, getattr(self, name), low=0, open_low=True, optional=True)
         check_number("growth", self.growth, low=1, open_low=True, optional=True)
-        check_number("order", self.order, low=1)
+        check_number("order", self.order, low=2)
         check_run_parameters(self)
 
     def _make_solver(self, n_weights, seed):
@@ -264,10 +264,16 @@ class _StreamingSVRG(StreamFit, BaseEstimator):
             )
         if self.smoothness is None or self.strong_convexity is None:
             raise ValueError('constants="theory" needs smoothness and strong_convexity')
-        growth = self.growth or 3.0
-        theory = streaming_svrg_parameters(
-            self.smoothness / self.strong_convexity, growth=growth, order=self.order
-        )
+        if self.smoothness < self.strong_convexity:
+            raise ValueError(
+                f"smoothness must be at least strong_convexity, got {self.smoothness!r} and "
+                f"{self.strong_convexity!r}"
+            )
+        growth, theory = self.growth or 3.0, None
+        if None in (self.step, self.first_stage, self.inner_steps):
+            theory = streaming_svrg_parameters(
+                self.smoothness / self.strong_convexity, growth=growth, order=self.order
+            )
         return PaperSVRG(
             loss,
             n_weights,
@@ -357,6 +363,7 @@ class _StreamingSVRG(StreamFit, BaseEstimator):
         whole = self._blocks(X, targets, weights, order.astype(np.uint32))[0]
         for start in range(0, whole.n_rows, BLOCK_ROWS):
             self._take(whole.part(start, start + BLOCK_ROWS).with_all(targets))
+        self._models()  # so that fit says what keeps them from being found
 
     def _fitted(self, name, compute):
         """Return a fitted attribute, computed when first asked for after new rows."""
@@ -366,9 +373,8 @@ class _StreamingSVRG(StreamFit, BaseEstimator):
             self._known[name] = compute()
         return self._known[name]
 
-    @property
     def _models(self):
-        """The weights of every problem, shape (n_problems, n_weights), of the dtype of X."""
+        """Return the weights of every problem, shape (n_problems, n_weights), of X's dtype."""
 
         def compute():
             models = np.stack([solver.model() for solver in self._solvers])
@@ -405,12 +411,12 @@ class _StreamingSVRG(StreamFit, BaseEstimator):
         X = check_rows(self, X)
         return rows_times(X, np.atleast_2d(self.coef_).T) + self.intercept_
 
-    @property
     def _intercepts(self):
-        """The intercept of every problem, shape (n_problems,)."""
+        """Return the intercept of every problem, shape (n_problems,)."""
+        models = self._models()
         if not self._made_with["fit_intercept"]:
-            return np.zeros(len(self._models), dtype=self._dtype)
-        return self._models[:, -1] * self._models.dtype.type(self._made_with["intercept_scaling"])
+            return np.zeros(len(models), dtype=self._dtype)
+        return models[:, -1] * models.dtype.type(self._made_with["intercept_scaling"])
 
     def _stream_state(self):
         state = {
@@ -614,11 +620,11 @@ class StreamingSVRGRegressor(RegressorMixin, _StreamingSVRG):
 
     @property
     def coef_(self):
-        return self._fitted("coef_", lambda: self._models[0, : self.n_features_in_])
+        return self._fitted("coef_", lambda: self._models()[0, : self.n_features_in_])
 
     @property
     def intercept_(self):
-        return self._fitted("intercept_", lambda: self._intercepts[0])
+        return self._fitted("intercept_", lambda: self._intercepts()[0])
 
     def predict(self, X):
         """Return <x_i, coef> + intercept, its exponential with loss="poisson".
@@ -801,8 +807,8 @@ class StreamingSVRGClassifier(ProbabilityMixin, OneVsRestMixin, _StreamingSVRG):
 
     @property
     def coef_(self):
-        return self._fitted("coef_", lambda: self._models[:, : self.n_features_in_])
+        return self._fitted("coef_", lambda: self._models()[:, : self.n_features_in_])
 
     @property
     def intercept_(self):
-        return self._fitted("intercept_", lambda: self._intercepts)
+        return self._fitted("intercept_", self._intercepts)

@@ -15,7 +15,7 @@ from scipy import sparse
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_consistent_length, check_is_fitted
 
-from sublinear._certified_model import Outcome, check_finite
+from sublinear._certified_model import Outcome, check_finite, warn_if_limited
 from sublinear._core.random import RandomBits
 from sublinear._drive import Limits, drive
 from sublinear._fit_method import all_or_nothing
@@ -330,6 +330,7 @@ class PegasosStructured(OneSolverStreamFit, BaseEstimator):
         self._state = solver.state()
         if error is not None:
             raise error
+        warn_if_limited(self, limits, "raise alpha")
         return self
 
     def predict(self, X):

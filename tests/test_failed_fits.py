@@ -162,7 +162,7 @@ def test_a_refused_block_uses_up_no_seed():
     S = sparse.csr_array(X)
     for one in (model, other):
         one.partial_fit(S, Y, classes=[0, 1])
-    with pytest.raises((ValueError, OverflowError)):
+    with pytest.raises(ValueError):
         model.partial_fit(S * 1e200, Y)
     np.testing.assert_array_equal(model.partial_fit(S, Y).coef_, other.partial_fit(S, Y).coef_)
 

@@ -370,7 +370,7 @@ def test_certificates_stand_when_packing_rounds(start):
 def test_rows_that_cannot_be_packed():
     problem = Problem("hinge")
     problem.X *= 1e-60
-    with pytest.raises(OverflowError):
+    with pytest.raises(ValueError):
         SDCA(problem.objective(), bits(), None, True)
 
 

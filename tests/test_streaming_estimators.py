@@ -367,8 +367,8 @@ def test_newtons_method_that_has_too_few_steps_says_so_once(monkeypatch):
     monkeypatch.setattr("sublinear._core.inner_problem.MAX_NEWTON_STEPS", 2)
     random = np.random.default_rng(0)
     X, y = random.normal(size=(300, 5)), np.where(random.random(300) < 0.5, -1, 1)
-    model = StreamingSVRGClassifier(alpha=1e-3).fit(X, y)
     with pytest.warns(ConvergenceWarning, match="Newton's method .* raise alpha") as found:
+        model = StreamingSVRGClassifier(alpha=1e-3).fit(X, y)
         assert np.isfinite(model.coef_).all() and np.isfinite(model.intercept_).all()
         assert model.predict(X).shape == y.shape
     assert [warning.filename for warning in found] == [__file__]

@@ -84,7 +84,7 @@ cdef class PackedRows:
 
     Raises
     ------
-    OverflowError
+    ValueError
         If a value is beyond or below the range of float32.
     """
 
@@ -120,7 +120,7 @@ cdef class PackedRows:
             PyErr_CheckSignals()
         self.exact = n_rounded == 0
         if n_lost > 0:
-            raise OverflowError(
+            raise ValueError(
                 "X holds values beyond the range of float32, which packing needs: use "
                 "pack=\"auto\", or scale X")
 

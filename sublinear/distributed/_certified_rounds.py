@@ -144,7 +144,7 @@ class CertifiedRounds(OverPartitions, LinearModel):
             closing(self._partition(client, X, y, sample_weight)) as partitions,
         ):
             found = ask_steadily(partitions, "describe")
-            self.stream_ = summary_of(partitions)
+            self.stream_ = summary_of(ask_steadily(partitions, "summary"))
             check_same_columns([part.n_columns for part in found if part is not None])
             training = self._gather(partitions, found)
             self.n_features_in_ = training.matrix.n_columns

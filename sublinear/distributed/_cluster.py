@@ -7,16 +7,26 @@ partitions are made again elsewhere: Dask computes their blocks once more.
 import asyncio
 import math
 import sys
+import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 
 import numpy as np
 
 from sublinear._stream import checked_block, naming
+from sublinear._warnings import warn
 from sublinear.distributed._partitions import PartitionsLost, added_neighbours, insist, sum_of
 
 CONNECT_SECONDS = 10
 LOOK_SECONDS = 2  # between two looks whether the workers that are waited for are still there
+PATIENCE_SECONDS = 300  # without any worker
+OF_A_SOURCE = (  # other OSErrors may come from a lost connection
+    FileExistsError,
+    FileNotFoundError,
+    IsADirectoryError,
+    NotADirectoryError,
+    PermissionError,
+)
 MOST_VALUES = 1 << 21  # of the vectors that are sent here at once; of more, workers add pairs first
 
 
@@ -38,15 +48,15 @@ def connected(client):
 
         try:
             knock_at(client)
-        except (OSError, TimeoutError, ValueError) as error:
+        except Exception as error:  # whatever what is no scheduler may answer
             raise ValueError(
-                f"the scheduler at {client!r} cannot be reached ({error}): start it, or give the "
-                "address that it printed"
+                f"the scheduler at {client!r} cannot be reached ({error or type(error).__name__}): "
+                "start it, or give the address that it printed"
             ) from error
         own = Client(client, timeout=CONNECT_SECONDS, set_as_default=False)
         with own, own.as_current():
             yield own
-    elif not hasattr(client, "scheduler_info") or client.asynchronous:
+    elif not hasattr(client, "submit") or client.asynchronous:
         raise ValueError(
             "client must be a dask.distributed.Client that is not asynchronous, the address of a "
             f"scheduler or None, got {client!r}"
@@ -70,7 +80,8 @@ def knock_at(address):
 
     async def knock():
         options = Security().get_connection_args("client")
-        comm = await connect(address, timeout=CONNECT_SECONDS, **options)
+        # the handshake has no timeout of its own
+        comm = await asyncio.wait_for(connect(address, **options), CONNECT_SECONDS)
         comm.abort()
 
     with ThreadPoolExecutor(1) as pool:  # this thread may have an event loop of its own
@@ -350,13 +361,31 @@ class ClusterPartitions:
         """
         from distributed import CancelledError, wait
 
+        alone_since = None
         while missing := {k for k in partitions if not self.futures[k].done()}:
             with suppress(TimeoutError, CancelledError):
                 wait([self.futures[k] for k in missing], timeout=LOOK_SECONDS)
-            workers = {None, *self._workers()}
-            if all(self.places[k] not in workers for k in missing):
+            workers = self._workers()
+            alone_since = self._wait_for_workers(workers, alone_since)
+            if all(self.places[k] not in {None, *workers} for k in missing):
                 return {k for k in missing if not self.futures[k].done()}
         return set()
+
+    def _wait_for_workers(self, workers, alone_since):
+        """Return since when there are none, None if there are; warn, and give up in the end."""
+        now = time.monotonic()
+        if workers:
+            return None
+        if alone_since is None:
+            warn(
+                "the cluster has no workers any more: the fit waits for new ones, for "
+                f"{PATIENCE_SECONDS} s at most",
+                RuntimeWarning,
+            )
+            return now
+        if now - alone_since > PATIENCE_SECONDS:
+            raise RuntimeError(f"the cluster has had no workers for {PATIENCE_SECONDS} s")
+        return alone_since
 
     def _answers(self, requests):
         """Send all requests, then wait for all answers; requests maps partitions to functions."""
@@ -389,7 +418,7 @@ class ClusterPartitions:
                 "a worker died with rows that Dask cannot compute again: build the dask arrays "
                 "from files or functions, not from data scattered to the workers"
             ) from error
-        if isinstance(error, FileNotFoundError):
+        if isinstance(error, OF_A_SOURCE):
             raise error
         gone = isinstance(error, RuntimeError) and "Actor was lost" in str(error)
         if not gone and not isinstance(error, (OSError, KilledWorker)):

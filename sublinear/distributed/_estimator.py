@@ -167,10 +167,7 @@ class OverPartitions:
             self.partitions_ = [[k] for k in range(len(X))]
             if not X:
                 raise ValueError("there are no sources: X is an empty list")
-            if sample_weight is not None:
-                raise ValueError(
-                    "sources yield their weights, (X, y, sample_weight): leave out sample_weight"
-                )
+            refuse_weights(sample_weight)
             for source in X:
                 if not callable(source):
                     check_source(source)
@@ -220,6 +217,14 @@ class OverPartitions:
 def is_sources(X, y):
     """Tell whether X is a list of sources."""
     return y is None and isinstance(X, (list, tuple))
+
+
+def refuse_weights(sample_weight):
+    """Raise ValueError for weights beside sources."""
+    if sample_weight is not None:
+        raise ValueError(
+            "sources yield their weights, (X, y, sample_weight): leave out sample_weight"
+        )
 
 
 def is_stream(X):

@@ -1,22 +1,25 @@
 """Predictions and scores where the rows are: chunk by chunk, source by source."""
 
 import functools
+import math
 from functools import partial
 from typing import NamedTuple
 
 import numpy as np
+from sklearn.exceptions import UndefinedMetricWarning
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from sublinear._classification import has_probabilities
 from sublinear._stream import checked_block
+from sublinear._warnings import warn
 from sublinear.distributed._cluster import (
     chunks_like,
     connected,
     is_dask_array,
     of_chunks,
 )
-from sublinear.distributed._estimator import is_sources, is_stream
+from sublinear.distributed._estimator import is_sources, is_stream, refuse_weights
 from sublinear.distributed._partitions import blocks_of
 from sublinear.sources import EmptySource
 
@@ -29,6 +32,7 @@ class _Predictions:
 
     def _by_chunks(self, method, X, dtype, n_columns=None):
         """Return what a method of the local model says of a dask array, lazily."""
+        X = X.rechunk({1: -1})  # whole rows
         shape = {"drop_axis": 1} if n_columns is None else {"chunks": (X.chunks[0], (n_columns,))}
         meta = np.empty((0,) if n_columns is None else (0, 0), dtype=dtype)
         return X.map_blocks(
@@ -49,6 +53,7 @@ class _Predictions:
         check_is_fitted(self)
         function = partial(evaluation_of, right=not self._numeric)
         if is_sources(X, y):
+            refuse_weights(sample_weight)
             parts = self._of_sources(function, X)
         else:
             with connected(self.client) as client:
@@ -153,6 +158,16 @@ def evaluation_of(source, model, right):
     return total
 
 
+def r_squared(whole):
+    """Return R^2 from an Evaluation, as scikit-learn defines it: 1 or 0 for equal targets."""
+    if whole.rows < 2:
+        warn("R^2 of a single row is not defined", UndefinedMetricWarning)
+        return math.nan
+    if whole.spread == 0:
+        return float(whole.score == 0)
+    return float(1 - whole.score / whole.spread)
+
+
 def is_chunked(X):
     """Tell whether X is a dask array; raise ValueError for sources, whose rows are not here."""
     if is_stream(X) or (isinstance(X, (list, tuple)) and any(map(is_stream, X))):
@@ -215,6 +230,24 @@ class ChunkClassifier(_Predictions):
         check_is_fitted(self)
         return self._by_chunks("predict_proba", X, self.coef_.dtype, len(self.classes_))
 
+    @available_if(has_probabilities)
+    def predict_log_proba(self, X):
+        """Return the logarithms of class probabilities; only with loss="logistic".
+
+        Parameters
+        ----------
+        X : dask array, array-like or sparse matrix of shape (n_samples, n_features)
+
+        Returns
+        -------
+        log_probabilities : ndarray or dask array of shape (n_samples, n_classes)
+            A dask array for one.
+        """
+        if not is_chunked(X):
+            return super().predict_log_proba(X)
+        check_is_fitted(self)
+        return self._by_chunks("predict_log_proba", X, self.coef_.dtype, len(self.classes_))
+
     def score(self, X, y=None, sample_weight=None):
         """Return the accuracy, where the rows are for dask arrays and sources.
 
@@ -273,4 +306,4 @@ class ChunkRegressor(_Predictions):
         if not is_sources(X, y) and not is_dask_array(X):
             return super().score(X, y, sample_weight)
         whole = self._evaluation(X, y, sample_weight)
-        return float(1 - np.float64(whole.score) / whole.spread)
+        return r_squared(whole)

@@ -269,6 +269,10 @@ class Stages:
             self._round()
             after()
 
+    def ask(self, method):
+        """Return what partitions answer; lost ones have read again what they had taken."""
+        return self._insist(lambda: self.partitions.ask(method))
+
     def _insist(self, request):
         def note(lost):
             self.n_lost += len(lost)

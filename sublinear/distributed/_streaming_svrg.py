@@ -127,9 +127,9 @@ class _StreamedStages(OverPartitions):
 
             try:
                 stages.run(after)
+                self.stream_ = summary_of(stages.ask("summary"))
             finally:
                 self.n_lost_ = stages.n_lost
-            self.stream_ = summary_of(partitions)
             if checkpoint is not None:
                 checkpoint.save(self._stream_state() | stages.state())
         return self
