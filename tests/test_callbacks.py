@@ -9,7 +9,15 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from sublinear import PegasosClassifier, SDCAClassifier, SDCARegressor, Snapshot, TraceRow
+from sublinear import (
+    L2SVMClassifier,
+    PegasosClassifier,
+    SDCAClassifier,
+    SDCARegressor,
+    Snapshot,
+    SublinearPerceptron,
+    TraceRow,
+)
 from sublinear._core.matrix import NotFinite
 
 try:
@@ -431,6 +439,24 @@ def test_the_monitor_of_scikit_learn(case):
     model.set_callbacks(monitor).fit(X, y)
     scores = [row[scoring] for row in monitor.get_logs().data if row["task_name"] == "certificate"]
     assert len(scores) == len(model.result_.trace)
+    assert scores[-1] == model.score(X, y)
+
+
+@needs_callbacks
+@pytest.mark.parametrize("kernel", ["linear", "rbf"])
+@pytest.mark.parametrize("kind", [SublinearPerceptron, L2SVMClassifier])
+def test_the_monitor_of_scikit_learn_on_saddle_problems(binary, kind, kernel):
+    from sklearn.callback import ScoringMonitor
+
+    X, y = binary
+    model = kind(epsilon=0.3, kernel=kernel, max_iter=2000, random_state=0).fit(X, 1 - y)
+    monitor = ScoringMonitor(scoring="accuracy")
+    model.set_callbacks(monitor).fit(X, y)
+    if kernel == "rbf":  # snapshots of kernel models cannot predict
+        with pytest.raises(ValueError, match="No scores were computed"):
+            monitor.get_logs()
+        return
+    scores = [row["accuracy"] for row in monitor.get_logs().data]
     assert scores[-1] == model.score(X, y)
 
 

@@ -4,6 +4,7 @@ import itertools
 import os
 import pickle
 import signal
+import socket
 import subprocess
 import sys
 from types import SimpleNamespace
@@ -16,6 +17,7 @@ from reference.losses import LOSSES as ORACLES
 from reference.orders import fisher_yates
 from scipy import sparse
 from sklearn.base import clone
+from sklearn.exceptions import UndefinedMetricWarning
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import sublinear
@@ -637,11 +639,57 @@ def test_predictions_and_scores_chunk_by_chunk(client, da, multiclass, regressio
     assert scores.shape == (240, 3) and scores.dtype == model.coef_.dtype
     np.testing.assert_allclose(client.compute(scores).result(), model.decision_function(X))
     assert model.score(A, b) == pytest.approx(model.score(X, y))
+    parts = A.rechunk({1: 2})  # of rows, too
+    logistic = SDCAClassifier("logistic", client=client, **SHORT).fit(A, b)
+    for method in ("decision_function", "predict_proba", "predict_log_proba", "predict"):
+        found = client.compute(getattr(logistic, method)(parts)).result()
+        np.testing.assert_allclose(found, getattr(logistic, method)(X))
     X, y = regression
     A, b, s = in_chunks(da, X, y, np.arange(len(y), dtype=float))
     model = SDCARegressor(client=client, **SHORT).fit(A, b, s)
     assert model.score(A, b, s) == pytest.approx(model.score(X, y, np.arange(len(y))))
     assert model.score(A, b) == pytest.approx(model.score(X, y))
+
+
+def test_scores_of_sources_and_of_equal_targets(regression):
+    X, y = regression
+    model = SDCARegressor(**SHORT).fit([[(X, y)]])
+    with pytest.raises(ValueError, match="leave out sample_weight"):
+        model.score([[(X, y)]], sample_weight=np.ones(len(y)))
+    ones = np.ones(len(y))
+    assert model.score([[(X, ones)]]) == model.score(X, ones) == 0.0
+    assert model.score([[(X, model.predict(X) * 0)]]) == 0.0
+    with pytest.warns(UndefinedMetricWarning):
+        assert np.isnan(model.score([[(X[:1], y[:1])]]))
+
+
+def test_an_address_of_something_else(monkeypatch):
+    monkeypatch.setattr(_cluster, "CONNECT_SECONDS", 0.5)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        address = f"tcp://127.0.0.1:{server.getsockname()[1]}"  # listens, and says nothing
+        with pytest.raises(ValueError, match="cannot be reached"):
+            SDCAClassifier(client=address).fit([[(np.eye(2), [0, 1])]])
+
+
+def test_errors_of_a_source_are_no_lost_worker(client):
+    def refused():
+        raise PermissionError("not yours")
+        yield
+
+    with pytest.raises(PermissionError, match="not yours"):
+        SDCAClassifier(client=client).fit([refused])
+
+
+def test_a_cluster_without_workers_is_not_waited_for_for_ever(monkeypatch):
+    monkeypatch.setattr(_cluster, "PATIENCE_SECONDS", 5)
+    now = iter((0.0, 3.0, 6.0))
+    monkeypatch.setattr(_cluster, "time", SimpleNamespace(monotonic=lambda: next(now)))
+    partitions = _cluster.ClusterPartitions.__new__(_cluster.ClusterPartitions)
+    with pytest.warns(RuntimeWarning, match="no workers any more"):
+        since = partitions._wait_for_workers([], None)
+    assert partitions._wait_for_workers([], since) == since == 0.0
+    with pytest.raises(RuntimeError, match="no workers for 5 s"):
+        partitions._wait_for_workers([], since)
 
 
 def test_sources_are_read_on_the_workers(client, binary):

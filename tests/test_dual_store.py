@@ -175,6 +175,24 @@ class TestBuild:
         assert DualStore(path).shape == (3, 3)
         assert DualStore.build(path, np.eye(4), overwrite=True).shape == (4, 4)
         assert [entry.name for entry in tmp_path.iterdir()] == ["store"]
+
+    def test_an_interrupt_between_two_renames_leaves_what_was_there(self, tmp_path, monkeypatch):
+        path, rename, calls = tmp_path / "store", os.rename, []
+        DualStore.build(path, np.eye(3))
+
+        def interrupted(source, target):
+            calls.append(source)
+            if len(calls) == 2:
+                raise KeyboardInterrupt
+            rename(source, target)
+
+        monkeypatch.setattr(os, "rename", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            DualStore.build(path, np.eye(4), overwrite=True)
+        assert [entry.name for entry in tmp_path.iterdir()] == ["store"]
+        assert DualStore(path).shape == (3, 3)
+
+    def test_what_is_no_store_is_not_replaced(self, tmp_path):
         (tmp_path / "other").mkdir()
         with pytest.raises(FileExistsError, match="is no store"):
             DualStore.build(tmp_path / "other", np.eye(3), overwrite=True)

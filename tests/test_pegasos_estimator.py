@@ -11,7 +11,12 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.model_selection import GridSearchCV
 
-from sublinear import PegasosClassifier, PegasosRegressor, SDCAClassifier
+from sublinear import (
+    KernelPegasosClassifier,
+    PegasosClassifier,
+    PegasosRegressor,
+    SDCAClassifier,
+)
 
 LOSSES_OF_PEGASOS = ("hinge", "smoothed_hinge", "logistic")
 FEW_EPOCHS = {"alpha": 1e-2, "tol": 0, "max_iter": 7, "random_state": 0}
@@ -332,6 +337,25 @@ def test_a_warm_start_from_other_data_starts_anew(binary, multiclass):
         assert model.score(*data) > 0.6
     anew = clone(model).fit(X, y)
     np.testing.assert_array_equal(model.fit(X, y).coef_, anew.coef_)
+
+
+@pytest.mark.parametrize("make", [PegasosClassifier, KernelPegasosClassifier])
+def test_a_warm_start_of_another_problem_starts_anew(binary, make):
+    """Steps that have become small do not lead to another optimum."""
+    X, y = binary
+    strength = {"C": 0.01} if make is KernelPegasosClassifier else {"alpha": 10.0}
+    weights = np.arange(len(y)) % 3.0
+    changes = [
+        (strength, y, None),
+        ({}, 1 - y, None),
+        ({}, y, weights),
+        ({"loss": "logistic"}, y, None),
+    ]
+    for change, labels, sample_weight in changes:
+        model = make(tol=1e-2, max_iter=50, warm_start=True, random_state=0).fit(X, y)
+        model.set_params(**change).fit(X, labels, sample_weight)
+        cold = clone(model).fit(X, labels, sample_weight)
+        np.testing.assert_array_equal(model.decision_function(X), cold.decision_function(X))
 
 
 # ---------------------------------------------------------------- partial_fit

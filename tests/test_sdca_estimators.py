@@ -825,8 +825,12 @@ def test_probabilities(binary, multiclass):
         assert (probabilities >= 0).all()
         np.testing.assert_allclose(probabilities.sum(axis=1), 1, rtol=1e-12)
         np.testing.assert_array_equal(model.classes_[probabilities.argmax(1)], model.predict(X))
+        np.testing.assert_allclose(np.exp(model.predict_log_proba(X)), probabilities, rtol=1e-12)
         far = model.predict_proba(-1e6 * X)
         np.testing.assert_allclose(far.sum(axis=1), 1, rtol=1e-12)
+        assert np.isfinite(model.predict_log_proba(-1e3 * X)).all()
+    scores = np.array([[-800.0, -900.0, -1000.0]])  # of each of which the probability is 0
+    np.testing.assert_array_equal(model._log_probabilities(scores), scores + 800)
 
 
 @pytest.mark.parametrize("loss", ["hinge", "squared_hinge", "smoothed_hinge"])

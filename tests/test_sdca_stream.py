@@ -334,6 +334,20 @@ def test_a_checkpoint_of_another_number_of_rows_is_refused(binary, tmp_path):
         SDCAClassifier(random_state=0).fit_stream(blocks, checkpoint=path)
 
 
+def test_a_checkpoint_of_other_blocks_is_refused(binary, tmp_path):
+    """Blocks are counted: others would be left out, or visited twice."""
+    X, y = binary
+    path = tmp_path / "checkpoint"
+
+    def blocks(*at):
+        return list(zip(np.split(X, at), np.split(y, at), strict=True))
+
+    SDCAClassifier(random_state=0).fit_stream(blocks(50, 100, 150), checkpoint=path)
+    for others in (blocks(50), blocks(50, 120, 150)):
+        with pytest.raises(ValueError, match="its blocks had other numbers of rows"):
+            SDCAClassifier(random_state=0).fit_stream(others, checkpoint=path)
+
+
 def test_few_rows_take_few_passes():
     """Rows that sleep cost nothing, passes over a source do."""
     random = np.random.default_rng(0)

@@ -962,3 +962,20 @@ def test_damaged_parquet_is_named(tmp_path):
             assert str(error).startswith(str(path))
             n_refused += 1
     assert n_refused > 100
+
+
+@pytest.mark.parametrize("block_bytes", [1, 2**22])
+def test_a_stray_quote_swallows_no_lines(tmp_path, block_bytes):
+    lines = [f"{k}.0,1.5,{'ab'[k % 2]}\n" for k in range(40)]
+    lines[10] = '10.0,1.5,"a\n'
+    path = tmp_path / "data.csv"
+    path.write_text("".join(lines))
+    with pytest.raises(ValueError, match=r"data\.csv, line 11: a quote is not closed"):
+        list(CSVSource(path, block_bytes=block_bytes))
+    source = CSVSource(path, block_bytes=block_bytes, on_error="skip")
+    assert sum(len(y) for _, y in source) == 39 and source.skipped == 1
+    with pytest.raises(ValueError, match=r"data\.csv, line 11: a quote is not closed"):
+        load(path)
+    path.write_text('1,2,"a\n3,4,b\n5,6,c\n')
+    with pytest.raises(ValueError, match="line 1: a quote is not closed"):
+        CSVSource(path)

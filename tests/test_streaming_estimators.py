@@ -11,7 +11,13 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression, PoissonRegressor, Ridge
 from sklearn.model_selection import GridSearchCV
 
-from sublinear import SDCAClassifier, StreamingSVRGClassifier, StreamingSVRGRegressor
+from sublinear import (
+    SDCAClassifier,
+    StreamingSVRGClassifier,
+    StreamingSVRGRegressor,
+    load_model,
+    save_model,
+)
 from sublinear.sources import ArraySource
 from sublinear.theory import streaming_svrg_parameters
 
@@ -374,3 +380,28 @@ def test_newtons_method_that_has_too_few_steps_says_so_once(monkeypatch):
     assert [warning.filename for warning in found] == [__file__]
     with pytest.warns(ConvergenceWarning, match="excess risk is not known"):
         assert model.result_.excess_risk_interval == (0, np.inf)
+
+
+def test_looking_at_models_that_are_lazy(tmp_path):
+    """scikit-learn's dir() asks for every attribute; so does the picture of a model."""
+    random = np.random.default_rng(0)
+    X = random.normal(size=(300, 4))
+    model = StreamingSVRGRegressor().fit(X, X[:, 0] + random.normal(size=300))
+    save_model(model, tmp_path / "model")
+    for seen in (model, load_model(tmp_path / "model")):
+        assert "coef_" in dir(seen)
+        assert "StreamingSVRGRegressor" in seen._repr_html_()
+    with pytest.raises(ValueError, match="scale X"):
+        StreamingSVRGRegressor().fit(X * 1e160, X[:, 0] * 1e160)
+
+
+def test_theory_with_all_constants_given(regression):
+    X, y = regression
+    known = {"smoothness": 50.0, "strong_convexity": 0.1, "constants": "theory"}
+    steps = {"step": 0.05, "first_stage": 20, "inner_steps": 20}
+    model = StreamingSVRGRegressor(growth=2.0, **known, **steps).fit(X, y)
+    assert model.n_iter_ > 1 and np.isfinite(model.coef_).all()
+    with pytest.raises(ValueError, match="growth"):
+        StreamingSVRGRegressor(growth=2.0, **known).fit(X, y)
+    with pytest.raises(ValueError, match="smoothness must be at least strong_convexity"):
+        StreamingSVRGRegressor(**(known | {"smoothness": 0.01})).fit(X, y)

@@ -5,6 +5,7 @@ import pytest
 from reference import chain_pegasos as chains
 from scipy import sparse
 from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
 
 from sublinear import PegasosClassifier, PegasosStructured, SequencePegasos, StructuredProblem
 from sublinear.datasets import make_tagged_sequences
@@ -253,3 +254,10 @@ def test_an_interrupt_leaves_the_model_so_far(multiclass, interrupt_after):
         model.fit(X, y)
     assert model.result_.status == "interrupted" and model.n_iter_ > 0
     assert model.score(X, y) > -0.5
+
+
+def test_a_limit_is_warned_of():
+    X = np.random.default_rng(0).normal(size=(30, 2))
+    model = PegasosStructured(Classes(2), **(FEW | {"tol": 1e-9}))
+    with pytest.warns(ConvergenceWarning, match="PegasosStructured stopped at max_iter=6"):
+        model.fit(list(X), list((X[:, 0] > 0).astype(int)))

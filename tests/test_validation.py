@@ -22,6 +22,7 @@ from sublinear import (
     StreamingSVRGClassifier,
     SublinearPerceptron,
 )
+from sublinear.data import DualStore
 
 CLASSIFIERS = (SDCAClassifier, PegasosClassifier)
 ESTIMATORS = (*CLASSIFIERS, SDCARegressor)
@@ -486,3 +487,32 @@ def test_column_indices_out_of_range_are_refused_in_predictions(make):
     rows.indices[3] = 77
     with pytest.raises(ValueError, match="not a valid CSR matrix"):
         model.predict(rows)
+
+
+def test_class_weights_of_classes_that_a_fold_lacks(binary):
+    X, y = binary
+    weights = {0: 1.0, 1: 2.0, 7: 20.0}
+    model = SDCAClassifier(alpha=0.1, class_weight=weights, random_state=0).fit(X, y)
+    same = SDCAClassifier(alpha=0.1, class_weight={0: 1.0, 1: 2.0}, random_state=0).fit(X, y)
+    np.testing.assert_array_equal(model.coef_, same.coef_)
+    with pytest.raises(ValueError, match=r"does not have, \[7\], and not all that it has"):
+        SDCAClassifier(class_weight={0: 1.0, 7: 20.0}).fit(X, y)
+
+
+def test_stores_serve_fits_alone(tmp_path, binary):
+    X, y = binary
+    store = DualStore.build(tmp_path / "store", X)
+    model = SDCAClassifier(alpha=0.1).fit(store, y)
+    with pytest.raises(ValueError, match="predictions need rows in memory"):
+        model.predict(store)
+    with pytest.raises(ValueError, match="requires y"):
+        SDCAClassifier().fit(store, None)
+
+
+def test_targets_of_kernel_machines_that_are_text(binary):
+    X, _ = binary
+    text = X[:, 0].astype(str)
+    found = KernelSDCARegressor().fit(X, text).predict(X)
+    np.testing.assert_array_equal(
+        found, KernelSDCARegressor().fit(X, text.astype(float)).predict(X)
+    )
