@@ -54,7 +54,8 @@ def counts(loss, tol):
     for (name, X, y), alpha, penalize in itertools.product(data, ALPHAS, (True, False)):
         options = {"alpha": alpha, "penalize_intercept": penalize}
         both = [
-            passes(kind, loss, X, y, tol, second_order=order, **options) for order in ("auto", False)
+            passes(kind, loss, X, y, tol, second_order=choice, **options)
+            for choice in ("auto", False)
         ]
         found.append(options | {"set": name, "passes": both[0], "passes of single steps": both[1]})
     return {"loss": loss, "fits": found}
