@@ -161,6 +161,7 @@ class CertifiedModel(CallbackSupportMixin, BaseEstimator):
 
     A subclass has the registry `_losses`, `_solver(training, k, random, n_jobs)`, which returns the
     solver of problem k, and `_store(outcomes, training, seconds)`, which sets fitted attributes.
+    What its `_keep(solver)` returns is `kept` of the outcomes.
     """
 
     _unit = "epochs"
@@ -275,6 +276,9 @@ class CertifiedModel(CallbackSupportMixin, BaseEstimator):
         results = [outcome.result for outcome in outcomes]
         self.result_ = results[0] if len(results) == 1 else combine(results, seconds)
         self.n_iter_ = self.result_.n_iter
+
+    def _keep(self, solver):
+        return None
 
     def _warn_if_limited(self, limits):
         warn_if_limited(self, limits, self._easier)

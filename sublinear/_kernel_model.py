@@ -238,7 +238,7 @@ class KernelModel(CertifiedModel):
                 X[:, examples] if self.kernel == "precomputed" else X, training.memory.half
             )
             first, last = (self.max_support * end // n_support for end in (group.start, group.stop))
-            chosen, _ = nearest_span(
+            chosen = nearest_span(
                 partial(shifted_block, rows, shift),
                 rows.diagonal + shift,
                 self.dual_coef_[:, group],

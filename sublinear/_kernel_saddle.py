@@ -122,6 +122,8 @@ class KernelPlan:
     ----------
     settings : object
         Has the attributes of SADDLE_PARAMETERS and KERNEL_PARAMETERS.
+    geometry : str
+        As that of a Plan.
     space : KernelSpace
     epsilon : float
     unit : float
@@ -135,14 +137,16 @@ class KernelPlan:
 
     n_read = 0  # values, to find the unit
 
-    def __init__(self, settings, space, epsilon, unit):
+    def __init__(self, settings, geometry, space, epsilon, unit):
         self.space, self.unit = space, unit
         self.theory, self.fixed = settings.constants == "theory", is_fixed(settings)
         self.sampled = settings.kernel_values == "sampled"
         self.batch = batch_within(self._batch(settings.batch_size), settings.max_iter)
         n_rows = max(2, space.matrix.n_rows)
+        # rounds begin as short as in the ball: kernel rows cost more than certificates
+        steps = self._rates(geometry if self.theory else "ball").steps
         self.round_steps, self.max_steps = round_lengths(
-            self._rates("ball").steps * math.log(n_rows) * squared(unit / epsilon),
+            steps * math.log(n_rows) * squared(unit / epsilon),
             settings.max_iter,
             in_rounds=not self.fixed,
             theory=self.theory,

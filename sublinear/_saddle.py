@@ -16,6 +16,7 @@ from sublinear._validation import (
     check_choice,
     check_number,
     check_run_parameters,
+    check_seeds,
     has_matrix,
     seed_sequence,
 )
@@ -24,7 +25,8 @@ from sublinear._warnings import warn
 VARIANTS = ("auto", "plain", "variance_reduced")
 WHOLE_PASSES = {"active_set", "optimistic"}  # variants that read X in whole passes
 MAX_PASSES = 10_000
-CERTIFY = ("las_vegas", "exact", "sampled")
+CERTIFY_EXACTLY = ("las_vegas", "exact")
+CERTIFY = (*CERTIFY_EXACTLY, "sampled")
 CONSTANTS = ("practical", "theory")
 FIRST_ROUND = 1024  # steps, where nothing tells how many it will take
 LEAST_MAX_ITER = 10**6
@@ -96,6 +98,7 @@ def check_saddle_parameters(estimator, certify=CERTIFY, variants=VARIANTS):
     for name in ("max_iter", "max_accesses"):
         check_number(name, getattr(estimator, name), low=1, integer=True, optional=True)
     check_run_parameters(estimator)
+    check_seeds(estimator.random_state)  # some variants draw nothing
     variant = variant_of(estimator)
     if variant != "plain" and estimator.certify in (None, "sampled"):
         raise ValueError(
@@ -352,18 +355,18 @@ class EntrySteps(SIMBA):
 def settings_of(arguments, variants):
     """Return the arguments of a function as checked settings of a plan."""
     settings = SimpleNamespace(**arguments)
-    check_saddle_parameters(settings, CERTIFY[:2], variants)
+    check_saddle_parameters(settings, CERTIFY_EXACTLY, variants)
     return settings
 
 
-def run_saddle(settings, solver, max_iter, A, *, absolute, maximise=False):
-    """Run a solver; returns its model and the Result; warns if a limit was met."""
+def run_saddle(name, settings, solver, max_iter, A, *, maximise=False):
+    """Run a solver for a function; returns its model and the Result; warns if a limit was met."""
     limits = Limits(
         settings.epsilon,
         max_iter,
         settings.max_accesses or math.inf,
         certify=settings.certify is not None,
-        absolute=absolute,
+        absolute=True,
         maximise=maximise,
     )
     model, result, error = drive(solver, limits)
@@ -371,11 +374,11 @@ def run_saddle(settings, solver, max_iter, A, *, absolute, maximise=False):
         raise error
     is_rounding = solver.objective.rounding > settings.epsilon
     advice = "That is rounding: raise epsilon, or scale A down." if is_rounding else None
-    warn_of_gap(settings, result, absolute=absolute, advice=advice)
+    warn_of_gap(settings, result, absolute=True, name=name, advice=advice)
     return model, named(result, A)
 
 
-def warn_of_gap(settings, result, *, absolute, name="", advice=None, instead=""):
+def warn_of_gap(settings, result, *, absolute, name, advice=None, instead=""):
     """Warn where a limit ended a fit before epsilon was proved, and say what to do.
 
     Parameters
@@ -385,8 +388,8 @@ def warn_of_gap(settings, result, *, absolute, name="", advice=None, instead="")
     result : Result
     absolute : bool
         Whether epsilon bounds the gap itself.
-    name : str, default=""
-        Of the estimator.
+    name : str
+        Of the estimator or the function.
     advice : str, default=None
         None: that of the limits.
     instead : str, default=""
@@ -409,5 +412,5 @@ def warn_of_gap(settings, result, *, absolute, name="", advice=None, instead="")
         advice = advice[0].upper() + advice[1:]
     warn(
         f"{name} stopped at {status} with a {'' if absolute else 'relative '}gap of {gap:.2e}, "
-        f"above epsilon={settings.epsilon:g}. {advice}".lstrip()
+        f"above epsilon={settings.epsilon:g}. {advice}"
     )

@@ -1,15 +1,15 @@
 """SequencePegasos: label sequences by linear chains, compiled.
 
-Minimises the regularised structured hinge loss over a feature map of a sequence and its labels, or
-that of a conditional random field: Shalev-Shwartz, Singer, Srebro, Cotter, "Pegasos: primal
-estimated sub-gradient solver for SVM" (2011), section 5.
+Minimises the regularised structured hinge loss over a feature map of a sequence and its labels:
+Shalev-Shwartz, Singer, Srebro, Cotter, "Pegasos: primal estimated sub-gradient solver for SVM"
+(2011), section 5.
 """
 
 from typing import NamedTuple
 
 import numpy as np
 from scipy import sparse
-from sklearn.utils.validation import check_consistent_length, check_is_fitted, validate_data
+from sklearn.utils.validation import check_consistent_length, check_is_fitted
 
 from sublinear._core.chain import ChainObjective, Chains
 from sublinear._core.matrix import Matrix
@@ -22,6 +22,7 @@ from sublinear._validation import (
     check_batch_fits,
     check_flag,
     check_number,
+    check_rows,
     check_run_parameters,
     check_sample_weight,
     check_step_parameters,
@@ -34,11 +35,8 @@ from sublinear._validation import (
 
 
 def _is_list_of_matrices(X):
-    return (
-        isinstance(X, (list, tuple))
-        and len(X) > 0
-        and (sparse.issparse(X[0]) or np.ndim(X[0]) == 2)
-    )
+    is_list = isinstance(X, (list, tuple)) or (isinstance(X, np.ndarray) and X.dtype == object)
+    return is_list and len(X) > 0 and (sparse.issparse(X[0]) or np.ndim(X[0]) == 2)
 
 
 def _stack(X, y, lengths):
@@ -143,6 +141,8 @@ class SequencePegasos(OneSolverStreamFit, LinearModel):
     n_iter_ : int
         Epochs.
     n_features_in_ : int
+    feature_names_in_ : ndarray of shape (n_features,)
+        Where X has names for its columns, as a data frame does.
     result_ : Result
         After `partial_fit` its gap is unknown (inf).
     stream_ : StreamSummary
@@ -381,14 +381,7 @@ class SequencePegasos(OneSolverStreamFit, LinearModel):
         """
         check_is_fitted(self)
         stacked, _, counted = _stack(X, None, lengths)
-        stacked = validate_data(
-            self,
-            stacked,
-            reset=False,
-            accept_sparse="csr",
-            accept_large_sparse=True,
-            dtype=[np.float64, np.float32],
-        )
+        stacked = check_rows(self, stacked)
         offsets = _offsets(counted, stacked.shape[0])
         # intercept_ is the weight of the constant feature times its value
         matrix = Matrix(stacked, constant=1.0 if self.fit_intercept else 0.0)

@@ -43,19 +43,15 @@ def nearest_span(kernel, diagonal, coefficients, size):
     -------
     chosen : ndarray of shape (n_chosen,), intp
         In increasing order.
-    squared_distances : ndarray of shape (n_models,), float64
-        Of the models to the span.
     """
     n = len(diagonal)
     residual = np.empty_like(coefficients)  # <w - w', phi(x_j)>
     for first in range(0, n, ROWS):
         rows = np.arange(first, min(n, first + ROWS))
         residual[:, rows] = coefficients @ np.asarray(kernel(rows), dtype=np.float64).T
-    squared_norms = np.einsum("kj,kj->k", residual, coefficients)
     factor = np.zeros((n, min(size, n)))
     left = np.array(diagonal, dtype=np.float64)  # |phi(x_j)'|^2
     least = LEAST_PIVOT * left.max()
-    along = np.zeros((len(coefficients), factor.shape[1]))  # w in the basis of the factor
     chosen, ready = [], []
     while len(chosen) < factor.shape[1]:
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -77,12 +73,10 @@ def nearest_span(kernel, diagonal, coefficients, size):
         column = column - factor[:, known:last] @ factor[best, known:last]
         column /= np.sqrt(left[best])
         factor[:, last] = column
-        along[:, last] = residual[:, best] / column[best]
-        residual -= np.outer(along[:, last], column)
+        residual -= np.outer(residual[:, best] / column[best], column)
         left = np.maximum(left - column**2, 0.0)
         chosen.append(best)
-    distances = np.maximum(squared_norms - (along**2).sum(axis=1), 0.0)
-    return np.sort(np.array(chosen, dtype=np.intp)), distances
+    return np.sort(np.array(chosen, dtype=np.intp))
 
 
 def best_on_span(objective, examples, tol):

@@ -525,6 +525,12 @@ def class_factors(class_weight, classes, masses):
     return np.array([class_weight.get(label, 1.0) for label in classes.tolist()], dtype=np.float64)
 
 
+def check_seeds(random_state):
+    """Raise ValueError unless it is None, an int, a RandomState or a Generator; draws nothing."""
+    if not isinstance(random_state, np.random.Generator):
+        check_random_state(random_state)
+
+
 def seed_sequence(random_state):
     """Return a numpy.random.SeedSequence from None, an int, a RandomState or a Generator."""
     if isinstance(random_state, np.random.Generator):
@@ -532,7 +538,7 @@ def seed_sequence(random_state):
     if random_state is None:
         return np.random.SeedSequence()
     if isinstance(random_state, numbers.Integral):
-        check_random_state(random_state)  # its error for what is no seed
+        check_seeds(random_state)
         return np.random.SeedSequence(int(random_state))
     words = check_random_state(random_state).randint(2**31, size=4)
     return np.random.SeedSequence(words.tolist())

@@ -29,6 +29,7 @@ from sublinear._kernel_training import MOST_ROUNDING, KernelTraining
 from sublinear._result import Result, relative_gap
 from sublinear._saddle import (
     ACTIVE_SET,
+    CERTIFY_EXACTLY,
     Plan,
     check_saddle_parameters,
     checked_data,
@@ -62,7 +63,6 @@ from sublinear._validation import (
     note_features,
 )
 
-CERTIFY = ("las_vegas", "exact")
 # Dense rows are copied, as seen from the first one, where they are so many times as long as they
 # are far from each other, and rounding takes more than these parts of the gap asked for: what sums
 # are off by, and a centre of float32.
@@ -76,7 +76,7 @@ VARIANTS = (*SAMPLED_VARIANTS, "active_set")
 
 
 @with_parameters(
-    saddle=saddle_parameters(CERTIFY, VARIANTS, ACTIVE_SET, "active_set"),
+    saddle=saddle_parameters(CERTIFY_EXACTLY, VARIANTS, ACTIVE_SET, "active_set"),
     kernel=KERNEL_PARAMETERS,
 )
 class MinimumEnclosingBall(CallbackSupportMixin, OutlierMixin, BaseEstimator):
@@ -245,7 +245,7 @@ class MinimumEnclosingBall(CallbackSupportMixin, OutlierMixin, BaseEstimator):
 
     def _checked_variant(self, X):
         """Check the parameters; return the variant that will run."""
-        check_saddle_parameters(self, CERTIFY, VARIANTS)
+        check_saddle_parameters(self, CERTIFY_EXACTLY, VARIANTS)
         check_number("nu", self.nu, low=0, high=1)
         check_kernel_parameters(self, X)
         if self.nu > 0 and not is_linear(self):
@@ -321,7 +321,7 @@ class MinimumEnclosingBall(CallbackSupportMixin, OutlierMixin, BaseEstimator):
         # kernel values hold to their rounding
         zero = math.inf if are_equal(X, space.squares) else 1e-14 * space.diagonal.max()
         problem = EnclosingBall(space.diagonal, space.longest, self.epsilon, zero)
-        plan = KernelPlan(self, space, self.epsilon, 1.0)
+        plan = KernelPlan(self, "hull", space, self.epsilon, 1.0)
         if not (plan.sampled or plan.theory):
             # payoffs are squared distances: a ball small against k(x, x) may take longer steps
             problem.unit, problem.accesses = space.farthest_from_first(), space.matrix.n_stored
@@ -630,7 +630,8 @@ def solve_simplex_qp(
     else:
         problem.accesses = plan.n_read
         solver = plan.solver(problem, random_of(settings))
-    _, result = run_saddle(settings, solver, plan.max_iter, A, absolute=True, maximise=True)
+    name = "solve_simplex_qp"
+    _, result = run_saddle(name, settings, solver, plan.max_iter, A, maximise=True)
     p = solver.best_distribution()
     # the solver's model is x, its dual variable p: here it is the other way round
     trace = tuple(row._replace(primal=row.dual, dual=row.primal) for row in result.trace)
@@ -658,5 +659,5 @@ def _qp_of_kernel(settings, A, b):
     """Return the problem and the plan."""
     space = KernelSpace(settings, A)
     unit = float(np.sqrt(max(space.longest**2, np.ptp(b))))
-    plan = KernelPlan(settings, space, settings.epsilon, unit**2)
+    plan = KernelPlan(settings, "hull", space, settings.epsilon, unit**2)
     return SimplexQP(b, unit, settings.epsilon), plan

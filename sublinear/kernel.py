@@ -50,7 +50,8 @@ kernel : {"rbf", "poly", "sigmoid", "linear", "precomputed"} or callable, defaul
         What the losses weigh against |f|^2, as in sklearn.svm.SVC; alpha of the linear models is
         1 / (C * sum of sample weights).
     gamma : {"scale", "auto"} or float, default="scale"
-        Positive. "scale": 1 / (n_features * variance of the values of X); "auto":
+        Positive. "scale": 1 / (n_features * variance of the values of X), weighted by
+        `sample_weight`, as rows that are repeated would be, not by `class_weight`; "auto":
         1 / n_features.
     degree : int, default=3
     coef0 : float, default=0.0"""

@@ -53,7 +53,6 @@ class _SaddleClassifier(LinearClassifier):
         check_flag("fit_intercept", self.fit_intercept)
 
     def _class_training(self, X, y, weights, counts=None):
-        check_kernel_parameters(self, X)
         targets = self._targets(y)
         if is_linear(self):
             training = self._training(X, y, targets, weights, None)
@@ -67,9 +66,6 @@ class _SaddleClassifier(LinearClassifier):
 
     def _attributes_of_one(self, model, constant):
         return super()._attributes_of_one(model, constant) if is_linear(self) else None
-
-    def _keep(self, solver):
-        return None
 
     def _store(self, outcomes, training, seconds):
         for outcome in outcomes:
@@ -260,6 +256,7 @@ class SublinearPerceptron(_SaddleClassifier):
             After Ctrl-C; the fitted attributes hold the model reached so far.
         """
         self._check_parameters()
+        check_kernel_parameters(self, X)
         X, y = check_training_data(self, X, y, ensure_all_finite=self._reads_all())
         weights = check_sample_weight(sample_weight, X)
         given = GivenRows(weights)
@@ -287,7 +284,7 @@ class SublinearPerceptron(_SaddleClassifier):
         return plan
 
     def _kernel_plan(self, space):
-        return KernelPlan(self, space, self.epsilon, space.longest)
+        return KernelPlan(self, "ball", space, self.epsilon, space.longest)
 
     def _solver(self, training, k, random, n_jobs):
         plan = training.plan
@@ -443,7 +440,7 @@ class L2SVMClassifier(_SaddleClassifier):
             After Ctrl-C; the fitted attributes hold the model reached so far.
         """
         self._check_parameters()
-        check_number("alpha", self.alpha, low=0, open_low=True)
+        check_kernel_parameters(self, X)
         X, y = check_training_data(self, X, y)
         self.classes_ = find_classes(y)
         counts = check_sample_weight(sample_weight, X)
@@ -457,11 +454,15 @@ class L2SVMClassifier(_SaddleClassifier):
         limits = Limits(self.epsilon, training.plan.max_iter, self.max_accesses or np.inf)
         return self._solve(training, limits)
 
+    def _check_parameters(self):
+        super()._check_parameters()
+        check_number("alpha", self.alpha, low=0, open_low=True)
+
     def _plan(self, matrix):
         return Plan(self, "hull", matrix, self.epsilon, variant=variant_of(self))
 
     def _kernel_plan(self, space):
-        return KernelPlan(self, space, self.epsilon, 1.0)
+        return KernelPlan(self, "hull", space, self.epsilon, 1.0)
 
     def _solver(self, training, k, random, n_jobs):
         weights = training.weights

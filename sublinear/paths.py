@@ -190,6 +190,8 @@ def kernel_path(X, y, Cs, gammas=("scale",), *, loss="hinge", sample_weight=None
         raise ValueError(f"kernel_path does not take {sorted(refused)}")
     estimator = KernelSDCAClassifier if loss in MARGIN_LOSSES else KernelSDCARegressor
     gammas = (gammas,) if np.ndim(gammas) == 0 else tuple(gammas)
+    if not gammas:
+        raise ValueError("gammas must hold at least one number")
     order = np.argsort(Cs, kind="stable")
     rows = []
     for gamma in gammas:

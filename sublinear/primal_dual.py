@@ -13,6 +13,7 @@ from sublinear._core.sample_sizes import samples_for, squared
 from sublinear._drive import Limits, drive
 from sublinear._result import Result
 from sublinear._saddle import (
+    CERTIFY,
     CONSTANTS,
     MOST_STEPS,
     checked_data,
@@ -42,7 +43,6 @@ __all__ = [
     "solve_primal_dual",
 ]
 
-CERTIFY = ("las_vegas", "exact", "sampled")
 DUAL_RATES = {"practical": 0.5, "theory": 0.01}
 
 
@@ -573,9 +573,8 @@ def solve_primal_dual(
     x, result, error = drive(solver, limits, observe=observe)
     if error is not None:
         raise error
-    warn_of_gap(
-        SimpleNamespace(epsilon=epsilon, max_iter=max_iter, certify=certify), result, absolute=True
-    )
+    settings = SimpleNamespace(epsilon=epsilon, max_iter=max_iter, certify=certify)
+    warn_of_gap(settings, result, absolute=True, name="solve_primal_dual")
     p = solver.best_distribution()
     sources = [getattr(block, "source", None) for block in (low_regret, sampler)]
     result = named(result, sources[0] if sources[0] is sources[1] else None)

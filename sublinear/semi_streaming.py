@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from sublinear._checkpoint import open_checkpoint
 from sublinear._core.matrix import LEAST_SQUARE, Matrix, Underflow
@@ -244,7 +244,8 @@ class SemiStreamingPerceptron(ClassifierMixin, _SemiStreaming):
     Finds weights of norm at most 1 whose least margin, over rows scaled so that the longest has
     norm 1, is within about `epsilon` of the largest possible one; for data that a hyperplane
     through the origin separates. The working memory depends on `epsilon` and, by the logarithm,
-    on the number of rows, not on their length.
+    on the number of rows, not on their length. The time of a step grows with the number of columns,
+    also where rows are sparse.
 
     Parameters
     ----------
@@ -271,6 +272,8 @@ class SemiStreamingPerceptron(ClassifierMixin, _SemiStreaming):
     n_iter_ : int
         Steps.
     n_features_in_ : int
+    feature_names_in_ : ndarray of shape (n_features,)
+        Where X has names for its columns, as a data frame does.
     result_ : SemiStreamingResult
         Passes, words, accesses, time.
     stream_ : StreamSummary
@@ -464,6 +467,8 @@ class SemiStreamingEnclosingBall(_SemiStreaming):
     n_iter_ : int
         Steps.
     n_features_in_ : int
+    feature_names_in_ : ndarray of shape (n_features,)
+        Where X has names for its columns, as a data frame does.
     result_ : SemiStreamingResult
         Passes, words, accesses, time.
     stream_ : StreamSummary
@@ -550,7 +555,7 @@ class SemiStreamingEnclosingBall(_SemiStreaming):
             For parameters or data that make no sense; the message says what to do. The estimator is
             left as it was.
         """
-        X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32])
+        X = check_rows(self, X, reset=True)
         source = self._named(ArraySource(X, np.zeros(X.shape[0])))
         return self.fit_stream(source).materialize(source)
 

@@ -286,7 +286,7 @@ class SIMBAClassifier(LinearClassifier):
         super()._store(outcomes, training, seconds)
 
     def _warn_if_limited(self, limits):
-        warn_of_gap(self, self.result_, absolute=True, name="SIMBAClassifier")
+        warn_of_gap(self, self.result_, absolute=True, name=type(self).__name__)
 
 
 def simba_path(X, y, nus, **parameters):
@@ -296,7 +296,7 @@ def simba_path(X, y, nus, **parameters):
     ----------
     X, y
         As for SIMBAClassifier.
-    nus : sequence of float
+    nus : float or sequence of float
     **parameters
         Of SIMBAClassifier, except nu.
 
@@ -304,6 +304,11 @@ def simba_path(X, y, nus, **parameters):
     -------
     models : list of SIMBAClassifier
         In the order of nus.
+
+    Raises
+    ------
+    ValueError
+        For parameters or data that make no sense; the message says what to do.
 
     Examples
     --------
@@ -313,6 +318,11 @@ def simba_path(X, y, nus, **parameters):
     >>> [model.nu for model in models]
     [0.1, 0.3]
     """
+    if "nu" in parameters:
+        raise ValueError("simba_path does not take ['nu']")
+    nus = [nus] if np.ndim(nus) == 0 else list(nus)
+    if not nus:
+        raise ValueError("nus must hold at least one number")
     model = SIMBAClassifier(**parameters)
     models, states = [], None
     for nu in nus:

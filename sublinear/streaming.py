@@ -290,11 +290,11 @@ class _StreamingSVRG(StreamFit, BaseEstimator):
     def _begin(self, n_problems):
         """Forget all rows."""
         n_weights = self.n_features_in_ + self.fit_intercept
-        self._seeds = seed_sequence(self.random_state)
+        self._stream_seeds = seed_sequence(self.random_state)
         parameters = self.get_params(deep=False).items()
         self._made_with = {name: p for name, p in parameters if name not in self._may_change}
         self._known = {}
-        seeds = self._seeds.spawn(n_problems)
+        seeds = self._stream_seeds.spawn(n_problems)
         self._solvers = [self._make_solver(n_weights, seed) for seed in seeds]
 
     def _blocks(self, X, targets, sample_weight, order=None):
@@ -355,8 +355,10 @@ class _StreamingSVRG(StreamFit, BaseEstimator):
         """Take the rows of `fit` in their order, or a random one, with looks at Ctrl-C between."""
         n_rows = X.shape[0]
         if self.shuffle:
-            self._seeds = copied_seeds(self._seeds)  # a failure brings the old ones back
-            order = np.random.default_rng(self._seeds.spawn(1)[0]).permutation(n_rows)
+            self._stream_seeds = copied_seeds(
+                self._stream_seeds
+            )  # a failure brings the old ones back
+            order = np.random.default_rng(self._stream_seeds.spawn(1)[0]).permutation(n_rows)
         else:
             order = np.arange(n_rows)
         weights = check_sample_weight(sample_weight, X)
@@ -420,7 +422,7 @@ class _StreamingSVRG(StreamFit, BaseEstimator):
 
     def _stream_state(self):
         state = {
-            "seeds": plain_seeds(self._seeds),
+            "seeds": plain_seeds(self._stream_seeds),
             "n_features": self.n_features_in_,
             "dtype": str(self._dtype),
             "n_problems": len(self._solvers),
@@ -435,7 +437,7 @@ class _StreamingSVRG(StreamFit, BaseEstimator):
             return
         self.n_features_in_ = int(state["n_features"])
         self._begin(int(state["n_problems"]))
-        self._seeds = seeds_of(state["seeds"])
+        self._stream_seeds = seeds_of(state["seeds"])
         self._dtype, self._known = np.dtype(str(state["dtype"])), {}
         for k, solver in enumerate(self._solvers):
             solver.resume(part_of(state, k))

@@ -516,3 +516,21 @@ def test_targets_of_kernel_machines_that_are_text(binary):
     np.testing.assert_array_equal(
         found, KernelSDCARegressor().fit(X, text.astype(float)).predict(X)
     )
+
+
+@pytest.mark.parametrize("random_state", ["a", -1, 1.5])
+def test_seeds_are_checked_where_nothing_is_drawn(random_state):
+    with pytest.raises(ValueError):
+        MinimumEnclosingBall(random_state=random_state).fit(np.eye(3))
+
+
+def test_sequences_in_an_array_of_matrices():
+    matrices = [np.ones((2, 3)), np.zeros((4, 3))]
+    array = np.empty(2, dtype=object)
+    array[:] = matrices
+    labels = [[0, 1], [1, 0, 1, 0]]
+    first, second = (
+        SequencePegasos(max_iter=2, tol=0, random_state=0).fit(X, labels).coef_
+        for X in (matrices, array)
+    )
+    np.testing.assert_array_equal(first, second)

@@ -538,7 +538,7 @@ cdef class TwoThreads(SDCA):
     cdef double growth                   # of it since, as the steps reckon, over `step_scale`
     cdef double gain                     # of the dual, as they do
 
-    def __init__(self, objective, random, duals=None, pack=True):
+    def __init__(self, objective, random, duals=None, pack=False):
         SDCA.__init__(self, objective, random, duals, pack)
         matrix = self.objective.matrix
         rows = CHUNK_ENTRIES * matrix.n_rows // max(1, matrix.n_stored)
@@ -671,7 +671,7 @@ cdef class RowHalves(TwoThreads):
     cdef Py_ssize_t longest               # entries of the longest row
     cdef Py_ssize_t n_weights
 
-    def __init__(self, Objective objective, random, duals=None, pack=True):
+    def __init__(self, Objective objective, random, duals=None, pack=False):
         cdef Py_ssize_t n = objective.matrix.n_rows
         cdef double[::1] w
         TwoThreads.__init__(self, objective, random, duals, pack)
