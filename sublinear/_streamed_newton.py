@@ -96,7 +96,7 @@ class NewtonPasses:
     def __init__(self, plan, ws, primals, duals, bounds):
         self.plan, self.centres, self.bounds = plan, duals.copy(), bounds
         self.n_passes = self.n_rests = 0
-        self.seen = np.inf  # gap at the last certificate
+        self.seen = np.inf  # gap at the last certificate, or after the first pass
         self.methods = [
             ProximalNewton(plan.loss, plan.penalty, w, max(primal, LEAST_WIDTH), plan.tol)
             for w, primal in zip(ws, primals, strict=True)
@@ -164,6 +164,8 @@ class NewtonPasses:
         with np.errstate(all="ignore"), one_blas_thread():
             for _, method in self.active:
                 method.end()
+        if self.n_passes == 1:
+            self.seen = self._gap()
         if self._gap() <= self.methods[0].tol * sum(primal for _, primal in self.estimates):
             for method in self.methods:
                 method.is_resting = True

@@ -26,7 +26,7 @@ from sublinear._core.examples import count_awake
 from sublinear._core.matrix import Matrix
 from sublinear._core.objective import Objective, balance
 from sublinear._core.random import RandomBits
-from sublinear._drive import as_stored
+from sublinear._drive import CONTRADICTION, as_stored
 from sublinear._readers import whole_numbers_as_integers
 from sublinear._result import relative_gap
 from sublinear._solvers.sdca import BlockwiseSDCA, intercept_pace
@@ -377,6 +377,8 @@ class StreamedSDCA:
         if self.newton and self.newton.is_over:
             self.newton_work = self.newton.work
             self.newton = self.plan = None
+        elif self._is_time_for_newton():
+            self._begin_newton()
         self.blocks = self.objective.blocks(self.position)
         self.block = next(self.blocks)
         if self.newton:
@@ -399,20 +401,20 @@ class StreamedSDCA:
                 self.moves[k] = solver.w[-1] - self.shifts[k]
                 self.shifts[k] += self.moves[k]
                 solver.w[-1] += self.moves[k]
-        if self.plan and self.plan.is_due(self.extent, self.n_iter, self.work):
-            self._begin_newton()
+
+    def _is_time_for_newton(self):
+        waits = self.plan and self.newton is None and self.position == 0 and self.n_iter > 0
+        return waits and self.plan.is_due(self.extent, self.n_iter, self.work)
 
     def _begin_newton(self):
-        """Go over to proximal Newton methods, from the present weights if zeros are not better."""
-        primals, ws = (
-            [primal for _, primal in self._estimates()],
-            [s.w.copy() for s in self.solvers],
-        )
+        """Go over to proximal Newton methods, from certified models if zeros are not better."""
+        primals, ws = self.least, [model.astype(np.float64) for model in self.best]
         at_zeros = self.objective.at_zeros()[1]
-        if not sum(primals) <= at_zeros:
-            primals = [at_zeros / len(ws)] * len(ws)
+        if not primals.sum() <= at_zeros:
+            primals = np.full(len(ws), at_zeros / len(ws))
             ws = [np.zeros_like(w) for w in ws]
         self.newton = NewtonPasses(self.plan, ws, primals, self.duals, self.bounds)
+        self.certified = self.masses.copy()
 
     def _visit(self, limit):
         """Let the proximal Newton methods go through the block, within the limit of accesses."""
@@ -446,15 +448,24 @@ class StreamedSDCA:
             ws = self.objective.weights_of_balanced(self.duals, masses)
             self.certified = masses.copy()
         primals, duals = self.objective.certificate(ws, self.duals, candidates, masses)
-        self.bounds[:] = np.maximum(self.bounds, duals)
-        return self._best_of(candidates, primals)
+        self._note(candidates, primals)
+        for k, dual in enumerate(duals):
+            if self._is_better(k, dual):
+                self.bounds[k] = dual
+        return self._best()
 
-    def _best_of(self, candidates, primals):
-        """Return the models of least primal value so far, that value and the best dual one."""
+    def _note(self, candidates, primals):
+        """Keep the models of least primal value."""
         for k, values in enumerate(primals):
             choice = int(np.argmin(values))
             if values[choice] < self.least[k]:
                 self.least[k], self.best[k] = values[choice], candidates[k][choice].copy()
+
+    def _is_better(self, k, dual):
+        """Tell whether a dual value is the best so far, and rounding has not made it too large."""
+        return self.bounds[k] < dual <= self.least[k] + CONTRADICTION * abs(self.least[k])
+
+    def _best(self):
         return _stacked(self.best), self.least.sum(), self.bounds.sum()
 
     def _certify_newton(self, rounded):
@@ -464,17 +475,19 @@ class StreamedSDCA:
         if self.free_intercept:
             balances, of_duals = masses, self.objective.weights_of_balanced(found, masses)
         primals, duals = self.objective.certificate(of_duals, found, candidates, balances)
+        self._note(candidates, primals)
         for k, dual in enumerate(duals):
-            if dual > self.bounds[k]:
+            if self._is_better(k, dual):
                 self._adopt(k, found[k], ws[k], masses[k], dual)
-        return self._best_of(candidates, primals)
+        return self._best()
 
     def _newton_weights(self):
         return [method.w for method in self.newton.methods]
 
     def _adopt(self, k, duals, w, masses, dual):
         """Take duals of a problem, and their w: dual ascent would go on from there."""
-        self.duals[k], self.sleep[k], self.masses[k], self.bounds[k] = duals, 0, masses, dual
+        self.duals[k], self.sleep[k], self.bounds[k] = duals, 0, dual
+        self.masses[k] = self.certified[k] = masses
         solver = self.solvers[k]
         solver.w[:] = w
         if self.free_intercept:

@@ -663,7 +663,7 @@ def test_scores_of_sources_and_of_equal_targets(regression):
         assert np.isnan(model.score([[(X[:1], y[:1])]]))
 
 
-def test_an_address_of_something_else(monkeypatch):
+def test_an_address_of_something_else(da, monkeypatch):
     monkeypatch.setattr(_cluster, "CONNECT_SECONDS", 0.5)
     with socket.create_server(("127.0.0.1", 0)) as server:
         address = f"tcp://127.0.0.1:{server.getsockname()[1]}"  # listens, and says nothing
