@@ -143,7 +143,7 @@ class KernelPlan:
         self.sampled = settings.kernel_values == "sampled"
         self.batch = batch_within(self._batch(settings.batch_size), settings.max_iter)
         n_rows = max(2, space.matrix.n_rows)
-        # rounds begin as short as in the ball: kernel rows cost more than certificates
+        # in practice rounds are as long as in the ball, wherever the problem lies
         steps = self._rates(geometry if self.theory else "ball").steps
         self.round_steps, self.max_steps = round_lengths(
             steps * math.log(n_rows) * squared(unit / epsilon),

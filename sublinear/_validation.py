@@ -305,12 +305,17 @@ def find_classes(y):
     if classes is None:
         check_classification_targets(y)
         classes = distinct(y)
+    check_two_classes(classes)
+    return classes
+
+
+def check_two_classes(classes):
+    """Raise ValueError for a single class, or none."""
     if len(classes) < 2:
         raise ValueError(
             "y holds only one class; a classifier needs examples of at least two classes, "
             f"got {classes.tolist()}"
         )
-    return classes
 
 
 def distinct(labels):

@@ -44,6 +44,7 @@ from sublinear._validation import (
     find_classes,
 )
 
+MANY_PASSES = 'another bias: bias="search" goes over all examples many times'
 INTERCEPT_SETTINGS = ("fit_intercept", "intercept_scaling", "bias")  # that a stream may not change
 
 _PEGASOS_PARAMETERS = """\
@@ -199,16 +200,12 @@ class _PegasosModel(StreamFit, BiasTreatment, LinearModel):
 
     def _takes_streams(self):
         if self._treatment() == "search":
-            raise AttributeError(
-                'partial_fit needs another bias: bias="search" goes over all examples many times'
-            )
+            raise AttributeError(f"partial_fit needs {MANY_PASSES}")
         return True
 
     def _fit_source(self, stream, classes, checkpoint):
         if self._treatment() == "search":
-            raise ValueError(
-                'fit_stream needs another bias: bias="search" goes over all examples many times'
-            )
+            raise ValueError(f"fit_stream needs {MANY_PASSES}")
         super()._fit_source(stream, classes, checkpoint)
 
     def _begin_partial_fit(self):

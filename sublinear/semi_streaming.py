@@ -22,6 +22,7 @@ from sublinear._stream import Stream, StreamSummary
 from sublinear._validation import (
     check_number,
     check_rows,
+    check_two_classes,
     check_squared_norms,
     check_training_data,
     distinct_plain,
@@ -398,11 +399,7 @@ class SemiStreamingPerceptron(ClassifierMixin, _SemiStreaming):
 
     def _first_pass(self, stream, checkpoint):
         found = super()._first_pass(stream, checkpoint)
-        if len(self.classes_) < 2:
-            raise ValueError(
-                "y holds only one class; a classifier needs examples of at least two classes, "
-                f"got {self.classes_.tolist()}"
-            )
+        check_two_classes(self.classes_)
         return found
 
     def _signs(self, block):

@@ -1040,3 +1040,12 @@ def test_distances_of_rows_whose_entries_stand_twice():
 def test_an_epsilon_close_to_zero(model):
     model.fit(np.eye(3), [0, 1, 0])
     assert model.result_.status in ("converged", "max_iter", "rounding") and model.n_iter_ < 600
+
+
+def test_theory_takes_the_steps_of_the_ball_in_the_space_of_a_kernel_too():
+    """A linear kernel by another name has the same inner products."""
+    X = np.random.default_rng(0).normal(size=(60, 3))
+    options = {"certify": "exact", "constants": "theory", "max_iter": 300_000, "random_state": 0}
+    linear = MinimumEnclosingBall(0.5, variant="plain", **options).fit(X)
+    kernel = MinimumEnclosingBall(0.5, kernel="poly", degree=1, gamma=1.0, coef0=0.0, **options)
+    assert kernel.fit(X).n_iter_ <= 4 * linear.n_iter_

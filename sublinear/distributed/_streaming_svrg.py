@@ -81,6 +81,8 @@ class _StreamedStages(OverPartitions):
             checkpoint of another fit; the message says what to do.
         RuntimeError
             If workers die again and again, or with rows that cannot be computed again.
+        OSError
+            If the checkpoint cannot be written.
         """
         self._check_parameters()
         self._check_cluster()
