@@ -22,9 +22,9 @@ from sublinear._stream import Stream, StreamSummary
 from sublinear._validation import (
     check_number,
     check_rows,
-    check_two_classes,
     check_squared_norms,
     check_training_data,
+    check_two_classes,
     distinct_plain,
     join_labels,
     margin_targets,
