@@ -55,7 +55,7 @@ class KernelMemory:
         if affordable < min(LEAST_BLOCK, n_rows):
             enough = 2 * LEAST_BLOCK * (per_value * LEAST_BLOCK + per_row)
             warn(
-                f"memory_limit ({self.total:.3g} bytes) leaves room for blocks of only "
+                f"memory_limit ({self.total:g} bytes) leaves room for blocks of only "
                 f"{max(PANEL, affordable)} examples: the fit will take more rounds and time. "
                 f"{math.ceil(enough)} bytes would do.",
                 UserWarning,

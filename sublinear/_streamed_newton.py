@@ -4,6 +4,7 @@ They take the place of steps of single duals where these creep. All problems sha
 keeps a matrix of n_weights^2 numbers, and a second dual for every example.
 """
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,7 +18,10 @@ from sublinear._solvers.spaces import LARGEST, Columns
 READ_COST = 2**15  # feature values that could be looked at while a source begins another pass
 READ_SHARE = 8  # or while it reads a value
 GROWTH = 2.0  # of the work between two certificates, at most
-FAR = 0.01  # of the gap at the last certificate: then another one is worth its passes
+FAR = 0.25  # of the gap at the last certificate: then another one is worth its passes
+# As much work as the methods are expected to take is done before; a part of it, where single steps
+# would take so many times as much at their pace
+EARLY, HOPELESS = 4, 8
 PATIENCE = 16  # times the work so far, where max_iter would end the fit otherwise
 MARGIN = 0.5  # of tol, for what rounding the weights to the type of X may change
 MOST_RESTS = 2  # times that the methods go on, where what they have come to was not enough
@@ -37,7 +41,8 @@ class NewtonPlan:
     cost : float
         Of their pass over the source, in the unit of work.
     due : float, default=0.0
-        They begin once the work is that of the passes that they are expected to take,
+        They begin once the work is that of the passes that they are expected to take, or a quarter
+        of it if the pace is slow,
     last : float, default=inf
         or after so many passes, if it is not far less.
     """
@@ -64,10 +69,22 @@ class NewtonPlan:
         last = max(limits.max_iter - 2 * n_expected, 2 * n_expected)
         return cls(loss, penalty, tol, cost, due, last)
 
-    def is_due(self, extent, n_passes, work):
-        """Tell whether it is time after so many passes of single steps, and their work."""
+    def is_due(self, extent, n_passes, work, gap):
+        """Tell whether it is time after so many passes of single steps.
+
+        Parameters
+        ----------
+        extent : Extent
+        n_passes : int
+        work, gap : float
+            Work so far; relative gap that is certified.
+        """
         spent = work + n_passes * READ_SHARE * extent.n_stored
-        return spent >= self.due or (n_passes >= self.last and PATIENCE * spent >= self.due)
+        # at the pace so far: passes shrink the gap by a factor each
+        needed = spent * math.log(self.tol) / math.log(gap) if self.tol < gap < 1 else math.inf
+        is_hopeless = EARLY * spent >= self.due and needed >= HOPELESS * self.due
+        is_last = n_passes >= self.last and PATIENCE * spent >= self.due
+        return spent >= self.due or is_hopeless or is_last
 
 
 class NewtonPasses:

@@ -404,7 +404,9 @@ class StreamedSDCA:
 
     def _is_time_for_newton(self):
         waits = self.plan and self.newton is None and self.position == 0 and self.n_iter > 0
-        return waits and self.plan.is_due(self.extent, self.n_iter, self.work)
+        primal = self.least.sum()
+        gap = relative_gap(primal, primal - self.bounds.sum())
+        return waits and self.plan.is_due(self.extent, self.n_iter, self.work, gap)
 
     def _begin_newton(self):
         """Go over to proximal Newton methods, from certified models if zeros are not better."""

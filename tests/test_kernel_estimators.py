@@ -173,7 +173,7 @@ def test_memory_and_threads_change_nothing(multiclass, name):
 
 def test_too_little_memory_works_and_says_so(binary):
     X, y = binary
-    with pytest.warns(UserWarning, match="memory_limit=1000"):
+    with pytest.warns(UserWarning, match=r"memory_limit \(1000 bytes\)"):
         model = KernelSDCAClassifier(memory_limit=1000, random_state=0).fit(X, y)
     assert model.result_.status == "converged"
 

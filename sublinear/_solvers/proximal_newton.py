@@ -30,7 +30,7 @@ from sublinear._core.gram import upper_factor, weighted_gram
 from sublinear._core.normal_equations import NormalEquations
 
 SHRINK = 0.2  # of widths
-INNER = 0.03  # of what the envelopes leave of the gap: a decrement that ends an inner problem
+SOLVED = 2.0  # times what the envelopes leave of the gap: all of it, where an inner problem ends
 GOOD = 0.5  # of what the best length gains: then a step stays as it is
 GROWTH = 4.0  # of a step's length from one to the next, at most
 SHORT, SHORTEST = 1 / 8, 1e-4  # steps after which rows are re-weighted: without kinks, with them
@@ -162,7 +162,7 @@ class ProximalNewton:
         except (LinAlgError, ValueError):  # a matrix that is singular, or not finite
             self.is_resting = True
             return
-        if self.width > 0 and -gradient @ self.direction <= INNER * missing:
+        if self.width > 0 and self.gap <= SOLVED * missing:
             self._narrow()
 
     def _is_at_end_of_step(self, values):

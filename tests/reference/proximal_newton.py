@@ -60,7 +60,9 @@ def proximal_newton(X, y, loss, alpha, w, centre, width, second_derivative, *, w
             missing = c @ (loss.value(z, y) + loss.conjugate(a, y) + a * z)
             hessian = np.diag(penalty) + X.T @ ((c * curvature)[:, None] * X)
             step = -np.linalg.solve(hessian, gradient)
-            narrows = bool(width) and -gradient @ step <= 0.03 * missing
+            w_of_a = X.T @ (c * a) / alpha
+            apart = alpha / 2 * np.sum(((w - w_of_a) ** 2)[penalty > 0])
+            narrows = bool(width) and apart <= missing
         duals = derived(X @ w)
         if narrows:
             centre, width, step, length, reweighted = duals, 0.2 * width, None, 1.0, False
