@@ -30,7 +30,7 @@ LEAST_WIDTH = 1e-100
 
 @dataclass(frozen=True)
 class NewtonPlan:
-    """What the methods solve, and when they begin: at the end of a pass.
+    """What the methods solve, and when they begin: between two passes.
 
     Attributes
     ----------

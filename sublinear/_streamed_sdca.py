@@ -403,10 +403,11 @@ class StreamedSDCA:
                 solver.w[-1] += self.moves[k]
 
     def _is_time_for_newton(self):
-        waits = self.plan and self.newton is None and self.position == 0 and self.n_iter > 0
+        if self.plan is None or self.newton or self.position > 0 or self.n_iter == 0:
+            return False
         primal = self.least.sum()
         gap = relative_gap(primal, primal - self.bounds.sum())
-        return waits and self.plan.is_due(self.extent, self.n_iter, self.work, gap)
+        return self.plan.is_due(self.extent, self.n_iter, self.work, gap)
 
     def _begin_newton(self):
         """Go over to proximal Newton methods, from certified models if zeros are not better."""

@@ -355,9 +355,8 @@ class _StreamingSVRG(StreamFit, BaseEstimator):
         """Take the rows of `fit` in their order, or a random one, with looks at Ctrl-C between."""
         n_rows = X.shape[0]
         if self.shuffle:
-            self._stream_seeds = copied_seeds(
-                self._stream_seeds
-            )  # a failure brings the old ones back
+            # a copy, as a failure brings the old ones back
+            self._stream_seeds = copied_seeds(self._stream_seeds)
             order = np.random.default_rng(self._stream_seeds.spawn(1)[0]).permutation(n_rows)
         else:
             order = np.arange(n_rows)

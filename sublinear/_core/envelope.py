@@ -18,33 +18,28 @@ class Envelope:
     """
 
     def __init__(self, loss, width):
-        self.loss, self.width, self.form = loss, width, loss.dual_form()
+        self.loss, self.width = loss, width
 
     def duals(self, z, y, centre):
         """Return the maximising a: minus the derivative."""
         if self.width == 0:
             return -self.loss.derivatives(z, y)
-        form = self.form
-        a = y - z + self.width * centre
-        if form.one_sided:
-            return y * np.clip(y * a / self.width, 0, form.bound)
-        a = np.copysign(np.maximum(np.abs(a) - form.epsilon, 0), a) / self.width
-        return np.clip(a, -form.bound, form.bound)
+        return self.loss.dual_steps(centre, z, y, np.full(len(z), self.width))
 
     def values(self, z, y, centre):
         """Return the envelope's values."""
         if self.width == 0:
             return self.loss.values(z, y)
         a = self.duals(z, y, centre)
-        away = a - centre
-        return a * (y - z) - self.form.epsilon * np.abs(a) - self.width / 2 * away**2
+        return -self.loss.conjugates(a, y) - a * z - self.width / 2 * (a - centre) ** 2
 
     def curvatures(self, duals, z, y):
-        """Return the second derivatives, where one step of `duals` has led."""
+        """Return the second derivatives at z, where the derivatives are minus these duals."""
         if self.width == 0:
             return self.loss.second_derivatives(z, y)
-        inside = np.abs(duals) < self.form.bound
-        if self.form.one_sided or self.form.epsilon > 0:
+        form = self.loss.dual_form()
+        inside = np.abs(duals) < form.bound
+        if form.one_sided or form.epsilon > 0:
             inside &= duals != 0
         return inside / self.width
 

@@ -128,19 +128,28 @@ cdef class Loss:
         return result.base
 
     def conjugates(self, duals, targets):
-        """Return l*(-a) for arrays of duals and targets of one shape."""
-        return np.array([self.conjugate(a, y) for a, y in zip(duals, targets, strict=True)])
+        """Return l*(-a) for arrays of duals and targets of one shape (n,)."""
+        cdef const double[::1] a, y
+        a, y = columns(duals, targets)
+        cdef double[::1] result = np.empty(a.shape[0])
+        if a.shape[0]:
+            self.conjugates_of(&a[0], &y[0], &result[0], a.shape[0])
+        return result.base
 
     def nearest_duals(self, duals, targets):
         """Return the feasible dual nearest to a, for arrays of duals and targets of one shape."""
         return np.array([self.nearest_dual(a, y) for a, y in zip(duals, targets, strict=True)])
 
     def dual_steps(self, duals, predictions, targets, curvatures):
-        """Return the dual coordinate step's result for arrays of one shape."""
-        return np.array([
-            self.dual_step(a, z, y, q)
-            for a, z, y, q in zip(duals, predictions, targets, curvatures, strict=True)
-        ])
+        """Return the dual coordinate step's result for arrays of one shape (n,)."""
+        cdef const double[::1] a, z, y, q
+        cdef Py_ssize_t k
+        a, z, y, q = columns(duals, predictions, targets, curvatures)
+        cdef double[::1] result = np.empty(a.shape[0])
+        with nogil:
+            for k in range(a.shape[0]):
+                result[k] = self.dual_step(a[k], z[k], y[k], q[k])
+        return result.base
 
 
 def columns(*arrays):

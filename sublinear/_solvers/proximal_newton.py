@@ -80,7 +80,7 @@ class ProximalNewton:
 
     def __init__(self, loss, penalty, w, width, tol):
         self.loss, self.penalty, self.w, self.tol = loss, penalty, w, tol
-        self.first_width = self.width = width if has_kinks(loss) else 0.0
+        self.first_width = self.width = width if loss.n_kinks > 0 else 0.0
         self.width_before = self.width
         self.direction, self.length = None, 1.0
         self.is_reweighted = self.moves_centres = self.is_resting = False
@@ -110,11 +110,10 @@ class ProximalNewton:
         if self.is_reweighted:
             curvatures = np.maximum(curvatures, envelope.secants(a, z, y))
         losses = shares @ self.loss.values(z, y)
-        conjugates = objective.conjugate_sum(system.all_duals(a)) / objective.total_weight
         sums = (
             values,
             losses,
-            losses + conjugates + shares @ (a * z),
+            losses + shares @ (self.loss.conjugates(a, y) + a * z),
             system.combine(a),
             weighted_gram(system.matrix, rows, shares * curvatures),
         )
@@ -213,10 +212,4 @@ def expected_passes(loss):
     """Return how many passes over a source are to be expected."""
     if loss.quadratic:
         return 2
-    return 60 if has_kinks(loss) else 20
-
-
-def has_kinks(loss):
-    """Tell whether a loss has kinks: then its dual's domain is an interval, its conjugate flat."""
-    form = loss.dual_form()
-    return form is not None and form.ridge == 0
+    return 60 if loss.n_kinks > 0 else 20
