@@ -1,4 +1,4 @@
-"""Count the passes of SDCA over a source to a gap, on tables that are not scaled.
+"""Count passes of SDCA over a source, and rounds over partitions, on tables that are not scaled.
 
     python asv_bench/count_passes.py [--tol 1e-3] [--json count_passes.json]
 
@@ -16,57 +16,70 @@ from figures import report
 from sklearn import datasets
 from sklearn.exceptions import ConvergenceWarning
 
-from sublinear import SDCAClassifier, SDCARegressor
+import sublinear
+import sublinear.distributed
 from sublinear.sources import ArraySource
 
 ALPHAS = (1e-2, 1e-4, 1e-6)
-MOST = 1000  # passes
-BLOCKS = 4
+MOST = 1000  # passes, or rounds
+BLOCKS = 4  # or partitions
 CLASSES = ("logistic", "squared_hinge", "smoothed_hinge", "hinge")
 NUMBERS = ("squared", "huber", "absolute", "epsilon_insensitive")
 HEADER = [
     "loss", "fits", "converged by single steps", "converged", "median passes", "most passes",
+    "converged in partitions by dual ascent", "converged", "median rounds", "most rounds",
 ]  # fmt: skip
 
 
 def tables(loss):
-    """Return the estimator for a loss and its (name, X, y)."""
+    """Return the name of the estimator for a loss and its (name, X, y)."""
     if loss in CLASSES:
         loaders = datasets.load_breast_cancer, datasets.load_wine, datasets.load_digits
-        return SDCAClassifier, [(f.__name__, *f(return_X_y=True)) for f in loaders]
-    return SDCARegressor, [("diabetes", *datasets.load_diabetes(return_X_y=True, scaled=False))]
+        return "SDCAClassifier", [(f.__name__, *f(return_X_y=True)) for f in loaders]
+    return "SDCARegressor", [("diabetes", *datasets.load_diabetes(return_X_y=True, scaled=False))]
 
 
-def passes(kind, loss, X, y, tol, **options):
-    """Return the passes of a fit, None where MOST are not enough."""
-    model = kind(loss, tol=tol, max_iter=MOST, random_state=0, **options)
+def over_source(kind, X, y, **options):
     source = ArraySource(X, y, block_rows=-(-len(y) // BLOCKS))
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        model.fit_stream(source)
-    return model.n_iter_ if model.result_.status == "converged" else None
+    return getattr(sublinear, kind)(**options).fit_stream(source)
+
+
+def over_partitions(kind, X, y, **options):
+    return getattr(sublinear.distributed, kind)(n_partitions=BLOCKS, **options).fit(X, y)
+
+
+COUNTED = {"passes": over_source, "rounds": over_partitions}
 
 
 def counts(loss, tol):
-    """Return the passes of all fits with a loss, with and without the method of second order."""
+    """Return passes and rounds with and without the method of second order; None: not enough."""
     kind, data = tables(loss)
     found = []
     for (name, X, y), alpha, penalize in itertools.product(data, ALPHAS, (True, False)):
         options = {"alpha": alpha, "penalize_intercept": penalize}
-        both = [
-            passes(kind, loss, X, y, tol, second_order=choice, **options)
-            for choice in ("auto", False)
-        ]
-        found.append(options | {"set": name, "passes": both[0], "passes of single steps": both[1]})
+        entry = options | {"set": name}
+        for (unit, fit), choice in itertools.product(COUNTED.items(), ("auto", False)):
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", ConvergenceWarning)
+                model = fit(
+                    kind, X, y, loss=loss, tol=tol, max_iter=MOST, random_state=0,
+                    second_order=choice, **options,
+                )  # fmt: skip
+            enough = model.result_.status == "converged"
+            entry[unit if choice else f"{unit}, first order"] = model.n_iter_ if enough else None
+        found.append(entry)
     return {"loss": loss, "fits": found}
 
 
 def row(entry):
     fits = entry["fits"]
-    enough = sorted(fit["passes"] for fit in fits if fit["passes"] is not None)
-    by_steps = sum(fit["passes of single steps"] is not None for fit in fits)
-    most = enough[-1] if len(enough) == len(fits) else f"over {MOST}"
-    return [entry["loss"], len(fits), by_steps, len(enough), int(np.median(enough)), most]
+    cells = [entry["loss"], len(fits)]
+    for unit in COUNTED:
+        enough = sorted(fit[unit] for fit in fits if fit[unit] is not None)
+        by_steps = sum(fit[f"{unit}, first order"] is not None for fit in fits)
+        most = enough[-1] if len(enough) == len(fits) else f"over {MOST}"
+        cells += [by_steps, len(enough), int(np.median(enough)), most]
+    return cells
 
 
 def main():

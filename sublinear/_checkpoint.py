@@ -28,7 +28,7 @@ from sublinear._validation import check_flag, check_number
 from sublinear._version import __version__
 
 FORMAT = "sublinear checkpoint"
-VERSION = 7
+VERSION = 8
 NOT_COMPARED = ("verbose", "callback", "n_jobs", "client")
 FITTED = (
     "coef_",

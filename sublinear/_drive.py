@@ -250,7 +250,7 @@ class _Run:
             before, work, began = solver.accesses, solver.work, time.perf_counter()
             at_end = solver.advance(int(min(before + size, limits.max_accesses, 2**62)))
             seconds = time.perf_counter() - began
-            moved = at_end or solver.work > work
+            moved = at_end or solver.work > work or solver.accesses > before
             if solver.diverged:
                 self.status = "diverged"
             elif not moved and before + size >= limits.max_accesses:

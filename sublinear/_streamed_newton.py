@@ -1,173 +1,36 @@
-"""Proximal Newton methods over a source: when, and for all problems together.
-
-They take the place of steps of single duals where these creep. All problems share every pass; each
-keeps a matrix of n_weights^2 numbers, and a second dual for every example.
-"""
-
-import math
-from dataclasses import dataclass
+"""Proximal Newton methods over a source."""
 
 import numpy as np
 
-from sublinear._archive import part_of, prefixed
 from sublinear._core.blas import one_blas_thread
-from sublinear._core.losses import Loss
-from sublinear._solvers.proximal_newton import ProximalNewton, expected_passes
-from sublinear._solvers.spaces import LARGEST, Columns
-
-READ_COST = 2**15  # feature values that could be looked at while a source begins another pass
-READ_SHARE = 8  # or while it reads a value
-GROWTH = 2.0  # of the work between two certificates, at most
-FAR = 0.25  # of the gap at the last certificate: then another one is worth its passes
-# As much work as the methods are expected to take is done before; a part of it, where single steps
-# would take so many times as much at their pace
-EARLY, HOPELESS = 4, 8
-PATIENCE = 16  # times the work so far, where max_iter would end the fit otherwise
-MARGIN = 0.5  # of tol, for what rounding the weights to the type of X may change
-MOST_RESTS = 2  # times that the methods go on, where what they have come to was not enough
-LEAST_WIDTH = 1e-100
+from sublinear._newton_passes import NewtonPasses
+from sublinear._solvers.proximal_newton import ProximalNewton
 
 
-@dataclass(frozen=True)
-class NewtonPlan:
-    """What the methods solve, and when they begin: between two passes.
-
-    Attributes
-    ----------
-    loss : Loss
-    penalty : ndarray of shape (n_weights,)
-    tol : float
-        The relative gap that is wanted.
-    cost : float
-        Of their pass over the source, in the unit of work.
-    due : float, default=0.0
-        They begin once the work is that of the passes that they are expected to take, or a quarter
-        of it if the pace is slow,
-    last : float, default=inf
-        or after so many passes, if it is not far less.
-    """
-
-    loss: Loss
-    penalty: np.ndarray
-    tol: float
-    cost: float
-    due: float = 0.0
-    last: float = np.inf
-
-    @classmethod
-    def of(cls, extent, n_problems, loss, penalty, limits, second_order):
-        """Return the plan, None where the methods are not wanted, or their matrices are large."""
-        is_small = n_problems * extent.n_weights**2 <= LARGEST**2
-        if not (second_order and limits.tol > 0 and is_small):
-            return None
-        tol = MARGIN * limits.tol
-        cost = n_problems * Columns.costs(extent, ProximalNewton)[0] + READ_COST
-        if second_order != "auto":
-            return cls(loss, penalty, tol, cost)
-        n_expected = expected_passes(loss)
-        due = n_expected * (cost + READ_SHARE * extent.n_stored)
-        last = max(limits.max_iter - 2 * n_expected, 2 * n_expected)
-        return cls(loss, penalty, tol, cost, due, last)
-
-    def is_due(self, extent, n_passes, work, gap):
-        """Tell whether it is time after so many passes of single steps.
-
-        Parameters
-        ----------
-        extent : Extent
-        n_passes : int
-        work, gap : float
-            Work so far; relative gap that is certified.
-        """
-        spent = work + n_passes * READ_SHARE * extent.n_stored
-        # at the pace so far: passes shrink the gap by a factor each
-        needed = spent * math.log(self.tol) / math.log(gap) if self.tol < gap < 1 else math.inf
-        is_hopeless = EARLY * spent >= self.due and needed >= HOPELESS * self.due
-        is_last = n_passes >= self.last and PATIENCE * spent >= self.due
-        return spent >= self.due or is_hopeless or is_last
-
-
-class NewtonPasses:
-    """A ProximalNewton for every problem.
+class StreamedNewton(NewtonPasses):
+    """Those of all problems, which share every pass, with a second dual for every example.
 
     Parameters
     ----------
-    plan : NewtonPlan
-    ws : list of ndarrays of shape (n_weights,), float64
-        Where to start.
-    primals : list of float
-        The primal values there.
+    plan, certified, at_zeros
+        As in NewtonPasses.
     duals : ndarray of shape (n_problems, n_rows), float64
-    bounds : ndarray of shape (n_problems,)
-        The best dual values that are certified, here and elsewhere.
 
     Attributes
     ----------
     centres : ndarray of shape (n_problems, n_rows), float64
         The methods' duals.
-    n_passes : int
-    n_rests : int
-        How often all methods had come to an end, and had to go on.
     """
 
-    def __init__(self, plan, ws, primals, duals, bounds):
-        self.plan, self.centres, self.bounds = plan, duals.copy(), bounds
-        self.n_passes = self.n_rests = 0
-        self.seen = np.inf  # gap at the last certificate, or after the first pass
-        self.methods = [
-            ProximalNewton(plan.loss, plan.penalty, w, max(primal, LEAST_WIDTH), plan.tol)
-            for w, primal in zip(ws, primals, strict=True)
-        ]
+    counts = "centres", *NewtonPasses.counts
 
-    @property
-    def active(self):
-        """The problems whose methods are at work, and these."""
-        return [(k, method) for k, method in enumerate(self.methods) if not method.is_resting]
-
-    @property
-    def is_over(self):
-        """Whether the methods have led as far as they can."""
-        return self.n_rests == MOST_RESTS and not self.active
-
-    @property
-    def certificate_growth(self):
-        """As that of dual ascent; 1 where all have come to an end, or the gap is far smaller.
-
-        Later duals may be worse.
-        """
-        return GROWTH if self.active and self._gap() > FAR * self.seen else 1.0
-
-    def _gap(self):
-        return sum(gap for gap, _ in self.estimates)
-
-    @property
-    def estimates(self):
-        """The gap and the primal value of every problem."""
-        primals = [method.primal for method in self.methods]
-        gaps = [
-            min(method.gap, method.primal - bound)
-            for method, bound in zip(self.methods, self.bounds, strict=True)
-        ]
-        return list(zip(gaps, primals, strict=True))
-
-    @property
-    def work(self):
-        """As that of dual ascent."""
-        return self.plan.cost * self.n_passes
-
-    def begin(self):
-        """Begin a pass; where all have come to an end, that was not enough."""
-        if not self.active:
-            self.n_rests += 1
-            for method in self.methods:
-                method.go_on()
-        for _, method in self.active:
-            method.begin()
+    def __init__(self, plan, certified, at_zeros, duals):
+        super().__init__(plan, certified, at_zeros)
+        self.centres = duals.copy()
 
     def n_read(self, objectives):
-        """Return how many feature values `visit` will read."""
-        n_stored = objectives[0].matrix.n_stored
-        return ProximalNewton.n_passes * n_stored * len(self.active)
+        """Return how many feature values `visit` will read for each problem that is at work."""
+        return ProximalNewton.n_passes * objectives[0].matrix.n_stored
 
     def visit(self, where, objectives):
         """Go through a block: its slice of the examples, the problems' Objectives."""
@@ -175,22 +38,10 @@ class NewtonPasses:
             for k, method in self.active:
                 method.visit(objectives[k], self.centres[k, where])
 
-    def end(self):
-        """End a pass."""
-        self.n_passes += 1
-        with np.errstate(all="ignore"), one_blas_thread():
-            for _, method in self.active:
-                method.end()
-        if self.n_passes == 1:
-            self.seen = self._gap()
-        if self._gap() <= self.methods[0].tol * sum(primal for _, primal in self.estimates):
-            for method in self.methods:
-                method.is_resting = True
-
     def duals_of(self, objective):
         """Return the duals that belong to the methods' weights, w of them, and their masses.
 
-        Takes a pass over a StreamedObjective.
+        Takes a pass over a StreamedObjective, which reads every row twice.
         """
         duals, self.seen = np.zeros_like(self.centres), self._gap()
         ws, masses = np.zeros((len(duals), len(self.plan.penalty))), np.zeros((len(duals), 2))
@@ -200,20 +51,5 @@ class NewtonPasses:
                     own = duals[k, where] = method.duals(part, self.centres[k, where])
                 ws[k] += part.weights_of_dual(own)
                 masses[k] += part.masses(own)
-                objective.accesses += part.accesses
+                objective.accesses += part.accesses + part.matrix.n_stored
         return duals, ws, masses
-
-    def state(self):
-        """Return what `set_state` needs to go on between two passes, a flat dict."""
-        state = {name: getattr(self, name) for name in ("centres", "n_passes", "n_rests", "seen")}
-        state = prefixed("newton", state)
-        for k, method in enumerate(self.methods):
-            state |= prefixed(f"newton{k}", method.state())
-        return state
-
-    def set_state(self, state):
-        """Go on from a `state()`."""
-        for name in ("centres", "n_passes", "n_rests", "seen"):
-            setattr(self, name, state[f"newton.{name}"])
-        for k, method in enumerate(self.methods):
-            method.set_state(part_of(state, f"newton{k}"))

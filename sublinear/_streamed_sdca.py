@@ -26,12 +26,13 @@ from sublinear._core.examples import count_awake
 from sublinear._core.matrix import Matrix
 from sublinear._core.objective import Objective, balance
 from sublinear._core.random import RandomBits
-from sublinear._drive import CONTRADICTION, as_stored
+from sublinear._drive import as_stored
+from sublinear._newton_passes import Certified, NewtonPlan
 from sublinear._readers import whole_numbers_as_integers
 from sublinear._result import relative_gap
 from sublinear._solvers.sdca import BlockwiseSDCA, intercept_pace
 from sublinear._stream import StreamFit
-from sublinear._streamed_newton import READ_COST, NewtonPasses, NewtonPlan
+from sublinear._streamed_newton import StreamedNewton
 from sublinear._threads import effective_threads
 from sublinear._validation import (
     WEIGHTLESS,
@@ -45,6 +46,9 @@ from sublinear._validation import (
     margin_targets,
     positive_classes,
 )
+
+READ_COST = 2**15  # feature values that could be looked at while a source begins another pass
+READ_SHARE = 8  # or while it reads a value
 
 
 @dataclass
@@ -133,6 +137,11 @@ class StreamedObjective:
         self.accesses = 0
         self.zeros = None
 
+    @property
+    def n_weights(self):
+        """The constant column's included."""
+        return self.stream.n_features + (self.constant != 0)
+
     def blocks(self, first=0):
         """Yield (slice of the examples, Objectives of the problems) for the blocks from `first`."""
         stop = 0
@@ -190,13 +199,12 @@ class StreamedObjective:
 
     def at_zeros(self):
         """Return zero weights, their primal value and the dual value of zero duals."""
-        n_weights = self.stream.n_features + (self.constant != 0)
         if self.zeros is None:
             self.zeros = np.zeros(2)
             for _, objectives in self.blocks():
                 for objective in objectives:
                     self.zeros += objective.values_of_zeros()
-        return _stacked([np.zeros(n_weights) for _ in self.problems]), *self.zeros
+        return _stacked(np.zeros((len(self.problems), self.n_weights))), *self.zeros
 
 
 def balanced(objective, duals, masses):
@@ -204,6 +212,33 @@ def balanced(objective, duals, masses):
     duals = duals.copy()
     objective.balance(duals, masses)
     return duals
+
+
+def feasible_start(objective, duals, intercepts):
+    """Return the nearest duals that are feasible, shrunk where that is better, and their w.
+
+    Takes a pass over a StreamedObjective. Intercepts without penalty that are worse than none
+    become 0.
+    """
+    duals, ws = np.array(duals), np.zeros((len(duals), objective.n_weights))
+    costs, at_zeros = np.zeros((2, len(duals)))
+    for where, objectives in objective.blocks():
+        for k, part in enumerate(objectives):
+            part.make_feasible(duals[k, where])
+            ws[k] += part.weights_of_dual(duals[k, where])
+            costs[k] += part.cost_of(duals[k, where])
+            at_zeros[k] += part.values_of_zeros()[0]
+            objective.accesses += part.accesses
+    for k, part in enumerate(objectives):
+        offset = 0.0
+        if intercepts is not None:
+            offset = intercepts[k] - objective.constant * ws[k, -1]
+        factor = part.shrinkage(ws[k], costs[k], offset, at_zeros[k])
+        duals[k] *= factor
+        ws[k] *= factor
+        if factor == 0 and intercepts is not None:
+            intercepts[k] = 0.0
+    return duals, ws
 
 
 class StreamedSDCA:
@@ -215,8 +250,8 @@ class StreamedSDCA:
     extent : Extent
     seeds : list of SeedSequence
         One for each problem.
-    duals : ndarray of shape (n_problems, n_rows), float64, default=None
-        Where to start; None means zeros.
+    start : tuple of ndarrays, default=None
+        As `feasible_start` returns; None means zeros.
     intercepts : ndarray of shape (n_problems,), default=None
         Where intercepts without penalty start; None: they are penalised.
     max_accesses : float, default=inf
@@ -241,7 +276,7 @@ class StreamedSDCA:
         objective,
         extent,
         seeds,
-        duals=None,
+        start=None,
         intercepts=None,
         max_accesses=np.inf,
         plan=None,
@@ -249,25 +284,9 @@ class StreamedSDCA:
         self.objective, self.max_accesses, self.plan = objective, max_accesses, plan
         self.extent = extent
         shape = (len(seeds), extent.n_rows)
-        ws = [np.zeros(extent.n_weights) for _ in seeds]
-        if duals is not None:
-            duals, (costs, at_zeros) = np.array(duals), np.zeros((2, len(seeds)))
-            for where, objectives in objective.blocks():
-                for k, part in enumerate(objectives):
-                    part.make_feasible(duals[k, where])
-                    ws[k] += part.weights_of_dual(duals[k, where])
-                    costs[k] += part.cost_of(duals[k, where])
-                    at_zeros[k] += part.values_of_zeros()[0]
-            for k, part in enumerate(objectives):
-                offset = 0.0
-                if intercepts is not None:
-                    offset = intercepts[k] - objective.constant * ws[k][-1]
-                factor = part.shrinkage(ws[k], costs[k], offset, at_zeros[k])
-                duals[k] *= factor
-                ws[k] *= factor
-                if factor == 0 and intercepts is not None:
-                    intercepts[k] = 0.0
-        self.duals = np.zeros(shape) if duals is None else duals
+        if start is None:
+            start = np.zeros(shape), np.zeros((len(seeds), extent.n_weights))
+        self.duals, ws = start
         self.sleep = np.zeros(shape, dtype=np.uint8)
         self.free_intercept = intercepts is not None
         # of each problem: what the last weight exceeds that of w(duals) by; how much that grew at
@@ -288,16 +307,15 @@ class StreamedSDCA:
         self.position = 0  # of the present block
         self.problem, self.inside = 0, False  # the one whose turn it is; has it entered the block
         self.spent = False  # whether a problem has reached its limit
-        self.newton = None  # NewtonPasses, while they are at work
-        self.n_read = self.newton_work = 0  # what they have read; their work, once they are over
-        # of each problem: the best dual value that is certified; the least primal one, its weights
-        self.bounds, self.least = np.full(len(seeds), -np.inf), np.full(len(seeds), np.inf)
-        self.best = [np.zeros(extent.n_weights) for _ in seeds]
+        self.newton = None  # StreamedNewton, while its methods are at work
+        self.newton_work = 0.0  # theirs, once they are over
+        self.n_read = np.zeros(len(seeds), dtype=np.int64)  # by them
+        self.best = Certified(len(seeds), extent.n_weights)
 
     @property
     def accesses(self):
         """Feature values read."""
-        return sum(solver.accesses for solver in self.solvers) + self.n_read
+        return sum(solver.accesses for solver in self.solvers) + int(self.n_read.sum())
 
     @property
     def progress(self):
@@ -360,8 +378,9 @@ class StreamedSDCA:
                 solver.enter(objectives[k], self.duals[k, where], self.sleep[k, where])
                 self.inside = True
             left = limit - (self.accesses - solver.accesses)
-            if not solver.advance(min(left, self.max_accesses)):
-                if left < self.max_accesses:
+            own = self.max_accesses - self.n_read[k]
+            if not solver.advance(min(left, own)):
+                if left < own:
                     return False
                 self.spent = True
             self.duals[k, where] = solver.leave()
@@ -405,27 +424,26 @@ class StreamedSDCA:
     def _is_time_for_newton(self):
         if self.plan is None or self.newton or self.position > 0 or self.n_iter == 0:
             return False
-        primal = self.least.sum()
-        gap = relative_gap(primal, primal - self.bounds.sum())
-        return self.plan.is_due(self.extent, self.n_iter, self.work, gap)
+        return self.plan.is_due(self.n_iter, self.work, self.best.gap)
 
     def _begin_newton(self):
         """Go over to proximal Newton methods, from certified models if zeros are not better."""
-        primals, ws = self.least, [model.astype(np.float64) for model in self.best]
-        at_zeros = self.objective.at_zeros()[1]
-        if not primals.sum() <= at_zeros:
-            primals = np.full(len(ws), at_zeros / len(ws))
-            ws = [np.zeros_like(w) for w in ws]
-        self.newton = NewtonPasses(self.plan, ws, primals, self.duals, self.bounds)
+        self._make_newton(self.objective.at_zeros()[1])
         self.certified = self.masses.copy()
 
+    def _make_newton(self, at_zeros):
+        self.newton = StreamedNewton(self.plan, self.best, at_zeros, self.duals)
+
     def _visit(self, limit):
-        """Let the proximal Newton methods go through the block, within the limit of accesses."""
+        """Let the proximal Newton methods go through the block, within the limits of accesses."""
         where, objectives = self.block
-        n_read = self.newton.n_read(objectives)
-        if self.accesses + n_read > limit:
+        reads = np.zeros_like(self.n_read)
+        reads[[k for k, _ in self.newton.active]] = self.newton.n_read(objectives)
+        left = [self.max_accesses - solver.accesses for solver in self.solvers] - self.n_read
+        self.spent = bool(np.any(reads > left))
+        if self.spent or self.accesses + reads.sum() > limit:
             return False
-        self.n_read += n_read
+        self.n_read += reads
         self.newton.visit(where, objectives)
         return True
 
@@ -451,25 +469,12 @@ class StreamedSDCA:
             ws = self.objective.weights_of_balanced(self.duals, masses)
             self.certified = masses.copy()
         primals, duals = self.objective.certificate(ws, self.duals, candidates, masses)
-        self._note(candidates, primals)
-        for k, dual in enumerate(duals):
-            if self._is_better(k, dual):
-                self.bounds[k] = dual
-        return self._best()
+        for k, noted in enumerate(zip(candidates, primals, duals, strict=True)):
+            self.best.note(k, *noted)
+        return self._certificate()
 
-    def _note(self, candidates, primals):
-        """Keep the models of least primal value."""
-        for k, values in enumerate(primals):
-            choice = int(np.argmin(values))
-            if values[choice] < self.least[k]:
-                self.least[k], self.best[k] = values[choice], candidates[k][choice].copy()
-
-    def _is_better(self, k, dual):
-        """Tell whether a dual value is the best so far, and rounding has not made it too large."""
-        return self.bounds[k] < dual <= self.least[k] + CONTRADICTION * abs(self.least[k])
-
-    def _best(self):
-        return _stacked(self.best), self.least.sum(), self.bounds.sum()
+    def _certificate(self):
+        return _stacked(self.best.models), self.best.least.sum(), self.best.bounds.sum()
 
     def _certify_newton(self, rounded):
         """As `certify`, of the weights of the proximal Newton methods, and their duals."""
@@ -478,18 +483,17 @@ class StreamedSDCA:
         if self.free_intercept:
             balances, of_duals = masses, self.objective.weights_of_balanced(found, masses)
         primals, duals = self.objective.certificate(of_duals, found, candidates, balances)
-        self._note(candidates, primals)
-        for k, dual in enumerate(duals):
-            if self._is_better(k, dual):
-                self._adopt(k, found[k], ws[k], masses[k], dual)
-        return self._best()
+        for k, noted in enumerate(zip(candidates, primals, duals, strict=True)):
+            if self.best.note(k, *noted):
+                self._adopt(k, found[k], ws[k], masses[k])
+        return self._certificate()
 
     def _newton_weights(self):
         return [method.w for method in self.newton.methods]
 
-    def _adopt(self, k, duals, w, masses, dual):
+    def _adopt(self, k, duals, w, masses):
         """Take duals of a problem, and their w: dual ascent would go on from there."""
-        self.duals[k], self.sleep[k], self.bounds[k] = duals, 0, dual
+        self.duals[k], self.sleep[k] = duals, 0
         self.masses[k] = self.certified[k] = masses
         solver = self.solvers[k]
         solver.w[:] = w
@@ -533,13 +537,11 @@ class StreamedSDCA:
             "masses": self.masses,
             "n_read": self.n_read,
             "newton_work": self.newton_work,
-            "bounds": self.bounds,
-            "least": self.least,
-            "best": np.stack(self.best),
             "has_plan": self.plan is not None,
         }
         for k, solver in enumerate(self.solvers):
             state |= prefixed(k, solver.state())
+        state |= self.best.state()
         return state | self.newton.state() if self.newton else state
 
     def set_state(self, state):
@@ -548,22 +550,21 @@ class StreamedSDCA:
         self.n_iter, self.n_blocks = state["n_iter"], state["n_blocks"]
         self.position = state["position"]
         self.objective.accesses = state["certificate_accesses"]
-        self.n_read, self.newton_work = state["n_read"], state["newton_work"]
-        self.best = list(np.array(state["best"]))
-        for name in ("shifts", "moves", "masses", "bounds", "least"):
+        self.newton_work = state["newton_work"]
+        self.best.set_state(state)
+        for name in ("shifts", "moves", "masses", "n_read"):
             getattr(self, name)[:] = state[name]
         for k, solver in enumerate(self.solvers):
             solver.set_state(part_of(state, k))
         if not state["has_plan"]:
             self.plan = None
         elif "newton.centres" in state:
-            ws = [solver.w for solver in self.solvers]
-            self.newton = NewtonPasses(self.plan, ws, self.least, self.duals, self.bounds)
+            self._make_newton(np.inf)
             self.newton.set_state(state)
 
 
 def _stacked(models):
-    return models[0] if len(models) == 1 else np.stack(models)
+    return models[0].copy() if len(models) == 1 else np.stack(models)
 
 
 class DualStreamFit(StreamFit):
@@ -586,27 +587,44 @@ class DualStreamFit(StreamFit):
             set_fitted_state(self, state)
             self._warn_if_limited(self._limits())
             return
-        loss, free_intercept = self._make_loss(), self._has_free_intercept()
+        loss = self._make_loss()
         make = self._objective_maker(weight, loss)
         objective = StreamedObjective(stream, extent.n_rows, targets, make, weigh, extent.constant)
-        start = self._streamed_start(objective)
-        intercepts, penalty = None, np.full(extent.n_weights, float(self.alpha))
-        if free_intercept:
-            penalty[-1] = 0.0
-            intercepts = np.zeros(len(targets))
-            if start is not None:
-                intercepts[:] = self.intercept_
-        seeds = self._seeds(len(targets))
-        limits = self._limits()
-        plan = NewtonPlan.of(extent, len(seeds), loss, penalty, limits, self.second_order)
-        solver = StreamedSDCA(
-            objective, extent, seeds, start, intercepts, limits.max_accesses, plan
-        )
+        solver = self._make_streamed_solver(objective, extent, loss, cold=state is not None)
         if state:
             solver.set_state(state)
             checkpoint.last = solver.n_blocks
-        limits = replace(limits, max_accesses=limits.max_accesses * len(targets))
-        self._drive_streamed(solver, extent, limits, checkpoint, state, started)
+        self._drive_streamed(solver, extent, checkpoint, state, started)
+
+    def _make_streamed_solver(self, objective, extent, loss, cold):
+        """Return the StreamedSDCA; not `cold` it begins where the last fit ended, if it can."""
+        n_problems, limits = len(objective.problems), self._limits()
+        duals = None if cold else self._streamed_duals(objective)
+        intercepts, penalty = None, np.full(extent.n_weights, float(self.alpha))
+        if self._has_free_intercept():
+            penalty[-1] = 0.0
+            intercepts = np.zeros(n_problems)
+            if duals is not None:
+                intercepts[:] = self.intercept_
+        plan = NewtonPlan.of(
+            extent,
+            n_problems,
+            loss,
+            penalty,
+            limits,
+            self.second_order,
+            extra=READ_COST,
+            overhead=READ_SHARE * extent.n_stored,
+        )
+        return StreamedSDCA(
+            objective,
+            extent,
+            self._seeds(n_problems),
+            start=None if duals is None else feasible_start(objective, duals, intercepts),
+            intercepts=intercepts,
+            max_accesses=limits.max_accesses,
+            plan=plan,
+        )
 
     def _extent(self, stream, classes, checkpoint):
         """Take the counting pass."""
@@ -670,7 +688,7 @@ class DualStreamFit(StreamFit):
     def _has_free_intercept(self):
         return self.fit_intercept and not self.penalize_intercept
 
-    def _streamed_start(self, objective):
+    def _streamed_duals(self, objective):
         """The duals of the last fit, if they can serve as a start."""
         duals = getattr(self, "dual_coef_", None)
         shape = (len(objective.problems), objective.n_rows)
@@ -678,8 +696,9 @@ class DualStreamFit(StreamFit):
             return None
         return np.atleast_2d(duals)
 
-    def _drive_streamed(self, solver, extent, limits, checkpoint, start, started):
-        constant = extent.constant
+    def _drive_streamed(self, solver, extent, checkpoint, start, started):
+        constant, limits = extent.constant, self._limits()
+        limits = replace(limits, max_accesses=limits.max_accesses * len(solver.solvers))
 
         def keep(state_of_run, stopped):
             if not (checkpoint and solver.between_blocks):

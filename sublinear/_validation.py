@@ -90,9 +90,11 @@ def check_step_parameters(estimator):
     check_batch_size(estimator.batch_size)
 
 
-def check_flag(name, value, choices="True or False", *, optional=False):
-    """Raise ValueError unless value is a bool, or None where it is `optional`."""
-    if not isinstance(value, (bool, np.bool_)) and not (optional and value is None):
+def check_flag(name, value, *, auto=False, optional=False):
+    """Raise ValueError unless value is a bool, "auto" where that is a choice, or None likewise."""
+    is_auto = auto and isinstance(value, str) and value == "auto"
+    if not (isinstance(value, (bool, np.bool_)) or is_auto or (optional and value is None)):
+        choices = 'True, False or "auto"' if auto else "True or False"
         raise ValueError(f"{name} must be {choices}{_or_none(optional)}, got {value!r}")
 
 

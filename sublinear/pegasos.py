@@ -122,8 +122,7 @@ class _PegasosModel(StreamFit, BiasTreatment, LinearModel):
         super()._check_parameters()
         check_flag("projection", self.projection)
         check_step_parameters(self)
-        if self.pack != "auto":
-            check_flag("pack", self.pack, 'True, False or "auto"')
+        check_flag("pack", self.pack, auto=True)
         check_choice("learning_rate", self.learning_rate, LEARNING_RATES)
         if self.eta0 is not None:
             check_number("eta0", self.eta0, low=0, open_low=True)

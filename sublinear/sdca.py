@@ -162,10 +162,8 @@ class _DualModel(DualStreamFit, LinearModel):
     def _check_parameters(self):
         super()._check_parameters()
         check_flag("penalize_intercept", self.penalize_intercept)
-        if self.pack != "auto":
-            check_flag("pack", self.pack, 'True, False or "auto"')
-        if self.second_order != "auto":
-            check_flag("second_order", self.second_order, 'True, False or "auto"')
+        check_flag("pack", self.pack, auto=True)
+        check_flag("second_order", self.second_order, auto=True)
         check_batch_size(self.batch_size)
         if not self.penalize_intercept and self.fit_intercept and self.batch_size != 1:
             raise ValueError("penalize_intercept=False needs batch_size=1")

@@ -25,7 +25,7 @@ LAYERS = (
     },
     {"_drive", "_known_optima", "_readers", "_saddle_problems", "_sequences", "_show_versions"},
     {"_archive", "_callbacks", "data", "datasets", "sources"},
-    {"_certified_model", "_checkpoint", "_classification", "_fit_method"},
+    {"_certified_model", "_checkpoint", "_classification", "_fit_method", "_newton_passes"},
     {
         "_kernel_memory",
         "_linear_model",

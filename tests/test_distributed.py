@@ -1,5 +1,6 @@
 """Partitions, their dual ascent and its estimators: in this process, and on a cluster of two."""
 
+import functools
 import itertools
 import os
 import pickle
@@ -17,13 +18,18 @@ from reference.losses import LOSSES as ORACLES
 from reference.orders import fisher_yates
 from scipy import sparse
 from sklearn.base import clone
-from sklearn.exceptions import UndefinedMetricWarning
+from sklearn.datasets import load_breast_cancer, load_diabetes
+from sklearn.exceptions import ConvergenceWarning, UndefinedMetricWarning
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import sublinear
 from sublinear._core.losses import MARGIN_LOSSES, REGRESSION_LOSSES
+from sublinear._core.matrix import Matrix
+from sublinear._core.objective import Objective
 from sublinear._core.random import RandomBits
 from sublinear._drive import Limits, drive
+from sublinear._newton_passes import NewtonPlan
+from sublinear._solvers.proximal_newton import ProximalNewton
 from sublinear.distributed import (
     PegasosClassifier,
     SDCAClassifier,
@@ -68,7 +74,7 @@ class Ridge:
             [DualPartition(k, [(self.X[r], self.y[r])], True) for k, r in enumerate(self.rows)]
         )
 
-    def solver(self, combination, partitions=None, passes=1):
+    def solver(self, combination, partitions=None, passes=1, plan=None):
         problem = Problem(
             REGRESSION_LOSSES[self.loss].loss,
             self.alpha,
@@ -84,7 +90,15 @@ class Ridge:
             n_stored=self.X.size,
             combination=combination,
             passes=passes,
+            plan=plan,
         )
+
+    def newton_plan(self):
+        """Newton's method from the second round on."""
+        penalty = np.full(self.rows_seen.shape[1], self.alpha)
+        penalty[-1] *= not self.free
+        loss = REGRESSION_LOSSES[self.loss].loss()
+        return NewtonPlan(loss, penalty, tol=1e-15, cost=1.0, overhead=0.0)
 
     def primal(self, w):
         if not self.free:
@@ -275,6 +289,73 @@ def test_a_lost_partition_does_not_end_the_fit(combination, losses, free):
     assert result.status == "converged"
 
 
+@FREE
+@pytest.mark.parametrize("loss", ["huber", "logistic"])
+def test_rounds_of_newton_are_passes_over_all_rows(loss, free):
+    problem = Ridge("huber", free)
+    plan, X = problem.newton_plan(), problem.X
+    solver = problem.solver("adaptive", plan=plan)
+    solver.advance(NO_LIMIT)
+    matrix = Matrix(X, constant=problem.constant)
+    whole = Objective(matrix, problem.y, plan.loss, problem.alpha, None, 1, free)
+    at_zeros = whole.at_zeros()[1]
+    passes = ProximalNewton(plan.loss, plan.penalty, np.zeros(7), at_zeros, plan.tol)
+    for _ in range(6):
+        assert solver.advance(NO_LIMIT)
+        passes.begin()
+        passes.visit(whole, np.zeros(60))
+        passes.end()
+        np.testing.assert_allclose(solver.model(), passes.w, rtol=1e-9, atol=1e-12)
+        model, primal, dual = solver.certify(lambda w: w)
+        assert primal == pytest.approx(problem.primal(model), rel=1e-12)
+        assert dual == pytest.approx(problem.dual(certified_duals(solver)), rel=1e-9)
+    assert solver.n_iter == 7
+    assert solver.accesses == (1 + 6 * ProximalNewton.n_passes) * X.size
+    assert primal - dual < 1e-9 * primal
+
+
+@FREE
+@pytest.mark.parametrize("loss", ["squared", "absolute"])
+@pytest.mark.parametrize(
+    "losses",
+    [
+        [("newton_pass", 1, 1)],
+        [("newton_pass", 3, 1), ("newton_duals", 2, 0)],
+        [("newton_pass", 2, 0), ("newton_pass", 3, 2), ("newton_duals", 1, 1)],
+        [("newton_duals", 3, 2), ("certify", 2, 1), ("balance", 2, 1)],
+    ],
+    ids=str,
+)
+def test_a_partition_that_newton_s_method_loses(loss, losses, free):
+    problem = Ridge(loss, free)
+    partitions = LossyPartitions(problem, losses)
+    solver = problem.solver("adaptive", partitions, plan=problem.newton_plan())
+    for _ in range(8):
+        solver.advance(NO_LIMIT)
+        model, primal, dual = solver.certify(lambda w: w)
+        assert primal == pytest.approx(problem.primal(model), rel=1e-12)
+        assert dual == pytest.approx(problem.dual(certified_duals(solver)), rel=1e-9)
+    assert solver.n_lost >= len(losses) - 1
+    assert drive(solver, Limits(1e-9, 300))[1].status == "converged"
+
+
+def test_a_pass_of_newton_s_method_that_is_asked_for_twice():
+    problem = Ridge("absolute")
+    part = problem.partitions().partitions[0]
+    solver = problem.solver("adaptive", LocalPartitions([part]), plan=problem.newton_plan())
+    for _ in range(40):
+        solver.advance(NO_LIMIT)
+        method = solver.newton and solver.newton.method
+        if method and method.moves_centres:
+            break
+    asked = (*solver._settling(), solver.newton.n_passes + 1, method.state())
+    before = part.newton.centres[0].copy()
+    (first,) = part.newton_pass(*asked)
+    (second,) = part.newton_pass(*asked)
+    assert not np.array_equal(before, part.newton.centres[0])
+    np.testing.assert_array_equal(first, second)
+
+
 def test_a_loss_costs_about_a_round():
     problem = Ridge()
 
@@ -300,10 +381,14 @@ def test_a_partition_that_is_always_lost_ends_the_fit():
     assert result.status == "interrupted"
 
 
-def assert_same_problem(parts, whole):
-    """Both are certified to be near the optimum of one and the same objective."""
+def assert_same_problem(first, second):
+    """Both models are certified to be near the optimum of one and the same objective."""
+    parts, whole = first.result_, second.result_
     assert parts.status == whole.status == "converged"
-    assert abs(parts.primal - whole.primal) <= parts.gap + whole.gap + 1e-14
+    assert abs(parts.primal - whole.primal) <= parts.gap + whole.gap + 1e-14 * whole.primal
+    distance = np.linalg.norm(first.coef_ - second.coef_)
+    gaps = np.maximum([parts.gap, whole.gap], 1e-14 * whole.primal)
+    assert distance <= np.sqrt(2 * gaps / first.alpha).sum()
     assert max(parts.dual, whole.dual) <= min(parts.primal, whole.primal) * (1 + 1e-14)
 
 
@@ -315,8 +400,7 @@ def test_classifier_finds_the_optimum_of_one_process(binary, loss, make, penaliz
     options = CLOSE | {"penalize_intercept": penalize_intercept}
     whole = sublinear.SDCAClassifier(loss, pack=False, **options).fit(make(X), y)
     parts = SDCAClassifier(loss, n_partitions=3, **options).fit(make(X), y)
-    assert_same_problem(parts.result_, whole.result_)
-    np.testing.assert_allclose(parts.coef_, whole.coef_, atol=1e-2)
+    assert_same_problem(parts, whole)
     assert parts.partitions_ == [[0, 66], [66, 133], [133, 200]]
 
 
@@ -327,9 +411,49 @@ def test_regressor_finds_the_optimum_of_one_process(regression, loss, penalize_i
     options = CLOSE | {"penalize_intercept": penalize_intercept}
     whole = sublinear.SDCARegressor(loss, pack=False, **options).fit(X, y)
     parts = SDCARegressor(loss, n_partitions=2, **options).fit(X, y)
-    assert_same_problem(parts.result_, whole.result_)
-    np.testing.assert_allclose(parts.coef_, whole.coef_, atol=1e-2)
+    assert_same_problem(parts, whole)
     assert parts.coef_.shape == (X.shape[1],)
+
+
+@pytest.mark.parametrize("penalize_intercept", [True, False])
+@pytest.mark.parametrize("loss", [*MARGIN_LOSSES, *REGRESSION_LOSSES])
+def test_tables_that_are_not_scaled_converge(loss, penalize_intercept):
+    if loss in MARGIN_LOSSES:
+        data, kinds = load_breast_cancer, (SDCAClassifier, sublinear.SDCAClassifier)
+    else:
+        data = functools.partial(load_diabetes, scaled=False)
+        kinds = SDCARegressor, sublinear.SDCARegressor
+    X, y = data(return_X_y=True)
+    parts, whole = (
+        kind(loss, alpha=1e-4, penalize_intercept=penalize_intercept, tol=tol, random_state=0)
+        for kind, tol in zip(kinds, (1e-5, 1e-7), strict=True)
+    )
+    parts.set_params(n_partitions=3, warm_start=True).fit(X, y)
+    assert_same_problem(parts, whole.fit(X, y))
+    first, *_ = parts.fit(X, y).result_.trace
+    assert first.gap <= 0.1 * first.primal  # the duals are those of the certificate
+
+
+@pytest.mark.parametrize("limit", [{"max_iter": 7}, {"max_accesses": 300_000}], ids=str)
+def test_limits_hold_for_newton_s_method(limit):
+    X, y = load_breast_cancer(return_X_y=True)
+    model = SDCAClassifier(second_order=True, n_partitions=3, random_state=0, **limit)
+    with pytest.warns(ConvergenceWarning):
+        model.fit(X, y)
+    assert model.result_.status == next(iter(limit))
+    assert model.n_iter_ == limit.get("max_iter", model.n_iter_)
+    assert model.result_.accesses <= limit.get("max_accesses", np.inf)
+    assert np.isfinite(model.coef_).all()
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_where_newton_s_method_ends_dual_ascent_goes_on():
+    X, y = load_breast_cancer(return_X_y=True)
+    options = {"alpha": 1e-5, "tol": 1e-15, "random_state": 0, "max_iter": 300}
+    model = SDCAClassifier(second_order=True, n_partitions=3, **options)
+    model.fit(X.astype(np.float32), y)
+    assert model.result_.n_iter == 300  # rounding to float32 keeps the gap open
+    assert model.result_.relative_gap < 0.01
 
 
 def test_a_free_intercept_keeps_pace_with_a_large_alpha(regression):
@@ -354,7 +478,9 @@ def test_weights_and_classes_are_those_of_the_whole(multiclass, class_weight, pe
     assert parts.result_.primal == pytest.approx(whole.result_.primal, rel=1e-10)
 
 
-WARM = {"alpha": 0.05, "tol": 1e-7, "random_state": 0, "warm_start": True}
+WARM = {
+    "alpha": 0.05, "tol": 1e-7, "random_state": 0, "second_order": False, "warm_start": True
+}  # fmt: skip
 
 
 def assert_weights_of_duals(model, X):
@@ -589,12 +715,18 @@ def local_fit(model, X, y, rows=40):
 
 @pytest.mark.parametrize(
     "options",
-    [{}, {"n_partitions": 3}, {"combination": "safe"}, {"penalize_intercept": False}],
+    [
+        {},
+        {"n_partitions": 3},
+        {"combination": "safe"},
+        {"penalize_intercept": False},
+        {"second_order": True, "tol": 1e-12},
+    ],
     ids=str,
 )
 def test_a_cluster_finds_what_one_process_finds(client, da, multiclass, options):
     X, y = multiclass
-    model = SDCAClassifier(client=client, **SHORT, **options)
+    model = SDCAClassifier(client=client, **(SHORT | options))
     model.fit(*in_chunks(da, X, y))
     alone = local_fit(model, X, y)
     np.testing.assert_allclose(model.coef_, alone.coef_, rtol=1e-10, atol=1e-10)

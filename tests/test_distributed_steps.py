@@ -576,6 +576,18 @@ MODELS = {
     "regression, free intercept": SDCARegressor(
         "huber", alpha=0.01, penalize_intercept=False, tol=0, max_iter=12, random_state=0
     ),
+    "second order, three classes": SDCAClassifier(
+        second_order=True, alpha=0.01, tol=1e-12, max_iter=12, random_state=0
+    ),
+    "second order, regression": SDCARegressor(
+        "absolute",
+        second_order=True,
+        penalize_intercept=False,
+        alpha=0.01,
+        tol=1e-12,
+        max_iter=12,
+        random_state=0,
+    ),
     "pegasos": PegasosClassifier(alpha=0.05, batch_size=30, tol=0, max_iter=15, random_state=0),
     "pegasos, searched intercept": PegasosClassifier(
         alpha=0.05,

@@ -16,6 +16,7 @@ from sublinear._core.losses import MARGIN_LOSSES, REGRESSION_LOSSES
 from sublinear._core.matrix import Matrix
 from sublinear._core.objective import Objective
 from sublinear._solvers.proximal_newton import ProximalNewton, expected_passes
+from sublinear._streamed_newton import StreamedNewton
 from sublinear.sources import ArraySource
 
 LOSSES = MARGIN_LOSSES | REGRESSION_LOSSES
@@ -172,7 +173,40 @@ def test_limits_hold(name, limit):
         model.fit_stream(ArraySource(X, y, block_rows=100))
     result = model.result_
     assert result.status == name and result.primal <= 1
-    assert (result.n_iter if name == "max_iter" else result.accesses) <= limit
+    if name == "max_iter":
+        assert result.n_iter == limit
+    else:  # as many blocks as there is room for
+        assert limit - ProximalNewton.n_passes * 100 * X.shape[1] < result.accesses <= limit
+
+
+@pytest.mark.parametrize("rows", [30, 100, 569])
+def test_a_budget_that_is_enough_changes_nothing(rows):
+    X, y = load_breast_cancer(return_X_y=True)
+    fits = [
+        SDCAClassifier("logistic", random_state=0, max_accesses=budget)
+        for budget in (None, 10_000_000)
+    ]
+    free, limited = (model.fit_stream(ArraySource(X, y, block_rows=rows)) for model in fits)
+    assert limited.result_.status == "converged"
+    np.testing.assert_array_equal(limited.coef_, free.coef_)
+
+
+def test_every_class_keeps_to_its_budget(monkeypatch):
+    X, y = load_wine(return_X_y=True)
+    reads, solve = np.zeros(3), StreamedNewton.visit
+
+    def visit(self, where, objectives):
+        reads[[k for k, _ in self.active]] += self.n_read(objectives)
+        solve(self, where, objectives)
+
+    monkeypatch.setattr(StreamedNewton, "visit", visit)
+    budget = 215_000
+    options = {"second_order": True, "alpha": 1e-6, "tol": 1e-10, "random_state": 0}
+    model = SDCAClassifier("logistic", max_accesses=budget, **options)
+    with pytest.warns(ConvergenceWarning):
+        model.fit_stream(ArraySource(X, y))
+    assert budget - 2 * ProximalNewton.n_passes * X.size < reads.max() <= budget
+    assert reads.min() < reads.max()  # some class was done before
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")

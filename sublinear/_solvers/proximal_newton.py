@@ -70,6 +70,8 @@ class ProximalNewton:
     Attributes
     ----------
     w : ndarray of shape (n_weights,), float64
+    sums : ndarray of shape (n_sums,), float64
+        Over the rows that the pass has visited. Those of parts of the rows may be added up.
     primal, gap : float
         At w, and of the duals that the present derivatives are; estimates, as w is rounded yet.
     is_resting : bool
@@ -88,7 +90,8 @@ class ProximalNewton:
 
     def begin(self):
         """Begin a pass."""
-        self.sums = None
+        n_weights = len(self.w)
+        self.sums = np.zeros(len(LENGTHS) + 2 + n_weights + n_weights**2)
 
     def visit(self, objective, centres):
         """Go to a block: its Objective, whose total weight is that of all, and its duals."""
@@ -110,16 +113,9 @@ class ProximalNewton:
         if self.is_reweighted:
             curvatures = np.maximum(curvatures, envelope.secants(a, z, y))
         losses = shares @ self.loss.values(z, y)
-        sums = (
-            values,
-            losses,
-            losses + shares @ (self.loss.conjugates(a, y) + a * z),
-            system.combine(a),
-            weighted_gram(system.matrix, rows, shares * curvatures),
-        )
-        if self.sums is not None:
-            sums = tuple(map(np.add, self.sums, sums))
-        self.sums = sums
+        missing = losses + shares @ (self.loss.conjugates(a, y) + a * z)
+        gram = weighted_gram(system.matrix, rows, shares * curvatures)
+        self.sums += np.concatenate([values, [losses, missing], system.combine(a), gram.ravel()])
 
     def _derived(self, system, z, centres):
         """Return what the derivatives at z make of the centres of the rows that have weight."""
@@ -143,7 +139,10 @@ class ProximalNewton:
 
     def end(self):
         """End a pass: take the step, or another length of it, and find the next direction."""
-        values, losses, missing, pull, gram = self.sums
+        n_weights = len(self.w)
+        stops = np.cumsum([len(LENGTHS), 2, n_weights])
+        values, (losses, missing), pull, gram = np.split(self.sums, stops)
+        gram = gram.reshape(n_weights, n_weights)
         self.width_before, self.moves_centres = self.width, False
         if self.direction is not None and not self._is_at_end_of_step(values):
             return

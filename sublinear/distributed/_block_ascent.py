@@ -30,6 +30,9 @@ way, unlike that of other columns: it is the sum of their parts divided by `over
 by sigma, as if its column were smaller by the root of that. For a certificate partitions say how
 far from balance their duals are, and shrink those of the sign that prevails among all of them.
 
+Where rounds creep, a proximal Newton method takes their place (_newton_rounds). Its duals become
+those of the partitions with every certificate, and dual ascent would go on from there.
+
 Duals are on trial until the next request tells how far to go from the last ones to them. A
 partition that is lost begins anew: the others tell their parts of w(a), the new one makes a pass of
 its own from duals of zero, and the fit goes on.
@@ -42,8 +45,11 @@ import numpy as np
 from sublinear._archive import part_of, prefixed
 from sublinear._core.inner import inner
 from sublinear._core.random import RandomBits
+from sublinear._newton_passes import GROWTH, Certified
 from sublinear._result import relative_gap
+from sublinear._solvers.proximal_newton import ProximalNewton
 from sublinear._solvers.sdca import SDCA
+from sublinear.distributed._newton_rounds import NewtonPart, NewtonRounds
 from sublinear.distributed._partitions import Partition, Rounds
 
 COMBINATIONS = ("adaptive", "safe")
@@ -82,6 +88,7 @@ class DualPartition(Partition):
             own = np.random.SeedSequence(seed.entropy, spawn_key=(*seed.spawn_key, self.index, k))
             self.solvers.append(SDCA(objective, RandomBits(own), w=self.v))
         self.duals = [np.zeros(objective.matrix.n_rows) for objective in self.objectives]
+        self.newton = None
 
     def begin(self, duals):
         """Set the duals of all rows to the nearest feasible ones."""
@@ -141,13 +148,30 @@ class DualPartition(Partition):
         self.duals = [solver.duals() for solver in self.solvers]
         return self.v - w, accesses, work
 
+    def newton_pass(self, number, gamma, pass_number, state):
+        """Settle the last round of dual ascent; return the sums of `NewtonPart.visit`."""
+        self._settle(number - 1, gamma)
+        return (self._newton_part().visit(pass_number, state),)
+
+    def newton_duals(self, state):
+        """Take the duals of a proximal Newton method; return this partition's part of w(a)."""
+        self.duals = self._newton_part().duals(state)
+        for _, solver, own in self._all():
+            solver.set_duals(own)
+        return (self._weights_of(self.duals),)
+
+    def _newton_part(self):
+        if self.newton is None:
+            self.newton = NewtonPart(self.problem, self.n_weights, self.objectives, self.duals)
+        return self.newton
+
     def state(self, number, gamma):
         """Settle the last round; return what `set_state` needs."""
         self._settle(number - 1, gamma)
         state = {"sigmas": np.array(self.sigmas)}
         for k, solver in enumerate(self.solvers):
             state |= prefixed(k, solver.state())
-        return state
+        return state | prefixed("newton", self.newton.state()) if self.newton else state
 
     def set_state(self, state):
         """Go on from a `state()`."""
@@ -157,6 +181,8 @@ class DualPartition(Partition):
         for k, solver in enumerate(self.solvers):
             solver.set_state(part_of(state, k))
             self.duals[k] = solver.duals()
+        if "newton.number" in state:
+            self._newton_part().set_state(part_of(state, "newton"))
 
     def _drop(self, number, gamma):
         """Settle the last round, drop the present one."""
@@ -220,15 +246,28 @@ class BlockDualAscent(Rounds):
     start : tuple, default=None
         The duals of every partition to begin with, and the constant's weight in their model. None
         means zeros.
+    plan : NewtonPlan, default=None
+        None: there are only rounds of dual ascent.
     """
 
     keeps_best = True
-    certificate_growth = 2.0
+    certificate_growth = GROWTH
 
     def __init__(
-        self, partitions, problem, *, n_weights, n_stored, combination, passes, start=None
+        self,
+        partitions,
+        problem,
+        *,
+        n_weights,
+        n_stored,
+        combination,
+        passes,
+        start=None,
+        plan=None,
     ):
         self.adaptive, self.passes, self.start = combination == "adaptive", passes, start
+        self.plan, self.newton = plan, None  # NewtonRounds, while their method is at work
+        self.best = Certified(1, n_weights)
         self.w, self.offset = np.zeros(n_weights), 0.0
         self.previous = self.w  # the model of the round before
         self.sigma, self.gamma = float(len(partitions)), 1.0
@@ -237,6 +276,13 @@ class BlockDualAscent(Rounds):
 
     def advance(self, limit):
         """Make a round and return True, or do nothing if it might exceed the limit."""
+        if self.newton and self.newton.is_over:
+            self.newton = self.plan = None
+            self.certificate_growth = GROWTH
+        elif self._is_time_for_newton():
+            self.newton = NewtonRounds(self.plan, self.best, self.objective.at_zeros()[1])
+        if self.newton:
+            return self._newton_round(limit)
         if self.accesses + self.passes * self.n_stored > limit:
             return False
         change, trials = self.insist(self._round)
@@ -256,6 +302,36 @@ class BlockDualAscent(Rounds):
         primal = sum(trial.loss for trial in trials) + self._penalty(self.w)
         self.estimated_gap = relative_gap(primal, sum(trial.gap for trial in trials))
         return True
+
+    def _is_time_for_newton(self):
+        if self.plan is None or self.newton or self.n_iter == 0:
+            return False
+        return self.plan.is_due(self.n_iter, self.work, self.best.gap)
+
+    def _newton_round(self, limit):
+        n_read = ProximalNewton.n_passes * self.n_stored
+        if self.accesses + n_read > limit:
+            return False
+        self.newton.make(
+            lambda *asked: self.insist(
+                lambda: self.partitions.total("newton_pass", *self._settling(), *asked)
+            )[0]
+        )
+        self.n_iter += 1
+        self.accesses += n_read
+        self.work += self.plan.cost
+        self.estimated_gap = self.newton.relative_gap
+        self.certificate_growth = self.newton.certificate_growth
+        return True
+
+    def _take_newton_duals(self):
+        """Let rounds of dual ascent go on from where the proximal Newton method is."""
+        method = self.newton.method
+        w, _ = self.partitions.total("newton_duals", method.state())
+        self.objective.accesses += 2 * self.n_stored
+        self.w, self.previous = self._as_weights(w), method.w
+        self.offset = method.w[-1] - self.w[-1] if self.problem.free_intercept else 0.0
+        self.newton.seen = self.newton.relative_gap
 
     def _round(self):
         return self.partitions.total(
@@ -289,7 +365,7 @@ class BlockDualAscent(Rounds):
 
     def model(self):
         """Return the weights."""
-        return self._around(self.w)
+        return self.newton.method.w if self.newton else self._around(self.w)
 
     def _around(self, w):
         """Return w with the offset."""
@@ -302,11 +378,21 @@ class BlockDualAscent(Rounds):
 
         Partitions that move the same way make the model swing from round to round.
         """
-        request = self._certify_balanced if self.problem.free_intercept else self._certify
-        models, w, sums = self.insist(lambda: request(rounded))
-        return self._certificate(sums, w, models)
+        models, w, sums = self.insist(lambda: self._ask_for_certificate(rounded))
+        model, primal, dual = self._certificate(sums, w, models)
+        self.best.note(0, [model], [primal], dual)
+        return model, primal, dual
+
+    def _ask_for_certificate(self, rounded):
+        if self.newton:
+            self._take_newton_duals()
+        if self.problem.free_intercept:
+            return self._certify_balanced(rounded)
+        return self._certify(rounded)
 
     def _candidates(self, rounded):
+        if self.newton:
+            return [rounded(self.newton.method.w)]
         return [rounded(self.model()), rounded((self.model() + self.previous) / 2)]
 
     def _certify(self, rounded):
@@ -332,13 +418,16 @@ class BlockDualAscent(Rounds):
 
     def state(self):
         """As Rounds.state, with the duals of all partitions."""
-        return super().state() | {
+        state = super().state() | {
             "w": self.w,
             "previous": self.previous,
             "offset": self.offset,
             "sigma": self.sigma,
             "gamma": self.gamma,
+            "has_plan": self.plan is not None,
         }
+        state |= self.best.state()
+        return state | self.newton.state() if self.newton else state
 
     def set_state(self, state):
         """As Rounds.set_state."""
@@ -346,6 +435,12 @@ class BlockDualAscent(Rounds):
         self.w, self.previous = np.array(state["w"]), np.array(state["previous"])
         self.sigma = float(state["sigma"])
         self.gamma, self.offset = float(state["gamma"]), float(state["offset"])
+        self.best.set_state(state)
+        if not state["has_plan"]:
+            self.plan = None
+        elif "newton.n_passes" in state:
+            self.newton = NewtonRounds(self.plan, self.best, np.inf)
+            self.newton.set_state(state)
 
     def _begin(self):
         self._open(None)
@@ -368,8 +463,14 @@ class BlockDualAscent(Rounds):
         return self.partitions.ask("open", self.problem, self.w.size, only=only)
 
     def _recover(self, lost):
-        """Begin the lost ones anew; w becomes that of the duals that are left, and their pass."""
+        """Begin the lost ones anew; w becomes that of the duals that are left, and their pass.
+
+        A proximal Newton method gives them duals itself.
+        """
         self._open(lost)
+        if self.newton:
+            self._take_newton_duals()
+            return
         w = self._restored()
         for k in sorted(lost):
             ((change, accesses, work),) = self.partitions.ask("catch_up", self._around(w), only={k})

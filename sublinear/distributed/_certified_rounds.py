@@ -33,6 +33,7 @@ class Whole:
     block_sizes: list  # rows of every block, by partition
     n_columns: int
     n_stored: int
+    is_sparse: bool  # some of the blocks
     widest: int
     dtype: np.dtype
     constant: float
@@ -43,6 +44,11 @@ class Whole:
     def sizes(self):
         """Rows of every partition."""
         return [sum(sizes) for sizes in self.block_sizes]
+
+    @property
+    def n_rows(self):
+        """Of all partitions."""
+        return sum(self.sizes)
 
     @property
     def n_weights(self):
@@ -174,6 +180,7 @@ class CertifiedRounds(OverPartitions, LinearModel):
             block_sizes=block_sizes,
             n_columns=found[0].n_columns,
             n_stored=sum(description.n_stored for description in found),
+            is_sparse=any(description.is_sparse for description in found),
             widest=max(description.widest for description in found) + (constant != 0),
             dtype=np.result_type(*(description.dtype for description in found)),
             constant=constant,

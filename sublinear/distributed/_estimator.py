@@ -44,6 +44,12 @@ combination : {"adaptive", "safe"}, default="adaptive"
     penalize_intercept : bool, default=True
         False: the objective holds alpha / 2 |coef|^2 alone, and `intercept_scaling` has no effect.
         Certificates then cost two passes, and more rounds may be needed.
+    second_order : bool or "auto", default="auto"
+        Whether to go over to a proximal Newton method, whose rounds send n_weights^2 numbers, where
+        there are at most 2048 weights. "auto": once rounds of dual ascent have taken as long as
+        that is expected to take, which happens where columns have very different scales, rows lie
+        far from the origin, or alpha is small; True: after the first round; False: never. tol=0
+        does without it.
     warm_start : bool, default=False
         Begin where the last fit ended, if there are as many rows; partitions and alpha may be
         others. The duals are kept in this process as `dual_coef_`, 8 bytes a row for each class.

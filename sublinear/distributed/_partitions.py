@@ -66,6 +66,12 @@ class Problem:
     label: object = None
     class_factors: dict | None = None
 
+    def penalty(self, n_weights):
+        """Return alpha for every weight, 0 for an intercept without penalty."""
+        penalty = np.full(n_weights, float(self.alpha))
+        penalty[-1] *= not self.free_intercept
+        return penalty
+
 
 class Description(NamedTuple):
     """What a partition tells about its examples."""
@@ -73,6 +79,7 @@ class Description(NamedTuple):
     sizes: list  # rows of every block
     n_columns: int
     n_stored: int
+    is_sparse: bool  # some block
     widest: int  # feature values of the longest row
     dtype: np.dtype
     weight: float  # of all examples
@@ -158,6 +165,7 @@ class Partition(Member):
             sizes=self.sizes,
             n_columns=matrices[0].n_columns,
             n_stored=sum(matrix.n_stored for matrix in matrices),
+            is_sparse=any(matrix.is_sparse for matrix in matrices),
             widest=max(longest_row(block.X) for block in self.blocks),
             dtype=np.result_type(*(block.X.dtype for block in self.blocks)),
             weight=sum(float(own.sum()) for own in weights),

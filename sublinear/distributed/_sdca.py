@@ -4,11 +4,13 @@ import numpy as np
 
 from sublinear import sdca
 from sublinear._linear_model import LinearClassifier, LinearRegressor
+from sublinear._newton_passes import NewtonPlan
 from sublinear._solvers.sdca import intercept_pace
 from sublinear._validation import check_choice, check_flag, check_number
 from sublinear.distributed._block_ascent import COMBINATIONS, BlockDualAscent, DualPartition
 from sublinear.distributed._certified_rounds import CertifiedRounds, by_partition, in_order
 from sublinear.distributed._estimator import documented
+from sublinear.distributed._newton_rounds import MESSAGES, NUMBER
 from sublinear.distributed._partitions import ask_steadily
 from sublinear.distributed._predictions import ChunkClassifier, ChunkRegressor
 
@@ -23,6 +25,7 @@ class _DualAscent(CertifiedRounds):
         check_choice("combination", self.combination, COMBINATIONS)
         check_number("passes", self.passes, low=1, integer=True)
         check_flag("penalize_intercept", self.penalize_intercept)
+        check_flag("second_order", self.second_order, auto=True)
 
     def _penalizes_intercept(self):
         return self.penalize_intercept
@@ -35,6 +38,16 @@ class _DualAscent(CertifiedRounds):
 
     def _make_rounds(self, training, problem, k):
         whole = training.matrix
+        plan = NewtonPlan.of(
+            whole,
+            1,
+            problem.make_loss(),
+            problem.penalty(whole.n_weights),
+            self._limits(),
+            self.second_order,
+            extra=NUMBER * whole.n_weights**2,
+            overhead=MESSAGES,
+        )
         return BlockDualAscent(
             training.X,
             problem,
@@ -43,6 +56,7 @@ class _DualAscent(CertifiedRounds):
             combination=self.combination,
             passes=self.passes,
             start=self._start(training, k),
+            plan=plan,
         )
 
     def _beginning(self, training):
@@ -131,6 +145,7 @@ class SDCAClassifier(ChunkClassifier, _DualAscent, LinearClassifier):
         combination="adaptive",
         passes=1,
         penalize_intercept=True,
+        second_order="auto",
         alpha=1e-4,
         smoothing=1.0,
         fit_intercept=True,
@@ -150,6 +165,7 @@ class SDCAClassifier(ChunkClassifier, _DualAscent, LinearClassifier):
         self.combination = combination
         self.passes = passes
         self.penalize_intercept = penalize_intercept
+        self.second_order = second_order
         self.alpha = alpha
         self.smoothing = smoothing
         self.fit_intercept = fit_intercept
@@ -220,6 +236,7 @@ class SDCARegressor(ChunkRegressor, _DualAscent, LinearRegressor):
         combination="adaptive",
         passes=1,
         penalize_intercept=True,
+        second_order="auto",
         alpha=1e-4,
         epsilon=0.1,
         fit_intercept=True,
@@ -238,6 +255,7 @@ class SDCARegressor(ChunkRegressor, _DualAscent, LinearRegressor):
         self.combination = combination
         self.passes = passes
         self.penalize_intercept = penalize_intercept
+        self.second_order = second_order
         self.alpha = alpha
         self.epsilon = epsilon
         self.fit_intercept = fit_intercept

@@ -1,0 +1,248 @@
+"""Proximal Newton methods over rows that come in passes: when, and for all problems together.
+
+They take the place of steps of single duals where these creep. Each problem keeps a matrix of
+n_weights^2 numbers.
+"""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from sublinear._archive import part_of, prefixed
+from sublinear._core.blas import one_blas_thread
+from sublinear._core.losses import Loss
+from sublinear._drive import CONTRADICTION
+from sublinear._result import relative_gap
+from sublinear._solvers.proximal_newton import ProximalNewton, expected_passes
+from sublinear._solvers.spaces import LARGEST, Columns
+
+GROWTH = 2.0  # of the work between two certificates, at most
+FAR = 0.25  # of the gap at the last certificate: then another one is worth its passes
+# As much work as the methods are expected to take is done before; a part of it, where single steps
+# would take so many times as much at their pace
+EARLY, HOPELESS = 4, 8
+PATIENCE = 16  # times the work so far, where max_iter would end the fit otherwise
+MARGIN = 0.5  # of tol, for what rounding the weights to the type of X may change
+MOST_RESTS = 2  # times that the methods go on, where what they have come to was not enough
+LEAST_WIDTH = 1e-100
+
+
+@dataclass(frozen=True)
+class NewtonPlan:
+    """What the methods solve, and when they begin: between two passes.
+
+    Attributes
+    ----------
+    loss : Loss
+    penalty : ndarray of shape (n_weights,)
+    tol : float
+        The relative gap that is wanted.
+    cost : float
+        Of their pass, in the unit of work.
+    overhead : float
+        Of any pass, beside its work.
+    due : float, default=0.0
+        They begin once the work is that of the passes that they are expected to take, or a quarter
+        of it if the pace is slow,
+    last : float, default=inf
+        or after so many passes, if it is not far less.
+    """
+
+    loss: Loss
+    penalty: np.ndarray
+    tol: float
+    cost: float
+    overhead: float
+    due: float = 0.0
+    last: float = np.inf
+
+    @classmethod
+    def of(cls, extent, n_problems, loss, penalty, limits, second_order, *, extra, overhead):
+        """Return the plan, None where the methods are not wanted, or their matrices are large.
+
+        `extent` is a Matrix of all rows, or the like; `extra` what a pass of the methods costs
+        beside their work on these.
+        """
+        is_small = n_problems * extent.n_weights**2 <= LARGEST**2
+        if not (second_order and limits.tol > 0 and is_small):
+            return None
+        tol = MARGIN * limits.tol
+        cost = n_problems * Columns.costs(extent, ProximalNewton)[0] + extra
+        if second_order != "auto":
+            return cls(loss, penalty, tol, cost, overhead)
+        n_expected = expected_passes(loss)
+        due = n_expected * (cost + overhead)
+        last = max(limits.max_iter - 2 * n_expected, 2 * n_expected)
+        return cls(loss, penalty, tol, cost, overhead, due, last)
+
+    def is_due(self, n_passes, work, gap):
+        """Tell whether it is time after so many passes of single steps.
+
+        Parameters
+        ----------
+        n_passes : int
+        work, gap : float
+            Work so far; relative gap that is certified.
+        """
+        spent = work + n_passes * self.overhead
+        # at the pace so far: passes shrink the gap by a factor each
+        needed = spent * math.log(self.tol) / math.log(gap) if self.tol < gap < 1 else math.inf
+        is_hopeless = EARLY * spent >= self.due and needed >= HOPELESS * self.due
+        is_last = n_passes >= self.last and PATIENCE * spent >= self.due
+        return spent >= self.due or is_hopeless or is_last
+
+
+class Certified:
+    """The best that certificates have found.
+
+    Attributes
+    ----------
+    bounds : ndarray of shape (n_problems,), float64
+        The largest dual values.
+    least : ndarray of shape (n_problems,), float64
+        The least primal values.
+    models : ndarray of shape (n_problems, n_weights), float64
+        They have these.
+    """
+
+    def __init__(self, n_problems, n_weights):
+        self.bounds, self.least = np.full(n_problems, -np.inf), np.full(n_problems, np.inf)
+        self.models = np.zeros((n_problems, n_weights))
+
+    @property
+    def gap(self):
+        """The relative gap of all problems together, infinite before the first certificate."""
+        primal = self.least.sum()
+        return relative_gap(primal, primal - self.bounds.sum()) if np.isfinite(primal) else np.inf
+
+    def note(self, k, models, primals, dual):
+        """Keep the best of some models of problem k, and a dual value if it is the largest.
+
+        Returns whether it is. One that rounding has made too large is not.
+        """
+        choice = int(np.argmin(primals))
+        if primals[choice] < self.least[k]:
+            self.least[k], self.models[k] = primals[choice], models[choice]
+        if not self.bounds[k] < dual <= self.least[k] + CONTRADICTION * abs(self.least[k]):
+            return False
+        self.bounds[k] = dual
+        return True
+
+    def start(self, at_zeros):
+        """Return models to begin at, and their primal values: zeros if these are better.
+
+        `at_zeros` is the sum of the primal values of zeros.
+        """
+        if self.least.sum() <= at_zeros:
+            return self.models.copy(), self.least
+        return np.zeros_like(self.models), np.full_like(self.least, at_zeros / len(self.least))
+
+    def state(self):
+        """Return what `set_state` needs, a flat dict."""
+        return prefixed("certified", vars(self))
+
+    def set_state(self, state):
+        """Take a `state()`."""
+        for name, kept in vars(self).items():
+            kept[:] = state[f"certified.{name}"]
+
+
+class NewtonPasses:
+    """A ProximalNewton for every problem.
+
+    Parameters
+    ----------
+    plan : NewtonPlan
+    certified : Certified
+    at_zeros : float
+        As in `Certified.start`.
+
+    Attributes
+    ----------
+    n_passes : int
+    n_rests : int
+        How often all methods had come to an end, and had to go on.
+    """
+
+    counts = "n_passes", "n_rests", "seen"
+
+    def __init__(self, plan, certified, at_zeros):
+        self.plan, self.bounds = plan, certified.bounds
+        self.n_passes = self.n_rests = 0
+        self.seen = np.inf  # gap at the last certificate, or after the first pass
+        self.methods = [
+            ProximalNewton(plan.loss, plan.penalty, w, max(primal, LEAST_WIDTH), plan.tol)
+            for w, primal in zip(*certified.start(at_zeros), strict=True)
+        ]
+
+    @property
+    def active(self):
+        """The problems whose methods are at work, and these."""
+        return [(k, method) for k, method in enumerate(self.methods) if not method.is_resting]
+
+    @property
+    def is_over(self):
+        """Whether the methods have led as far as they can."""
+        return self.n_rests == MOST_RESTS and not self.active
+
+    @property
+    def certificate_growth(self):
+        """As that of dual ascent; 1 where all have come to an end, or the gap is far smaller.
+
+        Later duals may be worse.
+        """
+        return GROWTH if self.active and self._gap() > FAR * self.seen else 1.0
+
+    def _gap(self):
+        return sum(gap for gap, _ in self.estimates)
+
+    @property
+    def estimates(self):
+        """The gap and the primal value of every problem."""
+        primals = [method.primal for method in self.methods]
+        gaps = [
+            min(method.gap, method.primal - bound)
+            for method, bound in zip(self.methods, self.bounds, strict=True)
+        ]
+        return list(zip(gaps, primals, strict=True))
+
+    @property
+    def work(self):
+        """As that of dual ascent."""
+        return self.plan.cost * self.n_passes
+
+    def begin(self):
+        """Begin a pass; where all have come to an end, that was not enough."""
+        if not self.active:
+            self.n_rests += 1
+            for method in self.methods:
+                method.go_on()
+        for _, method in self.active:
+            method.begin()
+
+    def end(self):
+        """End a pass."""
+        self.n_passes += 1
+        with np.errstate(all="ignore"), one_blas_thread():
+            for _, method in self.active:
+                method.end()
+        if self.n_passes == 1:
+            self.seen = self._gap()
+        if self._gap() <= self.methods[0].tol * sum(primal for _, primal in self.estimates):
+            for method in self.methods:
+                method.is_resting = True
+
+    def state(self):
+        """Return what `set_state` needs to go on between two passes, a flat dict."""
+        state = prefixed("newton", {name: getattr(self, name) for name in self.counts})
+        for k, method in enumerate(self.methods):
+            state |= prefixed(f"newton{k}", method.state())
+        return state
+
+    def set_state(self, state):
+        """Go on from a `state()`."""
+        for name in self.counts:
+            setattr(self, name, state[f"newton.{name}"])
+        for k, method in enumerate(self.methods):
+            method.set_state(part_of(state, f"newton{k}"))

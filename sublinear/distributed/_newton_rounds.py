@@ -1,0 +1,92 @@
+"""Proximal Newton methods over partitions: a round is a pass.
+
+A pass sums values, a gradient and a Hessian over all rows (sublinear._solvers.proximal_newton), so
+n_weights^2 numbers come back from every partition and are added up on their way. The duals that a
+method keeps stay with their rows.
+
+A pass may be asked for twice, where another partition was lost: its number tells, so that duals
+move once. A lost partition keeps duals of zero then, and the method goes on from the same w.
+"""
+
+import numpy as np
+
+from sublinear._archive import prefixed
+from sublinear._core.blas import one_blas_thread
+from sublinear._newton_passes import NewtonPasses
+from sublinear._result import relative_gap
+from sublinear._solvers.proximal_newton import ProximalNewton
+
+MESSAGES = 2**22  # feature values that could be looked at while those of a round travel
+NUMBER = 16  # or while one number of a partition's matrix does
+
+
+class NewtonPart:
+    """A partition's part of a method.
+
+    Parameters
+    ----------
+    problem : Problem
+    objectives, duals : list
+        Of its blocks.
+    """
+
+    def __init__(self, problem, n_weights, objectives, duals):
+        penalty = problem.penalty(n_weights)
+        self.method = ProximalNewton(problem.make_loss(), penalty, np.zeros(n_weights), 1.0, 0.0)
+        self.objectives, self.centres = objectives, [own.copy() for own in duals]
+        self.number = 0  # of the last pass
+
+    def visit(self, number, state):
+        """Make a pass of a method in such a state; return its sums."""
+        method = self.method
+        method.set_state(state)
+        method.moves_centres &= number > self.number
+        self.number = number
+        method.begin()
+        with np.errstate(all="ignore"), one_blas_thread():
+            for objective, centres in zip(self.objectives, self.centres, strict=True):
+                method.visit(objective, centres)
+        return method.sums
+
+    def duals(self, state):
+        """Return the duals of every block that belong to the weights of a method."""
+        self.method.set_state(state)
+        with np.errstate(all="ignore"):
+            return [
+                self.method.duals(objective, centres)
+                for objective, centres in zip(self.objectives, self.centres, strict=True)
+            ]
+
+    def state(self):
+        """Return what `set_state` needs to go on between two passes, a flat dict."""
+        centres = {str(k): own for k, own in enumerate(self.centres)}
+        return prefixed("centres", centres) | {"number": self.number}
+
+    def set_state(self, state):
+        """Go on from a `state()`."""
+        self.number = int(state["number"])
+        self.centres = [np.array(state[f"centres.{k}"]) for k in range(len(self.centres))]
+
+
+class NewtonRounds(NewtonPasses):
+    """The method of the one problem that partitions solve."""
+
+    @property
+    def method(self):
+        """The ProximalNewton."""
+        return self.methods[0]
+
+    @property
+    def relative_gap(self):
+        """The gap at the last pass, an estimate."""
+        ((gap, primal),) = self.estimates
+        return relative_gap(primal, gap)
+
+    def make(self, total):
+        """Make a pass.
+
+        `total(number, state)` returns the sum of what `NewtonPart.visit` returns everywhere.
+        """
+        self.begin()
+        self.method.sums = total(self.n_passes + 1, self.method.state())
+        self.end()
