@@ -8,10 +8,11 @@ A solver is an object that holds its state and has
                         feature values read; `work` counts examples as well as feature values
     objective           has `accesses`, the feature values that certificates read, and, where
                         keeps_best, at_zeros(): zero weights, their primal value, a dual value;
-                        where it knows, `rounding`, what rounding adds to the gap, and `attained`,
-                        a primal value known beforehand, of a model that is not wanted: where it is
-                        near enough to the dual value a fit has converged as well; `is_exact`, once
-                        the solver goes on with less rounding: models from before are given up then
+                        where it knows, `rounding`, what rounding adds to the gap, `model_error`,
+                        what of it belongs to the last model, and `attained`, a primal value known
+                        beforehand, of a model that is not wanted: where it is near enough to the
+                        dual value a fit has converged as well; `is_exact`, once the solver goes on
+                        with less rounding: models from before are given up then
     estimated_gap       a relative gap that nothing proves, inf if there is none
     certificate_growth  by what factor `work` may grow between two certificates at the most; 1:
                         a certificate at the end of every round
@@ -208,6 +209,7 @@ class _Run:
         self.status = self.best = None
         # the best so far: every dual value is a bound, every model may be returned
         self.primal, self.dual = math.inf, -math.inf
+        self.error = 0.0  # how far rounding may have brought that primal value below the model's
         self.last_work = self.least_work = self.n_unresolved = 0
         self.is_exact = True  # what is known of the best model, as far as the solver can tell
         self.correction = FIRST_CORRECTION
@@ -223,6 +225,7 @@ class _Run:
             "run.best": self.best,
             "run.primal": self.primal,
             "run.dual": self.dual,
+            "run.error": self.error,
             "run.last_work": self.last_work,
             "run.least_work": self.least_work,
             "run.correction": self.correction,
@@ -235,7 +238,7 @@ class _Run:
     def set_state(self, state):
         """Go on from a `state()`."""
         self.trace = trace_of(state["run.trace"])
-        names = "best", "primal", "dual", "last_work", "least_work", "correction"
+        names = "best", "primal", "dual", "error", "last_work", "least_work", "correction"
         for name in (*names, "look_error", "next_look", "seen"):
             setattr(self, name, state[f"run.{name}"])
         self.started -= state["run.seconds"]
@@ -304,9 +307,11 @@ class _Run:
         solver = self.solver
         model, primal, dual = solver.certify(self.rounded)
         primal, dual = float(primal), float(dual)
+        error = getattr(solver.objective, "model_error", 0.0)
         was_exact, self.is_exact = self.is_exact, getattr(solver.objective, "is_exact", True)
-        if primal <= self.primal or self.is_exact > was_exact or not solver.keeps_best:
-            self.primal, self.best = primal, model
+        is_better = primal + error <= self.primal + self.error
+        if is_better or self.is_exact > was_exact or not solver.keeps_best:
+            self.primal, self.error, self.best = primal, error, model
         self.dual = self.bound(max(self.dual, dual), self.dual, dual)
         row = self.row()
         relative = relative_gap(self.primal, row.gap)
@@ -338,7 +343,8 @@ class _Run:
         """The first of the dual values that the primal value does not contradict, or -inf."""
         slack = CONTRADICTION * abs(self.primal)
         slack = max(slack, self.limits.tol * (1 if self.limits.absolute else abs(self.primal)))
-        return next((dual for dual in duals if dual - self.primal <= slack), -math.inf)
+        highest = self.primal + self.error + slack
+        return next((dual for dual in duals if dual <= highest), -math.inf)
 
     def zeros_do(self):
         """Tell whether the primal value known beforehand is as near to the optimum as asked for."""
@@ -347,7 +353,7 @@ class _Run:
 
     def values(self):
         """The primal value, the dual one and the gap, as reported."""
-        dual = min(self.dual, self.primal)  # rounding must not make the gap negative
+        dual = min(self.dual - self.error, self.primal)  # rounding must not make the gap negative
         gap = math.inf if dual == -math.inf else self.primal - dual
         sign = -1 if self.limits.maximise else 1
         return sign * self.primal, sign * dual, gap
@@ -370,7 +376,7 @@ class _Run:
         model, primal, dual = self.solver.objective.at_zeros()
         if not ((self.status == "diverged" and not self.primal <= primal) or self.primal > primal):
             return
-        self.primal, self.best = primal, model
+        self.primal, self.error, self.best = primal, 0.0, model
         self.dual = max(self.dual, dual)
         row = self.row()
         if self.trace and self.trace[-1].accesses == row.accesses:

@@ -55,6 +55,29 @@ def exact_value(model, X, y, loss, **kernel):
     return norm / 2 + model.C * loss(y, K @ v + model.intercept_[0]).sum()
 
 
+# ---------------------------------------------------------------- weights of very different size
+
+HEAVY = [*range(300), 514, 865, 1896, 2114, 2999, 3360, 3565]
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("tol", [1e-3, 0])
+def test_heavy_examples_at_their_kinks_have_no_false_certificate(tol):
+    for seed in HEAVY:
+        random = np.random.default_rng(seed)
+        n = random.integers(3, 6)
+        X = random.integers(-20, 21, size=(n, 2)) / 10.0
+        y = np.where(random.random(n) < 0.5, 1.0, -1.0)
+        y[:2] = 1, -1
+        weight = np.where(random.random(n) < 0.5, 1e4, 1.0)
+        model = KernelSDCAClassifier(gamma=1.0, C=100.0, tol=tol, max_iter=20, random_state=0)
+        result = model.fit(X, y, weight).result_
+        value = exact_value(
+            model, X, y, lambda y, z, s=weight: s * hinge(y, z), metric="rbf", gamma=1.0
+        )
+        assert result.dual <= value <= result.primal + result.gap + 1e-12
+
+
 # ---------------------------------------------------------------- data far from the origin
 
 

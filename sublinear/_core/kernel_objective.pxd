@@ -13,7 +13,7 @@ cdef class KernelObjective:
     cdef readonly int n_threads
     cdef const double[::1] targets, scales
     cdef double last_intercept, value_of_zeros
-    cdef double least_primal, least_error    # of the certificates so far
+    cdef public double model_error
     cdef readonly double rounding, relative_rounding
 
     cdef double slope_of(self, Py_ssize_t i, double score) noexcept nogil

@@ -15,7 +15,8 @@ Kernel values are float32: margins are (K + E) v for a K that nobody has compute
 for K all the same, as far as the entries of E are independent of each other and of v, with
 deviations e sqrt(K_ii K_jj), e measured by the rows. With |v|_K^2 = sum_j K_jj v_j^2 the margin of
 i is then off by e sqrt(K_ii) |v|_K, and q'E v is e sqrt(2) |q|_K |v|_K. SAFE times what that does
-to P and to D is taken off D. Products add errors of their own, of the rows' unit of rounding times
+to D is taken off D; what it does to P is `model_error`, which is taken off the best D as long as
+that model is the best one. Products add errors of their own, of the rows' unit of rounding times
 the changes they took. Where all that is too much, `refine` makes kernel values float64.
 """
 from libc.math cimport INFINITY, NAN, fabs, sqrt
@@ -28,6 +29,7 @@ from sublinear._core.objective import Objective
 
 cdef double UNBALANCED = 1e-9   # |sum v| / sum |v| that rounding may leave
 cdef double SAFE = 10           # typical errors: entries are not quite independent
+cdef double FAR = 4             # typical errors, within which the slope of a loss may be any there
 cdef double ABOVE_ZEROS = 1e-6  # relative: how far a dual value may exceed that of zeros
 
 
@@ -53,6 +55,8 @@ cdef class KernelObjective:
     ----------
     accesses : int
         Kernel evaluations for certificates: none where the solver keeps the margins of its model.
+    model_error : float
+        How far the last primal value may be below the model's, because of rounding.
     rounding, relative_rounding : float
         The part of the last certificate's gap that makes up for rounding; the same relative to P.
     """
@@ -70,7 +74,7 @@ cdef class KernelObjective:
             raise ValueError(f"{self.n_rows} rows, but {self.targets.shape[0]} targets and "
                              f"{self.scales.shape[0]} scales")
         self.shift, self.free_intercept, self.n_threads = shift, free_intercept, n_threads
-        self.value_of_zeros, self.least_primal, self.memory = NAN, INFINITY, memory
+        self.value_of_zeros, self.memory = NAN, memory
 
     @property
     def keeps_sum(self):
@@ -118,10 +122,8 @@ cdef class KernelObjective:
         return self.float64_rows
 
     def refine(self):
-        """Let kernel values be float64 from now on, and forget the least P that others gave."""
-        if not self.is_exact:
-            self.rows = self.exact_rows
-            self.least_primal = INFINITY
+        """Let kernel values be float64 from now on."""
+        self.rows = self.exact_rows
 
     @property
     def most_rank(self):
@@ -312,7 +314,7 @@ cdef class KernelObjective:
         cdef const double[::1] sizes = self.squared_sizes()
         cdef double error = self.rows.error, unit = self.rows.unit
         cdef double square = 0, deviation, growth = 0, slopes = 0
-        cdef double e, z, y, scale, above, below, slope, typical
+        cdef double e, z, y, scale, above, below, half, typical
         cdef Py_ssize_t i
         with nogil:
             for i in range(self.n_rows):
@@ -320,14 +322,15 @@ cdef class KernelObjective:
             moved = max(moved, square)
             deviation = sqrt(error * error * square + unit * unit * moved)
             for i in range(self.n_rows):
-                scale, y, z, slope = self.scales[i], self.targets[i], margins[i] + intercept, 0
-                e = deviation * sqrt(sizes[i])
+                scale, y, z = self.scales[i], self.targets[i], margins[i] + intercept
+                e, half = deviation * sqrt(sizes[i]), coefficients[i] / 2
                 if scale > 0 and e > 0:
                     above, below = self.loss.value(z + e, y), self.loss.value(z - e, y)
                     growth += scale * ((above + below) / 2 - self.loss.value(z, y))
-                    slope = scale * (above - below) / (2 * e)
-                slope += coefficients[i] / 2
-                slopes += sizes[i] * slope * slope
+                # a kink may be farther than a typical error
+                above = half + self.slope_of(i, z + FAR * e)
+                below = half + self.slope_of(i, z - FAR * e)
+                slopes += sizes[i] * max(above * above, below * below)
         typical = sqrt(2 * error * error * square + unit * unit * moved)
         return max(0.0, growth) + SAFE * typical * sqrt(slopes), SAFE * typical * sqrt(square) / 2
 
@@ -335,10 +338,9 @@ cdef class KernelObjective:
         self, double primal, double dual, coefficients, margins, double intercept,
         double moved=0.0
     ):
-        """Return a dual value so much lower that the gap makes up for rounding of kernel values.
+        """Return a dual value so much lower that it makes up for rounding of kernel values.
 
-        It makes up for what rounding did to D, and to the least P so far, whose model is kept. It
-        is nan where it contradicts what is known: the optimum is not above P(0), and no norm is
+        It is nan where it contradicts what is known: the optimum is not above P(0), and no norm is
         negative. The kernel is not positive definite then.
 
         Parameters
@@ -348,17 +350,14 @@ cdef class KernelObjective:
         coefficients, margins, intercept, moved
             As for `errors`; dual values of other coefficients must not be larger than these.
         """
-        primal_error, dual_error = self.errors(coefficients, margins, intercept, moved)
-        if not primal > self.least_primal:
-            self.least_primal, self.least_error = primal, primal_error
-        dual_error += max(primal_error, self.least_error)
-        self.rounding = dual_error
-        self.relative_rounding = dual_error / max(fabs(primal), 1e-300)
+        self.model_error, dual_error = self.errors(coefficients, margins, intercept, moved)
+        self.rounding = self.model_error + dual_error
+        self.relative_rounding = self.rounding / max(fabs(primal), 1e-300)
         if self.value_of_zeros != self.value_of_zeros:
             self._find_value_of_zeros()
         dual -= dual_error
         norm = np.einsum("i,i->", coefficients, margins)    # threads of BLAS would wait for more
-        if (norm < -2 * dual_error
+        if (norm < -2 * self.rounding
                 or dual > self.value_of_zeros + ABOVE_ZEROS * fabs(self.value_of_zeros)):
             dual = NAN
         return dual
@@ -383,6 +382,7 @@ cdef class KernelObjective:
         margins = self.margins_of(coefficients) if margins is None else margins
         intercept = self.best_intercept(margins)
         primal, _ = self.values(coefficients, margins, intercept)
+        self.model_error, _ = self.errors(coefficients, margins, intercept)
         return self.model(coefficients, intercept), primal
 
     def certificate_of(self, coefficients):

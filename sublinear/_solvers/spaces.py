@@ -222,24 +222,29 @@ class KernelSpan:
         objective = self.objective = first.objective
         if not objective.is_exact and not first.refine():
             raise LinAlgError("the budget has no room for margins in float64")
-        self.before = self._certified(reached)
+        self.before = self._certified(reached), objective.model_error
         return self.method(objective.linear(self.factor))
 
     def certify(self, iterate, tol, every_dual, rounded):
-        model, primal, dual, found = self.before
+        objective = self.objective
+        (model, primal, dual, found), error = self.before
+
+        def better(*other):
+            pairs = (model, primal, error), (*other, objective.model_error)
+            return min(pairs, key=lambda entry: entry[1] + entry[2])
+
         for candidate in iterate.candidates:
-            other = self._certified(self.objective.scales_array * candidate())
-            if other[1] < primal:
-                model, primal = other[:2]
-            if other[2] > dual:
-                dual, found = other[2:]
-            if primal - dual <= tol * primal or not every_dual:
+            *other, other_dual, duals = self._certified(objective.scales_array * candidate())
+            model, primal, error = better(*other)
+            if other_dual > dual:
+                dual, found = other_dual, duals
+            if primal + error - dual <= tol * primal or not every_dual:
                 break
         # the weights of the method: a better model, but all examples are support vectors
-        if primal - dual > tol * primal and (every_dual or iterate.relative_gap <= SHARP * tol):
-            other = self._evaluated(iterate.coordinates)
-            if other[1] < primal:
-                model, primal = other
+        is_wide = primal + error - dual > tol * primal
+        if is_wide and (every_dual or iterate.relative_gap <= SHARP * tol):
+            model, primal, error = better(*self._evaluated(iterate.coordinates))
+        objective.model_error = error
         return model, primal, dual, found
 
     def weights(self, coordinates):
