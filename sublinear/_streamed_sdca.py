@@ -26,6 +26,7 @@ from sublinear._core.examples import count_awake
 from sublinear._core.matrix import Matrix
 from sublinear._core.objective import Objective, balance
 from sublinear._core.random import RandomBits
+from sublinear._core.starting_intercept import middle, weighted_median
 from sublinear._drive import as_stored
 from sublinear._newton_passes import Certified, NewtonPlan
 from sublinear._readers import whole_numbers_as_integers
@@ -69,6 +70,8 @@ class Extent:
     dtype : numpy.dtype
     constant : float
         The value of the constant column.
+    middle : float
+        About the weighted median of all targets, where labels are not wanted.
     """
 
     n_rows: int = 0
@@ -80,6 +83,7 @@ class Extent:
     labels: LabelWeights = field(default_factory=LabelWeights)
     dtype: np.dtype | None = None
     constant: float = 0.0
+    middle: float = 0.0
 
     @property
     def n_weights(self):
@@ -93,7 +97,7 @@ def extent_of(stream, constant, wants_labels, watch):
     `constant` is the value of the constant column, or finds it from the sum of the squares of all
     values and the number of rows.
     """
-    extent, squares = Extent(), 0.0
+    extent, squares, middles = Extent(), 0.0, []
     for block in stream:
         with stream.naming_block():
             watch(block)
@@ -109,8 +113,12 @@ def extent_of(stream, constant, wants_labels, watch):
         if wants_labels:
             with stream.naming_block():
                 extent.labels.add(block.y, weights)
+        else:
+            middles.append((middle(block.y, weights), weights.sum()))
     extent.n_features, extent.dtype = stream.n_features, stream.dtype
     extent.constant = constant(squares, extent.n_rows) if callable(constant) else constant
+    if middles:
+        extent.middle = weighted_median(*np.transpose(middles))
     return extent
 
 
@@ -214,11 +222,11 @@ def balanced(objective, duals, masses):
     return duals
 
 
-def feasible_start(objective, duals, intercepts):
+def feasible_start(objective, duals, intercepts, other):
     """Return the nearest duals that are feasible, shrunk where that is better, and their w.
 
-    Takes a pass over a StreamedObjective. Intercepts without penalty that are worse than none
-    become 0.
+    Takes a pass over a StreamedObjective. Where no duals are better than zeros, an intercept
+    without penalty becomes the other one.
     """
     duals, ws = np.array(duals), np.zeros((len(duals), objective.n_weights))
     costs, at_zeros = np.zeros((2, len(duals)))
@@ -237,7 +245,7 @@ def feasible_start(objective, duals, intercepts):
         duals[k] *= factor
         ws[k] *= factor
         if factor == 0 and intercepts is not None:
-            intercepts[k] = 0.0
+            intercepts[k] = other
     return duals, ws
 
 
@@ -603,7 +611,7 @@ class DualStreamFit(StreamFit):
         intercepts, penalty = None, np.full(extent.n_weights, float(self.alpha))
         if self._has_free_intercept():
             penalty[-1] = 0.0
-            intercepts = np.zeros(n_problems)
+            intercepts = np.full(n_problems, extent.middle)
             if duals is not None:
                 intercepts[:] = self.intercept_
         plan = NewtonPlan.of(
@@ -616,11 +624,14 @@ class DualStreamFit(StreamFit):
             extra=READ_COST,
             overhead=READ_SHARE * extent.n_stored,
         )
+        start = None
+        if duals is not None:
+            start = feasible_start(objective, duals, intercepts, extent.middle)
         return StreamedSDCA(
             objective,
             extent,
             self._seeds(n_problems),
-            start=None if duals is None else feasible_start(objective, duals, intercepts),
+            start=start,
             intercepts=intercepts,
             max_accesses=limits.max_accesses,
             plan=plan,

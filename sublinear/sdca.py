@@ -9,7 +9,9 @@ the gap between them, which bounds how far the model is from optimal.
 """
 
 import numpy as np
+from sklearn.base import is_regressor
 
+from sublinear._core.starting_intercept import starting_intercept
 from sublinear._documentation import with_parameters
 from sublinear._fit_method import fit_method
 from sublinear._linear_model import (
@@ -128,6 +130,9 @@ class _DualModel(DualStreamFit, LinearModel):
             if objective.free_intercept:
                 solver.set_intercept(intercept)
             solver.shrink()
+        if objective.free_intercept and is_regressor(self):
+            last = None if duals is None else solver.intercept
+            solver.set_intercept(starting_intercept(objective, solver.w, last))
         if self.second_order and self.tol > 0 and is_small(objective.matrix):
             method = Newton if objective.loss.dual_form() is None else InteriorPoint
             at_once = self.second_order != "auto"

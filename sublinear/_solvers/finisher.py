@@ -87,6 +87,7 @@ class Finisher:
         self.is_due = self.is_stuck = self.is_over = self.is_compared = False
         self.n_checked = 0  # passes of the first solver, when `is_due` was decided
         self.dual, self.found = -math.inf, None  # the best certified; its duals, if not the first's
+        self.certified_gap = math.inf  # of the first solver, relative
         self.n_iterations = self.n_read = self.n_idle = 0
         self.extra_work = 0.0
 
@@ -172,7 +173,9 @@ class Finisher:
 
     def _is_slow(self):
         """Tell whether coordinate ascent, at its pace so far, needs more passes than max_iter."""
-        gap, tol = self.first.look(), self.tol
+        # a look does not see how far an intercept without penalty has to go
+        gap = self.certified_gap if self.objective.free_intercept else self.first.look()
+        tol = self.tol
         return gap > tol and self.max_iter * math.log(gap) > self.first.n_iter * math.log(tol)
 
     def _read(self, n_read, limit):
@@ -249,9 +252,10 @@ class Finisher:
         return model, primal, max(dual, dual_before)
 
     def _certify_first(self, rounded):
-        certified = self.first.certify(rounded)
-        self._note_dual(certified[-1], None)
-        return certified
+        model, primal, dual = self.first.certify(rounded)
+        self._note_dual(dual, None)
+        self.certified_gap = (primal - dual) / max(primal, 1e-300)
+        return model, primal, dual
 
     def _note_dual(self, dual, duals):
         """Keep the duals of the method, None for those of the first solver, if they are better."""

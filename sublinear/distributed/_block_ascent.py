@@ -243,9 +243,9 @@ class BlockDualAscent(Rounds):
     combination : {"adaptive", "safe"}
     passes : int
         Of every partition in a round.
-    start : tuple, default=None
-        The duals of every partition to begin with, and the constant's weight in their model. None
-        means zeros.
+    start : tuple, default=(None, 0.0)
+        The duals of every partition to begin with, None for zeros; the constant's weight, where it
+        is an intercept without penalty.
     plan : NewtonPlan, default=None
         None: there are only rounds of dual ascent.
     """
@@ -262,7 +262,7 @@ class BlockDualAscent(Rounds):
         n_stored,
         combination,
         passes,
-        start=None,
+        start=(None, 0.0),
         plan=None,
     ):
         self.adaptive, self.passes, self.start = combination == "adaptive", passes, start
@@ -445,13 +445,12 @@ class BlockDualAscent(Rounds):
     def _begin(self):
         self._open(None)
         self.w, self.offset = np.zeros_like(self.w), 0.0
-        if self.start is None:
-            return
         duals, constant_weight = self.start
-        for k, part in enumerate(duals):
-            self.partitions.ask("begin", part, only={k})
-        self.w = self._restored()
-        self.objective.accesses += self.n_stored
+        if duals is not None:
+            for k, part in enumerate(duals):
+                self.partitions.ask("begin", part, only={k})
+            self.w = self._restored()
+            self.objective.accesses += self.n_stored
         self.offset = constant_weight - self.w[-1]
 
     def _restored(self):

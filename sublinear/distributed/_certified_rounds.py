@@ -7,6 +7,7 @@ import numpy as np
 
 from sublinear._certified_model import Training
 from sublinear._checkpoint import RoundsCheckpoint, open_checkpoint
+from sublinear._core.starting_intercept import weighted_median
 from sublinear._fit_method import all_or_nothing
 from sublinear._linear_model import LinearModel
 from sublinear._validation import (
@@ -39,6 +40,7 @@ class Whole:
     constant: float
     total_weight: float
     class_factors: dict | None
+    middle: float  # about the weighted median of numeric targets
 
     @property
     def sizes(self):
@@ -186,6 +188,10 @@ class CertifiedRounds(OverPartitions, LinearModel):
             constant=constant,
             total_weight=total_weight,
             class_factors=factors,
+            middle=weighted_median(
+                np.array([description.middle for description in found]),
+                np.array([description.weight for description in found]),
+            ),
         )
         return Training(partitions, None, None, whole, labels, None)
 

@@ -16,6 +16,7 @@ from sublinear._checkpoint import fingerprint
 from sublinear._core.inner import inner
 from sublinear._core.matrix import Matrix
 from sublinear._core.objective import Objective
+from sublinear._core.starting_intercept import middle, weighted_median
 from sublinear._stream import StreamSummary, check_source, checked_block, naming
 from sublinear._validation import LabelWeights, margin_targets
 from sublinear.sources import lasting_blocks
@@ -83,6 +84,7 @@ class Description(NamedTuple):
     widest: int  # feature values of the longest row
     dtype: np.dtype
     weight: float  # of all examples
+    middle: float  # about the weighted median of numeric targets
     labels: LabelWeights | None
 
 
@@ -158,9 +160,13 @@ class Partition(Member):
             np.ones(X.shape[0]) if weight is None else weight for X, _, weight in self.blocks
         ]
         labels = None if self.numeric else LabelWeights()
-        if labels is not None:
-            for block, own in zip(self.blocks, weights, strict=True):
+        middles = np.zeros(len(weights))
+        for k, (block, own) in enumerate(zip(self.blocks, weights, strict=True)):
+            if self.numeric:
+                middles[k] = middle(block.y, own)
+            else:
                 labels.add(block.y, own)
+        sums = np.array([own.sum() for own in weights], dtype=np.float64)
         return Description(
             sizes=self.sizes,
             n_columns=matrices[0].n_columns,
@@ -168,7 +174,8 @@ class Partition(Member):
             is_sparse=any(matrix.is_sparse for matrix in matrices),
             widest=max(longest_row(block.X) for block in self.blocks),
             dtype=np.result_type(*(block.X.dtype for block in self.blocks)),
-            weight=sum(float(own.sum()) for own in weights),
+            weight=float(sum(sums)),
+            middle=weighted_median(middles, sums),
             labels=labels,
         )
 

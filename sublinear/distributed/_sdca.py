@@ -68,11 +68,12 @@ class _DualAscent(CertifiedRounds):
         return {"duals": np.atleast_2d(duals), "intercepts": np.atleast_1d(self.intercept_)}
 
     def _start(self, training, k):
-        """Return where problem k begins, None for the beginning."""
-        if not training.plan:
-            return None
-        constant_weight = training.plan["intercepts"][k] / (training.constant or 1.0)
-        return by_partition(training, training.plan["duals"][k]), float(constant_weight)
+        """Return where problem k begins: duals by partition or None, the constant's weight."""
+        intercept, duals = training.matrix.middle, None
+        if training.plan:
+            intercept = training.plan["intercepts"][k]
+            duals = by_partition(training, training.plan["duals"][k])
+        return duals, float(intercept / (training.constant or 1.0))
 
     def _keep(self, solver):
         return super()._keep(solver) | ({"duals": solver.duals()} if self.warm_start else {})

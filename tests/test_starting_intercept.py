@@ -1,0 +1,89 @@
+"""Intercepts without penalty begin where targets are: a constant added to y costs nothing."""
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from sublinear import SDCARegressor, distributed
+from sublinear._core.losses import REGRESSION_LOSSES
+from sublinear._core.matrix import Matrix
+from sublinear._core.objective import Objective
+from sublinear._core.starting_intercept import middle, starting_intercept, weighted_median
+from sublinear.sources import ArraySource
+
+FREE = {"penalize_intercept": False, "alpha": 1e-2, "random_state": 0}
+
+
+def in_memory(model, X, y, weight=None):
+    return model.fit(X, y, weight)
+
+
+def over_blocks(model, X, y, weight=None):
+    return model.fit_stream(ArraySource(X, y, weight, block_rows=120))
+
+
+def in_partitions(model, X, y, weight=None):
+    names = model.get_params().keys() & distributed.SDCARegressor().get_params().keys()
+    parameters = {name: getattr(model, name) for name in names}
+    return distributed.SDCARegressor(n_partitions=3, **parameters).fit(X, y, weight)
+
+
+WAYS = {"in memory": in_memory, "over a source": over_blocks, "over partitions": in_partitions}
+
+
+@pytest.fixture(scope="module")
+def prices():
+    random = np.random.default_rng(0)
+    X = random.normal(size=(300, 4))
+    return X, 1e5 * (X[:, 0] + 0.1 * random.normal(size=300)) + 5e5
+
+
+@pytest.mark.parametrize("way", WAYS.values(), ids=WAYS)
+@pytest.mark.parametrize("loss", REGRESSION_LOSSES)
+def test_targets_far_from_zero_cost_nothing(loss, way, prices):
+    X, y = prices
+    near, far = (way(SDCARegressor(loss, **FREE), X, y + c) for c in (-5e5, 1e7))
+    assert near.result_.status == far.result_.status == "converged"
+    assert abs(near.n_iter_ - far.n_iter_) <= 0.2 * near.n_iter_ + 3
+    gap = near.result_.gap + far.result_.gap
+    assert abs(near.result_.primal - far.result_.primal) <= gap + 1e-12 * near.result_.primal
+
+
+def test_steps_that_creep_are_seen_where_the_look_is_blind(prices):
+    X, y = prices
+    random = np.random.default_rng(1)
+    X, y = random.normal(size=(5000, 4)), np.repeat(y, 17)[:5000]
+    y = y + 1e5 * X @ [3, 0, 1, -2]
+    result = SDCARegressor("huber", **FREE).fit(X, y).result_
+    assert result.status == "converged"
+
+
+def test_a_warm_start_leaves_an_intercept_that_is_far_off(prices):
+    X, y = prices
+    model = SDCARegressor("absolute", warm_start=True, **FREE).fit(X, y)
+    assert model.fit(X, y).n_iter_ <= 2  # its own is a good one
+    assert model.fit(X, X[:, 0]).result_.status == "converged"
+    assert abs(model.intercept_) < 1
+
+
+def test_medians():
+    random = np.random.default_rng(0)
+    y, weights = random.normal(size=101), random.integers(0, 4, size=101).astype(float)
+    assert middle(y) == np.median(y)
+    repeated = np.sort(np.repeat(y, weights.astype(int)))
+    assert middle(y, weights) == repeated[(len(repeated) - 1) // 2]
+    assert middle(y, np.zeros(101)) == weighted_median(np.empty(0), np.empty(0)) == 0
+    many = random.normal(size=100_000)
+    assert abs(np.mean(many <= middle(many)) - 0.5) < 0.05
+
+
+@pytest.mark.parametrize("make", [np.asarray, sparse.csr_array])
+def test_the_residuals_of_weights_decide(make, prices):
+    X, y = prices
+    loss = REGRESSION_LOSSES["absolute"].loss()
+    objective = Objective(Matrix(make(X), constant=2.0), y, loss, 0.01, None, 1, True)
+    w = np.array([1e5, 0, 0, 0, 7.0])
+    found = starting_intercept(objective, w)
+    assert found == np.sort(y - 1e5 * X[:, 0])[149]
+    assert starting_intercept(objective, w, found + 100) == found + 100
+    assert starting_intercept(objective, w, 0.0) == found
