@@ -593,15 +593,17 @@ class KernelPegasosClassifier(KernelClassifierMixin, KernelModel):
         )
         start = self._starting_coefficients(training, k) if self._is_same_problem else None
         if start is not None:
-            solver.resume(start, self.n_steps_[k])
+            solver.resume(start, self.n_steps_[k], self._n_drawn[k])
         return solver
 
     def _keep(self, solver):
-        return super()._keep(solver) | {"n_steps": solver.n_steps}
+        return super()._keep(solver) | {"n_steps": solver.n_steps, "n_drawn": solver.n_drawn}
 
     def _store(self, outcomes, training, seconds):
         super()._store(outcomes, training, seconds)
-        self.n_steps_ = np.array([(outcome.kept or {}).get("n_steps", 0) for outcome in outcomes])
+        kept = [outcome.kept or {"n_steps": 0, "n_drawn": 0.0} for outcome in outcomes]
+        self.n_steps_ = np.array([counts["n_steps"] for counts in kept])
+        self._n_drawn = np.array([counts["n_drawn"] for counts in kept])
 
     @fit_method
     def fit(self, X, y, sample_weight=None):

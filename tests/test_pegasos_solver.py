@@ -345,7 +345,7 @@ def test_the_search_takes_few_fits_and_starts_each_from_the_last():
         assert before.any() or len(biases) == 1
         duals.append(solver.certify(lambda w: w)[2])
         if solver.bias != biases[-1]:
-            assert solver.n_steps <= 60
+            assert solver.n_drawn <= 60
     assert 3 <= solver.n_fits <= 15
     assert np.ptp(biases[-3:]) < 0.1 * np.ptp(biases)
     assert duals == sorted(duals)

@@ -12,6 +12,7 @@ cdef class Epochs:
     cdef Py_ssize_t n_examples, batch_size, n_seen    # n_seen: examples of the present epoch
     cdef double radius                     # of the ball to project onto; infinite: none
     cdef double losses_at_zeros, weights_seen    # sums over all examples that it has to serve
+    cdef readonly double n_drawn           # examples of all steps
 
     cdef void _run(self, Py_ssize_t limit) noexcept nogil
     cdef void _step(self, Py_ssize_t size) noexcept nogil
@@ -20,7 +21,6 @@ cdef class Epochs:
 
 
 cdef class SubgradientSteps(Epochs):
-    cdef readonly double n_drawn           # examples of all steps
     cdef double alpha
 
     cdef void look_ahead(self, Py_ssize_t position) noexcept nogil

@@ -48,6 +48,8 @@ cdef class Epochs:
     ----------
     n_steps, n_iter, accesses : int
         Steps taken, epochs (of n_examples) completed, feature values read.
+    n_drawn : float
+        Examples of all steps.
     """
 
     estimated_gap = float("inf")
@@ -109,6 +111,8 @@ cdef class Epochs:
                 total += self.entries(draws.items[k])
             if self.accesses + total > limit:
                 return
+            self.n_steps += 1
+            self.n_drawn += size
             self._step(size)
             self.accesses += total
             draws.position += size
@@ -123,7 +127,7 @@ cdef class Epochs:
                 return
 
     cdef void _step(self, Py_ssize_t size) noexcept nogil:
-        """Take a step with the next `size` draws."""
+        """Take a step with the next `size` draws, which are counted already."""
 
     cdef Py_ssize_t entries(self, Py_ssize_t i) noexcept nogil:
         return 0
@@ -197,8 +201,6 @@ cdef class SubgradientSteps(Epochs):
         for k in range(size):
             self.look_ahead(position + k)
             self.look_at(batch[k], k)
-        self.n_steps += 1
-        self.n_drawn += size
         shrink(w, 1 - size / self.n_drawn)
         for k in range(size):
             self.learn_from(batch[k], k, 1 / (self.alpha * self.n_drawn))

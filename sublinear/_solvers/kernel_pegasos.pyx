@@ -7,11 +7,13 @@ Objective: that of sublinear._core.kernel_objective, divided by W = sum_i c_i; a
 
     for t = 1, 2, ..:
         B = the next b examples
-        z_i = W / (t - 1) sum_j v_j K_ij,  0 at t = 1,              for i in B
-        v_i <- v_i - c_i n / (W b) l'(z_i, y_i),                    for i in B
+        z_i = W / N sum_j v_j K_ij,  0 at t = 1,                    for i in B
+        v_i <- v_i - c_i n / W l'(z_i, y_i),                        for i in B
+        N <- N + |B|,                                               0 at first
 
 For the hinge loss and b = 1, y_i v_i is alpha[i] of Figure 3, which prints y of the drawn example
-in place of y_j, and t in place of the t - 1 of equation (13).
+in place of y_j, and t in place of the t - 1 of equation (13), which is N. A shorter batch counts by
+its size (see sublinear._core.steps).
 
 Figure 3 computes the kernel between each drawn example and all support vectors. Here the sums
 sum_j v_j K_ij of all examples are kept. Draws come in blocks: kernel values among them tell what a
@@ -54,6 +56,8 @@ cdef class KernelPegasos:
     ----------
     n_steps, n_iter, accesses : int
         Steps taken, epochs (of n examples) completed, kernel values computed.
+    n_drawn : float
+        Examples of all steps.
     coefficients : ndarray of shape (n_rows,), float64
         v above.
     """
@@ -61,6 +65,7 @@ cdef class KernelPegasos:
     cdef readonly Order order
     cdef readonly double total_weight
     cdef readonly Py_ssize_t n_steps, n_iter, accesses
+    cdef readonly double n_drawn
     cdef readonly object coefficients
     cdef object draws, values, pending_rows, pending_changes, sums
     cdef Loss loss
@@ -69,7 +74,7 @@ cdef class KernelPegasos:
     cdef Py_ssize_t n_pending
     cdef tuple start                         # rows yet to be set, and coefficients
     # of the block: its size, the next draw, the length of a row of values (0: none are needed)
-    cdef Py_ssize_t n_drawn, position, stride
+    cdef Py_ssize_t n_block, position, stride
     cdef double[::1] coefficient, block_sum, derivative
     cdef double[:, ::1] sum
     cdef const int64_t[::1] draw
@@ -114,12 +119,12 @@ cdef class KernelPegasos:
         if not self._set_start(limit):
             return False
         while self.n_iter == epoch:
-            if self.position == self.n_drawn and not self._next_block(limit):
+            if self.position == self.n_block and not self._next_block(limit):
                 return False
             before = self.position
             with nogil:
                 self._run(limit)
-            if self.position == self.n_drawn or self._is_full():
+            if self.position == self.n_block or self._is_full():
                 self._bring_to_sums()
             elif self.position == before:
                 return False
@@ -147,18 +152,18 @@ cdef class KernelPegasos:
                 self.draws, self.draws, self.objective.n_threads)
             self.value = self.values
             self.stride = self.value.shape[1]
-        self.n_drawn, self.position = size, 0
+        self.n_block, self.position = size, 0
         return True
 
     cdef inline bint _is_full(self) noexcept nogil:
         return self.n_pending + min(
-            self.batch_size, self.n_drawn - self.position) > self.pending_row.shape[0]
+            self.batch_size, self.n_block - self.position) > self.pending_row.shape[0]
 
     cdef void _run(self, Py_ssize_t limit) noexcept nogil:
         """Steps until the block, the budget, or the room for changes ends."""
         cdef Py_ssize_t size
-        while self.position < self.n_drawn and not self._is_full():
-            size = min(self.batch_size, self.n_drawn - self.position)
+        while self.position < self.n_block and not self._is_full():
+            size = min(self.batch_size, self.n_block - self.position)
             if self.accesses + size * self.n > limit:
                 return
             self._step(size)
@@ -170,13 +175,14 @@ cdef class KernelPegasos:
 
     cdef void _step(self, Py_ssize_t size) noexcept nogil:
         cdef double scale = self._scale(), offset = self.shift * self.total
-        cdef double ratio = self.n / self.total_weight / size, change
+        cdef double ratio = self.n / self.total_weight, change
         cdef Py_ssize_t first = self.position, k, q, i
         for k in range(size):
             i = self.draw[first + k]
             self.derivative[k] = ratio * self.objective.scales[i] * self.loss.derivative(
                 scale * (self.block_sum[first + k] + offset), self.objective.targets[i])
         self.n_steps += 1
+        self.n_drawn += size
         for k in range(size):
             # the products take float32
             change = <float> -self.derivative[k]
@@ -190,12 +196,12 @@ cdef class KernelPegasos:
             self.n_pending += 1
             self.accesses += self.n
             if self.stride > 0:
-                for q in range(first + size, self.n_drawn):
+                for q in range(first + size, self.n_block):
                     self.block_sum[q] += change * self.value[first + k, q]
 
     cdef inline double _scale(self) noexcept nogil:
         """What makes the weights w of the coefficients."""
-        return self.total_weight / max(self.n_steps, 1)
+        return self.total_weight / max(self.n_drawn, 1)
 
     def _bring_to_sums(self):
         self.objective.rows.add_product(
@@ -203,9 +209,9 @@ cdef class KernelPegasos:
             self.sums, self.objective.n_threads)
         self.n_pending = 0
 
-    def resume(self, coefficients, Py_ssize_t n_steps):
-        """Go on from the coefficients of w, and the number of steps, of an earlier fit."""
-        self.n_steps = n_steps
+    def resume(self, coefficients, Py_ssize_t n_steps, double n_drawn):
+        """Go on from the coefficients of w, and the numbers of steps and draws, of another fit."""
+        self.n_steps, self.n_drawn = n_steps, n_drawn
         # the products take float32
         values = (coefficients / self._scale()).astype(np.float32)
         self.start = np.flatnonzero(values), values

@@ -11,8 +11,10 @@ Objective: that of sublinear._core.objective.
         w <- (1 - alpha eta_t) w - eta_t / k sum_{i in B} r_i l'(<w, x_i> + b) x_i
         w <- the nearest point with |w| <= radius                                    (optional)
 
-The step sizes are eta_t = 1 / (alpha t), those of NORMA, p / (alpha sqrt(t)), or a constant. What
-becomes of b, four treatments tell:
+The step sizes are eta_t = 1 / (alpha t), those of NORMA, p / (alpha sqrt(t)), or a constant, where
+t is the number of examples drawn divided by k. A shorter batch, the last one of an epoch or a block
+of a stream, takes a step that is shorter by as much (see sublinear._core.steps). What becomes of b,
+four treatments tell:
 
     feature       a constant feature in x_i takes its place; b = 0
     subgradient   b <- b - eta_t / k sum_{i in B} r_i l'(<w, x_i> + b), from the mean target on
@@ -70,13 +72,15 @@ cdef struct Schedule:
     double first          # alpha eta_1
 
 
-cdef inline double pace(const Schedule* schedule, Py_ssize_t t) noexcept nogil:
-    """alpha eta_t, by which w shrinks"""
+cdef inline double pace(
+    const Schedule* schedule, double n_drawn, double size, double batch_size
+) noexcept nogil:
+    """alpha eta_t, by which w shrinks, for a whole batch; less for one that is not"""
     if schedule.decay == INVERSE:
-        return schedule.first / t
+        return schedule.first * size / n_drawn
     if schedule.decay == INVERSE_ROOT:
-        return schedule.first / sqrt(<double> t)
-    return schedule.first
+        return schedule.first * (size / batch_size) / sqrt(n_drawn / batch_size)
+    return schedule.first * (size / batch_size)
 
 
 cdef enum Treatment:
@@ -198,6 +202,7 @@ cdef class Pegasos(Epochs):
             "bias": self.bias,
             "coefficients": self.coefficients,
             "n_steps": self.n_steps,
+            "n_drawn": self.n_drawn,
             "sum_of_biases": self.sum_of_biases,
             **self._ball(),
             **self.output.state(self.n_averaged, total),
@@ -210,7 +215,7 @@ cdef class Pegasos(Epochs):
         be other rows, certificates suffer, but hold. Another output begins anew.
         """
         self.weight_vector.set(state["w"])
-        self.n_steps = state["n_steps"]
+        self.n_steps, self.n_drawn = state["n_steps"], state["n_drawn"]
         if self.treatment != FEATURE:
             self.bias = state["bias"]
         self._resume_ball(state, self.objective.alpha)
@@ -238,8 +243,7 @@ cdef class Pegasos(Epochs):
             x = line_at(&self.rows, batch[k])
             self.prediction[k] = weight_dot(w, &x)
         self._differentiate(batch, size)
-        self.n_steps += 1
-        shrinkage = pace(&self.schedule, self.n_steps)
+        shrinkage = pace(&self.schedule, self.n_drawn, size, self.batch_size)
         rate = shrinkage / (self.objective.alpha * size)
         shrink(w, 1 - shrinkage)
         if shrinkage == 1:
@@ -377,7 +381,7 @@ cdef class Pegasos(Epochs):
         """Go on from here with another b, and with the longer steps of the second epoch."""
         self.bias = bias
         self.n_fits += 1
-        self.n_steps = min(self.n_steps, -(-self.rows.count // self.batch_size))
+        self.n_drawn = min(self.n_drawn, self.rows.count)
         self.output = choose(self.output.name, self.order.random.bit_generator.seed_seq)
         self.next_record = self.output.next_record
         self.restart_average()

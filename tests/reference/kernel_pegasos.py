@@ -9,25 +9,27 @@ import numpy as np
 
 def kernel_pegasos(K, y, alpha, batches):
     """Yield the counts alpha_{t+1} of Figure 3 after every step; `batches` gives its examples."""
-    counts = np.zeros(len(y))
-    for t, batch in enumerate(batches, start=1):
-        predictions = predict(K[batch], y, counts, alpha, t - 1, len(batch))
+    counts, n_drawn = np.zeros(len(y)), 0
+    for batch in batches:
+        predictions = predict(K[batch], y, counts, alpha, n_drawn)
+        n_drawn += len(batch)
         counts = counts + np.bincount(batch[y[batch] * predictions < 1], minlength=len(y))
         yield counts
 
 
-def predict(K, y, counts, alpha, steps, batch_size=1):
-    """Return <w, phi(x)> after so many steps, for rows of kernel values with the examples."""
-    return K @ (counts * y) / (alpha * max(steps, 1) * batch_size)
+def predict(K, y, counts, alpha, n_drawn):
+    """Return <w, phi(x)> after so many draws, for rows of kernel values with the examples."""
+    return K @ (counts * y) / (alpha * max(n_drawn, 1))
 
 
 def kernel_pegasos_of_loss(K, y, loss, alpha, batches, weights=None):
     """Yield the coefficients of w_{t+1}, for any loss and any weights (Figure 2, Section 5)."""
     n = len(y)
     s = np.ones(n) if weights is None else weights * n / weights.sum()
-    coefficients = np.zeros(n)
-    for t, batch in enumerate(batches, start=1):
+    coefficients, n_drawn = np.zeros(n), 0
+    for batch in batches:
         derivative = s[batch] * loss.derivative(K[batch] @ coefficients, y[batch])
-        coefficients = (1 - 1 / t) * coefficients
-        np.add.at(coefficients, batch, -derivative / (alpha * t * len(batch)))
+        n_drawn += len(batch)
+        coefficients = (1 - len(batch) / n_drawn) * coefficients
+        np.add.at(coefficients, batch, -derivative / (alpha * n_drawn))
         yield coefficients

@@ -1,6 +1,7 @@
 """Pegasos: Shalev-Shwartz et al. (2011), Figure 2, section 6; averages as in Takac et al. (2013).
 
-`pace(t)` is alpha eta_t. The models have b as a last entry where it is not a feature.
+`pace(t)` is alpha eta_t. The models have b as a last entry where it is not a feature. Batches
+that are shorter than the first one count by their size.
 """
 
 import numpy as np
@@ -22,17 +23,20 @@ def pegasos(
     n = len(y)
     s = np.ones(n) if weights is None else weights * n / weights.sum()
     pace = pace or PACES["pegasos"](None, alpha)
-    w = np.zeros(X.shape[1])
-    for t, batch in enumerate(batches, start=1):
+    w, n_drawn, size = np.zeros(X.shape[1]), 0, None
+    for batch in batches:
+        size = size or len(batch)
+        n_drawn += len(batch)
+        step = pace(n_drawn / size) * len(batch) / size
         z = X[batch] @ w
         if bias == "batch":
             b, derivatives = best_constant(z, y[batch], loss, s[batch])
         else:
             derivatives = loss.derivative(z + b * (bias != "feature"), y[batch])
         derivatives = s[batch] * derivatives
-        w = (1 - pace(t)) * w - pace(t) / alpha * derivatives @ X[batch] / len(batch)
+        w = (1 - step) * w - step / alpha * derivatives @ X[batch] / len(batch)
         if bias == "subgradient":
-            b -= pace(t) / alpha * derivatives.mean()
+            b -= step / alpha * derivatives.mean()
         w = w * min(1, radius / max(np.linalg.norm(w), 1e-300))
         yield w if bias == "feature" else np.append(w, b)
 
