@@ -32,11 +32,13 @@ NOT_OF_THE_OBJECTIVE = (  # parameters
     "average",
     "batch_size",
     "callback",
+    "client",
     "max_accesses",
     "max_iter",
     "max_support",
     "memory_limit",
     "n_jobs",
+    "n_partitions",
     "pack",
     "projection",
     "random_state",
@@ -284,10 +286,22 @@ class CertifiedModel(CallbackSupportMixin, BaseEstimator):
         warn_if_limited(self, limits, self._easier)
 
 
+def objective_parameters(estimator):
+    """Return the parameters of an estimator's objective, as text."""
+    parameters = estimator.get_params(deep=False)
+    return repr(
+        [
+            # as a list, whose text has all entries
+            (name, np.asarray(p).tolist() if hasattr(p, "__array__") else p)
+            for name, p in parameters.items()
+            if name not in NOT_OF_THE_OBJECTIVE
+        ]
+    )
+
+
 def problem_mark(estimator, y, sample_weight):
     """Return a hash of what a fit minimises but for X: parameters, targets and weights."""
-    parameters = estimator.get_params(deep=False)
-    mark = repr([(name, p) for name, p in parameters.items() if name not in NOT_OF_THE_OBJECTIVE])
+    mark = objective_parameters(estimator)
     for values in (y, sample_weight):
         values = np.asarray(values)
         plain = repr(values.tolist()).encode() if values.dtype == object else values.tobytes()

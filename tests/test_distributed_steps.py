@@ -323,6 +323,20 @@ def test_a_warm_start_goes_on_with_the_steps(multiclass, bias, batch_size):
     assert model.result_.dual == pytest.approx(whole.result_.dual, rel=1e-3)
 
 
+@pytest.mark.parametrize("change", ["labels", "alpha"])
+def test_a_warm_start_on_another_problem_begins_anew(change, binary):
+    X, y = binary
+    options = {"alpha": 1e-3, "batch_size": 20, "tol": 0, "random_state": 0, "n_partitions": 2}
+    model = PegasosClassifier(warm_start=True, max_iter=500, **options).fit(X, y)
+    if change == "labels":
+        y = 1 - y
+    else:
+        options["alpha"] = 1e-2
+    cold = PegasosClassifier(max_iter=30, **options).fit(X, y)
+    model.set_params(max_iter=30, **options).fit(X, y)
+    np.testing.assert_array_equal(model.coef_, cold.coef_)
+
+
 def test_a_warm_start_with_other_partitions_or_rows(regression):
     X, y = regression
     options = {"alpha": 0.05, "tol": 1e-3, "random_state": 0, "max_iter": 10_000}
@@ -795,6 +809,26 @@ def test_a_checkpoint_of_another_fit_is_refused(binary, tmp_path):
     file.write_bytes(file.read_bytes()[:500])
     with pytest.raises(ValueError, match=str(file)):
         SDCAClassifier(**options).fit(in_parts(X, y, 3), checkpoint=file)
+
+
+@pytest.mark.parametrize("damage", ["awake", "duals", "long"])
+def test_a_damaged_checkpoint_is_refused(damage, binary, tmp_path):
+    X, y = binary
+    file, sources = tmp_path / "state", in_parts(X, y, 2)
+    options = {"alpha": 1e-4, "tol": 1e-9, "random_state": 0}
+    SDCAClassifier(callback=lambda snapshot: True, **options).fit(sources, checkpoint=file)
+    arrays = dict(np.load(file))
+    for name, array in arrays.items():
+        if damage == "awake" and name.endswith("awake"):
+            arrays[name] = array.astype(np.int64) + 3_000_000_000
+        elif damage == "duals" and name.endswith("duals"):
+            arrays[name] = array[:1]
+        elif damage == "long" and name.endswith("awake"):
+            arrays[name] = np.tile(array, 3)
+    with open(file, "wb") as stream:
+        np.savez(stream, **arrays)
+    with pytest.raises(ValueError, match=r"rows|awake"):
+        SDCAClassifier(**options).fit(sources, checkpoint=file)
 
 
 def test_the_mark_of_wide_sparse_rows_takes_no_dense_ones():

@@ -17,6 +17,7 @@ from sublinear import (
     PegasosRegressor,
     SDCAClassifier,
 )
+from sublinear._certified_model import problem_mark
 
 LOSSES_OF_PEGASOS = ("hinge", "smoothed_hinge", "logistic")
 FEW_EPOCHS = {"alpha": 1e-2, "tol": 0, "max_iter": 7, "random_state": 0}
@@ -527,3 +528,14 @@ def test_a_failed_first_call_leaves_no_trace(binary):
         model.partial_fit(X[:, :3], y + 5, classes=[0, 1])
     model.partial_fit(X, y, classes=[0, 1])
     assert model.score(X, y) > 0.7
+
+
+def test_a_warm_start_sees_all_costs():
+    y, cost = np.arange(400) % 40, 1.0 - np.eye(40)
+    other = cost.copy()
+    other[20, 30] = 50.0
+    marks = []
+    for matrix in (cost, other, cost.copy()):
+        model = PegasosClassifier(multi_class="joint", cost=matrix, max_iter=2, tol=0)
+        marks.append(problem_mark(model, y, None))
+    assert marks[0] != marks[1] and marks[0] == marks[2]

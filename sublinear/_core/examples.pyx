@@ -58,10 +58,14 @@ cdef class Examples:
 
     def _start(self, duals):
         cdef const double[::1] view = duals
-        cdef const double* start = NULL if view is None else &view[0]
+        cdef const double* start = NULL
         cdef Py_ssize_t n = self.rows.count, n_blocks = (n + SMALL_BLOCK - 1) // SMALL_BLOCK
         cdef Py_ssize_t first, last, block
         cdef int n_threads = self.objective.useful_threads()
+        if view is not None:
+            if view.shape[0] != n:
+                raise ValueError(f"{n} rows, but {view.shape[0]} duals")
+            start = &view[0]
         totals = np.empty(n_blocks)
         cdef double[::1] of_block = totals
         for first in range(0, n_blocks, BLOCKS_PER_CALL):
@@ -132,6 +136,8 @@ cdef class Examples:
     def set_duals(self, const double[::1] duals):
         """Give every dual a new, feasible value."""
         cdef Py_ssize_t i
+        if duals.shape[0] != self.rows.count:
+            raise ValueError(f"{self.rows.count} rows, but {duals.shape[0]} duals")
         for i in range(self.rows.count):
             self.at(i).dual = duals[i]
 

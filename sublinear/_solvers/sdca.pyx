@@ -381,7 +381,9 @@ cdef class SDCA:
     def set_state(self, state):
         """Go on from a `state()`, with an objective of the same alpha."""
         cdef Draws* draws = &self.order.draws
-        awake = state["awake"]
+        awake, n_rows = state["awake"], self.examples.rows.count
+        if len(awake) > n_rows or not np.all((awake >= 0) & (awake < n_rows)):
+            raise ValueError(f"examples are awake that are none of {n_rows} rows")
         self.set_duals(state["duals"])
         np.asarray(self.examples.sleep)[:] = state["sleep"]
         self.order.items[:len(awake)] = awake

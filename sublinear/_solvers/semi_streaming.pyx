@@ -169,10 +169,14 @@ cdef class SemiStreaming:
             array[:] = state[name]
         self.random.set_state(json.loads(state["random"]))
         self.n_done, self.n_chosen = state["n_done"], state["n_chosen"]
+        columns = [self.coordinates, *(sampler.candidate for sampler in self.samplers)]
+        if not (0 <= self.n_done <= self.n_chosen <= self.row.shape[0] and all(
+                np.all((0 <= np.asarray(j)) & (np.asarray(j) < self.n_columns)) for j in columns)):
+            raise ValueError("a state of other steps or columns")
         self.accesses, self.extreme = state["accesses"], state["extreme"]
         self.shift, self.largest, self.total = state["shift"], state["largest"], state["total"]
         self._collect()
-        self.position, self.next_row = state["position"], state["next_row"]
+        self.position, self.next_row = max(0, state["position"]), state["next_row"]
 
     def _arrays(self):
         """Return what is held but for single numbers, and what follows from it."""

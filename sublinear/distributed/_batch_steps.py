@@ -115,6 +115,16 @@ class BatchPartition(Partition):
         """Return `sums` for the duals made last."""
         return self.sums(w, self.duals, models)
 
+    def problem_sums(self, v):
+        """Return weighted sums of the targets, their squares, and their products with <x_i, v>."""
+        sums = np.append(self.target_moments(0.0), 0.0)
+        for objective in self.objectives:
+            rows = np.arange(objective.matrix.n_rows, dtype=np.uint32)
+            products = objective.targets_array * objective.matrix.row_dots(v, rows)
+            weights = objective.weights_array
+            sums[2] += np.sum(products if weights is None else weights * products)
+        return sums
+
     def all_pulls(self):
         """Return the pulls of all rows."""
         return np.concatenate([np.empty(0), *self.pulls])
@@ -151,7 +161,8 @@ class BatchSteps(Rounds):
     bias : {"feature", "subgradient", "search"}
         How the intercept moves; but for "feature" the problem has a free constant of value 1.
     start : dict, default=None
-        What `ending` returned, with `pulls`, those of every partition, or None for others' rows.
+        What `ending` returned, with `pulls` those of every partition. It is left where rows or
+        targets are others.
     """
 
     certificate_growth = 1.5
@@ -178,10 +189,6 @@ class BatchSteps(Rounds):
         self.output = choose(average, problem.seed)
         self.keeps_best = self.output.keeps_best or bias == "search"
         self.radius = np.inf
-        if start is not None:
-            self.w = np.array(start["w"])
-            self.n_counted, self.n_before = int(start["n_counted"]), int(start["n_before"])
-            self.output.resume(self, part_of(start, "output"))
         super().__init__(partitions, problem, n_weights=n_weights, n_stored=n_stored)
         if problem.free_intercept:
             self._free_the_bias()
@@ -328,9 +335,10 @@ class BatchSteps(Rounds):
 
     def ending(self):
         """Return what another fit needs to go on from here, a flat dict, and all pulls."""
-        pulls = self.insist(lambda: self.partitions.ask("all_pulls"))
+        pulls, sums = self.insist(lambda: (self.partitions.ask("all_pulls"), self._problem_sums()))
         n_drawn = self.n_before + self.n_iter * self.batch_size
-        return self._iterate() | {"n_before": n_drawn}, np.concatenate(pulls)
+        ending = self._iterate() | {"n_before": n_drawn, "problem": sums}
+        return ending, np.concatenate(pulls)
 
     def _iterate(self):
         output = prefixed("output", self.output.state(self.n_averaged, self.total.copy()))
@@ -356,11 +364,23 @@ class BatchSteps(Rounds):
 
     def _begin(self):
         self._recover(None)
-        if self.start is None or self.start["pulls"] is None:
+        start = self.start
+        # small steps would not lead to another optimum
+        if start is None or not np.allclose(start["problem"], self._problem_sums()):
+            self.start = None
             return
+        self.w = np.array(start["w"])
+        self.n_counted, self.n_before = int(start["n_counted"]), int(start["n_before"])
+        self.output.resume(self, part_of(start, "output"))
         counts = self._shares(self.n_counted)
         for k, part in enumerate(self.start["pulls"]):
             self.partitions.ask("begin", part, counts[k], only={k})
+
+    def _problem_sums(self):
+        """Return numbers that tell rows and targets from others."""
+        v = 1 / np.arange(1.0, self.n_weights + 1)
+        self.objective.accesses += self.n_stored
+        return np.sum(self.partitions.ask("problem_sums", v), axis=0)
 
     def _recover(self, lost):
         self.partitions.ask("open", self.problem, self.n_weights, only=lost)

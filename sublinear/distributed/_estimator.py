@@ -67,9 +67,10 @@ batch_size : int or "all", default="all"
         How the intercept is found, as in :class:`sublinear.PegasosClassifier`. But for "feature" it
         is not penalised, and `intercept_scaling` has no effect.
     warm_start : bool, default=False
-        Go on where the last fit ended, with its number of steps, if features, classes and the kind
-        of intercept are the same. 8 bytes a row for each class are kept in this process for the
-        certificates of the next fit, and of use to it if it has as many rows.
+        Go on where the last fit ended, with its number of steps, if rows, targets and the
+        parameters of the objective are the same; else begin anew, as steps that are small by now
+        would not lead to another optimum. 8 bytes a row for each class are kept in this process for
+        the certificates of the next fit.
 """
 
 _COMMON = """\

@@ -2,6 +2,7 @@
 
 from sublinear import pegasos
 from sublinear._archive import part_of, prefixed
+from sublinear._certified_model import objective_parameters
 from sublinear._core.iterates import AVERAGES
 from sublinear._linear_model import LinearClassifier, LinearRegressor
 from sublinear._validation import (
@@ -45,14 +46,13 @@ class _LargeBatches(pegasos.BiasTreatment, CertifiedRounds):
     def _kind_of_fit(self, training):
         """Return what fits must have in common for the one to go on from the other."""
         classes = None if self._numeric else self.classes_.tolist()
-        return self._treatment(), training.matrix.n_weights, classes
+        return objective_parameters(self), training.matrix.n_weights, classes
 
     def _start(self, training, k):
         state = part_of(training.plan, k)
-        if not state:
+        if not state or len(state["pulls"]) != training.matrix.n_rows:
             return None
-        same_rows = len(state["pulls"]) == sum(training.matrix.sizes)
-        return state | {"pulls": by_partition(training, state["pulls"]) if same_rows else None}
+        return state | {"pulls": by_partition(training, state["pulls"])}
 
     def _keep(self, solver):
         kept = super()._keep(solver)
