@@ -165,12 +165,12 @@ class NewtonPasses:
         How often all methods had come to an end, and had to go on.
     """
 
-    counts = "n_passes", "n_rests", "seen"
+    counts = "n_passes", "n_rests", "gap_before"
 
     def __init__(self, plan, certified, at_zeros):
         self.plan, self.bounds = plan, certified.bounds
         self.n_passes = self.n_rests = 0
-        self.seen = np.inf  # gap at the last certificate, or after the first pass
+        self.gap_before = np.inf  # gap at the last certificate, or after the first pass
         self.methods = [
             ProximalNewton(plan.loss, plan.penalty, w, max(primal, LEAST_WIDTH), plan.tol)
             for w, primal in zip(*certified.start(at_zeros), strict=True)
@@ -192,7 +192,7 @@ class NewtonPasses:
 
         Later duals may be worse.
         """
-        return GROWTH if self.active and self._gap() > FAR * self.seen else 1.0
+        return GROWTH if self.active and self._gap() > FAR * self.gap_before else 1.0
 
     def _gap(self):
         return sum(gap for gap, _ in self.estimates)
@@ -228,7 +228,7 @@ class NewtonPasses:
             for _, method in self.active:
                 method.end()
         if self.n_passes == 1:
-            self.seen = self._gap()
+            self.gap_before = self._gap()
         if self._gap() <= self.methods[0].tol * sum(primal for _, primal in self.estimates):
             for method in self.methods:
                 method.is_resting = True

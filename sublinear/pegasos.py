@@ -502,7 +502,8 @@ class PegasosClassifier(_PegasosModel, LinearClassifier):
         """Take one epoch over a batch of examples, going on from the present model.
 
         Step sizes go on falling as 1 / (alpha t) over all calls: the model minimises the objective
-        over the stream of examples. No certificate is computed.
+        over the stream of examples. No certificate is computed; tol, max_iter and max_accesses are
+        for `fit`.
 
         Parameters
         ----------
@@ -671,7 +672,7 @@ class PegasosRegressor(_PegasosModel, LinearRegressor):
         """Take one epoch over a batch of examples, going on from the present model.
 
         Step sizes go on falling over all calls: the model minimises the objective over the stream
-        of examples. No certificate is computed.
+        of examples. No certificate is computed; tol, max_iter and max_accesses are for `fit`.
 
         Parameters
         ----------

@@ -146,14 +146,14 @@ class Finisher:
         if self.is_stuck:
             self._hand_over()
         if self.second is not None:
-            return self._read(self.space.n_read, limit) and self._iterate()
+            return self._read(self.space.n_read, self.space.cost, limit) and self._iterate()
         n_passes = self.first.n_iter
         if n_passes > self.n_checked and not self.is_over:
             if not self.space.is_explored and self._spent() >= self.space.cost_of_start:
-                return self._read(self.space.n_read_at_start, limit) and self._explore()
+                return self._read_at_start(limit) and self._explore()
             self.n_checked, self.is_due = n_passes, self._is_time()
         if self.is_due:
-            return self._read(self.space.n_read_at_start, limit) and self._begin()
+            return self._read_at_start(limit) and self._begin()
         return self.first.advance(limit - self.n_read)
 
     def _spent(self):
@@ -178,12 +178,15 @@ class Finisher:
         tol = self.tol
         return gap > tol and self.max_iter * math.log(gap) > self.first.n_iter * math.log(tol)
 
-    def _read(self, n_read, limit):
-        """Count so many accesses unless they would exceed the limit."""
+    def _read_at_start(self, limit):
+        return self._read(self.space.n_read_at_start, self.space.cost_of_start, limit)
+
+    def _read(self, n_read, cost, limit):
+        """Count so many accesses and their cost unless they would exceed the limit."""
         fits = self.accesses + n_read <= limit
         if fits:
             self.n_read += n_read
-            self.extra_work += self.space.cost
+            self.extra_work += cost
         return fits
 
     def _explore(self):

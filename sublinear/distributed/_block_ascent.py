@@ -331,7 +331,7 @@ class BlockDualAscent(Rounds):
         self.objective.accesses += 2 * self.n_stored
         self.w, self.previous = self._as_weights(w), method.w
         self.offset = method.w[-1] - self.w[-1] if self.problem.free_intercept else 0.0
-        self.newton.seen = self.newton.relative_gap
+        self.newton.gap_before = self.newton.relative_gap
 
     def _round(self):
         return self.partitions.total(
