@@ -208,9 +208,14 @@ class NewtonPasses:
         return list(zip(gaps, primals, strict=True))
 
     @property
-    def work(self):
-        """As that of dual ascent."""
-        return self.plan.cost * self.n_passes
+    def weights(self):
+        """Those of every problem."""
+        return [method.w for method in self.methods]
+
+    @property
+    def cost(self):
+        """Of a pass, in the unit of work."""
+        return self.plan.cost
 
     def begin(self):
         """Begin a pass; where all have come to an end, that was not enough."""

@@ -10,11 +10,16 @@ from sublinear._solvers.proximal_newton import ProximalNewton
 class StreamedNewton(NewtonPasses):
     """Those of all problems, which share every pass, with a second dual for every example.
 
+    It does what StreamedAscent does, by other steps.
+
     Parameters
     ----------
     plan, certified, at_zeros
         As in NewtonPasses.
+    objective : StreamedObjective
     duals : ndarray of shape (n_problems, n_rows), float64
+    reads : ndarray of shape (n_problems,), int
+        Counts the feature values read for each problem.
 
     Attributes
     ----------
@@ -23,33 +28,37 @@ class StreamedNewton(NewtonPasses):
     """
 
     counts = "centres", *NewtonPasses.counts
+    is_between_blocks = False  # the sums of a pass are not saved
 
-    def __init__(self, plan, certified, at_zeros, duals):
+    def __init__(self, plan, certified, at_zeros, objective, duals, reads):
         super().__init__(plan, certified, at_zeros)
-        self.centres = duals.copy()
+        self.objective, self.centres, self.reads = objective, duals.copy(), reads
 
-    def n_read(self, objectives):
-        """Return how many feature values `visit` will read for each problem that is at work."""
-        return ProximalNewton.n_passes * objectives[0].matrix.n_stored
-
-    def visit(self, where, objectives):
-        """Go through a block: its slice of the examples, the problems' Objectives."""
+    def visit(self, where, objectives, left, own):
+        """Go through a block and return True, unless that would read more than is left."""
+        active = [k for k, _ in self.active]
+        reads = np.zeros_like(self.reads)
+        reads[active] = ProximalNewton.n_passes * objectives[0].matrix.n_stored
+        if reads.sum() > left or np.any(reads > own):
+            return False
+        self.reads += reads
         with np.errstate(all="ignore"), one_blas_thread():
-            for k, method in self.active:
-                method.visit(objectives[k], self.centres[k, where])
+            for k in active:
+                self.methods[k].visit(objectives[k], self.centres[k, where])
+        return True
 
-    def duals_of(self, objective):
-        """Return the duals that belong to the methods' weights, w of them, and their masses.
+    def found(self, at_end):
+        """As StreamedAscent: the methods' weights, and the duals that belong to them.
 
-        Takes a pass over a StreamedObjective, which reads every row twice.
+        Takes a pass, which reads every row twice.
         """
         duals, self.gap_before = np.zeros_like(self.centres), self._gap()
         ws, masses = np.zeros((len(duals), len(self.plan.penalty))), np.zeros((len(duals), 2))
-        for where, objectives in objective.blocks():
+        for where, objectives in self.objective.blocks():
             for k, (method, part) in enumerate(zip(self.methods, objectives, strict=True)):
                 with np.errstate(all="ignore"):
                     own = duals[k, where] = method.duals(part, self.centres[k, where])
                 ws[k] += part.weights_of_dual(own)
                 masses[k] += part.masses(own)
-                objective.accesses += part.accesses + part.matrix.n_stored
-        return duals, ws, masses
+                self.objective.accesses += part.accesses + part.matrix.n_stored
+        return [[w] for w in self.weights], duals, ws, masses

@@ -1,0 +1,221 @@
+"""Steps of single duals over a source.
+
+An intercept without penalty is dealt with as in `_solvers.sdca`, by the method of multipliers. The
+multiplier is part of w here, so that solvers need not know of it. How far from balance the duals
+are is found during a pass.
+"""
+
+import numpy as np
+
+from sublinear._archive import part_of, prefixed
+from sublinear._core.examples import count_awake
+from sublinear._core.objective import balance
+from sublinear._core.random import RandomBits
+from sublinear._solvers.sdca import BlockwiseSDCA
+
+STATE = "duals", "sleep", "shifts", "moves", "masses"
+
+
+def feasible_start(objective, duals, intercepts, other):
+    """Return the nearest duals that are feasible, shrunk where that is better, and their w.
+
+    Takes a pass over a StreamedObjective. Where no duals are better than zeros, an intercept
+    without penalty becomes the other one.
+    """
+    duals, ws = np.array(duals), np.zeros((len(duals), objective.n_weights))
+    costs, at_zeros = np.zeros((2, len(duals)))
+    for where, objectives in objective.blocks():
+        for k, part in enumerate(objectives):
+            part.make_feasible(duals[k, where])
+            ws[k] += part.weights_of_dual(duals[k, where])
+            costs[k] += part.cost_of(duals[k, where])
+            at_zeros[k] += part.values_of_zeros()[0]
+            objective.accesses += part.accesses
+    for k, part in enumerate(objectives):
+        offset = 0.0
+        if intercepts is not None:
+            offset = intercepts[k] - objective.constant * ws[k, -1]
+        factor = part.shrinkage(ws[k], costs[k], offset, at_zeros[k])
+        duals[k] *= factor
+        ws[k] *= factor
+        if factor == 0 and intercepts is not None:
+            intercepts[k] = other
+    return duals, ws
+
+
+class StreamedAscent:
+    """SDCA on all problems, which share every pass.
+
+    Parameters
+    ----------
+    objective : StreamedObjective
+    extent : Extent
+    seeds : list of SeedSequence
+        One for each problem.
+    start : tuple of ndarrays
+        As `feasible_start` returns; None means zeros.
+    intercepts : ndarray of shape (n_problems,)
+        Where intercepts without penalty start; None: they are penalised.
+
+    Attributes
+    ----------
+    duals : ndarray of shape (n_problems, n_rows), float64
+    masses : ndarray of shape (n_problems, 2), float64
+        Of the positive and the negative duals of the blocks visited in the pass.
+    """
+
+    cost = 0.0  # of a pass, beside `work`
+
+    def __init__(self, objective, extent, seeds, start, intercepts):
+        self.objective = objective
+        shape = (len(seeds), extent.n_rows)
+        if start is None:
+            start = np.zeros(shape), np.zeros((len(seeds), extent.n_weights))
+        self.duals, ws = start
+        self.sleep = np.zeros(shape, dtype=np.uint8)
+        self.free_intercept = intercepts is not None
+        # of each problem: what the last weight exceeds that of w(duals) by; how much that grew at
+        # the end of the last pass
+        self.shifts, self.moves = np.zeros((2, len(seeds)))
+        self.masses, self.certified = np.zeros((2, len(seeds), 2))  # now; at the last certificate
+        if self.free_intercept:
+            for k, w in enumerate(ws):
+                self.shifts[k] = intercepts[k] / objective.constant - w[-1]
+                w[-1] = intercepts[k] / objective.constant
+        self.solvers = [
+            BlockwiseSDCA(RandomBits(seed), w, extent.n_rows, extent.n_stored)
+            for seed, w in zip(seeds, ws, strict=True)
+        ]
+        self.where, self.problem = None, 0  # the present block; the problem whose turn it is
+        self.inside = False  # whether that has entered the block
+        self.spent = False  # whether a problem has reached its limit
+
+    @property
+    def reads(self):
+        """Feature values read for each problem."""
+        return np.array([solver.accesses for solver in self.solvers])
+
+    @property
+    def work(self):
+        """As SDCA counts it."""
+        return sum(solver.work for solver in self.solvers)
+
+    @property
+    def certificate_growth(self):
+        """As SDCA's."""
+        return self.solvers[0].certificate_growth
+
+    @property
+    def estimates(self):
+        """The gap and the primal value of every problem."""
+        return [solver.estimate() for solver in self.solvers]
+
+    @property
+    def weights(self):
+        """Those of every problem."""
+        return [solver.w for solver in self.solvers]
+
+    @property
+    def is_between_blocks(self):
+        """Whether the state can be saved within a pass."""
+        return self.problem == 0 and not self.inside
+
+    def begin(self):
+        """Begin a pass."""
+        self.masses[:] = 0
+        for solver, sleep in zip(self.solvers, self.sleep, strict=True):
+            solver.begin(count_awake(sleep))
+
+    def visit(self, where, objectives, left, own):
+        """Go on with a block; return True when all problems are done with it and may go on.
+
+        Parameters
+        ----------
+        where : slice
+            Of the examples.
+        objectives : list of Objective
+        left, own : float, ndarray of shape (n_problems,)
+            Feature values that may be read now; and for each problem. When one of them has no more
+            left, the others still have their turn.
+        """
+        self.where = where
+        while self.problem < len(self.solvers):
+            k, solver = self.problem, self.solvers[self.problem]
+            if not self.inside:
+                solver.enter(objectives[k], self.duals[k, where], self.sleep[k, where])
+                self.inside = True
+            before = solver.accesses
+            if not solver.advance(before + min(left, own[k])):
+                if left < own[k]:
+                    return False
+                self.spent = True
+            left -= solver.accesses - before
+            self.duals[k, where] = solver.leave()
+            if self.free_intercept:
+                self.masses[k] += objectives[k].masses(self.duals[k, where])
+            self.problem, self.inside = k + 1, False
+        if self.spent:
+            return False
+        self.problem = 0
+        return True
+
+    def end(self):
+        """End a pass."""
+        for solver in self.solvers:
+            solver.end()
+        if self.free_intercept:
+            for k, solver in enumerate(self.solvers):
+                self.moves[k] = solver.w[-1] - self.shifts[k]
+                self.shifts[k] += self.moves[k]
+                solver.w[-1] += self.moves[k]
+
+    def found(self, at_end):
+        """Return the models of every problem, the duals, w of them, and their masses.
+
+        The models are w and, where it is kept, the mean of the pass. Masses, which take a pass
+        unless one has just come to its end, are for intercepts without penalty.
+        """
+        if self.inside:
+            self.duals[self.problem, self.where] = self.solvers[self.problem].duals()
+        models = []
+        for solver, move in zip(self.solvers, self.moves, strict=True):
+            w, *means = solver.candidates()
+            for mean in means:
+                if self.free_intercept and at_end:
+                    mean[-1] += move
+            models.append([w, *means])
+        if self.free_intercept:
+            self.certified = (self.masses if at_end else self.objective.masses(self.duals)).copy()
+        return models, self.duals, self.weights, self.certified
+
+    def adopt(self, k, duals, w, masses, last_weight):
+        """Take duals of a problem, with their w and masses, and a weight of the constant column."""
+        self.duals[k], self.sleep[k] = duals, 0
+        self.masses[k] = self.certified[k] = masses
+        solver = self.solvers[k]
+        solver.w[:] = w
+        if self.free_intercept:
+            solver.w[-1] = last_weight
+            self.shifts[k], self.moves[k] = last_weight - w[-1], 0.0
+
+    def release_duals(self, at_end):
+        """Return the duals of each problem that a certificate takes; ends all other use."""
+        if self.free_intercept:
+            masses = self.masses if at_end else self.certified
+            for duals, of_problem in zip(self.duals, masses, strict=True):
+                balance(duals, of_problem)
+        return self.duals
+
+    def state(self):
+        """Return what `set_state` needs to go on between two blocks, a flat dict."""
+        state = {name: getattr(self, name) for name in STATE}
+        for k, solver in enumerate(self.solvers):
+            state |= prefixed(k, solver.state())
+        return state
+
+    def set_state(self, state):
+        """Go on from a `state()`."""
+        for name in STATE:
+            getattr(self, name)[:] = state[name]
+        for k, solver in enumerate(self.solvers):
+            solver.set_state(part_of(state, k))

@@ -1,0 +1,185 @@
+"""What SDCA over a source maximises: the objectives of all problems, a block at a time."""
+
+import zlib
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from sublinear._core.matrix import Matrix
+from sublinear._core.starting_intercept import middle, weighted_median
+from sublinear._validation import LabelWeights
+
+
+@dataclass
+class Extent:
+    """What the counting pass finds.
+
+    Attributes
+    ----------
+    n_rows, n_features, n_stored : int
+    cut : int
+        A hash of the numbers of rows of all blocks.
+    is_sparse : bool
+        Whether the blocks are.
+    weight : float
+        The sum of the sample weights.
+    labels : LabelWeights
+        Of all blocks, where labels are wanted.
+    dtype : numpy.dtype
+    constant : float
+        The value of the constant column.
+    middle : float
+        About the weighted median of all targets, where labels are not wanted.
+    """
+
+    n_rows: int = 0
+    n_features: int = 0
+    n_stored: int = 0
+    cut: int = 0
+    is_sparse: bool = False
+    weight: float = 0.0
+    labels: LabelWeights = field(default_factory=LabelWeights)
+    dtype: np.dtype | None = None
+    constant: float = 0.0
+    middle: float = 0.0
+
+    @property
+    def n_weights(self):
+        """The constant column's included."""
+        return self.n_features + (self.constant != 0)
+
+
+def extent_of(stream, constant, wants_labels, watch):
+    """Return the Extent of a stream; calls watch(block) for every block of this pass.
+
+    `constant` is the value of the constant column, or finds it from the sum of the squares of all
+    values and the number of rows.
+    """
+    extent, squares, middles = Extent(), 0.0, []
+    for block in stream:
+        with stream.naming_block():
+            watch(block)
+            n_rows, matrix = block.X.shape[0], Matrix(block.X)
+        weights = np.ones(n_rows) if block.sample_weight is None else block.sample_weight
+        extent.n_rows += n_rows
+        extent.cut = zlib.crc32(str(n_rows).encode(), extent.cut)
+        extent.n_stored += matrix.n_stored
+        extent.is_sparse = matrix.is_sparse
+        if callable(constant):
+            squares += float(matrix.squared_norms().sum())
+        extent.weight += float(weights.sum())
+        if wants_labels:
+            with stream.naming_block():
+                extent.labels.add(block.y, weights)
+        else:
+            middles.append((middle(block.y, weights), weights.sum()))
+    extent.n_features, extent.dtype = stream.n_features, stream.dtype
+    extent.constant = constant(squares, extent.n_rows) if callable(constant) else constant
+    if middles:
+        extent.middle = weighted_median(*np.transpose(middles))
+    return extent
+
+
+class StreamedObjective:
+    """The objectives of all problems, a block at a time.
+
+    Parameters
+    ----------
+    stream : iterable of blocks
+        With attributes X, y and sample_weight.
+    n_rows : int
+    problems : list of callables
+        Each makes an array of targets of a block's y.
+    make : callable
+        make(matrix, targets, weights) -> the Objective of a problem, as part of the whole.
+    weigh : callable
+        weigh(block) -> the weights of its rows, or None; ValueError for a block of other labels.
+    constant : float
+    """
+
+    def __init__(self, stream, n_rows, problems, make, weigh, constant):
+        self.stream, self.n_rows, self.problems = stream, n_rows, problems
+        self.make, self.weigh, self.constant = make, weigh, constant
+        self.accesses = 0
+        self.zeros = None
+
+    @property
+    def n_weights(self):
+        """The constant column's included."""
+        return self.stream.n_features + (self.constant != 0)
+
+    def blocks(self, first=0):
+        """Yield (slice of the examples, Objectives of the problems) for the blocks from `first`."""
+        stop = 0
+        for number, block in enumerate(self.stream):
+            start, stop = stop, stop + block.X.shape[0]
+            if number >= first:
+                with self.stream.naming_block():
+                    matrix, weights = Matrix(block.X, constant=self.constant), self.weigh(block)
+                    targets = [make_targets(block.y) for make_targets in self.problems]
+                yield slice(start, stop), [self.make(matrix, one, weights) for one in targets]
+
+    def masses(self, duals):
+        """Return the masses of each problem's positive and of its negative duals; one pass."""
+        masses = np.zeros((len(self.problems), 2))
+        for where, objectives in self.blocks():
+            for k, objective in enumerate(objectives):
+                masses[k] += objective.masses(duals[k, where])
+        return masses
+
+    def weights_of_balanced(self, duals, masses):
+        """Return w of each problem's duals, balanced by their masses; one pass."""
+        ws = [0.0] * len(self.problems)
+        for where, objectives in self.blocks():
+            for k, objective in enumerate(objectives):
+                own = balanced(objective, duals[k, where], masses[k])
+                ws[k] = ws[k] + objective.weights_of_dual(own)
+                self.accesses += objective.accesses
+        for w in ws:
+            w[-1] = 0.0  # but for rounding
+        return ws
+
+    def certificate(self, ws, duals, candidates, masses=None):
+        """Return the primal values of each problem's candidates, and the dual values; one pass.
+
+        With `masses` of the duals once they are balanced, whose w must be given.
+        """
+        sums, zeros = [0.0] * len(ws), np.zeros(2)
+        for where, objectives in self.blocks():
+            for k, objective in enumerate(objectives):
+                own = duals[k, where]
+                if masses is not None:
+                    own = balanced(objective, own, masses[k])
+                sums[k] = sums[k] + objective.sums(candidates[k], ws[k], own)
+                self.accesses += objective.accesses
+                if self.zeros is None:
+                    zeros += objective.values_of_zeros()
+        if self.zeros is None:
+            self.zeros = zeros.tolist()
+        # any block's objective has the total weight and alpha
+        certificates = [
+            objective.certificate_of_sums(sums[k], ws[k], candidates[k])
+            for k, objective in enumerate(objectives)
+        ]
+        return [primals for primals, _ in certificates], [dual for _, dual in certificates]
+
+    def at_zeros(self):
+        """Return zero weights, their primal value and the dual value of zero duals."""
+        if self.zeros is None:
+            self.zeros = np.zeros(2)
+            for _, objectives in self.blocks():
+                for objective in objectives:
+                    self.zeros += objective.values_of_zeros()
+        return stacked(np.zeros((len(self.problems), self.n_weights))), *self.zeros
+
+
+def balanced(objective, duals, masses):
+    """Return a copy of a block's duals, balanced by the masses of all."""
+    duals = duals.copy()
+    objective.balance(duals, masses)
+    return duals
+
+
+def stacked(models):
+    """Return models as one array: (n_problems, n_weights), or (n_weights,) for one."""
+    return models[0].copy() if len(models) == 1 else np.stack(models)
