@@ -499,6 +499,17 @@ def test_first_rows_that_are_too_few_make_no_model_worse_than_none(loss):
     np.testing.assert_array_equal(resumed.model(), solver.model())
 
 
+@pytest.mark.parametrize("small", [0.0, 1e-13, 1.4e-12, 1e-11, 1e-6, 0.5])
+@pytest.mark.parametrize("allowed", [3.0, 5.9, 6.1, 10.5])
+def test_a_shift_leaves_the_degrees_of_freedom_that_are_allowed(small, allowed):
+    """Six eigenvalues are small; just above rounding, they count half there, and no root exists."""
+    pairs = np.kron(np.eye(6), [[1.0, 1 - small], [1 - small, 1.0]])
+    none = KeptRows(np.zeros((1, 12)))
+    shift = inner_problem.Hessian(none, np.zeros(1), np.zeros(12), pairs).shift_for_degrees(allowed)
+    shift += 5e-12  # what is less is rounding
+    assert 6 * ((2 - small) / (2 - small + shift) + small / (small + shift)) <= allowed
+
+
 @pytest.mark.parametrize("kept", [100, 300, 700])
 def test_an_intercept_is_not_held_back(kept):
     n = 3000

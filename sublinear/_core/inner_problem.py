@@ -381,13 +381,15 @@ class Hessian:
         if self.matrix is None:
             return np.sum(self.squares / self.units**2) / allowed
         scaled = self.matrix / self.units / self.units[:, np.newaxis]
-        eigenvalues = np.maximum(scipy.linalg.eigvalsh(scaled), 0)
+        eigenvalues = scipy.linalg.eigvalsh(scaled)
+        eigenvalues = eigenvalues[eigenvalues > 0]
         high = np.sum(eigenvalues) / allowed
-        if np.count_nonzero(eigenvalues > 1e-12 * high) <= allowed:
-            return 0.0
-        return brentq(
-            lambda shift: np.sum(eigenvalues / (eigenvalues + shift)) - allowed, 1e-12 * high, high
-        )
+        low = ROUNDING * high
+
+        def beyond(shift):
+            return np.sum(eigenvalues / (eigenvalues + shift)) - allowed
+
+        return brentq(beyond, low, high) if beyond(low) > 0 else 0.0
 
 
 def factorised(matrix):
