@@ -68,9 +68,10 @@ def test_a_single_stage_is_the_empirical_risk_minimiser(loss):
 
 @pytest.mark.parametrize("loss", ["squared", "logistic"])
 @pytest.mark.parametrize("alpha", [0.0, 0.2, np.array([0.1, 0.2, 0.3, 0.0, 0.0])], ids=str)
-def test_paper_scheme_agrees_with_its_oracle(loss, alpha):
+@pytest.mark.parametrize("scheme", [(40, 2.0), (1, 1.5), (3, 1.25)])
+def test_paper_scheme_agrees_with_its_oracle(loss, alpha, scheme):
     X, y, compiled, oracle = problem(loss)
-    scheme = {"first_stage": 40, "growth": 2.0}
+    scheme = dict(zip(("first_stage", "growth"), scheme, strict=True))
     solver = PaperSVRG(
         compiled,
         5,
@@ -94,6 +95,18 @@ def test_paper_scheme_agrees_with_its_oracle(loss, alpha):
     fed(solver, X, y, cuts=(11, 12, 300))
     np.testing.assert_allclose(solver.model(), expected, atol=1e-12)
     assert solver.n_stages >= 3
+
+
+def test_short_stages_of_the_paper_scheme_grow():
+    X, y, loss, _ = problem("squared")
+    random = RandomBits(np.random.SeedSequence(0))
+    given = {"smoothness": 4.0, "step": 0.2, "inner_steps": 1}
+    solver, lengths = PaperSVRG(loss, 5, 0.0, random, first_stage=1, growth=1.5, **given), []
+    for k in range(60):
+        if solver.n_stages == len(lengths):
+            lengths.append(solver.stage_rows)
+        solver.take(RowBlock(X[k : k + 1], y[k : k + 1], None, 0.0))
+    assert lengths == [1, 2, 3, 4, 6, 8, 12, 18]
 
 
 @pytest.mark.parametrize("cuts", [(), (1, 2, 3), (256, 512), (100, 101, 640, 899)])

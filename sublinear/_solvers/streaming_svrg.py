@@ -16,7 +16,7 @@ PaperSVRG, the paper's scheme:
         w <- w~
         repeat m~ times, m~ uniform in {1, .., m}, a row (x, y) each:
             w <- w - eta / L ((l'(<w, x>) - l'(<w~, x>)) x + alpha (w - w~) + g)
-        w~ <- w,  k_{s+1} <- b k_s
+        w~ <- w,  k_{s+1} <- b k_s, rounded up where rows are counted
 
 CombinedSVRG, for use:
 
@@ -517,7 +517,7 @@ class PaperSVRG:
         self.loss, self.random, self.n_threads = loss, random, n_threads
         self.alpha = np.full(n_weights, alpha, dtype=np.float64)
         self.rate, self.growth = step / smoothness, growth
-        self.inner_steps, self.stage_rows = inner_steps, first_stage
+        self.inner_steps, self.first_stage = inner_steps, first_stage
         self.weights = np.zeros(n_weights)
         self.n_stages = self.n_rows = self.accesses = 0
         self.stage_loss = math.nan
@@ -526,6 +526,8 @@ class PaperSVRG:
     def _begin_stage(self):
         self.anchor = self.weights.copy()
         self.gradient = AnchoredGradient(self.loss, self.anchor, self.n_threads)
+        # from the first stage's: to round every time would leave short ones as they are
+        self.stage_rows = math.ceil(self.first_stage * self.growth**self.n_stages)
         self.steps_left = 0
 
     def take(self, block, finite=False):
@@ -569,7 +571,6 @@ class PaperSVRG:
     def _end_stage(self):
         self.accesses += self.gradient.accesses
         self.stage_loss = self.gradient.mean_loss
-        self.stage_rows = int(self.growth * self.stage_rows)
         self.n_stages += 1
         self._begin_stage()
 
@@ -585,20 +586,19 @@ class PaperSVRG:
             "n_rows": self.n_rows,
             "accesses": self.accesses,
             "stage_loss": self.stage_loss,
-            "stage_rows": self.stage_rows,
             "steps_left": self.steps_left,
         }
         return state | {"random": json.dumps(self.random.state())}
 
     def resume(self, state):
         """Go on from the `state()` of a solver made alike."""
+        for name in ("n_stages", "n_rows", "accesses"):
+            setattr(self, name, int(state[name]))
         self.weights = np.array(state["anchor"])
         self._begin_stage()
         self.gradient.resume(state)
         self.weights[:] = state["w"]
-        self.stage_loss = float(state["stage_loss"])
-        for name in ("n_stages", "n_rows", "accesses", "stage_rows", "steps_left"):
-            setattr(self, name, int(state[name]))
+        self.stage_loss, self.steps_left = float(state["stage_loss"]), int(state["steps_left"])
         self.random.set_state(json.loads(str(state["random"])))
 
     def risk(self):

@@ -6,9 +6,9 @@ from scipy.optimize import minimize
 
 def paper_scheme(X, y, loss, *, alpha, rate, first_stage, draw_steps, growth):
     """Run Algorithm 1 over the rows; draw_steps() is the number of inner steps of a stage."""
-    w, position, size = np.zeros(X.shape[1]), 0, first_stage
+    w, position, length = np.zeros(X.shape[1]), 0, first_stage
     while position < len(y):
-        anchor = w.copy()
+        anchor, size = w.copy(), int(np.ceil(length))
         rows = slice(position, position + size)
         if position + size > len(y):
             break
@@ -19,7 +19,7 @@ def paper_scheme(X, y, loss, *, alpha, rate, first_stage, draw_steps, growth):
             change = loss.derivative(x @ w, target) - loss.derivative(x @ anchor, target)
             w = w - rate * (change * x + alpha * (w - anchor) + mean)
             position += 1
-        size = int(growth * size)
+        length *= growth
     return w
 
 
