@@ -328,7 +328,8 @@ class _StreamingSVRG(StreamFit, BaseEstimator):
         n_threads = effective_threads(self.n_jobs)  # of now: n_jobs may change, processes fork
         for solver, block in zip(solvers, blocks, strict=True):
             solver.n_threads = solver.gradient.n_threads = n_threads
-            solver.take(block, finite)
+            with np.errstate(over="ignore", invalid="ignore"):  # found where a model is asked for
+                solver.take(block, finite)
         self._solvers = solvers
 
     def _admitted(self, X, y, sample_weight, **options):
@@ -362,9 +363,13 @@ class _StreamingSVRG(StreamFit, BaseEstimator):
             order = np.arange(n_rows)
         weights = check_sample_weight(sample_weight, X)
         whole = self._blocks(X, targets, weights, order.astype(np.uint32))[0]
-        for start in range(0, whole.n_rows, BLOCK_ROWS):
-            self._take(whole.part(start, start + BLOCK_ROWS).with_all(targets))
-        self._models()  # so that fit says what keeps them from being found
+        try:
+            for start in range(0, whole.n_rows, BLOCK_ROWS):
+                self._take(whole.part(start, start + BLOCK_ROWS).with_all(targets))
+            self._models()  # so that fit says what keeps them from being found
+        except ValueError:
+            self._solvers = None  # unlike after Ctrl-C, no part of these rows makes a model
+            raise
 
     def _fitted(self, name, compute):
         """Return a fitted attribute, computed when first asked for after new rows."""
@@ -378,7 +383,8 @@ class _StreamingSVRG(StreamFit, BaseEstimator):
         """Return the weights of every problem, shape (n_problems, n_weights), of X's dtype."""
 
         def compute():
-            models = np.stack([solver.model() for solver in self._solvers])
+            with np.errstate(over="ignore", invalid="ignore"):  # found below
+                models = np.stack([solver.model() for solver in self._solvers]).astype(self._dtype)
             if not np.isfinite(models).all():
                 raise ValueError(
                     "the fit left the range of floating-point numbers: scale X or y down, or raise "
@@ -389,7 +395,7 @@ class _StreamingSVRG(StreamFit, BaseEstimator):
                     f"{type(self).__name__}: Newton's method on the kept rows did not converge: "
                     "raise alpha, or make the loss smoother"
                 )
-            return models.astype(self._dtype)
+            return models
 
         return self._fitted("_models", compute)
 

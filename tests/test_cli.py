@@ -301,6 +301,15 @@ class TestErrors:
             err = fails("fit", "a.csv", "-o", "model", "--task", "regression", *stream)
             assert "a.csv: the labels are text" in err
 
+    @pytest.mark.parametrize("stream", [[], ["--stream"]])
+    @pytest.mark.parametrize("solver", ["sdca", "svrg"])
+    def test_targets_out_of_range(self, fails, folder, solver, stream):
+        (folder / "a.csv").write_text("1,1e300\n2,-1e300\n3,5\n")
+        options = ["--task", "regression", "--solver", solver, "--quiet", *stream]
+        err = fails("fit", "a.csv", "-o", "model", *options)
+        assert "left the range of floating-point numbers: scale" in err
+        assert not (folder / "model").exists()
+
     def test_no_thread(self, fails, train):
         err = fails("fit", train, "-o", "model", "--jobs", "0", "--quiet")
         assert "n_jobs must be a number of threads, -1 for all, or None, not 0" in err

@@ -49,6 +49,52 @@ def classes_of(model, y):
     return {} if isinstance(model, StreamingSVRGRegressor) else {"classes": np.unique(y)}
 
 
+def far_off(scale, place=slice(None)):
+    """4000 rows, and targets some of which are so many times larger."""
+    random = np.random.default_rng(0)
+    X = random.normal(size=(4000, 3))
+    y = X @ [1.0, 2.0, 3.0] + random.normal(size=4000)
+    y[place] *= scale
+    return X, y
+
+
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+@pytest.mark.parametrize("place", [slice(None), 7, 3900])
+@pytest.mark.parametrize("kept_rows", [100, 5000])
+def test_targets_whose_squares_overflow_are_refused(place, kept_rows):
+    model = StreamingSVRGRegressor(alpha=1e-4, kept_rows=kept_rows, shuffle=False)
+    for scale in (1e160, 1e300):
+        X, y = far_off(scale, place)
+        with pytest.raises(ValueError, match="left the range of floating-point numbers: scale"):
+            model.fit(X, y)
+        with pytest.raises(ValueError, match="left the range of floating-point numbers: scale"):
+            clone(model).fit_stream(ArraySource(X, y)).coef_  # noqa: B018
+    assert vars(model) == model.get_params()
+    assert np.isfinite(model.set_params(loss="huber").fit(X, y).coef_).all()
+
+
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+@pytest.mark.parametrize("options", [{"kept_rows": 5000}, {**THEORY, "random_state": 0}])
+def test_large_targets_scale_the_model_and_its_risk(options):
+    model, scale = StreamingSVRGRegressor(alpha=1e-4, shuffle=False, **options), 2.0**480
+    X, y = far_off(1.0)
+    ours, larger = clone(model).fit(X, y), clone(model).fit(X, y * scale)
+    np.testing.assert_array_equal(larger.coef_, ours.coef_ * scale)
+    if "kept_rows" in options:
+        small, large = (np.array(m.result_.excess_risk_interval) for m in (ours, larger))
+        np.testing.assert_array_equal(large, small * scale**2)
+
+
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+@pytest.mark.parametrize("options", [{}, THEORY])
+def test_a_model_that_float32_does_not_hold_is_refused(options):
+    X, y = far_off(1e60)
+    model = StreamingSVRGRegressor(**options)
+    with pytest.raises(ValueError, match="left the range of floating-point numbers"):
+        model.fit(X.astype(np.float32), y)
+    assert vars(model) == model.get_params()
+
+
 @pytest.mark.parametrize("model", cases(alpha=0.1), ids=repr)
 def test_small_data_is_minimised_exactly(model, request):
     X, y = data_of(model, request)

@@ -58,11 +58,7 @@ class InnerProblem:
         self.slope = self.damping = self.limit = np.zeros(len(anchor))
         self.first = self.evaluate(anchor, gram=True)
         seen = self.first.squares.sum() + self.first.gradient.sum()
-        if not np.isfinite(seen if gradient is None else seen + gradient.sum()):
-            raise ValueError(
-                "sums over rows left the range of floating-point numbers: scale X, y or "
-                "sample_weight down"
-            )
+        check_sum(seen if gradient is None else seen + gradient.sum())
         self.converged = True
         self.model = None  # the Hessian at the anchor
         self.corrected = gradient is not None
@@ -151,6 +147,9 @@ class InnerProblem:
         hessian, reweighted = self.hessian(here.evaluation), False
         gradient = self.gradient(here.weights, here.evaluation)
         direction = hessian.solve(gradient)
+        if self.loss.quadratic:  # in its squares; other losses take numbers that overflow there
+            in_units = gradient / hessian.units
+            check_sum(here.value + gradient @ direction + in_units @ in_units)
         enough = MAX_CORRECTED_STEPS if self.corrected else MAX_NEWTON_STEPS
         for _ in range(max_steps or enough):
             decrement = gradient @ direction
@@ -234,6 +233,15 @@ class InnerProblem:
             length /= 2
             there = self._place(here.weights - length * direction)
         return None
+
+
+def check_sum(number):
+    """Raise ValueError for a sum over rows that is not finite."""
+    if not np.isfinite(number):
+        raise ValueError(
+            "sums over rows left the range of floating-point numbers: scale X, y or sample_weight "
+            "down"
+        )
 
 
 class Place(NamedTuple):

@@ -358,12 +358,13 @@ def estimate_risk(loss, sample, alpha, model, total_weight):
     if not forms.are_telling():
         return UNKNOWN
     first, second = (max(trace, 0.0) for trace in forms.traces())
-    excess = first / (2 * total_weight)
+    sigma_squared = float(first) / 2 * forms.unit * forms.unit
+    excess = sigma_squared / total_weight
     interval = (excess, excess)
     if second > 0:
-        shape = max(0.5, first * first / (2 * second))  # 0.5: of one square; less is rounding
-        interval = tuple(float(end) for end in excess / shape * gammaincinv(shape, [0.025, 0.975]))
-    return RiskEstimate(float(first) / 2, float(excess), interval)
+        shape = float(max(0.5, first * first / (2 * second)))  # 0.5: of one square; or rounding
+        interval = tuple(excess / shape * gammaincinv(shape, end) for end in (0.025, 0.975))
+    return RiskEstimate(sigma_squared, excess, tuple(map(float, interval)))
 
 
 def forms_at(model, loss, sample, alpha):
@@ -396,8 +397,11 @@ def forms_of(kept, evaluation, hessian, roots):
 class QuadraticForms:
     """What is known of A = H^-1/2 G H^-1/2, and of the kept rows x_i that it comes from.
 
+    All of A in squares of `unit`, so that it stays in the range of numbers.
+
     Attributes
     ----------
+    unit : float
     terms, same_terms : ndarray of shape (n_rows,)
         What each row adds to tr A, the mean gradient left out; two estimates where it is estimated.
     leverages : ndarray of shape (n_rows,)
@@ -406,8 +410,12 @@ class QuadraticForms:
     """
 
     def __init__(self, kept, evaluation, hessian, roots):
-        self.kept, self.hessian, self.roots = kept, hessian, roots
-        self.mean, self.curvatures = evaluation.gradient, evaluation.curvatures
+        self.kept, self.hessian = kept, hessian
+        self.curvatures = evaluation.curvatures
+        largest = np.abs(roots).max(initial=0.0)
+        # a power of two, which changes no bit; tr A^2 has the fourth power of the slopes
+        self.unit = math.ldexp(1.0, math.frexp(largest)[1] - 1) if largest > 0 else 1.0
+        self.roots, self.mean = roots / self.unit, evaluation.gradient / self.unit
         self._weigh_rows()
 
     def are_telling(self):
