@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
+from scipy import sparse
 from scipy.linalg import eigh_tridiagonal
 from sklearn.utils.validation import check_array
 
@@ -15,6 +16,7 @@ from sublinear._warnings import warn
 
 LEAST_STEPS = 16  # of the Lanczos method, where there is room for a larger eigenvalue
 ROUNDING = 1e-13  # relative to the largest eigenvalue
+LEAST_SQUARE = 1e-250  # of a row; where less, terms that matter may have become 0
 
 
 def spectral_norm_squared(X, *, tol=1e-4, max_iter=200):
@@ -54,7 +56,21 @@ def spectral_norm_squared(X, *, tol=1e-4, max_iter=200):
 
 
 def _checked(X):
-    return Matrix(check_array(X, accept_sparse="csr", dtype=[np.float64, np.float32]))
+    """Return the Matrix of X, or one of longer rows where squared norms become 0."""
+    X = check_array(X, accept_sparse="csr", dtype=[np.float64, np.float32])
+    matrix = Matrix(X)
+    short = np.flatnonzero(matrix.squared_norms() < LEAST_SQUARE)
+    if not short.size:
+        return matrix
+    largest = abs(X[short]).max(axis=1)
+    exponents = np.zeros(X.shape[0], dtype=np.intc)
+    exponents[short] = np.frexp(largest.toarray().ravel() if sparse.issparse(X) else largest)[1]
+    if not exponents.any():  # rows without entries
+        return matrix
+    if not sparse.issparse(X):
+        return Matrix(np.ldexp(X, -exponents[:, np.newaxis]))
+    values = np.ldexp(X.data, -np.repeat(exponents, np.diff(X.indptr)))
+    return Matrix(sparse.csr_array((values, X.indices, X.indptr), shape=X.shape))
 
 
 def spectral_norm_of(matrix, tol=1e-4, max_iter=200):

@@ -75,6 +75,23 @@ def test_the_length_of_rows_does_not_matter():
     assert spectral_norm_squared(scales * X) == pytest.approx(spectral_norm_squared(X), rel=1e-9)
 
 
+@pytest.mark.parametrize("make", FORMATS)
+@pytest.mark.parametrize("scale", [1e-160, 1e-200, 1e-307])
+@pytest.mark.parametrize("rows", [slice(None), slice(7, 11)])
+def test_rows_whose_squared_norms_underflow_count(make, scale, rows):
+    X = matrix() + np.eye(40, 12)
+    X[30] = 0
+    expected, speedup = spectral_norm_squared(X), batch_speedup(X, 20)
+    X[rows] *= scale
+    assert spectral_norm_squared(make(X)) == pytest.approx(expected, rel=1e-9)
+    assert batch_speedup(make(X), 20) == pytest.approx(speedup, rel=1e-9)
+
+
+def test_rows_of_the_smallest_numbers():
+    assert spectral_norm_squared(np.full((3, 2), 5e-324)) == 1
+    assert spectral_norm_squared(np.full((3, 2), 1e-45, dtype=np.float32)) == 1
+
+
 @pytest.mark.parametrize("dtype", [np.float32, np.int64])
 def test_other_types(dtype):
     X = np.rint(4 * matrix()).astype(dtype)
