@@ -302,13 +302,13 @@ def beginning_of(path, label_column, header, text_labels=None):
         by_label = not header and not text_labels
         header_by_label = by_label and _is_name(own) and is_finite_number(following)
     header = header or header_by_label
-    if not header and any(map(_has_line_break, first)):
+    if any(map(_has_line_break, first)) and not (header and second):
         raise ValueError(f"{path}, line 1: {_UNCLOSED}")
     if header and second is None:
         raise ValueError(f"{path}: the file holds no rows")
     return Beginning(
         lines=number if header else number - 1,
-        feature_names=feature_names(first, column) if header else None,
+        feature_names=stripped(first, column) if header else None,
         n_columns=len(first),
         column=column,
         text_labels=column is not None
@@ -329,7 +329,19 @@ def _first_row(path, reader):
     return first
 
 
-def feature_names(header, column):
+def columns_of(path, header):
+    """Return how many columns a CSV file has, and their names if there is a header, else None.
+
+    Whoever reads the file says what is wrong with it.
+    """
+    with undamaged(path), open_csv(path) as stream:
+        first = _first_row(path, csv.reader(stream))
+    if header or (header is None and _has_names(first, None, None)):
+        return len(first), stripped(first)
+    return len(first), None
+
+
+def stripped(header, column=None):
     """Return the names in a header but for the one of the label's column, if there is one."""
     return [name.strip() for k, name in enumerate(header) if k != column]
 

@@ -694,9 +694,7 @@ def _columns(options):
     path, names = Path(options.data), None
     if _format(options) == "csv":
         _readers.check_readable(path)
-        with _readers.undamaged(path):
-            start = _readers.beginning_of(path, None, options.header)
-        return start.n_columns, start.feature_names
+        return _readers.columns_of(path, options.header)
     source = open_source(path, format=options.format) if options.stream else None
     if isinstance(source, ParquetSource):
         source.label_column = None

@@ -295,6 +295,15 @@ class TestErrors:
         (folder / "a.csv").write_text(text)
         assert words in fails("fit", "a.csv", "-o", "model", *stream)
 
+    @pytest.mark.parametrize("stream", [[], ["--stream"]])
+    @pytest.mark.parametrize("features", [1, 2])
+    def test_a_quote_that_is_not_closed(self, run, fails, folder, features, stream):
+        (folder / "a.csv").write_text("1,3\n3,1\n" if features == 1 else "1,2,3\n3,2,1\n")
+        assert run("fit", "a.csv", "-o", "model", *FIT)[0] == 0
+        (folder / "b.csv").write_text('1,"2\n2,3,0\n')
+        for command in (["fit", "b.csv", "-o", "m"], ["predict", "model", "b.csv"]):
+            assert "b.csv, line 1: a quote is not closed" in fails(*command, *stream)
+
     def test_text_is_no_target_of_regression(self, fails, folder):
         (folder / "a.csv").write_text("1,red\n2,blue\n")
         for stream in ([], ["--stream"]):
@@ -716,6 +725,15 @@ def test_classes_that_are_text_are_compared_as_text(folder, run, stream):
         status, out, err = run("predict", "model", name, *stream)
         assert (status, len(out.split())) == (0, rows)
         assert err == f"error rate 0.0000 (0 of {rows})\n"
+
+
+@pytest.mark.parametrize("stream", [[], ["--stream"]])
+def test_a_single_row_with_a_label_of_text(folder, run, stream):
+    (folder / "a.csv").write_text("1,2,a\n-1,2,b\n")
+    assert run("fit", "a.csv", "-o", "model", *FIT)[0] == 0
+    (folder / "b.csv").write_text("1,2,a\n")
+    expected = (0, "a\n", "error rate 0.0000 (0 of 1)\n")
+    assert run("predict", "model", "b.csv", *stream) == expected
 
 
 @pytest.mark.parametrize("stream", [[], ["--stream"]])
