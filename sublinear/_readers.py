@@ -308,7 +308,7 @@ def beginning_of(path, label_column, header, text_labels=None):
         raise ValueError(f"{path}: the file holds no rows")
     return Beginning(
         lines=number if header else number - 1,
-        feature_names=stripped(first, column) if header else None,
+        feature_names=checked_names(path, stripped(first, column)) if header else None,
         n_columns=len(first),
         column=column,
         text_labels=column is not None
@@ -344,6 +344,14 @@ def columns_of(path, header):
 def stripped(header, column=None):
     """Return the names in a header but for the one of the label's column, if there is one."""
     return [name.strip() for k, name in enumerate(header) if k != column]
+
+
+def checked_names(path, names):
+    """Return the names of features; ValueError for one with NULs, which NumPy drops at the end."""
+    for name in names:
+        if "\0" in name:
+            raise ValueError(f"{path}: the column name {_shown(name)} has a NUL; remove it")
+    return names
 
 
 def open_csv(path):

@@ -574,7 +574,8 @@ class ParquetSource:
         with self._opened(self.paths[0]) as file:
             _, names = _columns_of(file.schema_arrow)
         column = _readers.label_index(self.paths[0], names, self.label_column, True)
-        return [name for k, name in enumerate(names) if k != column]
+        features = [name for k, name in enumerate(names) if k != column]
+        return _readers.checked_names(self.paths[0], features)
 
     def __iter__(self):
         return map(self.block_of, self.raw_blocks())

@@ -900,6 +900,22 @@ def test_labels_with_nuls(tmp_path):
             read(path)
 
 
+def test_names_with_nuls(tmp_path):
+    """NumPy drops them at the end of text; the model would look for another name."""
+    path = tmp_path / "a.csv"
+    for name in ("x\0", "x\0z"):
+        path.write_bytes(f"{name},y\n1,2\n3,4\n".encode())
+        for read in (load, CSVSource):
+            with pytest.raises(ValueError, match=rf"a\.csv: the column name '{name[0]}.x00.* NUL"):
+                read(path)
+
+
+def test_names_with_nuls_in_parquet(parquet_of):
+    source = parquet_of(**{"x\0": [1.0, 2.0], "y": [0, 1]})
+    with pytest.raises(ValueError, match="column name 'x.x00' has a NUL"):
+        SDCAClassifier().fit_stream(source)
+
+
 def test_a_header_that_is_not_utf8(tmp_path):
     path = tmp_path / "a.csv"
     path.write_bytes("größe,y\n1,2\n".encode("latin-1"))
