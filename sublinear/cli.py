@@ -723,8 +723,9 @@ def _rows_for(estimator, options):
     n_features = estimator.n_features_in_
     # taken from the model: its warning would be of rows whose names are compared here
     model_names = vars(estimator).pop("feature_names_in_", None)
-    order = None
+    order, n_rows = None, 0
     for number, (X, y) in enumerate(data if options.stream else [(data.X, data.y)]):
+        n_rows += X.shape[0]
         if number == 0:
             names = getattr(data, "feature_names", None)
             order = _order(names, model_names, options.data)
@@ -735,6 +736,9 @@ def _rows_for(estimator, options):
                 f"{hint if _columns(options)[0] else ''}"
             )
         yield X if order is None else X[:, order], y
+    if not n_rows:  # of a source; files that are read as a whole have been looked at
+        kind = "folder" if Path(options.data).is_dir() else "file"
+        raise ValueError(f"{options.data}: the {kind} holds no rows")
 
 
 def _order(names, model_names, path):

@@ -736,6 +736,35 @@ def test_a_single_row_with_a_label_of_text(folder, run, stream):
     assert run("predict", "model", "b.csv", *stream) == expected
 
 
+def test_a_source_without_rows_is_an_error(folder, run, fails):
+    np.savez("a.npz", X=np.eye(2), y=[0, 1])
+    assert run("fit", "a.npz", "-o", "model", *FIT)[0] == 0
+    np.savez("none.npz", X=np.empty((0, 2)), y=[])
+    np.save("none.npy", np.empty((0, 2)))
+    (folder / "none.svm").write_text("# nothing\n")
+    for name in ("none.npz", "none.npy", "none.svm"):
+        for stream in ([], ["--stream"]):
+            err = fails("predict", "model", name, "-o", "predictions", *stream)
+            assert f"{name}: the file holds no rows" in err
+    (folder / "shards").mkdir()
+    (folder / "none.npz").rename("shards/none.npz")
+    err = fails("predict", "model", "shards", "-o", "predictions", "--stream")
+    assert "shards: the folder holds no rows" in err
+    assert not (folder / "predictions").exists()
+
+
+def test_parquet_without_rows_is_an_error(folder, run, fails):
+    pyarrow = pytest.importorskip("pyarrow")
+    from pyarrow import parquet
+
+    table = pyarrow.table({"x": [1.0, -1.0], "y": [1, 0]})
+    parquet.write_table(table, "a.parquet")
+    assert run("fit", "a.parquet", "-o", "model", "--stream", *FIT)[0] == 0
+    parquet.write_table(table[:0], "none.parquet")
+    err = fails("predict", "model", "none.parquet", "--stream")
+    assert "none.parquet: the file holds no rows" in err
+
+
 @pytest.mark.parametrize("stream", [[], ["--stream"]])
 def test_large_identifiers_are_classes(folder, run, stream):
     labels = ["9007199254740992", "9007199254740993"] * 20
