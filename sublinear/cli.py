@@ -424,7 +424,7 @@ def _compare_data(options):
         return make_sparse_classification(random_state=options.seed)
     data = _read(options)
     if data.y is not None:
-        _check_few_labels(options, data.y, "compare trains classifiers; are these classes?")
+        _check_few_labels(options, data.y, data.y.size, "compare trains classifiers; are these classes?")
     return data.X, data.y
 
 
@@ -496,7 +496,7 @@ def _prepare(options):
     data = _read(options)
     if data.y is None:
         raise ValueError(f"{options.data}: no labels to learn from; give --labels FILE.npy")
-    estimator = _estimator(options, _is_regression(options, data.y))
+    estimator = _estimator(options, _is_regression(options, data.y, data.y.size))
     return estimator, data, lambda: estimator.fit(data.X, data.y)
 
 
@@ -509,8 +509,8 @@ def _prepare_stream(options):
     classes, regression = None, options.task == "regression"
     if options.task == "auto" or (options.solver != "sdca" and not regression):
         with rows_shown(not options.quiet, "finding labels") as count:
-            labels = distinct_labels(_counted(source, count))
-        regression = _is_regression(options, labels)
+            labels, n_rows = _labels_and_rows(source, count)
+        regression = _is_regression(options, labels, n_rows)
         classes = None if regression else find_classes(labels)
     elif regression:
         _refuse_text(options, next((y for _, y in source), None))
@@ -528,10 +528,18 @@ def _prepare_stream(options):
     return estimator, source, fit
 
 
-def _counted(source, count):
-    for X, y in source:
-        count(X.shape[0])
-        yield X, y
+def _labels_and_rows(source, count):
+    """Return the distinct labels of a source, and how many rows it has."""
+    n_rows = 0
+
+    def counted():
+        nonlocal n_rows
+        for X, y in source:
+            n_rows += X.shape[0]
+            count(X.shape[0])
+            yield X, y
+
+    return distinct_labels(counted()), n_rows
 
 
 def _save(estimator, path, data):
@@ -558,13 +566,13 @@ def _estimator(options, regression):
     return _SOLVERS[options.solver][regression](**parameters)
 
 
-def _is_regression(options, y):
+def _is_regression(options, y, n_rows):
+    """Decide by the labels of so many rows, or the distinct ones among them, unless told."""
     if options.task == "regression":
         _refuse_text(options, y)
     if options.task != "auto":
         return options.task == "regression"
-    if not options.stream:  # whose labels are found without counting rows
-        _check_few_labels(options, y, "say --task classification or --task regression")
+    _check_few_labels(options, y, n_rows, "say --task classification or --task regression")
     return y.dtype.kind == "f"
 
 
@@ -576,11 +584,11 @@ def _refuse_text(options, y):
         )
 
 
-def _check_few_labels(options, y, advice):
+def _check_few_labels(options, y, n_rows, advice):
     if y.dtype.kind == "f":
         return
     n_labels = np.unique(y).size
-    if n_labels > max(_MANY_LABELS, _LARGE_SHARE * y.size):
+    if n_labels > max(_MANY_LABELS, _LARGE_SHARE * n_rows):
         raise ValueError(f"{options.data}: {n_labels} distinct labels; {advice}")
 
 

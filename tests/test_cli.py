@@ -338,11 +338,20 @@ class TestErrors:
 
     def test_many_whole_numbers_ask_for_the_task(self, run, fails, folder):
         np.savez("a.npz", X=np.eye(200), y=np.arange(200))
-        assert "--task" in fails("fit", "a.npz", "-o", "model")
         assert "200 distinct labels" in fails("compare", "a.npz")
-        options = ["--task", "regression", "--quiet"]
-        assert run("fit", "a.npz", "-o", "model", *options)[0] == 0
-        assert isinstance(load_model("model"), sublinear.SDCARegressor)
+        for stream in ([], ["--stream"]):
+            for solver in ("sdca", "pegasos", "svrg"):
+                given = ["-o", "model", "--quiet", "--solver", solver, *stream]
+                assert "a.npz: 200 distinct labels; say --task" in fails("fit", "a.npz", *given)
+            assert run("fit", "a.npz", *given, "--task", "regression")[0] == 0
+            assert isinstance(load_model("model"), sublinear.StreamingSVRGRegressor)
+
+    def test_many_classes_of_many_rows_need_no_task(self, run, folder):
+        np.savez("a.npz", X=np.ones((2400, 1)), y=np.arange(2400) % 120)
+        for stream in ([], ["--stream"]):
+            given = ["-o", "model", *FIT, "--max-iter", "1", *stream]
+            assert run("fit", "a.npz", *given)[0] == 0
+            assert len(load_model("model").classes_) == 120
 
     @pytest.mark.parametrize(
         "option",
