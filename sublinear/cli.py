@@ -45,6 +45,11 @@ _SOLVERS = {
     "svrg": (StreamingSVRGClassifier, StreamingSVRGRegressor),
 }
 
+# What has no meaning, but for these defaults, unless a file is read block by block, and for a fit
+# that takes one pass.
+_OF_STREAMS = {"on_error": "raise", "checkpoint": None, "no_resume": False, "checkpoint_every": 100}
+_OF_PASSES = {"tol": 1e-3, "max_iter": 1000, "max_accesses": None}
+
 # More distinct labels than both of these, and they may not be classes at all.
 _MANY_LABELS = 100
 _LARGE_SHARE = 0.05
@@ -239,8 +244,8 @@ def _add_fit(commands):
         "--solver",
         choices=tuple(_SOLVERS),
         default="sdca",
-        help="svrg (Streaming SVRG) takes one pass, which --tol, --max-iter and --max-accesses do "
-        "not concern, and certifies nothing (%(default)s)",
+        help="svrg (Streaming SVRG), and pegasos with --stream, take one pass, so they have no "
+        "--tol, --max-iter and --max-accesses, and certify nothing (%(default)s)",
     )
     parser.add_argument(
         "--loss",
@@ -261,7 +266,6 @@ def _add_fit(commands):
     group.add_argument(
         "--on-error",
         choices=("raise", "skip"),
-        default="raise",
         help="whether a malformed line ends the fit or is left out and counted (%(default)s)",
     )
     group.add_argument(
@@ -274,10 +278,8 @@ def _add_fit(commands):
         action="store_true",
         help="begin anew even if the file of --checkpoint exists",
     )
-    group.add_argument(
-        "--checkpoint-every", type=_count, default=100, metavar="K", help="blocks (%(default)s)"
-    )
-    parser.set_defaults(run=_fit)
+    group.add_argument("--checkpoint-every", type=_count, metavar="K", help="blocks (%(default)s)")
+    parser.set_defaults(run=_fit, **_OF_STREAMS)
 
 
 def _add_predict(commands):
@@ -343,12 +345,9 @@ def _add_training_options(parser):
     parser.add_argument(
         "--alpha", type=_positive, default=1e-4, help="regularisation (%(default)s)"
     )
-    parser.add_argument(
-        "--tol", type=_positive, default=1e-3, help="relative gap to stop at (%(default)s)"
-    )
-    parser.add_argument(
-        "--max-iter", type=_count, default=1000, metavar="N", help="passes (%(default)s)"
-    )
+    parser.add_argument("--tol", type=_positive, help="relative gap to stop at (%(default)s)")
+    parser.add_argument("--max-iter", type=_count, metavar="N", help="passes (%(default)s)")
+    parser.set_defaults(**_OF_PASSES)
 
 
 def _number(text, convert, accept, wanted):
@@ -424,7 +423,9 @@ def _compare_data(options):
         return make_sparse_classification(random_state=options.seed)
     data = _read(options)
     if data.y is not None:
-        _check_few_labels(options, data.y, data.y.size, "compare trains classifiers; are these classes?")
+        _check_few_labels(
+            options, data.y, data.y.size, "compare trains classifiers; are these classes?"
+        )
     return data.X, data.y
 
 
@@ -475,6 +476,11 @@ def _fit(options):
     _check_outputs([options.output, *checkpoint], options)
     if options.label_column == "none":
         raise ValueError("a fit needs labels: --label-column none is for predict")
+    if not options.stream:
+        _refuse_options(options, _OF_STREAMS, "only with --stream")
+    if options.solver == "svrg" or (options.solver == "pegasos" and options.stream):
+        why = "only for several passes; svrg, and pegasos with --stream, take one"
+        _refuse_options(options, _OF_PASSES, why)
     if options.task == "auto" and options.loss in (*REGRESSION_LOSSES, *COUNT_LOSSES):
         options.task = "regression"
     estimator, data, fit = (_prepare_stream if options.stream else _prepare)(options)
@@ -489,10 +495,16 @@ def _fit(options):
             print(f"{_result_lines(estimator)}\nwrote {options.output}")
 
 
+def _refuse_options(options, defaults, why):
+    """Raise ValueError if one of the options is not as by default."""
+    given = [name for name, default in defaults.items() if getattr(options, name) != default]
+    if given:
+        flags = ", ".join("--" + name.replace("_", "-") for name in given)
+        raise ValueError(f"{flags}: {why}")
+
+
 def _prepare(options):
     """Return the estimator, the data, and a function that fits the one to the other."""
-    if options.checkpoint is not None or options.no_resume or options.on_error != "raise":
-        raise ValueError("--checkpoint, --no-resume and --on-error need --stream")
     data = _read(options)
     if data.y is None:
         raise ValueError(f"{options.data}: no labels to learn from; give --labels FILE.npy")
@@ -561,8 +573,7 @@ def _estimator(options, regression):
     if options.loss is not None:
         parameters["loss"] = options.loss
     if options.solver != "svrg":
-        limits = ("tol", "max_iter", "max_accesses")
-        parameters |= {name: getattr(options, name) for name in limits}
+        parameters |= {name: getattr(options, name) for name in _OF_PASSES}
     return _SOLVERS[options.solver][regression](**parameters)
 
 

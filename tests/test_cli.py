@@ -656,10 +656,22 @@ class TestStream:
         assert run(*anew, "--no-resume") == (0, "", "")
 
     def test_options_that_do_not_apply(self, fails, train):
-        assert "need --stream" in fails("fit", train, "-o", "model", "--checkpoint", "state")
+        of_streams = ["--checkpoint", "s"], ["--checkpoint-every", 5], ["--no-resume"]
+        for option in (*of_streams, ["--on-error", "skip"]):
+            err = fails("fit", train, "-o", "model", *option)
+            assert f"{option[0]}: only with --stream" in err
+        err = fails("fit", train, "-o", "model", "--no-resume", "--checkpoint", "s")
+        assert "--checkpoint, --no-resume: only with --stream" in err
         for stream in ([], ["--stream"]):
             err = fails("fit", train, "-o", "model", "--label-column", "first", *stream)
             assert "label_column do not apply to data in svmlight format" in err
+
+    @pytest.mark.parametrize("solver", [["svrg"], ["svrg", "--stream"], ["pegasos", "--stream"]])
+    def test_one_pass_has_no_limits(self, run, fails, train, solver):
+        arguments = ("fit", train, "-o", "model", *FIT, "--solver", *solver)
+        for option in (["--tol", "1e-9"], ["--max-iter", "5"], ["--max-accesses", "10"]):
+            assert f"{option[0]}: only for several passes" in fails(*arguments, *option)
+        assert run(*arguments, "--tol", "1e-3")[0] == 0  # as by default
 
     def test_what_only_a_stream_can_read(self, fails, folder):
         (folder / "shards").mkdir()
