@@ -338,9 +338,9 @@ class StreamFit:
             beginning again. The result is that of a fit without a pause, bit for bit. False: begin
             anew and replace the file.
         read_ahead : int, default=2
-            Blocks that a thread reads while the last one is being used; 0 for no thread. With a
-            thread the source must not write into a block that it has yielded, unless it is a
-            generator, whose arrays are copied.
+            Blocks that a thread reads while the last one is being used; 0 for no thread. A source
+            may fill the arrays of a block again: blocks that wait are copies, unless they come from
+            a list, a tuple or a class of `sublinear.sources`.
 
         Returns
         -------

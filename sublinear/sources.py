@@ -11,7 +11,6 @@ import io
 import json
 import queue
 import threading
-from collections.abc import Iterator
 from functools import partial
 from mmap import mmap
 from numbers import Number
@@ -191,7 +190,7 @@ class GeneratorSource:
     ----------
     function : callable
         Returns an iterator of (X, y) or (X, y, sample_weight), the same blocks at every call. It
-        may fill the same arrays again: reading ahead copies them.
+        may fill the same arrays again: reading ahead copies blocks.
 
     Examples
     --------
@@ -725,8 +724,8 @@ class ReadAhead(SourceAround):
     source : iterable
         An error that it raises reaches whoever asks for the next block. Of one that has
         `raw_blocks()` the thread reads those; `block_of(raw)` is called when their turn comes.
-        What a generator yields is copied; any other source must not write into a block that it has
-        yielded.
+        Blocks are copied, as their arrays may be filled again, but for those of lists, tuples and
+        the other classes here.
     blocks : int, default=2
         How many may wait; one more is being read.
     """
@@ -763,9 +762,12 @@ class ReadAhead(SourceAround):
 
 
 def lasting_blocks(source):
-    """Return the blocks of a source, copies of those of a generator, which may fill them again."""
-    from_generator = isinstance(source, (Iterator, GeneratorSource))
-    return map(_copied, source) if from_generator else source
+    """Yield the blocks of a source, or copies if it may fill their arrays again."""
+    yield from source if type(source) in _LASTING else map(_copied, source)
+
+
+# Only these: an __iter__ of anyone else, of a subclass too, may be a generator.
+_LASTING = (list, tuple, *_FORMATS.values(), ArraySource, ReadAhead)
 
 
 def _copied(block):

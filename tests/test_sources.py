@@ -14,6 +14,7 @@ from decimal import Decimal
 import numpy as np
 import pytest
 from scipy import sparse
+from sklearn.base import clone
 from sklearn.datasets import dump_svmlight_file
 
 from sublinear import (
@@ -23,6 +24,7 @@ from sublinear import (
     _readers,
 )
 from sublinear.datasets import load
+from sublinear.distributed._partitions import Partition
 from sublinear.sources import (
     ArraySource,
     CSVSource,
@@ -673,23 +675,82 @@ def test_reading_ahead_changes_nothing_and_reads_ahead(binary):
     assert list(reader) == list(range(1, 10))
 
 
-@pytest.mark.parametrize("storage", [np.asarray, sparse.csr_array])
-@pytest.mark.parametrize("wrapped", [False, True])
-def test_a_generator_may_fill_its_arrays_again(binary, storage, wrapped):
-    X, y = binary
+class OfOneself:
+    """A source as users write it: every pass is a new generator."""
+
+    def __init__(self, blocks):
+        self.blocks = blocks
+
+    def __iter__(self):
+        yield from self.blocks()
+
+
+class OfArrays(ArraySource):
+    """A source of this package whose blocks are made by the user."""
+
+    def __init__(self, blocks):
+        super().__init__(np.zeros((1, 1)))
+        self.own = blocks
+
+    def __iter__(self):
+        return self.own()
+
+
+REFILLED = {
+    "generator": lambda blocks: blocks(),
+    "function": GeneratorSource,
+    "class": OfOneself,
+    "subclass": OfArrays,
+    "map": lambda blocks: map(tuple, OfOneself(blocks)),
+    "read ahead": lambda blocks: ReadAhead(OfOneself(blocks)),
+}
+
+
+def refilled(X, y, storage=np.asarray):
+    """Return a generator function that fills the same arrays with blocks of ten rows."""
 
     def blocks():
         rows, labels = storage(np.ones_like(X[:10])), np.empty_like(y[:10])
         values = rows.data if sparse.issparse(rows) else rows
-        for start in range(0, 200, 10):
+        for start in range(0, len(y), 10):
             values.flat[:] = X[start : start + 10].flat
             labels[:] = y[start : start + 10]
             yield rows, labels
 
-    source = GeneratorSource(blocks) if wrapped else blocks()
+    return blocks
+
+
+@pytest.mark.parametrize("storage", [np.asarray, sparse.csr_array])
+@pytest.mark.parametrize("kind", REFILLED)
+def test_a_source_may_fill_its_arrays_again(binary, storage, kind):
+    X, y = binary
+    source = REFILLED[kind](refilled(X, y, storage))
     rows, labels, _ = joined(ReadAhead(source))
     np.testing.assert_array_equal(rows, X)
     np.testing.assert_array_equal(labels, y)
+
+
+@pytest.mark.parametrize("kind", REFILLED)
+def test_partitions_keep_blocks_of_arrays_that_are_filled_again(binary, kind):
+    X, y = binary
+    kept = Partition(0, REFILLED[kind](refilled(X, y)), False).blocks
+    np.testing.assert_array_equal(np.vstack([block.X for block in kept]), X)
+
+
+@pytest.mark.parametrize("kind", ["function", "class", "read ahead"])
+def test_fits_of_a_source_that_fills_its_arrays_again(binary, kind):
+    X, y = binary
+    model = SDCAClassifier(alpha=0.01, random_state=0)
+    expected = clone(model).fit_stream(ArraySource(X, y, block_rows=10)).coef_
+    source = REFILLED[kind](refilled(X, y))
+    np.testing.assert_array_equal(clone(model).fit_stream(source).coef_, expected)
+
+
+@pytest.mark.parametrize("kind", [list, tuple, lambda blocks: OfOneself(blocks.__iter__)])
+def test_blocks_that_are_held_elsewhere(binary, kind):
+    blocks = [binary, binary]
+    (X, y), _ = ReadAhead(kind(blocks))
+    assert (X is binary[0] and y is binary[1]) == (kind in (list, tuple))
 
 
 def test_copies_of_a_generator_s_blocks_have_their_form(binary):
