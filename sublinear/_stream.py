@@ -340,7 +340,7 @@ class StreamFit:
         read_ahead : int, default=2
             Blocks that a thread reads while the last one is being used; 0 for no thread. A source
             may fill the arrays of a block again: blocks that wait are copies, unless they come from
-            a list, a tuple or a class of `sublinear.sources`.
+            a list, a tuple or a class of `sublinear.sources`, GeneratorSource aside.
 
         Returns
         -------
