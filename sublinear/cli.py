@@ -673,16 +673,7 @@ def _predict(options):
     if options.output is not None:
         _check_outputs([options.output], options, options.model)
     estimator, notes = read_model(options.model)
-    if _format(options) == "svmlight":  # which says neither by itself
-        if options.index_base is None:
-            options.index_base = _index_base(notes)
-        if options.n_features is None:
-            options.n_features = estimator.n_features_in_
-    if options.label_column is None and _is_unlabelled(estimator, options):
-        options.label_column = "none"
-    classes = getattr(estimator, "classes_", ())
-    if _format(options) == "csv" and any(isinstance(label, str) for label in classes):
-        options.text_labels = True  # the labels of this file may all look like numbers
+    options = _with_what_is_known(options, estimator, notes)
     score = _ErrorRate(estimator.classes_) if hasattr(estimator, "classes_") else _Determination()
     with _text_output(options.output) as stream:
         for X, y in _rows_for(estimator, options):
@@ -692,6 +683,20 @@ def _predict(options):
                 score.add(predicted, _readers.whole_numbers_as_integers(y))
     if score.rows:
         print(score, file=sys.stderr)
+
+
+def _with_what_is_known(options, estimator, notes):
+    """Return the options with what a model tells of its data where they say nothing."""
+    known, format = {}, _format(options)
+    if format == "svmlight":  # which says neither by itself
+        known = {"index_base": _index_base(notes), "n_features": estimator.n_features_in_}
+    if options.label_column is None and _is_unlabelled(estimator, options):
+        known["label_column"] = "none"
+    classes = getattr(estimator, "classes_", ())
+    if format == "csv" and any(isinstance(label, str) for label in classes):
+        known["text_labels"] = True  # the labels of this file may all look like numbers
+    given = {name: value for name, value in vars(options).items() if value is not None}
+    return argparse.Namespace(**vars(options) | known | given)
 
 
 def _format(options):
