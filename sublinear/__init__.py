@@ -2,8 +2,6 @@
 
 import importlib.machinery as _machinery
 import importlib.util as _util
-import os as _os
-import signal as _signal
 import sys as _sys
 from pathlib import Path as _Path
 
@@ -26,28 +24,6 @@ def _step_aside_for_the_installed_package():
         )
     __path__[:] = installed.submodule_search_locations
 
-
-def _is_command_line():
-    """Tell whether this process is `python -m sublinear`, or the script of that name."""
-    arguments = getattr(_sys, "argv", [])[:1]
-    if arguments == ["-m"]:  # as long as a package is imported to be run
-        return __name__ in _sys.orig_argv
-    return _Path(*arguments).stem == __name__
-
-
-def _end_in_one_line(*_):
-    try:
-        _os.write(2, b"sublinear: interrupted\n")
-    finally:
-        _os._exit(1)
-
-
-# The command line comes here, for a second or more, before any of its own lines is run. Ctrl-C is
-# no exception meanwhile: extension modules being imported would make another one of it.
-_interrupt = _signal.getsignal(_signal.SIGINT)
-_ends_in_one_line = _interrupt is _signal.default_int_handler and _is_command_line()
-if _ends_in_one_line:
-    _signal.signal(_signal.SIGINT, _end_in_one_line)
 
 _step_aside_for_the_installed_package()
 
@@ -72,9 +48,6 @@ from sublinear.streaming import StreamingSVRGClassifier, StreamingSVRGRegressor,
 from sublinear.structured import PegasosStructured, SequencePegasos, StructuredProblem
 from sublinear.suggestions import SolverSuggestion, suggest_solver
 from sublinear.theory import batch_speedup, spectral_norm_squared
-
-if _ends_in_one_line:
-    _signal.signal(_signal.SIGINT, _interrupt)
 
 __all__ = [
     "GameResult",

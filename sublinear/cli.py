@@ -1,9 +1,8 @@
 """The command line: ``sublinear compare | fit | predict``.
 
 Every command checks its output paths before it works, writes a file beside its place and renames
-it. Errors are one line on standard error and exit status 2; Ctrl-C is one line and status 1, also
-while the package is imported (its `__init__.py` sees to that). A reader who closes standard output
-has seen enough, status 0; nobody has to read standard error.
+it. Errors are one line on standard error and exit status 2; Ctrl-C ends with status 1. A reader who
+closes standard output has seen enough, status 0; nobody has to read standard error.
 """
 
 import argparse
@@ -69,13 +68,13 @@ def main(argv=None):
     status : int
         0 for success, 1 after Ctrl-C, 2 for an error.
     """
+    options = _parser().parse_args(argv)
     with contextlib.redirect_stderr(_Progress(sys.stderr)):
-        return _status_of(argv)
+        return _status_of(options)
 
 
-def _status_of(argv):
+def _status_of(options):
     try:
-        options = _parser().parse_args(argv)
         with warnings.catch_warnings():
             warnings.showwarning = _show_warning
             options.run(options)

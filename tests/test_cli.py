@@ -425,46 +425,6 @@ class TestInterrupt:
         assert sorted(folder.iterdir()) == before
 
 
-class TestInterruptedImport:
-    """Ctrl-C before the command line has begun: a module in scipy's place sends it."""
-
-    @pytest.fixture
-    def outcome(self, tmp_path, monkeypatch):
-        """Return a function that runs Python so, and returns the status and error text."""
-        (tmp_path / "modules").mkdir()
-        (tmp_path / "modules" / "scipy.py").write_text(
-            "import signal\n"
-            "try:\n"
-            "    signal.raise_signal(signal.SIGINT)\n"
-            "except KeyboardInterrupt as error:\n"
-            "    raise ImportError('initialization failed') from error  # as pybind11 does\n"
-        )
-        monkeypatch.setenv("PYTHONPATH", str(tmp_path / "modules"))
-
-        def outcome(*arguments):
-            command = [sys.executable, *arguments]
-            done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
-            return done.returncode, done.stderr
-
-        return outcome
-
-    def test_it_is_one_line_for_the_command(self, outcome, tmp_path):
-        assert outcome("-m", "sublinear", "--version") == (1, "sublinear: interrupted\n")
-        (tmp_path / "sublinear").write_text("from sublinear.cli import main\n")  # as pip writes it
-        assert outcome(tmp_path / "sublinear") == (1, "sublinear: interrupted\n")
-
-    def test_programs_get_the_exception(self, outcome, tmp_path):
-        (tmp_path / "program.py").write_text("import sublinear\n")
-        for arguments in (["-c", "import sublinear"], ["program.py"], ["-m", "program"]):
-            assert "KeyboardInterrupt\n" in outcome(*arguments)[1]
-
-    def test_afterwards_it_is_an_exception_again(self, tmp_path):
-        text = "import signal, sublinear\n"
-        text += "assert signal.getsignal(signal.SIGINT) is signal.default_int_handler\n"
-        (tmp_path / "sublinear").write_text(text)
-        subprocess.run([sys.executable, tmp_path / "sublinear"], cwd=tmp_path, check=True)
-
-
 class TestCompare:
     SOLVERS = ["SDCAClassifier", "PegasosClassifier", "LinearSVC", "SGDClassifier"]
     OTHERS = ["L2SVMClassifier", "SIMBAClassifier", "SublinearPerceptron"]
