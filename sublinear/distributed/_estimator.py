@@ -109,8 +109,9 @@ Notes
     -----
     `fit` takes dask arrays; or a list of sources instead of X, and no y; or arrays, which are
     worked on in this process. A source is an iterable of blocks (X, y) or (X, y, sample_weight), or
-    a function that returns one; it is read where its partition is, and kept there in memory. It
-    must not write into a block that it has yielded, unless it is a generator: those are copied.
+    a function that returns one; it is read where its partition is, and kept there in memory. It may
+    fill the arrays of a block again: blocks are copied, unless they come from a list, a tuple or a
+    class of `sublinear.sources`.
 """
 
 documented = with_parameters(
