@@ -451,3 +451,13 @@ def test_theory_with_all_constants_given(regression):
         StreamingSVRGRegressor(growth=2.0, **known).fit(X, y)
     with pytest.raises(ValueError, match="smoothness must be at least strong_convexity"):
         StreamingSVRGRegressor(**(known | {"smoothness": 0.01})).fit(X, y)
+
+
+@pytest.mark.parametrize("scale", [1e10, 1e15])
+def test_large_counts(scale):
+    random = np.random.default_rng(0)
+    X = random.normal(size=(2000, 3))
+    y = random.poisson(scale * np.exp(0.5 * X[:, 0])).astype(float)
+    model = StreamingSVRGRegressor("poisson").fit(X, y)
+    np.testing.assert_allclose(model.coef_, [0.5, 0, 0], atol=1e-5)
+    assert model.intercept_ == pytest.approx(np.log(scale), abs=1e-5)

@@ -15,7 +15,7 @@ from sublinear._core.kept_rows import MOST_WEIGHTS, Evaluation, KeptRows
 MAX_NEWTON_STEPS = 200
 MAX_CORRECTED_STEPS = 50  # where a slope is added, which may have no minimiser
 MAX_DOUBLINGS = 30
-MAX_HALVINGS = 30
+MAX_HALVINGS = 60
 EXACT = 1e-15  # Newton decrement at which to stop, by the value
 ROUNDING = 1e-12  # of a value
 BY_CHANCE = 1.25  # a stream's squares by the sample's, up to which nothing is missing
