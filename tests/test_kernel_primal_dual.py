@@ -310,6 +310,47 @@ def matrix_of(X, options):
     return rbf_kernel(X, **options) if kind == "rbf" else polynomial_kernel(X, **options)
 
 
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("values", ("exact", "sampled"))
+@pytest.mark.parametrize("options", (RBF_OPTIONS, POLY_OPTIONS), ids=("rbf", "poly"))
+class TestBeforeTheFirstStep:
+    """Where a budget leaves no room for a draw, the first row stands for the rows drawn."""
+
+    def settings(self, options, values):
+        return {"max_accesses": 1, "kernel_values": values, "random_state": 0, **options}
+
+    def test_balls(self, rings, options, values):
+        for X in (rings[0], np.ones((5, 2)), np.zeros((3, 2))):
+            ball = MinimumEnclosingBall(**self.settings(options, values)).fit(X)
+            K = matrix_of(X, options)
+            squares = K.diagonal() - 2 * K[0] + K[0, 0]
+            assert ball.result_.accesses == ball.result_.dual == 0
+            assert ball.result_.primal == pytest.approx(squares.max(), abs=1e-5)
+            assert ball.result_.status == ("converged" if np.ptp(X) == 0 else "max_accesses")
+            assert ball.radius_**2 == pytest.approx(ball.result_.primal)
+            np.testing.assert_array_equal(ball.center_coef_, [1.0])
+            np.testing.assert_array_equal(ball.dual_coef_, np.eye(len(X))[0])
+            np.testing.assert_array_equal(ball.predict(X), 1)
+
+    def test_simplex_qps(self, rings, options, values):
+        X, b = rings[0], np.linspace(0, 1, len(rings[0]))
+        found = solve_simplex_qp(X, b, **self.settings(options, values))
+        K = matrix_of(X, options)
+        assert found.primal == pytest.approx(found.p @ b + found.p @ K @ found.p, rel=1e-6)
+        assert found.dual == pytest.approx((b + 2 * K[0]).min() - K[0, 0], abs=1e-5)
+
+    def test_margins(self, rings, options, values):
+        X, y = rings
+        for limit in ({"max_accesses": 1}, {"max_iter": 1}):
+            settings = self.settings(options, values) | {"max_accesses": None} | limit
+            model = SublinearPerceptron(fit_intercept=False, **settings).fit(X, y)
+            w, k = model.dual_coef_[0], model.support_
+            K = matrix_of(X, options)
+            assert w @ K[np.ix_(k, k)] @ w == pytest.approx(1, abs=1e-5)
+            assert (y * (K[:, k] @ w)).min() == pytest.approx(model.result_.primal, abs=1e-5)
+            assert np.sqrt(K[k[0], k[0]]) == pytest.approx(model.result_.dual, abs=1e-5)
+
+
 @pytest.mark.parametrize("values", ("exact", "sampled"))
 @pytest.mark.parametrize("options", (RBF_OPTIONS, POLY_OPTIONS), ids=("rbf", "poly"))
 class TestOptima:

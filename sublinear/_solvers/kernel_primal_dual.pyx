@@ -24,8 +24,9 @@ Cost per step: exact d n for every row not drawn before; sampled R (d + q n), q 
 estimate, and d for every row drawn before.
 
 Departures: mini-batches; kernel rows are kept while there is room; rounds of doubling length go on
-from the last iterate; no estimate of |x|^2, which section VI offers too. Kernel values are float32,
-as everywhere: a certificate holds to their rounding.
+from the last iterate; before a row is drawn, the first one is what x is made of; no estimate of
+|x|^2, which section VI offers too. Kernel values are float32, as everywhere: a certificate holds to
+their rounding.
 """
 from cpython.exc cimport PyErr_CheckSignals
 from libc.math cimport ceil, log, sqrt
@@ -286,23 +287,33 @@ cdef class KernelPrimalDual(SaddleSolver):
             self.scale = self.step / max(1.0, self.step * sqrt(max(0.0, self.square)))
 
     def means(self):
-        """Return the mean of x over this round: coefficients, kernel products, their balance."""
-        steps = self.rounds.taken
-        if steps == 0:
-            return self.scale * self.a, self.scale * self.f, self.scale * self.balance
-        return self.a_sum / steps, self.f_sum / steps, self.balance_sum / steps
+        """Return the mean of x over this round: coefficients, kernel products, their balance.
+
+        Where that is 0, x as it is now; before a row is drawn the first one stands for it. Products
+        that are not known are None.
+        """
+        cdef Py_ssize_t steps = self.rounds.taken
+        exact = self.estimator is None
+        if steps > 0 and self.a_sum.any():
+            f = self.f_sum / steps if exact else None
+            return self.a_sum / steps, f, self.balance_sum / steps
+        if self.a.any():
+            f = self.scale * self.f if exact else None
+            return self.scale * self.a, f, self.scale * self.balance
+        first = np.zeros(self.n)
+        first[0] = 1
+        return first, None, self.targets[0]
 
     def iterate(self):
         """Return the coefficients of x as it is now, and its length."""
         return self.scale * self.a, self.scale * sqrt(max(0.0, self.square))
 
     def best_distribution(self):
-        """Return the p of the best dual value, else that of the mean of x, 1/n if it is 0."""
+        """Return the p of the best dual value, else that of the mean of x."""
         if self.best_p is not None:
             return self.best_p
         a = self.means()[0]
-        total = a.sum()
-        return a / total if total > 0 else np.full(self.n, 1.0 / self.n)
+        return a / a.sum()
 
     def model(self):
         """Return the coefficients of the kernel functions, and the intercept."""
@@ -312,18 +323,16 @@ cdef class KernelPrimalDual(SaddleSolver):
     def certify(self, rounded):
         """Return the mean of x as `model` does, its primal value, the best dual value so far."""
         a, f, balance = self.means()
-        if self.estimator is not None:
-            f = self._products(a)
+        total = a.sum()
+        a, balance = a / total, balance / total    # p, which tells what x = 0 is but for rounding
+        f = self._products(a) if f is None else f / total
         payoffs = self.targets * (f + self.shift * balance)
         x = np.sqrt([max(0.0, a @ payoffs)])
-        total = a.sum()
         if not np.isfinite(payoffs).all():
             raise ValueError("kernel values leave the range of floating-point numbers: scale X")
-        if total > 0:
-            dual = self.problem.dual(a / total, x / total)
-            self.take_dual(dual, a / total)
+        self.take_dual(self.problem.dual(a, x), a)
         model, primal = self.problem.primal(x, payoffs, 0.0, lambda x: x)
-        factor = model[0] / x[0] if x[0] > 0 else 0.0
+        factor = model[0] / x[0] if x[0] > 0 else float(self.hull)
         model = factor * np.append(a * self.targets, self.shift * balance)
         dual = self.best_dual
         if dual <= primal + self.problem.kernel_rounding:
