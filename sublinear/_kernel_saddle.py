@@ -28,6 +28,7 @@ CHUNK = 4096  # rows of a prediction
 # of the largest kernel value: what float32 may do to a squared distance, but for the `rounding` of
 # KernelRows
 ROUNDING = 2e-6
+CANCELLED = 5e-7  # of the same: |x|^2 below it, where images cancel, is rounding by a percent
 LARGEST_ERROR = 8.0  # of a kernel value, in those deviations that KernelRows measure
 
 KERNEL_PARAMETERS = """\
@@ -174,6 +175,7 @@ class KernelPlan:
             unit = float(np.sqrt(space.longest**2 + problem.ridge.max() * shortest))
         problem.kernel_error = LARGEST_ERROR * space.rows.deviation
         problem.kernel_rounding = ROUNDING * space.longest**2 + 4 * problem.kernel_error
+        problem.least_length = math.sqrt(CANCELLED * space.longest**2 + problem.kernel_error)
         estimator = None
         if self.sampled:
             estimator = KernelEstimator(space.kernel, space.matrix, space.squares)

@@ -26,6 +26,7 @@ class Saddle:
     kernel_error = 0.0  # of a kernel value, where these are float32
     kernel_rounding = 0.0  # by how much a dual value may then exceed a primal one
     attained = math.inf  # a primal value known beforehand, of a model that is not wanted
+    least_length = 0.0  # of x, in the space of a kernel: below it x may be 0 but for rounding
 
     def __init__(self, unit=None):
         self.unit = unit
@@ -68,8 +69,8 @@ class Margin(Saddle):
     def primal(self, x, payoffs, longest, rounded):
         """Return x at length 1, as it will be stored, and minus its margin."""
         scale = length(x)
-        if scale == 0:
-            return x, 0.0
+        if scale <= self.least_length:
+            return 0.0 * x, 0.0
         x = x / scale
         model = rounded(x)
         margin = payoffs.min() / scale - longest * length(model - x)

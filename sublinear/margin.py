@@ -138,7 +138,8 @@ class SublinearPerceptron(_SaddleClassifier):
         Of the dtype of X. With the intercept, of norm 1. With kernel="linear" only.
     support_, support_vectors_, dual_coef_
         With another kernel: indices of the rows drawn, the rows, and their coefficients, an array
-        of shape (n_problems, n_support): f = sum_j dual_coef_j k(support vector j, .).
+        of shape (n_problems, n_support): f = sum_j dual_coef_j k(support vector j, .). None, of
+        margin 0, where the images of the rows drawn cancel but for rounding.
     intercept_ : ndarray of shape (1,) or (n_classes,)
     classes_ : ndarray of shape (n_classes,)
     n_features_in_ : int

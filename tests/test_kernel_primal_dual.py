@@ -568,6 +568,36 @@ def test_edges():
     assert same.result_.status == "not_separable"
 
 
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.filterwarnings("ignore:kernel values, which are float32:UserWarning")
+@pytest.mark.parametrize("values", ("exact", "sampled"))
+@pytest.mark.parametrize("options", (RBF_OPTIONS, POLY_OPTIONS), ids=("rbf", "poly"))
+def test_images_that_cancel_have_a_model_of_norm_1_or_none(options, values):
+    """Where |x|^2 is rounding, x at length 1 would be nothing else."""
+    n_seeds, max_iter = (3, 2000) if values == "exact" else (1, 600)
+    near = np.ones((7, 2))
+    near[3, 0] += 1e-3
+    y = np.array([0, 1, 0, 1, 0, 1, 1])
+    models = []
+    for X in (np.ones((7, 2)), near):
+        for seed in range(n_seeds):
+            model = SublinearPerceptron(
+                1e-4,
+                fit_intercept=False,
+                kernel_values=values,
+                max_iter=max_iter,
+                random_state=seed,
+                **options,
+            ).fit(X, y)
+            w = np.zeros(7)
+            w[model.support_] = model.dual_coef_
+            norm = np.sqrt(w @ matrix_of(X, options) @ w)
+            assert norm == pytest.approx(1, abs=0.02) or not w.any()
+            assert np.abs(w).sum() < 2000 / np.sqrt(matrix_of(X, options).max())
+            models.append((model.result_.primal, w))
+    assert any(primal == 0 and not w.any() for primal, w in models)
+
+
 @pytest.mark.parametrize(
     ("given", "words"),
     [
