@@ -36,6 +36,10 @@ class Saddle:
         """Return the unit once a pass has found the largest |A_i| and the payoffs of x."""
         return longest
 
+    def model(self, x):
+        """Return the model that x becomes where there is no certificate, and no rounding."""
+        return x
+
     def at_zeros(self):
         """No model is known beforehand."""
         return None, math.inf, -math.inf
@@ -65,6 +69,10 @@ class Margin(Saddle):
         payoffs, gradient = self._passes.products(x, p)
         self.accesses += matrix.n_stored
         return *self.primal(x, payoffs, self._passes.longest, rounded), self.dual(p, gradient)
+
+    def model(self, x):
+        """Return x at length 1."""
+        return x / (length(x) or 1.0)
 
     def primal(self, x, payoffs, longest, rounded):
         """Return x at length 1, as it will be stored, and minus its margin."""

@@ -135,7 +135,9 @@ class SublinearPerceptron(_SaddleClassifier):
     Attributes
     ----------
     coef_ : ndarray of shape (1, n_features) or (n_classes, n_features)
-        Of the dtype of X. With the intercept, of norm 1. With kernel="linear" only.
+        Of the dtype of X. With the intercept, of norm 1; zeros, of margin 0, where `max_accesses`
+        leaves no room for a step, and where the rows drawn are zeros or cancel. With
+        kernel="linear" only.
     support_, support_vectors_, dual_coef_
         With another kernel: indices of the rows drawn, the rows, and their coefficients, an array
         of shape (n_problems, n_support): f = sum_j dual_coef_j k(support vector j, .). None, of

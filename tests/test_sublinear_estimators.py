@@ -406,6 +406,33 @@ def test_primal_is_the_margin_of_the_model_where_that_is_negative(options):
         assert f"with a gap of {result.gap:.2e}" in str(caught[-1].message)
 
 
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize(
+    ("variant", "certify"),
+    [
+        *(("plain", way) for way in ("las_vegas", "exact", "sampled", None)),
+        *(("variance_reduced", way) for way in ("las_vegas", "exact")),
+    ],
+)
+def test_models_of_a_few_steps_have_norm_1(variant, certify):
+    random = np.random.default_rng(0)
+    X = random.normal(size=(40, 5))
+    y = X[:, 0] > 0
+    few = [{"max_iter": n} for n in (1, 2, 10, 200)] + [{"max_accesses": n} for n in (320, 2000)]
+    model = SublinearPerceptron(variant=variant, certify=certify, random_state=0)
+    for limit in few:
+        # 320 values: the first of the variance-reduced passes, which finds the mean of the rows
+        fitted = clone(model).set_params(**limit).fit(X, y)
+        w = np.append(fitted.coef_, fitted.intercept_)
+        assert np.linalg.norm(w) == pytest.approx(1)
+        if certify is not None:
+            margin = (np.where(y, 1, -1) * fitted.decision_function(X)).min()
+            assert fitted.result_.primal <= margin + 1e-12
+    nothing = clone(model).set_params(max_accesses=1).fit(X, y)
+    assert not nothing.coef_.any() and nothing.n_iter_ == 0
+    assert not nothing.result_.primal > 0
+
+
 def test_certify_sampled_and_exact_and_theory():
     for certify in ("sampled", "exact"):
         model = SublinearPerceptron(0.1, certify=certify, fit_intercept=False, random_state=0).fit(

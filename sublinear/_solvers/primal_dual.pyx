@@ -27,8 +27,9 @@ p(i) <= caps(i) in relative entropy, p(i) = min(caps(i), theta p(i)).
 
 Departures: mini-batches; where adjacent columns (rows) of dense data lie together in memory, they
 are drawn together, by the sum of their chances, which keeps g and v unbiased; the practical rates;
-rounds of doubling length go on from the last iterate; where rows may lie far from the origin
-(hull), x0 is taken off the lines drawn.
+rounds of doubling length go on from the last iterate; where the mean of x is 0, as after one step,
+x as it is takes its place; where rows may lie far from the origin (hull), x0 is taken off the lines
+drawn.
 """
 from cpython.exc cimport PyErr_CheckSignals
 from libc.math cimport log, sqrt
@@ -286,9 +287,10 @@ cdef class PrimalDual(SaddleSolver):
         objective (float64) or None; `unit`, about the largest |A_i|, for the simplex the largest
         entry, or None, which asks `measure(x, Y A x, longest)` after the first pass;
         `primal(x, Y A x, longest, rounded)`, the model that x becomes and a bound on its objective,
-        with longest = max |A_i|; `dual(p, A'Y p, longest)`, a bound from below; `attained`, a
-        primal value known beforehand, or inf; `caps` on p (float64, of sum 1 at least) or None; and
-        `accesses`, to which passes made for certificates alone are added.
+        with longest = max |A_i|; `model(x)`, the same model without a certificate;
+        `dual(p, A'Y p, longest)`, a bound from below; `attained`, a primal value known beforehand,
+        or inf; `caps` on p (float64, of sum 1 at least) or None; and `accesses`, to which passes
+        made for certificates alone are added.
     matrix : Matrix
         Its rows are the A_i; a constant column may stand for an intercept. Of a ComputedMatrix what
         is drawn is asked for.
@@ -435,12 +437,22 @@ cdef class PrimalDual(SaddleSolver):
             state["total"][:] = 0
 
     def means(self):
-        """Return the means of x and p over this round, as new arrays (float64)."""
+        """Return the means of x and p over this round, as new arrays (float64).
+
+        Where that of x is 0, as it is after a first step from there, x as it is now.
+        """
         if not np.isfinite(self.sum_of_seen):
             raise NotFinite
-        if self.n_looks == 0:
-            return (self.x_state["value"] * self.x.scale, self.p_state["value"] * self.p.scale)
-        return self.x_state["total"] / self.n_looks, self.p_state["total"] / self.n_looks
+        x, p = self.x_state["value"] * self.x.scale, self.p_state["value"] * self.p.scale
+        if self.n_looks > 0:
+            p = self.p_state["total"] / self.n_looks
+            if self.x_state["total"].any():
+                x = self.x_state["total"] / self.n_looks
+        return x, p
+
+    def model(self):
+        """Return the mean of x as the problem wants it."""
+        return self.problem.model(self.means()[0])
 
     def certified(self, x, p, rounded):
         """Return the model of x, its primal value, and the dual value of p, after one pass."""
@@ -687,6 +699,7 @@ cdef class VarianceReducedPrimalDual(PrimalDual):
         if self.geometry == BALL and norm > 0:
             mean /= norm
         self._move_anchor(mean, self.p_state["anchor"])
+        self.x_state["value"][:] = mean    # known, should there be no room for another pass
         self.begun = True
 
     cdef bint _pass(self, Py_ssize_t limit) except -1:
