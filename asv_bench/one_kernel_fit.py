@@ -70,7 +70,7 @@ def with_support_vectors_of(model, data, n_jobs):
     """Return our estimator, fitted on a few rows, with another model's expansion."""
     X, y, _, _ = data
     some = np.concatenate([np.flatnonzero(y == label)[:50] for label in np.unique(y)])
-    ours = KernelSDCAClassifier(kernel="rbf", gamma=model._gamma, n_jobs=n_jobs)
+    ours = KernelSDCAClassifier(kernel="rbf", gamma=model._fitted_kernel.gamma, n_jobs=n_jobs)
     ours.fit(X[some], y[some])
     ours.support_vectors_, ours.support_ = model.support_vectors_, model.support_
     ours.dual_coef_ = csr_array(model.dual_coef_).toarray()

@@ -20,6 +20,7 @@ from sublinear._drive import CONTRADICTION
 from sublinear._fit_method import restored_after_errors
 from sublinear._kernel_memory import KernelMemory
 from sublinear._kernel_training import (
+    FittedKernel,
     KernelTraining,
     check_coefficients,
     check_kernel_shape,
@@ -94,18 +95,15 @@ class KernelModel(CertifiedModel):
 
     @property
     def _memory(self):
-        is_given = callable(self.kernel) or self.kernel == "precomputed"
-        return KernelMemory(self.memory_limit, is_given)
-
-    def _kernel(self):
-        return KERNELS[self.kernel](self._gamma, self.degree, self.coef0)
+        return KernelMemory(self.memory_limit, self._fitted_kernel.is_given)
 
     def _training(self, X, y, targets, weights, sample_weight, subsets=None):
         """Return the KernelTraining for checked data."""
         metadata = None if sample_weight is None else {"sample_weight": sample_weight}
-        self._gamma = None
-        if self.kernel in KERNELS:  # which class_weight leaves as it is
-            self._gamma = gamma_value(self.gamma, X, check_sample_weight(sample_weight, X))
+        gamma = None
+        if self.kernel in KERNELS:  # class_weight leaves gamma as it is
+            gamma = gamma_value(self.gamma, X, check_sample_weight(sample_weight, X))
+        self._fitted_kernel = FittedKernel.of(self, gamma)
         memory, rows = self._memory, None
         if subsets is None:
             rows = self._square(X, memory.half, effective_threads(self.n_jobs))
@@ -115,11 +113,12 @@ class KernelModel(CertifiedModel):
 
     def _square(self, X, memory, n_threads=1):
         """Return the KernelRows of X with itself."""
-        if callable(self.kernel):
-            return checked_square(CallableRows(self.kernel, X))
-        if self.kernel == "precomputed":
+        kernel = self._fitted_kernel
+        if kernel.is_precomputed:
             return checked_square(PrecomputedRows(X))
-        rows = kernel_rows(self._kernel(), X, memory=memory, n_threads=n_threads)
+        if kernel.is_given:
+            return checked_square(CallableRows(kernel.name, X))
+        rows = kernel_rows(kernel.function(), X, memory=memory, n_threads=n_threads)
         return checked_square(told_apart(rows))
 
     def _part(self, training, chosen, n_at_once):
@@ -127,7 +126,7 @@ class KernelModel(CertifiedModel):
         if training.subsets is None:
             return training.rows
         X = training.X[chosen]
-        if self.kernel == "precomputed":
+        if self._fitted_kernel.is_precomputed:
             X = X[:, chosen]
         return self._square(X, training.memory.half / n_at_once)
 
@@ -159,7 +158,7 @@ class KernelModel(CertifiedModel):
 
     def _adopt(self, other, training):
         super()._adopt(other, training)
-        self._gamma = other._gamma
+        self._fitted_kernel = other._fitted_kernel
 
     def _keep(self, solver):
         objective = solver.objective
@@ -222,7 +221,7 @@ class KernelModel(CertifiedModel):
         """Set what follows from support vectors, coefficients and outcomes."""
         self._note_rounding(outcomes, training)
         self._report(outcomes, seconds)
-        precomputed = self.kernel == "precomputed"
+        precomputed = self._fitted_kernel.is_precomputed
         self.support_vectors_ = np.empty((0, 0)) if precomputed else training.X[self.support_]
 
     def _reduce(self, outcomes, training):
@@ -234,9 +233,9 @@ class KernelModel(CertifiedModel):
             if not examples.size:
                 continue
             X = training.X[examples]
-            rows = self._square(
-                X[:, examples] if self.kernel == "precomputed" else X, training.memory.half
-            )
+            if self._fitted_kernel.is_precomputed:
+                X = X[:, examples]
+            rows = self._square(X, training.memory.half)
             first, last = (self.max_support * end // n_support for end in (group.start, group.stop))
             chosen = nearest_span(
                 partial(shifted_block, rows, shift),
@@ -294,12 +293,13 @@ class KernelModel(CertifiedModel):
     def _scores(self, X):
         """Return f(x_i) + intercept for every row and problem, (n_rows, n_problems)."""
         check_is_fitted(self)
-        X = check_rows(self, X, accept_sparse=False if self.kernel == "precomputed" else "csr")
+        precomputed = self._fitted_kernel.is_precomputed
+        X = check_rows(self, X, accept_sparse=False if precomputed else "csr")
         n_rows, n_support = X.shape[0], len(self.support_)
         margins = np.zeros((len(self.intercept_), n_rows))
         if n_support == 0:
             return margins.T + self.intercept_
-        support = None if self.kernel == "precomputed" else like(self.support_vectors_, X)
+        support = None if precomputed else like(self.support_vectors_, X)
         stored = max(1, X.nnz // n_rows if sp.issparse(X) else X.shape[1])
         step, rows_step = self._memory.parts_of_prediction(stored, len(margins))
         order = np.arange(n_support)
@@ -322,11 +322,12 @@ class KernelModel(CertifiedModel):
 
     def _prediction_rows(self, support, X):
         """The KernelRows between the support vectors and the rows of X."""
-        if self.kernel == "precomputed":
+        kernel = self._fitted_kernel
+        if kernel.is_precomputed:
             return ExactRows(PrecomputedRows(X[:, self.support_].T, False))
-        if callable(self.kernel):
-            return ExactRows(CallableRows(self.kernel, support, X))
-        rows = kernel_rows(self._kernel(), support, X, memory=0)
+        if kernel.is_given:
+            return ExactRows(CallableRows(kernel.name, support, X))
+        rows = kernel_rows(kernel.function(), support, X, memory=0)
         return checked_rounding(ExactRows(rows) if self._is_exact else rows)
 
 

@@ -6,10 +6,11 @@ import numpy as np
 import scipy.sparse as sp
 
 from sublinear._core.kernel_estimators import KernelEstimator
-from sublinear._core.kernels import KERNELS, kernel_rows
+from sublinear._core.kernels import kernel_rows
 from sublinear._core.matrix import Matrix
 from sublinear._core.sample_sizes import squared
 from sublinear._kernel_training import (
+    FittedKernel,
     check_kernel_shape,
     checked_rounding,
     checked_square,
@@ -80,7 +81,7 @@ class KernelSpace:
 
     Attributes
     ----------
-    gamma : float
+    fitted : FittedKernel
     rows : KernelRows
     diagonal : ndarray of shape (n_rows,)
         k(x, x).
@@ -90,8 +91,8 @@ class KernelSpace:
 
     def __init__(self, settings, X, shift=0.0, weights=None):
         self.shift = shift
-        self.gamma = gamma_value(settings.gamma, X, weights)
-        self.kernel = KERNELS[settings.kernel](self.gamma, settings.degree, settings.coef0)
+        self.fitted = FittedKernel.of(settings, gamma_value(settings.gamma, X, weights))
+        self.kernel = self.fitted.function()
         self.matrix = Matrix(X)
         self.rows = checked_square(kernel_rows(self.kernel, X, memory=MEMORY / 2))
         self.squares = self.matrix.squared_norms()
@@ -198,8 +199,16 @@ class KernelPlan:
         )
 
 
-def kernel_sum(settings, gamma, support_vectors, coefficients, X, n_jobs=None):
+def kernel_sum(fitted, support_vectors, coefficients, X, n_jobs=None):
     """Return sum_j coefficients[:, j] k(support vector j, x) for the rows x of X.
+
+    Parameters
+    ----------
+    fitted : FittedKernel
+    support_vectors : ndarray or CSR matrix
+    coefficients : ndarray of shape (n_outputs, n_support)
+    X : ndarray or CSR matrix
+    n_jobs : int, default=None
 
     Returns
     -------
@@ -208,7 +217,7 @@ def kernel_sum(settings, gamma, support_vectors, coefficients, X, n_jobs=None):
     sums = np.zeros((len(coefficients), X.shape[0]))
     if coefficients.shape[1] == 0:
         return sums
-    kernel = KERNELS[settings.kernel](gamma, settings.degree, settings.coef0)
+    kernel = fitted.function()
     # a dense model sees rows as it was fitted: it could centre them
     support = support_vectors if sp.issparse(X) else like(support_vectors, X)
     order = np.arange(coefficients.shape[1])
@@ -223,11 +232,9 @@ def kernel_sum(settings, gamma, support_vectors, coefficients, X, n_jobs=None):
     return sums
 
 
-def self_values(settings, gamma, X):
-    """Return k(x, x) for the rows x of X (float64)."""
-    if settings.kernel == "rbf":
+def self_values(fitted, X):
+    """Return k(x, x) for the rows x of X (float64), by a FittedKernel."""
+    if fitted.name == "rbf":
         return np.ones(X.shape[0])
     squares = Matrix(X).squared_norms()
-    if settings.kernel == "linear":
-        return squares
-    return (gamma * squares + settings.coef0) ** settings.degree
+    return (fitted.gamma * squares + fitted.coef0) ** fitted.degree

@@ -3,12 +3,13 @@
 import math
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 
 from sublinear._certified_model import Training
-from sublinear._core.kernels import ExactRows, KernelRows
+from sublinear._core.kernels import KERNELS, ExactRows, KernelRows
 from sublinear._core.matrix import Matrix
 from sublinear._kernel_memory import KernelMemory
 from sublinear._validation import check_choice, check_number
@@ -71,6 +72,43 @@ class KernelTraining(Training):
             n_rows = int(np.sort(np.unique(self.y, return_counts=True)[1])[-2:].sum())
         room = self.memory.most_at_once(n_rows, self.stored, self.block_size)
         return min(len(self.targets), room)
+
+
+class FittedKernel(NamedTuple):
+    """The kernel of a fit: predictions keep to it, whatever parameters are set after the fit.
+
+    Attributes
+    ----------
+    name : str or callable
+    gamma : float or None
+        A number, where the kernel is one of KERNELS.
+    degree : int
+    coef0 : float
+    """
+
+    name: object
+    gamma: float | None
+    degree: int
+    coef0: float
+
+    @classmethod
+    def of(cls, settings, gamma=None):
+        """Return that of present parameters."""
+        return cls(settings.kernel, gamma, settings.degree, settings.coef0)
+
+    @property
+    def is_precomputed(self):
+        """Whether X is the kernel matrix."""
+        return not callable(self.name) and self.name == "precomputed"
+
+    @property
+    def is_given(self):
+        """Whether values come from a callable or a matrix."""
+        return callable(self.name) or self.is_precomputed
+
+    def function(self):
+        """Return the Kernel, which is compiled."""
+        return KERNELS[self.name](self.gamma, self.degree, self.coef0)
 
 
 def check_kernel_shape(estimator):

@@ -130,10 +130,10 @@ def write_model(estimator, path, notes=None):
     if _CLASSES.get(name) is not type(estimator):
         hint = "; save its last step, or pickle the whole" if hasattr(estimator, "steps") else ""
         raise TypeError(f"cannot save a {name}; a model is one of {', '.join(_CLASSES)}{hint}")
-    if getattr(estimator, "kernel", "linear") != "linear":
+    if hasattr(estimator, "support_vectors_"):
         raise ValueError(
-            f"a model file holds coefficients of features, a {name} with kernel="
-            f"{estimator.kernel!r} has none: pickle it"
+            f"a model file holds coefficients of features, a {name} fitted with a kernel has none: "
+            "pickle it"
         )
     if not hasattr(estimator, "coef_"):
         raise ValueError(f"this {name} is not fitted; call fit before saving it")

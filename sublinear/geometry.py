@@ -277,7 +277,7 @@ class MinimumEnclosingBall(CallbackSupportMixin, OutlierMixin, BaseEstimator):
         training = Training(X, y, None, seen.given, [None], weights)
         limits = self._limits(plan.max_iter)
         center, result, error = self._run(solver, limits, training, 0.0, seen.origin)
-        forget(self, ("support_", "support_vectors_", "center_coef_"))
+        forget(self, ("support_", "support_vectors_", "center_coef_", "_fitted_kernel"))
         if sp.issparse(X) and result.primal == 0:  # rows are equal
             center = X[[0]].toarray()[0]
         self.center_ = center.astype(seen.given.dtype, copy=False)
@@ -329,14 +329,11 @@ class MinimumEnclosingBall(CallbackSupportMixin, OutlierMixin, BaseEstimator):
         training = KernelTraining(X, y, None, None, [None], None, rows=space.rows)
         model, result, error = self._run(solver, limits, training, 1.0)
         forget(self, ("center_",))
-        self._gamma = space.gamma
+        self._fitted_kernel = space.fitted
         support = np.flatnonzero(model[:-1])
         self.support_ = given.numbers(support)
         self.support_vectors_, self.center_coef_ = X[support], model[support]
-        sums = kernel_sum(
-            self, self._gamma, self.support_vectors_, self.center_coef_[None], self.support_vectors_
-        )
-        self._center_square = float(sums[0] @ self.center_coef_)
+        self._center_square = float(self._products(self.support_vectors_) @ self.center_coef_)
         radius = np.sqrt(result.primal)
         # near the sphere <x, c> is about |c|^2: squared distances hold kernel values that amount to
         # three times that, in the fit and in a prediction
@@ -376,11 +373,14 @@ class MinimumEnclosingBall(CallbackSupportMixin, OutlierMixin, BaseEstimator):
         """
         check_is_fitted(self)
         X = check_rows(self, X)
-        if not is_linear(self):
-            parts = self._gamma, self.support_vectors_, self.center_coef_[None]
-            squares = self_values(self, self._gamma, X) - 2 * kernel_sum(self, *parts, X)[0]
-            return -np.sqrt(np.maximum(squares + self._center_square, 0))
-        return -np.sqrt(squared_distances(X, self.center_.astype(np.float64)))
+        if hasattr(self, "center_"):  # as of the fit, whatever `kernel` is by now
+            return -np.sqrt(squared_distances(X, self.center_.astype(np.float64)))
+        squares = self_values(self._fitted_kernel, X) - 2 * self._products(X)
+        return -np.sqrt(np.maximum(squares + self._center_square, 0))
+
+    def _products(self, X):
+        """Return <image of x, centre> in the space of the kernel."""
+        return kernel_sum(self._fitted_kernel, self.support_vectors_, self.center_coef_[None], X)[0]
 
     def decision_function(self, X):
         """Return the radius minus the distance from the centre, but for rounding.

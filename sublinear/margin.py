@@ -71,7 +71,7 @@ class _SaddleClassifier(LinearClassifier):
         for outcome in outcomes:
             outcome.result = named(outcome.result, training.X)
         if is_linear(self):
-            forget(self, ("support_", "support_vectors_", "dual_coef_"))
+            forget(self, ("support_", "support_vectors_", "dual_coef_", "_fitted_kernel"))
             super()._store(outcomes, training, seconds)
             return
         forget(self, ("coef_",))
@@ -81,16 +81,16 @@ class _SaddleClassifier(LinearClassifier):
         self.support_vectors_ = training.X[support]
         self.dual_coef_ = np.ascontiguousarray(models[:, support])
         self.intercept_ = models[:, -1]
-        self._gamma = training.plan.space.gamma
+        self._fitted_kernel = training.plan.space.fitted
         self._report(outcomes, seconds)
 
     def _scores(self, X):
-        if is_linear(self):
-            return super()._scores(X)
         check_is_fitted(self)
+        if hasattr(self, "coef_"):  # as of the fit, whatever `kernel` is by now
+            return super()._scores(X)
         X = check_rows(self, X)
-        parts = self._gamma, self.support_vectors_, self.dual_coef_
-        return kernel_sum(self, *parts, X, self.n_jobs).T + self.intercept_
+        parts = self._fitted_kernel, self.support_vectors_, self.dual_coef_
+        return kernel_sum(*parts, X, self.n_jobs).T + self.intercept_
 
     def _warn_if_limited(self, limits):
         is_rounding = self.result_.status == "rounding"

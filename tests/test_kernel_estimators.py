@@ -230,11 +230,47 @@ def test_gamma_scale_counts_weights_as_repetition(data):
         np.repeat(X, counts, 0), np.repeat(y, counts)
     )
     weighted = KernelSDCAClassifier(random_state=0).fit(X, y, weights)
-    assert weighted._gamma == pytest.approx(repeated._gamma, rel=1e-12)
-    assert KernelSDCAClassifier().fit(X, y)._gamma == pytest.approx(1 / (5 * X.var()), rel=1e-12)
+    assert weighted._fitted_kernel.gamma == pytest.approx(repeated._fitted_kernel.gamma, rel=1e-12)
+    assert KernelSDCAClassifier().fit(X, y)._fitted_kernel.gamma == pytest.approx(
+        1 / (5 * X.var()), rel=1e-12
+    )
     in_rows = KernelSDCAClassifier().fit(sparse.csr_array(X), y)
-    assert in_rows._gamma == pytest.approx(1 / (5 * X.var()), rel=1e-9)
-    assert KernelSDCAClassifier(gamma="auto").fit(X, y)._gamma == 0.2
+    assert in_rows._fitted_kernel.gamma == pytest.approx(1 / (5 * X.var()), rel=1e-9)
+    assert KernelSDCAClassifier(gamma="auto").fit(X, y)._fitted_kernel.gamma == 0.2
+
+
+def callable_kernel(x, z):
+    return (x @ z.T + 1) ** 2
+
+
+@pytest.mark.parametrize("multi_class", ["ovo", "ovr"])
+@pytest.mark.parametrize(
+    "kernel", ["rbf", "poly", "precomputed", pytest.param(callable_kernel, id="callable")]
+)
+def test_predictions_are_those_of_the_kernel_that_was_fitted(data, kernel, multi_class):
+    X, _, score, _ = data
+    y = np.digitize(score, [-0.5, 0.5])
+    model = KernelSDCAClassifier(kernel=kernel, multi_class=multi_class, tol=0.01, random_state=0)
+    given = X @ X.T + 5 * np.eye(len(X)) if kernel == "precomputed" else X
+    scores = model.fit(given, y).decision_function(given)
+    others = {"gamma": 3.0, "degree": 1, "coef0": 2.0, "memory_limit": 10_000}
+    for other in ("rbf", "poly", "linear", "precomputed", callable_kernel):
+        model.set_params(kernel=other, **others)
+        np.testing.assert_allclose(model.decision_function(given), scores, rtol=1e-5, atol=1e-5)
+
+
+def test_predictions_of_other_machines_are_those_of_the_kernel_that_was_fitted(data):
+    X, y, score, _ = data
+    pegasos = KernelPegasosClassifier(kernel="rbf", tol=0.1, random_state=0).fit(X, y)
+    expected = pegasos.decision_function(X)
+    pegasos.set_params(kernel="poly", degree=2)
+    np.testing.assert_array_equal(pegasos.decision_function(X), expected)
+    again = pickle.loads(pickle.dumps(pegasos))
+    np.testing.assert_array_equal(again.decision_function(X), expected)
+    assert clone(pegasos).fit(X, y)._fitted_kernel.name == "poly"
+    regressor = KernelSDCARegressor(kernel="poly", random_state=0, tol=0.1).fit(X, score)
+    expected = regressor.predict(X)
+    np.testing.assert_array_equal(regressor.set_params(kernel="rbf").predict(X), expected)
 
 
 def test_class_weights_are_sample_weights(data):
@@ -463,7 +499,10 @@ def test_class_weight_leaves_the_kernel_as_it_is(class_weight, n_classes):
     X[y == 0] *= 0.1
     rare = np.flatnonzero((y > 0) | (np.arange(60) < 20))
     model = KernelSDCAClassifier(class_weight=class_weight).fit(X[rare], y[rare])
-    assert model._gamma == KernelSDCAClassifier().fit(X[rare], y[rare])._gamma
+    assert (
+        model._fitted_kernel.gamma
+        == KernelSDCAClassifier().fit(X[rare], y[rare])._fitted_kernel.gamma
+    )
 
 
 def test_a_variance_that_underflows_is_refused():

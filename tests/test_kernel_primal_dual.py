@@ -19,6 +19,7 @@ from sublinear import (
     L2SVMClassifier,
     MinimumEnclosingBall,
     SublinearPerceptron,
+    load_model,
     save_model,
     solve_simplex_qp,
 )
@@ -453,7 +454,10 @@ def test_class_weight_leaves_gamma_as_it_is(rings):
     for sample_weight in (None, weights):
         plain = L2SVMClassifier(**settings).fit(X, y, sample_weight=sample_weight)
         model = L2SVMClassifier(class_weight={y[0]: 5.0}, **settings)
-        assert model.fit(X, y, sample_weight=sample_weight)._gamma == plain._gamma
+        assert (
+            model.fit(X, y, sample_weight=sample_weight)._fitted_kernel.gamma
+            == plain._fitted_kernel.gamma
+        )
 
 
 @pytest.mark.parametrize("estimator", [SublinearPerceptron, L2SVMClassifier])
@@ -668,6 +672,31 @@ def test_another_kernel_leaves_nothing_of_the_last_fit(rings):
             assert hasattr(model, linear) == (kernel == "linear")
             assert hasattr(model, "support_vectors_") == (kernel == "rbf")
             assert model.predict(X).shape == y.shape
+
+
+@pytest.mark.parametrize("kernel", ("linear", "rbf", "poly"))
+@pytest.mark.parametrize(
+    "make", (lambda **k: SublinearPerceptron(0.3, **k), lambda **k: MinimumEnclosingBall(0.3, **k))
+)
+def test_predictions_are_those_of_the_kernel_that_was_fitted(rings, tmp_path, make, kernel):
+    X, y = rings
+    model = make(kernel=kernel, random_state=0).fit(X, y)
+    expected = model.decision_function(X)
+    for other in ("linear", "poly", "rbf"):
+        model.set_params(kernel=other, gamma=7.0, degree=1, coef0=3.0)
+        for present in (model, pickle.loads(pickle.dumps(model))):
+            np.testing.assert_array_equal(present.decision_function(X), expected)
+        if isinstance(model, MinimumEnclosingBall):
+            continue
+        if kernel != "linear":
+            with pytest.raises(ValueError, match="a model file holds coefficients of features"):
+                save_model(model, tmp_path / "model")
+            continue
+        save_model(model, tmp_path / "model")
+        loaded = load_model(tmp_path / "model")
+        np.testing.assert_array_equal(loaded.decision_function(X), expected)
+    refitted = clone(model).fit(X, y)  # of another kernel
+    assert not np.array_equal(refitted.decision_function(X), expected)
 
 
 @pytest.mark.filterwarnings("ignore:gamma .* is so large:UserWarning")

@@ -239,7 +239,7 @@ def test_the_optimum_is_that_of_libsvm(C):
     peer = SVC(C=C, tol=1e-8).fit(X, y)
     v = np.zeros(150)
     v[peer.support_] = peer.dual_coef_[0]
-    K = pairwise_kernels(X, metric="rbf", gamma=model._gamma)
+    K = pairwise_kernels(X, metric="rbf", gamma=model._fitted_kernel.gamma)
     best = v @ K @ v / 2 + C * np.maximum(0, 1 - y * (K @ v + peer.intercept_[0])).sum()
     assert model.result_.status == "converged"
     assert model.result_.dual <= best * (1 + 1e-9)
