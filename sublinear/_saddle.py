@@ -7,6 +7,7 @@ from types import SimpleNamespace
 import numpy as np
 from sklearn.utils.validation import check_array
 
+from sublinear._core.matrix import NotFinite
 from sublinear._core.random import RandomBits
 from sublinear._core.sample_sizes import squared
 from sublinear._drive import Limits, drive
@@ -369,7 +370,10 @@ def run_saddle(name, settings, solver, max_iter, A, *, maximise=False):
         absolute=True,
         maximise=maximise,
     )
-    model, result, error = drive(solver, limits)
+    try:
+        model, result, error = drive(solver, limits)
+    except NotFinite as not_finite:  # solvers call the matrix X
+        raise ValueError(str(not_finite).replace("X holds", "A holds", 1)) from None
     if error is not None:
         raise error
     is_rounding = solver.objective.rounding > settings.epsilon

@@ -858,6 +858,13 @@ def test_simplex_qps_of_long_rows_count_rounding(variant, offset):
     assert values[0] <= result.primal + 1e-6
 
 
+def test_errors_of_steps_name_the_parameter():
+    message = "^A holds NaN, infinity or values whose sums leave the range"
+    large = np.random.default_rng(0).normal(size=(20, 15)) * 1e305
+    with pytest.raises(ValueError, match=message):
+        solve_matrix_game(large, 1e300, variant="plain", max_iter=20_000, random_state=0)
+
+
 def test_bad_games_and_qps():
     for solve in (solve_matrix_game, solve_simplex_qp):
         with pytest.raises(ValueError, match="NaN"):
