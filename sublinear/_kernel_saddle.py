@@ -8,7 +8,6 @@ import scipy.sparse as sp
 from sublinear._core.kernel_estimators import KernelEstimator
 from sublinear._core.kernels import kernel_rows
 from sublinear._core.matrix import Matrix
-from sublinear._core.sample_sizes import squared
 from sublinear._kernel_training import (
     FittedKernel,
     check_kernel_shape,
@@ -17,7 +16,7 @@ from sublinear._kernel_training import (
     gamma_value,
     like,
 )
-from sublinear._saddle import PRACTICAL, THEORY, batch_within, is_fixed, round_lengths
+from sublinear._saddle import RoundsPlan
 from sublinear._solvers.kernel_primal_dual import KernelPrimalDual
 from sublinear._threads import effective_threads
 from sublinear._validation import check_choice, has_matrix
@@ -117,7 +116,7 @@ class KernelSpace:
         return np.full(self.matrix.n_rows, self.matrix.n_columns)
 
 
-class KernelPlan:
+class KernelPlan(RoundsPlan):
     """How a problem is going to be solved in the space of a kernel: what `Plan` is without one.
 
     Parameters
@@ -125,51 +124,32 @@ class KernelPlan:
     settings : object
         Has the attributes of SADDLE_PARAMETERS and KERNEL_PARAMETERS.
     geometry : str
-        As that of a Plan.
     space : KernelSpace
     epsilon : float
     unit : float
         What epsilon is measured against.
-
-    Attributes
-    ----------
-    max_iter : int
-        Draws after which to end.
     """
 
-    n_read = 0  # values, to find the unit
-
     def __init__(self, settings, geometry, space, epsilon, unit):
+        super().__init__(settings, geometry)
         self.space, self.unit = space, unit
-        self.theory, self.fixed = settings.constants == "theory", is_fixed(settings)
         self.sampled = settings.kernel_values == "sampled"
-        self.batch = batch_within(self._batch(settings.batch_size), settings.max_iter)
-        n_rows = max(2, space.matrix.n_rows)
         # in practice rounds are as long as in the ball, wherever the problem lies
         steps = self._rates(geometry if self.theory else "ball").steps
-        self.round_steps, self.max_steps = round_lengths(
-            steps * math.log(n_rows) * squared(unit / epsilon),
-            settings.max_iter,
-            in_rounds=not self.fixed,
-            theory=self.theory,
-            batch=self.batch,
-        )
-        self.max_iter = self.max_steps * self.batch
+        batch = self._batch(settings.batch_size)
+        self._set_lengths(settings, batch, steps, space.matrix.n_rows, unit / epsilon)
 
     def _batch(self, batch_size):
         if batch_size != "auto":
             return batch_size
         return 1 if self.theory or self.sampled else 16
 
-    def _rates(self, geometry):
-        return (THEORY if self.theory else PRACTICAL)[geometry]
-
     def solver(self, problem, random):
         """Return the solver of a problem, whose unit is about the largest length of a line.
 
         None: that of an image and its part of the ridge.
         """
-        space, rates, unit = self.space, self._rates(problem.geometry), problem.unit
+        space, unit = self.space, problem.unit
         if unit is None:
             # <image, x> is at most the product of their lengths; the shortest e there is has this
             shortest = 1 / np.sqrt((problem.ridge**-2).sum())
@@ -189,11 +169,7 @@ class KernelPlan:
             shift=space.shift,
             unit=unit,
             batch_size=self.batch,
-            round_steps=self.round_steps,
-            growth=1 if self.fixed else 2,
-            max_steps=self.max_steps,
-            primal_rate=rates.primal,
-            dual_rate=rates.dual * (1 if self.theory else math.sqrt(self.batch)),
+            **self._rounds(),
             estimator=estimator,
             capacity=int(MEMORY / 2 / (4 * space.matrix.n_rows)),
         )

@@ -230,14 +230,70 @@ def checked_data(A):
     return check_array(A, accept_sparse="csr", dtype=[np.float64, np.float32])
 
 
-class Plan:
-    """How a problem is going to be solved.
+class RoundsPlan:
+    """How many steps of what size a problem is going to take, in rounds.
 
     Parameters
     ----------
     settings : object
         Has the attributes of SADDLE_PARAMETERS.
     geometry : str
+
+    Attributes
+    ----------
+    theory, fixed : bool
+        Whether the constants are those of the proofs; whether epsilon decides the number of steps.
+    rates : Rates
+    batch : int
+        Draws of a step.
+    round_steps, max_steps : int
+        Steps of the first round, and of all.
+    max_iter : int
+        Draws, or passes, after which to end.
+    n_read : int
+        Values that were read to find the unit, for the caller to set.
+    """
+
+    def __init__(self, settings, geometry):
+        self.theory = settings.constants == "theory"
+        self.fixed = is_fixed(settings)
+        self.rates = self._rates(geometry)
+        self.n_read = 0
+
+    def _rates(self, geometry):
+        return (THEORY if self.theory else PRACTICAL)[geometry]
+
+    def _set_lengths(self, settings, batch, steps, n_rows, ratio, usual=0):
+        """Set the lengths of rounds: `steps` is that of Rates, `ratio` the unit over epsilon."""
+        self.batch = batch_within(batch, settings.max_iter)
+        self.round_steps, self.max_steps = round_lengths(
+            steps * math.log(max(2, n_rows)) * squared(ratio),
+            settings.max_iter,
+            in_rounds=not self.fixed,
+            usual=usual,
+            theory=self.theory,
+            batch=self.batch,
+        )
+        self.max_iter = self.max_steps * self.batch
+
+    def _rounds(self):
+        """Return what all solvers in rounds are told of them and of the rates."""
+        return {
+            "round_steps": self.round_steps,
+            "growth": 1 if self.fixed else 2,
+            "max_steps": self.max_steps,
+            "primal_rate": self.rates.primal,
+            "dual_rate": self.rates.dual * (1 if self.theory else math.sqrt(self.batch)),
+        }
+
+
+class Plan(RoundsPlan):
+    """How a problem is going to be solved.
+
+    Parameters
+    ----------
+    settings, geometry
+        As of a RoundsPlan.
     matrix : Matrix
     epsilon : float
     unit : float or None
@@ -245,28 +301,18 @@ class Plan:
         solver is going to find it, as the variance-reduced one does.
     variant : str
         What `variant_of` returned.
-
-    Attributes
-    ----------
-    max_iter : int
-        Draws, or passes, after which to end.
-    n_read : int
-        Values that were read to find the unit, for the caller to set.
     """
 
     def __init__(self, settings, geometry, matrix, epsilon, unit=None, *, variant):
-        self.matrix, self.unit, self.n_read = matrix, unit, 0
+        super().__init__(settings, geometry)
+        self.matrix, self.unit = matrix, unit
         self.reduced = variant == "variance_reduced"
-        self.theory = settings.constants == "theory"
-        self.fixed = is_fixed(settings)
-        self.rates = (THEORY if self.theory else PRACTICAL)[geometry]
         self.values = max(1.0, line_values(matrix))
-        self._stage_draws = self.rates.stage * matrix.n_stored / self.values
-        self.batch = batch_within(self._batch(settings.batch_size, matrix), settings.max_iter)
+        pass_draws = matrix.n_stored / self.values  # that read as much as a pass
+        self._stage_draws = self.rates.stage * pass_draws
         self.sampled = None
         if settings.certify == "sampled":
             self.sampled = settings.epsilon / 2, settings.delta  # the steps' error has the rest
-        steps = self.rates.steps * math.log(max(2, matrix.n_rows)) * squared((unit or 1) / epsilon)
         # steps that cost what they read, where there are such steps and it is little
         self.by_entries = (
             geometry == "ball"
@@ -275,17 +321,11 @@ class Plan:
             and self.sampled is None
             and SPARSE * self.values < matrix.n_rows + matrix.n_columns
         )
-        if self.by_entries:
-            self.batch = 1
-        self.round_steps, self.max_steps = round_lengths(
-            steps,
-            settings.max_iter,
-            in_rounds=not self.fixed,
-            usual=1000 * matrix.n_stored / self.values,
-            theory=self.theory,
-            batch=self.batch,
+        batch = 1 if self.by_entries else self._batch(settings.batch_size, matrix)
+        ratio = (unit or 1) / epsilon
+        self._set_lengths(
+            settings, batch, self.rates.steps, matrix.n_rows, ratio, usual=1000 * pass_draws
         )
-        self.max_iter = self.max_steps * self.batch
         if variant in WHOLE_PASSES:
             self.max_iter = settings.max_iter or MAX_PASSES
 
@@ -310,12 +350,8 @@ class Plan:
                 nu=0.0,
                 bias=False,
                 unit=self.unit,
-                round_steps=self.round_steps,
-                growth=1 if self.fixed else 2,
-                max_steps=self.max_steps,
                 adaptive=False,
-                primal_rate=rates.primal,
-                dual_rate=rates.dual,
+                **self._rounds(),
             )
         if self.reduced:
             per_batch = self.batch * math.sqrt(self.values / max(1, matrix.n_stored))
@@ -334,12 +370,8 @@ class Plan:
             matrix,
             random,
             batch_size=self.batch,
-            round_steps=self.round_steps,
-            growth=1 if self.fixed else 2,
-            max_steps=self.max_steps,
-            primal_rate=rates.primal,
-            dual_rate=rates.dual * (1 if self.theory else math.sqrt(self.batch)),
             sampled=self.sampled,
+            **self._rounds(),
         )
 
 
