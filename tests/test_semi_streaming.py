@@ -8,6 +8,7 @@ from reference import semi_streaming as oracle
 from scipy import sparse, stats
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
+from sublinear import MinimumEnclosingBall
 from sublinear._core.matrix import Matrix
 from sublinear._core.random import RandomBits
 from sublinear._core.sketch import CountSketch, SketchedL2Sampler
@@ -233,6 +234,19 @@ def test_a_small_ball_is_found():
     assert radius**2 <= 4 + 0.1 * largest**2
     assert ball.radius_bound_ <= 2 + 0.1 * largest
     assert abs(ball.radius_estimate_**2 - radius**2) <= 0.2 * largest**2
+
+
+@pytest.mark.parametrize(
+    ("n", "d", "epsilon", "batch_size"),
+    [(500, 30, 0.1, 16), (200, 8, 0.1, 16), (200, 8, 0.1, 64), (50, 1, 0.2, 16), (2, 1, 0.2, 1)],
+)
+def test_balls_are_within_epsilon(n, d, epsilon, batch_size):
+    for seed in range(6):
+        X = np.random.default_rng(seed).normal(size=(n, d))
+        ball = SemiStreamingEnclosingBall(epsilon, batch_size=batch_size, random_state=seed).fit(X)
+        square = ((X - ball.center_) ** 2).sum(axis=1).max()
+        least = MinimumEnclosingBall(1e-6, random_state=0).fit(X).result_.dual
+        assert square - least <= epsilon * (X**2).sum(axis=1).max()
 
 
 @pytest.mark.parametrize("estimator", [SemiStreamingPerceptron, SemiStreamingEnclosingBall])
