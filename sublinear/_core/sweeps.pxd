@@ -1,5 +1,8 @@
 """Sweeps over the weights of a player, a few thousand at a time so that they stay in the cache."""
 
+from libc.math cimport log, sqrt
+
+
 cdef extern from "sweeps.h" nogil:
     double TINY "SUBLINEAR_TINY"
     double SMALL_TOTAL "SUBLINEAR_SMALL_TOTAL"
@@ -19,6 +22,11 @@ cdef extern from "sweeps.h" nogil:
 
 cdef enum:
     SWEPT = 1024              # entries at a time: what one sweep leaves is in the first cache
+
+
+cdef inline double dual_step(double rate, double n_rows, double n_steps) noexcept nogil:
+    """eta for so many steps: rate * sqrt(log(n) / T), at most 0.3"""
+    return min(0.3, rate * sqrt(log(max(2.0, n_rows)) / n_steps))
 
 
 cdef inline double variance_bounded(double z) noexcept nogil:

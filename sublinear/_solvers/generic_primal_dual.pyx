@@ -36,9 +36,10 @@ from sublinear._core.matrix cimport Matrix
 from sublinear._core.random cimport RandomBits, uniform
 from sublinear._core.rounds cimport Rounds, begin_longer, first_round, is_over
 from sublinear._core.saddle_solver cimport SaddleSolver
-from sublinear._core.sweeps cimport TINY, in_range, multiply_weights, variance_bounded
+from sublinear._core.sweeps cimport (
+    TINY, dual_step, in_range, multiply_weights, variance_bounded,
+)
 
-cdef double LARGEST_ETA = 0.3
 cdef Py_ssize_t PASS_ROWS = 1 << 14      # of a pass between two looks for Ctrl-C
 
 
@@ -494,8 +495,7 @@ cdef class GenericPrimalDual(SaddleSolver):
         self.p_sum[:] = 0
         self.x_sum[:] = 0
         self.counts[:] = 0
-        self.eta = self.dual_rate * sqrt(log(max(2.0, self.n)) / self.rounds.length)
-        self.eta = min(LARGEST_ETA, self.eta) / self.sampler.scale
+        self.eta = dual_step(self.dual_rate, self.n, self.rounds.length) / self.sampler.scale
 
     cdef Py_ssize_t _read(self) noexcept nogil:
         return self.low_regret.accesses + self.sampler.accesses

@@ -29,7 +29,7 @@ from the last iterate; before a row is drawn, the first one is what x is made of
 their rounding.
 """
 from cpython.exc cimport PyErr_CheckSignals
-from libc.math cimport ceil, log, sqrt
+from libc.math cimport ceil, sqrt
 
 import numpy as np
 
@@ -39,9 +39,8 @@ from sublinear._core.kernels cimport KernelRows
 from sublinear._core.random cimport RandomBits, uniform
 from sublinear._core.rounds cimport Rounds, begin_longer, first_round, is_over
 from sublinear._core.saddle_solver cimport SaddleSolver
-from sublinear._core.sweeps cimport multiply_weights
+from sublinear._core.sweeps cimport dual_step, multiply_weights
 
-cdef double LARGEST_ETA = 0.3
 cdef int MOST_ESTIMATES = 1024           # of kernel rows in one step
 
 
@@ -157,8 +156,7 @@ cdef class KernelPrimalDual(SaddleSolver):
         self.a_sum[:] = 0
         self.f_sum[:] = 0
         self.balance_sum = 0
-        self.eta = self.dual_rate * sqrt(log(max(2.0, self.n)) / self.rounds.length)
-        self.eta = min(LARGEST_ETA, self.eta)
+        self.eta = dual_step(self.dual_rate, self.n, self.rounds.length)
         self.step = self.primal_rate / (sqrt(2.0 * self.rounds.length) * self.unit)
         self._rescale()
 

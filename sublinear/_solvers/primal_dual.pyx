@@ -56,7 +56,7 @@ from sublinear._core.rounds cimport Rounds, begin_longer, begin_round, first_rou
 from sublinear._core.sample_sizes import samples_for
 from sublinear._core.saddle_solver cimport SaddleSolver
 from sublinear._core.sweeps cimport (
-    SWEPT, TINY, exponents, in_range, look_at, multiply, multiply_exp, sum_of,
+    SWEPT, TINY, dual_step, exponents, in_range, look_at, multiply, multiply_exp, sum_of,
 )
 
 GEOMETRIES = ("ball", "hull", "simplex")
@@ -511,7 +511,7 @@ cdef class SublinearPrimalDual(PrimalDual):
     cdef _begin_round(self):
         cdef double log_n = log(max(2.0, self.p.size)), steps = self.rounds.length
         PrimalDual._begin_round(self)
-        self.eta = min(0.3, self.dual_rate * sqrt(log_n / steps))
+        self.eta = dual_step(self.dual_rate, self.p.size, steps)
         self.step = self.primal_rate / (sqrt(2 * steps) * self.unit)
         self.skips = self.geometry == HULL
         if self.skips:
