@@ -973,7 +973,7 @@ def test_names_with_nuls(tmp_path):
 
 def test_names_with_nuls_in_parquet(parquet_of):
     source = parquet_of(**{"x\0": [1.0, 2.0], "y": [0, 1]})
-    with pytest.raises(ValueError, match="column name 'x.x00' has a NUL"):
+    with pytest.raises(ValueError, match=r"column name 'x.x00' has a NUL"):
         SDCAClassifier().fit_stream(source)
 
 
