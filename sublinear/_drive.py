@@ -372,17 +372,22 @@ class _Run:
         return refine is not None and refine()
 
     def compare_with_zeros(self):
-        """Keep zero weights if no certified model is better: a solver may have diverged."""
+        """Keep zero weights if no certified model is better: a solver may have diverged.
+
+        So with the dual value of zeros.
+        """
         model, primal, dual = self.solver.objective.at_zeros()
-        if not ((self.status == "diverged" and not self.primal <= primal) or self.primal > primal):
+        has_diverged = self.status == "diverged" and not self.primal <= primal
+        if not (has_diverged or self.primal > primal or self.dual < dual):
             return
-        self.primal, self.error, self.best = primal, 0.0, model
+        if has_diverged or self.primal > primal:
+            self.primal, self.error, self.best = primal, 0.0, model
         self.dual = max(self.dual, dual)
         row = self.row()
         if self.trace and self.trace[-1].accesses == row.accesses:
             self.trace.pop()
         self.trace.append(row)
-        if self.status in LIMITS and self.is_within_tol(primal, row.gap):
+        if self.status in LIMITS and self.is_within_tol(self.primal, row.gap):
             self.status = "converged"
 
     def stop_at(self, limit):

@@ -192,9 +192,11 @@ class NewtonPasses:
 
         Later duals may be worse.
         """
-        return GROWTH if self.active and self._gap() > FAR * self.gap_before else 1.0
+        return GROWTH if self.active and self.gap > FAR * self.gap_before else 1.0
 
-    def _gap(self):
+    @property
+    def gap(self):
+        """Of all problems together."""
         return sum(gap for gap, _ in self.estimates)
 
     @property
@@ -233,8 +235,8 @@ class NewtonPasses:
             for _, method in self.active:
                 method.end()
         if self.n_passes == 1:
-            self.gap_before = self._gap()
-        if self._gap() <= self.methods[0].tol * sum(primal for _, primal in self.estimates):
+            self.gap_before = self.gap
+        if self.gap <= self.methods[0].tol * sum(primal for _, primal in self.estimates):
             for method in self.methods:
                 method.is_resting = True
 

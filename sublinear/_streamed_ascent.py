@@ -11,6 +11,7 @@ from sublinear._archive import part_of, prefixed
 from sublinear._core.examples import count_awake
 from sublinear._core.objective import balance
 from sublinear._core.random import RandomBits
+from sublinear._core.starting_intercept import is_far_off
 from sublinear._solvers.sdca import BlockwiseSDCA
 
 STATE = "duals", "sleep", "shifts", "moves", "masses"
@@ -19,8 +20,8 @@ STATE = "duals", "sleep", "shifts", "moves", "masses"
 def feasible_start(objective, duals, intercepts, other):
     """Return the nearest duals that are feasible, shrunk where that is better, and their w.
 
-    Takes a pass over a StreamedObjective. Where no duals are better than zeros, an intercept
-    without penalty becomes the other one.
+    Takes a pass over a StreamedObjective. An intercept without penalty becomes the other one where
+    no duals are better than zeros, or, which takes another pass, it is far off for these.
     """
     duals, ws = np.array(duals), np.zeros((len(duals), objective.n_weights))
     costs, at_zeros = np.zeros((2, len(duals)))
@@ -40,6 +41,15 @@ def feasible_start(objective, duals, intercepts, other):
         ws[k] *= factor
         if factor == 0 and intercepts is not None:
             intercepts[k] = other
+    if intercepts is not None and np.any(intercepts != other):
+        models = [
+            [np.append(w[:-1], b / objective.constant) for b in (intercept, other)]
+            for w, intercept in zip(ws, intercepts, strict=True)
+        ]
+        primals, _ = objective.certificate(ws, duals, models)
+        for k, (own, of_other) in enumerate(primals):
+            if is_far_off(own, of_other):
+                intercepts[k] = other
     return duals, ws
 
 

@@ -52,7 +52,7 @@ class StreamedNewton(NewtonPasses):
 
         Takes a pass, which reads every row twice.
         """
-        duals, self.gap_before = np.zeros_like(self.centres), self._gap()
+        duals, self.gap_before = np.zeros_like(self.centres), self.gap
         ws, masses = np.zeros((len(duals), len(self.plan.penalty))), np.zeros((len(duals), 2))
         for where, objectives in self.objective.blocks():
             for k, (method, part) in enumerate(zip(self.methods, objectives, strict=True)):

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from sublinear._core.matrix import Matrix
-from sublinear._core.starting_intercept import middle, weighted_median
+from sublinear._core.starting_intercept import middle, middle_of_parts
 from sublinear._validation import LabelWeights
 
 
@@ -76,7 +76,7 @@ def extent_of(stream, constant, wants_labels, watch):
     extent.n_features, extent.dtype = stream.n_features, stream.dtype
     extent.constant = constant(squares, extent.n_rows) if callable(constant) else constant
     if middles:
-        extent.middle = weighted_median(*np.transpose(middles))
+        extent.middle = middle_of_parts(*zip(*middles, strict=True))
     return extent
 
 

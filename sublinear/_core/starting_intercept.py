@@ -19,9 +19,12 @@ def weighted_median(values, weights):
     return float(values[order[np.searchsorted(masses, masses[-1] / 2)]])
 
 
-def sampled(n_rows):
-    """Return the places of a sample at equal distances."""
-    return np.arange(0, n_rows, -(-n_rows // MOST_ROWS) or 1, dtype=np.uint32)
+def sampled(n_rows, weights):
+    """Return the places of a sample of the rows that have weight, and their weights."""
+    rows = np.arange(n_rows) if weights is None else np.flatnonzero(weights)
+    if len(rows) > MOST_ROWS:
+        rows = np.sort(np.random.default_rng(0).choice(rows, MOST_ROWS))
+    return rows.astype(np.uint32), np.ones(len(rows)) if weights is None else weights[rows]
 
 
 def middle(targets, weights=None):
@@ -32,8 +35,13 @@ def middle(targets, weights=None):
     targets : ndarray of shape (n_rows,)
     weights : ndarray of shape (n_rows,), default=None
     """
-    rows = sampled(len(targets))
-    return weighted_median(targets[rows], np.ones(len(rows)) if weights is None else weights[rows])
+    rows, weights = sampled(len(targets), weights)
+    return weighted_median(targets[rows], weights)
+
+
+def middle_of_parts(middles, weights):
+    """Return about the weighted median of all targets, from those of parts and their weights."""
+    return weighted_median(np.array(middles), np.array(weights, dtype=np.float64))
 
 
 def starting_intercept(objective, w, last=None):
@@ -46,9 +54,8 @@ def starting_intercept(objective, w, last=None):
     last : float, default=None
         An intercept from elsewhere, which is returned unless its loss is far more.
     """
-    rows = sampled(objective.matrix.n_rows)
-    targets, weights = objective.targets_array[rows], objective.weights_array
-    weights = np.ones(len(rows)) if weights is None else weights[rows]
+    rows, weights = sampled(objective.matrix.n_rows, objective.weights_array)
+    targets = objective.targets_array[rows]
     predictions = np.zeros(len(rows))
     if w.any():
         w = w.copy()
@@ -59,4 +66,9 @@ def starting_intercept(objective, w, last=None):
     def loss(intercept):
         return weights @ objective.loss.values(predictions + intercept, targets)
 
-    return found if last is None or loss(last) > WORSE * loss(found) else last
+    return found if last is None or is_far_off(loss(last), loss(found)) else last
+
+
+def is_far_off(loss, other):
+    """Tell whether an intercept with such a loss is no start beside another one."""
+    return loss > WORSE * other

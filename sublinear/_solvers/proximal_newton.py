@@ -115,7 +115,14 @@ class ProximalNewton:
         losses = shares @ self.loss.values(z, y)
         missing = losses + shares @ (self.loss.conjugates(a, y) + a * z)
         gram = weighted_gram(system.matrix, rows, shares * curvatures)
-        self.sums += np.concatenate([values, [losses, missing], system.combine(a), gram.ravel()])
+        parts = values, (losses, missing), system.combine(a), gram.ravel()
+        for total, part in zip(self._split(), parts, strict=True):
+            total += part
+
+    def _split(self):
+        """Return values along the step; losses and what is missing; pull; Gram matrix: views."""
+        stops = np.cumsum([len(LENGTHS), 2, len(self.w)])
+        return np.split(self.sums, stops)
 
     def _derived(self, system, z, centres):
         """Return what the derivatives at z make of the centres of the rows that have weight."""
@@ -139,10 +146,8 @@ class ProximalNewton:
 
     def end(self):
         """End a pass: take the step, or another length of it, and find the next direction."""
-        n_weights = len(self.w)
-        stops = np.cumsum([len(LENGTHS), 2, n_weights])
-        values, (losses, missing), pull, gram = np.split(self.sums, stops)
-        gram = gram.reshape(n_weights, n_weights)
+        values, (losses, missing), pull, gram = self._split()
+        gram = gram.reshape(len(pull), len(pull))
         self.width_before, self.moves_centres = self.width, False
         if self.direction is not None and not self._is_at_end_of_step(values):
             return

@@ -535,7 +535,8 @@ class PaperSVRG:
         self.anchor = self.weights.copy()
         self.gradient = AnchoredGradient(self.loss, self.anchor, self.n_threads)
         # from the first stage's: to round every time would leave short ones as they are
-        self.stage_rows = math.ceil(self.first_stage * self.growth**self.n_stages)
+        n_rows = self.first_stage * self.growth**self.n_stages
+        self.stage_rows = math.ceil(n_rows * (1 - 1e-12))  # what rounding adds is no row
         self.steps_left = 0
 
     def take(self, block, finite=False):

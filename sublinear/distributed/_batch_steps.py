@@ -29,6 +29,8 @@ from sublinear._core.iterates import choose
 from sublinear._core.minorants import BiasSearch
 from sublinear.distributed._partitions import Partition, Rounds
 
+SAME = 1e-9  # relative: what rounding leaves of the sums that tell one problem from another
+
 
 class BatchPartition(Partition):
     """Rows with the pull of their sub-gradients."""
@@ -116,13 +118,17 @@ class BatchPartition(Partition):
         return self.sums(w, self.duals, models)
 
     def problem_sums(self, v):
-        """Return weighted sums of the targets, their squares, and their products with <x_i, v>."""
-        sums = np.append(self.target_moments(0.0), 0.0)
+        """Return weighted sums of the targets and of their products with <x_i, v>.
+
+        And those of their absolute values, which cannot cancel.
+        """
+        sums = np.zeros((2, 2))
         for objective in self.objectives:
             rows = np.arange(objective.matrix.n_rows, dtype=np.uint32)
-            products = objective.targets_array * objective.matrix.row_dots(v, rows)
-            weights = objective.weights_array
-            sums[2] += np.sum(products if weights is None else weights * products)
+            weights, targets = objective.weights_array, objective.targets_array
+            targets = targets if weights is None else weights * targets
+            terms = np.stack([targets, targets * objective.matrix.row_dots(v, rows)])
+            sums += np.sum([terms, abs(terms)], axis=2)
         return sums
 
     def all_pulls(self):
@@ -139,6 +145,11 @@ class BatchPartition(Partition):
         self.n_drawn, self.last = int(state["n_drawn"]), int(state["last"])
         for k, pull in enumerate(self.pulls):
             pull[:] = state[f"pull.{k}"]
+
+
+def is_same_problem(sums, others):
+    """Tell whether `problem_sums` differ by rounding alone."""
+    return bool(np.all(abs(sums - others) <= SAME * others[1]))
 
 
 class BatchSteps(Rounds):
@@ -366,7 +377,7 @@ class BatchSteps(Rounds):
         self._recover(None)
         start = self.start
         # small steps would not lead to another optimum
-        if start is None or not np.allclose(start["problem"], self._problem_sums()):
+        if start is None or not is_same_problem(start["problem"], self._problem_sums()):
             self.start = None
             return
         self.w = np.array(start["w"])

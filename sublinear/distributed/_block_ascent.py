@@ -45,6 +45,7 @@ import numpy as np
 from sublinear._archive import part_of, prefixed
 from sublinear._core.inner import inner
 from sublinear._core.random import RandomBits
+from sublinear._core.starting_intercept import is_far_off
 from sublinear._newton_passes import GROWTH, Certified
 from sublinear._result import relative_gap
 from sublinear._solvers.proximal_newton import ProximalNewton
@@ -88,7 +89,7 @@ class DualPartition(Partition):
             own = np.random.SeedSequence(seed.entropy, spawn_key=(*seed.spawn_key, self.index, k))
             self.solvers.append(SDCA(objective, RandomBits(own), w=self.v))
         self.duals = [np.zeros(objective.matrix.n_rows) for objective in self.objectives]
-        self.newton = None
+        self.newton = self.found = None
 
     def begin(self, duals):
         """Set the duals of all rows to the nearest feasible ones."""
@@ -115,16 +116,16 @@ class DualPartition(Partition):
     def certify(self, number, gamma, w, models):
         """Settle the last round; return `sums`."""
         self._settle(number - 1, gamma)
-        return self.sums(w, self.duals, models)
+        return self.sums(w, self._shown(), models)
 
     def masses(self, number, gamma):
         """Settle the last round; return the masses of positive and of negative duals."""
         self._settle(number - 1, gamma)
-        return self.masses_of(self.duals)
+        return self.masses_of(self._shown())
 
     def balance(self, masses):
         """Balance copies of the duals, given the masses of all; return this part of their w(a)."""
-        self.balanced = [duals.copy() for duals in self.duals]
+        self.balanced = [duals.copy() for duals in self._shown()]
         self.balance_all(self.balanced, masses)
         return (self._weights_of(self.balanced),)
 
@@ -154,11 +155,20 @@ class DualPartition(Partition):
         return (self._newton_part().visit(pass_number, state),)
 
     def newton_duals(self, state):
-        """Take the duals of a proximal Newton method; return this partition's part of w(a)."""
-        self.duals = self._newton_part().duals(state)
-        for _, solver, own in self._all():
-            solver.set_duals(own)
-        return (self._weights_of(self.duals),)
+        """Show those of a proximal Newton method in a certificate; return this part of w(a)."""
+        self.found = self._newton_part().duals(state)
+        return (self._weights_of(self.found),)
+
+    def settle_newton_duals(self, are_better):
+        """Keep what `newton_duals` found, or forget it."""
+        if are_better and self.found is not None:
+            self.duals = self.found
+            for _, solver, own in self._all():
+                solver.set_duals(own)
+        self.found = None
+
+    def _shown(self):
+        return self.duals if self.found is None else self.found
 
     def _newton_part(self):
         if self.newton is None:
@@ -243,9 +253,9 @@ class BlockDualAscent(Rounds):
     combination : {"adaptive", "safe"}
     passes : int
         Of every partition in a round.
-    start : tuple, default=(None, 0.0)
+    start : tuple, default=(None, 0.0, 0.0)
         The duals of every partition to begin with, None for zeros; the constant's weight, where it
-        is an intercept without penalty.
+        is an intercept without penalty; another one, should that be far off.
     plan : NewtonPlan, default=None
         None: there are only rounds of dual ascent.
     """
@@ -262,7 +272,7 @@ class BlockDualAscent(Rounds):
         n_stored,
         combination,
         passes,
-        start=(None, 0.0),
+        start=(None, 0.0, 0.0),
         plan=None,
     ):
         self.adaptive, self.passes, self.start = combination == "adaptive", passes, start
@@ -277,8 +287,7 @@ class BlockDualAscent(Rounds):
     def advance(self, limit):
         """Make a round and return True, or do nothing if it might exceed the limit."""
         if self.newton and self.newton.is_over:
-            self.newton = self.plan = None
-            self.certificate_growth = GROWTH
+            self._end_newton()
         elif self._is_time_for_newton():
             self.newton = NewtonRounds(self.plan, self.best, self.objective.at_zeros()[1])
         if self.newton:
@@ -324,14 +333,19 @@ class BlockDualAscent(Rounds):
         self.certificate_growth = self.newton.certificate_growth
         return True
 
-    def _take_newton_duals(self):
-        """Let rounds of dual ascent go on from where the proximal Newton method is."""
-        method = self.newton.method
-        w, _ = self.partitions.total("newton_duals", method.state())
-        self.objective.accesses += 2 * self.n_stored
-        self.w, self.previous = self._as_weights(w), method.w
-        self.offset = method.w[-1] - self.w[-1] if self.problem.free_intercept else 0.0
-        self.newton.gap_before = self.newton.relative_gap
+    def _end_newton(self):
+        """Let rounds of dual ascent go on from the duals that are kept, and from the best model."""
+        self.newton = self.plan = None
+        self.certificate_growth = GROWTH
+        self.w = self.insist(self._restored)
+        self.objective.accesses += self.n_stored
+        self.offset = self.best.models[0, -1] - self.w[-1]
+        self.previous = self.model()
+
+    @property
+    def begun_newton(self):
+        """NewtonRounds that have made a pass, else None: the budget may have no room for one."""
+        return self.newton if self.newton and self.newton.n_passes else None
 
     def _round(self):
         return self.partitions.total(
@@ -365,7 +379,7 @@ class BlockDualAscent(Rounds):
 
     def model(self):
         """Return the weights."""
-        return self.newton.method.w if self.newton else self._around(self.w)
+        return self.begun_newton.method.w if self.begun_newton else self._around(self.w)
 
     def _around(self, w):
         """Return w with the offset."""
@@ -376,36 +390,36 @@ class BlockDualAscent(Rounds):
     def certify(self, rounded):
         """Return the better of the model and its mean with the one before (`_drive`).
 
-        Partitions that move the same way make the model swing from round to round.
+        Partitions that move the same way make the model swing from round to round; a proximal
+        Newton method has one model.
         """
-        models, w, sums = self.insist(lambda: self._ask_for_certificate(rounded))
+        models = [rounded(self.model())]
+        if not self.begun_newton:
+            models.append(rounded((self.model() + self.previous) / 2))
+        w, sums = self.insist(lambda: self._ask_for_certificate(models))
         model, primal, dual = self._certificate(sums, w, models)
-        self.best.note(0, [model], [primal], dual)
+        is_better = self.best.note(0, [model], [primal], dual)
+        if self.begun_newton:
+            self.newton.gap_before = self.newton.gap
+            self.insist(lambda: self.partitions.ask("settle_newton_duals", is_better))
         return model, primal, dual
 
-    def _ask_for_certificate(self, rounded):
-        if self.newton:
-            self._take_newton_duals()
+    def _ask_for_certificate(self, models):
+        w = self.w
+        if self.begun_newton:
+            state = self.newton.method.state()
+            w = self._as_weights(self.partitions.total("newton_duals", state)[0])
+            self.objective.accesses += 2 * self.n_stored
         if self.problem.free_intercept:
-            return self._certify_balanced(rounded)
-        return self._certify(rounded)
+            return self._certify_balanced(models)
+        return w, self.partitions.ask("certify", *self._settling(), w, models)
 
-    def _candidates(self, rounded):
-        if self.newton:
-            return [rounded(self.newton.method.w)]
-        return [rounded(self.model()), rounded((self.model() + self.previous) / 2)]
-
-    def _certify(self, rounded):
-        models = self._candidates(rounded)
-        return models, self.w, self.partitions.ask("certify", *self._settling(), self.w, models)
-
-    def _certify_balanced(self, rounded):
+    def _certify_balanced(self, models):
         masses = np.sum(self.partitions.ask("masses", *self._settling()), axis=0)
         w, _ = self.partitions.total("balance", tuple(masses.tolist()))
         w = np.append(w[:-1], 0.0)  # but for rounding
         self.objective.accesses += self.n_stored
-        models = self._candidates(rounded)
-        return models, w, self.partitions.ask("certify_balanced", w, models)
+        return w, self.partitions.ask("certify_balanced", w, models)
 
     def duals(self):
         """Return the duals of all rows, one partition after the other."""
@@ -445,13 +459,24 @@ class BlockDualAscent(Rounds):
     def _begin(self):
         self._open(None)
         self.w, self.offset = np.zeros_like(self.w), 0.0
-        duals, constant_weight = self.start
+        duals, constant_weight, other = self.start
         if duals is not None:
             for k, part in enumerate(duals):
                 self.partitions.ask("begin", part, only={k})
             self.w = self._restored()
             self.objective.accesses += self.n_stored
+            if self.problem.free_intercept and is_far_off(
+                *(self._loss_with(weight) for weight in (constant_weight, other))
+            ):
+                constant_weight = other
         self.offset = constant_weight - self.w[-1]
+
+    def _loss_with(self, constant_weight):
+        """Return the objective of the weights with another one for the constant."""
+        model = np.append(self.w[:-1], constant_weight)
+        self.objective.accesses += self.n_stored
+        loss = sum(self.partitions.ask("loss_sum", model)) / self.problem.total_weight
+        return self._penalty(model) + loss
 
     def _restored(self):
         """Return w(a) of the duals that partitions have."""
@@ -464,11 +489,10 @@ class BlockDualAscent(Rounds):
     def _recover(self, lost):
         """Begin the lost ones anew; w becomes that of the duals that are left, and their pass.
 
-        A proximal Newton method gives them duals itself.
+        A proximal Newton method goes on without: with its next certificate they have duals again.
         """
         self._open(lost)
-        if self.newton:
-            self._take_newton_duals()
+        if self.begun_newton:
             return
         w = self._restored()
         for k in sorted(lost):

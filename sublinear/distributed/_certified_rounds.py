@@ -7,7 +7,7 @@ import numpy as np
 
 from sublinear._certified_model import Training
 from sublinear._checkpoint import RoundsCheckpoint, open_checkpoint
-from sublinear._core.starting_intercept import weighted_median
+from sublinear._core.starting_intercept import middle_of_parts
 from sublinear._fit_method import all_or_nothing
 from sublinear._linear_model import LinearModel
 from sublinear._validation import (
@@ -188,9 +188,9 @@ class CertifiedRounds(OverPartitions, LinearModel):
             constant=constant,
             total_weight=total_weight,
             class_factors=factors,
-            middle=weighted_median(
-                np.array([description.middle for description in found]),
-                np.array([description.weight for description in found]),
+            middle=middle_of_parts(
+                [description.middle for description in found],
+                [description.weight for description in found],
             ),
         )
         return Training(partitions, None, None, whole, labels, None)

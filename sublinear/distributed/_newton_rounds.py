@@ -5,7 +5,7 @@ n_weights^2 numbers come back from every partition and are added up on their way
 method keeps stay with their rows.
 
 A pass may be asked for twice, where another partition was lost: its number tells, so that duals
-move once. A lost partition keeps duals of zero then, and the method goes on from the same w.
+move once. A lost partition begins with duals of zero then, and the method goes on from the same w.
 """
 
 import numpy as np
@@ -46,7 +46,8 @@ class NewtonPart:
         with np.errstate(all="ignore"), one_blas_thread():
             for objective, centres in zip(self.objectives, self.centres, strict=True):
                 method.visit(objective, centres)
-        return method.sums
+        sums, method.sums = method.sums, None  # which are large
+        return sums
 
     def duals(self, state):
         """Return the duals of every block that belong to the weights of a method."""

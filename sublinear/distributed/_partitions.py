@@ -16,7 +16,7 @@ from sublinear._checkpoint import fingerprint
 from sublinear._core.inner import inner
 from sublinear._core.matrix import Matrix
 from sublinear._core.objective import Objective
-from sublinear._core.starting_intercept import middle, weighted_median
+from sublinear._core.starting_intercept import middle, middle_of_parts
 from sublinear._stream import StreamSummary, check_source, checked_block, naming
 from sublinear._validation import LabelWeights, margin_targets
 from sublinear.sources import lasting_blocks
@@ -175,7 +175,7 @@ class Partition(Member):
             widest=max(longest_row(block.X) for block in self.blocks),
             dtype=np.result_type(*(block.X.dtype for block in self.blocks)),
             weight=float(sum(sums)),
-            middle=weighted_median(middles, sums),
+            middle=middle_of_parts(middles, sums),
             labels=labels,
         )
 
@@ -304,7 +304,7 @@ class LocalPartitions:
         return len(self.partitions)
 
     def ask(self, method, *arguments, only=None):
-        """Return what the partitions answer, in their order.
+        """Return what the partitions answer, in their order, a list.
 
         Parameters
         ----------
@@ -313,15 +313,29 @@ class LocalPartitions:
         only : set of int, default=None
             The partitions that are asked. None means all.
         """
-        return [
-            getattr(partition, method)(*arguments)
-            for k, partition in enumerate(self.partitions)
-            if only is None or k in only
-        ]
+        asked = range(len(self)) if only is None else sorted(only)
+        return list(self._answers(method, arguments, asked))
+
+    def _answers(self, method, arguments, asked):
+        return (getattr(self.partitions[k], method)(*arguments) for k in asked)
 
     def total(self, method, *arguments):
-        """Return the sum of the vectors with which the answers begin, and what is left of them."""
-        return sum_of(self.ask(method, *arguments))
+        """Return the sum of the vectors with which the answers begin, and what is left of them.
+
+        Few of the vectors are there at the same time.
+        """
+        sums, rests = [], []  # of 2^level vectors each, levels falling
+        for vector, *rest in self._answers(method, arguments, range(len(self))):
+            level = 0
+            while sums and sums[-1][0] == level:
+                vector = np.add(sums.pop()[1], vector)
+                level += 1
+            sums.append((level, vector))
+            rests.append(rest)
+        while len(sums) > 1:  # the tree of `added_neighbours`
+            (_, last), (level, before) = sums.pop(), sums.pop()
+            sums.append((level, np.add(before, last)))
+        return sums[0][1], rests
 
     def close(self):
         """Forget the partitions."""

@@ -68,12 +68,13 @@ class _DualAscent(CertifiedRounds):
         return {"duals": np.atleast_2d(duals), "intercepts": np.atleast_1d(self.intercept_)}
 
     def _start(self, training, k):
-        """Return where problem k begins: duals by partition or None, the constant's weight."""
-        intercept, duals = training.matrix.middle, None
+        """Return where problem k begins, as BlockDualAscent wants it."""
+        middle, duals = training.matrix.middle, None
+        intercept, constant = middle, training.constant or 1.0
         if training.plan:
             intercept = training.plan["intercepts"][k]
             duals = by_partition(training, training.plan["duals"][k])
-        return duals, float(intercept / (training.constant or 1.0))
+        return duals, float(intercept / constant), middle / constant
 
     def _keep(self, solver):
         return super()._keep(solver) | ({"duals": solver.duals()} if self.warm_start else {})
