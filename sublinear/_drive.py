@@ -374,14 +374,13 @@ class _Run:
     def compare_with_zeros(self):
         """Keep zero weights if no certified model is better: a solver may have diverged.
 
-        So with the dual value of zeros.
+        So with the dual value of zeros, unless no dual value is a bound.
         """
         model, primal, dual = self.solver.objective.at_zeros()
-        has_diverged = self.status == "diverged" and not self.primal <= primal
-        if not (has_diverged or self.primal > primal or self.dual < dual):
-            return
-        if has_diverged or self.primal > primal:
+        if (self.status == "diverged" and not self.primal <= primal) or self.primal > primal:
             self.primal, self.error, self.best = primal, 0.0, model
+        elif not -math.inf < self.dual < dual:
+            return
         self.dual = max(self.dual, dual)
         row = self.row()
         if self.trace and self.trace[-1].accesses == row.accesses:

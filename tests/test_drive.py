@@ -416,8 +416,19 @@ def test_a_bound_that_a_later_model_contradicts_is_given_up():
     solver = FakeSolver(primals=[1.8, 1.3])
     solver.certificate_growth = 1.0
     _, result = run(solver, Limits(tol=0, max_iter=2))
-    assert [row.dual for row in result.trace] == [1.5, 0.0]  # that of zeros
-    assert result.gap == 1.3
+    assert [row.dual for row in result.trace] == [1.5, -math.inf]
+    assert result.gap == math.inf
+
+
+def test_the_dual_value_of_zeros_is_a_bound_too():
+    class Low(FakeSolver):
+        def certify(self, rounded):
+            model, primal, _ = super().certify(rounded)
+            return model, primal, -5.0
+
+    _, result = run(Low(primals=[1.8]), Limits(tol=0, max_iter=1))
+    assert result.dual == 0 and result.gap == result.primal == 1.8
+    assert result.trace[-1].dual == 0
 
 
 @pytest.mark.parametrize("epochs", [0, 1, 4])
