@@ -40,7 +40,13 @@ from sublinear.distributed import (
 from sublinear.distributed._block_ascent import BlockDualAscent, DualPartition
 from sublinear.distributed._certified_rounds import order_of_rows
 from sublinear.distributed._cluster import contiguous_groups
-from sublinear.distributed._partitions import LocalPartitions, PartitionsLost, Problem
+from sublinear.distributed._partitions import (
+    LocalPartitions,
+    PartitionsLost,
+    Problem,
+    added_neighbours,
+    sum_of,
+)
 from sublinear.sources import ArraySource
 
 COMBINATIONS = ("safe", "adaptive")
@@ -998,3 +1004,12 @@ def test_warm_starts_with_a_partition_without_rows(binary, make):
     for nothing in ([], [(X[:0], y[:0])]):
         first = model.fit([[(X, y)], nothing]).result_.primal
         assert model.fit([[(X, y)], nothing]).result_.primal <= first
+
+
+@pytest.mark.parametrize("count", range(1, 18))
+def test_answers_that_come_one_by_one_are_added_by_the_same_tree(count):
+    vectors = list(np.random.default_rng(0).normal(size=(count, 50)))
+    (expected,) = added_neighbours(vectors, np.add)
+    total, rests = sum_of((vector, k) for k, vector in enumerate(vectors))
+    np.testing.assert_array_equal(total, expected)
+    assert rests == [[k] for k in range(count)]

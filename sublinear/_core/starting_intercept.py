@@ -21,9 +21,13 @@ def weighted_median(values, weights):
 
 def sampled(n_rows, weights):
     """Return the places of a sample of the rows that have weight, and their weights."""
-    rows = np.arange(n_rows) if weights is None else np.flatnonzero(weights)
-    if len(rows) > MOST_ROWS:
-        rows = np.sort(np.random.default_rng(0).choice(rows, MOST_ROWS))
+    places = None if weights is None else np.flatnonzero(weights)
+    count = n_rows if places is None else len(places)
+    rows = np.arange(min(count, MOST_ROWS))
+    if count > MOST_ROWS:
+        rows = np.sort(np.random.default_rng(0).integers(count, size=MOST_ROWS))
+    if places is not None:
+        rows = places[rows]
     return rows.astype(np.uint32), np.ones(len(rows)) if weights is None else weights[rows]
 
 

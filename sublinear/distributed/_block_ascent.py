@@ -31,7 +31,8 @@ by sigma, as if its column were smaller by the root of that. For a certificate p
 far from balance their duals are, and shrink those of the sign that prevails among all of them.
 
 Where rounds creep, a proximal Newton method takes their place (_newton_rounds). Its duals become
-those of the partitions with every certificate, and dual ascent would go on from there.
+those of the partitions where a certificate shows them to be better: dual ascent would go on from
+there.
 
 Duals are on trial until the next request tells how far to go from the last ones to them. A
 partition that is lost begins anew: the others tell their parts of w(a), the new one makes a pass of

@@ -320,22 +320,8 @@ class LocalPartitions:
         return (getattr(self.partitions[k], method)(*arguments) for k in asked)
 
     def total(self, method, *arguments):
-        """Return the sum of the vectors with which the answers begin, and what is left of them.
-
-        Few of the vectors are there at the same time.
-        """
-        sums, rests = [], []  # of 2^level vectors each, levels falling
-        for vector, *rest in self._answers(method, arguments, range(len(self))):
-            level = 0
-            while sums and sums[-1][0] == level:
-                vector = np.add(sums.pop()[1], vector)
-                level += 1
-            sums.append((level, vector))
-            rests.append(rest)
-        while len(sums) > 1:  # the tree of `added_neighbours`
-            (_, last), (level, before) = sums.pop(), sums.pop()
-            sums.append((level, np.add(before, last)))
-        return sums[0][1], rests
+        """Return the sum of the vectors with which the answers begin, and what is left of them."""
+        return sum_of(self._answers(method, arguments, range(len(self))))
 
     def close(self):
         """Forget the partitions."""
@@ -343,9 +329,22 @@ class LocalPartitions:
 
 
 def sum_of(answers):
-    """Return the sum of the vectors with which answers begin, and what is left of them."""
-    (total,) = added_neighbours([vector for vector, *_ in answers], np.add)
-    return total, [rest for _, *rest in answers]
+    """Return the sum of the vectors with which answers begin, and what is left of them.
+
+    By the tree of `added_neighbours`; of answers that come one by one few vectors are kept.
+    """
+    sums, rests = [], []  # of 2^level vectors each, levels falling
+    for vector, *rest in answers:
+        level = 0
+        while sums and sums[-1][0] == level:
+            vector = np.add(sums.pop()[1], vector)
+            level += 1
+        sums.append((level, vector))
+        rests.append(rest)
+    (_, total), *earlier = reversed(sums)
+    for _, vector in earlier:
+        total = np.add(vector, total)
+    return total, rests
 
 
 def added_neighbours(parts, add, count=1):
