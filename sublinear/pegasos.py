@@ -17,6 +17,7 @@ from sublinear._certified_model import problem_mark
 from sublinear._core.best_constant import PIECEWISE_LINEAR
 from sublinear._core.joint_losses import JOINT_LOSSES
 from sublinear._core.joint_objective import JointObjective
+from sublinear._core.strata import Strata
 from sublinear._documentation import with_parameters
 from sublinear._drive import Limits
 from sublinear._fit_method import fit_method
@@ -52,7 +53,9 @@ batch_size : int or "all", default=1
         Examples per step; "all" makes it a sub-gradient method without randomness.
     sampling : {"shuffle", "fixed", "replacement", "subsets"}, default="shuffle"
         A new permutation of the examples for every epoch; one permutation for all; independent
-        draws; an independent subset for every batch. The first two take fewer epochs.
+        draws; an independent subset for every batch. The first two take fewer epochs. `fit` draws
+        examples in proportion to their weights; with batch_size="all", and over streams, weights
+        are factors of the steps instead.
     projection : bool, default=False
         Project w onto the ball of radius sqrt(mean loss at 0 / alpha), which holds the optimum.
         Losses without bounded derivatives need it.
@@ -149,8 +152,23 @@ class _PegasosModel(StreamFit, BiasTreatment, LinearModel):
             return np.sqrt(0.5)
         return self.eta0
 
-    def _make_solver(self, objective, random, k):
-        solver = Pegasos(
+    def _draw_by_weight(self, training, targets):
+        """Let examples be drawn in proportion to their weights; returns the Training."""
+        if self.batch_size != "all":  # where weights are factors, and nothing is random
+            training.plan = Strata(
+                training.matrix, targets, training.weights, least=self.batch_size
+            )
+        return training
+
+    def _solver(self, training, k, random, n_jobs):
+        objective = self._make_objective(training, k, n_jobs)
+        solver = self._make_solver(objective, random, training.plan)
+        if self._states is not None and self._states[k] is not None:
+            solver.resume(self._states[k])
+        return solver
+
+    def _make_solver(self, objective, random, strata):
+        return Pegasos(
             objective,
             random,
             sampling=self.sampling,
@@ -161,13 +179,8 @@ class _PegasosModel(StreamFit, BiasTreatment, LinearModel):
             eta0=self._first_step(),
             bias=self._treatment(),
             pack=self._packs(),
+            strata=strata,
         )
-        return self._with_state(solver, k)
-
-    def _with_state(self, solver, k):
-        if self._states is not None and self._states[k] is not None:
-            solver.resume(self._states[k])
-        return solver
 
     def _store(self, outcomes, training, seconds):
         super()._store(outcomes, training, seconds)
@@ -408,18 +421,18 @@ class PegasosClassifier(_PegasosModel, LinearClassifier):
         targets = training.targets[k]()
         return JointObjective(training.matrix, targets, loss, self.alpha, training.weights)
 
-    def _make_solver(self, objective, random, k):
+    def _make_solver(self, objective, random, strata):
         if self.multi_class != "joint":
-            return super()._make_solver(objective, random, k)
-        solver = JointPegasos(
+            return super()._make_solver(objective, random, strata)
+        return JointPegasos(
             objective,
             random,
             sampling=self.sampling,
             batch_size=examples_of_batch(self.batch_size, objective.matrix.n_rows),
             projection=self.projection,
             average=self.average,
+            strata=strata,
         )
-        return self._with_state(solver, k)
 
     def _coefficients(self, models, constant, dtype):
         if self.multi_class == "joint":
@@ -494,7 +507,8 @@ class PegasosClassifier(_PegasosModel, LinearClassifier):
             sample_weight,
         )
         self.classes_ = classes
-        return self._solve(self._class_training(X, y, sample_weight), self._limits())
+        training = self._class_training(X, y, sample_weight)
+        return self._solve(self._draw_by_weight(training, class_codes(y, classes)), self._limits())
 
     @available_if(_PegasosModel._takes_streams)
     @fit_method
@@ -664,7 +678,8 @@ class PegasosRegressor(_PegasosModel, LinearRegressor):
         check_batch_fits(self.batch_size, X.shape[0])
         can_resume = self._has_states() and self.coef_.shape[0] == X.shape[1]
         self._begin_fit(can_resume, y, sample_weight)
-        return self._solve(self._number_training(X, y, sample_weight), self._limits())
+        training = self._number_training(X, y, sample_weight)
+        return self._solve(self._draw_by_weight(training, training.targets[0]()), self._limits())
 
     @available_if(_PegasosModel._takes_streams)
     @fit_method

@@ -12,6 +12,8 @@ import numpy as np
 import pytest
 from scipy import sparse
 
+import sublinear
+
 
 def as_float32(X):
     """X scaled so that the longest row has norm 1, in float64, all values exact in float32."""
@@ -69,6 +71,14 @@ def load():
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module.load
+
+
+@pytest.fixture
+def as_stored(monkeypatch):
+    """Let `fit` of linear Pegasos draw rows as they are stored, weights being factors of steps."""
+    monkeypatch.setattr(
+        sublinear.PegasosClassifier, "_draw_by_weight", lambda self, training, targets: training
+    )
 
 
 @pytest.fixture

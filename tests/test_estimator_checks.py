@@ -70,6 +70,8 @@ CASES = [
     KernelSDCAClassifier(tol=1e-6, multi_class="ovr"),
     *(PegasosClassifier(loss, multi_class="joint", **ALL) for loss in ("hinge", "logistic")),
     PegasosClassifier(multi_class="joint"),
+    PegasosClassifier(sampling="replacement"),
+    PegasosRegressor("huber", sampling="fixed", average="last", max_iter=50),
 ]
 
 EQUIVALENCE = (
@@ -104,8 +106,6 @@ def expected_failures(estimator):
     kernel_machines = (KernelPegasosClassifier, KernelSDCAClassifier, KernelSDCARegressor)
     if isinstance(estimator, kernel_machines):
         return dict.fromkeys(EQUIVALENCE, "kernel values are float32: equal to 1e-5, not to 1e-7")
-    if isinstance(estimator, (PegasosClassifier, PegasosRegressor)) and estimator.batch_size == 1:
-        return dict.fromkeys(EQUIVALENCE, "the draws differ when examples are repeated")
     if isinstance(estimator, (SublinearPerceptron, L2SVMClassifier)):
         return dict.fromkeys(EQUIVALENCE, "the draws differ when examples are repeated")
     if isinstance(estimator, MinimumEnclosingBall):

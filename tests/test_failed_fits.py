@@ -106,7 +106,7 @@ def interrupting(monkeypatch, name):
 )
 def test_an_interrupt_before_there_is_a_model(model, monkeypatch):
     model.fit(X, Y)
-    interrupting(monkeypatch, "sublinear._linear_model.LinearModel._solver")
+    interrupting(monkeypatch, "sublinear._certified_model.RandomBits")
     same_predictions(model, lambda model: model.fit(X[:, :3], Y), error=KeyboardInterrupt)
 
 

@@ -80,7 +80,7 @@ def test_every_kernel_is_that_of_scikit_learn(moons, kernel):
     assert model.result_.primal == pytest.approx(norm / 2 + losses, rel=1e-4)
 
 
-def test_a_linear_kernel_is_linear_pegasos(moons):
+def test_a_linear_kernel_is_linear_pegasos(moons, as_stored):
     """The same draws make the same steps."""
     X, y = moons
     settings = {"tol": 0, "max_iter": 7, "random_state": 0}

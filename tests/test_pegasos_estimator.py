@@ -134,6 +134,24 @@ def test_batch_size_all_needs_no_randomness_and_weights_equal_repetition(binary)
     np.testing.assert_allclose(balanced.coef_, by_example.coef_, rtol=1e-9)
 
 
+@pytest.mark.parametrize("batch_size", [1, 7])
+@pytest.mark.parametrize("sampling", SAMPLINGS)
+@pytest.mark.parametrize("multi_class", ["ovr", "joint"])
+def test_weights_are_repetitions_in_any_order(multiclass, multi_class, sampling, batch_size):
+    X, y = multiclass
+    random = np.random.default_rng(0)
+    weights = random.integers(0, 4, size=len(y))
+    copies = random.permutation(np.repeat(np.arange(len(y)), weights))
+    model = PegasosClassifier(
+        multi_class=multi_class, sampling=sampling, batch_size=batch_size, **FEW_EPOCHS
+    )
+    coef = model.fit(X, y, weights).coef_
+    np.testing.assert_allclose(model.fit(X[copies], y[copies]).coef_, coef, rtol=1e-10)
+    order = random.permutation(len(y))
+    model.fit(sparse.csr_array(X[order]), y[order], 1000 * weights[order])
+    np.testing.assert_allclose(model.coef_, coef, rtol=1e-9, atol=1e-12)
+
+
 def test_weights_in_stochastic_steps(binary):
     X, y = binary
     weights = np.random.default_rng(0).integers(0, 4, size=200)

@@ -68,7 +68,7 @@ class Tags(StructuredProblem):
     ],
 )
 def test_it_is_joint_multiclass_where_that_is_the_problem(
-    multiclass, make, average, batch_size, sampling
+    multiclass, make, average, batch_size, sampling, as_stored
 ):
     X, y = multiclass
     settings = FEW | {"average": average, "batch_size": batch_size, "sampling": sampling}

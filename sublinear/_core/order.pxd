@@ -9,7 +9,8 @@ shuffled at a time is in the cache.
 """
 from libc.stdint cimport uint32_t
 
-from sublinear._core.random cimport RandomBits, below, bitgen_t
+from sublinear._core.random cimport RandomBits, below, bitgen_t, uniform
+from sublinear._core.strata cimport Places, Strata, example_at
 
 cdef enum Sampling:
     SHUFFLE        # a new permutation for every epoch
@@ -23,13 +24,16 @@ cdef enum:
     POOL = 4096            # draws
 
 cdef struct Draws:
-    uint32_t* items
-    Py_ssize_t n           # draws are from {0, .., n - 1}, or from the n items given
+    uint32_t* items        # what is drawn, by position
+    uint32_t* choices      # the strata; without them the items
+    Py_ssize_t n           # choices are from {0, .., n - 1}, or from the n items given
     Py_ssize_t count       # draws in this chunk
     Py_ssize_t position    # the next one to use
     Py_ssize_t ready       # draws made so far in this chunk
     Sampling sampling
     bint in_pools
+    const Places* places   # of strata; NULL: none
+    double offset          # where in them this chunk takes its items
     bitgen_t* bits
 
 
@@ -39,14 +43,23 @@ cdef void next_pool(Draws* draws) noexcept nogil
 cdef inline void shuffle(
     Draws* draws, Py_ssize_t first, Py_ssize_t last, Py_ssize_t end
 ) noexcept nogil:
-    """Draw the items of [first, last) from those of [first, end)."""
+    """Draw the choices of [first, last) from those of [first, end)."""
     cdef Py_ssize_t k, other
-    cdef uint32_t item
+    cdef uint32_t choice
     for k in range(first, last):
         other = k + below(draws.bits, <uint32_t> (end - k))
-        item = draws.items[k]
-        draws.items[k] = draws.items[other]
-        draws.items[other] = item
+        choice = draws.choices[k]
+        draws.choices[k] = draws.choices[other]
+        draws.choices[other] = choice
+
+
+cdef inline void take_items(Draws* draws, Py_ssize_t first, Py_ssize_t last) noexcept nogil:
+    """Take the items of [first, last) from the strata chosen."""
+    cdef Py_ssize_t k
+    for k in range(first, last):
+        if draws.sampling == REPLACEMENT:
+            draws.offset = uniform(draws.bits)
+        draws.items[k] = example_at(draws.places, draws.choices[k], draws.offset)
 
 
 cdef inline void make_ready(Draws* draws, Py_ssize_t position) noexcept nogil:
@@ -61,9 +74,11 @@ cdef inline void make_ready(Draws* draws, Py_ssize_t position) noexcept nogil:
     last = min(draws.count, position + BLOCK_OF_DRAWS)
     if draws.sampling == REPLACEMENT:
         for k in range(draws.ready, last):
-            draws.items[k] = below(draws.bits, <uint32_t> draws.n)
+            draws.choices[k] = below(draws.bits, <uint32_t> draws.n)
     else:
         shuffle(draws, draws.ready, last, draws.n)
+    if draws.places != NULL:
+        take_items(draws, draws.ready, last)
     draws.ready = last
 
 
@@ -74,8 +89,12 @@ cdef inline void restart(Draws* draws) noexcept nogil:
 
 cdef inline void next_chunk(Draws* draws) noexcept nogil:
     cdef Py_ssize_t k
+    if draws.places != NULL:    # multiples of the golden ratio are spread evenly
+        draws.offset = (draws.offset + 0.6180339887498949) % 1
     if draws.sampling == FIXED:
         draws.position = 0
+        if draws.places != NULL:
+            take_items(draws, 0, draws.count)
         return
     restart(draws)
     if draws.in_pools:
@@ -85,5 +104,6 @@ cdef inline void next_chunk(Draws* draws) noexcept nogil:
 
 cdef class Order:
     cdef Draws draws
-    cdef readonly object items
+    cdef readonly object items, choices
     cdef readonly RandomBits random
+    cdef readonly Strata strata

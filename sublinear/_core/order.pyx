@@ -46,25 +46,38 @@ cdef class Order:
         Size of the subsets; the other orders do not use it.
     in_pools : bool, default=False
         Keep permutations near the order of memory (see above; `pools_pay`).
+    strata : Strata, default=None
+        Of the n examples, at least batch_size: draw in proportion to their weights.
     """
 
     def __cinit__(
         self, Py_ssize_t n, str sampling, RandomBits random, Py_ssize_t batch_size=1,
-        bint in_pools=False
+        bint in_pools=False, Strata strata=None
     ):
         if not 1 <= n < 2**32 - 1:
             raise ValueError(f"the number of examples must lie in [1, 2**32 - 2], got {n}")
         if not 1 <= batch_size <= n:
             raise ValueError(f"batch_size must be from 1 to {n}, got {batch_size}")
         self.random = random
-        self.items = np.arange(n, dtype=np.uint32)
-        cdef uint32_t[::1] items = self.items
-        self.draws.items = &items[0]
-        self.draws.n = n
-        self.draws.sampling = SAMPLINGS[sampling]
-        self.draws.count = batch_size if self.draws.sampling == SUBSETS else n
-        self.draws.in_pools = in_pools and self.draws.sampling in (SHUFFLE, FIXED)
         self.draws.bits = random.bits
+        self.draws.sampling = SAMPLINGS[sampling]
+        self.draws.n = n if strata is None else strata.places.count
+        self.draws.count = batch_size if self.draws.sampling == SUBSETS else self.draws.n
+        self.choices = self.items = np.arange(self.draws.n, dtype=np.uint32)
+        if strata is None:
+            self.draws.in_pools = in_pools and self.draws.sampling in (SHUFFLE, FIXED)
+        else:
+            self.strata = strata
+            self.draws.places = &strata.places
+            self.draws.offset = uniform(random.bits)
+            self.items = np.empty_like(self.choices)
+        cdef uint32_t[::1] items = self.items, choices = self.choices
+        self.draws.items, self.draws.choices = &items[0], &choices[0]
+
+    @property
+    def n_epoch(self):
+        """How many draws an epoch has: n, or the number of strata."""
+        return self.draws.n
 
     def take(self, Py_ssize_t count):
         """Return the next `count` indices (uint32), as compiled loops get them."""

@@ -1,5 +1,6 @@
 from sublinear._core.order cimport Order
 from sublinear._core.weight_vector cimport WeightVector
+from sublinear._core.weighted_examples cimport WeightedExamples
 
 
 cdef class Epochs:
@@ -9,10 +10,16 @@ cdef class Epochs:
     cdef bint counts                       # iterates, for the output
     cdef Py_ssize_t next_record
     cdef readonly Py_ssize_t n_steps, n_iter, accesses
-    cdef Py_ssize_t n_examples, batch_size, n_seen    # n_seen: examples of the present epoch
+    cdef Py_ssize_t n_examples, batch_size, n_seen    # n_seen: draws of the present epoch
     cdef double radius                     # of the ball to project onto; infinite: none
     cdef double losses_at_zeros, weights_seen    # sums over all examples that it has to serve
     cdef readonly double n_drawn           # examples of all steps
+
+    cdef inline double ratio(self, WeightedExamples examples, Py_ssize_t i) noexcept nogil:
+        """r_i: 1 where weights decide what is drawn, else the weight over the mean of all."""
+        if self.order.strata is not None:
+            return 1
+        return examples.weight(i) * (self.n_examples / examples.total_weight)
 
     cdef void _run(self, Py_ssize_t limit) noexcept nogil
     cdef void _step(self, Py_ssize_t size) noexcept nogil

@@ -27,6 +27,7 @@ from libc.stdint cimport uint32_t
 from sublinear._core.order cimport Draws, make_ready, next_chunk
 from sublinear._core.line cimport OFFSET_AHEAD
 from sublinear._core.random cimport RandomBits
+from sublinear._core.strata cimport Strata
 from sublinear._core.weight_vector cimport (
     ScaledVector, count_in_average, fold_scale, needs_folding, project, shrink,
 )
@@ -47,7 +48,7 @@ cdef class Epochs:
     Attributes
     ----------
     n_steps, n_iter, accesses : int
-        Steps taken, epochs (of n_examples) completed, feature values read.
+        Steps taken, epochs completed, feature values read.
     n_drawn : float
         Examples of all steps.
     """
@@ -85,7 +86,7 @@ cdef class Epochs:
     @property
     def work(self):
         """Feature values read, and one for every example looked at."""
-        return self.accesses + self.n_iter * self.n_examples + self.n_seen
+        return self.accesses + self.n_iter * self.order.draws.n + self.n_seen
 
     def advance(self, Py_ssize_t limit):
         """Go on until the epoch ends, then return True, or a step would exceed `limit`."""
@@ -119,8 +120,8 @@ cdef class Epochs:
             if draws.position == draws.count:
                 next_chunk(draws)
             self.n_seen += size
-            if self.n_seen >= self.n_examples:
-                self.n_seen -= self.n_examples
+            if self.n_seen >= draws.n:
+                self.n_seen -= draws.n
                 self.n_iter += 1
                 return
             if self.counts and self.weight_vector.vector.n_averaged == self.next_record:
@@ -151,16 +152,19 @@ cdef class SubgradientSteps(Epochs):
         Which iterates become the model: see sublinear._core.iterates.
     projection : bool, default=False
         Keep the norm of w; a subclass says by `_find_ball` what to project onto.
+    strata : Strata, default=None
+        Draw examples in proportion to their weights.
     """
 
     def __init__(
         self, Py_ssize_t n_examples, Py_ssize_t n_weights, double alpha, RandomBits random,
-        str sampling="shuffle", Py_ssize_t batch_size=1, str average="last", bint projection=False
+        str sampling="shuffle", Py_ssize_t batch_size=1, str average="last", bint projection=False,
+        Strata strata=None
     ):
         self.n_examples = n_examples
         self.alpha = alpha
         self.batch_size = batch_size
-        self.order = Order(n_examples, sampling, random, batch_size)
+        self.order = Order(n_examples, sampling, random, batch_size, strata=strata)
         self.output = choose(average, random.bit_generator.seed_seq)
         self.counts, self.next_record = self.output.counts, self.output.next_record
         self.weight_vector = WeightVector(

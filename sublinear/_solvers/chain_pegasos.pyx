@@ -108,8 +108,7 @@ cdef class ChainPegasos(SubgradientSteps):
 
     cdef void learn_from(self, Py_ssize_t i, Py_ssize_t place, double rate) noexcept nogil:
         cdef ScaledVector* w = &self.weight_vector.vector
-        cdef double ratio = self.objective.weight(i) * (
-            self.n_examples / self.objective.total_weight)
+        cdef double ratio = self.ratio(self.objective, i)
         cdef double change = rate * ratio / w.scale
         self.n_draws[i] += 1
         self.cost += ratio * self.errors[place]

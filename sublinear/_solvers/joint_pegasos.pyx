@@ -6,7 +6,7 @@ SVM" (2011), Figure 2 with the losses of section 5, Examples 3 and 4.
 Objective: that of sublinear._core.joint_objective.
 
     for each batch B, N the number of examples drawn so far:
-        W <- (1 - |B| / N) W - 1/(alpha N) sum_{i in B} r_i x_i g_i',    r_i = s_i n / S
+        W <- (1 - |B| / N) W - 1/(alpha N) sum_{i in B} r_i x_i g_i',    r_i as in Pegasos
         W <- the nearest point with |W| <= radius                        (optional)
 
 where g_i is a sub-gradient of the loss at the scores W' x_i: for the hinge e_r - e_y with r the
@@ -32,6 +32,7 @@ from sublinear._core.order cimport Draws
 from sublinear._core.portable cimport dense_dot64, prefetch
 from sublinear._core.random cimport RandomBits
 from sublinear._core.steps cimport SubgradientSteps
+from sublinear._core.strata cimport Strata
 from sublinear._core.weight_vector cimport ScaledVector, count_in_norm
 
 
@@ -44,7 +45,7 @@ cdef class JointPegasos(SubgradientSteps):
     random : RandomBits
     projection : bool, default=False
         Project onto the ball of radius sqrt(mean loss at 0 / alpha), which holds the optimum.
-    sampling, batch_size, average
+    sampling, batch_size, average, strata
         Of SubgradientSteps.
     """
     cdef readonly JointObjective objective
@@ -58,12 +59,12 @@ cdef class JointPegasos(SubgradientSteps):
 
     def __init__(
         self, JointObjective objective, RandomBits random, *, str sampling="shuffle",
-        Py_ssize_t batch_size=1, bint projection=False, str average="last"
+        Py_ssize_t batch_size=1, bint projection=False, str average="last", Strata strata=None
     ):
         n, k = objective.matrix.n_rows, objective.n_classes
         super().__init__(
             n, objective.matrix.n_weights * k, objective.alpha, random, sampling, batch_size,
-            average, projection)
+            average, projection, strata)
         self.objective = objective
         self.loss = objective.loss
         self.n_classes = k
@@ -115,8 +116,7 @@ cdef class JointPegasos(SubgradientSteps):
     cdef void learn_from(self, Py_ssize_t i, Py_ssize_t place, double rate) noexcept nogil:
         cdef ScaledVector* w = &self.weight_vector.vector
         cdef Py_ssize_t label = self.objective.labels[i], rival = self.rival[place]
-        cdef double factor = -rate * self.objective.weight(i) * (
-            self.n_examples / self.objective.total_weight)
+        cdef double factor = -rate * self.ratio(self.objective, i)
         cdef double cross = 0, square = 0
         cdef Line x
         if rival == label:
@@ -189,8 +189,11 @@ cdef class JointPegasos(SubgradientSteps):
     def duals(self):
         """Return feasible duals near those of the last iterate, (n_rows, n_classes), float64."""
         objective = self.objective
-        return objective.duals_of(self.coefficients * (
-            self.weight_vector.vector.scale * objective.alpha * objective.total_weight))
+        masses = self.coefficients * (
+            self.weight_vector.vector.scale * objective.alpha * objective.total_weight)
+        if self.order.strata is not None:
+            self.order.strata.share(masses.reshape(len(masses), -1), objective.weights_array)
+        return objective.duals_of(masses)
 
     def dual(self):
         """Return the dual value of `duals()`."""

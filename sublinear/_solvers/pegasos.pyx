@@ -6,7 +6,8 @@ the tail average is that of Takac et al. (2013), Algorithm 1.
 
 Objective: that of sublinear._core.objective.
 
-    for t = 1, 2, ..:                                                         r_i = s_i n / W
+    for t = 1, 2, ..:                              r_i = 1 where weights decide what is drawn, else
+                                                         s_i n / W
         B = the next k examples
         w <- (1 - alpha eta_t) w - eta_t / k sum_{i in B} r_i l'(<w, x_i> + b) x_i
         w <- the nearest point with |w| <= radius                                    (optional)
@@ -50,6 +51,7 @@ from sublinear._core.packed cimport PackedRows
 from sublinear._core.portable cimport prefetch
 from sublinear._core.random cimport RandomBits
 from sublinear._core.steps cimport Epochs
+from sublinear._core.strata cimport Strata
 from sublinear._core.weight_vector cimport (
     ScaledVector, WeightVector, add_line, count_in_average, fold_scale, needs_folding, project,
     shrink, weight_dot,
@@ -118,6 +120,8 @@ cdef class Pegasos(Epochs):
         See the top of this file.
     pack : bool, default=False
         Work on a packed copy of the rows (see PackedRows), which must be sparse.
+    strata : Strata, default=None
+        Draw examples in proportion to their weights.
 
     Attributes
     ----------
@@ -141,12 +145,14 @@ cdef class Pegasos(Epochs):
     def __cinit__(
         self, Objective objective, RandomBits random, *, str sampling="shuffle",
         Py_ssize_t batch_size=1, bint projection=False, str average="last",
-        str learning_rate="pegasos", eta0=None, str bias="feature", bint pack=False
+        str learning_rate="pegasos", eta0=None, str bias="feature", bint pack=False,
+        Strata strata=None
     ):
         cdef Py_ssize_t n = objective.matrix.n_rows
         self.objective = objective
         self.loss = objective.loss
-        self.order = Order(n, sampling, random, batch_size, pools_pay(objective.matrix))
+        self.order = Order(
+            n, sampling, random, batch_size, pools_pay(objective.matrix), strata)
         self.schedule.decay = LEARNING_RATES[learning_rate]
         self.schedule.first = first_pace(learning_rate, eta0, objective.alpha)
         self.n_examples, self.batch_size = n, batch_size
@@ -268,7 +274,7 @@ cdef class Pegasos(Epochs):
 
     cdef inline void _differentiate(self, const uint32_t* batch, Py_ssize_t size) noexcept nogil:
         """derivative[k] = r_i l'(<w, x_i> + b) for the examples of the batch."""
-        cdef double ratio = self.rows.count / self.objective.total_weight
+        cdef bint by_weight = self.order.strata is not None
         cdef double target
         cdef Py_ssize_t k
         if self.treatment == BATCH:
@@ -276,7 +282,7 @@ cdef class Pegasos(Epochs):
             for k in range(size):
                 self.best_constant.add(
                     self.prediction[k], self.objective.targets[batch[k]],
-                    self.objective.weight(batch[k]))
+                    1 if by_weight else self.objective.weight(batch[k]))
             self.bias = self.best_constant.find()
         for k in range(size):
             target = self.objective.targets[batch[k]]
@@ -284,7 +290,7 @@ cdef class Pegasos(Epochs):
                 self.derivative[k] = self.best_constant.derivative(self.prediction[k], target)
             else:
                 self.derivative[k] = self.loss.derivative(self.prediction[k] + self.bias, target)
-            self.derivative[k] *= ratio * self.objective.weight(batch[k])
+            self.derivative[k] *= self.ratio(self.objective, batch[k])
 
     cdef inline void _look_ahead(self, Draws* draws, Py_ssize_t position) noexcept nogil:
         """Ask for what the draws after `position` will read."""
@@ -330,8 +336,11 @@ cdef class Pegasos(Epochs):
     def duals(self):
         """Return feasible duals near those of the last iterate (float64)."""
         objective = self.objective
-        return objective.duals_of(self.coefficients * (
-            self.weight_vector.vector.scale * objective.alpha * objective.total_weight))
+        masses = self.coefficients * (
+            self.weight_vector.vector.scale * objective.alpha * objective.total_weight)
+        if self.order.strata is not None:
+            self.order.strata.share(masses.reshape(len(masses), -1), objective.weights_array)
+        return objective.duals_of(masses)
 
     def certify(self, rounded):
         """Return the model and its certificate, that of `duals()` (see `_drive`)."""

@@ -1,7 +1,9 @@
-"""Permutations of a pass, as sublinear._core.order draws them.
+"""Permutations of a pass and systematic samples, as sublinear._core.order draws them.
 
-below(n) draws from {0, .., n - 1}; each function returns one that shuffles an array.
+below(n) draws from {0, .., n - 1}; the functions of it return one that shuffles an array.
 """
+
+from fractions import Fraction
 
 import numpy as np
 
@@ -39,3 +41,10 @@ def in_pools(below, run, pool):
         return np.array(drawn)
 
     return pooled
+
+
+def systematic(weights, count, offset):
+    """Return the examples at the places (k + offset) / count of a line, as long as its weights."""
+    ends = np.cumsum([Fraction(weight) for weight in weights])
+    places = [(k + Fraction(offset)) * ends[-1] / count for k in range(count)]
+    return np.array([int(np.sum(ends <= place)) for place in places])

@@ -1,0 +1,147 @@
+"""Strata: draws in proportion to weights, the same for an example of weight k and for k of them.
+
+The examples lie along a line, each as long as its weight, sorted by what they are: equal ones are
+neighbours, and where they are stored does not matter. The line is cut into strata of the same
+width. One place is taken from each, as far from its left end in all of them; the example there is
+drawn. This is systematic sampling: an epoch draws an example of weight s s / width times, rounded
+up or down, and a weight of k does what k copies do, to the last bit.
+
+Where all weights are whole numbers, one each by default, a stratum is as wide as the greatest that
+divides those of different examples, so that nothing is rounded. If that makes more than LONGEST
+strata for each of them, or weights are no whole numbers, there is one for each.
+
+What an example is, its product with a random vector tells. Different ones of the same product, as
+rounding may leave them, count as equal ones.
+"""
+from cpython.exc cimport PyErr_CheckSignals
+
+from libc.stdint cimport uint32_t
+
+import numpy as np
+
+from sublinear._core.line cimport Line, dot, line_at
+from sublinear._core.matrix cimport Matrix
+
+cdef enum:
+    LONGEST = 4                  # strata for each different example
+    ROWS_PER_CALL = 1 << 16      # between two looks at pending signals
+
+
+def products(Matrix matrix, const double[::1] w):
+    """Return <row i, w> for every row (float64); equal rows have equal ones, wherever they are."""
+    result = np.empty(matrix.n_rows)
+    cdef double[::1] product = result
+    cdef Py_ssize_t first, i
+    cdef Line x
+    for first in range(0, matrix.n_rows, ROWS_PER_CALL):
+        with nogil:
+            for i in range(first, min(matrix.n_rows, first + ROWS_PER_CALL)):
+                x = line_at(&matrix.rows, i)
+                product[i] = dot(&x, &w[0])
+        PyErr_CheckSignals()
+    return result
+
+
+def draws_of_epoch(weights):
+    """Return how many strata suit different examples of these weights."""
+    n = len(weights)
+    if (weights == np.floor(weights)).all() and weights.sum() < 2**53:
+        unit = np.gcd.reduce(weights.astype(np.int64))
+        if weights.sum() <= LONGEST * unit * n:
+            return int(weights.sum()) // unit
+    return n
+
+
+cdef class Strata:
+    """The line of the examples, and its strata.
+
+    Parameters
+    ----------
+    matrix : Matrix
+    targets : ndarray of shape (n_rows,), float64
+        What tells examples apart besides their rows.
+    weights : ndarray of shape (n_rows,), float64, default=None
+        Not negative, and not all 0; None means 1 each.
+    least : int, default=1
+        The number of strata is at least this.
+
+    Attributes
+    ----------
+    items : ndarray of uint32
+        The examples of weight, as they lie along the line.
+    ends : ndarray of shape (len(items),), float64, or None
+        Where they end; None: after 1, 2, ...
+    """
+
+    def __cinit__(self, Matrix matrix, targets, weights=None, Py_ssize_t least=1):
+        draws = np.random.default_rng(0)
+        kinds = draws.standard_normal() * targets
+        kinds += products(matrix, draws.standard_normal(matrix.n_weights))
+        items = np.argsort(kinds).astype(np.uint32)
+        if weights is not None:
+            items = items[weights[items] > 0]
+        kinds = kinds[items]
+        self.places.last = len(items) - 1
+        copies = np.zeros(len(items), dtype=np.uint8)
+        np.equal(kinds[1:], kinds[:self.places.last], out=copies[1:].view(bool))
+        self.is_copy = copies
+        self.places.count = max(least, draws_of_epoch(
+            np.add.reduceat(
+                np.ones(len(items)) if weights is None else weights[items],
+                np.flatnonzero(copies == 0))))
+        self.places.width = <double> len(items) / self.places.count
+        cdef const uint32_t[::1] item = items
+        self.places.items = &item[0]
+        self.items = items
+        if weights is not None:
+            self._widen(weights[items])
+
+    def _widen(self, weights):
+        """Let the items be as wide as their weights."""
+        power = np.frexp(weights.max())[1]    # without it sums stay finite, and no digit changes
+        ends = np.cumsum(np.ldexp(weights, -power))
+        self.places.width = ends[self.places.last] / self.count
+        edges = np.searchsorted(ends, np.arange(self.count) * self.places.width, side="right")
+        edges = np.minimum(edges, self.places.last).astype(np.uint32)
+        cdef const double[::1] end = ends
+        cdef const uint32_t[::1] edge = edges
+        self.places.ends, self.places.edges = &end[0], &edge[0]
+        self.ends, self.edges = ends, edges
+
+    def share(self, double[:, ::1] masses, const double[::1] weights):
+        """Divide what equal examples have among them, by their weights, in place.
+
+        Parameters
+        ----------
+        masses : ndarray of shape (n_rows, n_columns), float64
+        weights : ndarray of shape (n_rows,), float64, or None
+        """
+        cdef Py_ssize_t first = 0, end, n = self.places.last + 1
+        with nogil:
+            for end in range(1, n + 1):
+                if end == n or not self.is_copy[end]:
+                    if end - first > 1:
+                        self._share(first, end, masses, weights)
+                    first = end
+
+    cdef void _share(
+        self, Py_ssize_t first, Py_ssize_t end, double[:, ::1] masses, const double[::1] weights
+    ) noexcept nogil:
+        """Divide what the items [first, end) have."""
+        cdef const uint32_t* items = self.places.items
+        cdef double weight = 0, mass
+        cdef Py_ssize_t k, c
+        for k in range(first, end):
+            weight += 1 if weights is None else weights[items[k]]
+        for c in range(masses.shape[1]):
+            mass = 0
+            for k in range(first, end):
+                mass += masses[items[k], c]
+            for k in range(first, end):
+                masses[items[k], c] = mass * (
+                    1 / weight if weights is None else weights[items[k]] / weight)
+
+    @property
+    def count(self):
+        """Number of strata."""
+        return self.places.count
