@@ -153,6 +153,17 @@ def test_large_scores_do_not_overflow():
     assert np.isfinite(LOSSES["logistic"].subgradients(Z, [2, 1])).all()
 
 
+def test_tiny_logistic_losses_keep_their_digits():
+    """exp(-40) is below what 1 - p can tell."""
+    z, loss = np.array([[40.0, 0.0, 0.0, -1.0]]), LOSSES["logistic"]
+    small = np.exp(np.array([-40.0, -40.0, -41.0]))
+    assert loss.values(z, [0])[0] == pytest.approx(small.sum(), rel=1e-12)
+    gradient = loss.subgradients(z, [0])
+    np.testing.assert_allclose(gradient[0], [-small.sum(), *small], rtol=1e-12)
+    expected = small @ np.log(small) - small.sum()
+    assert loss.conjugates(-gradient, [0])[0] == pytest.approx(expected, rel=1e-12)
+
+
 # ---------------------------------------------------------------- solver
 
 

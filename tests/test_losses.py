@@ -260,3 +260,10 @@ def test_signs_leave_other_labels_to_others():
     assert signs(np.array([True, False]), np.array([False, True])) is None
     assert signs(np.array([0, 1], dtype=np.int8), classes) is None
     assert signs(np.array([0, 1]), np.array([0.0, 1.0])) is None
+
+
+def test_tiny_logistic_duals_keep_their_digits():
+    """b log b + (1 - b) log(1 - b) = b log b - b + O(b^2), where 1 - b is rounded to 1."""
+    b = np.logspace(-30, -10, 9)
+    found = MARGIN_LOSSES["logistic"].maker(None)().conjugates(b, np.ones(9))
+    np.testing.assert_allclose(found, b * np.log(b) - b, rtol=1e-9)

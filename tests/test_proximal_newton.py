@@ -135,6 +135,18 @@ def test_classes_that_are_not_scaled(loss):
     assert model.score(X, y) > 0.97
 
 
+@pytest.mark.parametrize("epsilon", [0.1, 1.35])
+def test_an_intercept_beyond_all_kinks_is_found(epsilon):
+    """Where no row is near its target the Hessian says nothing of the intercept."""
+    random = np.random.default_rng(0)
+    X, y = 0.1 * random.normal(size=(200, 2)), 1000 + random.normal(size=200)
+    model = SDCARegressor(
+        "huber", epsilon=epsilon, alpha=1.0, penalize_intercept=False, second_order=True
+    ).fit_stream(ArraySource(X, y, block_rows=100))
+    assert model.result_.status == "converged"
+    assert model.result_.n_iter < 40
+
+
 def test_only_where_it_is_wanted():
     X, y = load_breast_cancer(return_X_y=True)
     source = ArraySource(X, y)

@@ -12,7 +12,7 @@ W = sum weight_i x_i a_i' / (alpha * total weight).
 
 Source: Shalev-Shwartz et al., "Pegasos" (2011), section 5, Examples 3 and 4.
 """
-from libc.math cimport exp, log
+from libc.math cimport exp, log, log1p
 
 import numpy as np
 
@@ -136,34 +136,39 @@ cdef class MultinomialLogistic(JointLoss):
     """log sum_r exp(z_r - z_y); with p = e_y - a, l*(-a) = sum_r p_r log p_r."""
 
     cdef double value(self, const double* scores, Py_ssize_t label) noexcept nogil:
-        cdef double most = scores[0], total = 0
-        cdef Py_ssize_t r
+        cdef double others = 0
+        cdef Py_ssize_t r, first = 0
         for r in range(1, self.n_classes):
-            most = max(most, scores[r])
+            if scores[r] > scores[first]:
+                first = r
         for r in range(self.n_classes):
-            total += exp(scores[r] - most)
-        return log(total) + (most - scores[label])
+            if r != first:
+                others += exp(scores[r] - scores[first])
+        return log1p(others) + (scores[first] - scores[label])
 
     cdef Py_ssize_t subgradient(self, double* scores, Py_ssize_t label) noexcept nogil:
-        cdef double most = scores[0], total = 0
+        cdef double most = scores[0], others = 0, total
         cdef Py_ssize_t r
         for r in range(1, self.n_classes):
             most = max(most, scores[r])
         for r in range(self.n_classes):
             scores[r] = exp(scores[r] - most)
-            total += scores[r]
+            if r != label:
+                others += scores[r]
+        total = others + scores[label]
         for r in range(self.n_classes):
             scores[r] /= total
-        scores[label] -= 1
+        scores[label] = -others / total
         return ALL_CLASSES
 
     cdef double conjugate(self, const double* dual, Py_ssize_t label) noexcept nogil:
-        cdef double p, total = 0
+        cdef double total = 0
         cdef Py_ssize_t r
         for r in range(self.n_classes):
-            p = 1 - dual[r] if r == label else -dual[r]
-            if p > 0:
-                total += p * log(p)
+            if r == label and dual[r] < 1:
+                total += (1 - dual[r]) * log1p(-dual[r])    # 1 - a is rounded
+            elif r != label and dual[r] < 0:
+                total -= dual[r] * log(-dual[r])
         return total
 
 

@@ -324,7 +324,7 @@ cdef class Logistic(Loss):
 
     cdef double conjugate(self, double dual, double target) noexcept nogil:
         cdef double b = clip(target * dual, 0, 1)
-        return entropy_term(b) + entropy_term(1 - b)
+        return entropy_term(b) + ((1 - b) * log1p(-b) if b < 1 else 0)    # 1 - b is rounded
 
     cdef double nearest_dual(self, double dual, double target) noexcept nogil:
         return target * clip(target * dual, 0, 1)

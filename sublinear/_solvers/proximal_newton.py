@@ -154,15 +154,20 @@ class ProximalNewton:
         penalty, w = self.penalty, self.w
         gradient = penalty * w - pull
         self.primal = float(penalty @ w**2 / 2 + losses)
-        penalized = gradient[penalty > 0]
-        self.gap = float(missing + penalized @ penalized / (2 * penalty[0]))
+        # an intercept without penalty has no gap to go by, but what a step of it would gain
+        curvatures = np.where(penalty > 0, penalty, gram.diagonal())
+        gains = gradient[gradient != 0] ** 2 / (2 * curvatures[gradient != 0])
+        self.gap = float(missing + gains.sum())
         if self.gap <= self.tol * self.primal:
             self.is_resting = True
             return
         gram[np.diag_indices_from(gram)] += penalty
         try:
             self.direction = -cho_solve((upper_factor(gram), False), gradient)
-        except (LinAlgError, ValueError):  # a matrix that is singular, or not finite
+        except LinAlgError:
+            self._give_up()
+            return
+        except ValueError:  # a matrix that is not finite
             self.is_resting = True
             return
         if self.width > 0 and self.gap <= SOLVED * missing:

@@ -4,7 +4,7 @@ Shalev-Shwartz et al., "Pegasos" (2011), section 5, Examples 3 and 4.
 """
 
 import numpy as np
-from scipy.special import logsumexp, softmax, xlogy
+from scipy.special import logsumexp, softmax, xlog1py, xlogy
 
 
 class CostHinge:
@@ -38,8 +38,8 @@ class MultinomialLogistic:
         return softmax(z) - np.eye(len(z))[y]
 
     def conjugate(self, a, y):
-        p = np.eye(len(a))[y] - a
-        return xlogy(p, p).sum()
+        others = -np.delete(a, y)
+        return xlogy(others, others).sum() + xlog1py(1 - a[y], -a[y])
 
 
 def shares(weights, n):

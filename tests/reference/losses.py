@@ -7,7 +7,7 @@ from collections import namedtuple
 
 import numpy as np
 from scipy.optimize import bisect
-from scipy.special import expit, logit, xlogy
+from scipy.special import expit, logit, xlog1py, xlogy
 
 # value(z, y); derivative(z, y); conjugate(a, y) = sup_z(-a z - l(z));
 # dual_step(a, z, y, q) = argmax_a' of -l*(-a') - z (a' - a) - q (a' - a)^2 / 2;
@@ -57,7 +57,7 @@ def logistic():
     return Loss(
         lambda z, y: np.logaddexp(0, -y * z),
         lambda z, y: -y * expit(-y * z),
-        lambda a, y: xlogy(y * a, y * a) + xlogy(1 - y * a, 1 - y * a),
+        lambda a, y: xlogy(y * a, y * a) + xlog1py(1 - y * a, -y * a),
         dual_step,
     )
 
