@@ -152,11 +152,15 @@ class _PegasosModel(StreamFit, BiasTreatment, LinearModel):
             return np.sqrt(0.5)
         return self.eta0
 
-    def _draw_by_weight(self, training, targets):
-        """Let examples be drawn in proportion to their weights; returns the Training."""
+    def _draw_by_weight(self, training, labels=None):
+        """Let examples be drawn in proportion to their weights; returns the Training.
+
+        `labels` are numbers that tell examples apart, by default the targets of the one problem.
+        """
         if self.batch_size != "all":  # where weights are factors, and nothing is random
+            labels = training.targets[0]() if labels is None else labels
             training.plan = Strata(
-                training.matrix, targets, training.weights, least=self.batch_size
+                training.matrix, labels.astype(float, copy=False), training.weights, self.batch_size
             )
         return training
 
@@ -508,7 +512,8 @@ class PegasosClassifier(_PegasosModel, LinearClassifier):
         )
         self.classes_ = classes
         training = self._class_training(X, y, sample_weight)
-        return self._solve(self._draw_by_weight(training, class_codes(y, classes)), self._limits())
+        labels = None if len(training.targets) == 1 else class_codes(y, classes)
+        return self._solve(self._draw_by_weight(training, labels), self._limits())
 
     @available_if(_PegasosModel._takes_streams)
     @fit_method
@@ -679,7 +684,7 @@ class PegasosRegressor(_PegasosModel, LinearRegressor):
         can_resume = self._has_states() and self.coef_.shape[0] == X.shape[1]
         self._begin_fit(can_resume, y, sample_weight)
         training = self._number_training(X, y, sample_weight)
-        return self._solve(self._draw_by_weight(training, training.targets[0]()), self._limits())
+        return self._solve(self._draw_by_weight(training), self._limits())
 
     @available_if(_PegasosModel._takes_streams)
     @fit_method

@@ -77,7 +77,7 @@ def load():
 def as_stored(monkeypatch):
     """Let `fit` of linear Pegasos draw rows as they are stored, weights being factors of steps."""
     monkeypatch.setattr(
-        sublinear.PegasosClassifier, "_draw_by_weight", lambda self, training, targets: training
+        sublinear.PegasosClassifier, "_draw_by_weight", lambda self, training, labels: training
     )
 
 

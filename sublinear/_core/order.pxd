@@ -107,3 +107,5 @@ cdef class Order:
     cdef readonly object items, choices
     cdef readonly RandomBits random
     cdef readonly Strata strata
+
+    cdef _choose_from(self, Strata strata)

@@ -67,17 +67,19 @@ cdef class Order:
         if strata is None:
             self.draws.in_pools = in_pools and self.draws.sampling in (SHUFFLE, FIXED)
         else:
-            self.strata = strata
-            self.draws.places = &strata.places
-            self.draws.offset = uniform(random.bits)
-            self.items = np.empty_like(self.choices)
+            self._choose_from(strata)
         cdef uint32_t[::1] items = self.items, choices = self.choices
         self.draws.items, self.draws.choices = &items[0], &choices[0]
 
-    @property
-    def n_epoch(self):
-        """How many draws an epoch has: n, or the number of strata."""
-        return self.draws.n
+    cdef _choose_from(self, Strata strata):
+        """Let choices be strata; or items, where each stratum is one."""
+        self.strata = strata
+        self.draws.offset = uniform(self.random.bits)
+        if strata.are_items and self.draws.sampling != REPLACEMENT:
+            self.choices = self.items = strata.items.copy()
+        else:
+            self.draws.places = &strata.places
+            self.items = np.empty_like(self.choices)
 
     def take(self, Py_ssize_t count):
         """Return the next `count` indices (uint32), as compiled loops get them."""

@@ -15,7 +15,8 @@ rounding may leave them, count as equal ones.
 """
 from cpython.exc cimport PyErr_CheckSignals
 
-from libc.stdint cimport uint32_t
+from libc.math cimport floor
+from libc.stdint cimport uint8_t, uint32_t
 
 import numpy as np
 
@@ -26,30 +27,28 @@ cdef enum:
     LONGEST = 4                  # strata for each different example
     ROWS_PER_CALL = 1 << 16      # between two looks at pending signals
 
+cdef double EXACT = 2.0**53      # whole numbers up to here are float64
 
-def products(Matrix matrix, const double[::1] w):
-    """Return <row i, w> for every row (float64); equal rows have equal ones, wherever they are."""
+
+def kinds_of(Matrix matrix, const double[::1] w, const double[::1] targets, double factor):
+    """Return <row i, w> + factor * target i for every row (float64)."""
     result = np.empty(matrix.n_rows)
-    cdef double[::1] product = result
+    cdef double[::1] kind = result
     cdef Py_ssize_t first, i
     cdef Line x
     for first in range(0, matrix.n_rows, ROWS_PER_CALL):
         with nogil:
             for i in range(first, min(matrix.n_rows, first + ROWS_PER_CALL)):
                 x = line_at(&matrix.rows, i)
-                product[i] = dot(&x, &w[0])
+                kind[i] = dot(&x, &w[0]) + factor * targets[i]
         PyErr_CheckSignals()
     return result
 
 
-def draws_of_epoch(weights):
-    """Return how many strata suit different examples of these weights."""
-    n = len(weights)
-    if (weights == np.floor(weights)).all() and weights.sum() < 2**53:
-        unit = np.gcd.reduce(weights.astype(np.int64))
-        if weights.sum() <= LONGEST * unit * n:
-            return int(weights.sum()) // unit
-    return n
+cdef Py_ssize_t greatest_divisor(Py_ssize_t one, Py_ssize_t other) noexcept nogil:
+    while other > 0:
+        one, other = other, one % other
+    return one
 
 
 cdef class Strata:
@@ -75,26 +74,47 @@ cdef class Strata:
 
     def __cinit__(self, Matrix matrix, targets, weights=None, Py_ssize_t least=1):
         draws = np.random.default_rng(0)
-        kinds = draws.standard_normal() * targets
-        kinds += products(matrix, draws.standard_normal(matrix.n_weights))
+        kinds = kinds_of(
+            matrix, draws.standard_normal(matrix.n_weights), targets, draws.standard_normal())
         items = np.argsort(kinds).astype(np.uint32)
         if weights is not None:
             items = items[weights[items] > 0]
-        kinds = kinds[items]
-        self.places.last = len(items) - 1
-        copies = np.zeros(len(items), dtype=np.uint8)
-        np.equal(kinds[1:], kinds[:self.places.last], out=copies[1:].view(bool))
-        self.is_copy = copies
-        self.places.count = max(least, draws_of_epoch(
-            np.add.reduceat(
-                np.ones(len(items)) if weights is None else weights[items],
-                np.flatnonzero(copies == 0))))
-        self.places.width = <double> len(items) / self.places.count
         cdef const uint32_t[::1] item = items
-        self.places.items = &item[0]
         self.items = items
+        self.places.items = &item[0]
+        self.places.last = len(items) - 1
+        self._note_copies(kinds)
+        self.places.count = max(least, self._draws_of_epoch(weights))
+        self.places.width = <double> len(items) / self.places.count
         if weights is not None:
             self._widen(weights[items])
+
+    def _note_copies(self, const double[::1] kinds):
+        copies = np.zeros(self.places.last + 1, dtype=np.uint8)
+        cdef uint8_t[::1] is_copy = copies
+        cdef const uint32_t* items = self.places.items
+        cdef Py_ssize_t k
+        for k in range(1, is_copy.shape[0]):
+            is_copy[k] = kinds[items[k]] == kinds[items[k - 1]]
+        self.is_copy = copies
+
+    def _draws_of_epoch(self, const double[::1] weights):
+        """Return how many strata let every different example come as often as it weighs."""
+        cdef Py_ssize_t k, n_different = 0, unit = 0, n = self.places.last + 1
+        cdef double weight = 0, total = 0
+        for k in range(n):
+            weight += 1 if weights is None else weights[self.places.items[k]]
+            if k + 1 == n or not self.is_copy[k + 1]:
+                n_different += 1
+                total += weight
+                if weight != floor(weight) or total > EXACT:
+                    unit = -1
+                elif unit >= 0:
+                    unit = greatest_divisor(<Py_ssize_t> weight, unit)
+                weight = 0
+        if unit > 0 and total <= <double> LONGEST * unit * n_different:
+            return <Py_ssize_t> total // unit
+        return n_different
 
     def _widen(self, weights):
         """Let the items be as wide as their weights."""
@@ -140,6 +160,11 @@ cdef class Strata:
             for k in range(first, end):
                 masses[items[k], c] = mass * (
                     1 / weight if weights is None else weights[items[k]] / weight)
+
+    @property
+    def are_items(self):
+        """Whether every stratum is an item."""
+        return self.ends is None and self.places.count == self.places.last + 1
 
     @property
     def count(self):
