@@ -62,19 +62,6 @@ def read_archive(path, format, version, build, *, required=(), known=None):
         raise ValueError(f"{path}: damaged {name} file ({error})") from error
 
 
-def part_of(state, name):
-    """Return what a flat dict holds under the names "name.other", by "other"."""
-    prefix = f"{name}."
-    return {
-        key.removeprefix(prefix): value for key, value in state.items() if key.startswith(prefix)
-    }
-
-
-def prefixed(name, state):
-    """Return a flat dict under names that `part_of` finds."""
-    return {f"{name}.{key}": value for key, value in state.items()}
-
-
 def plain_labels(labels):
     """Return labels as an array that needs no pickling."""
     labels = np.asarray(labels)

@@ -14,14 +14,13 @@ from scipy import sparse
 
 from sublinear._archive import (
     ArchiveError,
-    part_of,
     plain_labels,
     plain_parameters,
     plain_scalar,
-    prefixed,
     read_archive,
     write_archive,
 )
+from sublinear._core.states import State, part_of, prefixed
 from sublinear._files import check_writable
 from sublinear._result import Result, array_of_trace, trace_of
 from sublinear._validation import check_flag, check_number
@@ -129,7 +128,8 @@ class Checkpoint:
                     f"the checkpoint is of another fit: {_difference(name, theirs, mine)}; "
                     "remove the file, give another one, or pass resume=False to begin anew"
                 )
-        return header["state"] | {name: arrays[f"array.{name}"] for name in header["arrays"]}
+        arrays = {name: arrays[f"array.{name}"] for name in header["arrays"]}
+        return State(header["state"] | arrays)
 
     def save(self, state):
         """Write a state: a flat dict of arrays, numbers, strings and None."""

@@ -43,6 +43,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from sublinear._core.matrix import NotFinite
+from sublinear._core.states import part_of, prefixed, restore, saved
 from sublinear._result import Result, TraceRow, array_of_trace, relative_gap, trace_of
 
 SLICE_SECONDS = 0.03
@@ -199,6 +200,10 @@ def drive(
         return run.model(), run.result(), error
 
 
+_BOUNDS = "primal", "dual", "error"
+_WHEN = "last_work", "least_work", "correction", "look_error", "next_look", "seen"
+
+
 class _Run:
     """The state of one run of `drive`."""
 
@@ -210,38 +215,30 @@ class _Run:
         # the best so far: every dual value is a bound, every model may be returned
         self.primal, self.dual = math.inf, -math.inf
         self.error = 0.0  # how far rounding may have brought that primal value below the model's
-        self.last_work = self.least_work = self.n_unresolved = 0
+        self.last_work = self.least_work = 0.0
+        self.n_unresolved = 0
         self.is_exact = True  # what is known of the best model, as far as the solver can tell
         self.correction = FIRST_CORRECTION
         self.look = getattr(solver, "look", None) if limits.tol > 0 else None
         self.look_error = LOOK_ERROR
-        self.next_look = LEAST_WORK  # of work
+        self.next_look = float(LEAST_WORK)  # of work
         self.seen = np.array([0.0, 1.0])  # work and relative gap; with zero weights that is 1
 
     def state(self):
         """Return what `set_state` needs, a flat dict of arrays and numbers."""
-        return {
-            "run.trace": array_of_trace(self.trace),
-            "run.best": self.best,
-            "run.primal": self.primal,
-            "run.dual": self.dual,
-            "run.error": self.error,
-            "run.last_work": self.last_work,
-            "run.least_work": self.least_work,
-            "run.correction": self.correction,
-            "run.look_error": self.look_error,
-            "run.next_look": self.next_look,
-            "run.seen": self.seen,
-            "run.seconds": time.perf_counter() - self.started,
+        state = saved(self, (*_BOUNDS, *_WHEN)) | {
+            "trace": array_of_trace(self.trace),
+            "best": self.best,
+            "seconds": time.perf_counter() - self.started,
         }
+        return prefixed("run", state)
 
     def set_state(self, state):
         """Go on from a `state()`."""
-        self.trace = trace_of(state["run.trace"])
-        names = "best", "primal", "dual", "error", "last_work", "least_work", "correction"
-        for name in (*names, "look_error", "next_look", "seen"):
-            setattr(self, name, state[f"run.{name}"])
-        self.started -= state["run.seconds"]
+        state = part_of(state, "run")
+        restore(self, (*_BOUNDS, *_WHEN), state)
+        self.trace, self.best = trace_of(state["trace"]), state["best"]
+        self.started -= state["seconds"]
         if self.solver.n_iter >= self.limits.max_iter:  # where it was stopped
             self.status = "max_iter"
 

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sublinear._archive import part_of, prefixed
 from sublinear._core.blas import one_blas_thread
 from sublinear._core.losses import Loss
+from sublinear._core.states import part_of, prefixed, restore, saved
 from sublinear._drive import CONTRADICTION
 from sublinear._result import relative_gap
 from sublinear._solvers.proximal_newton import ProximalNewton, expected_passes
@@ -144,8 +144,7 @@ class Certified:
 
     def set_state(self, state):
         """Take a `state()`."""
-        for name, kept in vars(self).items():
-            kept[:] = state[f"certified.{name}"]
+        restore(self, vars(self), part_of(state, "certified"))
 
 
 class NewtonPasses:
@@ -242,14 +241,13 @@ class NewtonPasses:
 
     def state(self):
         """Return what `set_state` needs to go on between two passes, a flat dict."""
-        state = prefixed("newton", {name: getattr(self, name) for name in self.counts})
+        state = prefixed("newton", saved(self, self.counts))
         for k, method in enumerate(self.methods):
             state |= prefixed(f"newton{k}", method.state())
         return state
 
     def set_state(self, state):
         """Go on from a `state()`."""
-        for name in self.counts:
-            setattr(self, name, state[f"newton.{name}"])
+        restore(self, self.counts, part_of(state, "newton"))
         for k, method in enumerate(self.methods):
             method.set_state(part_of(state, f"newton{k}"))

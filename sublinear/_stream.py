@@ -22,9 +22,10 @@ from sklearn import config_context
 from sklearn.base import is_classifier
 from sklearn.utils.validation import check_array, check_X_y
 
-from sublinear._archive import copied_seeds, part_of, plain_seeds, prefixed, seeds_of
+from sublinear._archive import copied_seeds, plain_seeds, seeds_of
 from sublinear._callbacks import rows_shown
 from sublinear._checkpoint import fitted_state, open_checkpoint, set_fitted_state
+from sublinear._core.states import part_of, prefixed
 from sublinear._fit_method import all_or_nothing
 from sublinear._validation import (
     WEIGHTLESS,

@@ -7,11 +7,11 @@ are is found during a pass.
 
 import numpy as np
 
-from sublinear._archive import part_of, prefixed
 from sublinear._core.examples import count_awake
 from sublinear._core.objective import balance
 from sublinear._core.random import RandomBits
 from sublinear._core.starting_intercept import is_far_off
+from sublinear._core.states import part_of, prefixed, restore, saved
 from sublinear._solvers.sdca import BlockwiseSDCA
 
 STATE = "duals", "sleep", "shifts", "moves", "masses"
@@ -218,14 +218,13 @@ class StreamedAscent:
 
     def state(self):
         """Return what `set_state` needs to go on between two blocks, a flat dict."""
-        state = {name: getattr(self, name) for name in STATE}
+        state = saved(self, STATE)
         for k, solver in enumerate(self.solvers):
             state |= prefixed(k, solver.state())
         return state
 
     def set_state(self, state):
         """Go on from a `state()`."""
-        for name in STATE:
-            getattr(self, name)[:] = state[name]
+        restore(self, STATE, state)
         for k, solver in enumerate(self.solvers):
             solver.set_state(part_of(state, k))

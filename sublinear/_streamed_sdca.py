@@ -19,6 +19,7 @@ from sublinear._callbacks import call_back, drive_shown, rows_shown
 from sublinear._certified_model import Outcome, Training, check_finite
 from sublinear._checkpoint import fitted_state, set_fitted_state
 from sublinear._core.objective import Objective
+from sublinear._core.states import restore, saved
 from sublinear._drive import as_stored
 from sublinear._newton_passes import Certified, NewtonPlan
 from sublinear._readers import whole_numbers_as_integers
@@ -43,6 +44,7 @@ from sublinear._validation import (
 
 READ_COST = 2**15  # feature values that could be looked at while a source begins another pass
 READ_SHARE = 8  # or while it reads a value
+STATE = "n_iter", "n_blocks", "position", "newton_reads", "newton_work"
 
 
 class StreamedSDCA:
@@ -195,24 +197,17 @@ class StreamedSDCA:
 
     def state(self):
         """Return what `set_state` needs to go on between two blocks, a flat dict."""
-        state = {
-            "n_iter": self.n_iter,
-            "n_blocks": self.n_blocks,
-            "position": self.position,
+        state = saved(self, STATE) | self.ascent.state() | self.best.state()
+        state |= {
             "certificate_accesses": self.objective.accesses,
-            "newton_reads": self.newton_reads,
-            "newton_work": self.newton_work,
             "has_plan": self.plan is not None,
         }
-        state |= self.ascent.state() | self.best.state()
         return state | self.newton.state() if self.newton else state
 
     def set_state(self, state):
         """Go on from a `state()`."""
-        self.n_iter, self.n_blocks = state["n_iter"], state["n_blocks"]
-        self.position, self.newton_work = state["position"], state["newton_work"]
+        restore(self, STATE, state)
         self.objective.accesses = state["certificate_accesses"]
-        self.newton_reads[:] = state["newton_reads"]
         self.ascent.set_state(state)
         self.best.set_state(state)
         if not state["has_plan"]:

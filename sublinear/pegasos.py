@@ -12,11 +12,12 @@ import numpy as np
 from scipy.special import log_softmax
 from sklearn.utils.metaestimators import available_if
 
-from sublinear._archive import part_of, plain_seeds, prefixed, seeds_of
+from sublinear._archive import plain_seeds, seeds_of
 from sublinear._certified_model import problem_mark
 from sublinear._core.best_constant import PIECEWISE_LINEAR
 from sublinear._core.joint_losses import JOINT_LOSSES
 from sublinear._core.joint_objective import JointObjective
+from sublinear._core.states import State, part_of, prefixed
 from sublinear._core.strata import Strata
 from sublinear._documentation import with_parameters
 from sublinear._drive import Limits
@@ -275,7 +276,7 @@ class _PegasosModel(StreamFit, BiasTreatment, LinearModel):
         self._fitted_treatment = tuple(state[name] for name in INTERCEPT_SETTINGS)
         self._stream_seeds = seeds_of(state["seeds"])
         no_rows = {"coefficients": np.zeros(0)}  # those of the last block are not kept
-        self._states = [part_of(state, k) | no_rows for k in range(state["n_problems"])]
+        self._states = [State(part_of(state, k) | no_rows) for k in range(state["n_problems"])]
 
 
 @with_parameters(common=COMMON_PARAMETERS, pegasos=_PEGASOS_PARAMETERS)

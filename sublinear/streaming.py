@@ -11,11 +11,12 @@ from sklearn import config_context
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
-from sublinear._archive import copied_seeds, part_of, plain_seeds, prefixed, seeds_of
+from sublinear._archive import copied_seeds, plain_seeds, seeds_of
 from sublinear._classification import OneVsRestMixin, ProbabilityMixin
 from sublinear._core.losses import COUNT_LOSSES, MARGIN_LOSSES, REGRESSION_LOSSES, signs
 from sublinear._core.random import RandomBits
 from sublinear._core.row_blocks import RowBlock
+from sublinear._core.states import part_of, prefixed
 from sublinear._documentation import with_parameters
 from sublinear._fit_method import all_or_nothing
 from sublinear._solvers.streaming_svrg import CombinedSVRG, PaperSVRG

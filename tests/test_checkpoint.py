@@ -309,6 +309,35 @@ def test_another_version_or_damage_is_refused(binary, checkpoint, tmp_path):
         refit(binary, model)
 
 
+@pytest.mark.parametrize(
+    ("case", "array", "number"),
+    [
+        ("sdca, free intercepts", "2.w", "run.look_error"),
+        ("sdca, second order", "certified.models", "newton_work"),
+        ("streaming svrg", "0.sample.rows", "0.stage.n_rows"),
+        ("streaming svrg, theory", "0.sums", "0.steps_left"),
+        ("semi-streaming ball", "sampler 3", "next_row"),
+    ],
+)
+def test_what_is_damaged_in_a_state_is_named(case, array, number, request, tmp_path):
+    path = tmp_path / "state"
+    with contextlib.suppress(Cut):
+        fitted(case, request, checkpoint=path, cut=6 if CASES[case][2] else 47, read_ahead=0)
+    arrays = dict(np.load(path))
+    header = json.loads(arrays["header"].tobytes())
+    del header["state"][number]
+    without = {"header": np.frombuffer(json.dumps(header).encode(), dtype=np.uint8)}
+    longer = {f"array.{array}": np.repeat(arrays[f"array.{array}"], 2, axis=0)}
+    for change, message in (
+        (without, rf"another fit: {number.split('.')[-1]} is missing"),
+        (longer, r"another fit: .* of shape"),
+    ):
+        with open(path, "wb") as stream:
+            np.savez(stream, **arrays | change)
+        with pytest.raises(ValueError, match=message):
+            fitted(case, request, checkpoint=path)
+
+
 def test_the_place_is_checked_before_the_work(binary, tmp_path):
     with pytest.raises(OSError, match="there is no folder"):
         refit(binary, Path(tmp_path, "missing", "state"))

@@ -18,11 +18,14 @@ from sublinear._core.matrix cimport Matrix
 from sublinear._core.row_groups cimport (
     MOST_TOGETHER, Group, add_group, append_line, dot_group, set_group, take_lines,
 )
+from sublinear._core.states import part_of, prefixed, restore, saved
 
 cdef enum:
     LANES = 4
     GROUP = 256       # consecutive rows of a lane
     SAMPLED = 32      # of those, the first ones: their losses are evaluated
+
+COUNTS = "n_rows", "accesses", "total_weight"
 
 
 cdef class AnchoredGradient:
@@ -161,15 +164,12 @@ cdef class AnchoredGradient:
 
     def state(self):
         """Return what `resume` needs, a flat dict."""
-        return {
-            "anchor": self.anchor, "sums": self.sums, "stage.n_rows": self.n_rows,
-            "stage.accesses": self.accesses, "stage.total_weight": self.total_weight}
+        return saved(self, ("anchor", "sums")) | prefixed("stage", saved(self, COUNTS))
 
     def resume(self, state):
         """Go on from a `state()` of a gradient at the same anchor."""
-        self.sums[:] = state["sums"]
-        self.n_rows, self.accesses = int(state["stage.n_rows"]), int(state["stage.accesses"])
-        self.total_weight = float(state["stage.total_weight"])
+        restore(self, ("sums",), state)
+        restore(self, COUNTS, part_of(state, "stage"))
 
     @property
     def mean(self):

@@ -7,6 +7,7 @@ import numpy as np
 from sublinear._core.aligned import apart, touched
 from sublinear._core.line cimport Line, line_at, add as add_row
 from sublinear._core.objective cimport SMALL_BLOCK
+from sublinear._core.states import fill
 
 cdef enum:
     ROWS_PER_CALL = 1 << 16      # between two looks at pending signals
@@ -251,7 +252,7 @@ cdef class PassMean:
     def set_state(self, state):
         """Go on with the pass of a `state()`."""
         if self.interval > 0:
-            np.asarray(self.total)[:] = state["mean_total"]
+            fill({"mean_total": np.asarray(self.total)}, state)
         self.count, self.next = state["mean_count"], state["mean_next"]
         self.is_over = state["mean_is_over"]
 

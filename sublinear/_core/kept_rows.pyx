@@ -11,6 +11,7 @@ from sublinear._core.row_groups cimport (
     MOST_TOGETHER, Group, add_gram, add_group, copy_scaled, dot_group, set_group, take_lines,
 )
 from sublinear._core.sparse_rows cimport add_sparse_gram
+from sublinear._core.states import DAMAGED, part_of, prefixed
 
 cdef enum:
     PADDING = 8
@@ -35,19 +36,21 @@ class Sample(NamedTuple):
                 "width": self.rows.shape[1]}
         else:
             state["rows"] = self.rows
-        return {f"{prefix}.{name}": value for name, value in state.items()}
+        return prefixed(prefix, state)
 
     @classmethod
-    def from_state(cls, state, prefix):
-        """Return the Sample of a `to_state`, None if there is none."""
-        if f"{prefix}.targets" not in state:
+    def from_state(cls, state, prefix, n_weights):
+        """Return the Sample of a `to_state`, None if there is none; ValueError for other rows."""
+        state = part_of(state, prefix)
+        if not state:
             return None
-        targets, weights = state[f"{prefix}.targets"], state[f"{prefix}.weights"]
-        if f"{prefix}.rows" in state:
-            return cls(state[f"{prefix}.rows"], targets, weights)
-        parts = tuple(state[f"{prefix}.{name}"] for name in ("data", "indices", "indptr"))
-        shape = len(targets), int(state[f"{prefix}.width"])
-        return cls(sp.csr_array(parts, shape=shape), targets, weights)
+        targets, weights, rows = state["targets"], state["weights"], state.get("rows")
+        if rows is None:
+            parts = state["data"], state["indices"], state["indptr"]
+            rows = sp.csr_array(parts, shape=(len(targets), state["width"]))
+        if rows.shape != (len(targets), n_weights) or not len(targets) == len(weights):
+            raise ValueError(f"{DAMAGED}: rows of shape {rows.shape} were kept")
+        return cls(rows, targets, weights)
 
     def compact(self):
         """Return the Sample with dense rows where these are quicker."""

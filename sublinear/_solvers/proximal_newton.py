@@ -28,6 +28,7 @@ from scipy.linalg import LinAlgError, cho_solve
 from sublinear._core.envelope import Envelope
 from sublinear._core.gram import upper_factor, weighted_gram
 from sublinear._core.normal_equations import NormalEquations
+from sublinear._core.states import restore, saved
 
 SHRINK = 0.2  # of widths
 SOLVED = 2.0  # times what the envelopes leave of the gap: all of it, where an inner problem ends
@@ -37,19 +38,9 @@ SHORT, SHORTEST = 1 / 8, 1e-4  # steps after which rows are re-weighted: without
 ROUNDING = 1e-15  # of the objective: no gain
 LEAST_WIDTH = 1e-12  # by the first one
 LENGTHS = np.array([0, 4, 2, 1, 1 / 2, 1 / 4, 1 / 8, *(4.0 ** -np.arange(2, 16))])
-STATE = {
-    "w": np.array,
-    "tol": float,
-    "first_width": float,
-    "width": float,
-    "width_before": float,
-    "length": float,
-    "is_reweighted": bool,
-    "moves_centres": bool,
-    "is_resting": bool,
-    "primal": float,
-    "gap": float,
-}
+WIDTHS = "first_width", "width", "width_before"
+FLAGS = "is_reweighted", "moves_centres", "is_resting"
+STATE = "w", "tol", *WIDTHS, "length", *FLAGS, "primal", "gap"
 
 
 class ProximalNewton:
@@ -207,14 +198,15 @@ class ProximalNewton:
 
     def state(self):
         """Return what `set_state` needs to go on between two passes, a flat dict."""
-        state = {name: getattr(self, name) for name in STATE}
-        return state if self.direction is None else state | {"direction": self.direction}
+        return saved(self, self._names())
 
     def set_state(self, state):
         """Go on from a `state()`."""
-        for name, kind in STATE.items():
-            setattr(self, name, kind(state[name]))
-        self.direction = state.get("direction")
+        self.direction = np.zeros_like(self.w) if "direction" in state else None
+        restore(self, self._names(), state)
+
+    def _names(self):
+        return STATE if self.direction is None else (*STATE, "direction")
 
 
 def expected_passes(loss):

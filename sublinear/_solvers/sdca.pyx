@@ -66,6 +66,7 @@ from sublinear._core.random cimport RandomBits
 
 from sublinear._core.aligned import apart, touched
 from sublinear._core.order import pools_pay
+from sublinear._core.states import fill
 
 cdef enum:
     PASS_COST = 100       # of the calls that a pass takes, in feature values
@@ -385,7 +386,7 @@ cdef class SDCA:
         if len(awake) > n_rows or not np.all((awake >= 0) & (awake < n_rows)):
             raise ValueError(f"examples are awake that are none of {n_rows} rows")
         self.set_duals(state["duals"])
-        np.asarray(self.examples.sleep)[:] = state["sleep"]
+        fill({"sleep": np.asarray(self.examples.sleep)}, state)
         self.order.items[:len(awake)] = awake
         draws.n = draws.count = len(awake)
         restart(draws)
@@ -506,7 +507,7 @@ cdef class BlockwiseSDCA(SDCA):
 
     def set_state(self, state):
         """Go on from a `state()`."""
-        self.w[:] = state["w"]
+        fill({"w": self.w}, state)
         self._set_progress(self.random, state)
         self.mean.set_state(state)
 

@@ -36,8 +36,11 @@ from sublinear._core.line cimport Line, line_at, squared_norm, value_at
 from sublinear._core.matrix cimport Matrix
 from sublinear._core.random cimport RandomBits, uniform
 from sublinear._core.sketch cimport CountSketch, SketchedL2Sampler, mix, squared_norm_estimate
+from sublinear._core.states import fill, restore, saved
 
 cdef double LARGE = 1e100
+COUNTS = "n_done", "n_chosen", "accesses", "n_passes", "position", "next_row"
+NUMBERS = *COUNTS, "extreme", "shift", "largest", "total"
 
 
 cdef class SemiStreaming:
@@ -76,13 +79,13 @@ cdef class SemiStreaming:
         Of the mean v over the steps: its least value in the last pass, the largest for the ball.
     """
     cdef readonly object rows, signs, coordinates, factors, squares, multiples
-    cdef readonly Py_ssize_t n_done, n_chosen, accesses
-    cdef readonly double extreme
+    cdef public Py_ssize_t n_done, n_chosen, accesses, n_passes, position, next_row
+    cdef public double extreme, shift, largest, total
     cdef RandomBits random
-    cdef uint64_t seed, n_passes
+    cdef uint64_t seed
     cdef bint ball
     cdef Py_ssize_t n_columns, batch_size
-    cdef double eta, pace, scale, shift, largest, total
+    cdef double eta, pace, scale
     cdef list samplers
     cdef CountSketch norm
     cdef Py_ssize_t[:, ::1] row, coordinate
@@ -90,7 +93,6 @@ cdef class SemiStreaming:
     cdef double[::1] square, threshold
     cdef Py_ssize_t[::1] chosen              # sorted rows drawn in earlier steps
     cdef double[::1] multiplicity            # how often, times their sign and the scale
-    cdef Py_ssize_t position, next_row
 
     def __init__(
         self, RandomBits random, seed, *, bint ball, Py_ssize_t n_columns, Py_ssize_t n_steps,
@@ -146,37 +148,24 @@ cdef class SemiStreaming:
 
     def state(self):
         """Return what `set_state` needs to go on between two blocks, a flat dict."""
-        return self._arrays() | {
-            "seed": self.seed,
-            "random": json.dumps(self.random.state()),
-            "n_passes": self.n_passes,
-            "n_done": self.n_done,
-            "n_chosen": self.n_chosen,
-            "accesses": self.accesses,
-            "extreme": self.extreme,
-            "shift": self.shift,
-            "largest": self.largest,
-            "total": self.total,
-            "position": self.position,
-            "next_row": self.next_row,
-        }
+        seeds = {"seed": self.seed, "random": json.dumps(self.random.state())}
+        return self._arrays() | saved(self, NUMBERS) | seeds
 
     def set_state(self, state):
         """Go on from a `state()` of a solver made alike, but for its seeds."""
-        self.seed, self.n_passes = state["seed"], state["n_passes"]
-        self._restart_sketches()
-        for name, array in self._arrays().items():
-            array[:] = state[name]
+        restore(self, NUMBERS, state)
+        self.seed = state["seed"]
         self.random.set_state(json.loads(state["random"]))
-        self.n_done, self.n_chosen = state["n_done"], state["n_chosen"]
+        self._restart_sketches()
+        fill(self._arrays(), state)
+        self.position = max(0, self.position)
         columns = [self.coordinates, *(sampler.candidate for sampler in self.samplers)]
-        if not (0 <= self.n_done <= self.n_chosen <= self.row.shape[0] and all(
+        n_steps = self.coordinate.shape[0]
+        within = self.n_done <= n_steps and 0 <= self.n_done <= self.n_chosen <= n_steps + 1
+        if not (within and all(
                 np.all((0 <= np.asarray(j)) & (np.asarray(j) < self.n_columns)) for j in columns)):
             raise ValueError("a state of other steps or columns")
-        self.accesses, self.extreme = state["accesses"], state["extreme"]
-        self.shift, self.largest, self.total = state["shift"], state["largest"], state["total"]
         self._collect()
-        self.position, self.next_row = max(0, state["position"]), state["next_row"]
 
     def _arrays(self):
         """Return what is held but for single numbers, and what follows from it."""

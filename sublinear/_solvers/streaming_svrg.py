@@ -57,6 +57,7 @@ from sublinear._core.inner_problem import (
 )
 from sublinear._core.kept_rows import KeptRows, Sample, joined
 from sublinear._core.random import RandomBits
+from sublinear._core.states import fill, restore, saved
 
 ENOUGH = 1e-3  # a stage's Newton decrement by the first one, which is of the size of its noise
 ENOUGH_AT_FIRST = 1e-6  # the same of the first stage, which begins far away
@@ -70,6 +71,8 @@ STEPS_OF_MANY = 50  # of Newton's method, where a first stage that needs more ca
 HELD_OUT = 4  # one in so many kept rows judges whether limits help
 SPARSE_VALUES = 16  # of dense rows, which take the time of a stored entry of sparse ones
 TELLING_ROWS, TELLING_VALUES = 1024, 2**17  # of kept rows, at least, that tell if they are enough
+PROGRESS = "n_stages", "n_rows", "accesses", "stage_loss"
+COMBINED = *PROGRESS, "weight", "prior", "squares", "stage_rows", "kept_rows"
 
 
 class CombinedSVRG:
@@ -265,33 +268,21 @@ class CombinedSVRG:
 
     def state(self):
         """Return what `resume` needs, a flat dict of arrays and numbers."""
-        state = self.gradient.state() | {
-            "weight": self.weight,
-            "prior": self.prior,
-            "squares": self.squares,
-            "n_stages": self.n_stages,
-            "n_rows": self.n_rows,
-            "accesses": self.accesses,
-            "stage_loss": self.stage_loss,
-            "stage_rows": self.stage_rows,
-            "kept_rows": self.kept_rows,
-        }
+        state = self.gradient.state() | saved(self, COMBINED)
         if self.kept:
             state |= joined(self.kept).to_state("kept")
         return state if self.sample is None else state | self.sample.to_state("sample")
 
     def resume(self, state):
         """Go on from the `state()` of a solver made alike."""
-        self.anchor = np.array(state["anchor"])
+        restore(self, ("anchor",), state)
         self._begin_stage()
         self.gradient.resume(state)
-        self.weight, self.stage_loss = float(state["weight"]), float(state["stage_loss"])
-        self.prior, self.squares = np.array(state["prior"]), np.array(state["squares"])
-        for name in ("n_stages", "n_rows", "accesses", "stage_rows", "kept_rows"):
-            setattr(self, name, int(state[name]))
-        kept = Sample.from_state(state, "kept")
+        restore(self, COMBINED, state)
+        kept, self.sample = (
+            Sample.from_state(state, name, len(self.anchor)) for name in ("kept", "sample")
+        )
         self.kept = [] if kept is None else [kept]
-        self.sample = Sample.from_state(state, "sample")
 
     def risk(self):
         """Return a RiskEstimate of the model, UNKNOWN if it is not the minimiser."""
@@ -589,25 +580,17 @@ class PaperSVRG:
 
     def state(self):
         """Return what `resume` needs, a flat dict of arrays and numbers."""
-        state = self.gradient.state() | {
-            "w": self.weights,
-            "n_stages": self.n_stages,
-            "n_rows": self.n_rows,
-            "accesses": self.accesses,
-            "stage_loss": self.stage_loss,
-            "steps_left": self.steps_left,
-        }
-        return state | {"random": json.dumps(self.random.state())}
+        state = self.gradient.state() | saved(self, (*PROGRESS, "steps_left"))
+        return state | {"w": self.weights, "random": json.dumps(self.random.state())}
 
     def resume(self, state):
         """Go on from the `state()` of a solver made alike."""
-        for name in ("n_stages", "n_rows", "accesses"):
-            setattr(self, name, int(state[name]))
-        self.weights = np.array(state["anchor"])
+        restore(self, PROGRESS, state)
+        fill({"anchor": self.weights}, state)
         self._begin_stage()
         self.gradient.resume(state)
-        self.weights[:] = state["w"]
-        self.stage_loss, self.steps_left = float(state["stage_loss"]), int(state["steps_left"])
+        fill({"w": self.weights}, state)
+        restore(self, ("steps_left",), state)
         self.random.set_state(json.loads(str(state["random"])))
 
     def risk(self):

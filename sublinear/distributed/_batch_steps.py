@@ -23,12 +23,14 @@ import math
 
 import numpy as np
 
-from sublinear._archive import part_of, prefixed
 from sublinear._core.inner import inner
 from sublinear._core.iterates import choose
 from sublinear._core.minorants import BiasSearch
+from sublinear._core.states import fill, part_of, prefixed, restore, saved
 from sublinear.distributed._partitions import Partition, Rounds
 
+COUNTS = "n_drawn", "last"
+ITERATE = "w", "n_counted", "n_before"
 SAME = 1e-9  # relative: what rounding leaves of the sums that tell one problem from another
 
 
@@ -137,14 +139,15 @@ class BatchPartition(Partition):
 
     def state(self):
         """Return what `set_state` needs."""
-        state = {f"pull.{k}": pull for k, pull in enumerate(self.pulls)}
-        return state | {"n_drawn": self.n_drawn, "last": self.last}
+        return self._named_pulls() | saved(self, COUNTS)
 
     def set_state(self, state):
         """Go on from a `state()`."""
-        self.n_drawn, self.last = int(state["n_drawn"]), int(state["last"])
-        for k, pull in enumerate(self.pulls):
-            pull[:] = state[f"pull.{k}"]
+        restore(self, COUNTS, state)
+        fill(self._named_pulls(), state)
+
+    def _named_pulls(self):
+        return {f"pull.{k}": pull for k, pull in enumerate(self.pulls)}
 
 
 def is_same_problem(sums, others):
@@ -353,11 +356,15 @@ class BatchSteps(Rounds):
 
     def _iterate(self):
         output = prefixed("output", self.output.state(self.n_averaged, self.total.copy()))
-        return output | {"w": self.w, "n_counted": self.n_counted}
+        return output | saved(self, ITERATE)
+
+    def _set_iterate(self, state):
+        restore(self, ITERATE, state)
+        self.output.resume(self, part_of(state, "output"))
 
     def state(self):
         """As Rounds.state."""
-        state = super().state() | self._iterate() | {"n_before": self.n_before}
+        state = super().state() | self._iterate()
         if self.bias == "search":
             lines = np.array(self.search.lines).reshape(-1, 2)
             state |= {"lines": lines, "stride": self.search.stride, "radius": self.radius}
@@ -366,9 +373,7 @@ class BatchSteps(Rounds):
     def set_state(self, state):
         """As Rounds.set_state."""
         super().set_state(state)
-        self.w = np.array(state["w"])
-        self.n_counted, self.n_before = int(state["n_counted"]), int(state["n_before"])
-        self.output.resume(self, part_of(state, "output"))
+        self._set_iterate(state)
         if self.bias == "search":
             self.search = BiasSearch(float(state["stride"]), state["lines"].tolist())
             self.radius = float(state["radius"])
@@ -380,9 +385,7 @@ class BatchSteps(Rounds):
         if start is None or not is_same_problem(start["problem"], self._problem_sums()):
             self.start = None
             return
-        self.w = np.array(start["w"])
-        self.n_counted, self.n_before = int(start["n_counted"]), int(start["n_before"])
-        self.output.resume(self, part_of(start, "output"))
+        self._set_iterate(start)
         counts = self._shares(self.n_counted)
         for k, part in enumerate(self.start["pulls"]):
             self.partitions.ask("begin", part, counts[k], only={k})

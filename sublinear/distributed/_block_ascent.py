@@ -43,10 +43,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sublinear._archive import part_of, prefixed
 from sublinear._core.inner import inner
 from sublinear._core.random import RandomBits
 from sublinear._core.starting_intercept import is_far_off
+from sublinear._core.states import part_of, prefixed, restore, saved
 from sublinear._newton_passes import GROWTH, Certified
 from sublinear._result import relative_gap
 from sublinear._solvers.proximal_newton import ProximalNewton
@@ -59,6 +59,7 @@ ROOM = 1.2  # the least maximiser after which sigma becomes smaller
 SMALLER = 0.8  # by this factor: not often, since a change wakes up all sleeping examples
 LARGER = 4.0  # by this factor at the most
 SLICE = 1 << 24  # feature values between two looks at Ctrl-C
+STATE = "w", "previous", "offset", "sigma", "gamma"
 
 
 class Trial(NamedTuple):
@@ -433,23 +434,15 @@ class BlockDualAscent(Rounds):
 
     def state(self):
         """As Rounds.state, with the duals of all partitions."""
-        state = super().state() | {
-            "w": self.w,
-            "previous": self.previous,
-            "offset": self.offset,
-            "sigma": self.sigma,
-            "gamma": self.gamma,
-            "has_plan": self.plan is not None,
-        }
-        state |= self.best.state()
+        state = super().state() | saved(self, STATE) | self.best.state()
+        state["has_plan"] = self.plan is not None
         return state | self.newton.state() if self.newton else state
 
     def set_state(self, state):
         """As Rounds.set_state."""
         super().set_state(state)
-        self.w, self.previous = np.array(state["w"]), np.array(state["previous"])
-        self.sigma = float(state["sigma"])
-        self.gamma, self.offset = float(state["gamma"]), float(state["offset"])
+        self.previous = self.w.copy()  # which it may have been itself
+        restore(self, STATE, state)
         self.best.set_state(state)
         if not state["has_plan"]:
             self.plan = None

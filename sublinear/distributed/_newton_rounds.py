@@ -10,8 +10,8 @@ move once. A lost partition begins with duals of zero then, and the method goes 
 
 import numpy as np
 
-from sublinear._archive import prefixed
 from sublinear._core.blas import one_blas_thread
+from sublinear._core.states import fill, restore, saved
 from sublinear._newton_passes import NewtonPasses
 from sublinear._result import relative_gap
 from sublinear._solvers.proximal_newton import ProximalNewton
@@ -60,13 +60,15 @@ class NewtonPart:
 
     def state(self):
         """Return what `set_state` needs to go on between two passes, a flat dict."""
-        centres = {str(k): own for k, own in enumerate(self.centres)}
-        return prefixed("centres", centres) | {"number": self.number}
+        return self._named_centres() | saved(self, ("number",))
 
     def set_state(self, state):
         """Go on from a `state()`."""
-        self.number = int(state["number"])
-        self.centres = [np.array(state[f"centres.{k}"]) for k in range(len(self.centres))]
+        restore(self, ("number",), state)
+        fill(self._named_centres(), state)
+
+    def _named_centres(self):
+        return {f"centres.{k}": own for k, own in enumerate(self.centres)}
 
 
 class NewtonRounds(NewtonPasses):

@@ -11,12 +11,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sublinear._archive import part_of, prefixed
 from sublinear._checkpoint import fingerprint
 from sublinear._core.inner import inner
 from sublinear._core.matrix import Matrix
 from sublinear._core.objective import Objective
 from sublinear._core.starting_intercept import middle, middle_of_parts
+from sublinear._core.states import part_of, prefixed, restore, saved
 from sublinear._stream import StreamSummary, check_source, checked_block, naming
 from sublinear._validation import LabelWeights, margin_targets
 from sublinear.sources import lasting_blocks
@@ -368,7 +368,7 @@ class WholeObjective:
         return (np.zeros(self.solver.n_weights), *map(sum, zip(*parts, strict=True)))
 
 
-_COUNTS = ("n_iter", "accesses", "work", "n_lost")
+_STATE = "n_iter", "accesses", "work", "n_lost", "estimated_gap"
 
 
 class Rounds:
@@ -394,7 +394,8 @@ class Rounds:
     def __init__(self, partitions, problem, *, n_weights, n_stored):
         self.partitions, self.problem = partitions, problem
         self.n_weights, self.n_stored = n_weights, n_stored
-        self.n_iter = self.accesses = self.work = self.n_lost = 0
+        self.n_iter = self.accesses = self.n_lost = 0
+        self.work = 0.0
         self.estimated_gap = np.inf
         self.objective = WholeObjective(self)
         self.insist(self._begin)
@@ -432,11 +433,7 @@ class Rounds:
 
     def state(self):
         """Return what `set_state` needs to go on, a flat dict of arrays and numbers."""
-        state = {name: getattr(self, name) for name in _COUNTS}
-        state |= {
-            "estimated_gap": self.estimated_gap,
-            "certificate_accesses": self.objective.accesses,
-        }
+        state = saved(self, _STATE) | {"certificate_accesses": self.objective.accesses}
         parts = self.insist(lambda: self.partitions.ask("state", *self._settling()))
         for k, part in enumerate(parts):
             state |= prefixed(k, part)
@@ -444,9 +441,7 @@ class Rounds:
 
     def set_state(self, state):
         """Go on from a `state()` of a solver made alike."""
-        for name in _COUNTS:
-            setattr(self, name, int(state[name]))
-        self.estimated_gap = float(state["estimated_gap"])
+        restore(self, _STATE, state)
         self.objective.accesses = int(state["certificate_accesses"])
         for k in range(len(self.partitions)):
             part = part_of(state, k)

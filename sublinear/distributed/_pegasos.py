@@ -1,9 +1,9 @@
 """Pegasos over partitions, with large batches: PegasosClassifier and PegasosRegressor."""
 
 from sublinear import pegasos
-from sublinear._archive import part_of, prefixed
 from sublinear._certified_model import objective_parameters
 from sublinear._core.iterates import AVERAGES
+from sublinear._core.states import part_of, prefixed
 from sublinear._linear_model import LinearClassifier, LinearRegressor
 from sublinear._validation import (
     check_batch_fits,
