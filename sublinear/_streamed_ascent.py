@@ -75,6 +75,7 @@ class StreamedAscent:
     """
 
     cost = 0.0  # of a pass, beside `work`
+    least_rows = 1  # of a block
 
     def __init__(self, objective, extent, seeds, start, intercepts):
         self.objective = objective

@@ -29,6 +29,7 @@ class StreamedNewton(NewtonPasses):
 
     counts = "centres", *NewtonPasses.counts
     is_between_blocks = False  # the sums of a pass are not saved
+    least_rows = 1024  # of a block, whose calls and Gram matrix cost as much as hundreds
 
     def __init__(self, plan, certified, at_zeros, objective, duals, reads):
         super().__init__(plan, certified, at_zeros)
@@ -54,7 +55,7 @@ class StreamedNewton(NewtonPasses):
         """
         duals, self.gap_before = np.zeros_like(self.centres), self.gap
         ws, masses = np.zeros((len(duals), len(self.plan.penalty))), np.zeros((len(duals), 2))
-        for where, objectives in self.objective.blocks():
+        for where, objectives in self.objective.blocks(least_rows=self.least_rows):
             for k, (method, part) in enumerate(zip(self.methods, objectives, strict=True)):
                 with np.errstate(all="ignore"):
                     own = duals[k, where] = method.duals(part, self.centres[k, where])

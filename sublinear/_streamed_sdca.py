@@ -147,7 +147,7 @@ class StreamedSDCA:
         elif self._is_time_for_newton():
             self._make_newton(self.objective.at_zeros()[1])
             self.ascent.certified = self.ascent.masses.copy()
-        self.blocks = self.objective.blocks(self.position)
+        self.blocks = self.objective.blocks(self.position, self.phase.least_rows)
         self.block = next(self.blocks)
         if self.position == 0:
             self.phase.begin()

@@ -17,7 +17,7 @@ from sublinear._core.matrix import Matrix
 from sublinear._core.objective import Objective
 from sublinear._solvers.proximal_newton import ProximalNewton, expected_passes
 from sublinear._streamed_newton import StreamedNewton
-from sublinear.sources import ArraySource
+from sublinear.sources import ArraySource, GeneratorSource
 
 LOSSES = MARGIN_LOSSES | REGRESSION_LOSSES
 KINKS = ("hinge", "absolute", "epsilon_insensitive")
@@ -177,8 +177,48 @@ def test_weights_are_repetitions():
     assert weighted.intercept_ == pytest.approx(repeated.intercept_, rel=1e-6)
 
 
+@pytest.mark.parametrize("least_rows", [1, 100, 1000])
+@pytest.mark.parametrize("kind", ["dense", "sparse", "mixed"])
+def test_small_blocks_are_joined(kind, least_rows, monkeypatch):
+    X, y = load_diabetes(return_X_y=True, scaled=False)
+    weights = np.random.default_rng(0).uniform(1, 2, size=len(y))
+    weights[:20] = 1
+    same = np.empty((20, X.shape[1])), np.empty(20), np.empty(20)
+
+    def blocks():
+        for start in range(0, len(y), 20):
+            rows = slice(start, start + 20)
+            count = len(y[rows])
+            for array, whole in zip(same, (X, y, weights), strict=True):
+                array[:count] = whole[rows]
+            block = [array[:count] for array in same]
+            if kind == "sparse" or (kind == "mixed" and start % 40):
+                block[0] = sparse.csr_array(block[0])
+            yield tuple(block if start else block[:2])  # the first one without weights
+
+    sizes, visit = [], ProximalNewton.visit
+
+    def watched(self, objective, centres):
+        sizes.append(len(centres))
+        return visit(self, objective, centres)
+
+    monkeypatch.setattr(ProximalNewton, "visit", watched)
+    monkeypatch.setattr(StreamedNewton, "least_rows", least_rows)
+    options = {"alpha": 1e-3, "tol": 1e-12, "random_state": 0, "second_order": True}
+    in_one = SDCARegressor("huber", **options).fit_stream(ArraySource(X, y, weights))
+    sizes.clear()
+    model = SDCARegressor("huber", **options).fit_stream(GeneratorSource(blocks), read_ahead=0)
+    size = 20 * -(-least_rows // 20)
+    expected = [min(size, len(y) - start) for start in range(0, len(y), size)]
+    assert sizes == expected * (len(sizes) // len(expected))
+    assert model.result_.status == "converged"
+    np.testing.assert_allclose(model.coef_, in_one.coef_, rtol=1e-8)
+    np.testing.assert_allclose(model.dual_coef_, in_one.dual_coef_, rtol=1e-6, atol=1e-8)
+
+
 @pytest.mark.parametrize(("name", "limit"), [("max_iter", 7), ("max_accesses", 400_000)])
-def test_limits_hold(name, limit):
+def test_limits_hold(name, limit, monkeypatch):
+    monkeypatch.setattr(StreamedNewton, "least_rows", 100)
     X, y = load_breast_cancer(return_X_y=True)
     model = SDCAClassifier(alpha=1e-4, random_state=0, second_order=True, **{name: limit})
     with pytest.warns(ConvergenceWarning):
