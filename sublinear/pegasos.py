@@ -459,7 +459,8 @@ class PegasosClassifier(_PegasosModel, LinearClassifier):
         return type(self).__name__ if self.multi_class == "joint" else super()._problem_name(k)
 
     def _log_probabilities(self, scores):
-        if self.multi_class == "joint":
+        # a model from a file, or a callback's, is of the parameter
+        if getattr(self, "_fitted_multi_class", self.multi_class) == "joint":
             return log_softmax(scores, axis=1)
         return super()._log_probabilities(scores)
 

@@ -153,6 +153,14 @@ def test_large_scores_do_not_overflow():
     assert np.isfinite(LOSSES["logistic"].subgradients(Z, [2, 1])).all()
 
 
+def test_probabilities_are_those_of_the_fitted_model(multiclass):
+    X, y = multiclass
+    model = PegasosClassifier("logistic", max_iter=5, **JOINT).fit(X, y)
+    expected = model.predict_proba(X)
+    model.set_params(multi_class="ovr")
+    np.testing.assert_array_equal(model.predict_proba(X), expected)
+
+
 def test_tiny_logistic_losses_keep_their_digits():
     """exp(-40) is below what 1 - p can tell."""
     z, loss = np.array([[40.0, 0.0, 0.0, -1.0]]), LOSSES["logistic"]

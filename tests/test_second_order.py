@@ -518,3 +518,13 @@ def test_a_method_that_gets_stuck_is_left():
     assert solver.second is None and solver.is_over
     primal, dual = solver.certify(unchanged)[1:]
     assert primal - dual <= 1e-3 * primal
+
+
+@pytest.mark.parametrize("loss", ["hinge", "squared_hinge", "smoothed_hinge", "logistic"])
+@pytest.mark.parametrize("max_iter", [50, 200])
+def test_small_fits_do_not_wait_for_the_last_passes(loss, max_iter):
+    random = np.random.default_rng(0)
+    X = random.normal(size=(30, 10)) * 10.0 ** random.uniform(-1, 3, 10)
+    y = np.sign(X @ (random.normal(size=10) / np.abs(X).max(0)) + 0.1 * random.normal(size=30))
+    model = SDCAClassifier(loss, max_iter=max_iter, random_state=0).fit(X, y)
+    assert model.result_.status == "converged"

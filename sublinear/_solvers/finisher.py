@@ -1,7 +1,7 @@
 """A solver that begins with dual coordinate ascent and goes over to a method of second order.
 
 It does so once ascent has taken as long as that method would. So a fit takes at most about twice
-the time of the better of the two, whichever that is; longer only where max_iter would end it soon
+the time of the better of the two, whichever that is; longer only where max_iter would end it
 without the gap that is wanted. The equations of the method are solved in a space of few dimensions:
 see sublinear._solvers.spaces.
 """
@@ -15,6 +15,7 @@ from scipy.linalg import LinAlgError
 from sublinear._core.blas import one_blas_thread
 
 PATIENCE = 16  # times the work so far, where max_iter would end the fit otherwise
+CHEAP = 2.0**23  # feature values, some milliseconds: less need not wait for the last passes
 MOST_IDLE = 8  # iterations without a better gap
 GROWTH = 2.0  # of the work between two certificates of the method of second order, at most
 
@@ -168,6 +169,8 @@ class Finisher:
         due = space.cost * n_expected + space.cost_of_start
         if self.at_once or spent >= due:
             return True
+        if due <= CHEAP:
+            return 2 * first.n_iter >= self.max_iter and self._is_slow()
         is_last = first.n_iter >= max(self.max_iter - self.spare, self.spare)
         return is_last and PATIENCE * spent >= due and self._is_slow()
 
