@@ -192,7 +192,7 @@ THEORY = {
     "hull": Rates(1.0, 1.0, 1.0),
     "simplex": Rates(4.0, 1.0, 1.0),
 }
-LEAST_STAGE = 4  # steps
+LEAST_STAGE, LEAST_READ = 4, 2**12  # steps of a stage; values: it ends in a certificate
 SPARSE = 8  # lines with fewer than (n + d) / SPARSE stored values are worth a tree
 
 
@@ -338,6 +338,10 @@ class Plan(RoundsPlan):
         least = min(32, round(math.sqrt(matrix.n_stored / self.values))) if self.reduced else 16
         return max(1, least, min(flat, 4096))
 
+    def _stage_steps(self):
+        least = max(LEAST_STAGE, round(LEAST_READ / (self.values * self.batch)))
+        return max(least, round(self._stage_draws / self.batch))
+
     def solver(self, problem, random):
         """Return the solver of a problem."""
         matrix, rates = self.matrix, self.rates
@@ -360,7 +364,7 @@ class Plan(RoundsPlan):
                 matrix,
                 random,
                 batch_size=self.batch,
-                stage_steps=max(LEAST_STAGE, round(self._stage_draws / self.batch)),
+                stage_steps=self._stage_steps(),
                 max_steps=self.max_steps,
                 primal_rate=min(rates.largest_primal, rates.stage_primal * per_batch),
                 dual_rate=min(rates.largest_dual, rates.stage_dual * per_batch),

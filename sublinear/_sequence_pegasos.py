@@ -5,6 +5,7 @@ Shalev-Shwartz, Singer, Srebro, Cotter, "Pegasos: primal estimated sub-gradient 
 (2011), section 5.
 """
 
+from importlib import import_module
 from typing import NamedTuple
 
 import numpy as np
@@ -53,8 +54,19 @@ def _stack(X, y, lengths):
                 "as long as its matrix has rows"
             )
         y = np.concatenate([np.asarray(labels) for labels in y])
-    stack = sparse.vstack if any(map(sparse.issparse, X)) else np.vstack
-    return stack(list(X)), y, lengths
+    return _joined(list(X)), y, lengths
+
+
+def _joined(matrices):
+    """Return matrices as one; data frames as a data frame, whose columns keep their names."""
+    columns = [list(getattr(matrix, "columns", ())) for matrix in matrices]
+    if any(names != columns[0] for names in columns):
+        raise ValueError("the matrices of X must have the same columns in the same order")
+    library = type(matrices[0]).__module__.partition(".")[0]
+    if library in ("pandas", "polars"):
+        return import_module(library).concat(matrices)
+    stack = sparse.vstack if any(map(sparse.issparse, matrices)) else np.vstack
+    return stack(matrices)
 
 
 def _matrix(X):

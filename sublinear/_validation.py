@@ -133,13 +133,15 @@ def check_training_data(estimator, X, y, *, y_numeric=False, reset=True, ensure_
 
     What has a `matrix` of its own, a store or an oracle, is taken as it is by those who can.
     """
+    if y is None:
+        raise ValueError(
+            f"{type(estimator).__name__} requires y to be passed, but the target y is None"
+        )
     if has_matrix(X):
         if not getattr(estimator, "_takes_stores", False):
             raise ValueError(
                 f"{type(estimator).__name__} needs rows in memory: X is a store or an oracle"
             )
-        if y is None:
-            raise ValueError(f"{type(estimator).__name__} requires y to be passed, but it is None")
         y = check_array(y, ensure_2d=False, dtype=None)
         y = column_or_1d(y, warn=True)
         check_consistent_length(X, y)

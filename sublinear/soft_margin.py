@@ -26,7 +26,8 @@ from sublinear._validation import (
 
 __all__ = ["SIMBAClassifier", "simba_path"]
 
-MOST_REPETITIONS = 2**31 - 1  # rows that int32 can number
+MOST_REPETITIONS = 10**6  # or so many for each row:
+MOST_OF_A_ROW = 100
 PRACTICAL = {"primal_rate": 3.0, "dual_rate": 1.0}
 THEORY = {"primal_rate": 1.0, "dual_rate": 1.0}
 THEORY_STEPS = 100.0**2  # T = this * log(n) / epsilon^2
@@ -39,7 +40,7 @@ def repetitions(weights):
     least = weights[weights > 0].min()
     with np.errstate(over="ignore"):
         counts = np.round(weights / least)
-    if counts.sum() > MOST_REPETITIONS:
+    if counts.sum() > max(MOST_REPETITIONS, MOST_OF_A_ROW * len(weights)):
         raise ValueError(
             f"sample_weight has {weights.max() / least:.3g} times its least positive weight: too "
             "many repetitions; leave out the examples of the smallest weights, or raise these"
@@ -289,12 +290,12 @@ class SIMBAClassifier(LinearClassifier):
         warn_of_gap(self, self.result_, absolute=True, name=type(self).__name__)
 
 
-def simba_path(X, y, nus, **parameters):
+def simba_path(X, y, nus, *, sample_weight=None, **parameters):
     """Fit one SIMBAClassifier for each nu, each begun where the last one ended.
 
     Parameters
     ----------
-    X, y
+    X, y, sample_weight
         As for SIMBAClassifier.
     nus : float or sequence of float
     **parameters
@@ -327,6 +328,6 @@ def simba_path(X, y, nus, **parameters):
     models, states = [], None
     for nu in nus:
         model = clone(model).set_params(nu=nu, callback=model.callback)
-        models.append(model._fit(X, y, starts=states))
+        models.append(model._fit(X, y, sample_weight, states))
         states = vars(model).pop("_states")
     return models

@@ -121,6 +121,14 @@ def _array_of_objects(examples):
     return array
 
 
+def _check_examples(X, y):
+    if sparse.issparse(X):
+        raise ValueError("X is one sparse matrix: pass a list, of its rows if these are the inputs")
+    check_consistent_length(X, y)
+    if len(X) == 0:
+        raise ValueError("there are no examples")
+
+
 class PegasosStructured(OneSolverStreamFit, BaseEstimator):
     """Pegasos for outputs of any kind, told by a problem of your own.
 
@@ -251,9 +259,7 @@ class PegasosStructured(OneSolverStreamFit, BaseEstimator):
 
     def _check(self, X, y):
         self._check_parameters()
-        check_consistent_length(X, y)
-        if len(X) == 0:
-            raise ValueError("there are no examples")
+        _check_examples(X, y)
 
     @all_or_nothing
     def fit(self, X, y, sample_weight=None):
@@ -360,6 +366,6 @@ class PegasosStructured(OneSolverStreamFit, BaseEstimator):
         -------
         score : float
         """
-        check_consistent_length(X, y)
+        _check_examples(X, y)
         pairs = zip(_array_of_objects(y), self.predict(X), strict=True)
         return -float(np.mean([self.problem.loss(label, output) for label, output in pairs]))

@@ -30,8 +30,9 @@ def spectral_norm_squared(X, *, tol=1e-4, max_iter=200):
     X : {array-like, sparse matrix} of shape (n_samples, n_features)
         Rows are scaled to length 1 for this purpose; those without entries count as they are.
     tol : float, default=1e-4
-        The Lanczos method stops when the residual, which bounds the error, is at most tol times the
-        value. It approaches sigma^2 from below.
+        The Lanczos method stops when the residual, which bounds the distance to an eigenvalue, is
+        at most tol times the value. That is the largest one, with rare exceptions by a few times
+        as much. It approaches sigma^2 from below.
     max_iter : int, default=200
         Limit on products with X'X, each a pass over X, or two where X has more columns than rows.
         Reaching it warns. Mostly 4 to 16 are enough.

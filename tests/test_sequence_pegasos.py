@@ -411,3 +411,30 @@ def test_an_interrupt_leaves_the_model_so_far(tagged, interrupt_after):
         model.fit(X, y, lengths)
     assert model.result_.status == "interrupted" and model.n_iter_ > 0
     assert model.score(X, y, lengths) > 0.5
+
+
+def test_data_frames_keep_the_names_of_their_columns():
+    pandas = pytest.importorskip("pandas")
+    X = np.random.default_rng(0).normal(size=(60, 2))
+    frames = [pandas.DataFrame(part, columns=["u", "v"]) for part in np.split(X, 12)]
+    y = [(frame["u"] > 0).to_numpy().astype(int) for frame in frames]
+    model = SequencePegasos(random_state=0).fit(frames, y)
+    assert model.feature_names_in_.tolist() == ["u", "v"]
+    assert model.score(frames, y) == SequencePegasos(random_state=0).fit(
+        [frame.to_numpy() for frame in frames], y
+    ).score([frame.to_numpy() for frame in frames], y)
+    swapped = [frame[["v", "u"]] for frame in frames]
+    with pytest.raises(ValueError, match="same order"):
+        model.score(swapped, y)
+    with pytest.raises(ValueError, match="same columns"):
+        model.fit([frames[0], swapped[1], *frames[2:]], y)
+
+
+def test_labels_are_needed():
+    with pytest.raises(ValueError, match="requires y"):
+        SequencePegasos().fit(np.eye(3), None)
+
+
+def test_a_budget_for_no_step_leaves_a_finite_gap(tagged):
+    result = SequencePegasos(max_accesses=1).fit(*tagged[:3]).result_
+    assert result.status == "max_accesses" and 0 == result.dual < result.primal < np.inf

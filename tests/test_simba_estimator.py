@@ -204,9 +204,19 @@ def test_a_budget_that_ends_an_exact_fit_warns(data):
 def test_weights_that_make_too_many_repetitions_are_refused(data):
     X, y = data
     weights = np.ones(len(y))
-    weights[0] = 1e-12
-    with pytest.raises(ValueError, match="too many repetitions"):
-        SIMBAClassifier(0.1).fit(X, y, sample_weight=weights)
+    for least in (1e-12, 1e-5):
+        weights[0] = least
+        with pytest.raises(ValueError, match="too many repetitions"):
+            SIMBAClassifier(0.1).fit(X, y, sample_weight=weights)
+
+
+def test_paths_take_weights(data):
+    X, y = data
+    weights = np.random.default_rng(0).integers(1, 4, len(y))
+    options = {"epsilon": 0.1, "random_state": 0}
+    (model,) = simba_path(X, y, 0.2, sample_weight=weights, **options)
+    expected = SIMBAClassifier(0.2, **options).fit(X, y, sample_weight=weights)
+    np.testing.assert_array_equal(model.coef_, expected.coef_)
 
 
 def test_the_clock_does_not_decide_where_a_fit_ends(data, monkeypatch):

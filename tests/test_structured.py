@@ -261,3 +261,25 @@ def test_a_limit_is_warned_of():
     model = PegasosStructured(Classes(2), **(FEW | {"tol": 1e-9}))
     with pytest.warns(ConvergenceWarning, match="PegasosStructured stopped at max_iter=6"):
         model.fit(list(X), list((X[:, 0] > 0).astype(int)))
+
+
+def test_a_larger_tol_is_reached_sooner(multiclass):
+    """An epoch of few examples costs as much as a certificate: none waits for many of them."""
+    X, y = multiclass
+    epochs = [
+        PegasosStructured(Classes(3), alpha=0.02, tol=tol, random_state=0)
+        .fit(list(X[:40]), list(y[:40]))
+        .n_iter_
+        for tol in (0.3, 0.01)
+    ]
+    assert 2 * epochs[0] < epochs[1] < 100
+
+
+@pytest.mark.parametrize("method", ["fit", "score"])
+def test_examples_that_are_none(multiclass, method):
+    X, y = multiclass
+    model = PegasosStructured(Classes(3), max_iter=1).fit(list(X), list(y))
+    with pytest.raises(ValueError, match="pass a list"):
+        getattr(model, method)(sparse.csr_array(X), y)
+    with pytest.raises(ValueError, match="no examples"):
+        getattr(model, method)([], [])

@@ -1083,3 +1083,10 @@ def test_theory_takes_the_steps_of_the_ball_in_the_space_of_a_kernel_too():
     linear = MinimumEnclosingBall(0.5, variant="plain", **options).fit(X)
     kernel = MinimumEnclosingBall(0.5, kernel="poly", degree=1, gamma=1.0, coef0=0.0, **options)
     assert kernel.fit(X).n_iter_ <= 4 * linear.n_iter_
+
+
+def test_stages_of_few_rows_are_long_enough_for_their_certificates():
+    X = np.random.default_rng(0).normal(size=(4, 4)) + 100
+    result = L2SVMClassifier(alpha=0.01, random_state=0).fit(X, [0, 1, 0, 1]).result_
+    assert result.status == "converged"
+    assert len(result.trace) < 2000

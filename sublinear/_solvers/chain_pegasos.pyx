@@ -141,8 +141,10 @@ cdef class ChainPegasos(SubgradientSteps):
 
     def dual(self):
         """Return the dual value of the paths found so far, shrunk to be feasible (see the top)."""
-        if self.is_resumed or self.n_drawn == 0:
+        if self.is_resumed:
             return -np.inf
+        if self.n_drawn == 0:
+            return 0.0
         last = self.shaped(self.weight_vector.to_array())
         reach = self.n_drawn / (self.n_examples * <double> np.max(self.n_draws))
         return shrunk_dual(self.cost / self.n_drawn, self.objective.penalty(last), reach)

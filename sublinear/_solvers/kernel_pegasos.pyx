@@ -34,6 +34,7 @@ from sublinear._core.order cimport Order
 from sublinear._core.random cimport RandomBits
 
 cdef enum:
+    CALLS = 1 << 14          # kernel values that could be computed during the calls of an epoch
     LEAST_BLOCK = 64         # draws: of the first block, so that small budgets suffice for steps
     PENDING = 512            # changes brought to all sums together
     CLIPPED_ROWS = 512       # of kernel values among clipped coefficients, at a time
@@ -110,8 +111,8 @@ cdef class KernelPegasos:
 
     @property
     def work(self):
-        """Kernel values computed, and one for every example looked at."""
-        return self.accesses + self.n_iter * self.n + self.n_seen
+        """Kernel values computed, one for every example looked at, and the calls of an epoch."""
+        return self.accesses + self.n_iter * (self.n + CALLS) + self.n_seen
 
     def advance(self, Py_ssize_t limit):
         """Go on until the epoch ends, then return True, or a step might exceed `limit`."""

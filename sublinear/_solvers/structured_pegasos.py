@@ -21,6 +21,8 @@ from sublinear._core.order import Order
 from sublinear._core.steps import shrunk_dual
 from sublinear._core.weight_vector import WeightVector
 
+LOOK = 2**14  # entries that could be read while the problem's functions see an example
+
 
 @dataclass
 class Violation:
@@ -124,8 +126,8 @@ class StructuredPegasos:
 
     @property
     def work(self):
-        """Entries read, and one for every example looked at."""
-        return self.accesses + self.n_iter * len(self.n_draws) + self.in_epoch
+        """Entries read, and what else could be read while an example is looked at."""
+        return self.accesses + LOOK * (self.n_iter * len(self.n_draws) + self.in_epoch)
 
     def state(self):
         """Return what `resume` needs to go on over other examples; its arrays are this one's."""
@@ -180,8 +182,10 @@ class StructuredPegasos:
 
     def dual(self):
         """Return the dual value of the outputs found so far, shrunk to be feasible."""
-        if self.is_resumed or self.n_drawn == 0:
+        if self.is_resumed:
             return -np.inf
+        if self.n_drawn == 0:
+            return 0.0
         last = self.weight_vector.to_array()
         reach = self.n_drawn / (len(self.n_draws) * self.n_draws.max())
         return shrunk_dual(
