@@ -5,6 +5,7 @@ import timeit
 import numpy as np
 
 from sublinear._core.matrix import Matrix
+from sublinear._core.strata import Strata
 
 from .problems import make_dense, make_sparse
 from .solvers import stored_values
@@ -32,7 +33,10 @@ LAYOUTS = {
 
 
 class Primitives:
-    """Random-order passes over the rows: dots with a vector, and adding multiples to one."""
+    """Random-order passes over the rows: dots with a vector, and adding multiples to one.
+
+    And what Pegasos does once: lays weighted examples out in strata.
+    """
 
     params = list(LAYOUTS)
     param_names = ["layout"]
@@ -55,6 +59,10 @@ class Primitives:
             lambda: self.matrix.add_rows(self.coefficients, self.order, self.weights)
         )
 
+    def track_strata(self, layout):
+        masses = np.exp(self.coefficients)
+        return self._nanoseconds(lambda: Strata(self.matrix, self.coefficients, masses))
+
     def _nanoseconds(self, statement):
         timer = timeit.Timer(statement)
         timer.timeit(1)
@@ -62,4 +70,5 @@ class Primitives:
 
 
 Primitives.track_row_dots.unit = Primitives.unit
+Primitives.track_strata.unit = Primitives.unit
 Primitives.track_add_rows.unit = Primitives.unit
