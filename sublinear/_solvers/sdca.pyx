@@ -701,6 +701,7 @@ cdef class RowHalves(TwoThreads):
         self.half[h].draws = self.order.draws
         self.half[h].draws.n = self.half[h].draws.count = (self.order.draws.n + 1 - h) // 2
         self.half[h].draws.items += first
+        self.half[h].draws.choices += first
         self.half[h].draws.bits = bits.bits
         self.half[h].sleep = &self.examples.sleep[0] + first
 
