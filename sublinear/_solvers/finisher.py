@@ -169,8 +169,8 @@ class Finisher:
         due = space.cost * n_expected + space.cost_of_start
         if self.at_once or spent >= due:
             return True
-        if due <= CHEAP:
-            return 2 * first.n_iter >= self.max_iter and self._is_slow()
+        if due <= CHEAP and first.n_iter + n_expected <= self.max_iter <= 2 * first.n_iter:
+            return self._is_slow()
         is_last = first.n_iter >= max(self.max_iter - self.spare, self.spare)
         return is_last and PATIENCE * spent >= due and self._is_slow()
 
