@@ -86,9 +86,9 @@ batch_size : int or "all", default=1
 
         Without a penalty `intercept_scaling` has no effect.
     pack : bool or "auto", default="auto"
-        True: work on a copy of sparse rows in which a row's values, rounded to float32, and columns
-        lie together: 8 bytes per stored entry and 32 per row. Certificates use X itself. "auto" and
-        False: no copy, which is about as fast, since rows are prefetched.
+        True: work on a copy of the rows, which must be sparse, in which a row's values, rounded to
+        float32, and columns lie together: 8 bytes per stored entry and 32 per row. Certificates
+        use X itself. "auto" and False: no copy, which is about as fast, since rows are prefetched.
 """
 
 

@@ -60,8 +60,9 @@ penalize_intercept : bool, default=True
         times. It takes up to 150 bytes per example. Batches and tol=0 do without it. `fit_stream`
         goes over to a proximal Newton method where n_classes * n_weights^2 is at most 2048^2.
     pack : bool or "auto", default="auto"
-        True: work on a copy of sparse rows in which all that a step reads lies together: 8 bytes
-        per stored entry and 32 per row. Values are rounded to float32, certificates are not.
+        True: work on a copy of the rows, which must be sparse, in which all that a step reads lies
+        together: 8 bytes per stored entry and 32 per row. Values are rounded to float32,
+        certificates are not.
         "auto" and False: no copy, which is as fast or faster, since rows are prefetched. Batches,
         and two threads over long rows, do not use one either.
     batch_size : int or "all", default=1
