@@ -5,7 +5,7 @@
 The hinge loss, no intercept, single steps over shuffled epochs, of which the second and those after
 it are timed. SGDClassifier keeps no average and has tol=None; its time per step is the difference
 between fits of many epochs and of one, so that what it does before and after its loop does not
-count. What packing costs is given apart.
+count. What packing costs is given apart, and what it costs to lay the rows out in strata.
 """
 
 import argparse
@@ -22,6 +22,7 @@ from sublinear._core.matrix import Matrix
 from sublinear._core.objective import Objective
 from sublinear._core.packed import PackedRows
 from sublinear._core.random import RandomBits
+from sublinear._core.strata import Strata
 from sublinear._solvers.pegasos import Pegasos
 
 HEADER = ["set", "what", "ns per step", "ratio to SGDClassifier"]
@@ -42,7 +43,9 @@ def our_seconds(problem, seed, options):
         MARGIN_LOSSES["hinge"].loss(),
         problem.alpha,
     )
-    solver = Pegasos(objective, RandomBits(np.random.SeedSequence(seed)), **options)
+    strata = Strata(objective.matrix, objective.targets_array)
+    random = RandomBits(np.random.SeedSequence(seed))
+    solver = Pegasos(objective, random, strata=strata, **options)
     solver.advance(2**60)
     started = time.perf_counter()
     while solver.n_iter < 1 + EPOCHS:
@@ -66,12 +69,18 @@ def packing_seconds(problem):
     return seconds_of(lambda: PackedRows(matrix, targets))
 
 
+def strata_seconds(problem):
+    matrix, targets = Matrix(problem.X), np.asarray(problem.y, dtype=float)
+    return seconds_of(lambda: Strata(matrix, targets))
+
+
 def measure(problem, repetitions):
-    """Return {what: median ns per step}; of packing, ns per row."""
+    """Return {what: median ns per step}; of packing and of strata, ns per row."""
     tasks = {"SGDClassifier": lambda seed: sgd_seconds(problem, seed)}
     for name, options in OURS.items():
         tasks[name] = lambda seed, options=options: our_seconds(problem, seed, options)
     tasks["packing, once"] = lambda _: packing_seconds(problem) * EPOCHS
+    tasks["strata, once"] = lambda _: strata_seconds(problem) * EPOCHS
     medians = interleaved_medians(tasks, repetitions)
     steps = EPOCHS * problem.X.shape[0]
     return {name: seconds / steps * 1e9 for name, seconds in medians.items()}
