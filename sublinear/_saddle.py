@@ -193,6 +193,7 @@ THEORY = {
     "simplex": Rates(4.0, 1.0, 1.0),
 }
 LEAST_STAGE, LEAST_READ = 4, 2**12  # steps of a stage; values: it ends in a certificate
+MOST_READ = 1 / 64  # of max_accesses, where that is not enough for many stages
 SPARSE = 8  # lines with fewer than (n + d) / SPARSE stored values are worth a tree
 
 
@@ -306,6 +307,7 @@ class Plan(RoundsPlan):
     def __init__(self, settings, geometry, matrix, epsilon, unit=None, *, variant):
         super().__init__(settings, geometry)
         self.matrix, self.unit = matrix, unit
+        self._max_accesses = settings.max_accesses or math.inf
         self.reduced = variant == "variance_reduced"
         self.values = max(1.0, line_values(matrix))
         pass_draws = matrix.n_stored / self.values  # that read as much as a pass
@@ -339,7 +341,8 @@ class Plan(RoundsPlan):
         return max(1, least, min(flat, 4096))
 
     def _stage_steps(self):
-        least = max(LEAST_STAGE, round(LEAST_READ / (self.values * self.batch)))
+        n_read = min(LEAST_READ, MOST_READ * self._max_accesses)
+        least = max(LEAST_STAGE, round(n_read / (self.values * self.batch)))
         return max(least, round(self._stage_draws / self.batch))
 
     def solver(self, problem, random):

@@ -34,6 +34,8 @@ from sublinear._validation import (
     find_classes,
 )
 
+FRAMES = {"pandas": {}, "polars": {"how": "vertical_relaxed"}}  # how to stack those of a library
+
 
 def _is_list_of_matrices(X):
     is_list = isinstance(X, (list, tuple)) or (isinstance(X, np.ndarray) and X.dtype == object)
@@ -59,12 +61,12 @@ def _stack(X, y, lengths):
 
 def _joined(matrices):
     """Return matrices as one; data frames as a data frame, whose columns keep their names."""
-    columns = [list(getattr(matrix, "columns", ())) for matrix in matrices]
+    columns = [list(matrix.columns) for matrix in matrices if hasattr(matrix, "columns")]
     if any(names != columns[0] for names in columns):
-        raise ValueError("the matrices of X must have the same columns in the same order")
+        raise ValueError("the data frames of X must have the same columns in the same order")
     library = type(matrices[0]).__module__.partition(".")[0]
-    if library in ("pandas", "polars"):
-        return import_module(library).concat(matrices)
+    if library in FRAMES and len(columns) == len(matrices):
+        return import_module(library).concat(matrices, **FRAMES[library])
     stack = sparse.vstack if any(map(sparse.issparse, matrices)) else np.vstack
     return stack(matrices)
 

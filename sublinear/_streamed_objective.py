@@ -34,6 +34,7 @@ class Extent:
         About the weighted median of all targets, where labels are not wanted.
     """
 
+    n_blocks: int = 0
     n_rows: int = 0
     n_features: int = 0
     n_stored: int = 0
@@ -63,6 +64,7 @@ def extent_of(stream, constant, wants_labels, watch):
             watch(block)
             n_rows, matrix = block.X.shape[0], Matrix(block.X)
         weights = np.ones(n_rows) if block.sample_weight is None else block.sample_weight
+        extent.n_blocks += 1
         extent.n_rows += n_rows
         extent.cut = zlib.crc32(str(n_rows).encode(), extent.cut)
         extent.n_stored += matrix.n_stored
@@ -89,19 +91,23 @@ class StreamedObjective:
     ----------
     stream : iterable of blocks
         With attributes X, y and sample_weight.
-    n_rows : int
+    extent : Extent
+        Of the stream.
     problems : list of callables
         Each makes an array of targets of a block's y.
     make : callable
         make(matrix, targets, weights) -> the Objective of a problem, as part of the whole.
     weigh : callable
         weigh(block) -> the weights of its rows, or None; ValueError for a block of other labels.
-    constant : float
     """
 
-    def __init__(self, stream, n_rows, problems, make, weigh, constant):
-        self.stream, self.n_rows, self.problems = stream, n_rows, problems
-        self.make, self.weigh, self.constant = make, weigh, constant
+    def __init__(self, stream, extent, problems, make, weigh):
+        self.stream, self.problems, self.make, self.weigh = stream, problems, make, weigh
+        self.n_blocks, self.n_rows, self.constant = (
+            extent.n_blocks,
+            extent.n_rows,
+            extent.constant,
+        )
         self.accesses = 0
         self.zeros = None
 
@@ -131,7 +137,9 @@ class StreamedObjective:
             else:  # the source may fill the same arrays again
                 parts[-1] = [None if part is None else part.copy() for part in parts[-1]]
         if parts:
-            yield slice(start, stop), self._objectives(parts)
+            with self.stream.naming_block():
+                objectives = self._objectives(parts)
+            yield slice(start, stop), objectives
 
     def _objectives(self, parts):
         """Return those of some rows together: parts of rows, weights, targets of each problem."""

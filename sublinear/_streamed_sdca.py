@@ -44,7 +44,7 @@ from sublinear._validation import (
 
 READ_COST = 2**15  # feature values that could be looked at while a source begins another pass
 READ_SHARE = 8  # or while it reads a value
-STATE = "n_iter", "n_blocks", "position", "newton_reads", "newton_work"
+STATE = "n_iter", "position", "newton_reads", "newton_work"
 
 
 class StreamedSDCA:
@@ -64,8 +64,6 @@ class StreamedSDCA:
     ----------
     n_iter : int
         Passes completed.
-    n_blocks : int
-        Blocks visited in all passes.
     """
 
     keeps_best = True
@@ -75,12 +73,17 @@ class StreamedSDCA:
         self.objective, self.ascent = objective, ascent
         self.max_accesses, self.plan = max_accesses, plan
         self.free_intercept = ascent.free_intercept
-        self.n_iter = self.n_blocks = 0
+        self.n_iter = 0
         self.blocks = self.block = None  # what is left of the pass; the present block of it
         self.position = 0  # of the present block
         self.newton = None  # StreamedNewton, while its methods are at work
         self.newton_work, self.newton_reads = 0.0, np.zeros(self.n_problems, dtype=np.int64)
         self.best = Certified(self.n_problems, objective.n_weights)
+
+    @property
+    def n_blocks(self):
+        """Blocks of the source that were visited in all passes; of a pass that joins them, less."""
+        return self.n_iter * self.objective.n_blocks + self.position
 
     @property
     def n_problems(self):
@@ -133,7 +136,6 @@ class StreamedSDCA:
             own = self.max_accesses - self.ascent.reads - self.newton_reads
             if not self.phase.visit(*self.block, limit - self.accesses, own):
                 return False
-            self.n_blocks += 1
             self.position += 1
             self.block = next(self.blocks, None)
             if self.block is None:
@@ -239,7 +241,7 @@ class DualStreamFit(StreamFit):
             return
         loss = self._make_loss()
         make = self._objective_maker(weight, loss)
-        objective = StreamedObjective(stream, extent.n_rows, targets, make, weigh, extent.constant)
+        objective = StreamedObjective(stream, extent, targets, make, weigh)
         solver = self._make_streamed_solver(objective, extent, loss, cold=state is not None)
         if state:
             solver.set_state(state)

@@ -162,7 +162,12 @@ class _KernelSDCAModel(KernelModel):
             max_accesses=self.max_accesses or math.inf,
         )
         if self.tol > 0 and takes_span(solver.objective):
-            solver = Finisher(KernelSpan(solver, InteriorPoint), self.tol, self.max_iter)
+            solver = Finisher(
+                KernelSpan(solver, InteriorPoint),
+                self.tol,
+                self.max_iter,
+                max_accesses=self.max_accesses or math.inf,
+            )
         if training.solvers is not None:
             training.solvers[k] = solver
         return solver

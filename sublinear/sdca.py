@@ -8,6 +8,8 @@ and report a certificate in ``result_``: the primal value of the returned model,
 the gap between them, which bounds how far the model is from optimal.
 """
 
+import math
+
 import numpy as np
 from sklearn.base import is_regressor
 
@@ -137,7 +139,8 @@ class _DualModel(DualStreamFit, LinearModel):
         if self.second_order and self.tol > 0 and is_small(objective.matrix):
             method = Newton if objective.loss.dual_form() is None else InteriorPoint
             at_once = self.second_order != "auto"
-            return Finisher(linear_space(solver, method), self.tol, self.max_iter, at_once)
+            space, max_accesses = linear_space(solver, method), self.max_accesses or math.inf
+            return Finisher(space, self.tol, self.max_iter, at_once, max_accesses)
         return solver
 
     def _penalizes_intercept(self):

@@ -152,6 +152,27 @@ def test_weights_are_repetitions_in_any_order(multiclass, multi_class, sampling,
     np.testing.assert_allclose(model.coef_, coef, rtol=1e-9, atol=1e-12)
 
 
+@pytest.mark.parametrize("bias", ["subgradient", "batch", "search"])
+def test_weights_are_repetitions_for_every_bias(binary, bias):
+    X, y = binary
+    weights = np.random.default_rng(0).integers(0, 4, size=len(y))
+    model = PegasosClassifier(bias=bias, batch_size=8, alpha=0.05, max_iter=40, random_state=0)
+    coef = model.fit(X, y, weights).coef_
+    repeated = model.fit(X.repeat(weights, axis=0), y.repeat(weights)).coef_
+    np.testing.assert_allclose(repeated, coef, rtol=1e-9)
+
+
+def test_tables_of_few_different_rows():
+    """An epoch is over all rows, not over the different ones alone."""
+    X = np.repeat(np.eye(2), 2000, axis=0)
+    chances = np.repeat([0.8, 0.3], 2000)
+    y = np.random.default_rng(0).random(4000) < chances
+    for weights in (None, np.full(4000, 0.3)):
+        model = PegasosClassifier(alpha=1e-2, random_state=0).fit(X, y, weights)
+        assert model.result_.status == "converged"
+        assert model.result_.accesses >= 2 * 4000
+
+
 def test_weights_in_stochastic_steps(binary):
     X, y = binary
     weights = np.random.default_rng(0).integers(0, 4, size=200)

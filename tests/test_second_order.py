@@ -520,6 +520,15 @@ def test_a_method_that_gets_stuck_is_left():
     assert primal - dual <= 1e-3 * primal
 
 
+def test_the_method_waits_where_a_budget_would_end_it():
+    random = np.random.default_rng(96)
+    X = random.standard_normal((10, 15)) * 10.0 ** random.uniform(-1, 3, 15)
+    y = np.where(random.random(10) < 0.5, 1, -1)
+    model = SDCAClassifier("smoothed_hinge", alpha=0.04, tol=1e-5, random_state=0)
+    model.set_params(max_iter=100, max_accesses=8000).fit(X, y)
+    assert model.result_.status == "converged"
+
+
 @pytest.mark.parametrize("loss", ["hinge", "squared_hinge", "smoothed_hinge", "logistic"])
 @pytest.mark.parametrize("max_iter", [50, 200])
 def test_small_fits_do_not_wait_for_the_last_passes(loss, max_iter):

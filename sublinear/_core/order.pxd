@@ -6,6 +6,10 @@ use, so that lines can be prefetched, and never depend on how a fit is cut into 
 Permutations in pools keep passes over short rows near the order of memory: runs of neighbours come
 in random order, and the draws of a pool of many runs are shuffled among themselves. What is
 shuffled at a time is in the cache.
+
+All of these are uniform, unless there are strata. Then the order is one of strata, and the examples
+are those at some place in them, another one in every chunk: they are drawn in proportion to their
+weights (see sublinear._core.strata).
 """
 from libc.stdint cimport uint32_t
 
@@ -15,8 +19,8 @@ from sublinear._core.strata cimport Places, Strata, example_at
 cdef enum Sampling:
     SHUFFLE        # a new permutation for every epoch
     FIXED          # one permutation, used for every epoch
-    REPLACEMENT    # independent uniform draws
-    SUBSETS        # a new uniform subset for every batch
+    REPLACEMENT    # independent draws
+    SUBSETS        # a new subset for every batch
 
 cdef enum:
     BLOCK_OF_DRAWS = 256
@@ -57,8 +61,6 @@ cdef inline void take_items(Draws* draws, Py_ssize_t first, Py_ssize_t last) noe
     """Take the items of [first, last) from the strata chosen."""
     cdef Py_ssize_t k
     for k in range(first, last):
-        if draws.sampling == REPLACEMENT:
-            draws.offset = uniform(draws.bits)
         draws.items[k] = example_at(draws.places, draws.choices[k], draws.offset)
 
 
@@ -75,10 +77,13 @@ cdef inline void make_ready(Draws* draws, Py_ssize_t position) noexcept nogil:
     if draws.sampling == REPLACEMENT:
         for k in range(draws.ready, last):
             draws.choices[k] = below(draws.bits, <uint32_t> draws.n)
+            if draws.places != NULL:
+                draws.offset = uniform(draws.bits)
+                take_items(draws, k, k + 1)
     else:
         shuffle(draws, draws.ready, last, draws.n)
-    if draws.places != NULL:
-        take_items(draws, draws.ready, last)
+        if draws.places != NULL:
+            take_items(draws, draws.ready, last)
     draws.ready = last
 
 

@@ -63,8 +63,8 @@ cdef class Order:
         self.draws.sampling = SAMPLINGS[sampling]
         self.draws.n = n if strata is None else strata.places.count
         self.draws.count = batch_size if self.draws.sampling == SUBSETS else self.draws.n
-        self.choices = self.items = np.arange(self.draws.n, dtype=np.uint32)
         if strata is None:
+            self.choices = self.items = np.arange(n, dtype=np.uint32)
             self.draws.in_pools = in_pools and self.draws.sampling in (SHUFFLE, FIXED)
         else:
             self._choose_from(strata)
@@ -79,6 +79,7 @@ cdef class Order:
             self.choices = self.items = strata.items.copy()
         else:
             self.draws.places = &strata.places
+            self.choices = np.arange(self.draws.n, dtype=np.uint32)
             self.items = np.empty_like(self.choices)
 
     def take(self, Py_ssize_t count):

@@ -133,6 +133,14 @@ cdef class Epochs:
     cdef Py_ssize_t entries(self, Py_ssize_t i) noexcept nogil:
         return 0
 
+    def _duals_of(self, objective, coefficients):
+        """Return feasible duals near those of w / scale, a combination of rows."""
+        masses = coefficients * (
+            self.weight_vector.vector.scale * objective.alpha * objective.total_weight)
+        if self.order.strata is not None:
+            self.order.strata.share(masses.reshape(len(masses), -1), objective.weights_array)
+        return objective.duals_of(masses)
+
     def _iterates(self):
         """What the output looks at."""
         return self.weight_vector

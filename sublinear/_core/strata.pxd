@@ -35,6 +35,8 @@ cdef class Strata:
     cdef const uint8_t[::1] is_copy        # whether an item equals the one before it
     cdef Places places
 
+    cdef Py_ssize_t _units(self, double unit, const double[::1] weights) noexcept
+    cdef double _next_mass(self, Py_ssize_t* k, const double[::1] weights) noexcept
     cdef void _share(
         self, Py_ssize_t first, Py_ssize_t end, double[:, ::1] masses, const double[::1] weights
     ) noexcept nogil

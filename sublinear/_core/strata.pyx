@@ -6,16 +6,17 @@ width. One place is taken from each, as far from its left end in all of them; th
 drawn. This is systematic sampling: an epoch draws an example of weight s s / width times, rounded
 up or down, and a weight of k does what k copies do, to the last bit.
 
-Where all weights are whole numbers, one each by default, a stratum is as wide as the greatest that
-divides those of different examples, so that nothing is rounded. If that makes more than LONGEST
-strata for each of them, or weights are no whole numbers, there is one for each.
+Equal examples have a mass, the sum of their weights. Where the masses are whole numbers, as they
+are by default, or multiples of the least, a stratum is as wide as the greatest number that divides
+them all: nothing is rounded. If these would be too many strata, there are FEW, or one for each
+mass; where masses have nothing in common, as many as examples.
 
 What an example is, its product with a random vector tells. Different ones of the same product, as
 rounding may leave them, count as equal ones.
 """
 from cpython.exc cimport PyErr_CheckSignals
 
-from libc.math cimport floor
+from libc.math cimport INFINITY, fabs, rint
 from libc.stdint cimport uint8_t, uint32_t
 
 import numpy as np
@@ -24,10 +25,13 @@ from sublinear._core.line cimport Line, dot, line_at
 from sublinear._core.matrix cimport Matrix
 
 cdef enum:
-    LONGEST = 4                  # strata for each different example
+    MANY = 1 << 20               # strata: too many are more, and more than
+    LONGEST = 4                  # for each mass
+    FEW = 1 << 16                # instead, or one for each mass if that is more
     ROWS_PER_CALL = 1 << 16      # between two looks at pending signals
 
 cdef double EXACT = 2.0**53      # whole numbers up to here are float64
+cdef double ROUNDING = 1e-9      # of sums of weights
 
 
 def kinds_of(Matrix matrix, const double[::1] w, const double[::1] targets, double factor):
@@ -99,22 +103,40 @@ cdef class Strata:
         self.is_copy = copies
 
     def _draws_of_epoch(self, const double[::1] weights):
-        """Return how many strata let every different example come as often as it weighs."""
-        cdef Py_ssize_t k, n_different = 0, unit = 0, n = self.places.last + 1
-        cdef double weight = 0, total = 0
-        for k in range(n):
-            weight += 1 if weights is None else weights[self.places.items[k]]
-            if k + 1 == n or not self.is_copy[k + 1]:
-                n_different += 1
-                total += weight
-                if weight != floor(weight) or total > EXACT:
-                    unit = -1
-                elif unit >= 0:
-                    unit = greatest_divisor(<Py_ssize_t> weight, unit)
-                weight = 0
-        if unit > 0 and total <= <double> LONGEST * unit * n_different:
-            return <Py_ssize_t> total // unit
-        return n_different
+        """Return the number of strata (see the top of this file)."""
+        cdef Py_ssize_t k = 0, n_different = 0, n_items = self.places.last + 1, total
+        cdef double unit, least = INFINITY
+        while k < n_items:
+            least = min(least, self._next_mass(&k, weights))
+            n_different += 1
+        for unit in (1.0, least):
+            total = self._units(unit, weights)
+            if 0 < total <= max(MANY, LONGEST * n_different):
+                return total
+            if total > 0:
+                return n_different * max(1, FEW // n_different)
+        return n_items
+
+    cdef Py_ssize_t _units(self, double unit, const double[::1] weights) noexcept:
+        """How many of the largest multiple of a unit the masses are; 0 if they are none of it."""
+        cdef Py_ssize_t k = 0, divisor = 0
+        cdef double multiple, total = 0
+        while k <= self.places.last:
+            multiple = self._next_mass(&k, weights) / unit
+            total += rint(multiple)
+            if total > EXACT or fabs(multiple - rint(multiple)) > ROUNDING * multiple:
+                return 0
+            divisor = greatest_divisor(<Py_ssize_t> rint(multiple), divisor)
+        return <Py_ssize_t> total // divisor
+
+    cdef double _next_mass(self, Py_ssize_t* k, const double[::1] weights) noexcept:
+        """The weight of the items that are equal to item k, which moves behind them."""
+        cdef double mass = 0
+        while True:
+            mass += 1 if weights is None else weights[self.places.items[k[0]]]
+            k[0] += 1
+            if k[0] > self.places.last or not self.is_copy[k[0]]:
+                return mass
 
     def _widen(self, weights):
         """Let the items be as wide as their weights."""

@@ -68,6 +68,8 @@ class Finisher:
         second order, if need be.
     at_once : bool, default=False
         Go over after the first pass, not when as much work has been done as is to be expected.
+    max_accesses : float, default=inf
+        After which the fit ends, too.
 
     Attributes
     ----------
@@ -77,9 +79,10 @@ class Finisher:
 
     diverged = False
 
-    def __init__(self, space, tol, max_iter, at_once=False):
+    def __init__(self, space, tol, max_iter, at_once=False, max_accesses=math.inf):
         self.first, self.method, self.space = space.first, space.method, space
         self.tol, self.max_iter, self.at_once = tol, max_iter, at_once
+        self.max_accesses = max_accesses
         self.spare = 2 * self.method.n_expected
         self._start_counts()
 
@@ -169,10 +172,19 @@ class Finisher:
         due = space.cost * n_expected + space.cost_of_start
         if self.at_once or spent >= due:
             return True
-        if due <= CHEAP and first.n_iter + n_expected <= self.max_iter <= 2 * first.n_iter:
+        if due <= CHEAP and self._is_half_time() and self._fits(n_expected):
             return self._is_slow()
         is_last = first.n_iter >= max(self.max_iter - self.spare, self.spare)
         return is_last and PATIENCE * spent >= due and self._is_slow()
+
+    def _is_half_time(self):
+        return 2 * self.n_iter >= self.max_iter or 2 * self.accesses >= self.max_accesses
+
+    def _fits(self, n_iterations):
+        """Tell whether so many iterations of the method will keep within the limits."""
+        n_read = self.space.n_read_at_start + n_iterations * self.space.n_read
+        within = self.accesses + n_read <= self.max_accesses
+        return within and self.n_iter + n_iterations <= self.max_iter
 
     def _is_slow(self):
         """Tell whether coordinate ascent, at its pace so far, needs more passes than max_iter."""

@@ -188,12 +188,7 @@ cdef class JointPegasos(SubgradientSteps):
 
     def duals(self):
         """Return feasible duals near those of the last iterate, (n_rows, n_classes), float64."""
-        objective = self.objective
-        masses = self.coefficients * (
-            self.weight_vector.vector.scale * objective.alpha * objective.total_weight)
-        if self.order.strata is not None:
-            self.order.strata.share(masses.reshape(len(masses), -1), objective.weights_array)
-        return objective.duals_of(masses)
+        return self._duals_of(self.objective, self.coefficients)
 
     def dual(self):
         """Return the dual value of `duals()`."""

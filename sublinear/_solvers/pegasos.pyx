@@ -335,12 +335,7 @@ cdef class Pegasos(Epochs):
 
     def duals(self):
         """Return feasible duals near those of the last iterate (float64)."""
-        objective = self.objective
-        masses = self.coefficients * (
-            self.weight_vector.vector.scale * objective.alpha * objective.total_weight)
-        if self.order.strata is not None:
-            self.order.strata.share(masses.reshape(len(masses), -1), objective.weights_array)
-        return objective.duals_of(masses)
+        return self._duals_of(self.objective, self.coefficients)
 
     def certify(self, rounded):
         """Return the model and its certificate, that of `duals()` (see `_drive`)."""
@@ -390,7 +385,7 @@ cdef class Pegasos(Epochs):
         """Go on from here with another b, and with the longer steps of the second epoch."""
         self.bias = bias
         self.n_fits += 1
-        self.n_drawn = min(self.n_drawn, self.rows.count)
+        self.n_drawn = min(self.n_drawn, self.order.draws.n)
         self.output = choose(self.output.name, self.order.random.bit_generator.seed_seq)
         self.next_record = self.output.next_record
         self.restart_average()
