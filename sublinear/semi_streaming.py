@@ -38,6 +38,8 @@ __all__ = ["SemiStreamingEnclosingBall", "SemiStreamingPerceptron", "SemiStreami
 LEAST_EPSILON = 1e-6  # whose square no memory has room for
 ROWS_PER_CALL = 4096  # between two looks at Ctrl-C
 PACE = 30.0  # of the perceptron's primal steps, 1 / sqrt(2 S) in the paper
+# tuned until errors were within epsilon; weights need steps to move, not only draws
+LEAST_ROWS, LEAST_STEPS, LEAST_LOGS, LOGS_BY_EPSILON, DUAL_RATE = 8, 20, 3, 0.6, 2.0
 SKETCH_WIDTH, SKETCH_DEPTH, CANDIDATES = 256, 5, 8
 
 
@@ -61,35 +63,6 @@ class SemiStreamingResult(NamedTuple):
     accesses: int
     seconds: float
     n_steps: int
-
-
-class _Steps(NamedTuple):
-    """How many steps epsilon asks for, and of what size those of the dual are.
-
-    S is log n / (epsilon^2 batch_size), but no less than log n / (`slowness` epsilon) or `least`;
-    eta is `dual_rate` sqrt(log n / S), at most `largest_eta`. For n stands `least_rows` if it is
-    less.
-    """
-
-    least_rows: int
-    least: int
-    slowness: float
-    dual_rate: float
-    largest_eta: float
-
-    def count(self, n_rows, epsilon, batch_size):
-        """Return S."""
-        log_n = self.log_of(n_rows)
-        by_draws, by_weights = log_n / (epsilon**2 * batch_size), log_n / (self.slowness * epsilon)
-        return max(self.least, math.ceil(max(by_draws, by_weights)))
-
-    def eta(self, n_rows, n_steps):
-        """Return eta for S steps."""
-        return min(self.largest_eta, self.dual_rate * math.sqrt(self.log_of(n_rows) / n_steps))
-
-    def log_of(self, n_rows):
-        """Return log n."""
-        return math.log(max(self.least_rows, n_rows))
 
 
 class _Unlabelled(SourceAround):
@@ -117,6 +90,14 @@ class _SemiStreaming(BaseEstimator):
         check_number("epsilon", self.epsilon, low=LEAST_EPSILON, high=1)
         check_number("batch_size", self.batch_size, low=1, integer=True)
 
+    def _plan(self, n_rows):
+        """Return how many steps epsilon asks for, and of what size those of the dual are."""
+        log_n = math.log(max(LEAST_ROWS, n_rows))
+        by_draws = self._draws / (self.epsilon**2 * self.batch_size)
+        logs = max(by_draws, LOGS_BY_EPSILON / self.epsilon, LEAST_LOGS)
+        n_steps = max(LEAST_STEPS, math.ceil(logs * log_n))
+        return n_steps, min(1.0, DUAL_RATE * math.sqrt(log_n / n_steps))
+
     def _fit_stream(self, stream, checkpoint):
         """Run the solver over a checked stream; set the attributes that both have."""
         started = time.perf_counter()
@@ -126,7 +107,7 @@ class _SemiStreaming(BaseEstimator):
             checkpoint.count_rows(n_rows)
         if largest == 0 and not self._ball:
             raise ValueError("all rows are zero: there is no direction to find")
-        n_steps = self._steps.count(n_rows, self.epsilon, self.batch_size)
+        n_steps, eta = self._plan(n_rows)
         seeds = seed_sequence(self.random_state)
         solver = SemiStreaming(
             RandomBits(seeds),
@@ -135,7 +116,7 @@ class _SemiStreaming(BaseEstimator):
             n_columns=stream.n_features,
             n_steps=n_steps,
             batch_size=self.batch_size,
-            eta=self._steps.eta(n_rows, n_steps),
+            eta=eta,
             pace=PACE / math.sqrt(2 * n_steps),
             scale=1 / (largest or 1.0),
             sketch=(SKETCH_WIDTH, SKETCH_DEPTH, CANDIDATES, self._norm_width()),
@@ -270,16 +251,16 @@ class SemiStreamingPerceptron(ClassifierMixin, _SemiStreaming):
     """A hyperplane through the origin with a large margin, by passes over a source.
 
     Finds weights of norm at most 1 whose least margin, over rows scaled so that the longest has
-    norm 1, is within about `epsilon` of the largest possible one; for data that a hyperplane
-    through the origin separates. The working memory depends on `epsilon` and, by the logarithm,
-    on the number of rows, not on their length. The time of a step grows with the number of columns,
-    also where rows are sparse.
+    norm 1, is within about `epsilon` of the largest possible one, which is measured and not
+    certified; for data that a hyperplane through the origin separates. The working memory depends
+    on `epsilon` and, by the logarithm, on the number of rows, not on their length. The time of a
+    step grows with the number of columns, also where rows are sparse.
 
     Parameters
     ----------
     epsilon : float, default=0.1
-        Accuracy, as a part of the norm of the longest row, from 1e-6 to 1. log(n) / epsilon^2 draws
-        are made.
+        Accuracy, as a part of the norm of the longest row, from 1e-6 to 1. 2 log(n) / epsilon^2
+        draws are made, in 0.6 log(n) / epsilon, 3 log(n) and 20 steps at the least.
     batch_size : int, default=16
         Draws in a step, which takes two passes.
     random_state : int, RandomState, Generator or None, default=None
@@ -325,7 +306,7 @@ class SemiStreamingPerceptron(ClassifierMixin, _SemiStreaming):
     """
 
     _ball = False
-    _steps = _Steps(2, 2, math.inf, 1.0, 0.3)
+    _draws = 2
 
     def __init__(self, epsilon=0.1, *, batch_size=16, random_state=None):
         self.epsilon = epsilon
@@ -467,14 +448,14 @@ class SemiStreamingEnclosingBall(_SemiStreaming):
 
     Finds a centre from which no row is much farther than from the best one: the squared radius, for
     rows scaled so that the longest has norm 1, is within `epsilon` of the least. That is measured,
-    on random points, and not certified. The working memory depends on `epsilon` and, by the
-    logarithm, on the number of rows, not on their length.
+    on random points and with outliers, and not certified. The working memory depends on `epsilon`
+    and, by the logarithm, on the number of rows, not on their length.
 
     Parameters
     ----------
     epsilon : float, default=0.1
         Accuracy, as a part of the squared norm of the longest row, from 1e-6 to 1. log(n) /
-        epsilon^2 draws are made, in log(n) / (3 epsilon) and 12 steps at the least.
+        epsilon^2 draws are made, in 0.6 log(n) / epsilon, 3 log(n) and 20 steps at the least.
     batch_size : int, default=16
         Draws in a step, which takes two passes.
     random_state : int, RandomState, Generator or None, default=None
@@ -516,8 +497,7 @@ class SemiStreamingEnclosingBall(_SemiStreaming):
     """
 
     _ball = True
-    # tuned until errors were within epsilon; weights need steps to move, not only draws
-    _steps = _Steps(8, 12, 3.0, 2.0, 1.0)
+    _draws = 1
 
     def __init__(self, epsilon=0.1, *, batch_size=16, random_state=None):
         self.epsilon = epsilon

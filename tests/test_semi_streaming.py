@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 from reference import semi_streaming as oracle
-from scipy import sparse, stats
+from scipy import optimize, sparse, stats
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from sublinear import MinimumEnclosingBall
@@ -171,10 +171,11 @@ def test_steps_are_those_of_the_oracle(ball, layout):
     )
     for s, (_, chosen, _, _) in enumerate(steps):
         np.testing.assert_array_equal(solver.rows[s], chosen)
-    mean = np.mean([x for x, *_ in steps], axis=0)
+    weights = np.arange(1, n_steps + 1)
+    mean = np.average([x for x, *_ in steps], axis=0, weights=weights)
     rows, factors = solver.combination()
     np.testing.assert_allclose(factors @ problem.X[rows], mean, atol=1e-12)
-    v = np.mean([v for *_, v in steps], axis=0)
+    v = np.average([v for *_, v in steps], axis=0, weights=weights)
     assert solver.extreme == pytest.approx(v.max() if ball else v.min(), abs=1e-10)
 
 
@@ -247,6 +248,61 @@ def test_balls_are_within_epsilon(n, d, epsilon, batch_size):
         square = ((X - ball.center_) ** 2).sum(axis=1).max()
         least = MinimumEnclosingBall(1e-6, random_state=0).fit(X).result_.dual
         assert square - least <= epsilon * (X**2).sum(axis=1).max()
+
+
+def outlier(n, other, d=5):
+    """Rows near one place, and a first one that decides as much as all others."""
+    X = np.random.default_rng(0).normal(size=(n, d)) * 1e-2
+    X[:, 0] += other
+    X[0] = np.eye(d)[0]
+    return X
+
+
+@pytest.mark.parametrize("other", [0.0, -1.0])
+@pytest.mark.parametrize(
+    ("n", "epsilon", "batch_size"), [(9, 0.1, 16), (1000, 0.3, 16), (1000, 0.1, 16), (9, 0.05, 64)]
+)
+def test_balls_with_an_outlier_are_within_epsilon(n, epsilon, batch_size, other):
+    X = outlier(n, other)
+    least = MinimumEnclosingBall(1e-6, random_state=0).fit(X).result_.dual
+    largest = (X**2).sum(axis=1).max()
+    for seed in range(4):
+        ball = SemiStreamingEnclosingBall(epsilon, batch_size=batch_size, random_state=seed).fit(X)
+        square = ((X - ball.center_) ** 2).sum(axis=1).max()
+        assert square - least <= epsilon * largest
+        assert ball.radius_bound_**2 <= least + 0.1 * epsilon * largest
+
+
+def largest_margin(A):
+    """Largest least product with a unit vector: the point of the rows' hull nearest to 0."""
+    system, one = np.vstack([A.T, np.ones(len(A))]), np.eye(A.shape[1] + 1)[-1]
+    rest = system @ optimize.nnls(system, one)[0] - one
+    return -rest[-1] / np.linalg.norm(rest[:-1])
+
+
+@pytest.mark.parametrize("sine", [0.2, 0.6])
+def test_a_row_that_turns_the_margin_is_found(sine):
+    A = outlier(1000, np.sqrt(1 - sine**2))
+    A[0] = -np.sqrt(1 - sine**2) * A[0]
+    A[:, 1] += sine
+    A /= np.linalg.norm(A, axis=1).max()
+    y = np.where(np.arange(1000) % 2, 1, -1)
+    best = largest_margin(A)
+    for seed in range(3):
+        model = SemiStreamingPerceptron(0.2, random_state=seed).fit(y[:, np.newaxis] * A, y)
+        assert best - (A @ model.coef_[0]).min() <= 0.2
+
+
+def test_small_margins_are_mostly_within_epsilon():
+    errors = []
+    for seed in range(25):
+        X = np.random.default_rng(seed).normal(size=(22, 4))
+        y = np.where(X.sum(axis=1) > 0, 1, -1)
+        A = y[:, np.newaxis] * X / np.linalg.norm(X, axis=1).max()
+        model = SemiStreamingPerceptron(0.1, random_state=seed).fit(X, y)
+        errors.append(largest_margin(A) - (A @ model.coef_[0]).min())
+    assert np.median(errors) <= 0.05
+    assert np.quantile(errors, 0.9) <= 0.1
 
 
 @pytest.mark.parametrize("estimator", [SemiStreamingPerceptron, SemiStreamingEnclosingBall])

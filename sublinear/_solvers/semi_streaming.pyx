@@ -7,12 +7,14 @@ Objectives, for rows A_i of norm at most 1 (perceptron: times their label):
 
     max over |x| <= 1 of min over i of <A_i, x>;        min over x of max over i of |A_i - x|^2
 
-    step s:  p(i) = prod_{r < s} (1 -+ eta v_r(i) + eta^2 v_r(i)^2), made again from what is kept
+    step s:  p(i) = exp(-+ eta (sum_{r < s} v_r(i) + 2 v_{s - 1}(i))), made again from what is kept
              draw b rows from p while they pass by                             (weighted reservoirs)
-             sketch x_s, a multiple of the sum of the rows drawn before; draw b coordinates from it
+             sketch x_s, a multiple of the sum over r of r times the rows drawn in step r before
+             draw b coordinates from it
         once more:  read x_s at the coordinates that may be those drawn
              keep (j, |x_s|^2 / x_s(j)) of each:    v_s(i) = their mean of A_i(j) |x_s|^2 / x_s(j)
              for the ball:                          v_s(i) = |A_i|^2 - 2 (this mean) + |x_s|^2
+    result:  sum_s s x_s / sum_s s
 
 Cost per step: two passes; in the first, b values of every row for every step before, and the stored
 entries of the rows drawn, times the depth of b sketches; d times that to find the coordinates.
@@ -23,11 +25,16 @@ Departures from the paper:
 - exponential variables in the sampler, which make it exact, and a second pass instead of an
   estimate of x_s(j); |x_s|^2 is estimated by a CountSketch;
 - the ball's primal moves at every step, by b rows; its coin is what sets the paper's number of
-  dual steps between two moves.
+  dual steps between two moves;
+- later steps weigh more, in x_s and in the result: while the first ones pass, p is nearly uniform,
+  and few rows that decide have no weight yet;
+- p looks ahead: rows drawn from it are first in x_s two steps after its last v, and count the last
+  v as if it came twice more; it would overshoot otherwise;
+- exp(-eta v) for 1 - eta v + eta^2 v^2, of which it is the less.
 """
 import json
 
-from libc.math cimport exp, log, sqrt
+from libc.math cimport exp, sqrt
 from libc.stdint cimport uint64_t
 
 import numpy as np
@@ -38,9 +45,14 @@ from sublinear._core.random cimport RandomBits, uniform
 from sublinear._core.sketch cimport CountSketch, SketchedL2Sampler, mix, squared_norm_estimate
 from sublinear._core.states import fill, restore, saved
 
-cdef double LARGE = 1e100
+cdef double LOOK_AHEAD = 2                   # steps until rows drawn from p show in v
 COUNTS = "n_done", "n_chosen", "accesses", "n_passes", "position", "next_row"
 NUMBERS = *COUNTS, "extreme", "shift", "largest", "total"
+
+
+def weights_of(n_steps):
+    """Return what the steps count, the later the more."""
+    return np.arange(1.0, n_steps + 1)
 
 
 cdef class SemiStreaming:
@@ -76,7 +88,8 @@ cdef class SemiStreaming:
     accesses : int
         Values of rows read.
     extreme : float
-        Of the mean v over the steps: its least value in the last pass, the largest for the ball.
+        Of the mean v over the steps, by their weights: its least value in the last pass, the
+        largest for the ball.
     """
     cdef readonly object rows, signs, coordinates, factors, squares, multiples
     cdef public Py_ssize_t n_done, n_chosen, accesses, n_passes, position, next_row
@@ -90,7 +103,7 @@ cdef class SemiStreaming:
     cdef CountSketch norm
     cdef Py_ssize_t[:, ::1] row, coordinate
     cdef double[:, ::1] sign, factor, square_of_row
-    cdef double[::1] square, threshold
+    cdef double[::1] square, threshold, step_weight
     cdef Py_ssize_t[::1] chosen              # sorted rows drawn in earlier steps
     cdef double[::1] multiplicity            # how often, times their sign and the scale
 
@@ -112,6 +125,7 @@ cdef class SemiStreaming:
         self.row, self.sign = self.rows, self.signs
         self.coordinate, self.factor = self.coordinates, self.factors
         self.square = self.squares
+        self.step_weight = weights_of(n_steps + 1)
         self.threshold = np.zeros(batch_size)
         self.square_of_row = np.zeros((n_steps + 1, batch_size))
         self._collect()
@@ -126,9 +140,9 @@ cdef class SemiStreaming:
         """Sort the rows of the steps so far, equal ones together."""
         n = self.n_chosen * self.batch_size
         rows, places = np.unique(self.rows.reshape(-1)[:n], return_inverse=True)
+        weights = (self.scale * weights_of(len(self.signs))[:, np.newaxis] * self.signs).reshape(-1)
         self.chosen = rows
-        self.multiplicity = np.bincount(
-            places, self.scale * self.signs.reshape(-1)[:n], minlength=len(rows)).astype(float)
+        self.multiplicity = np.bincount(places, weights[:n], minlength=len(rows)).astype(float)
 
     def begin_pass(self):
         """Begin a pass that looks: new reservoirs, new sketches."""
@@ -236,7 +250,7 @@ cdef class SemiStreaming:
         self, const Line* x, double sign, double square, double* mean_v
     ) noexcept nogil:
         """log p(i) up to a constant, and the mean of v_s(i) over the steps so far."""
-        cdef double limit = 1 / self.eta, total = 0, logarithm = 0, product = 1, v, part
+        cdef double limit = 1 / self.eta, mean = 0, total = 0, weights = 0, last = 0, v, part
         cdef Py_ssize_t s, k
         for s in range(self.n_done):
             v = 0
@@ -246,15 +260,14 @@ cdef class SemiStreaming:
             v /= self.batch_size
             if self.ball:
                 v = square - 2 * v + self.square[s]
-            total += v
-            v = self.eta * min(limit, max(-limit, v))
-            product *= 1 + v + v * v if self.ball else 1 - v + v * v
-            if not 1 / LARGE < product < LARGE:
-                logarithm += log(product)
-                product = 1
+            mean += self.step_weight[s] * v
+            weights += self.step_weight[s]
+            last = min(limit, max(-limit, v))
+            total += last
         self.accesses += self.n_done * self.batch_size
-        mean_v[0] = total / max(1, self.n_done)
-        return logarithm + log(product)
+        mean_v[0] = mean / max(1, weights)
+        total = self.eta * (total + LOOK_AHEAD * last)
+        return total if self.ball else -total
 
     cdef bint _was_chosen(self) noexcept nogil:
         """Tell whether the next row was drawn before; `position` is then one after its place."""
@@ -287,7 +300,7 @@ cdef class SemiStreaming:
         cdef Py_ssize_t s = self.n_done, k, best
         cdef SketchedL2Sampler sampler
         if self.ball:
-            multiple = 1.0 / (self.n_chosen * self.batch_size)
+            multiple = 1.0 / (self.batch_size * weights_of(self.n_chosen).sum())
         else:
             multiple = self.pace / self.batch_size
             multiple /= max(1.0, multiple * sqrt(square))
@@ -308,13 +321,16 @@ cdef class SemiStreaming:
 
     def drawn(self):
         """Return what is known of the mean of all rows drawn: its squared norm, theirs' mean."""
-        n = self.n_chosen * self.batch_size
-        squares = np.asarray(self.square_of_row).reshape(-1)[:n]
-        return squared_norm_estimate(&self.norm.counters) / n**2, squares.mean()
+        weights = weights_of(self.n_chosen)
+        squares = np.asarray(self.square_of_row)[:self.n_chosen].mean(axis=1)
+        total = self.batch_size * weights.sum()
+        mean = weights @ squares / weights.sum()
+        return squared_norm_estimate(&self.norm.counters) / total**2, mean
 
     def combination(self):
         """Return rows and factors of a sum of scaled rows that is the mean of x_1, .., x_S."""
-        later = np.cumsum(self.multiples[::-1])[::-1] / len(self.multiples)
-        factors = self.scale * self.signs[:-1] * later[:, np.newaxis]
+        weights = weights_of(len(self.multiples))
+        later = np.cumsum((weights * self.multiples)[::-1])[::-1] / weights.sum()
+        factors = self.scale * self.signs[:-1] * (weights * later)[:, np.newaxis]
         rows, places = np.unique(self.rows[:-1], return_inverse=True)
         return rows, np.bincount(places.reshape(-1), factors.reshape(-1), minlength=len(rows))

@@ -75,11 +75,11 @@ def semi_streaming(A, ball, n_steps, batch_size, eta, pace, sketch, seed, unifor
     width, depth, n_candidates, norm_width = sketch
     n, d = A.shape
     squares = (A**2).sum(axis=1) if ball else np.zeros(n)
-    p, z, drawn = np.ones(n), np.zeros(d), 0
+    p, z, drawn, sum_v = np.ones(n), np.zeros(d), 0, np.zeros(n)
     chosen = reservoirs(p, batch_size, uniform)
     for s in range(n_steps):
-        z = z + A[chosen].sum(axis=0)
-        drawn += batch_size
+        z = z + (s + 1) * A[chosen].sum(axis=0)
+        drawn += (s + 1) * batch_size
         next_chosen = reservoirs(p, batch_size, uniform)
         of_pass = mix((seed + s + 2) & MASK)
         norm = CountSketch(of_pass, norm_width, depth, z).squared_norm()
@@ -96,6 +96,7 @@ def semi_streaming(A, ball, n_steps, batch_size, eta, pace, sketch, seed, unifor
         if ball:
             v = squares - 2 * v + square
         yield multiple * z, chosen, p, v
-        clipped = eta * np.clip(v, -1 / eta, 1 / eta)
-        p = p * (1 + (clipped if ball else -clipped) + clipped**2)
+        clipped = np.clip(v, -1 / eta, 1 / eta)
+        sum_v += clipped
+        p = np.exp((eta if ball else -eta) * (sum_v + 2 * clipped))
         chosen = next_chosen
