@@ -60,7 +60,8 @@ alpha : float, default=0.0
     constants : {"practical", "theory"}, default="practical"
         "practical": stages are combined, and the inner problem of a stage is solved on rows kept in
         memory; nothing about the data needs to be known. "theory": the paper's Algorithm 1 with the
-        parameters of its Corollary, which need `smoothness` and `strong_convexity`.
+        parameters of `theory.streaming_svrg_parameters`, which need `smoothness` and
+        `strong_convexity`.
     kept_rows : int, default=None
         "practical": rows kept of a stage. None: 20 for every feature, 4096 at the least, and at the
         most as many as hold 2^23 values if dense. Where few of them decide the model, as with
@@ -73,7 +74,7 @@ alpha : float, default=0.0
     smoothness, strong_convexity : float, default=None
         "theory": L of the loss of any row, and mu of its mean, as functions of w.
     step, first_stage, inner_steps : float, int, int, default=None
-        "theory": eta, k_0 and m in place of the Corollary's, which are long.
+        "theory": eta, k_0 and m in place of those, which make long stages.
     fit_intercept : bool, default=True
         Append a constant feature of value `intercept_scaling` to every row, penalised like the
         others.

@@ -264,8 +264,12 @@ class StreamingSVRGParameters:
 def streaming_svrg_parameters(condition, *, growth=3.0, order=2.0, hessian_ratio=1.0):
     """Return the parameters with which Streaming SVRG has its proven rate.
 
-    With them, after N rows and from the error e_0,
-    E[P(w) - P*] <= ((1 + 4 / b) sqrt(a) sigma / sqrt(N) + sqrt(e_0) (a kappa / N)^(p / 2))^2.
+    With them, from the error e_0, after s >= (p + 1)^2 stages, which read N rows at the most,
+    E[P(w) - P*] <= ((1 + 4 / b) sqrt(a) sigma / sqrt(N) + sqrt(e_0) (a kappa / N)^(p / 2))^2,
+    where N = m s + k_0 (1 + b + .. + b^(s - 1)). Before that the bound may be false.
+
+    The bound is the paper's, and so are eta and m. k_0 = 20 a kappa b^(p + 1) and the condition on
+    s are derived from the paper's bound for a single stage.
 
     Parameters
     ----------
@@ -291,5 +295,5 @@ def streaming_svrg_parameters(condition, *, growth=3.0, order=2.0, hessian_ratio
     with np.errstate(over="ignore"):
         inverse_step = float(20 * np.float64(growth) ** (order + 1))
     inner_steps = _ceil(inverse_step * condition * inverse_step)
-    first_stage = _ceil(hessian_ratio * condition * inner_steps)
+    first_stage = _ceil(hessian_ratio * condition * inverse_step)
     return StreamingSVRGParameters(1 / inverse_step, inner_steps, first_stage)

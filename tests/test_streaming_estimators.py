@@ -348,7 +348,7 @@ def test_parameters_of_the_theory():
     theory = streaming_svrg_parameters(10.0, growth=3.0, order=2.0)
     assert theory.step == pytest.approx(1 / 540)
     assert theory.inner_steps == 540 * 10 * 540
-    assert theory.first_stage == 10 * theory.inner_steps
+    assert theory.first_stage == 10 * 540
     # the stage bound of the paper contracts the error by 1 / (4 b^(p + 1))
     eta, m = theory.step, theory.inner_steps
     contraction = (10 / (m * eta) + 4 * eta) / (1 - 4 * eta)

@@ -13,6 +13,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sublinear import batch_speedup, spectral_norm_squared
 from sublinear._core.matrix import Matrix
 from sublinear.theory import (
+    StreamingSVRGParameters,
     minibatch_sdca_iterations,
     safe_beta,
     spectral_norm_of,
@@ -252,10 +253,81 @@ def test_counts_beyond_the_range_of_numbers_are_refused():
     with pytest.raises(ValueError, match="more steps than"):
         minibatch_sdca_iterations(10, 1e-300, 1e-300)
     with pytest.raises(ValueError, match="more steps than"):
-        streaming_svrg_parameters(1e300)
+        streaming_svrg_parameters(1e304)
     for large in ({"growth": 1e200, "order": 3.0}, {"order": 2000.0}):
         with pytest.raises(ValueError, match="more steps than"):
             streaming_svrg_parameters(10.0, **large)
+
+
+def quadratic_errors(theory, condition, growth, n_stages, second_moment, noise):
+    """Exact E[P(w) - P*] after the stages of Streaming SVRG, and the most rows they read.
+
+    A row's objective is h w^2 / 2 + z w with E h = 1 and E h^2 = `second_moment`, E z = 0 and
+    E z^2 = `noise`; w begins at 1. A step is linear in w, the anchor u and the mean gradient g, so
+    second moments (w^2, w u, w g, u^2, u g, g^2) are mapped by a matrix.
+    """
+    rate, m = theory.step / condition, theory.inner_steps
+    step = np.eye(6)
+    step[0] = [
+        1 - 2 * rate + rate**2 * second_moment,
+        2 * rate - 2 * rate**2 * second_moment,
+        2 * rate**2 - 2 * rate,
+        rate**2 * second_moment,
+        -2 * rate**2,
+        rate**2,
+    ]
+    step[1] = [0, 1 - rate, 0, rate, -rate, 0]
+    step[2] = [0, 0, 1 - rate, 0, rate, -rate]
+    with_sum = np.block([[step, step], [np.zeros((6, 6)), np.eye(6)]])
+    mean = np.linalg.matrix_power(with_sum, m)[:6, 6:] / m  # of w^2 after 1, .., m steps
+    square, n_rows, found = 1.0, 0, []
+    for s in range(n_stages):
+        k = math.ceil(theory.first_stage * growth**s)
+        of_gradient = square + ((second_moment - 1) * square + noise) / k
+        square = mean[0] @ [square, square, square, square, square, of_gradient]
+        n_rows += k + m
+        found.append((square / 2, n_rows))
+    return np.array(found).T
+
+
+@pytest.mark.parametrize("noise", [0.0, 1.0, 1e6])
+@pytest.mark.parametrize("condition", [1.0, 10.0, 1000.0])
+@pytest.mark.parametrize(("growth", "order"), [(3.0, 2.0), (3.0, 3.0), (5.0, 2.0)])
+def test_streaming_svrg_has_the_rate_of_its_theory(growth, order, condition, noise):
+    theory = streaming_svrg_parameters(condition, growth=growth, order=order)
+    least = math.ceil((order + 1) ** 2)
+    for second_moment in (1.0, condition):  # equal Hessians; rows of Hessian L, and of none
+        errors, n_rows = quadratic_errors(
+            theory, condition, growth, least + 2, second_moment, noise
+        )
+        sigma = np.sqrt(noise / 2)
+        from_start = np.sqrt(0.5) * (condition / n_rows) ** (order / 2)
+        bound = ((1 + 4 / growth) * sigma / np.sqrt(n_rows) + from_start) ** 2
+        assert (errors <= bound)[least - 1 :].all()
+        assert errors[0] > bound[0]  # which is why the condition is there
+
+
+def test_quadratic_errors_are_those_of_simulated_stages():
+    theory = StreamingSVRGParameters(step=0.3, inner_steps=5, first_stage=4)
+    random, n_runs, condition = np.random.default_rng(0), 200_000, 4.0
+
+    def rows(*shape):
+        hessians = condition * (random.random(shape) < 1 / condition)
+        return hessians, random.normal(size=shape)
+
+    w = np.ones(n_runs)
+    for k in (4, 8):
+        anchor = w.copy()
+        h, z = rows(k, n_runs)
+        gradient = (h * anchor + z).mean(axis=0)
+        n_steps = random.integers(1, 6, n_runs)
+        for t in range(5):
+            h, _ = rows(n_runs)
+            moved = w - 0.3 / condition * (h * (w - anchor) + gradient)
+            w = np.where(t < n_steps, moved, w)
+    errors, n_rows = quadratic_errors(theory, condition, 2.0, 2, condition, 1.0)
+    assert errors[1] == pytest.approx((w**2).mean() / 2, rel=0.02)
+    assert n_rows[1] == 4 + 8 + 2 * 5
 
 
 @pytest.mark.parametrize("batch_size", [1, 4, 16])
