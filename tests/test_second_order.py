@@ -524,6 +524,7 @@ def test_the_method_waits_where_a_budget_would_end_it():
     random = np.random.default_rng(96)
     X = random.standard_normal((10, 15)) * 10.0 ** random.uniform(-1, 3, 15)
     y = np.where(random.random(10) < 0.5, 1, -1)
+    y[:2] = 1, -1
     model = SDCAClassifier("smoothed_hinge", alpha=0.04, tol=1e-5, random_state=0)
     model.set_params(max_iter=100, max_accesses=8000).fit(X, y)
     assert model.result_.status == "converged"
