@@ -27,8 +27,9 @@ from sublinear._solvers.interior_point import InteriorPoint
 from sublinear._solvers.minibatch_sdca import AVERAGES as DUAL_AVERAGES
 from sublinear._solvers.minibatch_sdca import RULES, MiniBatchSDCA
 from sublinear._solvers.newton import Newton
-from sublinear._solvers.sdca import SDCA, intercept_pace, thread_schedule
+from sublinear._solvers.sdca import SDCA, intercept_pace
 from sublinear._solvers.spaces import is_small, linear_space
+from sublinear._solvers.two_threads import thread_schedule
 from sublinear._streamed_sdca import DualStreamFit
 from sublinear._threads import effective_threads
 from sublinear._validation import (

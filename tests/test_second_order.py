@@ -22,8 +22,9 @@ from sublinear._core.objective import Objective
 from sublinear._solvers.finisher import Finisher
 from sublinear._solvers.interior_point import InteriorPoint
 from sublinear._solvers.newton import Newton
-from sublinear._solvers.sdca import SDCA, ColumnHalves, RowHalves
+from sublinear._solvers.sdca import SDCA
 from sublinear._solvers.spaces import Columns, RowSpan
+from sublinear._solvers.two_threads import ColumnHalves, RowHalves
 
 REGISTRY = MARGIN_LOSSES | REGRESSION_LOSSES
 WITH_FORM = [name for name, entry in REGISTRY.items() if entry.loss().dual_form() is not None]

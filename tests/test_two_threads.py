@@ -18,7 +18,8 @@ from sublinear._core.objective import Objective
 from sublinear._core.order import Order
 from sublinear._core.random import RandomBits
 from sublinear._drive import Limits, drive
-from sublinear._solvers.sdca import SDCA, ColumnHalves, RowHalves, thread_schedule
+from sublinear._solvers.sdca import SDCA
+from sublinear._solvers.two_threads import ColumnHalves, RowHalves, thread_schedule
 
 SCHEDULES = [RowHalves, ColumnHalves]
 UNLIMITED = 2**62
