@@ -21,7 +21,7 @@ from scipy.sparse import csr_array
 from sklearn.svm import SVC
 
 from sublinear import KernelSDCAClassifier
-from sublinear._core.kernels import use_lanes
+from sublinear._core.panels import use_lanes
 
 SOLVERS = {"SVC": SVC, "KernelSDCAClassifier": KernelSDCAClassifier}
 PREDICTIONS = 3

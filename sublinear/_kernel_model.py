@@ -8,14 +8,10 @@ import scipy.sparse as sp
 from sklearn.utils.validation import check_is_fitted
 
 from sublinear._certified_model import CertifiedModel
+from sublinear._core.kernel_choice import kernel_rows
 from sublinear._core.kernel_objective import KernelObjective
-from sublinear._core.kernels import (
-    KERNELS,
-    CallableRows,
-    ExactRows,
-    PrecomputedRows,
-    kernel_rows,
-)
+from sublinear._core.kernel_rows import CallableRows, ExactRows, PrecomputedRows
+from sublinear._core.kernels import KERNELS
 from sublinear._drive import CONTRADICTION
 from sublinear._fit_method import restored_after_errors
 from sublinear._kernel_memory import KernelMemory

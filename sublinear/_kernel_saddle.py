@@ -5,8 +5,8 @@ import math
 import numpy as np
 import scipy.sparse as sp
 
+from sublinear._core.kernel_choice import kernel_rows
 from sublinear._core.kernel_estimators import KernelEstimator
-from sublinear._core.kernels import kernel_rows
 from sublinear._core.matrix import Matrix
 from sublinear._kernel_training import (
     FittedKernel,

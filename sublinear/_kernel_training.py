@@ -9,7 +9,8 @@ import numpy as np
 import scipy.sparse as sp
 
 from sublinear._certified_model import Training
-from sublinear._core.kernels import KERNELS, ExactRows, KernelRows
+from sublinear._core.kernel_rows import ExactRows, KernelRows
+from sublinear._core.kernels import KERNELS
 from sublinear._core.matrix import Matrix
 from sublinear._kernel_memory import KernelMemory
 from sublinear._validation import check_choice, check_number

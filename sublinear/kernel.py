@@ -5,7 +5,7 @@ All minimise
     1/2 |f|^2 + C sum_i s_i l(f(x_i) + intercept, y_i)
 
 over functions f of the kernel's space, and report a certificate in ``result_``. Kernel values are
-computed when they are needed, never stored: see sublinear._core.kernels.
+computed when they are needed, never stored: see sublinear._core.kernel_rows.
 """
 
 import math

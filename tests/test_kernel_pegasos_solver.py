@@ -9,8 +9,9 @@ from reference.losses import LOSSES as ORACLES
 from reference.pegasos import pegasos
 from stepping import batches, bits
 
+from sublinear._core.kernel_choice import kernel_rows
 from sublinear._core.kernel_objective import KernelObjective
-from sublinear._core.kernels import KERNELS, kernel_rows
+from sublinear._core.kernels import KERNELS
 from sublinear._core.losses import MARGIN_LOSSES
 from sublinear._core.order import SAMPLINGS
 from sublinear._solvers.kernel_pegasos import KernelPegasos

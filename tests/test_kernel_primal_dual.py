@@ -23,8 +23,9 @@ from sublinear import (
     save_model,
     solve_simplex_qp,
 )
+from sublinear._core.kernel_choice import kernel_rows
 from sublinear._core.kernel_estimators import KernelEstimator
-from sublinear._core.kernels import RBF, Linear, Poly, Sigmoid, kernel_rows
+from sublinear._core.kernels import RBF, Linear, Poly, Sigmoid
 from sublinear._core.matrix import Matrix
 from sublinear._saddle_problems import Margin, SimplexQP, SquaredHinge
 from sublinear._solvers.kernel_primal_dual import KernelPrimalDual, KernelRowCache

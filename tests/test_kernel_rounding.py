@@ -16,8 +16,9 @@ from sublinear import (
     MinimumEnclosingBall,
     solve_simplex_qp,
 )
+from sublinear._core.kernel_choice import kernel_rows
 from sublinear._core.kernel_objective import KernelObjective
-from sublinear._core.kernels import KERNELS, RBF, Linear, Poly, exact_values, kernel_rows
+from sublinear._core.kernels import KERNELS, RBF, Linear, Poly, exact_values
 from sublinear._core.losses import MARGIN_LOSSES, REGRESSION_LOSSES
 from sublinear._core.matrix import Matrix
 from sublinear._core.random import RandomBits

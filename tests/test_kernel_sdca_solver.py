@@ -6,10 +6,11 @@ from reference import kernel_sdca as oracle
 from reference.losses import LOSSES as ORACLES
 from sklearn.metrics.pairwise import rbf_kernel
 
-from sublinear._core import kernels
+from sublinear._core.kernel_choice import kernel_rows
 from sublinear._core.kernel_objective import KernelObjective
-from sublinear._core.kernels import KERNELS, kernel_rows
+from sublinear._core.kernels import KERNELS
 from sublinear._core.losses import MARGIN_LOSSES, REGRESSION_LOSSES
+from sublinear._core.panels import use_lanes
 from sublinear._core.random import RandomBits
 from sublinear._solvers.kernel_sdca import KernelSDCA
 
@@ -139,7 +140,7 @@ def test_vector_widths_and_threads_change_no_bit(name, intercept):
     reached = []
     try:
         for lanes, threads in ((4, 1), (8, 1), (16, 1), (4, 2)):
-            if not kernels.use_lanes(lanes):
+            if not use_lanes(lanes):
                 continue
             solver = Problem(name, **intercept, n_threads=threads).solver(block_size=100)
             for _ in range(3):
@@ -147,7 +148,7 @@ def test_vector_widths_and_threads_change_no_bit(name, intercept):
                     pass
             reached.append((solver.coefficients, solver.margins))
     finally:
-        assert kernels.use_lanes(16) or kernels.use_lanes(8) or kernels.use_lanes(4)
+        assert use_lanes(16) or use_lanes(8) or use_lanes(4)
     assert len(reached) > 1
     for coefficients, margins in reached:
         np.testing.assert_array_equal(coefficients, reached[0][0])

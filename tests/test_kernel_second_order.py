@@ -16,8 +16,10 @@ from threadpoolctl import threadpool_limits
 
 from sublinear import KernelSDCAClassifier, KernelSDCARegressor, kernel_path
 from sublinear._core.gram import pivoted_factor
+from sublinear._core.kernel_choice import kernel_rows
 from sublinear._core.kernel_objective import KernelObjective
-from sublinear._core.kernels import RBF, ExactRows, Linear, kernel_rows
+from sublinear._core.kernel_rows import ExactRows
+from sublinear._core.kernels import RBF, Linear
 from sublinear._core.losses import MARGIN_LOSSES, REGRESSION_LOSSES
 from sublinear._solvers.finisher import Finisher
 from sublinear._solvers.interior_point import InteriorPoint

@@ -5,17 +5,12 @@ import pytest
 from scipy import sparse
 from sklearn.metrics.pairwise import pairwise_kernels
 
-from sublinear._core import kernels
-from sublinear._core.kernels import (
-    KERNELS,
-    CallableRows,
-    ExactRows,
-    PanelRows,
-    PostingRows,
-    PrecomputedRows,
-    kernel_rows,
-)
+from sublinear._core.kernel_choice import kernel_rows
+from sublinear._core.kernel_rows import CallableRows, ExactRows, PrecomputedRows
+from sublinear._core.kernels import KERNELS
 from sublinear._core.matrix import Matrix
+from sublinear._core.panel_rows import PanelRows, PostingRows
+from sublinear._core.panels import use_lanes
 
 PARAMETERS = {
     "rbf": [{"gamma": 0.1}, {"gamma": 3.0}],
@@ -59,7 +54,7 @@ def expected(name, parameters, X, Y=None):
 @pytest.fixture(autouse=True)
 def widest():
     yield
-    assert kernels.use_lanes(16) or kernels.use_lanes(8) or kernels.use_lanes(4)
+    assert use_lanes(16) or use_lanes(8) or use_lanes(4)
 
 
 @pytest.mark.parametrize("storage", STORAGES)
@@ -145,7 +140,7 @@ def test_vector_widths_give_the_same_bits(name, parameters):
     X = examples(100, 200)
     results = []
     for lanes in (4, 8, 16):
-        if not kernels.use_lanes(lanes):
+        if not use_lanes(lanes):
             continue
         source = kernel_rows(KERNELS[name](**parameters), X)
         margins = np.zeros((1, 100))

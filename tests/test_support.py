@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from sublinear._core.kernel_objective import KernelObjective
-from sublinear._core.kernels import PrecomputedRows
+from sublinear._core.kernel_rows import PrecomputedRows
 from sublinear._core.losses import MARGIN_LOSSES
 from sublinear._support import best_on_span, nearest_span
 

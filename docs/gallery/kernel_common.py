@@ -11,8 +11,9 @@ from common import real_data
 from sklearn.datasets import make_classification
 from sklearn.svm import SVC
 
+from sublinear._core.kernel_choice import kernel_rows
 from sublinear._core.kernel_objective import KernelObjective
-from sublinear._core.kernels import KERNELS, kernel_rows
+from sublinear._core.kernels import KERNELS
 from sublinear._core.losses import MARGIN_LOSSES
 from sublinear._core.random import RandomBits
 from sublinear._solvers.kernel_pegasos import KernelPegasos

@@ -1,4 +1,4 @@
-from sublinear._core.kernels cimport KernelRows
+from sublinear._core.kernel_rows cimport KernelRows
 from sublinear._core.losses cimport Loss
 
 

@@ -23,7 +23,7 @@ from libc.math cimport INFINITY, NAN, fabs, sqrt
 
 import numpy as np
 
-from sublinear._core.kernels import ExactRows
+from sublinear._core.kernel_rows import ExactRows
 from sublinear._core.matrix import Matrix
 from sublinear._core.objective import Objective
 

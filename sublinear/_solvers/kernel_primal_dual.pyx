@@ -35,7 +35,7 @@ import numpy as np
 
 from sublinear._core.flat_sampler cimport FlatSampler, draw_entries, sum_blocks
 from sublinear._core.kernel_estimators cimport KernelEstimator
-from sublinear._core.kernels cimport KernelRows
+from sublinear._core.kernel_rows cimport KernelRows
 from sublinear._core.random cimport RandomBits, uniform
 from sublinear._core.rounds cimport Rounds, begin_longer, first_round, is_over
 from sublinear._core.saddle_solver cimport SaddleSolver

@@ -37,7 +37,7 @@ from libc.stdint cimport int64_t
 import numpy as np
 
 from sublinear._core.kernel_objective cimport KernelObjective
-from sublinear._core.kernels cimport panel_problem, panels
+from sublinear._core.panels cimport panel_problem, panels
 from sublinear._core.random cimport RandomBits, below
 
 cdef enum:

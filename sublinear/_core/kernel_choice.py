@@ -1,0 +1,115 @@
+"""Which KernelRows suit the examples at hand, and how exact their values are."""
+
+import numpy as np
+
+from sublinear._core.kernel_rows import LARGEST
+from sublinear._core.kernels import Linear, exact_values, rows_of
+from sublinear._core.matrix import Matrix
+from sublinear._core.panel_rows import PanelRows, PostingRows, panel_bytes
+
+SAMPLE = 32  # examples whose kernel values are compared with exact ones
+LEAST_SPREAD = 1e-14  # of the mean square of images: none that float64 can tell
+MOST_PANEL_BYTES = 2**22  # of one panel of sparse data
+POSTING_COST = 40  # of a matching pair, in stored entries of a row in panels
+
+
+def kernel_rows(kernel, X, Y=None, memory=float("inf"), n_threads=1):
+    """Return the KernelRows of a Kernel between the rows of X and those of Y.
+
+    Parameters
+    ----------
+    kernel : Kernel
+    X, Y : ndarray or CSR matrix
+        As Matrix takes them; Y None means X.
+    memory : float, default=inf
+        Bytes that panels of Y may take; without them panels are built when they are needed.
+    n_threads : int, default=1
+        That build panels.
+    """
+    left = Matrix(X)
+    right = left if Y is None else Matrix(Y)
+    squares = left.squared_norms()
+    largest = max(float(side.max()) for side in (squares, right.squared_norms()))
+    if not kernel.largest(largest) < LARGEST:
+        raise ValueError(
+            "the kernel's values, or inner products they are made of, leave the range of float32: "
+            "scale X down or choose a smaller gamma"
+        )
+    stored = left.n_stored / left.n_rows
+    mean = None
+    bytes_of_one, bytes_of_all = panel_bytes(right)
+    if left.is_sparse:
+        if bytes_of_one > MOST_PANEL_BYTES or matching_pairs(left, right) * POSTING_COST < stored:
+            return measured(PostingRows(kernel, left, right), left, right, stored, largest)
+    elif kernel.is_far(squares, lambda: column_means(left)):
+        mean = column_means(left)
+        left, right = centred(left, right, mean)
+        largest = max(float(side.squared_norms().max()) for side in (left, right))
+    rows = PanelRows(kernel, left, right, bytes_of_all <= memory, n_threads)
+    measured(rows, left, right, stored, largest)
+    if mean is not None and isinstance(kernel, Linear):
+        rows.set_offsets(mean)
+    return rows
+
+
+def column_means(matrix):
+    """Return the mean of the rows of a dense matrix (float64)."""
+    return matrix.arrays[0].mean(axis=0, dtype=np.float64)
+
+
+def centred(left, right, mean):
+    """Return dense matrices with `mean` taken off their rows, one object if they are one."""
+    moved = Matrix(left.arrays[0] - mean)
+    return moved, moved if right is left else Matrix(right.arrays[0] - mean)
+
+
+def spread_out(matrix, count):
+    """Return up to so many row numbers at equal distances (int64)."""
+    count = min(count, matrix.n_rows)
+    return np.linspace(0, matrix.n_rows - 1, count).astype(np.int64)
+
+
+def measured(rows, left, right, stored, largest):
+    """Return KernelRows with their errors set, from a sample compared with float64."""
+    kernel, same = rows.kernel, right is left
+    numbers = spread_out(left, SAMPLE if same else SAMPLE // 2)
+    others = numbers if same else spread_out(right, SAMPLE // 2)
+    sides = rows_of(left, numbers), rows_of(right, others)
+    between = exact_values(kernel, *sides)
+    within = [between] * 2 if same else [exact_values(kernel, side, side) for side in sides]
+    off = rows.block(numbers, others)[:, : len(others)] - between
+    diagonal = float(np.mean([values.diagonal().mean() for values in within]))
+    spread = spread_of(between, within, diagonal)
+    rows.deviation = float(np.sqrt(np.mean(off**2)))
+    rows.error = rows.deviation / diagonal if diagonal > 0 else 0.0
+    rows.rounding = kernel.rounding(stored, largest)
+    if spread > LEAST_SPREAD * diagonal:
+        rows.rounding = max(rows.rounding, rows.deviation / spread)
+    return rows
+
+
+def spread_of(between, within, diagonal):
+    """Return how far images lie from their mean, squared, by values between and within two sides.
+
+    Where the kernel has no images, that may be 0: the centred values are then looked at.
+    """
+    overall = (within[0].mean() + within[1].mean() + 2 * between.mean()) / 4
+    centred_values = (
+        between - between.mean(axis=0) - between.mean(axis=1, keepdims=True) + between.mean()
+    )
+    return max(diagonal - overall, np.sqrt(np.mean(centred_values**2)))
+
+
+def matching_pairs(left, right):
+    """Return how many features a row of each have in common on average; sparse matrices."""
+    counts, others = (feature_counts(side) for side in (left, right))
+    return counts @ others / left.n_rows / right.n_rows
+
+
+def feature_counts(side):
+    """Return how many rows of a sparse matrix have each feature."""
+    counts, step = np.zeros(side.n_columns), max(2**16, side.n_columns)
+    for start in range(0, side.n_stored, step):  # bincount copies indices
+        part = side.arrays[1][start : min(start + step, side.n_stored)]
+        counts += np.bincount(part, minlength=side.n_columns)
+    return counts

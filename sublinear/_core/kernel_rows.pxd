@@ -1,0 +1,33 @@
+from sublinear._core.panels cimport PANEL
+
+cdef enum:
+    TILE = PANEL            # rows: their values for a panel, 16 KB, stay in the first cache
+    EXACT_TILE = 512        # rows and columns of them, in float64
+
+
+cdef class KernelRows:
+    cdef readonly Py_ssize_t n_rows, n_columns
+    cdef public double error, deviation, rounding
+    cdef readonly double unit
+
+
+cdef inline void add_sums(
+    const double* sums, double* margins, Py_ssize_t p, Py_ssize_t n_columns
+) noexcept nogil:
+    cdef Py_ssize_t lane
+    for lane in range(min(PANEL, n_columns - p * PANEL)):
+        margins[p * PANEL + lane] += sums[lane]
+
+
+cdef class CallableRows(KernelRows):
+    cdef readonly object function, X, Y, diagonal
+
+
+cdef class PrecomputedRows(KernelRows):
+    cdef readonly object matrix, diagonal
+
+
+cdef class ExactRows(KernelRows):
+    cdef readonly KernelRows source
+    cdef readonly bint keeps
+    cdef object kept

@@ -1,0 +1,361 @@
+"""Rows of kernel matrices, computed when they are asked for.
+
+KernelRows is what solvers and prediction see of a kernel matrix between rows (examples on the left)
+and columns (on the right): blocks of its values, and products with few of its rows. Where the
+values come from is the business of its subclasses:
+
+PanelRows        columns dense in panels of 64, rows as lists of their non-zeros: fused loops, for
+                 up to some thousands of features
+PostingRows      columns as lists of examples by feature, for any number of features
+CallableRows     a function of two sets of examples
+PrecomputedRows  a matrix
+ExactRows        any of these, once float32 is not enough
+
+Values are float32, and so are sums over eight rows; everything beyond is float64. With u = 2^-24
+and x of m non-zeros, an inner product is within (m + 4) u <|x|, |z|> of the exact one. The relative
+error of an rbf value is thus at most about gamma (2 m + 8) u (|x|^2 + |z|^2) + 8 u, and its typical
+size has sqrt(m) for m. What rounding does to the values at hand is measured on a sample of them.
+Dense data far from the origin is centred first. That changes no distance, and inner products by
+terms of single rows and columns, which products get in float64. Values do not depend on tiles,
+threads, or the processor.
+"""
+from cython.parallel cimport prange
+from libc.string cimport memset
+
+import numpy as np
+
+from sublinear._core.panels cimport PANEL, padded, panels
+
+from sublinear._core.blas import one_blas_thread
+from sublinear._core.kernels import UNIT
+
+EXACT_UNIT = 2.0**-53               # of rounding to float64, as UNIT to float32
+LARGEST = 1e37                      # float32 holds 3.4e38
+BLOCK_BYTES = 2**22                 # of values that a product keeps at a time
+ASYMMETRY = 1e-5                    # of the largest value: what rounding to float32 may do
+
+
+cdef class KernelRows:
+    """A kernel matrix of shape (n_rows, n_columns).
+
+    Attributes
+    ----------
+    diagonal : ndarray of shape (n_rows,), float64, or None where the two sides differ
+    centred_diagonal : ndarray of shape (n_rows,), float64, or None
+        That of `centred_block`.
+    error : float
+        Typical error of a value that a product takes, in square roots of `centred_diagonal`.
+    deviation : float
+        Typical error of a value that a product takes; 0 where the values are given.
+    rounding : float
+        Typical error of values relative to their spread, where it can be large; else 0.
+    unit : float
+        Of the rounding of values and changes in products.
+    """
+
+    def __cinit__(self, *arguments, **options):
+        self.error = self.unit = UNIT
+
+    @property
+    def centred_diagonal(self):
+        """The diagonal of `centred_block`."""
+        return self.diagonal
+
+    @property
+    def is_centred(self):
+        """Whether `centred_block` differs from `block`: the images then sum up to 0."""
+        return False
+
+    @property
+    def offsets(self):
+        """What every row, and column, adds to values of `centred_block`, (n_rows,), float64."""
+        return np.zeros(self.n_rows)
+
+    @property
+    def most_rank(self):
+        """A bound on the rank of `centred_block`."""
+        return self.n_rows
+
+    def centred_block(self, rows, int n_threads=1):
+        """Return a symmetric block up to terms of single rows and of single columns.
+
+        They have no effect on changes that sum up to 0.
+        """
+        return self.block(rows, rows, n_threads)
+
+    def block(self, rows, columns=None, int n_threads=1):
+        """Return values of the matrix (float32).
+
+        Parameters
+        ----------
+        rows : ndarray of int64
+        columns : ndarray of int64, default=None
+            None means all. The array given as rows means a symmetric block.
+        n_threads : int, default=1
+
+        Returns
+        -------
+        values : ndarray of shape (len(rows), size)
+            size is the next multiple of 64; what is in the columns beyond len(columns) is finite.
+        """
+        raise NotImplementedError("a subclass knows how its rows are kept")
+
+    def exact_block(self, rows, columns=None, int n_threads=1):
+        """Return values as of `centred_block` (float64), of shape (len(rows), len(columns))."""
+        raise NotImplementedError("a subclass knows how its rows are kept")
+
+    def add_offsets(self, values, rows, columns):
+        """Turn values of `exact_block` into those of the matrix, in place."""
+
+    def add_offset_products(self, rows, changes, margins):
+        """Add to margins what products with values of `exact_block` lack, in place."""
+
+    def add_product(self, rows, changes, double[:, ::1] margins, int n_threads=1):
+        """Add changes @ matrix[rows] to margins, in place.
+
+        Parameters
+        ----------
+        rows : ndarray of int64
+        changes : ndarray of shape (n_outputs, len(rows))
+            Rounded to float32.
+        margins : ndarray of shape (n_outputs, n_columns), float64
+        n_threads : int, default=1
+        """
+        cdef float[:, ::1] change = self._checked_changes(rows, changes, margins)
+        cdef Py_ssize_t size = max(  # with a copy in float64 where functions or matrices give them
+            1, BLOCK_BYTES // (12 * padded(self.n_columns) * TILE)) * TILE
+        cdef float[:, ::1] values
+        cdef Py_ssize_t start, p, n_rows
+        for start in range(0, len(rows), size):
+            values = self.block(rows[start:start + size], None, n_threads)
+            n_rows = values.shape[0]
+            for p in prange(
+                values.shape[1] // PANEL, nogil=True, schedule="static", num_threads=n_threads
+            ):
+                add_panel(&values[0, 0], n_rows, values.shape[1], p, change, start, margins)
+
+    def _checked_changes(self, rows, changes, margins):
+        """Return changes in float32; loops over them and the margins look at no bounds."""
+        change = np.ascontiguousarray(changes, dtype=np.float32)
+        wanted = (margins.shape[0], len(rows)), self.n_columns
+        if (change.shape, margins.shape[1]) != wanted:
+            raise ValueError(
+                f"changes of shape {change.shape} for {len(rows)} rows and margins of shape "
+                f"{(margins.shape[0], margins.shape[1])} for {self.n_columns} columns")
+        return change
+
+
+cdef void add_panel(
+    const float* values, Py_ssize_t n_rows, Py_ssize_t stride, Py_ssize_t p, float[:, ::1] change,
+    Py_ssize_t start, double[:, ::1] margins
+) noexcept nogil:
+    """Add the product with the 64 columns of a panel."""
+    cdef double sums[PANEL]
+    cdef Py_ssize_t tile, first, output
+    for output in range(margins.shape[0]):
+        memset(sums, 0, sizeof(sums))
+        for tile in range((n_rows + TILE - 1) // TILE):
+            first = tile * TILE
+            panels().product(
+                values + first * stride + p * PANEL, stride, &change[output, start + first],
+                min(TILE, n_rows - first), sums)
+        add_sums(sums, &margins[output, 0], p, margins.shape[1])
+
+
+cdef class CallableRows(KernelRows):
+    """A kernel matrix from a function of two sets of examples, called for blocks of rows.
+
+    Parameters
+    ----------
+    function : callable
+        function(X, Y) -> array of shape (len(X), len(Y)).
+    X : ndarray or CSR matrix
+    Y : like X, default=None
+        None means X.
+    """
+
+    def __init__(self, function, X, Y=None):
+        self.function, self.X, self.Y = function, X, X if Y is None else Y
+        self.n_rows, self.n_columns = X.shape[0], self.Y.shape[0]
+        if Y is None:
+            self.diagonal = np.concatenate([
+                self._own_block(start).diagonal() for start in range(0, self.n_rows, PANEL)
+            ]).astype(np.float64)
+
+    def _call(self, X, Y):
+        values = np.asarray(self.function(X, Y))
+        if values.shape != (X.shape[0], Y.shape[0]):
+            raise ValueError(
+                f"the kernel function returned shape {values.shape} for sets of {X.shape[0]} and "
+                f"{Y.shape[0]} examples; it must return shape ({X.shape[0]}, {Y.shape[0]})")
+        return checked_values(values, "the kernel function")
+
+    def _own_block(self, Py_ssize_t start):
+        part = self.X[start:start + PANEL]
+        values = self._call(part, part)
+        check_symmetric(values, "the kernel function")
+        return values
+
+    def block(self, rows, columns=None, int n_threads=1):
+        """As KernelRows.block."""
+        return widened(self._values(rows, columns))
+
+    def exact_block(self, rows, columns=None, int n_threads=1):
+        """As KernelRows.exact_block."""
+        return self._values(rows, columns).astype(np.float64, copy=False)
+
+    def _values(self, rows, columns):
+        return self._call(self.X[rows], self.Y if columns is None else self.Y[columns])
+
+
+cdef class PrecomputedRows(KernelRows):
+    """A kernel matrix that is there.
+
+    Parameters
+    ----------
+    matrix : ndarray of shape (n_rows, n_columns)
+    has_diagonal : bool, default=True
+        The two sides are the same examples: the matrix must be square and symmetric.
+    """
+
+    def __init__(self, matrix, bint has_diagonal=True):
+        self.matrix = matrix
+        self.n_rows, self.n_columns = matrix.shape
+        if has_diagonal:
+            if self.n_rows != self.n_columns:
+                raise ValueError(
+                    'kernel="precomputed" needs the square matrix of the kernel between all '
+                    f"training examples, got shape {matrix.shape}")
+            check_symmetric(checked_values(matrix, "the precomputed matrix"),
+                            "the precomputed matrix")
+            self.diagonal = matrix.diagonal().astype(np.float64)
+
+    def block(self, rows, columns=None, int n_threads=1):
+        """As KernelRows.block."""
+        return widened(self._values(rows, columns))
+
+    def exact_block(self, rows, columns=None, int n_threads=1):
+        """As KernelRows.exact_block."""
+        return self._values(rows, columns).astype(np.float64, copy=False)
+
+    def _values(self, rows, columns):
+        return self.matrix[rows if columns is None else np.ix_(rows, columns)]
+
+
+cdef class ExactRows(KernelRows):
+    """A kernel matrix in float64, which is slower than that of other KernelRows.
+
+    Blocks are float32 all the same: what the ascent makes of them is found in the next round, from
+    margins that are exact.
+
+    Parameters
+    ----------
+    source : KernelRows
+        Where values come from.
+    keeps_values : bool, default=False
+        Compute all of them once, where they are not there anyway; else when they are needed.
+    """
+
+    def __init__(self, KernelRows source, bint keeps_values=False):
+        cdef double finer = EXACT_UNIT / UNIT
+        self.source, self.n_rows, self.n_columns = source, source.n_rows, source.n_columns
+        self.error, self.deviation = finer * source.error, finer * source.deviation
+        self.rounding, self.unit = finer * source.rounding, EXACT_UNIT
+        self.keeps = keeps_values and not isinstance(source, PrecomputedRows)
+
+    @property
+    def diagonal(self):
+        """As KernelRows.diagonal."""
+        return self.source.diagonal
+
+    @property
+    def centred_diagonal(self):
+        """As KernelRows.centred_diagonal."""
+        return self.source.centred_diagonal
+
+    @property
+    def is_centred(self):
+        """As KernelRows.is_centred."""
+        return self.source.is_centred
+
+    @property
+    def offsets(self):
+        """As KernelRows.offsets."""
+        return self.source.offsets
+
+    @property
+    def most_rank(self):
+        """As KernelRows.most_rank."""
+        return self.source.most_rank
+
+    def exact_block(self, rows, columns=None, int n_threads=1):
+        """As KernelRows.exact_block."""
+        if not self.keeps:
+            return self.source.exact_block(rows, columns, n_threads)
+        if self.kept is None:
+            order = np.arange(self.n_rows)
+            others = order if self.diagonal is not None else None
+            self.kept = self.source.exact_block(order, others, n_threads)
+        return self.kept[rows if columns is None else np.ix_(rows, columns)]
+
+    def centred_block(self, rows, int n_threads=1):
+        """As KernelRows.centred_block."""
+        return widened(self.exact_block(rows, rows, n_threads))
+
+    def block(self, rows, columns=None, int n_threads=1):
+        """As KernelRows.block."""
+        values = self.exact_block(rows, columns, n_threads)
+        self.add_offsets(values, rows, columns)
+        return widened(values)
+
+    def add_offsets(self, values, rows, columns):
+        """As KernelRows.add_offsets."""
+        self.source.add_offsets(values, rows, columns)
+
+    def add_offset_products(self, rows, changes, margins):
+        """As KernelRows.add_offset_products."""
+        self.source.add_offset_products(rows, changes, margins)
+
+    def add_product(self, rows, changes, double[:, ::1] margins, int n_threads=1):
+        """As KernelRows.add_product, but changes are not rounded."""
+        changes = np.ascontiguousarray(changes, dtype=np.float64)
+        total = np.zeros_like(margins)    # of which an interrupt leaves nothing
+        for start in range(0, self.n_columns, EXACT_TILE):
+            columns = np.arange(start, min(self.n_columns, start + EXACT_TILE))
+            for first in range(0, len(rows), EXACT_TILE):
+                part = slice(first, first + EXACT_TILE)
+                values = self.exact_block(rows[part], columns, n_threads)
+                with one_blas_thread():
+                    total[:, columns] += changes[:, part] @ values
+        self.add_offset_products(rows, changes, total)
+        np.asarray(margins)[...] += total
+
+
+def checked_values(values, source):
+    """Return an array of kernel values; ValueError if float32 cannot hold one."""
+    if values.dtype.kind == "b":
+        values = values.astype(np.float32)
+    if values.dtype.kind not in "fiu" or not largest_of(values) < LARGEST:
+        raise ValueError(f"{source} holds values that are not finite float32 numbers")
+    return values
+
+
+def largest_of(values):
+    """Return the largest absolute value, nan if there is one, without a copy."""
+    return np.maximum(values.max(initial=0), -float(values.min(initial=0)))
+
+
+def check_symmetric(values, source):
+    """Raise ValueError unless a square matrix is symmetric up to rounding."""
+    tolerance = ASYMMETRY * largest_of(values)
+    for start in range(0, values.shape[0], PANEL):
+        stop = start + PANEL
+        if not (np.abs(values[start:stop] - values[:, start:stop].T) <= tolerance).all():
+            raise ValueError(f"{source} is not symmetric")
+
+
+def widened(values):
+    """Return values in float32, with columns of zeros up to a multiple of 64."""
+    result = np.zeros((values.shape[0], padded(values.shape[1])), dtype=np.float32)
+    result[:, :values.shape[1]] = values
+    return result

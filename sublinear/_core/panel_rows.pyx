@@ -1,0 +1,425 @@
+"""Rows of kernel matrices from the examples themselves: loops over dense panels, or over lists."""
+from cpython.exc cimport PyErr_CheckSignals
+from cython.parallel cimport prange, threadid
+from libc.stdint cimport int32_t, int64_t
+from libc.string cimport memcpy, memset
+
+import numpy as np
+import scipy.sparse as sp
+
+from sublinear._core.kernel_rows cimport EXACT_TILE, TILE, KernelRows, add_sums
+from sublinear._core.kernels cimport Kernel
+from sublinear._core.line cimport Line, Lines, line_at, line_size, nonzeros, scatter
+from sublinear._core.matrix cimport Matrix
+from sublinear._core.panels cimport PANEL, padded, panel_entry, panel_transpose, panels
+
+from sublinear._core.aligned import aligned
+from sublinear._core.kernels import Linear, exact_values, many_dots, rows_of
+
+cdef enum:
+    CHUNK = 128             # features: their part of a panel, 32 KB, stays in the first cache
+    SHORT_TILE = 16         # rows of a tile where the panel is read once only: 4 KB
+    UNROLLED = 4            # entries; lists are padded to a multiple
+
+
+cdef class _Packed:
+    """Some rows of a matrix as lists of their non-zeros, feature chunk by feature chunk."""
+    cdef object arrays
+    cdef Part part
+
+    def __init__(
+        self, PanelRows source, const int64_t[::1] rows, const float[::1] shifts, columns
+    ):
+        cdef Matrix matrix = source.left
+        cdef Py_ssize_t n_rows = rows.shape[0], n_chunks = source.n_chunks, room = 0, r, k, used = 0
+        cdef Py_ssize_t chunk, count
+        cdef Line x
+        for r in range(n_rows):
+            x = line_at(&matrix.rows, rows[r])
+            room += x.size + n_chunks * (UNROLLED - 1)
+        entries = np.empty((room, 2), dtype=np.int32)
+        cdef int32_t[:, ::1] storage = entries
+        cdef panel_entry* entry = <panel_entry*> &storage[0, 0] if room else NULL
+        cdef int64_t[::1] starts = np.empty(n_rows * n_chunks + 1, dtype=np.int64)
+        cdef float[::1] values = np.empty(matrix.n_columns + 1, dtype=np.float32)
+        cdef int32_t[::1] features = np.empty(matrix.n_columns + 1, dtype=np.int32)
+        cdef float[::1] row_shifts = np.empty(max(n_rows, 1), dtype=np.float32)
+        cdef const int64_t[::1] chosen
+        with nogil:
+            for r in range(n_rows):
+                x = line_at(&matrix.rows, rows[r])
+                row_shifts[r] = shifts[rows[r]]
+                count = nonzeros(&x, &values[0], &features[0])
+                k = 0
+                for chunk in range(n_chunks):
+                    starts[r * n_chunks + chunk] = used
+                    while k < count and features[k] < (chunk + 1) * source.chunk:
+                        entry[used].offset = features[k] * PANEL
+                        entry[used].value = <float> (source.kernel.scale * values[k])
+                        used += 1
+                        k += 1
+                    while (used - starts[r * n_chunks + chunk]) % UNROLLED:
+                        entry[used].offset = chunk * <int32_t> source.chunk * PANEL
+                        entry[used].value = 0
+                        used += 1
+            starts[n_rows * n_chunks] = used
+        self.part.entries = entry
+        self.part.starts = &starts[0]
+        self.part.n_rows = n_rows
+        self.part.n_chunks = n_chunks
+        self.part.row_shifts = &row_shifts[0]
+        self.part.columns = NULL
+        self.part.n_columns = source.n_columns
+        if columns is not None:
+            chosen = columns
+            self.part.columns = &chosen[0]
+            self.part.n_columns = chosen.shape[0]
+        self.arrays = (entries, starts, row_shifts, columns)
+
+
+cdef class PanelRows(KernelRows):
+    """A kernel matrix whose columns are panels of 64 examples, for few features.
+
+    Parameters
+    ----------
+    kernel : Kernel
+    left, right : Matrix
+    keeps_panels : bool
+        Build them once, 4 bytes for every value of `right`, zeros included; else anew for every
+        product.
+    n_threads : int, default=1
+        That build them.
+    """
+
+    def __init__(
+        self, Kernel kernel, Matrix left, Matrix right, bint keeps_panels=True, int n_threads=1
+    ):
+        cdef float[::1] view
+        cdef const float[::1] shifts
+        cdef Py_ssize_t p, n_panels, panel_size = right.n_columns * PANEL
+        cdef Part part
+        self.kernel, self.left, self.right = kernel, left, right
+        self.n_rows, self.n_columns = left.n_rows, right.n_rows
+        self.chunk = CHUNK
+        self.n_chunks = (right.n_columns + CHUNK - 1) // CHUNK
+        squares = left.squared_norms()
+        self.left_shifts = kernel.shifts(squares)
+        self.right_shifts = self.left_shifts
+        if right is left:
+            self.squares = np.array([kernel.of_dot(s, s, s) for s in squares])
+        else:
+            self.right_shifts = kernel.shifts(right.squared_norms())
+        shifts = self.right_shifts
+        self.right_shift = &shifts[0]
+        self.stored = NULL
+        if keeps_panels:
+            n_panels = padded(right.n_rows) // PANEL
+            self.store = aligned((n_panels * panel_size,), np.float32)
+            view = self.store
+            part.columns = NULL
+            part.n_columns = self.n_columns
+            for p in prange(n_panels, nogil=True, schedule="static", num_threads=n_threads):
+                build_panel(&right.rows, kernel.scale, &part, p, &view[p * panel_size])
+            self.stored = &view[0]
+
+    cdef const float* _panel(
+        self, const Part* part, Py_ssize_t p, float* buffer, float* shifts
+    ) noexcept nogil:
+        """The panel of 64 columns of the part, and their shifts."""
+        cdef Py_ssize_t lane, column
+        for lane in range(PANEL):
+            column = p * PANEL + lane
+            if column >= part.n_columns:
+                shifts[lane] = 0
+            else:
+                shifts[lane] = self.right_shift[
+                    column if part.columns == NULL else part.columns[column]]
+        if self.stored != NULL and part.columns == NULL:
+            return self.stored + p * self.right.n_columns * PANEL
+        build_panel(&self.right.rows, self.kernel.scale, part, p, buffer)
+        return buffer
+
+    cdef void _tile(
+        self, const Part* part, Py_ssize_t first, Py_ssize_t size, const float* panel,
+        const float* shifts, float* tile
+    ) noexcept nogil:
+        """The kernel's values of `size` rows of the part with a panel."""
+        cdef Py_ssize_t chunk
+        for chunk in range(part.n_chunks):
+            panels().dots(
+                part.entries, part.starts + first * part.n_chunks + chunk, part.n_chunks, size,
+                panel, NULL if chunk else part.row_shifts + first, shifts, tile)
+        panels().finish(&self.kernel.form, tile, size)
+
+    cdef void _values(
+        self, const Part* part, Py_ssize_t p, bint symmetric, float* buffer, float* out
+    ) noexcept nogil:
+        """Store the values of a panel's columns; if symmetric, those below the diagonal twice."""
+        cdef float* tile = buffer
+        cdef float* shifts = tile + TILE * PANEL
+        cdef const float* panel = self._panel(part, p, shifts + PANEL, shifts)
+        cdef Py_ssize_t k, first, r, size, stride = padded(part.n_columns)
+        for k in range(p if symmetric else 0, (part.n_rows + TILE - 1) // TILE):
+            first = k * TILE
+            size = min(TILE, part.n_rows - first)
+            self._tile(part, first, size, panel, shifts, tile)
+            for r in range(size):
+                memcpy(out + (first + r) * stride + p * PANEL, tile + r * PANEL, PANEL * 4)
+            if symmetric and k > p:
+                memset(tile + size * PANEL, 0, (TILE - size) * PANEL * 4)
+                panel_transpose(tile, out + p * PANEL * stride + first, stride)
+
+    cdef void _product(
+        self, const Part* part, Py_ssize_t p, float* buffer, const float* changes,
+        Py_ssize_t n_outputs, double* sums
+    ) noexcept nogil:
+        """sums[output * 64 + k] += the product with column k of a panel."""
+        cdef float* tile = buffer
+        cdef float* shifts = tile + TILE * PANEL
+        cdef const float* panel = self._panel(part, p, shifts + PANEL, shifts)
+        cdef Py_ssize_t most = SHORT_TILE if part.n_chunks == 1 else TILE
+        cdef Py_ssize_t k, first, output, size
+        for k in range((part.n_rows + most - 1) // most):
+            first = k * most
+            size = min(most, part.n_rows - first)
+            self._tile(part, first, size, panel, shifts, tile)
+            for output in range(n_outputs):
+                panels().product(
+                    tile, PANEL, changes + output * part.n_rows + first, size,
+                    sums + output * PANEL)
+
+    def _buffers(self, int n_threads, columns):
+        """Return one buffer per thread: a tile, a panel's shifts, and the panel if it is built."""
+        size = (TILE + 1) * PANEL
+        if self.stored == NULL or columns is not None:
+            size += self.right.n_columns * PANEL
+        return aligned((n_threads, size), np.float32)
+
+    def set_offsets(self, mean):
+        """Let the values of a linear kernel be those of the rows before `mean` was taken off.
+
+        <x + mean, z + mean> = <x, z> + (<x, mean> + |mean|^2 / 2) + (<z, mean> + |mean|^2 / 2).
+        """
+        half = np.sum(mean * mean) / 2
+        self.left_offsets = np.einsum("ij,j->i", self.left.arrays[0], mean) + half
+        self.right_offsets = self.left_offsets
+        if self.right is not self.left:
+            self.right_offsets = np.einsum("ij,j->i", self.right.arrays[0], mean) + half
+
+    @property
+    def diagonal(self):
+        """As KernelRows.diagonal."""
+        if self.left_offsets is None or self.squares is None:
+            return self.squares
+        return self.squares + 2 * self.left_offsets
+
+    @property
+    def centred_diagonal(self):
+        """As KernelRows.centred_diagonal."""
+        return self.squares
+
+    @property
+    def is_centred(self):
+        """As KernelRows.is_centred."""
+        return self.left_offsets is not None
+
+    @property
+    def offsets(self):
+        """As KernelRows.offsets."""
+        return np.zeros(self.n_rows) if self.left_offsets is None else self.left_offsets
+
+    @property
+    def most_rank(self):
+        """As KernelRows.most_rank."""
+        return most_rank(self.kernel, self.left)
+
+    def centred_block(self, rows, int n_threads=1):
+        """As KernelRows.centred_block."""
+        return self._block(rows, rows, n_threads)
+
+    def block(self, rows, columns=None, int n_threads=1):
+        """As KernelRows.block."""
+        values = self._block(rows, columns, n_threads)
+        self.add_offsets(values, rows, columns)
+        return values
+
+    def add_offsets(self, values, rows, columns):
+        """As KernelRows.add_offsets; values may have more columns."""
+        if self.left_offsets is None:
+            return
+        others = self.right_offsets if columns is None else self.right_offsets[columns]
+        for start in range(0, len(values), PANEL):  # sums in float64 take room
+            offsets = self.left_offsets[rows[start:start + PANEL]]
+            values[start:start + PANEL, :len(others)] += np.add.outer(offsets, others)
+
+    def exact_block(self, rows, columns=None, int n_threads=1):
+        """As KernelRows.exact_block."""
+        return exact_block(self.kernel, self.left, self.right, rows, columns, n_threads)
+
+    def _block(self, rows, columns, int n_threads):
+        """The values of the rows at hand, which may be centred."""
+        cdef bint symmetric = columns is rows and self.left is self.right
+        cdef _Packed packed = _Packed(self, rows, self.left_shifts, columns)
+        cdef const Part* part = &packed.part
+        cdef float[:, ::1] buffers = self._buffers(n_threads, columns)
+        cdef Py_ssize_t n_panels = padded(part.n_columns) // PANEL, p
+        values = aligned((part.n_rows, n_panels * PANEL), np.float32)
+        cdef float[:, ::1] out = values
+        for p in prange(n_panels, nogil=True, schedule="dynamic", num_threads=n_threads):
+            self._values(part, p, symmetric, &buffers[threadid(), 0], &out[0, 0])
+        return values
+
+    def add_product(self, rows, changes, double[:, ::1] margins, int n_threads=1):
+        """As KernelRows.add_product."""
+        cdef _Packed packed = _Packed(self, rows, self.left_shifts, None)
+        cdef const Part* part = &packed.part
+        cdef float[:, ::1] buffers = self._buffers(n_threads, None)
+        cdef float[:, ::1] change = self._checked_changes(rows, changes, margins)
+        cdef Py_ssize_t n_panels = padded(part.n_columns) // PANEL, p, output
+        cdef Py_ssize_t n_outputs = margins.shape[0]
+        cdef double[:, :, ::1] sums = np.zeros((n_threads, n_outputs, PANEL))
+        if part.n_rows == 0:
+            return
+        for p in prange(n_panels, nogil=True, schedule="dynamic", num_threads=n_threads):
+            memset(&sums[threadid(), 0, 0], 0, n_outputs * PANEL * sizeof(double))
+            self._product(
+                part, p, &buffers[threadid(), 0], &change[0, 0], n_outputs,
+                &sums[threadid(), 0, 0])
+            for output in range(n_outputs):
+                add_sums(&sums[threadid(), output, 0], &margins[output, 0], p, part.n_columns)
+        self.add_offset_products(rows, changes, np.asarray(margins))
+
+    def add_offset_products(self, rows, changes, margins):
+        """As KernelRows.add_offset_products."""
+        if self.left_offsets is not None:
+            totals = np.sum(changes, axis=1, dtype=np.float64)
+            margins += (
+                np.multiply(changes, self.left_offsets[rows]).sum(axis=1)[:, np.newaxis]
+                + totals[:, np.newaxis] * self.right_offsets)
+
+
+def panel_bytes(Matrix side):
+    """Return how many bytes a panel of a matrix's rows takes, and how many all of them."""
+    one = 4.0 * PANEL * side.n_columns
+    return one, one * (padded(side.n_rows) // PANEL)
+
+
+def most_rank(kernel, Matrix side):
+    """Return a bound on the rank of a kernel matrix of some examples with themselves."""
+    return min(side.n_rows, side.n_columns) if isinstance(kernel, Linear) else side.n_rows
+
+
+def exact_block(
+    Kernel kernel, Matrix left, Matrix right, rows, columns, int n_threads
+):
+    """Return the kernel's values between some rows of two matrices (float64)."""
+    others = rows_of(right, slice(None) if columns is None else columns)
+    values = np.empty((len(rows), others.n_rows))
+    for start in range(0, len(rows), EXACT_TILE):
+        part = slice(start, start + EXACT_TILE)
+        values[part] = exact_values(
+            kernel, rows_of(left, rows[part]), others, many_dots, n_threads)
+        PyErr_CheckSignals()
+    return values
+
+
+cdef void build_panel(
+    const Lines* rows, double scale, const Part* part, Py_ssize_t p, float* panel
+) noexcept nogil:
+    cdef Py_ssize_t lane, column, k
+    cdef Line x
+    memset(panel, 0, rows.length * PANEL * 4)
+    for lane in range(min(PANEL, part.n_columns - p * PANEL)):
+        column = p * PANEL + lane
+        x = line_at(rows, column if part.columns == NULL else part.columns[column])
+        scatter(&x, panel + lane, PANEL)
+    for k in range(rows.length * PANEL):
+        panel[k] = <float> (scale * panel[k])
+
+
+cdef class PostingRows(KernelRows):
+    """A kernel matrix by lists of the columns in which a feature occurs, for many features.
+
+    Parameters
+    ----------
+    kernel : Kernel
+    left, right : Matrix
+        Sparse.
+    """
+
+    def __init__(self, Kernel kernel, Matrix left, Matrix right):
+        self.kernel, self.left, self.unscaled = kernel, left, right
+        self.n_rows, self.n_columns = left.n_rows, right.n_rows
+        data, indices, offsets = right.arrays
+        scaled = np.empty(data.shape, dtype=np.float32)
+        np.multiply(data, np.float64(kernel.scale), out=scaled, casting="same_kind")
+        self.right = sp.csr_array(
+            (scaled, indices, offsets), shape=(right.n_rows, right.n_columns))
+        self.postings = postings_of(self.right)
+        squares = left.squared_norms()
+        self.left_shifts = self.right_shifts = kernel.shifts(squares)
+        if right is left:
+            self.diagonal = np.array([kernel.of_dot(s, s, s) for s in squares])
+        else:
+            self.right_shifts = kernel.shifts(right.squared_norms())
+
+    def block(self, rows, columns=None, int n_threads=1):
+        """As KernelRows.block."""
+        cdef Py_ssize_t n_columns = self.n_columns if columns is None else len(columns)
+        cdef Py_ssize_t width = padded(n_columns), longest = 1, r
+        postings = self.postings if columns is None else postings_of(self.right[columns])
+        cdef const int64_t[::1] offsets = postings[0]
+        cdef const int32_t[::1] places = postings[1]
+        cdef const float[::1] entries = postings[2]
+        cdef const int64_t[::1] row = rows
+        cdef const float[::1] row_shifts = self.left_shifts
+        padded_shifts = np.zeros(width, dtype=np.float32)
+        padded_shifts[:n_columns] = (
+            self.right_shifts if columns is None else self.right_shifts[columns])
+        cdef const float[::1] shifts = padded_shifts
+        for r in row:
+            longest = max(longest, line_size(&self.left.rows, r) + 1)
+        cdef float[:, ::1] buffer = np.empty((n_threads, longest), dtype=np.float32)
+        cdef int32_t[:, ::1] features = np.empty((n_threads, longest), dtype=np.int32)
+        values = aligned((row.shape[0], width), np.float32)
+        cdef float[:, ::1] out = values
+        for r in prange(row.shape[0], nogil=True, schedule="dynamic", num_threads=n_threads):
+            self._row(
+                row[r], row_shifts[row[r]], offsets, places, entries, &shifts[0], width,
+                &buffer[threadid(), 0], &features[threadid(), 0], &out[r, 0])
+        return values
+
+    def exact_block(self, rows, columns=None, int n_threads=1):
+        """As KernelRows.exact_block."""
+        return exact_block(self.kernel, self.left, self.unscaled, rows, columns, n_threads)
+
+    @property
+    def most_rank(self):
+        """As KernelRows.most_rank."""
+        return most_rank(self.kernel, self.left)
+
+    cdef void _row(
+        self, Py_ssize_t i, float row_shift, const int64_t[::1] offsets,
+        const int32_t[::1] places, const float[::1] entries, const float* shifts,
+        Py_ssize_t width, float* buffer, int32_t* features, float* out
+    ) noexcept nogil:
+        """One row of values: arguments from the lists of its features, then the kernel."""
+        cdef Line x = line_at(&self.left.rows, i)
+        cdef Py_ssize_t count = nonzeros(&x, buffer, features), k
+        cdef float value
+        cdef int64_t e
+        for k in range(width):
+            out[k] = row_shift + shifts[k]
+        for k in range(count):
+            value = <float> (self.kernel.scale * buffer[k])
+            for e in range(offsets[features[k]], offsets[features[k] + 1]):
+                out[places[e]] += value * entries[e]
+        panels().finish(&self.kernel.form, out, width // PANEL)
+
+
+def postings_of(rows):
+    """Return the offsets (int64), rows (int32) and values of every column of a CSR array."""
+    twin = rows.tocsc()
+    return (
+        twin.indptr.astype(np.int64, copy=False), twin.indices.astype(np.int32, copy=False),
+        twin.data)
