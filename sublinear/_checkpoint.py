@@ -27,7 +27,7 @@ from sublinear._validation import check_flag, check_number
 from sublinear._version import __version__
 
 FORMAT = "sublinear checkpoint"
-VERSION = 9
+VERSION = 10
 NOT_COMPARED = ("verbose", "callback", "n_jobs", "client")
 FITTED = (
     "coef_",

@@ -29,7 +29,7 @@ class StreamedNewton(NewtonPasses):
 
     counts = "centres", *NewtonPasses.counts
     is_between_blocks = False  # the sums of a pass are not saved
-    least_rows = 1024  # of a block, whose calls and Gram matrix cost as much as hundreds
+    least_rows = ProximalNewton.least_rows
 
     def __init__(self, plan, certified, at_zeros, objective, duals, reads):
         super().__init__(plan, certified, at_zeros)

@@ -1,13 +1,13 @@
 """What SDCA over a source maximises: the objectives of all problems, a block at a time."""
 
+import itertools
 import zlib
 from dataclasses import dataclass, field
-from functools import partial
 
 import numpy as np
-from scipy import sparse
 
 from sublinear._core.matrix import Matrix
+from sublinear._core.row_blocks import joined_blocks
 from sublinear._core.starting_intercept import middle, middle_of_parts
 from sublinear._validation import LabelWeights
 
@@ -121,31 +121,20 @@ class StreamedObjective:
 
         Those of fewer rows are joined with the ones after them.
         """
-        start, stop, parts = 0, 0, []
-        for number, block in enumerate(self.stream):
-            stop += block.X.shape[0]
-            if number < first:
-                start = stop
-                continue
+        stream = iter(self.stream)
+        start = sum(block.X.shape[0] for block in itertools.islice(stream, first))
+        blocks = joined_blocks(map(self._described, stream), least_rows, start)
+        for where, X, weights, *targets in blocks:
             with self.stream.naming_block():
-                targets = [make_targets(block.y) for make_targets in self.problems]
-                parts.append((block.X, self.weigh(block), *targets))
-                objectives = self._objectives(parts) if stop - start >= least_rows else None
-            if objectives:
-                yield slice(start, stop), objectives
-                start, parts = stop, []
-            else:  # the source may fill the same arrays again
-                parts[-1] = [None if part is None else part.copy() for part in parts[-1]]
-        if parts:
-            with self.stream.naming_block():
-                objectives = self._objectives(parts)
-            yield slice(start, stop), objectives
+                matrix = Matrix(X, constant=self.constant)
+                objectives = [self.make(matrix, one, weights) for one in targets]
+            yield where, objectives
 
-    def _objectives(self, parts):
-        """Return those of some rows together: parts of rows, weights, targets of each problem."""
-        X, weights, *targets = parts[0] if len(parts) == 1 else joined(parts)
-        matrix = Matrix(X, constant=self.constant)
-        return [self.make(matrix, one, weights) for one in targets]
+    def _described(self, block):
+        """Return the rows, the weights or None, and the targets of each problem."""
+        with self.stream.naming_block():
+            targets = [make_targets(block.y) for make_targets in self.problems]
+            return block.X, self.weigh(block), *targets
 
     def masses(self, duals):
         """Return the masses of each problem's positive and of its negative duals; one pass."""
@@ -199,18 +188,6 @@ class StreamedObjective:
                 for objective in objectives:
                     self.zeros += objective.values_of_zeros()
         return stacked(np.zeros((len(self.problems), self.n_weights))), *self.zeros
-
-
-def joined(parts):
-    """Return the rows, the weights or None, and the targets of several blocks together."""
-    rows, weights, *targets = zip(*parts, strict=True)
-    stack = partial(sparse.vstack, format="csr") if any(map(sparse.issparse, rows)) else np.vstack
-    if all(own is None for own in weights):
-        return stack(rows), None, *map(np.concatenate, targets)
-    weights = [
-        np.ones(len(y)) if own is None else own for own, y in zip(weights, targets[0], strict=True)
-    ]
-    return stack(rows), *map(np.concatenate, (weights, *targets))
 
 
 def balanced(objective, duals, masses):

@@ -356,10 +356,10 @@ def test_a_pass_of_newton_s_method_that_is_asked_for_twice():
         if method and method.moves_centres:
             break
     asked = (*solver._settling(), solver.newton.n_passes + 1, method.state())
-    before = part.newton.centres[0].copy()
+    before = part.newton.centres.copy()
     (first,) = part.newton_pass(*asked)
     (second,) = part.newton_pass(*asked)
-    assert not np.array_equal(before, part.newton.centres[0])
+    assert not np.array_equal(before, part.newton.centres)
     np.testing.assert_array_equal(first, second)
 
 
@@ -453,6 +453,38 @@ def test_duals_kept_by_newton_s_method_are_the_best_certified(loss, max_iter):
     kept = values.dual(X, y, ORACLES[loss](), 1e-4, model.dual_coef_)
     of_zeros = 0.0
     assert max(kept, of_zeros) == pytest.approx(model.result_.dual, rel=1e-9, abs=1e-9)
+
+
+@pytest.mark.parametrize("kind", ["dense", "sparse", "mixed"])
+def test_newton_s_method_joins_small_blocks(kind, regression, monkeypatch):
+    X, y = regression
+    weights = np.random.default_rng(0).uniform(1, 2, size=len(y))
+    weights[:7] = 1
+
+    def block(rows):
+        is_sparse = kind == "sparse" or (kind == "mixed" and rows.start % 2)
+        first = sparse.csr_array(X[rows]) if is_sparse else X[rows]
+        return (first, y[rows], weights[rows])[: 3 if rows.start else 2]
+
+    parts = [
+        [block(slice(k, min(k + 7, stop))) for k in range(start, stop, 7)]
+        for start, stop in itertools.pairwise((0, 60, 60, 130, 200))
+    ]
+    sizes, visit = [], ProximalNewton.visit
+
+    def watched(self, objective, centres):
+        sizes.append(len(centres))
+        return visit(self, objective, centres)
+
+    monkeypatch.setattr(ProximalNewton, "visit", watched)
+    monkeypatch.setattr(ProximalNewton, "least_rows", 20)
+    options = {"alpha": 1e-3, "tol": 1e-12, "random_state": 0, "second_order": True}
+    model = SDCARegressor("huber", warm_start=True, **options).fit(parts)
+    a_round = [21, 21, 18, 21, 21, 21, 7, 21, 21, 21, 7]
+    assert sizes == a_round * (len(sizes) // len(a_round)) != []
+    in_one = sublinear.SDCARegressor("huber", **options).fit(X, y, weights)
+    np.testing.assert_allclose(model.coef_, in_one.coef_, rtol=1e-6)
+    np.testing.assert_allclose(model.dual_coef_, in_one.dual_coef_, rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.parametrize("budget", [5_000, 20_000])

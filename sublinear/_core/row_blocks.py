@@ -1,6 +1,7 @@
 """Blocks of a stream's rows, and copies of some of them."""
 
 from copy import copy
+from functools import partial
 
 import numpy as np
 import scipy.sparse as sp
@@ -66,6 +67,43 @@ class RowBlock:
             copies[start, stop] = copied(self.X, chosen, self.constant)
         weights = np.ones(stop - start) if self.weights is None else self.weights[chosen]
         return Sample(copies[start, stop], np.array(self.targets[chosen]), np.array(weights))
+
+
+def joined_blocks(blocks, least_rows, start=0):
+    """Yield (slice of the rows, rows, weights or None, targets, ..), small blocks together.
+
+    Parameters
+    ----------
+    blocks : iterable of (X, weights or None, targets, ..)
+    least_rows : int
+        Blocks of fewer rows are joined with the ones after them.
+    start : int, default=0
+        Rows before the first block.
+    """
+    stop, parts = start, []
+    for block in blocks:
+        stop += block[0].shape[0]
+        if stop - start >= least_rows:
+            yield slice(start, stop), *_joined([*parts, block])
+            start, parts = stop, []
+        else:  # a source may fill the same arrays again
+            parts.append([None if part is None else part.copy() for part in block])
+    if parts:
+        yield slice(start, stop), *_joined(parts)
+
+
+def _joined(blocks):
+    """Return the rows, the weights or None, and the targets of several blocks together."""
+    if len(blocks) == 1:
+        return blocks[0]
+    rows, weights, *targets = zip(*blocks, strict=True)
+    stack = partial(sp.vstack, format="csr") if any(map(sp.issparse, rows)) else np.vstack
+    if all(own is None for own in weights):
+        return stack(rows), None, *map(np.concatenate, targets)
+    weights = [
+        np.ones(len(y)) if own is None else own for own, y in zip(weights, targets[0], strict=True)
+    ]
+    return stack(rows), *map(np.concatenate, (weights, *targets))
 
 
 def copied_dense(X, chosen, constant):

@@ -70,6 +70,7 @@ class ProximalNewton:
     """
 
     n_passes, sweeps = 4, 100  # for sublinear._solvers.spaces: an iteration is a pass of a source
+    least_rows = 1024  # of a block, whose calls and Gram matrix cost as much as hundreds
 
     def __init__(self, loss, penalty, w, width, tol):
         self.loss, self.penalty, self.w, self.tol = loss, penalty, w, tol

@@ -95,11 +95,7 @@ class DualPartition(Partition):
 
     def begin(self, duals):
         """Set the duals of all rows to the nearest feasible ones."""
-        stops = np.cumsum([own.size for own in self.duals])
-        self.duals = [
-            duals[stop - own.size : stop].copy()
-            for stop, own in zip(stops, self.duals, strict=True)
-        ]
+        self.duals = [own.copy() for own in self.by_block(duals)]
         for objective, solver, own in self._all():
             objective.make_feasible(own)
             solver.set_duals(own)
@@ -143,7 +139,7 @@ class DualPartition(Partition):
     def final_duals(self, number, gamma):
         """Settle the last round, drop the present one; return the duals of all rows."""
         self._drop(number, gamma)
-        return np.concatenate([np.empty(0), *self.duals])
+        return self._all_duals()
 
     def catch_up(self, w):
         """Make a pass around w while the others wait; return what it adds to w, what it read."""
@@ -154,11 +150,11 @@ class DualPartition(Partition):
     def newton_pass(self, number, gamma, pass_number, state):
         """Settle the last round of dual ascent; return the sums of `NewtonPart.visit`."""
         self._settle(number - 1, gamma)
-        return (self._newton_part().visit(pass_number, state),)
+        return (self._newton_part().visit(pass_number, state, self._joined()),)
 
     def newton_duals(self, state):
         """Show those of a proximal Newton method in a certificate; return this part of w(a)."""
-        self.found = self._newton_part().duals(state)
+        self.found = self.by_block(self._newton_part().duals(state, self._joined()))
         return (self._weights_of(self.found),)
 
     def settle_newton_duals(self, are_better):
@@ -174,8 +170,14 @@ class DualPartition(Partition):
 
     def _newton_part(self):
         if self.newton is None:
-            self.newton = NewtonPart(self.problem, self.n_weights, self.objectives, self.duals)
+            self.newton = NewtonPart(self.problem, self.n_weights, self._all_duals())
         return self.newton
+
+    def _joined(self):
+        return self.joined_objectives(ProximalNewton.least_rows)
+
+    def _all_duals(self):
+        return np.concatenate([np.empty(0), *self.duals])
 
     def state(self, number, gamma):
         """Settle the last round; return what `set_state` needs."""

@@ -11,13 +11,14 @@ move once. A lost partition begins with duals of zero then, and the method goes 
 import numpy as np
 
 from sublinear._core.blas import one_blas_thread
-from sublinear._core.states import fill, restore, saved
+from sublinear._core.states import restore, saved
 from sublinear._newton_passes import NewtonPasses
 from sublinear._result import relative_gap
 from sublinear._solvers.proximal_newton import ProximalNewton
 
 MESSAGES = 2**22  # feature values that could be looked at while those of a round travel
 NUMBER = 16  # or while one number of a partition's matrix does
+STATE = "number", "centres"
 
 
 class NewtonPart:
@@ -26,49 +27,49 @@ class NewtonPart:
     Parameters
     ----------
     problem : Problem
-    objectives, duals : list
-        Of its blocks.
+    n_weights : int
+    duals : ndarray of shape (n_rows,), float64
+        Of all its rows.
     """
 
-    def __init__(self, problem, n_weights, objectives, duals):
+    def __init__(self, problem, n_weights, duals):
         penalty = problem.penalty(n_weights)
         self.method = ProximalNewton(problem.make_loss(), penalty, np.zeros(n_weights), 1.0, 0.0)
-        self.objectives, self.centres = objectives, [own.copy() for own in duals]
+        self.centres = duals
         self.number = 0  # of the last pass
 
-    def visit(self, number, state):
-        """Make a pass of a method in such a state; return its sums."""
+    def visit(self, number, state, blocks):
+        """Make a pass of a method in such a state; return its sums.
+
+        `blocks` yields (slice of the rows, Objective).
+        """
         method = self.method
         method.set_state(state)
         method.moves_centres &= number > self.number
         self.number = number
         method.begin()
         with np.errstate(all="ignore"), one_blas_thread():
-            for objective, centres in zip(self.objectives, self.centres, strict=True):
-                method.visit(objective, centres)
+            for where, objective in blocks:
+                method.visit(objective, self.centres[where])
         sums, method.sums = method.sums, None  # which are large
         return sums
 
-    def duals(self, state):
-        """Return the duals of every block that belong to the weights of a method."""
+    def duals(self, state, blocks):
+        """Return the duals of all rows that belong to the weights of a method."""
         self.method.set_state(state)
+        duals = np.zeros_like(self.centres)
         with np.errstate(all="ignore"):
-            return [
-                self.method.duals(objective, centres)
-                for objective, centres in zip(self.objectives, self.centres, strict=True)
-            ]
+            for where, objective in blocks:
+                duals[where] = self.method.duals(objective, self.centres[where])
+        return duals
 
     def state(self):
         """Return what `set_state` needs to go on between two passes, a flat dict."""
-        return self._named_centres() | saved(self, ("number",))
+        return saved(self, STATE)
 
     def set_state(self, state):
         """Go on from a `state()`."""
-        restore(self, ("number",), state)
-        fill(self._named_centres(), state)
-
-    def _named_centres(self):
-        return {f"centres.{k}": own for k, own in enumerate(self.centres)}
+        restore(self, STATE, state)
 
 
 class NewtonRounds(NewtonPasses):

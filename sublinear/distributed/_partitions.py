@@ -15,6 +15,7 @@ from sublinear._checkpoint import fingerprint
 from sublinear._core.inner import inner
 from sublinear._core.matrix import Matrix
 from sublinear._core.objective import Objective
+from sublinear._core.row_blocks import joined_blocks
 from sublinear._core.starting_intercept import middle, middle_of_parts
 from sublinear._core.states import part_of, prefixed, restore, saved
 from sublinear._stream import StreamSummary, check_source, checked_block, naming
@@ -190,21 +191,42 @@ class Partition(Member):
 
     def open(self, problem, n_weights):
         """Begin a problem."""
-        self.problem, self.n_weights = problem, n_weights
-        loss = problem.make_loss()
+        self.problem, self.n_weights, self.loss = problem, n_weights, problem.make_loss()
         self.objectives = [
-            Objective(
-                Matrix(X, problem.constant),
+            self._objective(
+                X,
+                weights_of_classes(y, weight, problem.class_factors),
                 np.ascontiguousarray(y, dtype=np.float64)
                 if self.numeric
                 else margin_targets(y, problem.label),
-                loss,
-                problem.alpha,
-                weights_of_classes(y, weight, problem.class_factors),
-                total_weight=problem.total_weight,
             )
             for X, y, weight in self.blocks
         ]
+
+    def _objective(self, X, weights, targets):
+        problem = self.problem
+        return Objective(
+            Matrix(X, problem.constant),
+            targets,
+            self.loss,
+            problem.alpha,
+            weights,
+            total_weight=problem.total_weight,
+        )
+
+    def joined_objectives(self, least_rows):
+        """Yield (slice of the rows, Objective) of `joined_blocks`; alpha is the problem's."""
+        parts = (
+            (block.X, objective.weights_array, objective.targets_array)
+            for block, objective in zip(self.blocks, self.objectives, strict=True)
+        )
+        for where, *part in joined_blocks(parts, least_rows):
+            yield where, self._objective(*part)
+
+    def by_block(self, values):
+        """Return numbers of the rows as an array for every block."""
+        stops = np.cumsum([objective.matrix.n_rows for objective in self.objectives])
+        return np.split(values, stops)[:-1]
 
     def at_zeros(self):
         """Return the parts of P(0) and D(0)."""
