@@ -13,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
+from sublinear._core.states import reading
 from sublinear._files import replacing
 from sublinear._readers import read_array_header
 
@@ -85,10 +86,11 @@ def plain_seeds(seeds):
     return json.dumps([seeds.entropy, seeds.n_children_spawned])
 
 
-def seeds_of(text):
-    """Return the SeedSequence of a `plain_seeds`."""
-    entropy, spawned = json.loads(str(text))
-    return np.random.SeedSequence(entropy, n_children_spawned=spawned)
+def seeds_of(state):
+    """Return the SeedSequence of a `plain_seeds`, the entry `seeds` of a state."""
+    with reading(state, "seeds") as text:
+        entropy, spawned = json.loads(text)
+        return np.random.SeedSequence(entropy, n_children_spawned=spawned)
 
 
 def copied_seeds(seeds):

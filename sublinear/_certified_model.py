@@ -210,7 +210,7 @@ class CertifiedModel(CallbackSupportMixin, BaseEstimator):
             if stop.is_set():
                 return Outcome(np.zeros(training.n_weights), not_begun(limits.maximise))
             if checkpoint and checkpoint.is_solved(k):
-                model, result, kept = checkpoint.solved(k)
+                model, result, kept = checkpoint.solved(k, training.n_weights)
                 return Outcome(model, result, kept=kept)
             try:
                 solver = planned._solver(training, k, RandomBits(seeds[k]), n_jobs)

@@ -6,8 +6,8 @@ checkpoint of any other fit is refused.
 
 import hashlib
 import json
+import math
 import os
-from dataclasses import fields
 
 import numpy as np
 from scipy import sparse
@@ -20,9 +20,9 @@ from sublinear._archive import (
     read_archive,
     write_archive,
 )
-from sublinear._core.states import State, part_of, prefixed
+from sublinear._core.states import State, part_of, prefixed, reading, refusal, saved, take
 from sublinear._files import check_writable
-from sublinear._result import Result, array_of_trace, trace_of
+from sublinear._result import STATUSES, Result, array_of_trace, trace_of
 from sublinear._validation import check_flag, check_number
 from sublinear._version import __version__
 
@@ -39,7 +39,19 @@ FITTED = (
     "classes_",
     "dual_coef_",
 )
-_NUMBERS = [field.name for field in fields(Result) if field.name not in ("trace", "parts")]
+# of a Result: entries like these, or None where it may be None
+_ENTRIES = {
+    "primal": math.nan,  # which is unknown in a stream
+    "dual": math.nan,
+    "gap": math.nan,
+    "status": "",
+    "n_iter": 0,
+    "accesses": 0,
+    "certificate_accesses": 0,
+    "seconds": 0.0,
+    "full_accesses": 0,
+    "bytes_read": 0,
+}
 
 
 def open_checkpoint(path, every, resume, estimator, classes=None):
@@ -129,7 +141,7 @@ class Checkpoint:
                     "remove the file, give another one, or pass resume=False to begin anew"
                 )
         arrays = {name: arrays[f"array.{name}"] for name in header["arrays"]}
-        return State(header["state"] | arrays)
+        return State(header["state"] | arrays, self.path)
 
     def save(self, state):
         """Write a state: a flat dict of arrays, numbers, strings and None."""
@@ -165,28 +177,34 @@ class RoundsCheckpoint:
 
     def __init__(self, checkpoint):
         self.checkpoint = checkpoint
-        self.state = checkpoint.load() or {}
+        self.state = checkpoint.load() or State()
+        self.is_new = not self.state
         self.k = self.solver = None
 
     def beginning(self, state):
         """Return what the fit began with, a flat dict: that of the file's fit if there is one."""
-        if "entropy" not in self.state:
+        if self.is_new:
             self.state |= prefixed("beginning", state)
         return part_of(self.state, "beginning")
 
     def seeds(self, sequence, count):
         """Return seeds for the problems: those of the fit that the file is of."""
-        entropy = self.state.setdefault("entropy", sequence.entropy)
-        return np.random.SeedSequence(entropy).spawn(count)
+        if self.is_new:
+            self.state["entropy"] = sequence.entropy
+        with reading(self.state, "entropy") as entropy:
+            if entropy is None:
+                raise ValueError("it is None")
+            return np.random.SeedSequence(entropy).spawn(count)
 
     def is_solved(self, k):
         """Tell whether the file has the model of problem k."""
-        return f"solved {k}.model" in self.state
+        return bool(part_of(self.state, f"solved {k}"))
 
-    def solved(self, k):
+    def solved(self, k, n_weights):
         """Return the model of a solved problem, its Result and what was kept of its solver."""
         state = part_of(self.state, f"solved {k}")
-        return state["model"], result_of(part_of(state, "result")), part_of(state, "kept")
+        model = take(state, "model", np.zeros(n_weights))
+        return model, result_of(part_of(state, "result")), part_of(state, "kept")
 
     def begin(self, k, solver):
         """Take the solver of problem k; return what `drive` needs to go on, or None."""
@@ -213,12 +231,9 @@ class RoundsCheckpoint:
 
     def _save(self, k, state):
         """Save a state of problem k in place of its last one."""
-        others = {
-            name: value
-            for name, value in self.state.items()
-            if not name.startswith(f"present {k}.")
-        }
-        self.state = others | state
+        for name in part_of(self.state, f"present {k}"):
+            del self.state[f"present {k}.{name}"]
+        self.state |= state
         self.checkpoint.save(self.state)
 
 
@@ -226,31 +241,62 @@ def fitted_state(estimator):
     """Return an estimator's own fitted attributes as a flat dict; properties are left out."""
     own, state = vars(estimator), {}
     for name in FITTED:
-        if name in own:
-            value = own[name]
-            state[name] = plain_labels(value) if name == "classes_" else value
-            if np.ndim(value) == 0:
-                state[name] = np.asarray(value)
+        state[name] = value = own.get(name)
+        if value is not None:
+            state[name] = plain_labels(value) if name == "classes_" else np.asarray(value)
     if "classes_" in own:
         state["object_classes"] = estimator.classes_.dtype == object
     return state | prefixed("result", state_of_result(own["result_"]) if "result_" in own else {})
 
 
-def set_fitted_state(estimator, state):
+def set_fitted_state(estimator, state, n_rows=None):
     """Set the attributes of a `fitted_state`."""
+    _check_shapes(state, n_rows)
     for name in FITTED:
-        if name in state:
-            value = state[name][()]
-            setattr(estimator, name, int(value) if name.startswith("n_") else value)
-    if state.get("object_classes"):
+        if state[name] is not None:
+            setattr(estimator, name, _fitted(state, name))
+    if "classes_" in vars(estimator) and take(state, "object_classes", False):
         estimator.classes_ = estimator.classes_.astype(object)
     if result := part_of(state, "result"):
         estimator.result_ = result_of(result)
 
 
+def _check_shapes(state, n_rows):
+    """Refuse fitted attributes that are not of one model, or duals of another number of rows."""
+    shapes = {name: np.shape(state[name]) for name in FITTED if state[name] is not None}
+    if "coef_" not in shapes:  # other entries have the model
+        return
+    *models, n_features = shapes["coef_"] or (0,)
+    expected = {
+        "intercept_": (*models,),
+        "classes_": (max((2, *models)),),
+        "dual_coef_": (*models, n_rows),
+        "n_features_in_": (),
+    }
+    is_one = all(shapes[name] == expected[name] for name in shapes.keys() & expected.keys())
+    if is_one and "n_features_in_" in shapes:
+        is_one = take(state, "n_features_in_", 0) == n_features
+    if not is_one:
+        raise refusal(state, "coef_", f"and others are not of one model, of shapes {shapes}")
+
+
+def _fitted(state, name):
+    """Return one of the fitted attributes."""
+    if name.startswith("n_"):
+        return take(state, name, 0)
+    value, is_sound = state[name], False
+    if isinstance(value, np.ndarray) and name == "classes_":
+        is_sound = value.dtype.kind in "biufU" and np.array_equal(np.unique(value), value)
+    elif isinstance(value, np.ndarray):
+        is_sound = value.dtype.kind == "f" and np.isfinite(value).all()
+    if not is_sound:
+        raise refusal(state, name, "holds what no fit has stored")
+    return value[()]
+
+
 def state_of_result(result):
     """Return a Result as a flat dict."""
-    state = {name: getattr(result, name) for name in _NUMBERS}
+    state = saved(result, _ENTRIES)
     state["trace"] = array_of_trace(result.trace)
     for k, part in enumerate(result.parts):
         state |= prefixed(f"part {k}", state_of_result(part))
@@ -259,12 +305,15 @@ def state_of_result(result):
 
 def result_of(state):
     """Return the Result of a `state_of_result`."""
-    n_parts = sum(name.startswith("part ") and name.endswith(".status") for name in state)
-    return Result(
-        **{name: state[name] for name in _NUMBERS},
-        trace=tuple(trace_of(state["trace"])),
-        parts=tuple(result_of(part_of(state, f"part {k}")) for k in range(n_parts)),
-    )
+    entries, parts = {}, []
+    for name, like in _ENTRIES.items():
+        is_none = state[name] is None and name in ("full_accesses", "bytes_read")
+        entries[name] = None if is_none else take(state, name, like)
+    if entries["status"] not in STATUSES:
+        raise refusal(state, "status", f"is none of {STATUSES}")
+    while part := part_of(state, f"part {len(parts)}"):
+        parts.append(result_of(part))
+    return Result(**entries, trace=tuple(trace_of(state)), parts=tuple(parts))
 
 
 def _difference(name, theirs, mine):

@@ -43,7 +43,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from sublinear._core.matrix import NotFinite
-from sublinear._core.states import part_of, prefixed, restore, saved
+from sublinear._core.states import part_of, prefixed, restore, saved, take
 from sublinear._result import Result, TraceRow, array_of_trace, relative_gap, trace_of
 
 SLICE_SECONDS = 0.03
@@ -237,8 +237,10 @@ class _Run:
         """Go on from a `state()`."""
         state = part_of(state, "run")
         restore(self, (*_BOUNDS, *_WHEN), state)
-        self.trace, self.best = trace_of(state["trace"]), state["best"]
-        self.started -= state["seconds"]
+        self.trace = trace_of(state)
+        if state["best"] is not None:  # there was a certificate
+            self.best = take(state, "best", self.solver.model())
+        self.started -= take(state, "seconds", 0.0)
         if self.solver.n_iter >= self.limits.max_iter:  # where it was stopped
             self.status = "max_iter"
 

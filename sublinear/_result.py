@@ -6,6 +6,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from sublinear._core.states import reading, take
+
 
 class TraceRow(NamedTuple):
     """One certificate on the way.
@@ -99,9 +101,12 @@ def array_of_trace(trace):
     return np.array(trace, dtype=np.float64).reshape(-1, len(TraceRow._fields))
 
 
-def trace_of(array):
-    """Return the list of TraceRows of an `array_of_trace`."""
-    return [TraceRow(int(row[0]), int(row[1]), *row[2:]) for row in array.tolist()]
+def trace_of(state):
+    """Return the list of TraceRows of an `array_of_trace`, the entry `trace` of a state."""
+    like = np.full((1, len(TraceRow._fields)), np.nan)
+    rows = take(state, "trace", like, any_length=True).tolist()
+    with reading(state, "trace"):
+        return [TraceRow(int(row[0]), int(row[1]), *row[2:]) for row in rows]
 
 
 def relative_gap(primal, gap):

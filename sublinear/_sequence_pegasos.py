@@ -322,15 +322,10 @@ class SequencePegasos(OneSolverStreamFit, LinearModel):
         X, y, weights, offsets = block
         self.partial_fit(X, y, np.diff(offsets), sample_weight=weights, **options)
 
-    def _stream_state(self):
-        fit_intercept, scaling = self._fitted_intercept
-        state = {"fit_intercept": fit_intercept, "intercept_scaling": scaling}
-        return super()._stream_state() | state
-
     def _set_stream_state(self, state):
         super()._set_stream_state(state)
         if state is not None:
-            self._fitted_intercept = state["fit_intercept"], state["intercept_scaling"]
+            self._fitted_intercept = self.fit_intercept, self.intercept_scaling
 
     def _sequences(self, X, y, lengths, sample_weight):
         """Return the Training; its target is the pair of label codes and offsets."""

@@ -25,7 +25,7 @@ from sklearn.utils.validation import check_array, check_X_y
 from sublinear._archive import copied_seeds, plain_seeds, seeds_of
 from sublinear._callbacks import rows_shown
 from sublinear._checkpoint import fitted_state, open_checkpoint, set_fitted_state
-from sublinear._core.states import part_of, prefixed
+from sublinear._core.states import part_of, prefixed, take
 from sublinear._fit_method import all_or_nothing
 from sublinear._validation import (
     WEIGHTLESS,
@@ -482,8 +482,8 @@ class StreamFit:
             return 0, 0
         set_fitted_state(self, state)
         self._set_stream_state(state)
-        checkpoint.last = state["n_blocks"]
-        return state["n_blocks"], state["n_rows"]
+        checkpoint.last = take(state, "n_blocks", 0)
+        return checkpoint.last, take(state, "n_rows", 0)
 
     def _save(self, checkpoint, stream):
         counts = {"n_blocks": stream.blocks, "n_rows": stream.rows}
@@ -499,5 +499,5 @@ class OneSolverStreamFit(StreamFit):
     def _set_stream_state(self, state):
         self._state = self._stream_seeds = None
         if state is not None:
-            self._stream_seeds = seeds_of(state["seeds"])
+            self._stream_seeds = seeds_of(state)
             self._state = part_of(state, "solver")

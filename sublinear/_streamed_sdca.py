@@ -19,7 +19,7 @@ from sublinear._callbacks import call_back, drive_shown, rows_shown
 from sublinear._certified_model import Outcome, Training, check_finite
 from sublinear._checkpoint import fitted_state, set_fitted_state
 from sublinear._core.objective import Objective
-from sublinear._core.states import restore, saved
+from sublinear._core.states import part_of, restore, saved, take
 from sublinear._drive import as_stored
 from sublinear._newton_passes import Certified, NewtonPlan
 from sublinear._readers import whole_numbers_as_integers
@@ -209,12 +209,12 @@ class StreamedSDCA:
     def set_state(self, state):
         """Go on from a `state()`."""
         restore(self, STATE, state)
-        self.objective.accesses = state["certificate_accesses"]
+        self.objective.accesses = take(state, "certificate_accesses", 0)
         self.ascent.set_state(state)
         self.best.set_state(state)
-        if not state["has_plan"]:
+        if not take(state, "has_plan", False):
             self.plan = None
-        elif "newton.centres" in state:
+        elif part_of(state, "newton"):
             self._make_newton(np.inf)
             self.newton.set_state(state)
 
@@ -235,8 +235,8 @@ class DualStreamFit(StreamFit):
         if checkpoint:
             checkpoint.count_rows(extent.n_rows, extent.cut)
         state = checkpoint and checkpoint.load()
-        if state and state["complete"]:
-            set_fitted_state(self, state)
+        if state and take(state, "complete", False):
+            set_fitted_state(self, state, extent.n_rows)
             self._warn_if_limited(self._limits())
             return
         loss = self._make_loss()

@@ -17,7 +17,7 @@ from sublinear._certified_model import problem_mark
 from sublinear._core.best_constant import PIECEWISE_LINEAR
 from sublinear._core.joint_losses import JOINT_LOSSES
 from sublinear._core.joint_objective import JointObjective
-from sublinear._core.states import State, part_of, prefixed
+from sublinear._core.states import parts_of, prefixed
 from sublinear._core.strata import Strata
 from sublinear._documentation import with_parameters
 from sublinear._drive import Limits
@@ -261,10 +261,7 @@ class _PegasosModel(StreamFit, BiasTreatment, LinearModel):
         return self._solve(training, Limits(0, 1, certify=False))
 
     def _stream_state(self):
-        state = dict(zip(INTERCEPT_SETTINGS, self._fitted_treatment, strict=True)) | {
-            "seeds": plain_seeds(self._stream_seeds),
-            "n_problems": len(self._states),
-        }
+        state = {"seeds": plain_seeds(self._stream_seeds)}
         for k, kept in enumerate(self._states):
             state |= prefixed(k, {n: kept[n] for n in kept if n != "coefficients"})
         return state
@@ -273,10 +270,11 @@ class _PegasosModel(StreamFit, BiasTreatment, LinearModel):
         self._states = self._stream_seeds = None
         if state is None:
             return
-        self._fitted_treatment = tuple(state[name] for name in INTERCEPT_SETTINGS)
-        self._stream_seeds = seeds_of(state["seeds"])
-        no_rows = {"coefficients": np.zeros(0)}  # those of the last block are not kept
-        self._states = [State(part_of(state, k) | no_rows) for k in range(state["n_problems"])]
+        self._fitted_treatment = self._intercept_settings()  # the file's parameters are the same
+        self._stream_seeds = seeds_of(state)
+        self._states = parts_of(state)
+        for part in self._states:
+            part["coefficients"] = np.zeros(0)  # those of the last block are not kept
 
 
 @with_parameters(common=COMMON_PARAMETERS, pegasos=_PEGASOS_PARAMETERS)
@@ -468,13 +466,10 @@ class PegasosClassifier(_PegasosModel, LinearClassifier):
         super()._store(outcomes, training, seconds)
         self._fitted_multi_class = self.multi_class
 
-    def _stream_state(self):
-        return super()._stream_state() | {"multi_class": self._fitted_multi_class}
-
     def _set_stream_state(self, state):
         super()._set_stream_state(state)
         if state is not None:
-            self._fitted_multi_class = state["multi_class"]
+            self._fitted_multi_class = self.multi_class
 
     @fit_method
     def fit(self, X, y, sample_weight=None):

@@ -16,7 +16,7 @@ from sublinear._classification import OneVsRestMixin, ProbabilityMixin
 from sublinear._core.losses import COUNT_LOSSES, MARGIN_LOSSES, REGRESSION_LOSSES, signs
 from sublinear._core.random import RandomBits
 from sublinear._core.row_blocks import RowBlock
-from sublinear._core.states import part_of, prefixed
+from sublinear._core.states import parts_of, prefixed, reading, take
 from sublinear._documentation import with_parameters
 from sublinear._fit_method import all_or_nothing
 from sublinear._solvers.streaming_svrg import CombinedSVRG, PaperSVRG
@@ -432,7 +432,6 @@ class _StreamingSVRG(StreamFit, BaseEstimator):
             "seeds": plain_seeds(self._stream_seeds),
             "n_features": self.n_features_in_,
             "dtype": str(self._dtype),
-            "n_problems": len(self._solvers),
         }
         for k, solver in enumerate(self._solvers):
             state |= prefixed(k, solver.state())
@@ -442,12 +441,15 @@ class _StreamingSVRG(StreamFit, BaseEstimator):
         self._solvers = None
         if state is None:
             return
-        self.n_features_in_ = int(state["n_features"])
-        self._begin(int(state["n_problems"]))
-        self._stream_seeds = seeds_of(state["seeds"])
-        self._dtype, self._known = np.dtype(str(state["dtype"])), {}
-        for k, solver in enumerate(self._solvers):
-            solver.resume(part_of(state, k))
+        parts = parts_of(state)
+        self.n_features_in_ = take(state, "n_features", 0)
+        with reading(state, "n_features"):
+            self._begin(len(parts))
+        self._stream_seeds = seeds_of(state)
+        with reading(state, "dtype") as name:
+            self._dtype, self._known = np.dtype(name), {}
+        for solver, part in zip(self._solvers, parts, strict=True):
+            solver.resume(part)
 
 
 def default_kept_rows(n_weights):

@@ -329,8 +329,8 @@ def test_what_is_damaged_in_a_state_is_named(case, array, number, request, tmp_p
     without = {"header": np.frombuffer(json.dumps(header).encode(), dtype=np.uint8)}
     longer = {f"array.{array}": np.repeat(arrays[f"array.{array}"], 2, axis=0)}
     for change, message in (
-        (without, rf"another fit: {number.split('.')[-1]} is missing"),
-        (longer, r"another fit: .* of shape"),
+        (without, rf"state: .* another fit: {number} is missing"),
+        (longer, rf"state: .* another fit: {array} is .* of shape"),
     ):
         with open(path, "wb") as stream:
             np.savez(stream, **arrays | change)

@@ -94,14 +94,7 @@ def test_subgradients_by_finite_differences():
     problem = Problem(alpha=1.0)
     solver = ChainPegasos(problem.objective(), bits(), batch_size=10, average="last")
     start = random_weights(7)
-    solver.resume(
-        {
-            "w": start.ravel(),
-            "n_steps": 1,
-            "n_drawn": 10.0,
-            **solver.output.state(0, 0.0),
-        }
-    )
+    solver.resume(solver.state() | {"w": start.ravel(), "n_steps": 1, "n_drawn": 10.0})
     solver.advance(2**60)
     # the second step: w <- (1 - 1/2) w - gradient / 2
     gradient = start - 2 * solver.model()

@@ -5,7 +5,17 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from sublinear._core.states import State, fill, part_of, prefixed, restore, saved
+from sublinear._core.states import (
+    State,
+    fill,
+    part_of,
+    parts_of,
+    prefixed,
+    reading,
+    restore,
+    saved,
+    take,
+)
 
 NAMES = "w", "count", "gap", "is_over"
 
@@ -42,6 +52,10 @@ def test_arrays_keep_their_memory_and_numbers_their_type():
         ("gap", "small", "gap is <U5"),
         ("gap", None, "gap is object"),
         ("is_over", 1, "is_over is int"),
+        ("count", -1, "count is no count: -1"),
+        ("count", 2**62, "count is no count: 46"),
+        ("count", 2**70, "count is object"),
+        ("count", [1, 2], r"count is object of shape \(2,\)"),
     ],
     ids=str,
 )
@@ -52,5 +66,29 @@ def test_what_is_not_alike_is_refused(name, value, message):
 
 
 def test_what_is_missing_is_named():
-    with pytest.raises(ValueError, match="damaged, or of another fit: w is missing"):
+    with pytest.raises(ValueError, match=r"^the saved state is damaged, .*: w is missing"):
         fill({"w": np.zeros(3)}, State())
+
+
+def test_an_entry_is_named_as_in_its_file():
+    (part,) = parts_of(State({"0.w": np.full(3, np.nan), "0.random": "?"}, "a file"))
+    with pytest.raises(ValueError, match=r"^a file: the saved .*: 0\.w is not a number"):
+        take(part, "w", np.zeros(3))
+    with pytest.raises(ValueError, match=r"^a file: .*: 0\.count is missing"):
+        take(part, "count", 0)
+    with (
+        pytest.raises(ValueError, match=r"^a file: .*: 0\.random cannot be used \(invalid"),
+        reading(part, "random") as text,
+    ):
+        int(text)
+
+
+def test_what_fits_hand_over_in_memory_may_be_no_number():
+    assert np.isnan(take({"gap": np.nan}, "gap", 0.0))
+
+
+def test_arrays_of_any_length_have_the_type_that_is_expected():
+    rows = take({"rows": np.zeros((5, 2), dtype=int)}, "rows", np.empty((0, 2)), any_length=True)
+    assert rows.shape == (5, 2) and rows.dtype == np.float64
+    with pytest.raises(ValueError, match=r"rows is float64 of shape \(5, 3\)"):
+        take({"rows": np.zeros((5, 3))}, "rows", np.empty((0, 2)), any_length=True)

@@ -7,7 +7,7 @@ import numpy as np
 from sublinear._core.aligned import apart, touched
 from sublinear._core.line cimport Line, line_at, add as add_row
 from sublinear._core.objective cimport SMALL_BLOCK
-from sublinear._core.states import fill
+from sublinear._core.states import fill, take
 
 cdef enum:
     ROWS_PER_CALL = 1 << 16      # between two looks at pending signals
@@ -243,18 +243,20 @@ cdef class PassMean:
         self.next += self.interval
 
     def state(self):
-        """Return the numbers of this pass so far, for `set_state`."""
-        total = np.array(self.total) if self.interval > 0 else None
+        """Return the numbers of this pass so far, for `set_state`; none where there is no mean."""
+        if self.interval == 0:
+            return {}
         return {
-            "mean_total": total, "mean_count": self.count, "mean_next": self.next,
+            "mean_total": np.array(self.total), "mean_count": self.count, "mean_next": self.next,
             "mean_is_over": self.is_over}
 
     def set_state(self, state):
         """Go on with the pass of a `state()`."""
-        if self.interval > 0:
-            fill({"mean_total": np.asarray(self.total)}, state)
-        self.count, self.next = state["mean_count"], state["mean_next"]
-        self.is_over = state["mean_is_over"]
+        if self.interval == 0:
+            return
+        fill({"mean_total": np.asarray(self.total)}, state)
+        self.count, self.next = take(state, "mean_count", 0), take(state, "mean_next", 0)
+        self.is_over = take(state, "mean_is_over", False)
 
     def models(self):
         """Return the mean in a list, or an empty list."""

@@ -18,7 +18,9 @@ import math
 
 import numpy as np
 
-NEVER = 2**62
+from sublinear._core.states import LARGEST, refusal, take
+
+NEVER = LARGEST
 
 
 class Last:
@@ -46,12 +48,17 @@ class Last:
         }
 
     def resume(self, iterates, state):
-        if state["average"] == self.name:
-            self._resume(state)
-            iterates.set_average(state["sum_of_iterates"], state["n_averaged"])
+        name = take(state, "average", "")
+        if name not in AVERAGES:
+            raise refusal(state, "average", f"is none of {tuple(AVERAGES)}")
+        if name == self.name:
+            w = iterates.to_array()
+            self._resume(state, w)
+            total = take(state, "sum_of_iterates", w) if self.averages else 0.0
+            iterates.set_average(total, take(state, "n_averaged", 0))
 
-    def _resume(self, state):
-        self.next_record = state["next_record"]
+    def _resume(self, state, w):
+        self.next_record = take(state, "next_record", 0)
 
 
 class Mean(Last):
@@ -89,9 +96,10 @@ class Tail(Mean):
         before = {"n_before": self.n_before, "sum_before": self.sum_before}
         return super().state(n_averaged, sum_of_iterates) | before
 
-    def _resume(self, state):
-        super()._resume(state)
-        self.n_before, self.sum_before = state["n_before"], state["sum_before"]
+    def _resume(self, state, w):
+        super()._resume(state, w)
+        self.n_before = take(state, "n_before", 0)
+        self.sum_before = take(state, "sum_before", w if self.n_before else 0.0)
 
 
 class Random(Last):
@@ -129,10 +137,12 @@ class Random(Last):
             "kept_1": self.kept[1],
         }
 
-    def _resume(self, state):
-        super()._resume(state)
-        self.seed, self.next_picks = state["seed"].tolist(), state["next_picks"].tolist()
-        self.kept = [state["kept_0"], state["kept_1"]]
+    def _resume(self, state, w):
+        super()._resume(state, w)
+        self.seed = take(state, "seed", np.array(self.seed)).tolist()
+        self.next_picks = take(state, "next_picks", np.array(self.next_picks)).tolist()
+        if self.next_record > 1:  # both are kept since the first iterate
+            self.kept = [take(state, "kept_0", w), take(state, "kept_1", w)]
 
 
 def mean_with(iterates, n_before, sum_before):

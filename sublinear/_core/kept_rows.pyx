@@ -11,7 +11,7 @@ from sublinear._core.row_groups cimport (
     MOST_TOGETHER, Group, add_gram, add_group, copy_scaled, dot_group, set_group, take_lines,
 )
 from sublinear._core.sparse_rows cimport add_sparse_gram
-from sublinear._core.states import DAMAGED, part_of, prefixed
+from sublinear._core.states import part_of, prefixed, reading, take
 
 cdef enum:
     PADDING = 8
@@ -32,8 +32,7 @@ class Sample(NamedTuple):
         state = {"targets": self.targets, "weights": self.weights}
         if sp.issparse(self.rows):
             state |= {
-                "data": self.rows.data, "indices": self.rows.indices, "indptr": self.rows.indptr,
-                "width": self.rows.shape[1]}
+                "data": self.rows.data, "indices": self.rows.indices, "indptr": self.rows.indptr}
         else:
             state["rows"] = self.rows
         return prefixed(prefix, state)
@@ -44,12 +43,16 @@ class Sample(NamedTuple):
         state = part_of(state, prefix)
         if not state:
             return None
-        targets, weights, rows = state["targets"], state["weights"], state.get("rows")
-        if rows is None:
-            parts = state["data"], state["indices"], state["indptr"]
-            rows = sp.csr_array(parts, shape=(len(targets), state["width"]))
-        if rows.shape != (len(targets), n_weights) or not len(targets) == len(weights):
-            raise ValueError(f"{DAMAGED}: rows of shape {rows.shape} were kept")
+        targets = take(state, "targets", np.empty(0), any_length=True)
+        weights = take(state, "weights", np.zeros(len(targets)))
+        shape = len(targets), n_weights
+        if "rows" in state:
+            return cls(take(state, "rows", np.zeros(shape)), targets, weights)
+        data = take(state, "data", np.empty(0), any_length=True)
+        offsets = take(state, "indptr", np.zeros(len(targets) + 1, dtype=np.int64))
+        with reading(state, "indices") as columns:
+            rows = sp.csr_array((data, columns, offsets), shape=shape)
+            rows.check_format()
         return cls(rows, targets, weights)
 
     def compact(self):

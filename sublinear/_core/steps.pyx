@@ -33,6 +33,7 @@ from sublinear._core.weight_vector cimport (
 )
 
 from sublinear._core.iterates import certify_best, choose
+from sublinear._core.states import take
 
 
 def shrunk_dual(double cost, double penalty, double reach):
@@ -77,10 +78,10 @@ cdef class Epochs:
 
     def _resume_ball(self, state, alpha):
         """Let the ball serve the examples of a state as well."""
+        losses, weights = take(state, "losses_at_zeros", 0.0), take(state, "weights_seen", 0.0)
         if self.radius < INFINITY:
             loss, weight = self.losses_at_zeros, self.weights_seen
-            self.losses_at_zeros = state["losses_at_zeros"]
-            self.weights_seen = state["weights_seen"]
+            self.losses_at_zeros, self.weights_seen = losses, weights
             self._find_ball(loss, weight, alpha)
 
     @property
@@ -200,8 +201,8 @@ cdef class SubgradientSteps(Epochs):
 
     def resume(self, state):
         """Go on from a `state()` of as many weights."""
-        self.weight_vector.set(state["w"])
-        self.n_steps, self.n_drawn = state["n_steps"], state["n_drawn"]
+        self.weight_vector.set(take(state, "w", self.weight_vector.values))
+        self.n_steps, self.n_drawn = take(state, "n_steps", 0), take(state, "n_drawn", 0.0)
         self._resume_ball(state, self.alpha)
         self.output.resume(self.weight_vector, state)
         self.next_record = self.output.next_record

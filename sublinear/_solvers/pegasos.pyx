@@ -60,6 +60,7 @@ from sublinear._core.weight_vector cimport (
 from sublinear._core.iterates import choose
 from sublinear._core.minorants import BiasSearch
 from sublinear._core.order import pools_pay
+from sublinear._core.states import take
 
 
 cdef enum Decay:
@@ -220,17 +221,19 @@ cdef class Pegasos(Epochs):
         The coefficients of the rows are taken over if there are as many rows as then: should they
         be other rows, certificates suffer, but hold. Another output begins anew.
         """
-        self.weight_vector.set(state["w"])
-        self.n_steps, self.n_drawn = state["n_steps"], state["n_drawn"]
+        self.weight_vector.set(take(state, "w", self.weight_vector.values))
+        self.n_steps, self.n_drawn = take(state, "n_steps", 0), take(state, "n_drawn", 0.0)
+        bias = take(state, "bias", 0.0)
         if self.treatment != FEATURE:
-            self.bias = state["bias"]
+            self.bias = bias
         self._resume_ball(state, self.objective.alpha)
         if self.treatment == SEARCH:
             self._find_radius()
         self.output.resume(self.weight_vector, state)
         self.next_record = self.output.next_record
+        sum_of_biases = take(state, "sum_of_biases", 0.0)
         if self.weight_vector.n_averaged > 0:
-            self.sum_of_biases = state["sum_of_biases"]
+            self.sum_of_biases = sum_of_biases
         if state["coefficients"].shape[0] == self.coefficient.shape[0]:
             self.coefficients[:] = state["coefficients"]
 

@@ -28,7 +28,7 @@ from scipy.linalg import LinAlgError, cho_solve
 from sublinear._core.envelope import Envelope
 from sublinear._core.gram import upper_factor, weighted_gram
 from sublinear._core.normal_equations import NormalEquations
-from sublinear._core.states import restore, saved
+from sublinear._core.states import refusal, restore, saved
 
 SHRINK = 0.2  # of widths
 SOLVED = 2.0  # times what the envelopes leave of the gap: all of it, where an inner problem ends
@@ -205,6 +205,8 @@ class ProximalNewton:
         """Go on from a `state()`."""
         self.direction = np.zeros_like(self.w) if "direction" in state else None
         restore(self, self._names(), state)
+        if self.length not in LENGTHS:
+            raise refusal(state, "length", f"is none of a step: {self.length}")
 
     def _names(self):
         return STATE if self.direction is None else (*STATE, "direction")

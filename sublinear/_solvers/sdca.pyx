@@ -42,7 +42,7 @@ from sublinear._core.random cimport RandomBits
 
 from sublinear._core.aligned import touched
 from sublinear._core.order import pools_pay
-from sublinear._core.states import fill
+from sublinear._core.states import fill, refusal, take, take_random
 
 cdef enum:
     PASS_COST = 100       # of the calls that a pass takes, in feature values
@@ -292,10 +292,11 @@ cdef class SDCA:
     def set_state(self, state):
         """Go on from a `state()`, with an objective of the same alpha."""
         cdef Draws* draws = &self.order.draws
-        awake, n_rows = state["awake"], self.examples.rows.count
-        if len(awake) > n_rows or not np.all((awake >= 0) & (awake < n_rows)):
-            raise ValueError(f"examples are awake that are none of {n_rows} rows")
-        self.set_duals(state["duals"])
+        cdef Py_ssize_t n_rows = self.examples.rows.count
+        awake = take(state, "awake", np.empty(0, dtype=np.uint32), any_length=True)
+        if len(awake) > n_rows or not np.all(awake < n_rows):
+            raise refusal(state, "awake", f"holds examples that are none of {n_rows} rows")
+        self.set_duals(take(state, "duals", self.duals()))
         fill({"sleep": np.asarray(self.examples.sleep)}, state)
         self.order.items[:len(awake)] = awake
         draws.n = draws.count = len(awake)
@@ -310,11 +311,12 @@ cdef class SDCA:
             "pass_gap": self.pass_gap, "pass_loss": self.pass_loss}
 
     def _set_progress(self, RandomBits random, state):
-        random.set_state(json.loads(state["random"]))
-        self.n_iter, self.accesses = int(state["n_iter"]), int(state["accesses"])
-        self.n_visited = int(state["n_visited"])
-        self.sample.gap, self.sample.loss = state["sample_gap"], state["sample_loss"]
-        self.pass_gap, self.pass_loss = state["pass_gap"], state["pass_loss"]
+        take_random(state, random)
+        self.n_iter, self.accesses = take(state, "n_iter", 0), take(state, "accesses", 0)
+        self.n_visited = take(state, "n_visited", 0)
+        self.sample.gap = take(state, "sample_gap", 0.0)
+        self.sample.loss = take(state, "sample_loss", 0.0)
+        self.pass_gap, self.pass_loss = take(state, "pass_gap", 0.0), take(state, "pass_loss", 0.0)
 
     def model(self):
         """Return the weights."""

@@ -43,7 +43,7 @@ from sublinear._core.line cimport Line, line_at, squared_norm, value_at
 from sublinear._core.matrix cimport Matrix
 from sublinear._core.random cimport RandomBits, uniform
 from sublinear._core.sketch cimport CountSketch, SketchedL2Sampler, mix, squared_norm_estimate
-from sublinear._core.states import fill, restore, saved
+from sublinear._core.states import fill, reading, restore, saved, take_random
 
 cdef double LOOK_AHEAD = 2                   # steps until rows drawn from p show in v
 COUNTS = "n_done", "n_chosen", "accesses", "n_passes", "position", "next_row"
@@ -168,8 +168,9 @@ cdef class SemiStreaming:
     def set_state(self, state):
         """Go on from a `state()` of a solver made alike, but for its seeds."""
         restore(self, NUMBERS, state)
-        self.seed = state["seed"]
-        self.random.set_state(json.loads(state["random"]))
+        with reading(state, "seed") as seed:
+            self.seed = seed
+        take_random(state, self.random)
         self._restart_sketches()
         fill(self._arrays(), state)
         self.position = max(0, self.position)

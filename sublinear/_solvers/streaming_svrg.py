@@ -57,7 +57,7 @@ from sublinear._core.inner_problem import (
 )
 from sublinear._core.kept_rows import KeptRows, Sample, joined
 from sublinear._core.random import RandomBits
-from sublinear._core.states import fill, restore, saved
+from sublinear._core.states import fill, restore, saved, take_random
 
 ENOUGH = 1e-3  # a stage's Newton decrement by the first one, which is of the size of its noise
 ENOUGH_AT_FIRST = 1e-6  # the same of the first stage, which begins far away
@@ -591,7 +591,7 @@ class PaperSVRG:
         self.gradient.resume(state)
         fill({"w": self.weights}, state)
         restore(self, ("steps_left",), state)
-        self.random.set_state(json.loads(str(state["random"])))
+        take_random(state, self.random)
 
     def risk(self):
         """The paper's scheme keeps no rows to estimate the risk from."""

@@ -18,6 +18,7 @@ from scipy import sparse
 from sublinear._core.iterates import certify_best, choose
 from sublinear._core.matrix import Matrix
 from sublinear._core.order import Order
+from sublinear._core.states import take
 from sublinear._core.steps import shrunk_dual
 from sublinear._core.weight_vector import WeightVector
 
@@ -140,9 +141,9 @@ class StructuredPegasos:
 
     def resume(self, state):
         """Go on from a `state()`; there is no certificate then."""
-        self.weight_vector.set(state["w"])
+        self.weight_vector.set(take(state, "w", self.weight_vector.to_array()))
         self.output.resume(self.weight_vector, state)
-        self.n_drawn = state["n_drawn"]
+        self.n_drawn = take(state, "n_drawn", self.n_drawn)
         self.is_resumed = True
 
     def advance(self, limit):

@@ -26,7 +26,7 @@ import numpy as np
 from sublinear._core.inner import inner
 from sublinear._core.iterates import choose
 from sublinear._core.minorants import BiasSearch
-from sublinear._core.states import fill, part_of, prefixed, restore, saved
+from sublinear._core.states import fill, part_of, prefixed, restore, saved, take
 from sublinear.distributed._partitions import Partition, Rounds
 
 COUNTS = "n_drawn", "last"
@@ -375,8 +375,9 @@ class BatchSteps(Rounds):
         super().set_state(state)
         self._set_iterate(state)
         if self.bias == "search":
-            self.search = BiasSearch(float(state["stride"]), state["lines"].tolist())
-            self.radius = float(state["radius"])
+            lines = take(state, "lines", np.empty((0, 2)), any_length=True).tolist()
+            self.search = BiasSearch(take(state, "stride", 0.0), lines)
+            self.radius = take(state, "radius", 0.0)
 
     def _begin(self):
         self._recover(None)

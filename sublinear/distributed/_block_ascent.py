@@ -46,7 +46,7 @@ import numpy as np
 from sublinear._core.inner import inner
 from sublinear._core.random import RandomBits
 from sublinear._core.starting_intercept import is_far_off
-from sublinear._core.states import part_of, prefixed, restore, saved
+from sublinear._core.states import part_of, prefixed, refusal, restore, saved, take
 from sublinear._newton_passes import GROWTH, Certified
 from sublinear._result import relative_gap
 from sublinear._solvers.proximal_newton import ProximalNewton
@@ -190,13 +190,16 @@ class DualPartition(Partition):
     def set_state(self, state):
         """Go on from a `state()`."""
         self.open(self.problem, self.n_weights)
-        for sigma in state["sigmas"][1:].tolist():
+        sigmas = take(state, "sigmas", np.ones(0), any_length=True)
+        if not np.all(sigmas >= 1):
+            raise refusal(state, "sigmas", f"are not all 1 or more: {sigmas}")
+        for sigma in sigmas[1:].tolist():
             self._change_sigma(sigma)  # one after the other: the same roundings
         for k, solver in enumerate(self.solvers):
             solver.set_state(part_of(state, k))
             self.duals[k] = solver.duals()
-        if "newton.number" in state:
-            self._newton_part().set_state(part_of(state, "newton"))
+        if newton := part_of(state, "newton"):
+            self._newton_part().set_state(newton)
 
     def _drop(self, number, gamma):
         """Settle the last round, drop the present one."""
@@ -446,9 +449,9 @@ class BlockDualAscent(Rounds):
         self.previous = self.w.copy()  # which it may have been itself
         restore(self, STATE, state)
         self.best.set_state(state)
-        if not state["has_plan"]:
+        if not take(state, "has_plan", False):
             self.plan = None
-        elif "newton.n_passes" in state:
+        elif part_of(state, "newton"):
             self.newton = NewtonRounds(self.plan, self.best, np.inf)
             self.newton.set_state(state)
 

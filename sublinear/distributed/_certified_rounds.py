@@ -8,6 +8,7 @@ import numpy as np
 from sublinear._certified_model import Training
 from sublinear._checkpoint import RoundsCheckpoint, open_checkpoint
 from sublinear._core.starting_intercept import middle_of_parts
+from sublinear._core.states import take
 from sublinear._fit_method import all_or_nothing
 from sublinear._linear_model import LinearModel
 from sublinear._validation import (
@@ -225,7 +226,7 @@ class CertifiedRounds(OverPartitions, LinearModel):
     def _store(self, outcomes, training, seconds):
         super()._store(outcomes, training, seconds)
         kept = [outcome.kept for outcome in outcomes if outcome.kept is not None]
-        self.n_lost_ = training.X.n_lost + sum(state["n_lost"] for state in kept)
+        self.n_lost_ = training.X.n_lost + sum(take(state, "n_lost", 0) for state in kept)
         self._store_kept(kept if self.warm_start and len(kept) == len(outcomes) else [], training)
 
     def _check_parameters(self):

@@ -17,7 +17,7 @@ from sublinear._core.matrix import Matrix
 from sublinear._core.objective import Objective
 from sublinear._core.row_blocks import joined_blocks
 from sublinear._core.starting_intercept import middle, middle_of_parts
-from sublinear._core.states import part_of, prefixed, restore, saved
+from sublinear._core.states import part_of, prefixed, restore, saved, take
 from sublinear._stream import StreamSummary, check_source, checked_block, naming
 from sublinear._validation import LabelWeights, margin_targets
 from sublinear.sources import lasting_blocks
@@ -464,7 +464,7 @@ class Rounds:
     def set_state(self, state):
         """Go on from a `state()` of a solver made alike."""
         restore(self, _STATE, state)
-        self.objective.accesses = int(state["certificate_accesses"])
+        self.objective.accesses = take(state, "certificate_accesses", 0)
         for k in range(len(self.partitions)):
             part = part_of(state, k)
             self.insist(lambda k=k, part=part: self.partitions.ask("set_state", part, only={k}))

@@ -1,9 +1,11 @@
 """Pegasos over partitions, with large batches: PegasosClassifier and PegasosRegressor."""
 
+import numpy as np
+
 from sublinear import pegasos
 from sublinear._certified_model import objective_parameters
 from sublinear._core.iterates import AVERAGES
-from sublinear._core.states import part_of, prefixed
+from sublinear._core.states import part_of, prefixed, take
 from sublinear._linear_model import LinearClassifier, LinearRegressor
 from sublinear._validation import (
     check_batch_fits,
@@ -65,7 +67,8 @@ class _LargeBatches(pegasos.BiasTreatment, CertifiedRounds):
         self._states = []
         for state in kept:
             ending = part_of(state, "ending")
-            self._states.append(ending | {"pulls": in_order(training, ending["pulls"])})
+            pulls = take(ending, "pulls", np.zeros(training.matrix.n_rows))
+            self._states.append(ending | {"pulls": in_order(training, pulls)})
         self._fitted_as = self._kind_of_fit(training)
 
     def _make_rounds(self, training, problem, k):

@@ -3,6 +3,7 @@
 import numpy as np
 
 from sublinear import sdca
+from sublinear._core.states import take
 from sublinear._linear_model import LinearClassifier, LinearRegressor
 from sublinear._newton_passes import NewtonPlan
 from sublinear._solvers.sdca import intercept_pace
@@ -72,8 +73,10 @@ class _DualAscent(CertifiedRounds):
         middle, duals = training.matrix.middle, None
         intercept, constant = middle, training.constant or 1.0
         if training.plan:
-            intercept = training.plan["intercepts"][k]
-            duals = by_partition(training, training.plan["duals"][k])
+            n_problems = len(training.targets)
+            intercept = take(training.plan, "intercepts", np.zeros(n_problems))[k]
+            duals = np.zeros((n_problems, training.matrix.n_rows))
+            duals = by_partition(training, take(training.plan, "duals", duals)[k])
         return duals, float(intercept / constant), middle / constant
 
     def _keep(self, solver):
@@ -82,7 +85,8 @@ class _DualAscent(CertifiedRounds):
     def _store_kept(self, kept, training):
         vars(self).pop("dual_coef_", None)
         if kept:
-            duals = np.stack([in_order(training, state["duals"]) for state in kept])
+            like = np.zeros(training.matrix.n_rows)
+            duals = np.stack([in_order(training, take(state, "duals", like)) for state in kept])
             self.dual_coef_ = duals[0] if self._numeric else duals
 
 

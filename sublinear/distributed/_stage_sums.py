@@ -22,6 +22,7 @@ import numpy as np
 from sublinear._core.anchored_gradient import AnchoredGradient
 from sublinear._core.kept_rows import Sample
 from sublinear._core.row_blocks import RowBlock
+from sublinear._core.states import refusal, restore, take
 from sublinear._stream import Block, Stream
 from sublinear._validation import (
     check_known_labels,
@@ -259,8 +260,14 @@ class Stages:
 
     def set_state(self, state):
         """Go on from a `state()`."""
-        self.n_rounds, self.n_lost = int(state["n_rounds"]), int(state["n_lost"])
-        self.taken, self.ended = state["taken"].tolist(), set(state["ended"].tolist())
+        restore(self, ("n_rounds", "n_lost"), state)
+        self.taken = take(state, "taken", np.array(self.taken)).tolist()
+        ended = take(state, "ended", np.empty(0, dtype=np.int64), any_length=True)
+        if not np.all(ended < len(self.partitions)):
+            raise refusal(
+                state, "ended", f"holds what is none of {len(self.partitions)} partitions"
+            )
+        self.ended = set(ended.tolist())
 
     def run(self, after):
         """Take all rows; calls after() when a round is over."""
