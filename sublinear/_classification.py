@@ -70,13 +70,16 @@ class OneVsRestMixin(ClassifierMixin):
 
 def has_probabilities(model):
     """Raise AttributeError, which tells what to do, unless the loss is one of probabilities."""
-    if model.loss != "logistic":
-        raise AttributeError(
-            f'predict_proba needs loss="logistic", and this {type(model).__name__} has '
-            f"loss={model.loss!r}: fit it with that, or wrap it in "
-            "sklearn.calibration.CalibratedClassifierCV"
-        )
-    return True
+    name, loss = type(model).__name__, getattr(model, "loss", None)
+    if loss == "logistic":
+        return True
+    wrap = "wrap it in sklearn.calibration.CalibratedClassifierCV"
+    if loss is None:
+        raise AttributeError(f"{name} has no probabilities: {wrap}")
+    raise AttributeError(
+        f'predict_proba needs loss="logistic", and this {name} has loss={loss!r}: fit it with '
+        f"that, or {wrap}"
+    )
 
 
 class ProbabilityMixin:

@@ -28,6 +28,7 @@ __all__ = ["SIMBAClassifier", "simba_path"]
 
 MOST_REPETITIONS = 10**6  # or so many for each row:
 MOST_OF_A_ROW = 100
+WHOLE = 2.0**53  # up to which float64 tells whole numbers
 PRACTICAL = {"primal_rate": 3.0, "dual_rate": 1.0}
 THEORY = {"primal_rate": 1.0, "dual_rate": 1.0}
 THEORY_STEPS = 100.0**2  # T = this * log(n) / epsilon^2
@@ -37,18 +38,20 @@ def repetitions(weights):
     """Return the rows that stand for whole-numbered weights, each as often as it counts."""
     if weights is None:
         return None
-    least = weights[weights > 0].min()
+    unit = weights[weights > 0].min()
+    if np.array_equal(weights, np.round(weights)) and weights.max() < WHOLE:
+        unit = float(np.gcd.reduce(weights.astype(np.int64)))
     with np.errstate(over="ignore"):
-        counts = np.round(weights / least)
+        counts = np.round(weights / unit)
     if counts.sum() > max(MOST_REPETITIONS, MOST_OF_A_ROW * len(weights)):
         raise ValueError(
-            f"sample_weight has {weights.max() / least:.3g} times its least positive weight: too "
-            "many repetitions; leave out the examples of the smallest weights, or raise these"
+            f"sample_weight makes too many repetitions, {counts.sum():.3g} of {len(weights)} rows: "
+            "leave out the examples of the smallest weights, or raise these"
         )
-    if not np.allclose(counts * least, weights, rtol=1e-9, atol=0):
+    if not np.allclose(counts * unit, weights, rtol=1e-9, atol=0):
         raise ValueError(
-            "sample_weight must hold whole multiples of its least positive weight: they count as "
-            "repetitions, and slack cannot be shared by a part of a row"
+            "sample_weight must hold whole numbers, or whole multiples of its least positive "
+            "weight: they count as repetitions, and slack cannot be shared by a part of a row"
         )
     return np.repeat(np.arange(len(weights)), counts.astype(np.intp))
 
@@ -192,8 +195,8 @@ class SIMBAClassifier(LinearClassifier):
         y : array-like of shape (n_samples,)
             Labels; with more than two classes, one-vs-rest.
         sample_weight : array-like of shape (n_samples,), default=None
-            Whole multiples of the least positive weight: a row is repeated as often, one of weight
-            0 left out.
+            Whole numbers, or whole multiples of the least positive weight: a row is repeated as
+            often, in lowest terms, one of weight 0 left out.
 
         Returns
         -------

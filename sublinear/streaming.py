@@ -625,9 +625,10 @@ class StreamingSVRGRegressor(RegressorMixin, _StreamingSVRG):
         return X, targets
 
     def _targets(self, y):
-        if self.loss == "poisson" and (y < 0).any():
+        targets = np.ascontiguousarray(y, dtype=np.float64)
+        if self.loss == "poisson" and (targets < 0).any():
             raise ValueError('loss="poisson" is for counts: y must not be negative')
-        return [np.ascontiguousarray(y, dtype=np.float64)]
+        return [targets]
 
     @property
     def coef_(self):
@@ -649,7 +650,9 @@ class StreamingSVRGRegressor(RegressorMixin, _StreamingSVRG):
         predictions : ndarray of shape (n_samples,)
         """
         scores = self._scores(X).ravel()
-        return np.exp(scores) if self.loss == "poisson" else scores
+        # a model from a file is of the parameter
+        loss = getattr(self, "_made_with", {}).get("loss", self.loss)
+        return np.exp(scores) if loss == "poisson" else scores
 
 
 @with_parameters(common=_PARAMETERS, attributes=_ATTRIBUTES)

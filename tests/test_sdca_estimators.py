@@ -21,7 +21,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MaxAbsScaler
 from sklearn.svm import LinearSVC, LinearSVR
 
-from sublinear import SDCAClassifier, SDCARegressor, StreamingSVRGClassifier
+from sublinear import L2SVMClassifier, SDCAClassifier, SDCARegressor, StreamingSVRGClassifier
 from sublinear.datasets import make_sparse_classification
 from sublinear.sources import ArraySource
 
@@ -841,6 +841,20 @@ def test_no_probabilities_without_the_logistic_loss(binary, loss):
         model.predict_proba(binary[0])
     advice = str(error.value.__cause__)
     assert 'needs loss="logistic"' in advice and "CalibratedClassifierCV" in advice
+
+
+def test_no_probabilities_without_a_loss(binary):
+    model = L2SVMClassifier(max_iter=100).fit(*binary)
+    with pytest.raises(AttributeError) as error:
+        model.predict_proba(binary[0])
+    assert "L2SVMClassifier has no probabilities: wrap it in" in str(error.value.__cause__)
+
+
+def test_warnings_point_to_the_caller_through_joblib(binary):
+    model = SDCAClassifier(max_iter=1, tol=1e-12)
+    with pytest.warns(ConvergenceWarning) as caught:
+        GridSearchCV(model, {"alpha": [1e-6]}, cv=2).fit(*binary)
+    assert {warning.filename for warning in caught} == {__file__}
 
 
 def test_dtypes_of_the_model(binary, regression):

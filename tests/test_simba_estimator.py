@@ -191,6 +191,10 @@ def test_weights_are_repetitions(data):
     weighted = SIMBAClassifier(**options).fit(X, y, sample_weight=weights)
     expected = SIMBAClassifier(**options).fit(X[repeated], y[repeated])
     np.testing.assert_array_equal(weighted.coef_, expected.coef_)
+    twos, copies = np.array([2, 3] * len(y))[: len(y)], SIMBAClassifier(**options)
+    weighted.fit(X, y, sample_weight=2 * twos)
+    copies.fit(np.repeat(X, twos, axis=0), np.repeat(y, twos))
+    np.testing.assert_array_equal(weighted.coef_, copies.coef_)
     with pytest.raises(ValueError, match="whole multiples"):
         SIMBAClassifier().fit(X, y, sample_weight=weights + 0.3)
 

@@ -327,6 +327,16 @@ def test_bad_blocks(binary):
     np.testing.assert_array_equal(model.coef_, before)  # nothing was lost
 
 
+def test_counts_may_be_text_and_stay_counts():
+    X = np.random.default_rng(0).normal(size=(200, 2))
+    y = np.random.default_rng(1).poisson(np.exp(X[:, 0]))
+    model = StreamingSVRGRegressor("poisson").fit(X, y)
+    counts = model.predict(X)
+    np.testing.assert_array_equal(model.set_params(loss="squared").predict(X), counts)
+    text = StreamingSVRGRegressor("poisson").fit(X, y.astype(str))
+    np.testing.assert_allclose(text.predict(X), counts, rtol=1e-12)
+
+
 @pytest.mark.parametrize("model", [*cases(), StreamingSVRGRegressor("poisson")], ids=repr)
 @pytest.mark.parametrize("n_rows", [1, 2, 3, 30, 31, 32, 59, 60, 61, 75])
 def test_the_source_may_end_anywhere(model, n_rows, request):
