@@ -163,7 +163,7 @@ class _KernelSDCAModel(KernelModel):
         )
         if self.tol > 0 and takes_span(solver.objective):
             solver = Finisher(
-                KernelSpan(solver, InteriorPoint),
+                [KernelSpan(solver, InteriorPoint)],
                 self.tol,
                 self.max_iter,
                 max_accesses=self.max_accesses or math.inf,

@@ -22,13 +22,11 @@ from sublinear._linear_model import (
     LinearModel,
     LinearRegressor,
 )
+from sublinear._second_order import linear_spaces
 from sublinear._solvers.finisher import Finisher
-from sublinear._solvers.interior_point import InteriorPoint
 from sublinear._solvers.minibatch_sdca import AVERAGES as DUAL_AVERAGES
 from sublinear._solvers.minibatch_sdca import RULES, MiniBatchSDCA
-from sublinear._solvers.newton import Newton
 from sublinear._solvers.sdca import SDCA, intercept_pace
-from sublinear._solvers.spaces import is_small, linear_space
 from sublinear._solvers.two_threads import thread_schedule
 from sublinear._streamed_sdca import DualStreamFit
 from sublinear._threads import effective_threads
@@ -137,12 +135,13 @@ class _DualModel(DualStreamFit, LinearModel):
         if objective.free_intercept and is_regressor(self):
             last = None if duals is None else solver.intercept
             solver.set_intercept(starting_intercept(objective, solver.w, last))
-        if self.second_order and self.tol > 0 and is_small(objective.matrix):
-            method = Newton if objective.loss.dual_form() is None else InteriorPoint
-            at_once = self.second_order != "auto"
-            space, max_accesses = linear_space(solver, method), self.max_accesses or math.inf
-            return Finisher(space, self.tol, self.max_iter, at_once, max_accesses)
-        return solver
+        if not self.second_order or self.tol == 0:
+            return solver
+        at_once, max_accesses = self.second_order != "auto", self.max_accesses or math.inf
+        spaces = linear_spaces(solver, self.tol)
+        return (
+            Finisher(spaces, self.tol, self.max_iter, at_once, max_accesses) if spaces else solver
+        )
 
     def _penalizes_intercept(self):
         return self.penalize_intercept

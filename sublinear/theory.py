@@ -79,15 +79,22 @@ def spectral_norm_of(matrix, tol=1e-4, max_iter=200):
     n = matrix.n_rows
     squares = matrix.squared_norms()
     check_squared_norms(squares)
-    product, size = matrix.unit_gram_product, matrix.n_weights
+    squares_or_inf = np.where(squares > 0, squares, np.inf)
+    product, size = partial(_product_of_columns, matrix, 1 / squares_or_inf), matrix.n_weights
     if n < size:  # shorter vectors
-        lengths = np.sqrt(np.where(squares > 0, squares, np.inf))
-        product, size = partial(_product_of_rows, matrix, lengths), n
+        product, size = partial(_product_of_rows, matrix, np.sqrt(squares_or_inf)), n
     trace = np.count_nonzero(squares)
     value, residual = _largest_eigenvalue(product, size, trace, tol, max_iter)
     if residual > tol * value:
         warn(f"the Lanczos method stopped at max_iter={max_iter}, still off by over tol={tol:g}")
     return float(min(max(value / n, 1 / n), 1.0))
+
+
+def _product_of_columns(matrix, factors, v):
+    """Return U'U v for the rows of U, those of the matrix times the roots of the factors."""
+    total = np.zeros(matrix.n_weights)
+    matrix.add_gram_product(v, factors, np.arange(matrix.n_rows), total)
+    return total
 
 
 def _product_of_rows(matrix, lengths, p):

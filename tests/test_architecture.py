@@ -25,7 +25,14 @@ LAYERS = (
     },
     {"_drive", "_known_optima", "_readers", "_saddle_problems", "_sequences", "_show_versions"},
     {"_archive", "_callbacks", "data", "datasets", "sources"},
-    {"_certified_model", "_checkpoint", "_classification", "_fit_method", "_newton_passes"},
+    {
+        "_certified_model",
+        "_checkpoint",
+        "_classification",
+        "_fit_method",
+        "_newton_passes",
+        "_second_order",
+    },
     {
         "_kernel_memory",
         "_linear_model",
@@ -59,7 +66,8 @@ LAYERS = (
     {"__main__"},
 )
 PACKAGES = ("_core", "distributed")
-EXTENDED = {"two_threads": "sdca"}  # by another file: the same solver with other schedules
+# by another file: the same solver with other schedules, or another way to its steps
+EXTENDED = {"two_threads": "sdca", "truncated_newton": "newton"}
 HEIGHT = {name: height for height, layer in enumerate(LAYERS) for name in layer}
 
 IMPORT = re.compile(

@@ -21,7 +21,7 @@ from sublinear import (
 )
 
 # alpha is large enough for the checks' unscaled data to be solved to rounding in milliseconds.
-EXACT = {"alpha": 0.1, "tol": 1e-14, "max_iter": 5_000, "pack": False}
+EXACT = {"alpha": 0.1, "tol": 1e-15, "max_iter": 5_000, "pack": False, "second_order": True}
 MARGIN = ("hinge", "smoothed_hinge", "logistic")
 REGRESSION = ("squared", "absolute", "epsilon_insensitive", "huber")
 ALL = {"batch_size": "all"}

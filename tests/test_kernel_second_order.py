@@ -52,7 +52,7 @@ def make_objective(name, X, y, C=10.0, weights=None, free=False, kernel=None, me
 
 def finisher(objective, method=InteriorPoint, tol=1e-9, max_iter=100, at_once=True, **settings):
     first = KernelSDCA(objective, bits(0), **settings)
-    return Finisher(KernelSpan(first, method), tol, max_iter, at_once)
+    return Finisher([KernelSpan(first, method)], tol, max_iter, at_once)
 
 
 def estimator(name, **settings):
@@ -195,7 +195,7 @@ def test_a_method_that_gets_stuck_is_left():
     solver = finisher(make_objective("hinge", X / SCALES - 2, y), Stuck)
     for _ in range(30):
         solver.advance(2**60)
-    assert solver.second is None and solver.is_over
+    assert solver.second is None and solver.space is None
     primal, dual = solver.certify(unchanged)[1:]
     assert primal - dual <= 1e-3 * primal
 

@@ -18,7 +18,7 @@ from sublinear._core.matrix import Matrix
 from sublinear._core.objective import Objective
 from sublinear._solvers.sdca import SDCA
 
-PASS_COST = 100  # what a pass counts for in `work`, in feature values
+PASS_COST = 1000  # what a pass counts for in `work`, in feature values
 REGISTRY = MARGIN_LOSSES | REGRESSION_LOSSES
 SMOOTH = ("squared_hinge", "smoothed_hinge", "logistic", "squared", "huber")
 

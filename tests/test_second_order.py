@@ -19,11 +19,12 @@ from sublinear._core.gram import row_products, upper_factor, weighted_gram
 from sublinear._core.losses import MARGIN_LOSSES, REGRESSION_LOSSES
 from sublinear._core.matrix import Matrix
 from sublinear._core.objective import Objective
-from sublinear._solvers.finisher import Finisher
+from sublinear._solvers.finisher import FORECASTS, Finisher
 from sublinear._solvers.interior_point import InteriorPoint
 from sublinear._solvers.newton import Newton
 from sublinear._solvers.sdca import SDCA
 from sublinear._solvers.spaces import Columns, RowSpan
+from sublinear._solvers.truncated_newton import TruncatedNewton
 from sublinear._solvers.two_threads import ColumnHalves, RowHalves
 
 REGISTRY = MARGIN_LOSSES | REGRESSION_LOSSES
@@ -52,7 +53,7 @@ def method_for(objective):
 
 def finisher(objective, method=None, space=Columns, tol=1e-3, at_once=False):
     first, method = SDCA(objective, bits(0)), method or method_for(objective)
-    return Finisher(space(first, method), tol, 100, at_once)
+    return Finisher([space(first, method)], tol, 100, at_once)
 
 
 def estimator(name, **settings):
@@ -170,6 +171,57 @@ def test_its_gap_is_that_of_a_certificate(name, free):
     primals, dual = objective.certificate_of(method.candidates()[0](), [method.w])
     assert method.primal == pytest.approx(primals[0], rel=1e-12)
     assert -1e-12 <= primals[0] - dual <= 1e-6 * primals[0]
+
+
+CURVED = ["squared", "squared_hinge", "logistic"]
+
+
+@pytest.mark.parametrize("name", CURVED)
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("free", [False, True])
+@pytest.mark.parametrize("make", [np.asarray, sparse.csr_array])
+def test_conjugate_gradients_find_newtons_step(name, weighted, free, make, monkeypatch):
+    X, y = make_data(name)
+    weights = np.random.default_rng(1).integers(1, 3, len(y)) / 2.0 if weighted else None
+    objective = make_objective(name, make(X / SCALES), y, weights, free, constant=2.0)
+    monkeypatch.setattr("sublinear._solvers.truncated_newton.FORCING", 1e-9)
+    exact, truncated = Newton(objective), TruncatedNewton(objective, tol=1e-12)
+    for _ in range(3):
+        exact.iterate()
+        while truncated.n_passes == 1:
+            assert truncated.iterate()
+        assert truncated.n_inner <= 9  # in exact arithmetic one for each weight
+        assert truncated.iterate()
+        np.testing.assert_allclose(truncated.w, exact.w, rtol=1e-6, atol=1e-9)
+        if name == "squared":
+            break
+
+
+@pytest.mark.parametrize("name", CURVED)
+def test_conjugate_gradients_need_no_scaling_of_columns(name):
+    X, y = make_data(name)
+    objective = make_objective(name, X, y, alpha=1e-8)
+    method = TruncatedNewton(objective, tol=1e-3)
+    for _ in range(200):
+        if method.gap <= 1e-3 * method.primal:
+            break
+        method.iterate()
+    assert method.gap <= 1e-3 * method.primal
+
+
+def test_the_next_method_begins_where_one_gets_stuck():
+    class Stuck(TruncatedNewton):
+        def iterate(self):
+            return False
+
+    X, y = make_data("logistic")
+    first = SDCA(make_objective("logistic", X, y, alpha=1e-6), bits(0))
+    solver = Finisher([Columns(first, Stuck), Columns(first, Newton)], 1e-6, 300)
+    while solver.estimated_gap > 1e-6 and solver.n_iter < 300:
+        solver.advance(2**60)
+    assert isinstance(solver.second, Newton) and not isinstance(solver.second, Stuck)
+    primal, dual = solver.certify(unchanged)[1:]
+    assert primal - dual <= 1e-6 * primal
 
 
 def test_newtons_method_begins_at_zeros_if_these_are_better():
@@ -307,26 +359,47 @@ def test_it_does_not_depend_on_the_threads_of_blas():
 
 
 @pytest.mark.parametrize(
-    "n_iter, gap, is_due", [(60, 2e-3, False), (60, 5e-2, True), (90, 1.5e-3, False), (95, 2, True)]
+    "n_iter, share, gap, is_due",
+    [
+        (60, 1 / 4, 2e-3, False),  # the rest takes hardly as long as these epochs
+        (60, 1 / 4, 5e-2, True),  # more than max_iter
+        (90, 1 / 4, 1.5e-3, False),
+        (88, 1 / 4, 2.0, True),
+        (95, 1 / 4, 2.0, False),  # too late
+        (5, 1 / 8, 0.3, False),  # six times as long: less than the method
+        (5, 1 / 8, 0.7, True),
+        (5, 1 / 32, 0.99, False),  # too early to tell
+        (40, 1.0, 2e-3, True),  # as long as the method
+    ],
 )
-def test_the_last_epochs_are_those_of_steps_that_will_do(n_iter, gap, is_due):
+def test_ascent_goes_on_where_all_of_it_takes_less_than_twice_the_method(
+    n_iter, share, gap, is_due
+):
     X, y = make_data("hinge")
     solver = finisher(make_objective("hinge", X, y))
-    work = solver.space.cost * InteriorPoint.n_expected / 4
+    work = share * solver.space.due
     solver.first = SimpleNamespace(
-        n_iter=n_iter, work=work, accesses=work, look=lambda: gap, objective=solver.objective
+        n_iter=n_iter,
+        work=work,
+        accesses=work,
+        glance=lambda: (gap, 1.0),
+        objective=solver.objective,
     )
     assert solver._is_time() == is_due
 
 
-def test_it_is_decided_at_the_end_of_passes():
+def test_forecasts_come_at_the_end_of_passes_ever_more_rarely():
     X, y = make_data("hinge")
     solver, decisions = finisher(make_objective("hinge", X, y)), []
     solver.space.cost = 2e5 / InteriorPoint.n_expected
-    solver._is_slow = lambda: decisions.append(solver.n_iter) and False
+    solver._forecast = lambda: decisions.append((solver.n_iter, solver.work)) or 1.0
     while solver.n_iter < 60:
         solver.advance(solver.accesses + 20)  # some rows
-    assert decisions == list(range(50, 60))
+    passes, work = np.transpose(decisions)
+    last = passes >= 52  # those that the method may need
+    assert passes[last].tolist() == list(range(52, 60))
+    assert 3 <= np.count_nonzero(~last) <= 6
+    assert np.all(work[~last][1:] >= FORECASTS * work[~last][:-1])
 
 
 def test_auto_waits_until_steps_have_taken_as_long():
@@ -381,7 +454,7 @@ def test_callbacks_see_its_certificates_and_may_stop_it():
 def test_an_interrupt_leaves_the_best_model(monkeypatch):
     X, y = make_data("hinge")
     method = interrupted(InteriorPoint, 5)
-    monkeypatch.setattr("sublinear.sdca.InteriorPoint", method)
+    monkeypatch.setattr("sublinear._second_order.InteriorPoint", method)
     model = estimator("hinge", alpha=1e-7, second_order=True)
     with pytest.raises(KeyboardInterrupt):
         model.fit(X, y)
@@ -437,14 +510,33 @@ def test_degenerate_data(name, X):
 @pytest.mark.parametrize("case", ["large", "tol=0"])
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_large_systems_and_tol_0_are_left_to_single_steps(case):
-    X, y = make_data("squared")
+    X, y = make_data("hinge")
     settings = {"max_iter": 3, "alpha": 1e-7}
     if case == "large":
-        X, y = np.tile(X, (27, 400)), np.tile(y, 27)
+        X, y = sparse.csr_array(np.tile(X, (27, 400))), np.tile(y, 27)
+        X.data[np.arange(X.nnz) % 3 > 0] = 0
+        X.eliminate_zeros()
     tol = 1e-12 if case == "large" else 0
-    model = estimator("squared", second_order=True, tol=tol, **settings).fit(X, y)
-    plain = estimator("squared", second_order=False, tol=0, **settings).fit(X, y)
+    model = estimator("hinge", second_order=True, tol=tol, **settings).fit(X, y)
+    plain = estimator("hinge", second_order=False, tol=0, **settings).fit(X, y)
     np.testing.assert_array_equal(model.coef_, plain.coef_)
+
+
+@pytest.mark.parametrize("alpha", [1e-4, 1e-5])
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("penalize", [False, True])
+@pytest.mark.parametrize("make", [np.asarray, sparse.csr_array])
+def test_rows_and_columns_may_be_many(alpha, penalize, make):
+    random = np.random.default_rng(0)
+    X = np.zeros((2500, 2200))
+    chosen = np.arange(2500)[:, np.newaxis], random.integers(0, 2200, (2500, 20))
+    X[chosen] = random.normal(size=(2500, 20)) * 10 ** random.uniform(-1, 1, 2200)[chosen[1]] + 1
+    y = X @ random.normal(size=2200) / 10 + random.normal(size=2500)
+    settings = {"alpha": alpha, "penalize_intercept": penalize, "max_iter": 300}
+    slow = estimator("squared", second_order=False, **settings).fit(make(X), y)
+    model = estimator("squared", **settings).fit(make(X), y)
+    assert model.result_.status == "converged"
+    assert model.n_iter_ < 0.75 * slow.n_iter_
 
 
 @pytest.mark.parametrize("value", ["always", 2, None])
@@ -516,7 +608,7 @@ def test_a_method_that_gets_stuck_is_left():
     objective = make_objective("hinge", X / SCALES, y, alpha=0.1)
     solver = finisher(objective, Stuck, at_once=True)
     run_epochs(solver, 30)
-    assert solver.second is None and solver.is_over
+    assert solver.second is None and solver.space is None
     primal, dual = solver.certify(unchanged)[1:]
     assert primal - dual <= 1e-3 * primal
 

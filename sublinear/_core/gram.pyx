@@ -4,6 +4,7 @@ from libc.stdint cimport uint32_t
 
 import numpy as np
 from scipy.linalg import LinAlgError, cholesky
+from scipy.linalg.blas import dsyrk
 from scipy.linalg.lapack import dpstrf
 
 from sublinear._core.matrix cimport Matrix
@@ -46,7 +47,7 @@ def weighted_gram(Matrix matrix, const uint32_t[::1] rows, const double[::1] fac
                 add_sparse_gram(
                     &matrix.rows, &rows[start], stop - start, &factors[start], width, &total[0, 0])
         else:
-            result += dense_gram(matrix, rows[start:stop], factors[start:stop])
+            add_dense_gram(matrix, rows[start:stop], factors[start:stop], result)
         PyErr_CheckSignals()
     if matrix.is_sparse and matrix.constant != 0:    # no stored column
         column = np.zeros(width)
@@ -55,11 +56,12 @@ def weighted_gram(Matrix matrix, const uint32_t[::1] rows, const double[::1] fac
     return result
 
 
-def dense_gram(matrix, rows, factors):
-    """Return sum_k factors_k x_i x_i' of some rows of a dense matrix, by a BLAS."""
+def add_dense_gram(matrix, rows, factors, total):
+    """Add sum_k factors_k x_i x_i' of some rows of a dense matrix, in and above the diagonal."""
     scaled = dense_rows(matrix, rows)
     scaled *= np.sqrt(factors)[:, np.newaxis]
-    return scaled.T @ scaled
+    # of transposed matrices, which are in the order of columns that a BLAS works on in place
+    dsyrk(1.0, scaled.T, beta=1.0, c=total.T, lower=True, overwrite_c=True)
 
 
 def dense_rows(matrix, rows):

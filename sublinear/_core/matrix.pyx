@@ -16,9 +16,9 @@ from sklearn.utils import assert_all_finite
 
 from sublinear._core.line cimport (
     DENSE_FLOAT32, DENSE_FLOAT64, SPARSE_FLOAT32_INT32, SPARSE_FLOAT32_INT64,
-    SPARSE_FLOAT64_INT32, SPARSE_FLOAT64_INT64, CACHED_WEIGHTS, ROWS, Line, add, dot, dot_rows,
-    index_t, is_dense, line_at, prefetch_ahead, prefetch_weights, rows_ahead, squared_norm,
-    takes_rows,
+    SPARSE_FLOAT64_INT32, SPARSE_FLOAT64_INT64, CACHED_WEIGHTS, ROWS, Line, add,
+    add_with_squares, dot, dot_rows, index_t, is_dense, line_at, prefetch_ahead,
+    prefetch_weights, rows_ahead, squared_norm, takes_rows,
 )
 from sublinear._core.sparse_rows cimport check_columns, dot_sparse, longest_row
 
@@ -342,6 +342,12 @@ cdef class Matrix:
             raise IndexError("order holds a row that the matrix does not have")
         return np.ascontiguousarray(order, dtype=np.uint32)
 
+    def _check_sizes(
+        self, Py_ssize_t n_factors, Py_ssize_t n, const double[::1] u, const double[::1] v
+    ):
+        if n_factors != n or u.shape[0] != self.n_weights or v.shape[0] != self.n_weights:
+            raise ValueError("factors must have the length of order, others that of weights")
+
     def row_dots(self, const double[::1] w, order):
         """Return <row i, w> for every i of order, in that order, lines prefetched (float64).
 
@@ -373,35 +379,49 @@ cdef class Matrix:
         cdef const uint32_t[::1] sequence = self._check_order(order)
         cdef Py_ssize_t k, n = sequence.shape[0]
         cdef Line x
-        if w.shape[0] != self.n_weights or factors.shape[0] != n:
-            raise ValueError("factors must have the length of order, w that of a weight vector")
+        self._check_sizes(factors.shape[0], n, w, w)
         with nogil:
             for k in range(n):
                 prefetch_ahead(&self.rows, &sequence[0], k, n, &w[0])
                 x = line_at(&self.rows, sequence[k])
                 add(&x, factors[k], &w[0])
 
-    def unit_gram_product(self, const double[::1] v):
-        """Return sum_i u_i <u_i, v> over the rows u_i = x_i / |x_i|, zero rows left out (float64).
+    def add_moments(
+        self, const double[::1] factors, order, double[::1] w, double[::1] squares
+    ):
+        """As add_rows; add their squared entries, with the same factors, to squares."""
+        cdef const uint32_t[::1] sequence = self._check_order(order)
+        cdef Py_ssize_t k, n = sequence.shape[0]
+        cdef Line x
+        self._check_sizes(factors.shape[0], n, w, squares)
+        with nogil:
+            for k in range(n):
+                prefetch_ahead(&self.rows, &sequence[0], k, n, &w[0])
+                x = line_at(&self.rows, sequence[k])
+                add_with_squares(&x, factors[k], factors[k], &w[0], &squares[0])
+
+    def add_gram_product(
+        self, const double[::1] v, const double[::1] factors, order, double[::1] total
+    ):
+        """Add sum_k factors[k] <x, v> x with x = row order[k] to total, in place.
+
+        Every row is read once.
 
         Parameters
         ----------
-        v : ndarray of shape (n_weights,), float64
+        v, total : ndarray of shape (n_weights,), float64
+        factors : ndarray of shape (len(order),), float64
+        order : array of int
         """
-        if v.shape[0] != self.n_weights:
-            raise ValueError(f"v must have {self.n_weights} entries, got {v.shape[0]}")
-        result = np.zeros(self.n_weights)
-        cdef double[::1] total = result
-        cdef double square
-        cdef Py_ssize_t i
+        cdef const uint32_t[::1] sequence = self._check_order(order)
+        cdef Py_ssize_t k, n = sequence.shape[0]
         cdef Line x
+        self._check_sizes(factors.shape[0], n, v, total)
         with nogil:
-            for i in range(self.n_rows):
-                x = line_at(&self.rows, i)
-                square = squared_norm(&x)
-                if square > 0:
-                    add(&x, dot(&x, &v[0]) / square, &total[0])
-        return result
+            for k in range(n):
+                prefetch_ahead(&self.rows, &sequence[0], k, n, &v[0])
+                x = line_at(&self.rows, sequence[k])
+                add(&x, factors[k] * dot(&x, &v[0]), &total[0])
 
     def largest_norm(self):
         """Return the largest |x_i|; raises Underflow."""

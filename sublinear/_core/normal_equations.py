@@ -51,6 +51,22 @@ class NormalEquations:
             self.matrix.add_rows(factors[part], self.rows[part], total)
         return total
 
+    def moments(self, factors):
+        """Return sum_i s_i / W factors_i x_i and the same sum of squared entries."""
+        total, squares = np.zeros((2, self.matrix.n_weights))
+        factors = self.shares * factors
+        for part in self.slices:
+            self.matrix.add_moments(factors[part], self.rows[part], total, squares)
+        return total, squares
+
+    def product(self, slopes, direction):
+        """Return the matrix of the equations times a direction."""
+        total = self.penalty * direction
+        factors = self.shares * slopes
+        for part in self.slices:
+            self.matrix.add_gram_product(direction, factors[part], self.rows[part], total)
+        return total
+
     def factor(self, slopes):
         """Factor the matrix of the equations; raises LinAlgError."""
         gram = weighted_gram(self.matrix, self.rows, self.shares * slopes)

@@ -2,8 +2,9 @@
 
 It does so once ascent has taken as long as that method would. So a fit takes at most about twice
 the time of the better of the two, whichever that is; longer only where max_iter would end it
-without the gap that is wanted. The equations of the method are solved in a space of few dimensions:
-see sublinear._solvers.spaces.
+without the gap that is wanted. It does so sooner where ascent, at its pace so far, would take much
+longer than the method. The equations of the method are solved in a space of few dimensions: see
+sublinear._solvers.spaces.
 """
 
 import math
@@ -14,9 +15,12 @@ from scipy.linalg import LinAlgError
 
 from sublinear._core.blas import one_blas_thread
 
-PATIENCE = 16  # times the work so far, where max_iter would end the fit otherwise
+PATIENCE = 16  # times the work so far, that the method may take where ascent is slow
+LATE = 2  # times the work of the method: ascent that takes more in all need not go on so long
 CHEAP = 2.0**23  # feature values, some milliseconds: less need not wait for the last passes
-MOST_IDLE = 8  # iterations without a better gap
+RISK = 3  # times the work of the method that it may take, if ascent would take as much
+FORECASTS = 1.5  # growth of the work between two of them
+INNER_ITERATIONS = 30  # of a feature value's time
 GROWTH = 2.0  # of the work between two certificates of the method of second order, at most
 
 
@@ -52,22 +56,25 @@ class Finisher:
     and `candidates()`, those of an Iterate. Its attributes say what to expect:
 
     n_expected    iterations
-    n_passes      over the rows, an iteration
-    sweeps, step  times, in that of a feature value in a step of coordinate ascent: of an iteration
-                  for every example, besides its passes; of such a step besides its feature values
+    n_passes      over the rows, an iteration; of an object: its next one
+    sweeps        times, in that of a feature value in a step of coordinate ascent: of an iteration
+                  for every example, besides its passes
+    most_idle     iterations without a better gap, after which it is given up
     takes_start   whether there may be weights to start from
+    factorises    whether it forms the matrix of its equations, not products with it
 
     Parameters
     ----------
-    space : Columns, RowSpan or KernelSpan
-        It has the solver that begins, and the method.
+    spaces : list of Columns, RowSpan or KernelSpan
+        Each has the solver that begins, and a method. Where one gets stuck it is the next one's
+        turn.
     tol : float
         The relative gap that is wanted.
     max_iter : int
         Passes and iterations after which the fit ends: the last ones are kept for the method of
         second order, if need be.
     at_once : bool, default=False
-        Go over after the first pass, not when as much work has been done as is to be expected.
+        Go over after the first pass, but to products of rows only where ascent is slow.
     max_accesses : float, default=inf
         After which the fit ends, too.
 
@@ -79,17 +86,21 @@ class Finisher:
 
     diverged = False
 
-    def __init__(self, space, tol, max_iter, at_once=False, max_accesses=math.inf):
-        self.first, self.method, self.space = space.first, space.method, space
+    def __init__(self, spaces, tol, max_iter, at_once=False, max_accesses=math.inf):
+        self.first, self.spaces = spaces[0].first, spaces
         self.tol, self.max_iter, self.at_once = tol, max_iter, at_once
         self.max_accesses = max_accesses
-        self.spare = 2 * self.method.n_expected
+        # where the loss says how to step only by iterations, that takes as long as feature values
+        self.step = 0 if self.objective.loss.dual_form() else INNER_ITERATIONS
         self._start_counts()
 
     def _start_counts(self):
         self.second = self.best = None  # the method of second order, its Iterate of least gap
-        self.is_due = self.is_stuck = self.is_over = self.is_compared = False
+        self.is_due = self.is_stuck = self.is_compared = False
+        self.space, *self.later = self.spaces  # None: all have been tried
         self.n_checked = 0  # passes of the first solver, when `is_due` was decided
+        self.next_forecast = 0.0
+        self.allowance = math.inf  # of work for the method of second order
         self.dual, self.found = -math.inf, None  # the best certified; its duals, if not the first's
         self.certified_gap = math.inf  # of the first solver, relative
         self.n_iterations = self.n_read = self.n_idle = 0
@@ -150,9 +161,11 @@ class Finisher:
         if self.is_stuck:
             self._hand_over()
         if self.second is not None:
-            return self._read(self.space.n_read, self.space.cost, limit) and self._iterate()
+            share = self.second.n_passes / self.space.method.n_passes
+            n_read, cost = int(share * self.space.n_read), share * self.space.cost
+            return self._read(n_read, cost, limit) and self._iterate()
         n_passes = self.first.n_iter
-        if n_passes > self.n_checked and not self.is_over:
+        if n_passes > self.n_checked and self.space is not None:
             if not self.space.is_explored and self._spent() >= self.space.cost_of_start:
                 return self._read_at_start(limit) and self._explore()
             self.n_checked, self.is_due = n_passes, self._is_time()
@@ -163,19 +176,22 @@ class Finisher:
     def _spent(self):
         """Return the work so far, in the unit of what the method of second order would take."""
         n_visited = self.first.work - self.first.accesses  # about
-        return self.first.work + self.method.step * n_visited
+        return self.first.work + self.step * n_visited
 
     def _is_time(self):
         """Tell at the end of a pass whether to go over to the method of second order."""
-        first, space, spent = self.first, self.space, self._spent()
-        n_expected = 1 if self.objective.loss.quadratic else self.method.n_expected
-        due = space.cost * n_expected + space.cost_of_start
-        if self.at_once or spent >= due:
+        space, spent = self.space, self._spent()
+        if self.at_once and space.method.factorises:
             return True
-        if due <= CHEAP and self._is_half_time() and self._fits(n_expected):
-            return self._is_slow()
-        is_last = first.n_iter >= max(self.max_iter - self.spare, self.spare)
-        return is_last and PATIENCE * spent >= due and self._is_slow()
+        is_last = self.first.n_iter >= max(self.max_iter - space.spare, space.spare)
+        if spent < self.next_forecast and not is_last:
+            return False
+        is_worth = PATIENCE * spent >= space.due or (space.due <= CHEAP and self._is_half_time())
+        if not (is_worth and self._fits(space.n_expected)):
+            return False
+        self.next_forecast, whole = FORECASTS * spent, self._forecast() * spent
+        self.allowance = max(whole - spent, RISK * space.due)
+        return spent >= space.due or whole >= LATE * space.due
 
     def _is_half_time(self):
         return 2 * self.n_iter >= self.max_iter or 2 * self.accesses >= self.max_accesses
@@ -186,12 +202,23 @@ class Finisher:
         within = self.accesses + n_read <= self.max_accesses
         return within and self.n_iter + n_iterations <= self.max_iter
 
-    def _is_slow(self):
-        """Tell whether coordinate ascent, at its pace so far, needs more passes than max_iter."""
-        # a look does not see how far an intercept without penalty has to go
-        gap = self.certified_gap if self.objective.free_intercept else self.first.look()
-        tol = self.tol
-        return gap > tol and self.max_iter * math.log(gap) > self.first.n_iter * math.log(tol)
+    def _forecast(self):
+        """Return how many times as long as so far ascent takes at its pace, inf beyond max_iter.
+
+        The gap shrinks by a factor in every pass, from what it was with zero weights. A relative
+        gap would not do: where the optimum is near 0 that stays near 1 for long.
+        """
+        (gap, primal), at_zeros = self.first.glance(), self.objective.at_zeros()[1]
+        if gap <= self.tol * primal and self.certified_gap < math.inf:
+            # a glance does not see how far an intercept without penalty has to go
+            gap = self.certified_gap * primal
+        if gap <= self.tol * primal:
+            return 1.0
+        shrunk = math.log(at_zeros / gap) if 0 < gap < at_zeros else 0.0
+        if shrunk == 0:
+            return math.inf
+        times = math.log(at_zeros / max(self.tol * primal, 1e-300)) / shrunk
+        return times if times * self.first.n_iter <= self.max_iter else math.inf
 
     def _read_at_start(self, limit):
         return self._read(self.space.n_read_at_start, self.space.cost_of_start, limit)
@@ -212,6 +239,7 @@ class Finisher:
         self.is_due = False
         second = self._tried(self.space.begin)
         if second is not None:
+            self.allowance += self.extra_work
             self._note_iterate(second)
             self.second, self.is_compared = second, self.space.is_compared
         return False
@@ -222,8 +250,11 @@ class Finisher:
             try:
                 return prepare()
             except (LinAlgError, ValueError):  # products of rows that are not finite
-                self.is_over = True
+                self._leave_space()
                 return None
+
+    def _leave_space(self):
+        self.space, *self.later = self.later or [None]
 
     def _note_iterate(self, method):
         self.best = Iterate(method.w, method.gap, method.primal, method.candidates())
@@ -239,8 +270,13 @@ class Finisher:
                 goes_on = False
             if self.second.gap < self.best.gap:
                 self._note_iterate(self.second)
-        self.is_stuck = not goes_on or self.n_idle >= MOST_IDLE
+        self.is_stuck = not goes_on or self.n_idle >= self.second.most_idle or self._is_late()
         return True
+
+    def _is_late(self):
+        """Tell whether this takes much longer than expected, or the next method needs the rest."""
+        is_last = bool(self.later) and self.n_iter == self.max_iter - self.later[0].spare
+        return is_last or self.extra_work > self.allowance
 
     def _hand_over(self):
         """Leave the method; the first solver goes on from its duals if they are the best."""
@@ -249,7 +285,8 @@ class Finisher:
         if self.found is not None:
             self.space.hand_over(self.found, self.best)
         self.second = self.best = None
-        self.is_stuck, self.is_over = False, True
+        self.is_stuck = False
+        self._leave_space()
 
     def certify(self, rounded):
         """Return the model with its certificate (`_drive`)."""

@@ -114,8 +114,8 @@ cdef class InteriorPoint:
     gap, primal : float
         Between P(w) and the dual value.
     """
-    n_expected, n_passes, sweeps, step = 25, 6, 20, 0
-    takes_start = False
+    n_expected, n_passes, sweeps, most_idle = 12, 6, 20, 8
+    takes_start, factorises = False, True
     cdef readonly object system, w
     cdef object state                 # parts, multipliers below and above
     cdef readonly double gap, primal

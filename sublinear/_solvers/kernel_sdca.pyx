@@ -79,7 +79,7 @@ cdef class KernelSDCA:
     cdef readonly KernelObjective objective
     cdef readonly Py_ssize_t n_iter, accesses, n_steps
     cdef readonly object coefficients, margins
-    cdef readonly double estimated_gap
+    cdef double gap, primal
     cdef RandomBits random
     cdef Py_ssize_t block_size, inner_work, inner_steps, position
     cdef double inner_tol, max_accesses, epsilon, intercept
@@ -103,7 +103,7 @@ cdef class KernelSDCA:
         self.block_size = max(2, min(block_size, n))
         self.inner_tol, self.max_accesses = inner_tol, max_accesses
         self.coefficients, self.margins = np.zeros(n), np.zeros(n)
-        self.estimated_gap = INFINITY
+        self.gap = self.primal = INFINITY
         self.gains = np.empty(n)
         self._set_objective(objective)
         self._begin(self.coefficients if coefficients is None else coefficients)
@@ -153,9 +153,18 @@ cdef class KernelSDCA:
         """Go on from coefficients that another method has found."""
         self._begin(coefficients)
 
+    @property
+    def estimated_gap(self):
+        """The relative gap but for rounding."""
+        return self.gap / max(self.primal, 1e-300)
+
     def look(self):
-        """Return the relative gap but for rounding."""
+        """Return `estimated_gap`."""
         return self.estimated_gap
+
+    def glance(self):
+        """Return the gap and the primal value but for rounding."""
+        return self.gap, self.primal
 
     def refine(self):
         """Sum the margins up in float64, and go on so; False if that is done or too much."""
@@ -207,7 +216,7 @@ cdef class KernelSDCA:
         objective = self.objective
         self.intercept = objective.best_intercept(self.margins)
         primal, dual = objective.values(self.coefficients, self.margins, self.intercept)
-        self.estimated_gap = max(0.0, primal - dual) / max(fabs(primal), 1e-300)
+        self.gap, self.primal = max(0.0, primal - dual), fabs(primal)
         cdef const double[::1] v = self.coefficients, margins = self.margins
         cdef const double[::1] y = objective.targets_array, ridge = self.ridge
         cdef const double[::1] low = self.low, high = self.high, q = self.curvature

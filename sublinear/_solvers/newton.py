@@ -35,8 +35,8 @@ class Newton:
         Between P(w) and the dual value of a_i = -l'(<x_i, w>), which is |P'(w)|^2 / (2 alpha).
     """
 
-    n_expected, n_passes, sweeps, step = 10, 3, 4, 30
-    takes_start = True
+    n_expected, n_passes, sweeps = 6, 3, 4
+    most_idle, takes_start, factorises = 8, True, True
 
     def __init__(self, objective, w=None):
         self.system, self.loss = NormalEquations(objective), objective.loss
@@ -59,7 +59,11 @@ class Newton:
         """Take a step; return False if none is possible."""
         system = self.system
         factor = system.factor(self.loss.second_derivatives(self.predictions, system.targets))
-        direction = -cho_solve(factor, self.gradient)
+        return self._search(-cho_solve(factor, self.gradient))
+
+    def _search(self, direction):
+        """Take a step in a direction; return False if none is possible."""
+        system = self.system
         change = system.products(direction)
         promise = float(np.add.reduce(self.gradient * direction))
         step = 1.0

@@ -45,7 +45,7 @@ from sublinear._core.order import pools_pay
 from sublinear._core.states import fill, refusal, take, take_random
 
 cdef enum:
-    PASS_COST = 100       # of the calls that a pass takes, in feature values
+    PASS_COST = 1000      # of the calls that a pass takes, in feature values
 
 
 def pass_mean(matrix):
@@ -334,9 +334,13 @@ cdef class SDCA:
 
     def look(self):
         """Return the relative gap that `certify` would find, estimated from a part of the rows."""
-        models = self._models()
-        gap, primal = self.examples.estimate(models[0], models)
+        gap, primal = self.glance()
         return gap / max(primal, 1e-300)
+
+    def glance(self):
+        """Return the gap and the primal value, estimated as by `look`."""
+        models = self._models()
+        return self.examples.estimate(models[0], models)
 
     def _models(self):
         models = self.candidates()

@@ -22,8 +22,7 @@ from sublinear._core.gram import pivoted_factor, row_products, upper_factor
 from sublinear._core.matrix import Matrix
 from sublinear._core.objective import Objective
 
-LARGEST = 2048  # system: 32 MB a matrix
-MUCH = 4  # cheaper: then the span of the rows is worth its rounding
+LARGEST = 2048  # system, if it has more entries than the rows: 32 MB a matrix
 PASSES_OF_START = 3  # at most
 SHARP = 1e-3  # of tol: then duals of a kernel machine are as good as they get
 N_MATRICES = 5  # of a number for every pair of examples, that a kernel's span takes at most
@@ -38,12 +37,27 @@ EVALUATION = 8  # of a kernel's value in float64
 KERNEL_WORK = 8  # what a kernel machine counts as its work in that time
 
 
-def is_small(matrix):
-    """Tell whether a method of second order can solve its equations for this matrix."""
-    return min(matrix.n_rows, matrix.n_weights) <= LARGEST
+class _Space:
+    """What all spaces share."""
+
+    @property
+    def n_expected(self):
+        """Iterations to be expected."""
+        solves_once = self.method.factorises and self.first.objective.loss.quadratic
+        return 1 if solves_once else self.method.n_expected
+
+    @property
+    def spare(self):
+        """Iterations that are kept for the method, if need be."""
+        return 4 * self.method.n_expected
+
+    @property
+    def due(self):
+        """The work to be expected."""
+        return self.cost * self.n_expected + self.cost_of_start
 
 
-class _LinearSpace:
+class _LinearSpace(_Space):
     """What the spaces for linear models share.
 
     Parameters
@@ -51,19 +65,21 @@ class _LinearSpace:
     first : SDCA
     method : type
         See sublinear._solvers.finisher.
+    **options
+        Further arguments of the method.
     """
 
     is_explored, is_compared = True, False
 
-    def __init__(self, first, method):
-        self.first, self.method = first, method
+    def __init__(self, first, method, **options):
+        self.first, self.method, self.options = first, method, options
         matrix = first.objective.matrix
         self.cost, self.cost_of_start = self.costs(matrix, method)
         self.n_read = self.n_passes * matrix.n_stored
         self.n_read_at_start = PASSES_OF_START * matrix.n_stored
 
     def begin(self):
-        start = {}
+        start = dict(self.options)
         objective = self._enter()
         if self.method.takes_start:
             start["w"] = self._coordinates(self.first.model())
@@ -99,12 +115,11 @@ class Columns(_LinearSpace):
     def costs(matrix, method):
         """Return the times of an iteration and of the start, in the unit of those above."""
         n_rows, width, n_stored = matrix.n_rows, matrix.n_weights, matrix.n_stored
-        if matrix.is_sparse:
-            outer = OUTER * n_stored * n_stored / n_rows
-        else:
-            outer = DENSE_OUTER * n_rows * width**2
-        passes = method.n_passes * PASS * n_stored + method.sweeps * n_rows
-        return outer + FACTOR * width**3 + passes + OVERHEAD, 0.0
+        cost = method.sweeps * n_rows + OVERHEAD
+        if not method.factorises:
+            return cost + n_stored, 0.0  # two products, but rows come from memory
+        outer = OUTER * n_stored / n_rows if matrix.is_sparse else DENSE_OUTER * width
+        return cost + (method.n_passes * PASS + outer) * n_stored + FACTOR * width**3, 0.0
 
     def _enter(self):
         return self.first.objective
@@ -166,23 +181,12 @@ class RowSpan(_LinearSpace):
         return w
 
 
-def linear_space(first, method):
-    """Return RowSpan where it is much cheaper: products of rows are rounded more than rows."""
-    matrix = first.objective.matrix
-    if matrix.n_weights > LARGEST:
-        return RowSpan(first, method)
-    if matrix.n_rows > LARGEST:
-        return Columns(first, method)
-    of_columns, of_span = (space.costs(matrix, method)[0] for space in (Columns, RowSpan))
-    return (RowSpan if of_columns > MUCH * of_span else Columns)(first, method)
-
-
 def takes_span(objective):
     """Tell whether a method of second order can solve its equations for a KernelObjective."""
     return objective.most_rank <= LARGEST and objective.keeps_matrix
 
 
-class KernelSpan:
+class KernelSpan(_Space):
     """The span of the images of all examples of a kernel machine.
 
     With K = L L' the rows of L are examples of a linear model with the same duals. L has as many

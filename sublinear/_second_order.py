@@ -1,0 +1,45 @@
+"""Which methods of second order may finish a linear model's dual ascent, and where."""
+
+import math
+
+from sublinear._solvers.interior_point import InteriorPoint
+from sublinear._solvers.newton import Newton
+from sublinear._solvers.spaces import LARGEST, Columns, RowSpan
+from sublinear._solvers.truncated_newton import TruncatedNewton
+
+DOUBT = 3  # times what products with the rows are expected to take, as conditions decide that
+MUCH = 4  # cheaper: then the span of the rows is worth its rounding
+
+
+def linear_spaces(first, tol):
+    """Return where methods of second order may finish an SDCA, the least expected work first."""
+    matrix = first.objective.matrix
+    spaces = [Columns(first, TruncatedNewton, tol=tol)] if _is_curved(first) else []
+    if _may_form(matrix.n_weights, matrix) or _may_form(matrix.n_rows, matrix):
+        spaces.append(_least_space(first))
+    return sorted(spaces, key=lambda space: space.due * (1 if space.method.factorises else DOUBT))
+
+
+def _is_curved(first):
+    """Tell whether every row that pulls has curvature, which makes Newton's steps good ones."""
+    form = first.objective.loss.dual_form()
+    return form is None or (form.ridge > 0 and form.bound == math.inf)
+
+
+def _may_form(size, matrix):
+    """Tell whether a system of this size is small, or not larger than the rows."""
+    return size <= LARGEST or size**2 <= matrix.n_stored
+
+
+def _least_space(first):
+    """Return RowSpan where it is much cheaper: products of rows are rounded more than rows."""
+    matrix = first.objective.matrix
+    method = Newton if first.objective.loss.dual_form() is None else InteriorPoint
+    of_columns, of_span = Columns(first, method), RowSpan(first, method)
+    takes_columns = _may_form(matrix.n_weights, matrix)
+    takes_span = _may_form(matrix.n_rows, matrix)
+    if takes_span and (not takes_columns or of_columns.cost > MUCH * of_span.cost):
+        return of_span
+    # with fewer rows than columns, Newton's method goes round in circles
+    is_tall = matrix.n_rows > matrix.n_weights
+    return Columns(first, Newton) if _is_curved(first) and is_tall else of_columns

@@ -1,0 +1,107 @@
+"""Newton's method whose equations conjugate gradients solve, only as far as that pays.
+
+Papers: Dembo and Steihaug, "Truncated-Newton algorithms for large-scale unconstrained optimization"
+(1983); Lin, Weng and Keerthi, "Trust region Newton method for large-scale logistic regression"
+(2008), with a line search instead of the region.
+
+Objective: that of sublinear._core.objective, for losses without kinks. No matrix is formed: the
+equations of sublinear._core.normal_equations are solved by products with the rows, preconditioned
+by their diagonal. An intercept that is not penalised is eliminated: it follows the other weights.
+
+Cost per iteration: two products with every row, which is read once. A step at the end of some
+iterations takes another one, of four passes over the rows.
+"""
+
+import numpy as np
+
+from sublinear._core.inner import inner
+from sublinear._solvers.newton import Newton
+
+FORCING = 0.5  # of the gradient's length, that equations leave which are not the last ones
+ENOUGH = 0.5  # of the gap that is wanted, that the last ones leave
+MOST_INNER = 100  # iterations between two steps
+PASSES_OF_STEP = 4
+
+
+class TruncatedNewton(Newton):
+    """As Newton, but an iteration is one of conjugate gradients, or a step.
+
+    Class attributes are explained by sublinear._solvers.finisher; `n_passes` is that of the next
+    iteration.
+
+    Parameters
+    ----------
+    objective : Objective
+    w : ndarray of shape (n_weights,), float64, default=None
+        Where to start, if that is better than zeros.
+    tol : float, default=0
+        The relative gap that is wanted.
+    """
+
+    n_expected, n_passes, sweeps = 50, 1, 4
+    most_idle, factorises = 2 * MOST_INNER, False
+
+    def __init__(self, objective, w=None, tol=0.0):
+        self.tol, self.forcing = tol, 0.0 if objective.loss.quadratic else FORCING
+        super().__init__(objective, w)
+        self._begin_equations()
+
+    def _begin_equations(self):
+        system = self.system
+        self.curvatures = self.loss.second_derivatives(self.predictions, system.targets)
+        self.column, squares = system.moments(self.curvatures)
+        self.diagonal = system.penalty + squares
+        self.direction = np.zeros_like(self.w)
+        self.residual = -self._without_intercept(self.gradient)
+        self.left = self.left_at_start = system.distance(self.residual)
+        self.promised = self.primal
+        self.conjugate, self.square, self.n_inner = np.zeros_like(self.w), np.inf, 0
+        self.n_passes = 1
+
+    def _without_intercept(self, side):
+        """Return a side of the equations with the intercept eliminated."""
+        if not self.system.objective.free_intercept:
+            return side
+        rest = side - side[-1] / self.column[-1] * self.column
+        rest[-1] = 0.0
+        return rest
+
+    def iterate(self):
+        """Improve the direction or take the step; return False if neither is possible."""
+        if self.n_passes == PASSES_OF_STEP:
+            return self._step()
+        if not self._improve():
+            return False
+        enough = max(ENOUGH * self.tol * self.promised, self.forcing**2 * self.left_at_start)
+        if self.left <= enough or self.n_inner == MOST_INNER:
+            self.n_passes = PASSES_OF_STEP
+        return True
+
+    def _improve(self):
+        """Take an iteration of conjugate gradients; return False if none is possible."""
+        scaled, square_before = self.residual / self.diagonal, self.square
+        self.square = inner(self.residual, scaled)
+        self.conjugate = scaled + self.square / square_before * self.conjugate
+        product = self.system.product(self.curvatures, self.conjugate)
+        product = self._without_intercept(product)
+        curvature = inner(self.conjugate, product)
+        if not curvature > 0:  # the gradient is 0, or the intercept has none
+            return False
+        size = self.square / curvature
+        self.direction += size * self.conjugate
+        self.residual -= size * product
+        self.left = self.system.distance(self.residual)
+        self.promised -= size * self.square / 2
+        self.n_inner += 1
+        return True
+
+    def _step(self):
+        direction, system = self.direction, self.system
+        if system.objective.free_intercept:
+            constant = system.matrix.constant
+            pull = self.gradient[-1] / constant + inner(self.column, direction)
+            direction[-1] = -pull / self.column[-1]
+        goes_on = self._search(direction)
+        if goes_on:
+            self._begin_equations()
+        return goes_on
