@@ -245,7 +245,7 @@ class SublinearPerceptron(_SaddleClassifier):
         y : array-like of shape (n_samples,)
             Labels; with more than two classes, one-vs-rest.
         sample_weight : array-like of shape (n_samples,), default=None
-            Not negative; examples of weight 0 are left out.
+            Not negative; examples of weight 0 are left out, but not their classes.
 
         Returns
         -------
@@ -261,10 +261,10 @@ class SublinearPerceptron(_SaddleClassifier):
         self._check_parameters()
         check_kernel_parameters(self, X)
         X, y = check_training_data(self, X, y, ensure_all_finite=self._reads_all())
+        self.classes_ = find_classes(y)  # those without weight, too
         weights = check_sample_weight(sample_weight, X)
         given = GivenRows(weights)
         X, y, _ = drop_weightless(X, y, weights)
-        self.classes_ = find_classes(y)
         training = self._class_training(X, y, None)
         training.given = given
         limits = Limits(

@@ -196,7 +196,7 @@ class SIMBAClassifier(LinearClassifier):
             Labels; with more than two classes, one-vs-rest.
         sample_weight : array-like of shape (n_samples,), default=None
             Whole numbers, or whole multiples of the least positive weight: a row is repeated as
-            often, in lowest terms, one of weight 0 left out.
+            often, in lowest terms, one of weight 0 left out; its class stays.
 
         Returns
         -------
@@ -218,12 +218,12 @@ class SIMBAClassifier(LinearClassifier):
         """Fit from the states of other solvers, one for each problem."""
         self._check_parameters()
         X, y = check_training_data(self, X, y)
+        self.classes_ = find_classes(y)  # those without weight, too
         repeated = repetitions(check_sample_weight(sample_weight, X))
         if repeated is not None:
             if has_matrix(X):
                 raise ValueError("sample_weight needs rows in memory: X is a store or an oracle")
             X, y = X[repeated], y[repeated]
-        self.classes_ = find_classes(y)
         training = self._class_training(X, y, None)
         training.matrix.transposed()  # once, before threads ask for it
         unit = self.row_norm or as_matrix(X).largest_norm() or 1.0

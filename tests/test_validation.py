@@ -450,6 +450,30 @@ def test_rows_without_weight_keep_their_numbers(model):
         assert model.dual_coef_.shape == (30,) and not model.dual_coef_[::2].any()
 
 
+@pytest.mark.parametrize(
+    "model",
+    [
+        SDCAClassifier(alpha=0.1),
+        PegasosClassifier(alpha=0.1, max_iter=20),
+        PegasosClassifier(alpha=0.1, max_iter=20, multi_class="joint"),
+        StreamingSVRGClassifier(),
+        KernelSDCAClassifier(),
+        KernelPegasosClassifier(max_iter=20),
+        L2SVMClassifier(alpha=0.5, epsilon=0.1),
+        SublinearPerceptron(epsilon=0.3, max_iter=300),
+        SublinearPerceptron(epsilon=0.3, max_iter=300, kernel="rbf"),
+        SIMBAClassifier(0.1, epsilon=0.3, max_iter=300),
+    ],
+)
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_classes_without_weight_are_classes(model, n_classes):
+    y = np.arange(30) % n_classes
+    for weights in (y != 1, y == 0):
+        model.fit(X, y, sample_weight=weights)
+        assert model.classes_.tolist() == list(range(n_classes))
+        assert model.decision_function(X).shape == ((30,) if n_classes == 2 else (30, n_classes))
+
+
 @pytest.mark.parametrize("name", ["verbose", "callback", "n_jobs"])
 @pytest.mark.parametrize(
     "make",
