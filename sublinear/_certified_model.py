@@ -47,6 +47,7 @@ NOT_OF_THE_OBJECTIVE = (  # parameters
     "verbose",
     "warm_start",
 )
+MARKED_ROWS = 256  # a look at all of them would be a pass
 
 
 @dataclass
@@ -299,10 +300,12 @@ def objective_parameters(estimator):
     )
 
 
-def problem_mark(estimator, y, sample_weight):
-    """Return a hash of what a fit minimises but for X: parameters, targets and weights."""
-    mark = objective_parameters(estimator)
-    for values in (y, sample_weight):
+def problem_mark(estimator, matrix, y, sample_weight):
+    """Return a hash of what a fit minimises: parameters, targets, weights, some rows of X."""
+    mark = f"{objective_parameters(estimator)} {matrix.n_rows} {matrix.n_stored}"
+    rows = np.unique(np.linspace(0, matrix.n_rows - 1, MARKED_ROWS).astype(int))
+    products = matrix.row_dots(1 / np.arange(1.0, matrix.n_weights + 1), rows)
+    for values in (products, y, sample_weight):
         values = np.asarray(values)
         plain = repr(values.tolist()).encode() if values.dtype == object else values.tobytes()
         mark = f"{mark} {values.dtype} {values.shape} {zlib.crc32(plain)}"

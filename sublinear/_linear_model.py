@@ -43,7 +43,8 @@ alpha : float, default=1e-4
         Seeds the order of the examples.
     warm_start : bool, default=False
         Start the next fit from the end of this one, if the data has the same shape. Pegasos, whose
-        steps go on shrinking, does so only if objective, y and weights are the same, too.
+        steps go on shrinking, does so only if objective, X, y and weights are the same, and begins
+        anew otherwise.
     verbose : int, default=0
         1: show progress and the gap on stderr.
     callback : callable, default=None

@@ -15,6 +15,7 @@ from sklearn.base import RegressorMixin
 
 from sublinear._certified_model import problem_mark
 from sublinear._core.losses import MARGIN_LOSSES, REGRESSION_LOSSES
+from sublinear._core.matrix import Matrix
 from sublinear._core.order import SAMPLINGS
 from sublinear._documentation import with_parameters
 from sublinear._fit_method import fit_method
@@ -91,7 +92,7 @@ max_accesses : int, default=None
         Seeds the choice of blocks.
     warm_start : bool, default=False
         Start the next fit from the end of this one, if there are as many examples and problems.
-        Pegasos does so only if objective, y and weights are the same, too.
+        Pegasos does so only if objective, X, y and weights are the same, and begins anew otherwise.
     verbose : int, default=0
         1: show progress and the gap on stderr.
     callback : callable, default=None
@@ -635,6 +636,7 @@ class KernelPegasosClassifier(KernelClassifierMixin, KernelModel):
             After Ctrl-C; the fitted attributes hold the model reached so far.
         """
         training = self._prepare(X, y, sample_weight)
-        before, self._mark = getattr(self, "_mark", None), problem_mark(self, y, sample_weight)
+        before = getattr(self, "_mark", None)
+        self._mark = problem_mark(self, Matrix(training.X), training.y, sample_weight)
         self._is_same_problem = self._mark == before  # small steps would not lead to another one
         return self._solve(training, self._limits())

@@ -195,12 +195,13 @@ class _PegasosModel(StreamFit, BiasTreatment, LinearModel):
     def _keep(self, solver):
         return solver.state()
 
-    def _begin_fit(self, can_resume, y, sample_weight):
+    def _begin_fit(self, can_resume, training, sample_weight):
         """Forget the last fit, unless this one can go on from it.
 
         It has to be of the same problem: steps that are small by now would not lead to another one.
         """
-        before, self._mark = getattr(self, "_mark", None), problem_mark(self, y, sample_weight)
+        before = getattr(self, "_mark", None)
+        self._mark = problem_mark(self, training.matrix, training.y, sample_weight)
         is_same = can_resume and self._mark == before
         if not (self.warm_start and self._has_states() and is_same):
             self._states = None
@@ -499,16 +500,15 @@ class PegasosClassifier(_PegasosModel, LinearClassifier):
         X, y = check_training_data(self, X, y)
         check_batch_fits(self.batch_size, X.shape[0])
         classes = find_classes(y)
-        self._begin_fit(
+        can_resume = (
             self._has_states()
             and np.array_equal(classes, self.classes_)
             and self.coef_.shape[1] == X.shape[1]
-            and self._fitted_multi_class == self.multi_class,
-            y,
-            sample_weight,
+            and self._fitted_multi_class == self.multi_class
         )
         self.classes_ = classes
         training = self._class_training(X, y, sample_weight)
+        self._begin_fit(can_resume, training, sample_weight)
         labels = None if len(training.targets) == 1 else class_codes(y, classes)
         return self._solve(self._draw_by_weight(training, labels), self._limits())
 
@@ -679,8 +679,8 @@ class PegasosRegressor(_PegasosModel, LinearRegressor):
         X, y = check_training_data(self, X, y, y_numeric=True)
         check_batch_fits(self.batch_size, X.shape[0])
         can_resume = self._has_states() and self.coef_.shape[0] == X.shape[1]
-        self._begin_fit(can_resume, y, sample_weight)
         training = self._number_training(X, y, sample_weight)
+        self._begin_fit(can_resume, training, sample_weight)
         return self._solve(self._draw_by_weight(training), self._limits())
 
     @available_if(_PegasosModel._takes_streams)

@@ -18,6 +18,7 @@ from sublinear import (
     SDCAClassifier,
 )
 from sublinear._certified_model import problem_mark
+from sublinear._core.matrix import Matrix
 
 LOSSES_OF_PEGASOS = ("hinge", "smoothed_hinge", "logistic")
 FEW_EPOCHS = {"alpha": 1e-2, "tol": 0, "max_iter": 7, "random_state": 0}
@@ -386,16 +387,28 @@ def test_a_warm_start_of_another_problem_starts_anew(binary, make):
     strength = {"C": 0.01} if make is KernelPegasosClassifier else {"alpha": 10.0}
     weights = np.arange(len(y)) % 3.0
     changes = [
-        (strength, y, None),
-        ({}, 1 - y, None),
-        ({}, y, weights),
-        ({"loss": "logistic"}, y, None),
+        (strength, X, y, None),
+        ({}, X, 1 - y, None),
+        ({}, X, y, weights),
+        ({}, X * np.r_[2.0, np.ones(X.shape[1] - 1)], y, None),
+        ({}, np.roll(X, 1, axis=1), y, None),
+        ({}, X[:-1], y[:-1], None),
+        ({"loss": "logistic"}, X, y, None),
     ]
-    for change, labels, sample_weight in changes:
+    for change, rows, labels, sample_weight in changes:
         model = make(tol=1e-2, max_iter=50, warm_start=True, random_state=0).fit(X, y)
-        model.set_params(**change).fit(X, labels, sample_weight)
-        cold = clone(model).fit(X, labels, sample_weight)
+        model.set_params(**change).fit(rows, labels, sample_weight)
+        cold = clone(model).fit(rows, labels, sample_weight)
         np.testing.assert_array_equal(model.decision_function(X), cold.decision_function(X))
+
+
+@pytest.mark.parametrize("storage", [np.asarray, sparse.csr_array])
+def test_a_mark_tells_matrices_apart(storage):
+    """Of many rows, some; whatever their number type."""
+    X, y = np.random.default_rng(0).normal(size=(1000, 3)).astype(np.float32), np.arange(1000)
+    others = [X.astype(float), 2 * X, X[::-1], X[:, ::-1], X + np.eye(3, dtype=int)[1], X[:999]]
+    marks = [problem_mark(PegasosRegressor(), Matrix(storage(A)), y, None) for A in (X, *others)]
+    assert marks[0] == marks[1] and len(set(marks)) == len(others)
 
 
 # ---------------------------------------------------------------- partial_fit
@@ -576,5 +589,5 @@ def test_a_warm_start_sees_all_costs():
     marks = []
     for matrix in (cost, other, cost.copy()):
         model = PegasosClassifier(multi_class="joint", cost=matrix, max_iter=2, tol=0)
-        marks.append(problem_mark(model, y, None))
+        marks.append(problem_mark(model, Matrix(np.ones((400, 1))), y, None))
     assert marks[0] != marks[1] and marks[0] == marks[2]
