@@ -17,6 +17,7 @@ from sublinear._core.computed import ComputedMatrix
 from sublinear._core.matrix import Matrix
 from sublinear._core.random import RandomBits
 from sublinear._drive import Limits, as_stored
+from sublinear._fitted_parameters import note_parameters
 from sublinear._result import Result, combine, not_begun
 from sublinear._threads import effective_threads
 from sublinear._validation import (
@@ -201,6 +202,7 @@ class CertifiedModel(CallbackSupportMixin, BaseEstimator):
         n_jobs = effective_threads(self.n_jobs)
         if isinstance(training.matrix, ComputedMatrix):  # its lines are held for one at a time
             n_jobs = 1
+        note_parameters(self)
         planned = copy.copy(self)  # what a callback sets is for the next fit
         observers = Observers(self, training, n_problems, constant, self._attributes_of_one)
         seeds = self._seeds(n_problems)

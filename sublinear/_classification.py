@@ -6,6 +6,7 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.metaestimators import available_if
 
 from sublinear._core.losses import MARGIN_LOSSES
+from sublinear._fitted_parameters import fitted_with
 from sublinear._validation import (
     check_sample_weight,
     combine_weights,
@@ -70,7 +71,7 @@ class OneVsRestMixin(ClassifierMixin):
 
 def has_probabilities(model):
     """Raise AttributeError, which tells what to do, unless the loss is one of probabilities."""
-    name, loss = type(model).__name__, getattr(model, "loss", None)
+    name, loss = type(model).__name__, fitted_with(model, "loss")
     if loss == "logistic":
         return True
     wrap = "wrap it in sklearn.calibration.CalibratedClassifierCV"

@@ -19,6 +19,7 @@ from sublinear._archive import (
     read_archive,
     write_archive,
 )
+from sublinear._fitted_parameters import PREDICTED_BY, fitted_with
 from sublinear._result import Result
 from sublinear.margin import L2SVMClassifier, SublinearPerceptron
 from sublinear.pegasos import PegasosClassifier, PegasosRegressor
@@ -149,7 +150,7 @@ def write_model(estimator, path, notes=None):
         "format": FORMAT,
         "version": VERSION,
         "class": name,
-        "parameters": plain_parameters(estimator),
+        "parameters": _parameters(estimator),
         "n_features_in": int(estimator.n_features_in_),
         "n_iter": int(estimator.n_iter_),
         "object_classes": classes is not None and classes.dtype == object,
@@ -157,6 +158,15 @@ def write_model(estimator, path, notes=None):
         "notes": notes or {},
     }
     write_archive(path, header, arrays)
+
+
+def _parameters(estimator):
+    """Return the parameters, those by which the model predicts as the fit had them."""
+    parameters = plain_parameters(estimator)
+    return {
+        name: fitted_with(estimator, name) if name in PREDICTED_BY else value
+        for name, value in parameters.items()
+    }
 
 
 def _checked_names(estimator):

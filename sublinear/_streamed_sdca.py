@@ -21,6 +21,7 @@ from sublinear._checkpoint import fitted_state, set_fitted_state
 from sublinear._core.objective import Objective
 from sublinear._core.states import part_of, restore, saved, take
 from sublinear._drive import as_stored
+from sublinear._fitted_parameters import note_parameters
 from sublinear._newton_passes import Certified, NewtonPlan
 from sublinear._readers import whole_numbers_as_integers
 from sublinear._result import relative_gap
@@ -226,6 +227,7 @@ class DualStreamFit(StreamFit):
         if self.batch_size != 1:
             raise ValueError("fit_stream needs batch_size=1")
         stream.require_repeatable()
+        note_parameters(self)
         started = time.perf_counter()
         if classes is not None:
             classes = given_classes(classes)

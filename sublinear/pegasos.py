@@ -22,6 +22,7 @@ from sublinear._core.strata import Strata
 from sublinear._documentation import with_parameters
 from sublinear._drive import Limits
 from sublinear._fit_method import fit_method
+from sublinear._fitted_parameters import fitted_with, note_parameters
 from sublinear._linear_model import (
     COMMON_PARAMETERS,
     LinearClassifier,
@@ -272,6 +273,7 @@ class _PegasosModel(StreamFit, BiasTreatment, LinearModel):
         if state is None:
             return
         self._fitted_treatment = self._intercept_settings()  # the file's parameters are the same
+        note_parameters(self)
         self._stream_seeds = seeds_of(state)
         self._states = parts_of(state)
         for part in self._states:
@@ -458,19 +460,9 @@ class PegasosClassifier(_PegasosModel, LinearClassifier):
         return type(self).__name__ if self.multi_class == "joint" else super()._problem_name(k)
 
     def _log_probabilities(self, scores):
-        # a model from a file, or a callback's, is of the parameter
-        if getattr(self, "_fitted_multi_class", self.multi_class) == "joint":
+        if fitted_with(self, "multi_class") == "joint":
             return log_softmax(scores, axis=1)
         return super()._log_probabilities(scores)
-
-    def _store(self, outcomes, training, seconds):
-        super()._store(outcomes, training, seconds)
-        self._fitted_multi_class = self.multi_class
-
-    def _set_stream_state(self, state):
-        super()._set_stream_state(state)
-        if state is not None:
-            self._fitted_multi_class = self.multi_class
 
     @fit_method
     def fit(self, X, y, sample_weight=None):
@@ -504,7 +496,7 @@ class PegasosClassifier(_PegasosModel, LinearClassifier):
             self._has_states()
             and np.array_equal(classes, self.classes_)
             and self.coef_.shape[1] == X.shape[1]
-            and self._fitted_multi_class == self.multi_class
+            and fitted_with(self, "multi_class") == self.multi_class
         )
         self.classes_ = classes
         training = self._class_training(X, y, sample_weight)
@@ -543,7 +535,7 @@ class PegasosClassifier(_PegasosModel, LinearClassifier):
         """
         first = self._begin_partial_fit()
         X, y = check_training_data(self, X, y, reset=first)
-        if not first and self._fitted_multi_class != self.multi_class:
+        if not first and fitted_with(self, "multi_class") != self.multi_class:
             raise ValueError("multi_class must not change between calls of partial_fit")
         self.classes_ = declared_classes(y, classes, None if first else self.classes_)
         return self._solve_block(self._class_training(X, y, sample_weight), first)

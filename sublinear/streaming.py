@@ -19,6 +19,7 @@ from sublinear._core.row_blocks import RowBlock
 from sublinear._core.states import parts_of, prefixed, reading, take
 from sublinear._documentation import with_parameters
 from sublinear._fit_method import all_or_nothing
+from sublinear._fitted_parameters import fitted_with
 from sublinear._solvers.streaming_svrg import CombinedSVRG, PaperSVRG
 from sublinear._stream import StreamFit, UnseenBlock, looked_at
 from sublinear._threads import effective_threads
@@ -650,9 +651,7 @@ class StreamingSVRGRegressor(RegressorMixin, _StreamingSVRG):
         predictions : ndarray of shape (n_samples,)
         """
         scores = self._scores(X).ravel()
-        # a model from a file is of the parameter
-        loss = getattr(self, "_made_with", {}).get("loss", self.loss)
-        return np.exp(scores) if loss == "poisson" else scores
+        return np.exp(scores) if fitted_with(self, "loss") == "poisson" else scores
 
 
 @with_parameters(common=_PARAMETERS, attributes=_ATTRIBUTES)

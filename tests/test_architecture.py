@@ -16,6 +16,7 @@ LAYERS = (
         "_solvers",
         "_documentation",
         "_dual_store_build",
+        "_fitted_parameters",
         "_result",
         "_threads",
         "_validation",

@@ -688,6 +688,8 @@ def test_the_local_twin_predicts_the_same_and_can_be_saved(multiclass, tmp_path)
     local = model.to_local()
     assert type(local) is sublinear.SDCAClassifier and local.alpha == 0.01
     np.testing.assert_array_equal(local.predict_proba(X), model.predict_proba(X))
+    local = model.set_params(loss="hinge").to_local()  # of the loss that was fitted
+    np.testing.assert_array_equal(local.predict_proba(X), model.predict_proba(X))
     with pytest.raises(TypeError, match=r"save its to_local\(\)"):
         sublinear.save_model(model, tmp_path / "model.npz")
     sublinear.save_model(local, tmp_path / "model.npz")

@@ -494,6 +494,8 @@ def test_classes_weights_and_sparse_rows():
     np.testing.assert_array_equal(local.predict_proba(X), dense.predict_proba(X))
     local.partial_fit(X[:500], y[:500])
     assert local.result_.n_rows == dense.result_.n_rows + 500
+    local = dense.set_params(loss="squared_hinge").to_local()  # of the loss that was fitted
+    np.testing.assert_array_equal(local.predict_proba(X), dense.predict_proba(X))
 
 
 @pytest.mark.parametrize("n_partitions", [1, 3])

@@ -174,6 +174,13 @@ class TestModelsOfStreams:
         save_model(model, tmp_path / "model")
         np.testing.assert_array_equal(load_model(tmp_path / "model").predict(X), model.predict(X))
 
+    def test_models_are_of_the_loss_that_was_fitted(self, tmp_path):
+        X = np.random.default_rng(0).standard_normal((500, 3))
+        counts = np.random.default_rng(1).poisson(np.exp(X[:, 0]))
+        model = StreamingSVRGRegressor("poisson").fit(X, counts).set_params(loss="squared")
+        save_model(model, tmp_path / "model")
+        np.testing.assert_array_equal(load_model(tmp_path / "model").predict(X), model.predict(X))
+
     def test_only_a_new_fit_goes_on(self, tmp_path):
         model, X = fitted(StreamingSVRGRegressor, warm_start=True)
         save_model(model, tmp_path / "model")

@@ -21,7 +21,13 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MaxAbsScaler
 from sklearn.svm import LinearSVC, LinearSVR
 
-from sublinear import L2SVMClassifier, SDCAClassifier, SDCARegressor, StreamingSVRGClassifier
+from sublinear import (
+    L2SVMClassifier,
+    PegasosClassifier,
+    SDCAClassifier,
+    SDCARegressor,
+    StreamingSVRGClassifier,
+)
 from sublinear.datasets import make_sparse_classification
 from sublinear.sources import ArraySource
 
@@ -841,6 +847,27 @@ def test_no_probabilities_without_the_logistic_loss(binary, loss):
         model.predict_proba(binary[0])
     advice = str(error.value.__cause__)
     assert 'needs loss="logistic"' in advice and "CalibratedClassifierCV" in advice
+
+
+@pytest.mark.parametrize("streams", [False, True])
+@pytest.mark.parametrize("make", [SDCAClassifier, PegasosClassifier, StreamingSVRGClassifier])
+def test_probabilities_are_of_the_loss_that_was_fitted(binary, make, streams):
+    X, y = binary
+
+    def fit(loss):
+        model.set_params(loss=loss)
+        return model.fit_stream(ArraySource(X, y), classes=[0, 1]) if streams else model.fit(X, y)
+
+    model = make("squared_hinge", alpha=0.1, random_state=0)
+    if make is PegasosClassifier:
+        model.set_params(max_iter=5, tol=0, projection=True)
+    expected = fit("logistic").predict_proba(X)
+    np.testing.assert_array_equal(model.set_params(loss="hinge").predict_proba(X), expected)
+    fit("squared_hinge").set_params(loss="logistic")
+    assert not hasattr(model, "predict_proba") and not hasattr(model, "predict_log_proba")
+    assert hasattr(clone(model), "predict_proba")
+    fit("logistic")
+    np.testing.assert_array_equal(model.predict_proba(X), expected)
 
 
 def test_no_probabilities_without_a_loss(binary):

@@ -8,6 +8,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from sublinear._documentation import with_parameters
+from sublinear._fitted_parameters import fitted_with
 from sublinear._stream import check_source
 from sublinear._validation import (
     check_number,
@@ -206,11 +207,11 @@ class OverPartitions:
         )
 
     def _local_copy(self):
-        """Return the estimator of `sublinear` with the same parameters and public attributes."""
+        """Return the estimator of `sublinear` with the parameters and public attributes."""
         check_is_fitted(self)
         local = self._local_class()
         local.set_params(
-            **{name: getattr(self, name) for name in local.get_params() if hasattr(self, name)}
+            **{name: fitted_with(self, name) for name in local.get_params() if hasattr(self, name)}
         )
         for name, value in vars(self).items():
             if name.endswith("_") and name not in ("n_lost_", "partitions_", "stream_"):

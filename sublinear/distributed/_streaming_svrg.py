@@ -9,6 +9,7 @@ import numpy as np
 from sublinear import sdca, streaming
 from sublinear._checkpoint import open_checkpoint
 from sublinear._fit_method import all_or_nothing
+from sublinear._fitted_parameters import fitted_with
 from sublinear._validation import (
     declared_classes,
     find_classes,
@@ -171,7 +172,7 @@ class _StreamedStages(OverPartitions):
         return local
 
     def _scorer(self):
-        scorer = self._scorer_class(self.loss)
+        scorer = self._scorer_class(fitted_with(self, "loss"))
         for name in ("coef_", "intercept_", "classes_", "n_features_in_"):
             if hasattr(self, name):
                 setattr(scorer, name, getattr(self, name))

@@ -1,0 +1,15 @@
+"""The parameters by which a fitted model predicts, whatever they have been set to since."""
+
+PREDICTED_BY = ("loss", "multi_class")
+
+
+def note_parameters(estimator):
+    """Note, at the beginning of a fit, the parameters by which its model will predict."""
+    estimator._made_with = {
+        name: getattr(estimator, name) for name in PREDICTED_BY if hasattr(estimator, name)
+    }
+
+
+def fitted_with(estimator, name):
+    """Return a parameter as the last fit had it; before a fit, or of a file, the present one."""
+    return getattr(estimator, "_made_with", {}).get(name, getattr(estimator, name, None))
