@@ -471,6 +471,8 @@ class KernelPegasosClassifier(KernelClassifierMixin, KernelModel):
     loss : {"hinge", "smoothed_hinge", "logistic"}, default="hinge"
         With m = y (f(x) + intercept), y = +1 or -1: max(0, 1 - m); the hinge rounded off over
         [1 - smoothing, 1]; log(1 + exp(-m)), for which all examples become support vectors.
+        For probabilities see sklearn.calibration.CalibratedClassifierCV: there is no
+        `predict_proba`.
     %(kernel)s
     fit_intercept : bool, default=True
         The kernel gets the constant intercept_scaling^2, and the objective the term
