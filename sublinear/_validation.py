@@ -333,9 +333,10 @@ def distinct(labels):
 
 
 def distinct_plain(labels):
-    """Return the sorted distinct labels as numbers or text where they are such in objects."""
+    """Return the sorted distinct labels; numbers in objects as such, text in objects as it is."""
     found = distinct(labels)
-    return np.array(found.tolist()) if found.dtype == object else found
+    plain = np.array(found.tolist()) if found.dtype == object else found
+    return found if plain.dtype.kind == "U" else plain
 
 
 def join_labels(first, second):

@@ -305,6 +305,20 @@ def test_text_that_looks_like_a_class_is_none(binary):
             fit(source, classes=classes)
 
 
+def test_text_in_objects_stays_as_it_is(binary):
+    X, y = binary[0], np.where(binary[1] > 0, "yes", "no").astype(object)
+    blocks = [(X[:99], y[:99]), (X[99:], y[99:])]
+    fits = [
+        SDCAClassifier().fit_stream(blocks),
+        SemiStreamingPerceptron(0.5).fit(X, y),
+        SemiStreamingPerceptron(0.5).fit_stream([(X, y), (X, y.astype(str))]),
+        distributed.SDCAClassifier(n_partitions=2).fit(X, y),
+        distributed.StreamingSVRGClassifier().fit([blocks]),
+    ]
+    for found in (distinct_labels(blocks), *(model.classes_ for model in fits)):
+        assert found.dtype == object and found.tolist() == ["no", "yes"]
+
+
 def test_whole_numbers_of_all_types_are_joined():
     large = 2**53
     parts = [np.array([1.0, 3.0]), np.array([large, large + 1]), np.array([2**64 - 1], np.uint64)]
