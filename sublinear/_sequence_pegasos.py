@@ -414,13 +414,13 @@ class SequencePegasos(OneSolverStreamFit, LinearModel):
         """
         return self.decode(X, lengths)[0]
 
-    def score(self, X, y, lengths=None):
+    def score(self, X, y, lengths=None, sample_weight=None):
         """Return the fraction of rows whose label is right.
 
         Parameters
         ----------
-        X, y, lengths
-            As in `fit`.
+        X, y, lengths, sample_weight
+            As in `fit`: a row has the weight of its sequence.
 
         Returns
         -------
@@ -429,4 +429,8 @@ class SequencePegasos(OneSolverStreamFit, LinearModel):
         X, y, lengths = _stack(X, y, lengths)
         labels = self.predict(X, lengths)
         check_consistent_length(labels, y)
-        return float(np.mean(labels == np.asarray(y)))
+        offsets = _offsets(lengths, len(labels))
+        weights = check_sample_weight(sample_weight, offsets[1:])
+        if weights is not None:
+            weights = np.repeat(weights, np.diff(offsets))
+        return float(np.average(labels == np.asarray(y), weights=weights))

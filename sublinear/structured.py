@@ -354,12 +354,12 @@ class PegasosStructured(OneSolverStreamFit, BaseEstimator):
         weights = read_only(self.coef_.view())
         return [self.problem.decode(weights, x) for x in _array_of_objects(X)]
 
-    def score(self, X, y):
-        """Return minus the mean loss of the predictions; 0 is best.
+    def score(self, X, y, sample_weight=None):
+        """Return minus the weighted mean loss of the predictions; 0 is best.
 
         Parameters
         ----------
-        X, y
+        X, y, sample_weight
             As in `fit`.
 
         Returns
@@ -368,4 +368,6 @@ class PegasosStructured(OneSolverStreamFit, BaseEstimator):
         """
         _check_examples(X, y)
         pairs = zip(_array_of_objects(y), self.predict(X), strict=True)
-        return -float(np.mean([self.problem.loss(label, output) for label, output in pairs]))
+        losses = [self.problem.loss(label, output) for label, output in pairs]
+        weights = check_sample_weight(sample_weight, np.empty(len(losses)))
+        return -float(np.average(losses, weights=weights))

@@ -300,6 +300,22 @@ def test_streams(tagged, average):
     assert blocks.score(X, y, lengths) > 0.6
 
 
+def test_scores_weigh_sequences(tagged):
+    X, y, lengths = tagged
+    matrices, labels = split(X, y, lengths)
+    model = SequencePegasos(alpha=0.05, max_iter=3, tol=0, random_state=0).fit(X, y, lengths)
+    weights = np.arange(len(lengths)) % 3
+    repeated = np.repeat(np.arange(len(lengths)), weights)
+    expected = model.score([matrices[i] for i in repeated], [labels[i] for i in repeated])
+    assert expected != model.score(X, y, lengths)
+    assert model.score(X, y, lengths, weights) == pytest.approx(expected, rel=1e-12)
+    assert model.score(matrices, labels, sample_weight=weights) == pytest.approx(expected)
+    with pytest.raises(ValueError, match="inconsistent numbers of samples"):
+        model.score(X, y, lengths, sample_weight=np.ones(len(y)))
+    with pytest.raises(ValueError, match="sample_weight is zero"):
+        model.score(X, y, lengths, sample_weight=np.zeros(len(lengths)))
+
+
 def test_transitions_matter():
     """Rows say nothing: the order of the labels, 0 1 2 0 1 2 .., alone can be learnt."""
     y = np.tile([0, 1, 2], 40)

@@ -81,6 +81,7 @@ def test_it_is_joint_multiclass_where_that_is_the_problem(
     assert ours.result_.primal == pytest.approx(compiled.result_.primal, rel=1e-9)
     np.testing.assert_array_equal(ours.predict(X), compiled.predict(X))
     assert ours.score(X, y) == pytest.approx(compiled.score(X, y) - 1)
+    assert ours.score(X, y, weights) == pytest.approx(compiled.score(X, y, weights) - 1)
 
 
 @pytest.mark.parametrize("dtype", [np.uint8, bool])
