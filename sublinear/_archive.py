@@ -77,8 +77,12 @@ def plain_labels(labels):
 
 
 def plain_scalar(value):
-    """Return a NumPy scalar as Python's own, which JSON knows."""
-    return value.item() if isinstance(value, np.generic) else value
+    """Return a number of any kind as Python's own, which JSON knows; other values as they are."""
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, bool | int | float) or not isinstance(value, numbers.Real):
+        return value
+    return int(value) if isinstance(value, numbers.Integral) else float(value)
 
 
 def plain_seeds(seeds):

@@ -7,6 +7,7 @@ and all of it is checked before an estimator is built.
 """
 
 import dataclasses
+import json
 
 import numpy as np
 from sklearn.base import RegressorMixin
@@ -73,7 +74,8 @@ def save_model(estimator, path):
     Raises
     ------
     TypeError
-        If the estimator is of another class, or a class label is neither number nor string.
+        If the estimator is of another class, or a class label or a parameter is neither number
+        nor string.
     ValueError
         If the estimator is not fitted, or its feature names are not one string for each feature.
     OSError
@@ -162,11 +164,18 @@ def write_model(estimator, path, notes=None):
 
 def _parameters(estimator):
     """Return the parameters, those by which the model predicts as the fit had them."""
-    parameters = plain_parameters(estimator)
-    return {
+    parameters = {
         name: fitted_with(estimator, name) if name in PREDICTED_BY else value
-        for name, value in parameters.items()
+        for name, value in plain_parameters(estimator).items()
     }
+    for name, value in parameters.items():
+        try:
+            json.dumps(value)
+        except (TypeError, ValueError) as error:
+            raise TypeError(
+                f"cannot save {name}={value!r}: parameters in a model file are numbers and text"
+            ) from error
+    return parameters
 
 
 def _checked_names(estimator):

@@ -6,6 +6,7 @@ import json
 import pickle
 import warnings
 import zipfile
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -132,6 +133,11 @@ class TestRoundTrip:
             random_state=np.random.RandomState(0),
             callback=lambda snapshot: False,
             tol=np.float64(0.1),
+            intercept_scaling=Fraction(1, 3),
+            smoothing=np.longdouble(0.5),
+            max_iter=np.int64(5),
+            fit_intercept=np.True_,
+            loss=np.str_("hinge"),
         )
         save_model(model, tmp_path / "model")
         loaded = load_model(tmp_path / "model")
@@ -139,6 +145,9 @@ class TestRoundTrip:
         assert loaded.random_state is None
         assert loaded.callback is None
         assert loaded.tol == 0.1
+        assert loaded.intercept_scaling == 1 / 3
+        assert loaded.smoothing == 0.5 and loaded.max_iter == 5
+        assert loaded.fit_intercept is True and loaded.loss == "hinge"
 
     def test_loaded_model_fits_again(self, path):
         model, X = fitted()
@@ -219,6 +228,17 @@ class TestSave:
         model.feature_names_in_ = np.array(names, dtype=object)
         with pytest.raises(ValueError, match="feature_names_in_ must hold strings"):
             save_model(model, tmp_path / "m.npz")
+        assert not list(tmp_path.iterdir())
+
+    @pytest.mark.parametrize(
+        ("name", "value"),
+        [("alpha", {1, 2}), ("tol", 1j), ("class_weight", {-1: 1, 1: 1, frozenset(): 2})],
+    )
+    def test_parameters_that_no_file_holds(self, tmp_path, name, value):
+        model, _ = fitted()
+        model.set_params(**{name: value})
+        with pytest.raises(TypeError, match=f"cannot save {name}="):
+            save_model(model, tmp_path / "model")
         assert not list(tmp_path.iterdir())
 
     def test_names_of_other_features(self, tmp_path):
