@@ -45,8 +45,8 @@ class Observers:
     constant : float
         Value of the constant column, 0 without.
     attributes : callable
-        attributes(model, constant) -> dict of fitted attributes, or None when they are not yet
-        complete; scikit-learn's callbacks may want an estimator made of them.
+        attributes(models) -> dict of fitted attributes, or None; scikit-learn's callbacks may want
+        an estimator made of them, once there is a model of every problem.
     """
 
     def __init__(self, estimator, training, n_problems, constant, attributes):
@@ -55,6 +55,7 @@ class Observers:
         self.constant = constant
         self.lock = threading.Lock()
         self.context = self.problems = None
+        self.models = [None] * n_problems  # the last one of each
         if getattr(estimator, "_skl_callbacks", None) or hasattr(estimator, "_parent_callback_ctx"):
             self._open_contexts(n_problems)
 
@@ -85,13 +86,20 @@ class Observers:
     def _call_sklearn(self, class_index, model):
         if self.problems is None:
             return False
+        self.models[class_index] = model.copy()
         certificate = self.problems[class_index].subcontext(task_name="certificate")
         certificate.call_on_fit_task_begin(estimator=self.estimator, **self.data)
         return certificate.call_on_fit_task_end(
             estimator=self.estimator,
             **self.data,
-            reconstruction_attributes=lambda: self.attributes(model, self.constant),
+            reconstruction_attributes=self._reconstruction,
         )
+
+    def _reconstruction(self):
+        """Return the fitted attributes as they are, None before every problem has a model."""
+        if any(model is None for model in self.models):
+            return None
+        return self.attributes(self.models)
 
     def close(self):
         """Tell scikit-learn's callbacks that the fit is over."""

@@ -164,7 +164,7 @@ class CertifiedModel(CallbackSupportMixin, BaseEstimator):
     """What the estimators share: parameters, and the run over all problems.
 
     A subclass has the registry `_losses`, `_solver(training, k, random, n_jobs)`, which returns the
-    solver of problem k, and `_store(outcomes, training, seconds)`, which sets fitted attributes.
+    solver of problem k, and `_set_model(models, training)`, which sets the attributes that predict.
     What its `_keep(solver)` returns is `kept` of the outcomes.
     """
 
@@ -204,7 +204,8 @@ class CertifiedModel(CallbackSupportMixin, BaseEstimator):
             n_jobs = 1
         note_parameters(self)
         planned = copy.copy(self)  # what a callback sets is for the next fit
-        observers = Observers(self, training, n_problems, constant, self._attributes_of_one)
+        attributes = partial(planned._attributes_of, training)
+        observers = Observers(self, training, n_problems, constant, attributes)
         seeds = self._seeds(n_problems)
         if checkpoint:
             seeds = checkpoint.seeds(seed_sequence(self.random_state), n_problems)
@@ -272,9 +273,16 @@ class CertifiedModel(CallbackSupportMixin, BaseEstimator):
         """Return the part of a model that belongs to features and the constant."""
         return model
 
-    def _attributes_of_one(self, model, constant):
-        """Fitted attributes of a model on its way, None where one problem is not the whole."""
-        return None
+    def _attributes_of(self, training, models):
+        """Return the attributes of an estimator with models on their way, None if it has none."""
+        seen = copy.copy(self)
+        seen._set_model(models, training)
+        return vars(seen)
+
+    def _store(self, outcomes, training, seconds):
+        """Set the fitted attributes."""
+        self._set_model([outcome.model for outcome in outcomes], training)
+        self._report(outcomes, seconds)
 
     def _report(self, outcomes, seconds):
         """Set what is known of the fit itself."""

@@ -199,12 +199,18 @@ class KernelModel(CertifiedModel):
             coefficients[self.support_[chosen]] = self.dual_coef_[row, chosen]
         return coefficients if training.subsets is None else coefficients[training.subsets[k]()]
 
+    def _set_model(self, models, training):
+        self.support_, self.dual_coef_ = self._lay_out(models, training)
+        self.intercept_ = np.array([model[-1] for model in models])
+        precomputed = self._fitted_kernel.is_precomputed
+        self.support_vectors_ = np.empty((0, 0)) if precomputed else training.X[self.support_]
+        self._is_exact = True  # until it is known what rounding does
+
     def _store(self, outcomes, training, seconds):
         """Set the fitted attributes."""
         models = [outcome.model for outcome in outcomes]
         check_coefficients(models)
-        self.support_, self.dual_coef_ = self._lay_out(models, training)
-        self.intercept_ = np.array([model[-1] for model in models])
+        self._set_model(models, training)
         self.reduction_ = None
         self._n_rows_fit = training.n_rows
         self._describe(outcomes, training, seconds)
@@ -214,11 +220,9 @@ class KernelModel(CertifiedModel):
                 self._describe(self._reduce(outcomes, training), training, seconds)
 
     def _describe(self, outcomes, training, seconds):
-        """Set what follows from support vectors, coefficients and outcomes."""
+        """Set what follows from coefficients and outcomes."""
         self._note_rounding(outcomes, training)
         self._report(outcomes, seconds)
-        precomputed = self._fitted_kernel.is_precomputed
-        self.support_vectors_ = np.empty((0, 0)) if precomputed else training.X[self.support_]
 
     def _reduce(self, outcomes, training):
         """Keep `max_support` support vectors; return the outcomes with the values of the models."""
@@ -250,6 +254,8 @@ class KernelModel(CertifiedModel):
     def _keep_support(self, kept):
         """Forget the support vectors that are not among `kept`, in order."""
         self.support_, self.dual_coef_ = self.support_[kept], self.dual_coef_[:, kept]
+        if not self._fitted_kernel.is_precomputed:
+            self.support_vectors_ = self.support_vectors_[kept]
         self.intercept_ = self.intercept_.copy()  # an error brings back the one before
 
     def _refit(self, result, training, k):

@@ -98,12 +98,9 @@ class LinearModel(CertifiedModel):
             not self._penalizes_intercept(),
         )
 
-    def _store(self, outcomes, training, seconds):
-        """Set the fitted attributes."""
+    def _set_model(self, models, training):
         matrix = training.matrix
-        models = [outcome.model for outcome in outcomes]
         self.coef_, self.intercept_ = self._coefficients(models, matrix.constant, matrix.dtype)
-        self._report(outcomes, seconds)
 
     def _coefficients(self, models, constant, dtype):
         """Split models into coef (n_problems, n_features) and intercept (n_problems,)."""
@@ -132,13 +129,9 @@ class LinearRegressor(RegressorMixin, LinearModel):
         weights = check_sample_weight(sample_weight, X)
         return self._training(X, y, [lambda: targets], weights, sample_weight)
 
-    def _store(self, outcomes, training, seconds):
-        super()._store(outcomes, training, seconds)
+    def _set_model(self, models, training):
+        super()._set_model(models, training)
         self.coef_, self.intercept_ = self.coef_[0], self.intercept_[0]
-
-    def _attributes_of_one(self, model, constant):
-        coef, intercept = self._coefficients([model], constant, model.dtype)
-        return {"coef_": coef[0], "intercept_": intercept[0]}
 
     def predict(self, X):
         """Return <x_i, coef> + intercept.
@@ -156,9 +149,3 @@ class LinearRegressor(RegressorMixin, LinearModel):
 
 class LinearClassifier(ProbabilityMixin, OneVsRestMixin, LinearModel):
     """One-vs-rest over linear models."""
-
-    def _attributes_of_one(self, model, constant):
-        if len(self.classes_) > 2:
-            return None
-        coef, intercept = self._coefficients([model], constant, model.dtype)
-        return {"coef_": coef, "intercept_": intercept, "classes_": self.classes_}

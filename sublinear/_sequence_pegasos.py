@@ -354,10 +354,16 @@ class SequencePegasos(OneSolverStreamFit, LinearModel):
     def _keep(self, solver):
         return solver.state()
 
+    def _attributes_of(self, training, models):
+        return None  # who watches has rows, and not where sequences begin
+
+    def _set_model(self, models, training):
+        super()._set_model(models, training)
+        k, model = len(self.classes_), models[0].astype(training.matrix.dtype, copy=False)
+        self.transition_, self.start_ = model[:k].copy(), model[k].copy()
+
     def _store(self, outcomes, training, seconds):
         super()._store(outcomes, training, seconds)
-        k, model = len(self.classes_), outcomes[0].model.astype(training.matrix.dtype, copy=False)
-        self.transition_, self.start_ = model[:k].copy(), model[k].copy()
         self._state = outcomes[0].kept
         self._fitted_intercept = self.fit_intercept, self.intercept_scaling
 

@@ -46,6 +46,7 @@ class _SaddleClassifier(LinearClassifier):
     _asks_for_lines = True
     _unit = "steps"
     _instead = ""  # what warnings advise
+    _fitted_kernel = None  # of a linear model
 
     def _check_parameters(self):
         check_saddle_parameters(self)
@@ -64,29 +65,29 @@ class _SaddleClassifier(LinearClassifier):
         plan = self._kernel_plan(space)
         return KernelTraining(X, y, None, None, targets, weights, plan=plan, rows=space.rows)
 
-    def _attributes_of_one(self, model, constant):
-        return super()._attributes_of_one(model, constant) if is_linear(self) else None
-
     def _store(self, outcomes, training, seconds):
         for outcome in outcomes:
             outcome.result = named(outcome.result, training.X)
+        super()._store(outcomes, training, seconds)
+
+    def _set_model(self, models, training):
         if is_linear(self):
-            forget(self, ("support_", "support_vectors_", "dual_coef_", "_fitted_kernel"))
-            super()._store(outcomes, training, seconds)
+            forget(self, ("support_", "support_vectors_", "dual_coef_"))
+            super()._set_model(models, training)
+            self._fitted_kernel = None
             return
         forget(self, ("coef_",))
-        models = np.stack([outcome.model for outcome in outcomes])
+        models = np.stack(models)
         support = np.flatnonzero(models[:, :-1].any(axis=0))
         self.support_ = training.given.numbers(support)
         self.support_vectors_ = training.X[support]
         self.dual_coef_ = np.ascontiguousarray(models[:, support])
         self.intercept_ = models[:, -1]
         self._fitted_kernel = training.plan.space.fitted
-        self._report(outcomes, seconds)
 
     def _scores(self, X):
         check_is_fitted(self)
-        if hasattr(self, "coef_"):  # as of the fit, whatever `kernel` is by now
+        if self._fitted_kernel is None:  # as of the fit, whatever `kernel` is by now
             return super()._scores(X)
         X = check_rows(self, X)
         parts = self._fitted_kernel, self.support_vectors_, self.dual_coef_

@@ -447,12 +447,6 @@ class PegasosClassifier(_PegasosModel, LinearClassifier):
                 models = [models[1] - models[0]]
         return super()._coefficients(models, constant, dtype)
 
-    def _attributes_of_one(self, model, constant):
-        if self.multi_class != "joint":
-            return super()._attributes_of_one(model, constant)
-        coef, intercept = self._coefficients([model], constant, model.dtype)
-        return {"coef_": coef, "intercept_": intercept, "classes_": self.classes_}
-
     def _feature_weights(self, model):
         return model.T if self.multi_class == "joint" else model
 

@@ -8,8 +8,13 @@ import threading
 import numpy as np
 import pytest
 from scipy import sparse
+from sklearn.base import clone
+from sklearn.metrics.pairwise import linear_kernel
 
 from sublinear import (
+    KernelPegasosClassifier,
+    KernelSDCAClassifier,
+    KernelSDCARegressor,
     L2SVMClassifier,
     PegasosClassifier,
     SDCAClassifier,
@@ -449,15 +454,55 @@ def test_the_monitor_of_scikit_learn_on_saddle_problems(binary, kind, kernel):
     from sklearn.callback import ScoringMonitor
 
     X, y = binary
-    model = kind(epsilon=0.3, kernel=kernel, max_iter=2000, random_state=0).fit(X, 1 - y)
+    other = "linear" if kernel == "rbf" else "rbf"
+    model = kind(epsilon=0.3, kernel=other, max_iter=2000, random_state=0).fit(X, 1 - y)
+    monitor = ScoringMonitor(scoring="accuracy")
+    model.set_params(kernel=kernel).set_callbacks(monitor).fit(X, y)
+    scores = [row["accuracy"] for row in monitor.get_logs().data]
+    assert len(scores) == len(model.result_.trace)
+    assert scores[-1] == model.score(X, y)
+
+
+@needs_callbacks
+@pytest.mark.parametrize("n_jobs", [1, 2])
+@pytest.mark.parametrize(
+    "model",
+    [
+        SDCAClassifier(alpha=1e-4),
+        PegasosClassifier(alpha=1e-2, max_iter=20),
+        PegasosClassifier(alpha=1e-2, max_iter=20, multi_class="joint"),
+        KernelSDCAClassifier(),
+        KernelSDCAClassifier(kernel=linear_kernel, multi_class="ovr"),
+        KernelPegasosClassifier(max_iter=20),
+    ],
+)
+def test_the_monitor_of_scikit_learn_on_several_classes(multiclass, model, n_jobs):
+    """It scores once every problem has a model."""
+    from sklearn.callback import ScoringMonitor
+
+    X, y = multiclass
+    model = clone(model).set_params(random_state=0, n_jobs=n_jobs).fit(X, y[::-1])
     monitor = ScoringMonitor(scoring="accuracy")
     model.set_callbacks(monitor).fit(X, y)
-    if kernel == "rbf":  # snapshots of kernel models cannot predict
-        with pytest.raises(ValueError, match="No scores were computed"):
-            monitor.get_logs()
-        return
     scores = [row["accuracy"] for row in monitor.get_logs().data]
-    assert scores[-1] == model.score(X, y)
+    parts = model.result_.parts or (model.result_,)
+    total = sum(len(part.trace) for part in parts)
+    assert 0 < len(scores) <= total - len(parts) + 1
+    last = scores if n_jobs == 2 else scores[-1:]  # the log is in the order of the problems
+    assert model.score(X, y) in last
+
+
+@needs_callbacks
+def test_the_monitor_of_scikit_learn_on_kernel_regression(regression):
+    from sklearn.callback import ScoringMonitor
+
+    X, y = regression
+    model, monitor = KernelSDCARegressor(max_support=10), ScoringMonitor(scoring="r2")
+    model.set_callbacks(monitor).fit(X, y)
+    full = clone(model).set_params(max_support=None).fit(X, y)
+    scores = [row["r2"] for row in monitor.get_logs().data]
+    assert scores[-1] == pytest.approx(full.score(X, y), rel=1e-4)
+    assert len(model.support_vectors_) == 10
 
 
 @needs_callbacks
