@@ -314,8 +314,13 @@ def problem_mark(estimator, matrix, y, sample_weight):
     """Return a hash of what a fit minimises: parameters, targets, weights, some rows of X."""
     mark = f"{objective_parameters(estimator)} {matrix.n_rows} {matrix.n_stored}"
     rows = np.unique(np.linspace(0, matrix.n_rows - 1, MARKED_ROWS).astype(int))
-    products = matrix.row_dots(1 / np.arange(1.0, matrix.n_weights + 1), rows)
-    for values in (products, y, sample_weight):
+    if matrix.is_sparse:
+        some = matrix.csr()[rows].tocoo()
+        some = some.data, *some.coords
+    else:
+        some = (matrix.arrays[0][rows],)
+    some = [values.astype(np.float64) for values in some]  # whatever type they are stored as
+    for values in (*some, y, sample_weight):
         values = np.asarray(values)
         plain = repr(values.tolist()).encode() if values.dtype == object else values.tobytes()
         mark = f"{mark} {values.dtype} {values.shape} {zlib.crc32(plain)}"
