@@ -5,7 +5,9 @@
 Every estimator has its default tolerance and at most 1000 iterations, no intercept, one thread.
 Suboptimality is relative, by the dual value of a certified fit to 1e-9. Sets of scikit-learn come
 as they are, not scaled; of digits, eights against the rest. `far` has 200 rows of 3000 columns,
-normal with mean 100, whose classes a twentieth of the columns tell apart.
+normal with mean 100, whose classes a twentieth of the columns tell apart. `oblique` has 5000 rows
+of 3000 columns with singular values from 1 to 1/1000, `clicks` 100000 of 2^18, in each of which 20
+fields are hashed, three of ten of them with counts of many sizes.
 """
 
 import argparse
@@ -14,6 +16,8 @@ import warnings
 import numpy as np
 from benchmarks.solvers import timed_fit
 from figures import add_common_arguments, interleaved_medians, problems, report
+from scipy import sparse
+from scipy.special import expit
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_digits
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.svm import LinearSVC
@@ -38,6 +42,41 @@ def generated():
     X = 100 + random.normal(size=(200, 3000))
     scores = X[:, :150] @ random.normal(size=150)
     yield "far", X, np.where(scores > np.median(scores), 1.0, -1.0), ("hinge", "logistic"), (1e-4,)
+    X, scores = oblique(random)
+    yield "oblique", X, scores, ("squared",), (1e-2, 1e-4)
+    yield "oblique", X, np.where(scores > 0, 1.0, -1.0), ("logistic",), (1e-2, 1e-4)
+    X, scores = clicks(random)
+    yield "clicks", X, scores + random.normal(size=len(scores)), ("squared",), (1e-3, 1e-5)
+    is_click = random.random(len(scores)) < expit(scores - np.quantile(scores, 0.9))
+    yield "clicks", X, np.where(is_click, 1.0, -1.0), ("logistic",), (1e-3, 1e-5)
+
+
+def oblique(random, n_rows=5000, n_columns=3000, n_signals=30):
+    """Return dense rows of an ill-conditioned matrix, and scores by its largest directions."""
+    directions = np.linalg.qr(random.normal(size=(n_columns, n_columns)))[0]
+    coordinates = random.normal(size=(n_rows, n_columns))
+    X = coordinates * np.geomspace(1, 1e-3, n_columns) @ directions
+    X *= np.sqrt(n_columns / np.mean(np.einsum("ij,ij->i", X, X)))
+    scores = coordinates[:, :n_signals] @ random.normal(size=n_signals) / np.sqrt(n_signals)
+    return X, scores + 0.5 * random.normal(size=n_rows)
+
+
+def clicks(random, n_rows=100_000, n_columns=2**18, n_fields=20):
+    """Return sparse rows of hashed categories, and their scores."""
+    columns, values = np.empty((2, n_rows, n_fields))
+    for field in range(n_fields):
+        size = 10 ** random.uniform(0.5, 5.5)
+        category = np.minimum(random.zipf(1.2, n_rows), size).astype(np.int64)
+        columns[:, field] = (category * 2654435761 + field * 97531) % n_columns
+        counts = np.minimum(random.zipf(1.8, n_rows), 1000)
+        values[:, field] = counts if field % 10 in (0, 3, 6) else 1
+    offsets = np.arange(0, n_rows * n_fields + 1, n_fields)
+    parts = values.ravel(), columns.ravel().astype(np.int32), offsets
+    X = sparse.csr_array(parts, shape=(n_rows, n_columns))
+    X.sum_duplicates()
+    weights = 0.7 * random.normal(size=n_columns)
+    small = sparse.csr_array((np.log1p(X.data), X.indices, X.indptr), shape=X.shape)
+    return X, small @ weights
 
 
 def ours(loss, alpha, **settings):
@@ -52,11 +91,15 @@ def estimators(loss, alpha, n_rows):
         "hinge": lambda: {"LinearSVC": LinearSVC(loss="hinge", C=C, random_state=0, **COMMON)},
         "logistic": lambda: {
             "LogisticRegression (lbfgs)": LogisticRegression(C=C, **COMMON),
+            "LogisticRegression (newton-cg)": LogisticRegression(C=C, solver="newton-cg", **COMMON),
             "LogisticRegression (newton-cholesky)": LogisticRegression(
                 C=C, solver="newton-cholesky", **COMMON
             ),
         },
-        "squared": lambda: {"Ridge": Ridge(alpha=alpha * n_rows, fit_intercept=False)},
+        "squared": lambda: {
+            "Ridge": Ridge(alpha=alpha * n_rows, fit_intercept=False),
+            "Ridge (lsqr)": Ridge(alpha=alpha * n_rows, fit_intercept=False, solver="lsqr"),
+        },
     }
     return {
         "SDCA": ours(loss, alpha),
@@ -78,6 +121,7 @@ def compare(name, X, y, loss, alpha):
     models = estimators(loss, alpha, len(y))
     if not isinstance(X, np.ndarray):  # it makes the rows an array: not its ground
         models.pop("LogisticRegression (newton-cholesky)", None)
+        models.pop("Ridge", None)  # gives up after many times as long as lsqr
     tasks = {
         solver: lambda _, model=model: timed_fit(model, X, y) for solver, model in models.items()
     }

@@ -8,6 +8,7 @@ from sublinear._solvers.spaces import LARGEST, Columns, RowSpan
 from sublinear._solvers.truncated_newton import TruncatedNewton
 
 DOUBT = 3  # times what products with the rows are expected to take, as conditions decide that
+MOST_ENTRIES = 2**26  # of a system: 512 MB a matrix
 MUCH = 4  # cheaper: then the span of the rows is worth its rounding
 
 
@@ -28,7 +29,7 @@ def _is_curved(first):
 
 def _may_form(size, matrix):
     """Tell whether a system of this size is small, or not larger than the rows."""
-    return size <= LARGEST or size**2 <= matrix.n_stored
+    return size <= LARGEST or size**2 <= min(matrix.n_stored, MOST_ENTRIES)
 
 
 def _least_space(first):

@@ -53,13 +53,16 @@ penalize_intercept : bool, default=True
         False: the objective holds alpha / 2 |coef|^2 alone, and `intercept_scaling` has no effect.
         Certificates then cost two passes, and more epochs may be needed. Only with batch_size=1.
     second_order : bool or "auto", default="auto"
-        Whether to go over from steps on single duals to an interior point method on all of them (to
-        Newton's for the logistic loss), where there are at most 2048 weights or rows. "auto": once
-        steps have taken as long as that is expected to take, which happens where columns have very
-        different scales, rows lie far from the origin, or alpha is small; True: after the first
-        epoch; False: never. An epoch is then one of its iterations, which reads the rows up to six
-        times. It takes up to 150 bytes per example. Batches and tol=0 do without it. `fit_stream`
-        goes over to a proximal Newton method where n_classes * n_weights^2 is at most 2048^2.
+        Whether to go over from steps on single duals to an interior point method on all of them, or
+        to Newton's. "auto": once steps have taken as long as that is expected to take, or will at
+        their pace take twice as long, which happens where columns have very different scales, rows
+        lie far from the origin, or alpha is small; True: after the first epoch; False: never. There
+        are at most 2048 weights or rows, or at most 8192, the square of which is at most the number
+        of stored values; for the squared, squared hinge and logistic loss conjugate gradients serve
+        X of any shape, never before steps are slow. An epoch is then an iteration, which reads the
+        rows up to six times. It takes up to 150 bytes per example. Batches and tol=0 do without it.
+        `fit_stream` goes over to a proximal Newton method where n_classes * n_weights^2 is at most
+        2048^2.
     pack : bool or "auto", default="auto"
         True: work on a copy of the rows, which must be sparse, in which all that a step reads lies
         together: 8 bytes per stored entry and 32 per row. Values are rounded to float32,

@@ -1,10 +1,10 @@
 """A solver that begins with dual coordinate ascent and goes over to a method of second order.
 
-It does so once ascent has taken as long as that method would. So a fit takes at most about twice
-the time of the better of the two, whichever that is; longer only where max_iter would end it
-without the gap that is wanted. It does so sooner where ascent, at its pace so far, would take much
-longer than the method. The equations of the method are solved in a space of few dimensions: see
-sublinear._solvers.spaces.
+It does so once ascent has taken as long as that method would, or sooner where ascent, at its pace
+so far, would take much longer in all. So a fit takes at most about twice the time of the better of
+the two, whichever that is; longer only where max_iter would end it without the gap that is wanted.
+The equations of the method are solved in a space: see sublinear._solvers.spaces. There may be
+several, each with a method, that are tried one after the other.
 """
 
 import math
@@ -20,7 +20,7 @@ LATE = 2  # times the work of the method: ascent that takes more in all need not
 CHEAP = 2.0**23  # feature values, some milliseconds: less need not wait for the last passes
 RISK = 3  # times the work of the method that it may take, if ascent would take as much
 FORECASTS = 1.5  # growth of the work between two of them
-INNER_ITERATIONS = 30  # of a feature value's time
+INNER_ITERATIONS = 30  # times a feature value: to find a dual that has no formula
 GROWTH = 2.0  # of the work between two certificates of the method of second order, at most
 
 
@@ -90,7 +90,6 @@ class Finisher:
         self.first, self.spaces = spaces[0].first, spaces
         self.tol, self.max_iter, self.at_once = tol, max_iter, at_once
         self.max_accesses = max_accesses
-        # where the loss says how to step only by iterations, that takes as long as feature values
         self.step = 0 if self.objective.loss.dual_form() else INNER_ITERATIONS
         self._start_counts()
 

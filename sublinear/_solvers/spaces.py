@@ -23,7 +23,7 @@ from sublinear._core.matrix import Matrix
 from sublinear._core.objective import Objective
 
 LARGEST = 2048  # system, if it has more entries than the rows: 32 MB a matrix
-PASSES_OF_START = 3  # at most
+PASSES_OF_START = 4  # at most
 SHARP = 1e-3  # of tol: then duals of a kernel machine are as good as they get
 N_MATRICES = 5  # of a number for every pair of examples, that a kernel's span takes at most
 # Times, measured on one thread, in that of a feature value in a step of coordinate ascent
@@ -105,7 +105,7 @@ class _LinearSpace(_Space):
 
 
 class Columns(_LinearSpace):
-    """The weights as they are, where columns are few."""
+    """The weights as they are, where columns are few or the method forms no matrix."""
 
     @property
     def n_passes(self):
