@@ -1,6 +1,7 @@
 """Time, feature values read and memory of whole fits, ours beside scikit-learn's."""
 
 import numpy as np
+import scipy.sparse as sp
 from sklearn.svm import SVC
 
 from sublinear import KernelSDCAClassifier, PegasosClassifier, SDCAClassifier, SequencePegasos
@@ -82,6 +83,38 @@ class Hard:
         self.model.fit(self.X, self.y)
 
     def peakmem_fit(self, problem, loss):
+        self.model.fit(self.X, self.y)
+
+
+class Small:
+    """Loops of small fits, which go over to a method of second order when they see fit."""
+
+    params = [[(50, 10), (500, 50)], ["hinge", "logistic", "squared_hinge"], [1e-2, 1e-5]]
+    param_names = ["shape", "loss", "alpha"]
+
+    def setup(self, shape, loss, alpha):
+        self.sets = [make_dense(*shape, seed=seed) for seed in range(20)]
+        self.model = SDCAClassifier(loss, alpha=alpha, random_state=0)
+
+    def time_fits(self, shape, loss, alpha):
+        for X, y in self.sets:
+            self.model.fit(X, y)
+
+
+class ManyColumns:
+    """Whole fits of columns of different scales, whose equations are too many to form."""
+
+    params = ["logistic", "squared_hinge"]
+    param_names = ["loss"]
+    timeout = 120
+
+    def setup(self, loss):
+        X, self.y = make_sparse(20_000, 50_000, 20)
+        scales = 10 ** np.random.default_rng(1).uniform(-1, 1, X.shape[1])
+        self.X = (X @ sp.diags_array(scales)).tocsr()
+        self.model = SDCAClassifier(loss, alpha=1e-6, random_state=0)
+
+    def time_fit(self, loss):
         self.model.fit(self.X, self.y)
 
 
