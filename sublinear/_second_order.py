@@ -8,7 +8,7 @@ from sublinear._solvers.spaces import LARGEST, Columns, RowSpan
 from sublinear._solvers.truncated_newton import TruncatedNewton
 
 DOUBT = 3  # times what products with the rows are expected to take, as conditions decide that
-MOST_ENTRIES = 2**26  # of a system: 512 MB a matrix
+MOST_ENTRIES = 2**24  # of a system: 128 MB a matrix
 MUCH = 4  # cheaper: then the span of the rows is worth its rounding
 
 
@@ -41,6 +41,4 @@ def _least_space(first):
     takes_span = _may_form(matrix.n_rows, matrix)
     if takes_span and (not takes_columns or of_columns.cost > MUCH * of_span.cost):
         return of_span
-    # with fewer rows than columns, Newton's method goes round in circles
-    is_tall = matrix.n_rows > matrix.n_weights
-    return Columns(first, Newton) if _is_curved(first) and is_tall else of_columns
+    return of_columns

@@ -57,7 +57,7 @@ penalize_intercept : bool, default=True
         to Newton's. "auto": once steps have taken as long as that is expected to take, or will at
         their pace take twice as long, which happens where columns have very different scales, rows
         lie far from the origin, or alpha is small; True: after the first epoch; False: never. There
-        are at most 2048 weights or rows, or at most 8192, the square of which is at most the number
+        are at most 2048 weights or rows, or at most 4096, the square of which is at most the number
         of stored values; for the squared, squared hinge and logistic loss conjugate gradients serve
         X of any shape, never before steps are slow. An epoch is then an iteration, which reads the
         rows up to six times. It takes up to 150 bytes per example. Batches and tol=0 do without it.

@@ -79,21 +79,21 @@ def spectral_norm_of(matrix, tol=1e-4, max_iter=200):
     n = matrix.n_rows
     squares = matrix.squared_norms()
     check_squared_norms(squares)
-    squares_or_inf = np.where(squares > 0, squares, np.inf)
-    product, size = partial(_product_of_columns, matrix, 1 / squares_or_inf), matrix.n_weights
-    if n < size:  # shorter vectors
-        product, size = partial(_product_of_rows, matrix, np.sqrt(squares_or_inf)), n
     trace = np.count_nonzero(squares)
+    squares = np.where(squares > 0, squares, np.inf)
+    product, size = partial(_product_of_columns, matrix, squares), matrix.n_weights
+    if n < size:  # shorter vectors
+        product, size = partial(_product_of_rows, matrix, np.sqrt(squares)), n
     value, residual = _largest_eigenvalue(product, size, trace, tol, max_iter)
     if residual > tol * value:
         warn(f"the Lanczos method stopped at max_iter={max_iter}, still off by over tol={tol:g}")
     return float(min(max(value / n, 1 / n), 1.0))
 
 
-def _product_of_columns(matrix, factors, v):
-    """Return U'U v for the rows of U, those of the matrix times the roots of the factors."""
-    total = np.zeros(matrix.n_weights)
-    matrix.add_gram_product(v, factors, np.arange(matrix.n_rows), total)
+def _product_of_columns(matrix, squares, v):
+    """Return U'U v for the rows of U, those of the matrix over their lengths, of these squares."""
+    order, total = np.arange(matrix.n_rows), np.zeros(matrix.n_weights)
+    matrix.add_rows(matrix.row_dots(v, order) / squares, order, total)
     return total
 
 

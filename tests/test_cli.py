@@ -517,7 +517,7 @@ class TestCompare:
         rng = np.random.default_rng(0)
         X = rng.standard_normal((200, 3)) * [1.0, 1e3, 1e-3]
         np.savez("a.npz", X=X, y=X[:, 0] + X[:, 1] / 1e3 > 0)
-        few = ["--alpha", "0.01", "--tol", "0.01", "--max-iter", "20", "--quiet"]
+        few = ["--alpha", "0.01", "--tol", "0.01", "--max-iter", "6", "--quiet"]
         _, out, _ = run("compare", "a.npz", *few)
         assert "did not reach tol: try --scale columns" in out
         _, out, _ = run("compare", "a.npz", *few, "--scale", "columns")

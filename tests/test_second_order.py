@@ -224,6 +224,28 @@ def test_the_next_method_begins_where_one_gets_stuck():
     assert primal - dual <= 1e-6 * primal
 
 
+@pytest.mark.parametrize(
+    "loss, alpha", [("hinge", 1e-8), ("logistic", 1e-8), ("squared_hinge", 1e-6)]
+)
+@pytest.mark.parametrize("shape", [(1500, 50), (300, 250)])
+def test_classes_that_a_plane_tells_apart(loss, alpha, shape):
+    random = np.random.default_rng(0)
+    X = random.normal(size=shape) * 10 ** random.uniform(-2, 2, shape[1])
+    model = SDCAClassifier(loss, alpha=alpha, random_state=0)
+    result = model.fit(X, np.sign(X @ random.normal(size=shape[1]))).result_
+    assert result.status == "converged"
+
+
+@pytest.mark.parametrize("max_iter", [4, 40])
+def test_few_iterations_are_left_to_the_method_that_takes_few(max_iter):
+    random = np.random.default_rng(0)
+    X = sparse.random_array((4000, 500), density=0.02, rng=random, format="csr")
+    X = X @ sparse.diags_array(10 ** random.uniform(-2, 2, 500))
+    y = X @ random.normal(size=500) + random.normal(size=4000)
+    model = SDCARegressor(alpha=1e-7, max_iter=max_iter, second_order=True, random_state=0)
+    assert model.fit(X, y).result_.status == "converged"
+
+
 def test_newtons_method_begins_at_zeros_if_these_are_better():
     X, y = make_data("logistic")
     objective = make_objective("logistic", X, y)

@@ -13,7 +13,8 @@ from sublinear._core.sparse_rows cimport add_sparse_gram
 JITTERS = 1e-15, 1e-13, 1e-11   # of diagonal entries, where rounding has made them too small
 
 cdef enum:
-    DENSE_BLOCK = 1 << 18        # values that are copied at a time, as float64
+    DENSE_BLOCK = 1 << 18        # values that are copied at a time, as float64,
+    DENSE_ROWS = 256             # of as many rows at least
     OUTER_BLOCK = 1 << 22        # products between two looks at pending signals, one by one,
     BLAS_BLOCK = 1 << 29         # by a BLAS
 
@@ -37,7 +38,8 @@ def weighted_gram(Matrix matrix, const uint32_t[::1] rows, const double[::1] fac
     cdef Py_ssize_t width = matrix.n_weights, n = rows.shape[0], start, stop
     cdef Py_ssize_t length = max(1, matrix.n_stored // matrix.n_rows)
     cdef Py_ssize_t block = max(
-        1, OUTER_BLOCK // (length * length) if matrix.is_sparse else DENSE_BLOCK // width)
+        1, OUTER_BLOCK // (length * length)
+        if matrix.is_sparse else max(DENSE_ROWS, DENSE_BLOCK // width))
     result = np.zeros((width, width))
     cdef double[:, ::1] total = result
     for start in range(0, n, block):
@@ -80,9 +82,10 @@ def row_products(Matrix matrix):
     products = np.zeros((n_rows, n_rows))
     if matrix.is_sparse:
         X = matrix.csr().astype(np.float64)
+        transposed = X.T.tocsr()
         step = max(1, OUTER_BLOCK // max(1, matrix.n_stored))
         for start in range(0, n_rows, step):
-            products[start:start + step] = (X[start:start + step] @ X.T).toarray()
+            products[start:start + step] = (X[start:start + step] @ transposed).toarray()
             PyErr_CheckSignals()
         return products
     step = max(1, BLAS_BLOCK // n_rows**2)

@@ -18,10 +18,10 @@ from sublinear._core.blas import one_blas_thread
 PATIENCE = 16  # times the work so far, that the method may take where ascent is slow
 LATE = 2  # times the work of the method: ascent that takes more in all need not go on so long
 CHEAP = 2.0**23  # feature values, some milliseconds: less need not wait for the last passes
-RISK = 3  # times the work of the method that it may take, if ascent would take as much
+RISK = 3  # times the expected work that products may take, if ascent would take as much
 FORECASTS = 1.5  # growth of the work between two of them
 INNER_ITERATIONS = 30  # times a feature value: to find a dual that has no formula
-GROWTH = 2.0  # of the work between two certificates of the method of second order, at most
+GROWTH = 2.0  # of the work between two certificates of the method of second order, at least
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,8 @@ class Finisher:
                   for every example, besides its passes
     most_idle     iterations without a better gap, after which it is given up
     takes_start   whether there may be weights to start from
-    factorises    whether it forms the matrix of its equations, not products with it
+    factorises    whether it forms the matrix of its equations, not products with it; otherwise it
+                  has `hurry()`: take the step that is prepared, False if there is none
 
     Parameters
     ----------
@@ -87,10 +88,12 @@ class Finisher:
     diverged = False
 
     def __init__(self, spaces, tol, max_iter, at_once=False, max_accesses=math.inf):
+        if at_once:  # those first whose work is known
+            spaces = sorted(spaces, key=lambda space: not space.method.factorises)
         self.first, self.spaces = spaces[0].first, spaces
         self.tol, self.max_iter, self.at_once = tol, max_iter, at_once
         self.max_accesses = max_accesses
-        self.step = 0 if self.objective.loss.dual_form() else INNER_ITERATIONS
+        self.step_cost = 0 if self.objective.loss.dual_form() else INNER_ITERATIONS
         self._start_counts()
 
     def _start_counts(self):
@@ -175,18 +178,21 @@ class Finisher:
     def _spent(self):
         """Return the work so far, in the unit of what the method of second order would take."""
         n_visited = self.first.work - self.first.accesses  # about
-        return self.first.work + self.step * n_visited
+        return self.first.work + self.step_cost * n_visited
 
     def _is_time(self):
         """Tell at the end of a pass whether to go over to the method of second order."""
+        while self.later and not self._fits(self.space.least_expected):
+            self._leave_space()
         space, spent = self.space, self._spent()
         if self.at_once and space.method.factorises:
             return True
-        is_last = self.first.n_iter >= max(self.max_iter - space.spare, space.spare)
+        is_last = self.n_iter >= max(self.max_iter - space.spare, space.spare)
         if spent < self.next_forecast and not is_last:
             return False
-        is_worth = PATIENCE * spent >= space.due or (space.due <= CHEAP and self._is_half_time())
-        if not (is_worth and self._fits(space.n_expected)):
+        is_worth = PATIENCE * (spent + self.extra_work) >= space.due
+        is_worth |= space.due <= CHEAP and self._is_half_time()
+        if not (is_worth and self._fits(space.least_expected)):
             return False
         self.next_forecast, whole = FORECASTS * spent, self._forecast() * spent
         self.allowance = max(whole - spent, RISK * space.due)
@@ -208,16 +214,16 @@ class Finisher:
         gap would not do: where the optimum is near 0 that stays near 1 for long.
         """
         (gap, primal), at_zeros = self.first.glance(), self.objective.at_zeros()[1]
-        if gap <= self.tol * primal and self.certified_gap < math.inf:
-            # a glance does not see how far an intercept without penalty has to go
-            gap = self.certified_gap * primal
+        if gap <= self.tol * primal and self.objective.free_intercept:
+            gap = self.certified_gap * primal  # a glance does not see how far that has to go
         if gap <= self.tol * primal:
             return 1.0
         shrunk = math.log(at_zeros / gap) if 0 < gap < at_zeros else 0.0
         if shrunk == 0:
             return math.inf
         times = math.log(at_zeros / max(self.tol * primal, 1e-300)) / shrunk
-        return times if times * self.first.n_iter <= self.max_iter else math.inf
+        n_iter = times * self.first.n_iter + self.n_iterations
+        return times if n_iter <= self.max_iter else math.inf
 
     def _read_at_start(self, limit):
         return self._read(self.space.n_read_at_start, self.space.cost_of_start, limit)
@@ -269,13 +275,15 @@ class Finisher:
                 goes_on = False
             if self.second.gap < self.best.gap:
                 self._note_iterate(self.second)
-        self.is_stuck = not goes_on or self.n_idle >= self.second.most_idle or self._is_late()
+        self.is_stuck = not goes_on or self.n_idle >= self.second.most_idle
+        if not self.space.method.factorises and self._is_late():
+            self.is_stuck |= not self.second.hurry()
         return True
 
     def _is_late(self):
         """Tell whether this takes much longer than expected, or the next method needs the rest."""
-        is_last = bool(self.later) and self.n_iter == self.max_iter - self.later[0].spare
-        return is_last or self.extra_work > self.allowance
+        spare = self.later[0].spare if self.later else 1
+        return self.n_iter >= self.max_iter - spare or self.extra_work > self.allowance
 
     def _hand_over(self):
         """Leave the method; the first solver goes on from its duals if they are the best."""

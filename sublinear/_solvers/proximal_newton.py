@@ -69,11 +69,8 @@ class ProximalNewton:
         Whether the gap is small enough, or no step is possible.
     """
 
-    n_passes, sweeps, factorises = (
-        4,
-        100,
-        True,
-    )  # for sublinear._solvers.spaces: an iteration is a pass of a source
+    # for sublinear._solvers.spaces: an iteration is a pass of a source
+    n_passes, sweeps, factorises = 4, 100, True
     least_rows = 1024  # of a block, whose calls and Gram matrix cost as much as hundreds
 
     def __init__(self, loss, penalty, w, width, tol):

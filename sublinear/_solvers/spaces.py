@@ -23,7 +23,7 @@ from sublinear._core.matrix import Matrix
 from sublinear._core.objective import Objective
 
 LARGEST = 2048  # system, if it has more entries than the rows: 32 MB a matrix
-PASSES_OF_START = 4  # at most
+PASSES_OF_START = 3  # at most, and one for the diagonal where no matrix is formed
 SHARP = 1e-3  # of tol: then duals of a kernel machine are as good as they get
 N_MATRICES = 5  # of a number for every pair of examples, that a kernel's span takes at most
 # Times, measured on one thread, in that of a feature value in a step of coordinate ascent
@@ -45,6 +45,11 @@ class _Space:
         """Iterations to be expected."""
         solves_once = self.method.factorises and self.first.objective.loss.quadratic
         return 1 if solves_once else self.method.n_expected
+
+    @property
+    def least_expected(self):
+        """Iterations for which there should be room."""
+        return (self.n_expected + 1) // 2
 
     @property
     def spare(self):
@@ -76,7 +81,7 @@ class _LinearSpace(_Space):
         matrix = first.objective.matrix
         self.cost, self.cost_of_start = self.costs(matrix, method)
         self.n_read = self.n_passes * matrix.n_stored
-        self.n_read_at_start = PASSES_OF_START * matrix.n_stored
+        self.n_read_at_start = (PASSES_OF_START + (not method.factorises)) * matrix.n_stored
 
     def begin(self):
         start = dict(self.options)
