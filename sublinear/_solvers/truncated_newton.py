@@ -4,9 +4,10 @@ Papers: Dembo and Steihaug, "Truncated-Newton algorithms for large-scale unconst
 (1983); Lin, Weng and Keerthi, "Trust region Newton method for large-scale logistic regression"
 (2008), with a line search instead of the region.
 
-Objective: that of sublinear._core.objective, for losses without kinks. No matrix is formed: the
-equations of sublinear._core.normal_equations are solved by products with the rows, preconditioned
-by their diagonal. An intercept that is not penalised is eliminated: it follows the other weights.
+Objective: that of sublinear._core.objective, for losses with a curvature wherever they have a
+slope. No matrix is formed: the equations of sublinear._core.normal_equations are solved by products
+with the rows, preconditioned by their diagonal. An intercept that is not penalised is eliminated:
+it follows the other weights.
 
 Cost per iteration: two products with every row, which is read once. A step at the end of some
 iterations takes another one, of three passes over the rows.
