@@ -11,9 +11,9 @@ import numpy as np
 
 from sublinear._core.blas import one_blas_thread
 from sublinear._core.losses import Loss
+from sublinear._core.pace import work_in_all
 from sublinear._core.states import part_of, prefixed, restore, saved
 from sublinear._drive import CONTRADICTION
-from sublinear._result import relative_gap
 from sublinear._solvers.proximal_newton import ProximalNewton, expected_passes
 from sublinear._solvers.spaces import LARGEST, Columns
 
@@ -76,19 +76,23 @@ class NewtonPlan:
         last = max(limits.max_iter - 2 * n_expected, 2 * n_expected)
         return cls(loss, penalty, tol, cost, overhead, due, last)
 
-    def is_due(self, n_passes, work, gap):
+    def is_due(self, n_passes, work, best, objective):
         """Tell whether it is time after so many passes of single steps.
 
         Parameters
         ----------
         n_passes : int
-        work, gap : float
-            Work so far; relative gap that is certified.
+        work : float
+            Work so far.
+        best : Certified
+        objective : object
+            Its `at_zeros()` is asked for once there is a certificate.
         """
         spent = work + n_passes * self.overhead
-        # at the pace so far: passes shrink the gap by a factor each
-        needed = spent * math.log(self.tol) / math.log(gap) if self.tol < gap < 1 else math.inf
-        is_hopeless = EARLY * spent >= self.due and needed >= HOPELESS * self.due
+        whole = math.inf
+        if best.gap < math.inf:
+            whole = work_in_all(best.gap, objective.at_zeros()[1], self.tol * best.primal)
+        is_hopeless = EARLY * spent >= self.due and whole * spent >= HOPELESS * self.due
         is_last = n_passes >= self.last and PATIENCE * spent >= self.due
         return spent >= self.due or is_hopeless or is_last
 
@@ -111,10 +115,14 @@ class Certified:
         self.models = np.zeros((n_problems, n_weights))
 
     @property
+    def primal(self):
+        """That of all problems together, infinite before the first certificate."""
+        return self.least.sum()
+
+    @property
     def gap(self):
-        """The relative gap of all problems together, infinite before the first certificate."""
-        primal = self.least.sum()
-        return relative_gap(primal, primal - self.bounds.sum()) if np.isfinite(primal) else np.inf
+        """As `primal`."""
+        return self.primal - self.bounds.sum()
 
     def note(self, k, models, primals, dual):
         """Keep the best of some models of problem k, and a dual value if it is the largest.

@@ -164,7 +164,7 @@ class StreamedSDCA:
     def _is_time_for_newton(self):
         if self.plan is None or self.newton or self.position > 0 or self.n_iter == 0:
             return False
-        return self.plan.is_due(self.n_iter, self.work, self.best.gap)
+        return self.plan.is_due(self.n_iter, self.work, self.best, self.objective)
 
     def _make_newton(self, at_zeros):
         self.newton = StreamedNewton(

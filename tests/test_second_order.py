@@ -19,7 +19,8 @@ from sublinear._core.gram import row_products, upper_factor, weighted_gram
 from sublinear._core.losses import MARGIN_LOSSES, REGRESSION_LOSSES
 from sublinear._core.matrix import Matrix
 from sublinear._core.objective import Objective
-from sublinear._solvers.finisher import FORECASTS, Finisher
+from sublinear._core.pace import work_in_all
+from sublinear._solvers.finisher import FORECASTS, RISK, Finisher
 from sublinear._solvers.interior_point import InteriorPoint
 from sublinear._solvers.newton import Newton
 from sublinear._solvers.sdca import SDCA
@@ -408,6 +409,34 @@ def test_ascent_goes_on_where_all_of_it_takes_less_than_twice_the_method(
         objective=solver.objective,
     )
     assert solver._is_time() == is_due
+
+
+@pytest.mark.parametrize(
+    "gap, is_late",
+    [
+        (1e-2, False),  # two thirds of the way: half as much again
+        (0.11, True),  # a third: twice as much
+        (1.0, True),
+        (5e-4, False),
+    ],
+)
+def test_products_get_more_work_where_that_is_enough_at_their_pace(gap, is_late):
+    X, y = make_data("logistic")
+    solver = finisher(make_objective("logistic", X, y), TruncatedNewton)
+    solver.mark, solver.allowance = (1.0, 7.0), RISK * solver.space.due
+    solver.extra_work = 7.0 + solver.allowance
+    solver.best = SimpleNamespace(gap=gap, primal=1.0)
+    assert solver._is_late() == is_late
+    assert solver.mark == (gap, solver.extra_work) and not solver._is_late()
+
+
+@pytest.mark.parametrize(
+    "gap, at_start, wanted, times",
+    [(1e-2, 1, 1e-4, 2), (1, 1, 0.1, np.inf), (np.nan, 1, 0.1, np.inf), (0.1, 5, 0.1, 1)],
+)
+def test_gaps_shrink_by_the_same_factor(gap, at_start, wanted, times):
+    assert work_in_all(gap, at_start, wanted) == pytest.approx(times)
+    assert work_in_all(gap, at_start, 0.0) >= 0
 
 
 def test_forecasts_come_at_the_end_of_passes_ever_more_rarely():

@@ -14,6 +14,7 @@ import numpy as np
 from scipy.linalg import LinAlgError
 
 from sublinear._core.blas import one_blas_thread
+from sublinear._core.pace import work_in_all
 
 PATIENCE = 16  # times the work so far, that the method may take where ascent is slow
 LATE = 2  # times the work of the method: ascent that takes more in all need not go on so long
@@ -103,6 +104,7 @@ class Finisher:
         self.n_checked = 0  # passes of the first solver, when `is_due` was decided
         self.next_forecast = 0.0
         self.allowance = math.inf  # of work for the method of second order
+        self.mark = None  # its gap, and the work until then, where that began
         self.dual, self.found = -math.inf, None  # the best certified; its duals, if not the first's
         self.certified_gap = math.inf  # of the first solver, relative
         self.n_iterations = self.n_read = self.n_idle = 0
@@ -208,20 +210,11 @@ class Finisher:
         return within and self.n_iter + n_iterations <= self.max_iter
 
     def _forecast(self):
-        """Return how many times as long as so far ascent takes at its pace, inf beyond max_iter.
-
-        The gap shrinks by a factor in every pass, from what it was with zero weights. A relative
-        gap would not do: where the optimum is near 0 that stays near 1 for long.
-        """
+        """Return how many times as long as so far ascent takes at its pace, inf beyond max_iter."""
         (gap, primal), at_zeros = self.first.glance(), self.objective.at_zeros()[1]
         if gap <= self.tol * primal and self.objective.free_intercept:
             gap = self.certified_gap * primal  # a glance does not see how far that has to go
-        if gap <= self.tol * primal:
-            return 1.0
-        shrunk = math.log(at_zeros / gap) if 0 < gap < at_zeros else 0.0
-        if shrunk == 0:
-            return math.inf
-        times = math.log(at_zeros / max(self.tol * primal, 1e-300)) / shrunk
+        times = work_in_all(gap, at_zeros, self.tol * primal)
         n_iter = times * self.first.n_iter + self.n_iterations
         return times if n_iter <= self.max_iter else math.inf
 
@@ -245,6 +238,7 @@ class Finisher:
         second = self._tried(self.space.begin)
         if second is not None:
             self.allowance += self.extra_work
+            self.mark = second.gap, self.extra_work
             self._note_iterate(second)
             self.second, self.is_compared = second, self.space.is_compared
         return False
@@ -281,9 +275,20 @@ class Finisher:
         return True
 
     def _is_late(self):
-        """Tell whether this takes much longer than expected, or the next method needs the rest."""
+        """Tell whether this takes much longer than expected, or the next method needs the rest.
+
+        Once the allowance is used up there is another one if that is enough at the pace since the
+        last one.
+        """
         spare = self.later[0].spare if self.later else 1
-        return self.n_iter >= self.max_iter - spare or self.extra_work > self.allowance
+        if self.n_iter >= self.max_iter - spare:
+            return True
+        if self.extra_work <= self.allowance:
+            return False
+        (gap_before, work_before), more = self.mark, RISK * self.space.due
+        self.mark, self.allowance = (self.best.gap, self.extra_work), self.extra_work + more
+        times = work_in_all(self.best.gap, gap_before, self.tol * self.best.primal)
+        return (times - 1) * (self.extra_work - work_before) > more
 
     def _hand_over(self):
         """Leave the method; the first solver goes on from its duals if they are the best."""

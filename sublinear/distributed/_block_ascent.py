@@ -322,7 +322,7 @@ class BlockDualAscent(Rounds):
     def _is_time_for_newton(self):
         if self.plan is None or self.newton or self.n_iter == 0:
             return False
-        return self.plan.is_due(self.n_iter, self.work, self.best.gap)
+        return self.plan.is_due(self.n_iter, self.work, self.best, self.objective)
 
     def _newton_round(self, limit):
         n_read = ProximalNewton.n_passes * self.n_stored

@@ -7,6 +7,7 @@ model are added up on their way to it, as a tree whose shape the number of parti
 import itertools
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -386,8 +387,12 @@ class WholeObjective:
 
     def at_zeros(self):
         """Return zero weights, their primal value and the dual value of zero duals."""
+        return (np.zeros(self.solver.n_weights), *self._values_at_zeros)
+
+    @cached_property
+    def _values_at_zeros(self):
         parts = self.solver.insist(lambda: self.solver.partitions.ask("at_zeros"))
-        return (np.zeros(self.solver.n_weights), *map(sum, zip(*parts, strict=True)))
+        return tuple(map(sum, zip(*parts, strict=True)))
 
 
 _STATE = "n_iter", "accesses", "work", "n_lost", "estimated_gap"

@@ -1,0 +1,17 @@
+"""How long a method will take at its pace."""
+
+import math
+
+
+def work_in_all(gap, at_start, wanted):
+    """Return how many times the work so far leads from the start to the gap that is wanted.
+
+    All passes are to shrink the gap by the same factor. `at_start` is what it was; for zero weights
+    their objective. The relative gap would not do: where the optimum is near 0 that stays near 1
+    for long.
+    """
+    if gap <= wanted:
+        return 1.0
+    if not gap < at_start:
+        return math.inf
+    return math.log(at_start / max(wanted, 1e-300)) / math.log(at_start / gap)
