@@ -1,5 +1,6 @@
 """The command line as its users meet it."""
 
+import importlib.util
 import json
 import re
 import subprocess
@@ -12,6 +13,7 @@ from sklearn.datasets import dump_svmlight_file
 
 import sublinear
 from sublinear import _streamed_sdca, cli, load_model
+from sublinear.cli import _compare, _fit, _predict
 from sublinear.datasets import make_sparse_classification
 
 FIT = ["--alpha", "0.01", "--seed", "0", "--quiet"]
@@ -251,13 +253,14 @@ class TestFitAndPredict:
 class TestErrors:
     @pytest.mark.parametrize("target", ["missing/model", ".", "train.svm/model"])
     def test_output_is_checked_before_the_data_is_read(self, fails, train, target, monkeypatch):
-        monkeypatch.setattr(cli, "_read", lambda options, **more: pytest.fail("read first"))
+        for command in (_fit, _predict):
+            monkeypatch.setattr(command, "read_data", lambda *_, **more: pytest.fail("read first"))
         assert f"cannot write {target}" in fails("fit", train, "-o", target)
         assert f"cannot write {target}" in fails("predict", train, train, "-o", target)
 
     @pytest.mark.parametrize("target", ["missing", "train.svm"])
     def test_comparison_checks_its_folder_first(self, fails, train, target, monkeypatch):
-        monkeypatch.setattr(cli, "_compare_data", lambda options: pytest.fail("read first"))
+        monkeypatch.setattr(_compare, "_compare_data", lambda options: pytest.fail("read first"))
         assert "cannot write" in fails("compare", train, "-o", target)
 
     def test_malformed_line(self, fails, folder):
@@ -384,7 +387,7 @@ class TestErrors:
         assert "not a sublinear model" in fails("predict", train, train)
 
     def test_missing_extra(self, fails, folder, monkeypatch):
-        monkeypatch.setattr(cli.importlib.util, "find_spec", lambda name: None)
+        monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
         assert 'pip install ".[demo]"' in fails("compare")
 
 
@@ -467,8 +470,8 @@ class TestCompare:
                 assert run["accesses"] == run["passes"] * entries
 
     def test_many_passes_are_written_out(self):
-        from sublinear._compare import Point, Run
-        from sublinear._compare_report import _row
+        from sublinear.cli._comparison import Point, Run
+        from sublinear.cli._comparison_report import _row
 
         for passes, shown in ((1234.4, "1,234"), (2.345, "2.35")):
             point = Point(passes, 1, 1.0, 1.0, None, 0.1)

@@ -1,0 +1,57 @@
+"""Standard output and standard error, whose readers may go."""
+
+import contextlib
+import os
+import sys
+
+
+class ReaderGone(Exception):
+    """Whoever read the results has seen enough."""
+
+
+@contextlib.contextmanager
+def results():
+    """Lend standard output; if its reader has gone, nothing more is written."""
+    try:
+        yield sys.stdout
+        sys.stdout.flush()
+    except BrokenPipeError as error:
+        _discard(sys.stdout)
+        raise ReaderGone from error
+
+
+class Progress:
+    """Standard error: the work goes on where nobody reads how far it is."""
+
+    def __init__(self, stream):
+        self.stream = stream
+
+    def __getattr__(self, name):
+        return getattr(self.stream, name)
+
+    def write(self, text):
+        with self._unheard():
+            self.stream.write(text)
+        return len(text)
+
+    def flush(self):
+        with self._unheard():
+            self.stream.flush()
+
+    @contextlib.contextmanager
+    def _unheard(self):
+        try:
+            yield
+        except BrokenPipeError:
+            _discard(self.stream)
+
+
+def _discard(stream):
+    """Let what is written to a stream go nowhere, what waits in it to be written too."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, stream.fileno())
+    os.close(nowhere)
+
+
+def one_line(message):
+    return " ".join(str(message).split())

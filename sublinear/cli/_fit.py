@@ -1,0 +1,223 @@
+"""``sublinear fit``: train a model and save it."""
+
+import math
+import sys
+
+import numpy as np
+
+from sublinear._callbacks import rows_shown
+from sublinear._core.losses import COUNT_LOSSES, REGRESSION_LOSSES
+from sublinear._model_file import write_model
+from sublinear._validation import find_classes
+from sublinear.cli._console import results
+from sublinear.cli._data_file import check_few_labels, check_outputs, read_data
+from sublinear.pegasos import PegasosClassifier, PegasosRegressor
+from sublinear.sdca import SDCAClassifier, SDCARegressor
+from sublinear.sources import distinct_labels
+from sublinear.streaming import (
+    WHY_NOT_KNOWN,
+    StreamingSVRGClassifier,
+    StreamingSVRGRegressor,
+    StreamResult,
+)
+
+# of classification and of regression
+SOLVERS = {
+    "sdca": (SDCAClassifier, SDCARegressor),
+    "pegasos": (PegasosClassifier, PegasosRegressor),
+    "svrg": (StreamingSVRGClassifier, StreamingSVRGRegressor),
+}
+
+# What has no meaning, but for these defaults, unless a file is read block by block, and for a fit
+# that takes one pass.
+OF_STREAMS = {"on_error": "raise", "checkpoint": None, "no_resume": False, "checkpoint_every": 100}
+OF_PASSES = {"tol": 1e-3, "max_iter": 1000, "max_accesses": None}
+
+
+def run_fit(options):
+    checkpoint = [] if options.checkpoint is None else [options.checkpoint]
+    check_outputs([options.output, *checkpoint], options)
+    if options.label_column == "none":
+        raise ValueError("a fit needs labels: --label-column none is for predict")
+    if not options.stream:
+        _refuse_options(options, OF_STREAMS, "only with --stream")
+    if options.solver == "svrg" or (options.solver == "pegasos" and options.stream):
+        why = "only for several passes; svrg, and pegasos with --stream, take one"
+        _refuse_options(options, OF_PASSES, why)
+    if options.task == "auto" and options.loss in (*REGRESSION_LOSSES, *COUNT_LOSSES):
+        options.task = "regression"
+    estimator, data, fit = (_prepare_stream if options.stream else _prepare)(options)
+    try:
+        fit()
+    except KeyboardInterrupt:
+        _keep_interrupted(estimator, options.output, data)
+        raise
+    _save(estimator, options.output, data)
+    if not options.quiet:
+        with results():
+            print(f"{_result_lines(estimator)}\nwrote {options.output}")
+
+
+def _refuse_options(options, defaults, why):
+    """Raise ValueError if one of the options is not as by default."""
+    given = [name for name, default in defaults.items() if getattr(options, name) != default]
+    if given:
+        flags = ", ".join("--" + name.replace("_", "-") for name in given)
+        raise ValueError(f"{flags}: {why}")
+
+
+def _prepare(options):
+    """Return the estimator, the data, and a function that fits the one to the other."""
+    data = read_data(options)
+    if data.y is None:
+        raise ValueError(f"{options.data}: no labels to learn from; give --labels FILE.npy")
+    estimator = _estimator(options, _is_regression(options, data.y, data.y.size))
+    return estimator, data, lambda: estimator.fit(data.X, data.y)
+
+
+def _prepare_stream(options):
+    skipping = {} if options.on_error == "raise" else {"on_error": options.on_error}
+    source = read_data(options, **skipping)
+    if not getattr(source, "knows_columns", True):
+        with rows_shown(not options.quiet, "finding columns") as count:
+            source.find_columns(count)
+    classes, regression = None, options.task == "regression"
+    if options.task == "auto" or (options.solver != "sdca" and not regression):
+        with rows_shown(not options.quiet, "finding labels") as count:
+            labels, n_rows = _labels_and_rows(source, count)
+        regression = _is_regression(options, labels, n_rows)
+        classes = None if regression else find_classes(labels)
+    elif regression:
+        _refuse_text(options, next((y for _, y in source), None))
+    estimator = _estimator(options, regression)
+
+    def fit():
+        estimator.fit_stream(
+            source,
+            classes=classes,
+            checkpoint=options.checkpoint,
+            checkpoint_every=options.checkpoint_every,
+            resume=not options.no_resume,
+        )
+
+    return estimator, source, fit
+
+
+def _labels_and_rows(source, count):
+    """Return the distinct labels of a source, and how many rows it has."""
+    n_rows = 0
+
+    def counted():
+        nonlocal n_rows
+        for X, y in source:
+            n_rows += X.shape[0]
+            count(X.shape[0])
+            yield X, y
+
+    return distinct_labels(counted()), n_rows
+
+
+def _save(estimator, path, data):
+    """Write the model with what `predict` has to know of the data: names, the first index."""
+    names, base = (getattr(data, name, None) for name in ("feature_names", "index_base"))
+    if names is not None:
+        estimator.feature_names_in_ = np.array(names, dtype=object)
+    write_model(estimator, path, {} if base is None else {"index_base": base})
+
+
+def _estimator(options, regression):
+    parameters = {
+        "alpha": options.alpha,
+        "fit_intercept": not options.no_intercept,
+        "n_jobs": options.jobs,
+        "random_state": options.seed,
+        "verbose": 0 if options.quiet else 1,
+    }
+    if options.loss is not None:
+        parameters["loss"] = options.loss
+    if options.solver != "svrg":
+        parameters |= {name: getattr(options, name) for name in OF_PASSES}
+    return SOLVERS[options.solver][regression](**parameters)
+
+
+def _is_regression(options, y, n_rows):
+    """Decide by the labels of so many rows, or the distinct ones among them, unless told."""
+    if options.task == "regression":
+        _refuse_text(options, y)
+    if options.task != "auto":
+        return options.task == "regression"
+    check_few_labels(options, y, n_rows, "say --task classification or --task regression")
+    return y.dtype.kind == "f"
+
+
+def _refuse_text(options, y):
+    if y is not None and y.dtype.kind == "U":
+        raise ValueError(
+            f"{options.data}: the labels are text, and regression needs numbers; is another "
+            "column meant (--label-column)?"
+        )
+
+
+def _keep_interrupted(estimator, output, data):
+    """Save what an interrupted fit reached, but never over a model that was finished."""
+    if _is_fitted(estimator):
+        path = f"{output}.interrupted"
+        _save(estimator, path, data)
+        print(f"{_result_lines(estimator)}\nwrote {path}", file=sys.stderr)
+
+
+def _is_fitted(estimator):
+    """Tell whether there is a model, and one that has seen a row."""
+    try:
+        return hasattr(estimator, "coef_") and estimator.result_.accesses > 0
+    except ValueError:  # computed on demand, it may have left the range of numbers
+        return False
+
+
+def _result_lines(estimator):
+    result = estimator.result_
+    name = type(estimator).__name__
+    stream = ""
+    if hasattr(estimator, "stream_"):
+        blocks, rows, skipped = estimator.stream_
+        stream = (
+            f"\n{_counted_as(rows, 'row')} in {_counted_as(blocks, 'block')}, "
+            f"{_counted_as(skipped, 'malformed line')} left out"
+        )
+    if hasattr(estimator, "classes_"):
+        name += f", {len(estimator.classes_)} classes"
+    title = f"{name}, {estimator.loss} loss, {estimator.n_features_in_} features"
+    if isinstance(result, StreamResult):
+        return (
+            f"{title}{stream}\n{_counted_as(result.n_rows, 'row')} in "
+            f"{_counted_as(result.n_stages, 'stage')}, "
+            f"{_excess_risk(result)}"
+        )
+    certificate = "no certificate yet"
+    if math.isfinite(result.gap):
+        certificate = (
+            f"objective {result.primal:.6g}, certified gap {result.gap:.2g} "
+            f"({result.relative_gap:.2g} of the objective)"
+        )
+    if result.status == "partial_fit":  # the result is that of the last block
+        return f"{title}{stream}"
+    return (
+        f"{title}: {result.status}{stream}\n{certificate}, "
+        f"{_counted_as(result.n_iter, 'pass')}, {result.accesses:,} feature values read, "
+        f"{result.seconds:.3g} s"
+    )
+
+
+def _counted_as(number, what):
+    plural = what + ("es" if what.endswith("s") else "s")
+    return f"{number:,} {what if number == 1 else plural}"
+
+
+def _excess_risk(result):
+    if math.isnan(result.excess_risk):
+        return f"risk above the best possible: not known, because {WHY_NOT_KNOWN}"
+    low, high = result.excess_risk_interval
+    return (
+        f"risk above the best possible by about {result.excess_risk:.2g} (95 %: {low:.2g} to "
+        f"{high:.2g})"
+    )
