@@ -15,7 +15,7 @@ import numpy as np
 
 from sublinear._core.states import reading
 from sublinear._files import replacing
-from sublinear._readers import read_array_header
+from sublinear._readers.numpy_files import read_array_header
 
 
 class ArchiveError(ValueError):

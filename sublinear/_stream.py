@@ -34,7 +34,8 @@ from sublinear._validation import (
     seed_sequence,
     weights_of_rows,
 )
-from sublinear.sources import NO_LABELS, ArraySource, EmptySource, ReadAhead
+from sublinear.sources import ArraySource, ReadAhead
+from sublinear.sources._faults import NO_LABELS, EmptySource
 
 
 class Block(NamedTuple):

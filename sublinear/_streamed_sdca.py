@@ -23,7 +23,7 @@ from sublinear._core.states import part_of, restore, saved, take
 from sublinear._drive import as_stored
 from sublinear._fitted_parameters import note_parameters
 from sublinear._newton_passes import Certified, NewtonPlan
-from sublinear._readers import whole_numbers_as_integers
+from sublinear._readers.dataset import whole_numbers_as_integers
 from sublinear._result import relative_gap
 from sublinear._solvers.sdca import intercept_pace
 from sublinear._stream import StreamFit

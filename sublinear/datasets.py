@@ -3,7 +3,7 @@
 import numpy as np
 from scipy import sparse
 
-from sublinear import _readers, _sequences
+from sublinear import _sequences
 from sublinear._known_optima import (
     make_enclosing_ball,
     make_lower_bound_instance,
@@ -11,6 +11,7 @@ from sublinear._known_optima import (
     make_planted_margin,
     make_simplex_qp,
 )
+from sublinear._readers import read
 from sublinear._sequences import HiddenMarkovModel
 from sublinear._validation import check_number, check_sizes, generator
 
@@ -119,7 +120,7 @@ def load(
     given = {name: value for name, value in options.items() if value is not None}
     if label_column != "last":
         given["label_column"] = label_column
-    data = _readers.read(path, format=format, **given)
+    data = read(path, format=format, **given)
     return data.X, data.y
 
 

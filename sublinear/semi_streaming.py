@@ -31,7 +31,8 @@ from sublinear._validation import (
     rows_times,
     seed_sequence,
 )
-from sublinear.sources import ArraySource, SourceAround
+from sublinear.sources import ArraySource
+from sublinear.sources._read_ahead import SourceAround
 
 __all__ = ["SemiStreamingEnclosingBall", "SemiStreamingPerceptron", "SemiStreamingResult"]
 

@@ -33,7 +33,7 @@ from sublinear.pegasos import PegasosClassifier
 from sublinear.sdca import SDCAClassifier, SDCARegressor
 from sublinear.semi_streaming import SemiStreamingPerceptron
 from sublinear.soft_margin import SIMBAClassifier
-from sublinear.sources import EmptySource
+from sublinear.sources._faults import EmptySource
 from sublinear.streaming import StreamingSVRGClassifier, StreamingSVRGRegressor
 
 __all__ = ["SolverSuggestion", "suggest_solver"]

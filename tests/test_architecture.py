@@ -65,7 +65,7 @@ LAYERS = (
     {"cli"},
     {"__main__"},
 )
-PACKAGES = ("_core", "cli", "distributed")
+PACKAGES = ("_core", "_readers", "cli", "distributed", "sources")
 # by another file: the same solver with other schedules, or another way to its steps
 EXTENDED = {"two_threads": "sdca", "truncated_newton": "newton"}
 HEIGHT = {name: height for height, layer in enumerate(LAYERS) for name in layer}

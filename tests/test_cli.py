@@ -214,7 +214,7 @@ class TestFitAndPredict:
         name, options = f"a.{kind}", []
         if kind.startswith("svm"):
             dump_svmlight_file(X, y, "a.svm", zero_based=False)
-            opener = sublinear._readers._OPENERS[f".{kind.split('.')[1]}"]
+            opener = sublinear._readers.files._OPENERS[f".{kind.split('.')[1]}"]
             with opener(name, "wb") as stream:
                 stream.write((folder / "a.svm").read_bytes())
         elif kind == "parts.npz":

@@ -10,8 +10,7 @@ import pytest
 from scipy import sparse
 from sklearn.datasets import dump_svmlight_file
 
-from sublinear import _readers
-from sublinear._readers import read
+from sublinear._readers import read, svmlight_text
 from sublinear.datasets import load, make_sparse_classification, make_tagged_sequences
 
 COMPRESS = {"": bytes, ".gz": gzip.compress, ".bz2": bz2.compress, ".xz": lzma.compress}
@@ -434,7 +433,7 @@ class TestAnyFile:
             load(write("a.svm", "\ufeff1 2:2\n"), n_features=1)
 
     def test_what_no_line_explains_has_path_and_colon(self, write, monkeypatch):
-        monkeypatch.setattr(_readers, "svmlight_line_fault", lambda *_: None)
+        monkeypatch.setattr(svmlight_text, "svmlight_line_fault", lambda *_: None)
         with pytest.raises(ValueError, match=r"a\.svm: .*x"):
             load(write("a.svm", "x 1:1\n"))
 

@@ -30,7 +30,7 @@ from sublinear.distributed import (
 from sublinear.distributed._batch_steps import BatchPartition, BatchSteps
 from sublinear.distributed._partitions import LocalPartitions, PartitionsLost, Problem, mark_of
 from sublinear.distributed._stage_sums import even_shares
-from sublinear.sources import EmptySource
+from sublinear.sources._faults import EmptySource
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 NO_LIMIT = 2**62

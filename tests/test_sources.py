@@ -17,12 +17,7 @@ from scipy import sparse
 from sklearn.base import clone
 from sklearn.datasets import dump_svmlight_file
 
-from sublinear import (
-    SDCAClassifier,
-    StreamingSVRGClassifier,
-    StreamingSVRGRegressor,
-    _readers,
-)
+from sublinear import SDCAClassifier, StreamingSVRGClassifier, StreamingSVRGRegressor
 from sublinear.datasets import load
 from sublinear.distributed._partitions import Partition
 from sublinear.sources import (
@@ -34,6 +29,7 @@ from sublinear.sources import (
     ParquetSource,
     ReadAhead,
     SvmlightSource,
+    _text,
     distinct_labels,
     open_source,
 )
@@ -245,12 +241,12 @@ def test_a_byte_order_mark_is_passed_over(tmp_path, block_bytes):
 def test_what_no_line_explains_has_path_and_line(tmp_path, on_error, monkeypatch):
     path = tmp_path / "odd.svm"
     path.write_text("1 1:1\nx 1:1\ny 1:nan\n")
-    fault = _readers.svmlight_line_fault
+    fault = _text.svmlight_line_fault
 
     def blind(line, *rest):
         return None if line[0] == "x" else fault(line, *rest)
 
-    monkeypatch.setattr(_readers, "svmlight_line_fault", blind)
+    monkeypatch.setattr(_text, "svmlight_line_fault", blind)
     options = {"n_features": 1, "index_base": 1, "on_error": on_error}
     words = "line 3: label 'y'" if on_error == "raise" else "line 1 or later: "
     with pytest.raises(ValueError, match=rf"odd\.svm, {words}"):

@@ -2,7 +2,7 @@
 
 import argparse
 
-from sublinear import _readers
+from sublinear._readers import FORMATS
 from sublinear._version import __version__
 from sublinear.cli._compare import run_compare
 from sublinear.cli._console import one_line
@@ -162,7 +162,7 @@ def _add_data_options(parser):
         "NAME.csv, NAME.npz (CSR matrix or X, with y), NAME.npy with --labels; any other name is "
         "LIBSVM / svmlight text. Text may end in .gz, .bz2 or .xz.",
     )
-    group.add_argument("--format", choices=_readers.FORMATS, help="where the name does not tell")
+    group.add_argument("--format", choices=FORMATS, help="where the name does not tell")
     group.add_argument("--labels", metavar="FILE.npy", help="labels of a .npy or .npz file")
     group.add_argument(
         "--label-column",

@@ -5,9 +5,11 @@ from pathlib import Path
 
 import numpy as np
 
-from sublinear import _readers
 from sublinear._files import check_writable
-from sublinear.sources import SHARDS, open_source
+from sublinear._readers import read
+from sublinear._readers.files import format_of
+from sublinear.sources import open_source
+from sublinear.sources._files import SHARDS
 
 # More distinct labels than both of these, and they may not be classes at all.
 _MANY_LABELS = 100
@@ -29,12 +31,12 @@ def read_data(options, **more):
     path = Path(options.data)
     if options.stream:
         return open_source(path, format=options.format, **given)
-    if path.is_dir() or (options.format is None and _readers.format_of(path) == "parquet"):
+    if path.is_dir() or (options.format is None and format_of(path) == "parquet"):
         raise ValueError(
             f"{path}: folders and Parquet files are read block by block: give fit or predict "
             "--stream"
         )
-    return _readers.read(path, format=options.format, **given)
+    return read(path, format=options.format, **given)
 
 
 def _label_column(options):

@@ -8,9 +8,11 @@ from pathlib import Path
 
 import numpy as np
 
-from sublinear import _readers
 from sublinear._files import replacing
 from sublinear._model_file import read_model
+from sublinear._readers.csv_text import columns_of
+from sublinear._readers.dataset import whole_numbers_as_integers
+from sublinear._readers.files import check_readable, format_of
 from sublinear.cli._console import results
 from sublinear.cli._data_file import check_outputs, read_data
 from sublinear.sources import ParquetSource, open_source
@@ -27,7 +29,7 @@ def run_predict(options):
             predicted = estimator.predict(X)
             stream.write("".join(f"{label}\n" for label in predicted.tolist()))
             if y is not None:
-                score.add(predicted, _readers.whole_numbers_as_integers(y))
+                score.add(predicted, whole_numbers_as_integers(y))
     if score.rows:
         print(score, file=sys.stderr)
 
@@ -49,7 +51,7 @@ def _with_what_is_known(options, estimator, notes):
 def _format(options):
     """Return the format of the data file, None for a folder."""
     path = Path(options.data)
-    return None if path.is_dir() else options.format or _readers.format_of(path)
+    return None if path.is_dir() else options.format or format_of(path)
 
 
 def _is_unlabelled(estimator, options):
@@ -65,8 +67,8 @@ def _columns(options):
     """Return how many columns a CSV or Parquet file has, and their names; None: not known."""
     path, names = Path(options.data), None
     if _format(options) == "csv":
-        _readers.check_readable(path)
-        return _readers.columns_of(path, options.header)
+        check_readable(path)
+        return columns_of(path, options.header)
     source = open_source(path, format=options.format) if options.stream else None
     if isinstance(source, ParquetSource):
         source.label_column = None

@@ -21,7 +21,7 @@ from sublinear._core.starting_intercept import middle, middle_of_parts
 from sublinear._core.states import part_of, prefixed, restore, saved, take
 from sublinear._stream import StreamSummary, check_source, checked_block, naming
 from sublinear._validation import LabelWeights, margin_targets
-from sublinear.sources import lasting_blocks
+from sublinear.sources._read_ahead import lasting_blocks
 
 CONJUGATE = 2  # its place in Objective.sums, after the losses of candidates
 MOST_LOSSES = 5  # of partitions in one request

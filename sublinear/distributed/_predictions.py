@@ -21,7 +21,7 @@ from sublinear.distributed._cluster import (
 )
 from sublinear.distributed._estimator import is_sources, is_stream, refuse_weights
 from sublinear.distributed._partitions import blocks_of
-from sublinear.sources import EmptySource
+from sublinear.sources._faults import EmptySource
 
 
 class _Predictions:

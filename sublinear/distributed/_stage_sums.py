@@ -32,7 +32,7 @@ from sublinear._validation import (
     margin_targets,
 )
 from sublinear.distributed._partitions import Member, blocks_of, insist, mark_of
-from sublinear.sources import EmptySource
+from sublinear.sources._faults import EmptySource
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,26 @@
+"""Columns of a table: the one with the labels, and the names of the others."""
+
+from sublinear._readers.fields import shown
+
+
+def label_index(path, first, label_column, named):
+    if label_column is None:
+        return None
+    position = {"first": 0, "last": -1}.get(label_column, label_column)
+    if isinstance(position, str):
+        columns = [field.strip() for field in first] if named else []
+        if columns.count(position) != 1:
+            found = "more than one column" if position in columns else "no column"
+            raise ValueError(f"{path}: {found} named {position!r} in the header")
+        return columns.index(position)
+    if not -len(first) <= position < len(first):
+        raise ValueError(f"{path}: label column {position}, but there are {len(first)} columns")
+    return position % len(first)
+
+
+def checked_names(path, names):
+    """Return the names of features; ValueError for one with NULs, which NumPy drops at the end."""
+    for name in names:
+        if "\0" in name:
+            raise ValueError(f"{path}: the column name {shown(name)} has a NUL; remove it")
+    return names

@@ -1,0 +1,279 @@
+"""CSV: what is a header, what is a label, and the search for the row that is not as the others."""
+
+import contextlib
+import csv
+import functools
+import itertools
+import os
+import warnings
+from typing import NamedTuple
+
+import numpy as np
+
+from sublinear._readers.columns import checked_names, label_index
+from sublinear._readers.dataset import LARGEST_FLOAT, Dataset
+from sublinear._readers.fields import is_finite_number, shown
+from sublinear._readers.files import decompressed, open_file, undamaged
+
+_MISSING = ("", "?", "na", "n/a", "null", "none")  # "nan" is a number
+_UNCLOSED = "a quote is not closed where the line ends"
+_NOT_UTF8 = "the text is not UTF-8: convert the file"
+
+
+@decompressed
+def read_csv(path, label_column="last", header=None, text_labels=None):
+    start = beginning_of(path, label_column, header, text_labels)
+    names = {}
+    X = _parse_csv(path, start, names)
+    if start.column is None:
+        return Dataset(X, None, feature_names=start.feature_names)
+    if not text_labels and _should_be_numbers(names, start):
+        raise ValueError(f"{path}{_csv_fault(path, start, text_labels=False)}")
+    y = labels_from(names, text_labels)[X[:, start.column].astype(np.int64)]
+    return Dataset(np.delete(X, start.column, axis=1), y, feature_names=start.feature_names)
+
+
+class Beginning(NamedTuple):
+    """What the first lines of a CSV file tell."""
+
+    lines: int  # before the first row
+    feature_names: list | None
+    n_columns: int
+    column: int | None  # of the labels
+    text_labels: bool
+    header_by_label: bool  # whether its label alone made a header of the first line
+
+
+def beginning_of(path, label_column, header, text_labels=None):
+    """Return the Beginning of a CSV file; here it is decided what a header is.
+
+    Unless `header` tells, it is a first line with a name for a feature, or with a name for the
+    label where the next label is a number. Labels are text if `text_labels` or the first one is a
+    name.
+    """
+    if text_labels not in (True, None):
+        raise ValueError(f"text_labels must be True or None, got {text_labels!r}")
+    with open_csv(path) as stream:
+        reader = csv.reader(stream)
+        first, number = _first_row(path, reader), reader.line_num
+        column = label_index(path, first, label_column, header is not False)
+        check_feature_columns(path, first, column)
+        rows = _rows_after(reader)
+        second = next(rows, None)
+        following = _known_label(itertools.chain([second], rows), column, len(first))
+    own = "" if column is None else first[column]
+    header_by_label = False
+    if header is None:
+        header = _has_names(first, column, label_column)
+        by_label = not header and not text_labels
+        header_by_label = by_label and _is_name(own) and is_finite_number(following)
+    header = header or header_by_label
+    if any(map(_has_line_break, first)) and not (header and second):
+        raise ValueError(f"{path}, line 1: {_UNCLOSED}")
+    if header and second is None:
+        raise ValueError(f"{path}: the file holds no rows")
+    return Beginning(
+        lines=number if header else number - 1,
+        feature_names=checked_names(path, stripped(first, column)) if header else None,
+        n_columns=len(first),
+        column=column,
+        text_labels=column is not None
+        and (text_labels or _is_name(following if header or not _is_known(own) else own)),
+        header_by_label=header_by_label,
+    )
+
+
+def _first_row(path, reader):
+    try:
+        first = next((row for row in reader if row), None)
+    except csv.Error as error:
+        raise ValueError(f"{path}, line {reader.line_num}: {error}") from error
+    if first is not None and not all(map(_is_utf8, first)):
+        raise ValueError(f"{path}, line {reader.line_num}: {_NOT_UTF8}")
+    if first is None:
+        raise ValueError(f"{path}: the file holds no rows")
+    return first
+
+
+def columns_of(path, header):
+    """Return how many columns a CSV file has, and their names if there is a header, else None.
+
+    Whoever reads the file says what is wrong with it.
+    """
+    with undamaged(path), open_csv(path) as stream:
+        first = _first_row(path, csv.reader(stream))
+    if header or (header is None and _has_names(first, None, None)):
+        return len(first), stripped(first)
+    return len(first), None
+
+
+def stripped(header, column=None):
+    """Return the names in a header but for the one of the label's column, if there is one."""
+    return [name.strip() for k, name in enumerate(header) if k != column]
+
+
+def open_csv(path):
+    return open_file(path, "rt", encoding="utf-8-sig", errors="surrogateescape", newline="")
+
+
+def ends_with_return(path, count):
+    """Tell whether one of the first lines of a CSV file ends with CR alone."""
+    with open_csv(path) as stream:
+        return any(line.endswith("\r") for line in itertools.islice(stream, count))
+
+
+def _rows_after(reader):
+    """Yield the rows to come, up to one that is no CSV: whoever parses it says so."""
+    with contextlib.suppress(csv.Error):
+        yield from (row for row in reader if row)
+
+
+def _known_label(rows, column, n_columns):
+    """Return the first label in a row as it should be that is a number or a name, "" for none."""
+    if column is None:
+        return ""
+    sound = (row for row in rows if row and csv_row_fault(row, column, n_columns) is None)
+    return next((row[column] for row in sound if _is_known(row[column])), "")
+
+
+def _has_names(fields, column, label_column):
+    """Return whether a first line has the name of a feature, or must have that of the label."""
+    if isinstance(label_column, str) and label_column not in ("first", "last"):
+        return True
+    return any(_is_name(field) for k, field in enumerate(fields) if k != column)
+
+
+def _is_utf8(text):
+    return not any("\udc80" <= character <= "\udcff" for character in text)
+
+
+def _is_known(text):
+    return is_finite_number(text) or _is_name(text)
+
+
+def _is_name(text):
+    """Return whether a field is neither a number nor says that a value is missing."""
+    try:
+        float(text)
+    except ValueError:
+        return text.strip().lower() not in _MISSING
+    return False
+
+
+def check_feature_columns(path, fields, column):
+    """Raise ValueError if a row of a CSV file holds no more than the label."""
+    if column is not None and len(fields) == 1:
+        raise ValueError(
+            f"{path}: the file holds no feature columns; commas must separate the fields"
+        )
+
+
+def _parse_csv(path, start, names):
+    """Parse numbers with NumPy; labels become codes, and ``names`` maps each label to its code."""
+    encode = {}
+    if start.column is not None:
+        encode[start.column] = functools.partial(code_of, names)
+    try:
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "loadtxt: input contained no data")
+            X = np.loadtxt(
+                os.fspath(path.absolute()),
+                delimiter=",",
+                comments=None,
+                quotechar='"',
+                skiprows=start.lines,
+                converters=encode,
+                encoding="utf-8-sig",
+                ndmin=2,
+            )
+    except ValueError as error:
+        raise ValueError(f"{path}{_csv_fault(path, start) or f': {error}'}") from error
+    if X.size == 0:
+        raise ValueError(f"{path}: the file holds no rows")
+    sound = X.shape[1] == start.n_columns and np.isfinite(X).all()
+    if not sound or not all(map(is_label, names)):
+        raise ValueError(f"{path}{_csv_fault(path, start)}")
+    return X
+
+
+def code_of(names, text):
+    """Return the code of a label; it gets the next one if it is new.
+
+    Raises ValueError for a label that goes on in the next line: a stray quote swallows lines.
+    """
+    if _has_line_break(text):
+        raise ValueError(_UNCLOSED)
+    return names.setdefault(text.strip(), len(names))
+
+
+def _has_line_break(text):
+    return "\n" in text or "\r" in text
+
+
+def is_label(text):
+    """Tell whether there is a label; one with NULs is none: NumPy drops them at the end."""
+    return bool(text.strip()) and "\0" not in text
+
+
+def labels_from(names, text_labels=None):
+    """Return distinct labels as numbers where all are numbers, else as text.
+
+    Whole numbers that floats do not hold are integers, or text where 64 bits do not hold them.
+    """
+    names = list(names)
+    if text_labels or not all(map(is_finite_number, names)):
+        return np.array(names)
+    numbers = np.array([float(name) for name in names])
+    if np.abs(numbers).max(initial=0) < LARGEST_FLOAT:
+        return numbers
+    try:
+        integers = [int(name) for name in names]
+    except ValueError:  # not all whole: no classes, but targets of a regression
+        return numbers
+    for dtype in (np.int64, np.uint64):
+        if np.iinfo(dtype).min <= min(integers) and max(integers) <= np.iinfo(dtype).max:
+            return np.array(integers, dtype=dtype)
+    return np.array(names)
+
+
+def _should_be_numbers(names, start):
+    """Return whether labels that are no numbers are missing, or belie a header."""
+    text = [name for name in names if not is_finite_number(name)]
+    return bool(text) and (start.header_by_label or not any(map(_is_name, text)))
+
+
+def _csv_fault(path, start, text_labels=True):
+    """Return ', line 3: what is wrong' for the first row that is not as it should be."""
+    with open_csv(path) as stream:
+        reader = csv.reader(itertools.islice(stream, start.lines, None))
+        number = start.lines + 1  # of the line where a row begins
+        try:
+            for fields in reader:
+                fault = csv_row_fault(fields, start.column, start.n_columns, text_labels)
+                if fault:
+                    return f", line {number}: {fault}"
+                number = start.lines + reader.line_num + 1
+        except csv.Error as error:
+            return f", line {start.lines + reader.line_num}: {error}"
+    return ""
+
+
+def csv_row_fault(fields, column, n_columns, text_labels=True):
+    """Return what is wrong with a row, None if nothing is."""
+    if not fields:
+        return None
+    if not all(map(_is_utf8, fields)):
+        return _NOT_UTF8
+    if any(map(_has_line_break, fields)):
+        return _UNCLOSED
+    if len(fields) != n_columns:
+        return f"expected {n_columns} columns, found {len(fields)}"
+    for number, field in enumerate(fields, start=1):
+        if number - 1 == column and not is_label(field):
+            return f"column {number}, the label, {'has a NUL' if field.strip() else 'is empty'}"
+        if number - 1 == column and text_labels:
+            continue
+        if not is_finite_number(field):
+            what = ", the label" if number - 1 == column else ""
+            return f"column {number}{what}: {shown(field)} is not a finite number"
+    return None

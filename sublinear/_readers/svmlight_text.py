@@ -1,0 +1,100 @@
+"""LIBSVM / svmlight text, and the search for the line that its parser stumbled over."""
+
+import numpy as np
+from scipy import sparse
+from sklearn.datasets import load_svmlight_file
+
+from sublinear._readers.dataset import Dataset
+from sublinear._readers.fields import is_finite_to_python, shown
+from sublinear._readers.files import decompressed, open_behind_mark
+
+_LARGEST_INDEX = 2**31 - 2  # the svmlight parser counts columns in a C int
+
+
+@decompressed
+def read_svmlight(path, index_base=None, n_features=None):
+    check_index_base(index_base)
+    try:
+        with open_behind_mark(path) as stream:
+            # Zero-based for the parser: no index is moved before the whole file is known.
+            X, y = load_svmlight_file(stream, zero_based=True)
+    except (ValueError, OverflowError) as error:
+        fault = _svmlight_fault(path, index_base) or f": {error}"
+        raise ValueError(f"{path}{fault}") from error
+    lowest = X.indices.min() if X.nnz else 1
+    base = min(int(lowest), 1) if index_base is None else index_base
+    columns = max(int(X.indices.max(initial=-1)) + 1 - base, 0)
+    n_features = columns if n_features is None else n_features
+    if lowest < base or columns > n_features or not is_sound_svmlight(X, y):
+        raise ValueError(f"{path}{_svmlight_fault(path, base, n_features)}")
+    index = np.int32 if X.nnz < 2**31 else np.int64
+    parts = (X.data, (X.indices - base).astype(index), X.indptr.astype(index))
+    X = sparse.csr_array(parts, shape=(X.shape[0], n_features))
+    return Dataset(X, y, base)
+
+
+def check_index_base(index_base):
+    if index_base not in (None, 0, 1):
+        raise ValueError(f"index_base must be 0, 1 or None, got {index_base!r}")
+
+
+def is_sound_svmlight(X, y, shift=0):
+    """Tell whether values are finite, and indices no larger than a line may hold.
+
+    Parameters
+    ----------
+    X : CSR matrix
+    y : ndarray
+    shift : int
+        What the parser has taken off the indices.
+    """
+    finite = np.isfinite(X.data).all() and np.isfinite(y).all()
+    return finite and X.indices.max(initial=-1) <= _LARGEST_INDEX - shift
+
+
+def _svmlight_fault(path, index_base, n_features=None):
+    """Return ', line 3: what is wrong' for the first line that is not svmlight text."""
+    with open_behind_mark(path) as stream:
+        for number, line in enumerate(stream, start=1):
+            text = line.decode("utf-8", "replace")
+            fault = svmlight_line_fault(text, index_base or 0, n_features)
+            if fault:
+                return f", line {number}: {fault}"
+    return ""
+
+
+def svmlight_line_fault(line, index_base, n_features=None):
+    """Return what is wrong with a line, None if nothing is; n_features limits the indices."""
+    label, *entries = line.partition("#")[0].split() or ["0"]
+    if not is_finite_to_python(label):
+        hint = (
+            " (read as svmlight text; if this is CSV, give the format csv)" if "," in label else ""
+        )
+        return f"label {shown(label)} is not a finite number{hint}"
+    previous = index_base - 1
+    for entry in entries[1:] if entries and entries[0].startswith("qid:") else entries:
+        written, _, value = entry.partition(":")
+        index = _index_to_python(written)
+        if index < 0 or not is_finite_to_python(value):
+            return f"{shown(entry)} is not index:value with a finite value"
+        if index > _LARGEST_INDEX:
+            return f"index {shown(written)} is too large"
+        if n_features is not None and index >= n_features + index_base:
+            return (
+                f"index {index} is beyond the {n_features} features declared; a model has as many "
+                "as n_features (--n-features) said at its fit"
+            )
+        if index < index_base:
+            return "index 0, but the indices were said to start at 1 (index base)"
+        if index <= previous:
+            return f"index {index} after {previous}: indices must ascend without repeats"
+        previous = index
+    return None
+
+
+def _index_to_python(text):
+    """Return the index that Python, as the svmlight parser, reads; -1 for none."""
+    try:
+        return max(int(text), -1) if text.isascii() else -1
+    except ValueError:
+        return -1

@@ -1,0 +1,10 @@
+"""Why nothing can be learnt from a source."""
+
+NO_LABELS = "no labels to learn from: a .npy file needs a file of labels, a .npz file an array y"
+
+
+class EmptySource(ValueError):
+    """There is nothing to learn from in a source."""
+
+    def __init__(self):
+        super().__init__("the source is empty: it yields no rows")

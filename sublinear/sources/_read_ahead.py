@@ -1,0 +1,144 @@
+"""Blocks read ahead on a thread, and what a source around another one passes on."""
+
+import contextlib
+import queue
+import threading
+from mmap import mmap
+from numbers import Number
+
+import numpy as np
+from scipy import sparse
+
+from sublinear._validation import check_number
+from sublinear.sources._arrays import ArraySource, NpySource, NpzSource
+from sublinear.sources._parquet import ParquetSource
+from sublinear.sources._text import CSVSource, SvmlightSource
+
+PATIENCE = 0.2  # seconds between two looks whether the other side of a queue has gone
+GOODBYE = 2.0  # seconds for a reading thread to finish its block after the fit has ended
+
+
+class SourceAround:
+    """What a source of another one's blocks passes on besides blocks."""
+
+    def __init__(self, source):
+        self.source = source
+
+    @property
+    def skipped(self):
+        """Malformed lines that the source left out in the present pass."""
+        return getattr(self.source, "skipped", 0)
+
+    @property
+    def feature_names(self):
+        """The names of the source's features, None for none."""
+        return getattr(self.source, "feature_names", None)
+
+
+class ReadAhead(SourceAround):
+    """Another source's blocks, read on a thread while the last ones are being used.
+
+    Parameters
+    ----------
+    source : iterable
+        An error that it raises reaches whoever asks for the next block. Of one that has
+        `raw_blocks()` the thread reads those; `block_of(raw)` is called when their turn comes.
+        Blocks are copied, as their arrays may be filled again, but for those of lists, tuples and
+        the other classes here.
+    blocks : int, default=2
+        How many may wait; one more is being read.
+    """
+
+    def __init__(self, source, blocks=2):
+        super().__init__(source)
+        check_number("blocks", blocks, low=1, integer=True)
+        self.blocks = blocks
+
+    def __iter__(self):
+        waiting = queue.Queue(self.blocks)
+        ended = threading.Event()
+        in_two_steps = hasattr(self.source, "raw_blocks")
+        source = self.source.raw_blocks() if in_two_steps else lasting_blocks(self.source)
+        reader = threading.Thread(
+            target=_read, args=(source, waiting, ended), name="sublinear-reader", daemon=True
+        )
+        reader.start()
+        try:
+            while True:
+                try:
+                    what, item = waiting.get(timeout=PATIENCE)
+                except queue.Empty:  # Ctrl-C gets its turn
+                    continue
+                if what == "error":
+                    raise item
+                if what == "end":
+                    return
+                yield self.source.block_of(item) if in_two_steps else item
+                item = None  # while the next one is awaited, none is held
+        finally:
+            ended.set()
+            reader.join(GOODBYE)
+
+
+def lasting_blocks(source):
+    """Yield the blocks of a source, or copies if it may fill their arrays again."""
+    yield from source if type(source) in _LASTING else map(_copied, source)
+
+
+# Only these: an __iter__ of anyone else, of a subclass too, may be a generator.
+_LASTING = (
+    *(list, tuple, ArraySource, NpySource, NpzSource),
+    *(SvmlightSource, CSVSource, ParquetSource, ReadAhead),
+)
+
+
+def _copied(block):
+    """Return a block with arrays and lists of its own."""
+    if isinstance(block, tuple):
+        return tuple(map(_copied_part, block))
+    return _copied_part(block)
+
+
+def _copied_part(part):
+    if part is None or isinstance(part, (str, bytes, Number)) or _is_constant(part):
+        return part
+    if isinstance(part, (list, tuple)):
+        return (list if isinstance(part, list) else tuple)(map(_copied_part, part))
+    if not (sparse.issparse(part) or hasattr(part, "__array__") or _is_buffer(part)):
+        return part
+    copy = getattr(part, "copy", None) or getattr(part, "clone", None)  # frames keep their names
+    return copy() if copy else np.array(part)
+
+
+def _is_constant(array):
+    """Tell whether nobody writes into an array: neither through it nor through what it shows."""
+    while isinstance(array, np.ndarray) and not array.flags.writeable:
+        if array.base is None:
+            return True
+        array = array.base
+    return isinstance(array, (bytes, mmap)) and memoryview(array).readonly
+
+
+def _is_buffer(part):
+    with contextlib.suppress(TypeError):
+        return memoryview(part).nbytes >= 0
+    return False
+
+
+def _read(source, waiting, ended):
+    """Put ("block", block) for every block, then ("end", None) or ("error", what was raised)."""
+
+    def put(*item):
+        while not ended.is_set():
+            with contextlib.suppress(queue.Full):
+                return waiting.put(item, timeout=PATIENCE)
+
+    try:
+        for block in source:
+            put("block", block)
+            if ended.is_set():
+                return
+            block = None
+        put("end", None)
+    except BaseException as error:
+        put("error", error)

@@ -1,0 +1,277 @@
+"""Text, svmlight and CSV, in blocks of whole lines."""
+
+import csv
+import io
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+from scipy import sparse
+from sklearn.datasets import load_svmlight_file
+
+from sublinear._documentation import with_parameters
+from sublinear._readers.csv_text import (
+    beginning_of,
+    code_of,
+    csv_row_fault,
+    ends_with_return,
+    is_label,
+    labels_from,
+)
+from sublinear._readers.dataset import LARGEST_FLOAT
+from sublinear._readers.files import check_readable, open_behind_mark, undamaged
+from sublinear._readers.svmlight_text import (
+    check_index_base,
+    is_sound_svmlight,
+    svmlight_line_fault,
+)
+from sublinear._validation import check_choice, check_number
+
+BLOCK_BYTES = 2**22
+
+
+class _TextSource:
+    """Text in chunks of whole lines: parsed at once, looked at line by line where that fails."""
+
+    header_lines = 0
+
+    def __init__(self, path, block_bytes, on_error):
+        check_number("block_bytes", block_bytes, low=1, integer=True)
+        check_choice("on_error", on_error, ("raise", "skip"))
+        self.path = Path(path)
+        self.block_bytes = block_bytes
+        self.on_error = on_error
+        self.skipped = 0
+        check_readable(self.path)
+
+    def __iter__(self):
+        return self._blocks(self._parse, self._line_fault)
+
+    def _blocks(self, parse, line_fault):
+        """Yield what `parse` makes of every chunk, but for chunks without rows.
+
+        `line_fault` tells what is wrong with a line, None if nothing is, where `parse` fails.
+        """
+        self.skipped = 0
+        with undamaged(self.path), open_behind_mark(self.path) as stream:
+            for _ in range(self.header_lines):
+                stream.readline()
+            line = self.header_lines + 1
+            while chunk := stream.read(self.block_bytes):
+                chunk += stream.readline()
+                block = self._parsed(parse, line_fault, chunk, line)
+                if block is not None and block[0].shape[0] > 0:
+                    yield block
+                line += chunk.count(b"\n")
+
+    def _parsed(self, parse, line_fault, chunk, line):
+        try:
+            return parse(chunk)
+        except (ValueError, OverflowError):
+            sound = self._sound_lines(line_fault, chunk, line)
+        try:
+            return parse(sound) if sound else None
+        except (ValueError, OverflowError) as error:
+            raise ValueError(f"{self.path}, line {line} or later: {error}") from error
+
+    def _sound_lines(self, line_fault, chunk, first):
+        """Return the chunk without its malformed lines, or raise the first one's fault."""
+        sound = []
+        for number, line in enumerate(io.BytesIO(chunk), start=first):
+            fault = line_fault(line)
+            if fault is None:
+                sound.append(line)
+            elif self.on_error == "raise":
+                raise ValueError(f"{self.path}, line {number}: {fault}")
+            else:
+                self.skipped += 1
+        return b"".join(sound)
+
+
+_TEXT_PARAMETERS = """\
+block_bytes : int, default=2**22
+        Bytes of text in a block, about: it ends with a line.
+    on_error : {"raise", "skip"}, default="raise"
+        What to do with a malformed line: raise a ValueError that names the file and the line, or
+        leave it out and count it."""
+
+
+@with_parameters(text=_TEXT_PARAMETERS)
+class SvmlightSource(_TextSource):
+    """LIBSVM / svmlight text: ``label index:value index:value ...``, compressed or not.
+
+    Parameters
+    ----------
+    path : str or path-like
+        The file; ``.gz``, ``.bz2`` and ``.xz`` are decompressed on the way.
+    n_features : int, default=None
+        Columns. None finds out, by one more pass over the file.
+    index_base : {0, 1}, default=None
+        The index of the first feature. None finds out, by the same pass: 0 if the file uses index
+        0 anywhere, else 1.
+    %(text)s
+
+    Attributes
+    ----------
+    skipped : int
+        Lines left out in the last pass, or so far in this one.
+    """
+
+    def __init__(
+        self, path, *, n_features=None, index_base=None, block_bytes=BLOCK_BYTES, on_error="raise"
+    ):
+        super().__init__(path, block_bytes, on_error)
+        check_number("n_features", n_features, low=1, integer=True, optional=True)
+        check_index_base(index_base)
+        self.n_features = n_features
+        self.index_base = index_base
+
+    def __iter__(self):
+        if not self.knows_columns:
+            self.find_columns()
+        return super().__iter__()
+
+    @property
+    def knows_columns(self):
+        """Whether `n_features` and `index_base` were given or have been found."""
+        return self.n_features is not None and self.index_base is not None
+
+    def find_columns(self, watch=None):
+        """Find `n_features` and `index_base` in a pass; the first iteration does it otherwise.
+
+        Parameters
+        ----------
+        watch : callable, default=None
+            Called with the number of rows of every block.
+        """
+        lowest, columns = 1, 0
+        for X, _ in self._blocks(self._parse_unlimited, partial(self._fault_in, n_features=None)):
+            lowest = min(lowest, X.indices.min(initial=1))
+            columns = max(columns, X.shape[1])
+            if watch:
+                watch(X.shape[0])
+        if self.index_base is None:
+            self.index_base = int(lowest)
+        if self.n_features is None:
+            if columns - self.index_base < 1:
+                raise ValueError(f"{self.path}: the file holds no feature columns")
+            self.n_features = columns - self.index_base
+
+    def _parse_unlimited(self, chunk):
+        """Read indices as they are written."""
+        X, y = load_svmlight_file(io.BytesIO(chunk), zero_based=True)
+        return self._checked(X, y, lowest=self.index_base or 0)
+
+    def _parse(self, chunk):
+        X, y = load_svmlight_file(
+            io.BytesIO(chunk), n_features=self.n_features, zero_based=self.index_base == 0
+        )
+        return self._checked(X, y, shift=self.index_base)
+
+    def _checked(self, X, y, lowest=0, shift=0):
+        if X.indices.min(initial=lowest) < lowest:
+            raise ValueError("an index lies below the first one")
+        if not is_sound_svmlight(X, y, shift):
+            raise ValueError("a value is not finite, or an index is too large")
+        return sparse.csr_array(X), y
+
+    def _line_fault(self, line):
+        return self._fault_in(line, self.n_features)
+
+    def _fault_in(self, line, n_features):
+        text = line.decode("utf-8", "replace")
+        return svmlight_line_fault(text, self.index_base or 0, n_features)
+
+
+@with_parameters(text=_TEXT_PARAMETERS)
+class CSVSource(_TextSource):
+    """Comma-separated numbers, with labels that are numbers or text, compressed or not.
+
+    A quoted label must not hold a line break, and lines must not end with CR alone.
+
+    Parameters
+    ----------
+    path : str or path-like
+        The file; ``.gz``, ``.bz2`` and ``.xz`` are decompressed on the way.
+    label_column : {"last", "first"}, int, str or None, default="last"
+        Where the labels are: a position (from 0, negative from the end), or a name in the header.
+        None: there are no labels; the blocks (X, None) serve predictions, not fits.
+        They are text if the first one that is not missing is no number. Whole numbers of up to 64
+        bits keep all their digits; longer ones can only be text.
+    header : bool, default=None
+        Whether the file starts with a line of column names. None: it does if there is a name for a
+        feature in its first line, or one for the label and the next label is a number. Names are
+        neither numbers nor words for a missing value: nothing, ?, NA, NaN, null, none.
+    text_labels : {True, None}, default=None
+        True: labels are text, numbers among them too. None finds out.
+    %(text)s
+
+    Attributes
+    ----------
+    skipped : int
+        Lines left out in the last pass, or so far in this one.
+    feature_names : list of str or None
+        Of the header, where there is one.
+    """
+
+    def __init__(
+        self,
+        path,
+        *,
+        label_column="last",
+        header=None,
+        text_labels=None,
+        block_bytes=BLOCK_BYTES,
+        on_error="raise",
+    ):
+        super().__init__(path, block_bytes, on_error)
+        with undamaged(self.path):
+            start = beginning_of(self.path, label_column, header, text_labels)
+            if ends_with_return(self.path, start.lines + 1):  # chunks end with LF
+                raise ValueError(f"{self.path}: lines end with CR alone: convert the file to LF")
+        self.header_lines = start.lines
+        self.feature_names = start.feature_names
+        self._n_columns = start.n_columns
+        self._column = start.column
+        self._text_labels = start.text_labels
+
+    def _parse(self, chunk):
+        if not chunk.strip(b"\r\n"):
+            return None
+        names = {} if self._text_labels else None
+        table = self._table(chunk, names)
+        if self._column is None:
+            return table, None
+        y = table[:, self._column]
+        if names is None and np.abs(y).max(initial=0) >= LARGEST_FLOAT:
+            names = {}
+            y = self._table(chunk, names)[:, self._column]
+        if names is not None:
+            y = labels_from(names, self._text_labels)[y.astype(np.intp)]
+            if y.dtype.kind == "U" and not self._text_labels:
+                raise ValueError("a label is a whole number of more than 64 bits; text_labels=True")
+        return np.delete(table, self._column, axis=1), y
+
+    def _table(self, chunk, names):
+        """Parse numbers; `names`, unless None, gets the labels, codes of which take their place."""
+        encode = {} if names is None else {self._column: partial(code_of, names)}
+        table = np.loadtxt(
+            io.BytesIO(chunk),
+            delimiter=",",
+            comments=None,
+            quotechar='"',
+            converters=encode,
+            encoding="utf-8",
+            ndmin=2,
+        )
+        sound = table.shape[1] == self._n_columns and np.isfinite(table).all()
+        if not sound or not all(map(is_label, names or ())):
+            raise ValueError("a line is not as the first one")
+        return table
+
+    def _line_fault(self, line):
+        try:
+            fields = next(csv.reader([line.decode("utf-8", "surrogateescape")]), [])
+        except csv.Error as error:
+            return str(error)
+        return csv_row_fault(fields, self._column, self._n_columns, self._text_labels)
