@@ -29,7 +29,7 @@ _step_aside_for_the_installed_package()
 
 from sublinear._core.parallel import openmp_enabled
 from sublinear._drive import Snapshot
-from sublinear._kernel_model import Reduction
+from sublinear._kernel_machines.model import Reduction
 from sublinear._model_file import load_model, save_model
 from sublinear._result import Result, TraceRow
 from sublinear._show_versions import show_versions

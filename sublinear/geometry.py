@@ -15,7 +15,7 @@ from sublinear._core.matrix import Matrix
 from sublinear._documentation import with_parameters
 from sublinear._drive import Limits, as_stored
 from sublinear._fit_method import fit_method, forget
-from sublinear._kernel_saddle import (
+from sublinear._kernel_machines.saddle import (
     KERNEL_PARAMETERS,
     ROUNDING,
     KernelPlan,
@@ -25,7 +25,7 @@ from sublinear._kernel_saddle import (
     kernel_sum,
     self_values,
 )
-from sublinear._kernel_training import MOST_ROUNDING, KernelTraining
+from sublinear._kernel_machines.training import MOST_ROUNDING, KernelTraining
 from sublinear._result import Result, relative_gap
 from sublinear._saddle import (
     ACTIVE_SET,

@@ -19,9 +19,9 @@ from sublinear._core.matrix import Matrix
 from sublinear._core.order import SAMPLINGS
 from sublinear._documentation import with_parameters
 from sublinear._fit_method import fit_method
-from sublinear._kernel_model import KernelModel
-from sublinear._kernel_multiclass import KernelClassifierMixin
-from sublinear._kernel_training import check_targets
+from sublinear._kernel_machines.model import KernelModel
+from sublinear._kernel_machines.multiclass import KernelClassifierMixin
+from sublinear._kernel_machines.training import check_targets
 from sublinear._solvers.finisher import Finisher
 from sublinear._solvers.interior_point import InteriorPoint
 from sublinear._solvers.kernel_pegasos import KernelPegasos

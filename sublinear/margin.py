@@ -6,7 +6,7 @@ from sklearn.utils.validation import check_is_fitted
 from sublinear._documentation import with_parameters
 from sublinear._drive import Limits
 from sublinear._fit_method import fit_method, forget
-from sublinear._kernel_saddle import (
+from sublinear._kernel_machines.saddle import (
     KERNEL_PARAMETERS,
     KernelPlan,
     KernelSpace,
@@ -14,7 +14,7 @@ from sublinear._kernel_saddle import (
     is_linear,
     kernel_sum,
 )
-from sublinear._kernel_training import KernelTraining
+from sublinear._kernel_machines.training import KernelTraining
 from sublinear._linear_model import LinearClassifier
 from sublinear._saddle import (
     CERTIFY,

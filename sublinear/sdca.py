@@ -28,7 +28,7 @@ from sublinear._solvers.minibatch_sdca import AVERAGES as DUAL_AVERAGES
 from sublinear._solvers.minibatch_sdca import RULES, MiniBatchSDCA
 from sublinear._solvers.sdca import SDCA, intercept_pace
 from sublinear._solvers.two_threads import thread_schedule
-from sublinear._streamed_sdca import DualStreamFit
+from sublinear._streamed_sdca.fit import DualStreamFit
 from sublinear._threads import effective_threads
 from sublinear._validation import (
     as_matrix,

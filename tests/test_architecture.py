@@ -34,19 +34,8 @@ LAYERS = (
         "_newton_passes",
         "_second_order",
     },
-    {
-        "_kernel_memory",
-        "_linear_model",
-        "_saddle",
-        "_support",
-        "theory",
-        "_stream",
-        "_streamed_ascent",
-        "_streamed_newton",
-        "_streamed_objective",
-    },
-    {"_kernel_multiclass", "_kernel_training", "_streamed_sdca"},
-    {"_kernel_model", "_kernel_saddle", "_sequence_pegasos"},
+    {"_linear_model", "_saddle", "theory", "_stream"},
+    {"_kernel_machines", "_sequence_pegasos", "_streamed_sdca"},
     {
         "sdca",
         "pegasos",
@@ -65,7 +54,15 @@ LAYERS = (
     {"cli"},
     {"__main__"},
 )
-PACKAGES = ("_core", "_readers", "cli", "distributed", "sources")
+PACKAGES = (
+    "_core",
+    "_kernel_machines",
+    "_readers",
+    "_streamed_sdca",
+    "cli",
+    "distributed",
+    "sources",
+)
 # by another file: the same solver with other schedules, or another way to its steps
 EXTENDED = {"two_threads": "sdca", "truncated_newton": "newton"}
 HEIGHT = {name: height for height, layer in enumerate(LAYERS) for name in layer}

@@ -12,7 +12,8 @@ from scipy import sparse
 from sklearn.datasets import dump_svmlight_file
 
 import sublinear
-from sublinear import _streamed_sdca, cli, load_model
+from sublinear import cli, load_model
+from sublinear._streamed_sdca.solver import StreamedSDCA
 from sublinear.cli import _compare, _fit, _predict
 from sublinear.datasets import make_sparse_classification
 
@@ -421,7 +422,7 @@ class TestInterrupt:
         def interrupted(self, limit):
             raise KeyboardInterrupt
 
-        monkeypatch.setattr(_streamed_sdca.StreamedSDCA, "advance", interrupted)
+        monkeypatch.setattr(StreamedSDCA, "advance", interrupted)
         before = sorted(folder.iterdir())
         outcome = run("fit", train, "-o", "model", *FIT, "--stream")
         assert outcome[::2] == (1, "sublinear: interrupted\n")

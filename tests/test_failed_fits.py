@@ -115,7 +115,7 @@ def test_an_interrupted_reduction_leaves_the_model_as_it_was_fitted(monkeypatch,
     model = KernelSDCAClassifier(max_support=5)
     if again:
         model.fit(X[:60], Y[:60])
-    interrupting(monkeypatch, "sublinear._kernel_model.nearest_span")
+    interrupting(monkeypatch, "sublinear._kernel_machines.model.nearest_span")
     with pytest.raises(KeyboardInterrupt):
         model.fit(X, Y3)
     whole = KernelSDCAClassifier().fit(X, Y3)

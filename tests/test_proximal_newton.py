@@ -16,7 +16,7 @@ from sublinear._core.losses import MARGIN_LOSSES, REGRESSION_LOSSES
 from sublinear._core.matrix import Matrix
 from sublinear._core.objective import Objective
 from sublinear._solvers.proximal_newton import ProximalNewton, expected_passes
-from sublinear._streamed_newton import StreamedNewton
+from sublinear._streamed_sdca.newton import StreamedNewton
 from sublinear.sources import ArraySource, GeneratorSource
 
 LOSSES = MARGIN_LOSSES | REGRESSION_LOSSES

@@ -6,7 +6,7 @@ import pytest
 from sublinear._core.kernel_objective import KernelObjective
 from sublinear._core.kernel_rows import PrecomputedRows
 from sublinear._core.losses import MARGIN_LOSSES
-from sublinear._support import best_on_span, nearest_span
+from sublinear._kernel_machines.support import best_on_span, nearest_span
 
 
 def problem(n=80, n_models=2, gamma=0.3, seed=0):

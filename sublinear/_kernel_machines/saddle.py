@@ -8,7 +8,7 @@ import scipy.sparse as sp
 from sublinear._core.kernel_choice import kernel_rows
 from sublinear._core.kernel_estimators import KernelEstimator
 from sublinear._core.matrix import Matrix
-from sublinear._kernel_training import (
+from sublinear._kernel_machines.training import (
     FittedKernel,
     check_kernel_shape,
     checked_rounding,

@@ -14,8 +14,9 @@ from sublinear._core.kernel_rows import CallableRows, ExactRows, PrecomputedRows
 from sublinear._core.kernels import KERNELS
 from sublinear._drive import CONTRADICTION
 from sublinear._fit_method import restored_after_errors
-from sublinear._kernel_memory import KernelMemory
-from sublinear._kernel_training import (
+from sublinear._kernel_machines.memory import KernelMemory
+from sublinear._kernel_machines.support import best_on_span, nearest_span
+from sublinear._kernel_machines.training import (
     FittedKernel,
     KernelTraining,
     check_coefficients,
@@ -27,7 +28,6 @@ from sublinear._kernel_training import (
     loses_scores,
     told_apart,
 )
-from sublinear._support import best_on_span, nearest_span
 from sublinear._threads import effective_threads
 from sublinear._validation import (
     check_choice,

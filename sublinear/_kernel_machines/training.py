@@ -12,7 +12,7 @@ from sublinear._certified_model import Training
 from sublinear._core.kernel_rows import ExactRows, KernelRows
 from sublinear._core.kernels import KERNELS
 from sublinear._core.matrix import Matrix
-from sublinear._kernel_memory import KernelMemory
+from sublinear._kernel_machines.memory import KernelMemory
 from sublinear._validation import check_choice, check_number
 from sublinear._warnings import warn
 

@@ -1,0 +1,1 @@
+"""What kernel machines, and sublinear problems in the space of a kernel, share."""
