@@ -1,5 +1,7 @@
 """A fit that fails, or is interrupted before there is a model, leaves the estimator as it was."""
 
+import pickle
+
 import numpy as np
 import pytest
 from test_structured import Classes
@@ -15,7 +17,9 @@ from sublinear import (
     StreamingSVRGRegressor,
     distributed,
 )
+from sublinear._core.matrix import NotFinite, Underflow
 from sublinear.semi_streaming import SemiStreamingPerceptron
+from sublinear.sources._faults import EmptySource
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
@@ -219,3 +223,9 @@ def test_a_refused_fit_draws_no_seeds():
         models[0].fit(X, Y, sample_weight=-np.ones(90))
     first, second = (model.fit(X, Y).coef_ for model in models)
     np.testing.assert_array_equal(first, second)
+
+
+@pytest.mark.parametrize("kind", [NotFinite, Underflow, EmptySource])
+def test_other_processes_see_the_same_error(kind):
+    error = pickle.loads(pickle.dumps(kind()))
+    assert type(error) is kind and str(error) == str(kind())

@@ -100,17 +100,19 @@ def middle_column(indices, offsets):
 class NotFinite(ValueError):
     """What a solver raises that meets values which are not finite: it has no model."""
 
-    def __init__(self):
-        super().__init__(
-            "X holds NaN, infinity or values whose sums leave the range of floating-point numbers: "
-            "replace or scale them")
+    def __init__(
+        self,
+        message="X holds NaN, infinity or values whose sums leave the range of floating-point "
+        "numbers: replace or scale them",
+    ):
+        super().__init__(message)
 
 
 class Underflow(NotFinite):
     """The same where the squared norms of all rows are too small to be told from 0."""
 
-    def __init__(self):
-        ValueError.__init__(self, "the squared norms of all rows underflow: scale the data up")
+    def __init__(self, message="the squared norms of all rows underflow: scale the data up"):
+        super().__init__(message)
 
 
 cdef void dots(

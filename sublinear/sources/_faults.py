@@ -6,5 +6,5 @@ NO_LABELS = "no labels to learn from: a .npy file needs a file of labels, a .npz
 class EmptySource(ValueError):
     """There is nothing to learn from in a source."""
 
-    def __init__(self):
-        super().__init__("the source is empty: it yields no rows")
+    def __init__(self, message="the source is empty: it yields no rows"):
+        super().__init__(message)
