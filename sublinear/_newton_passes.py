@@ -11,7 +11,7 @@ import numpy as np
 
 from sublinear._core.blas import one_blas_thread
 from sublinear._core.losses import Loss
-from sublinear._core.pace import work_in_all
+from sublinear._core.pace import LATE, PATIENCE, work_in_all
 from sublinear._core.states import part_of, prefixed, restore, saved
 from sublinear._drive import CONTRADICTION
 from sublinear._solvers.proximal_newton import ProximalNewton, expected_passes
@@ -19,10 +19,6 @@ from sublinear._solvers.spaces import LARGEST, Columns
 
 GROWTH = 2.0  # of the work between two certificates, at most
 FAR = 0.25  # of the gap at the last certificate: then another one is worth its passes
-# As much work as the methods are expected to take is done before; a part of it, where single steps
-# would take so many times as much at their pace
-EARLY, HOPELESS = 4, 8
-PATIENCE = 16  # times the work so far, where max_iter would end the fit otherwise
 MARGIN = 0.5  # of tol, for what rounding the weights to the type of X may change
 MOST_RESTS = 2  # times that the methods go on, where what they have come to was not enough
 LEAST_WIDTH = 1e-100
@@ -43,10 +39,10 @@ class NewtonPlan:
     overhead : float
         Of any pass, beside its work.
     due : float, default=0.0
-        They begin once the work is that of the passes that they are expected to take, or a quarter
-        of it if the pace is slow,
+        The work of the passes that they are expected to take. They begin once that has been done,
+        or sooner if it is not far less and the pace is slow,
     last : float, default=inf
-        or after so many passes, if it is not far less.
+        or after so many passes.
     """
 
     loss: Loss
@@ -92,9 +88,8 @@ class NewtonPlan:
         whole = math.inf
         if best.gap < math.inf:
             whole = work_in_all(best.gap, objective.at_zeros()[1], self.tol * best.primal)
-        is_hopeless = EARLY * spent >= self.due and whole * spent >= HOPELESS * self.due
-        is_last = n_passes >= self.last and PATIENCE * spent >= self.due
-        return spent >= self.due or is_hopeless or is_last
+        is_worth = n_passes >= self.last or whole * spent >= LATE * self.due
+        return spent >= self.due or (is_worth and PATIENCE * spent >= self.due)
 
 
 class Certified:

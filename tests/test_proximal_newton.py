@@ -158,7 +158,7 @@ def test_only_where_it_is_wanted():
     assert at_once.fit_stream(source).result_.n_iter < 20
     scaled = (X - X.mean(axis=0)) / X.std(axis=0)
     fits = [
-        SDCAClassifier(alpha=1e-2, random_state=0, second_order=second_order)
+        SDCAClassifier(alpha=0.1, random_state=0, second_order=second_order)
         for second_order in ("auto", False)
     ]
     first, second = (model.fit_stream(ArraySource(scaled, y)) for model in fits)

@@ -72,7 +72,7 @@ def test_the_weighted_gram_matrix(dtype, make, constant):
     X = make_data("squared", n_rows=300)[0].astype(dtype)
     rows = np.arange(0, 300, 3, dtype=np.uint32)
     factors = np.random.default_rng(1).random(len(rows))
-    factors[0] = 0
+    factors[:2] = 0, 1e-310
     gram = weighted_gram(Matrix(make(X), constant), rows, factors)
     chosen = X[rows].astype(float)
     if constant:
@@ -379,6 +379,22 @@ def test_it_does_not_depend_on_the_threads_of_blas():
             found.append(estimator("logistic", alpha=1e-5, second_order=True).fit(X, y))
     np.testing.assert_array_equal(found[0].coef_, found[1].coef_)
     np.testing.assert_array_equal(found[0].dual_coef_, found[1].dual_coef_)
+
+
+@pytest.mark.parametrize("name", ["hinge", "smoothed_hinge", "absolute"])
+def test_uneven_weights_take_hardly_more_iterations(name):
+    random = np.random.default_rng(0)
+    X = random.normal(size=(300, 150))
+    y = X @ random.normal(size=150)
+    y = y if name == "absolute" else np.sign(y)
+    for spread, most in ((0, 20), (4, 30), (15, 30)):
+        weights = np.exp(spread * random.normal(size=300))
+        method = InteriorPoint(make_objective(name, X, y, weights, alpha=1e-6))
+        n_iter = 0
+        while method.gap > 1e-3 * method.primal and n_iter < 100:
+            method.iterate()
+            n_iter += 1
+        assert n_iter < most
 
 
 @pytest.mark.parametrize(

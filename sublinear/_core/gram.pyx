@@ -10,6 +10,7 @@ from scipy.linalg.lapack import dpstrf
 from sublinear._core.matrix cimport Matrix
 from sublinear._core.sparse_rows cimport add_sparse_gram
 
+LEAST_FACTOR = 1e-290   # smaller ones make subnormal products, which take many times as long
 JITTERS = 1e-15, 1e-13, 1e-11   # of diagonal entries, where rounding has made them too small
 
 cdef enum:
@@ -28,13 +29,16 @@ def weighted_gram(Matrix matrix, const uint32_t[::1] rows, const double[::1] fac
     rows : ndarray of uint32
         In the range of the matrix.
     factors : ndarray of shape (len(rows),), float64
-        Not negative.
+        Not negative. Where they are all but 0 a row is left out.
 
     Returns
     -------
     total : ndarray of shape (n_weights, n_weights), float64
         What lies below the diagonal means nothing.
     """
+    is_small = np.asarray(factors) < LEAST_FACTOR
+    if is_small.any():
+        rows, factors = np.asarray(rows)[~is_small], np.asarray(factors)[~is_small]
     cdef Py_ssize_t width = matrix.n_weights, n = rows.shape[0], start, stop
     cdef Py_ssize_t length = max(1, matrix.n_stored // matrix.n_rows)
     cdef Py_ssize_t block = max(

@@ -1,6 +1,9 @@
-"""How long a method will take at its pace."""
+"""How long a method will take at its pace, and when another one is worth its work."""
 
 import math
+
+PATIENCE = 16  # times the work so far, that the other method may take where this one is slow
+LATE = 2  # times its work: a method that takes more in all need not go on so long
 
 
 def work_in_all(gap, at_start, wanted):

@@ -14,10 +14,8 @@ import numpy as np
 from scipy.linalg import LinAlgError
 
 from sublinear._core.blas import one_blas_thread
-from sublinear._core.pace import work_in_all
+from sublinear._core.pace import LATE, PATIENCE, work_in_all
 
-PATIENCE = 16  # times the work so far, that the method may take where ascent is slow
-LATE = 2  # times the work of the method: ascent that takes more in all need not go on so long
 CHEAP = 2.0**23  # feature values, some milliseconds: less need not wait for the last passes
 RISK = 3  # times the expected work that products may take, if ascent would take as much
 FORECASTS = 1.5  # growth of the work between two of them

@@ -12,11 +12,15 @@ An iteration solves, to first order,
 
     alpha w = sum_i s_i / W a_i x_i
     ridge p_ik + cost_ik + sign_ik <x_i, w> = below_ik - above_ik
-    below_ik (p_ik - low) = above_ik (high - p_ik) = centre
+    below_ik (p_ik - low) = above_ik (high - p_ik) = centre / (n s_i / W)
 
 for all at once: first for centre 0; then for what would be left of the products if that step went
-as far as the bounds allow, with its error of second order taken off. Parts and multipliers are
-eliminated, which leaves the equations of sublinear._core.normal_equations with
+as far as the bounds allow, with its error of second order taken off. Every row's share of the gap
+goes to the same number; with equal products rows of little weight would be pressed to the bounds,
+and shorten the steps.
+
+Parts and multipliers are eliminated, which leaves the equations of
+sublinear._core.normal_equations with
 
     h_i = sum_k 1 / (ridge + below_ik / (p_ik - low) + above_ik / (high - p_ik))
 
@@ -36,6 +40,7 @@ from sublinear._core.normal_equations import NormalEquations
 cdef double BOUNDARY = 0.99       # of the way to the end of an interval, at most
 cdef double FIRST_STEP = -1       # no centre: the changes of the first step alone
 
+LEAST_SHARE = 1e-12               # of a row, of the mean one, that counts for the centre
 NEGLIGIBLE = 1e-3, 1e-6           # of a multiplier: a distance that vanishes with the centre
 
 
@@ -125,7 +130,7 @@ cdef class InteriorPoint:
     cdef double size, width           # of costs and of intervals, on the average
     cdef bint one_sided
     cdef Py_ssize_t n, n_parts
-    cdef double[::1] predictions, duals_of_rows
+    cdef double[::1] predictions, duals_of_rows, scales   # of products: W / (n s_i)
     cdef const double[::1] targets, shares
     cdef double[:, ::1] parts, below, above
 
@@ -136,6 +141,7 @@ cdef class InteriorPoint:
         form = self.loss.dual_form()
         self.ridge, self.epsilon, self.one_sided = form.ridge, form.epsilon, form.one_sided
         self.n, self.n_parts = len(self.targets), 1 + (form.epsilon > 0 and not form.one_sided)
+        self.scales = 1 / np.maximum(self.n * self.system.shares, LEAST_SHARE)
         self.high = form.bound
         self.low = 0.0 if form.one_sided or form.epsilon > 0 else -form.bound
         self.w = np.zeros(objective.matrix.n_weights)
@@ -181,9 +187,9 @@ cdef class InteriorPoint:
             for i in range(self.n):
                 residual = self._part(i, k).residual
                 if isfinite(self.low):
-                    self.below[k, i] = max(residual, 0) + spread
+                    self.below[k, i] = max(residual, 0) + self.scales[i] * spread
                 if isfinite(self.high):
-                    self.above[k, i] = max(-residual, 0) + spread
+                    self.above[k, i] = max(-residual, 0) + self.scales[i] * spread
 
     def _look(self):
         """Compute primal value and gap, whose terms are not negative."""
@@ -244,6 +250,7 @@ cdef class InteriorPoint:
         cdef Part part = self._part(i, k)
         solve_part(&part, predicted, 0, 0)
         if centre >= 0:
+            centre *= self.scales[i]
             solve_part(&part, corrected, down_of(&part, centre), up_of(&part, centre))
         return part
 
@@ -251,6 +258,7 @@ cdef class InteriorPoint:
         """What duals add to the right side: for centre 0, or after a first step to that."""
         pulls = np.zeros(self.n)
         cdef double[::1] total = pulls
+        cdef double aim
         cdef Py_ssize_t i, k
         cdef bint first = predicted is None
         cdef Part part
@@ -262,7 +270,8 @@ cdef class InteriorPoint:
                         total[i] += pull_of(&part, 0, 0)
                         continue
                     solve_part(&part, predicted[i], 0, 0)
-                    total[i] += pull_of(&part, down_of(&part, centre), up_of(&part, centre))
+                    aim = centre * self.scales[i]
+                    total[i] += pull_of(&part, down_of(&part, aim), up_of(&part, aim))
         return pulls
 
     def _centre_after(self, const double[::1] predicted):

@@ -44,6 +44,7 @@ def interior_point(X, y, form, alpha, weights=None, free=False):
         signs = y
     n_parts = 2 if two_parts else 1
     X2, c = np.tile(X, (n_parts, 1)), np.tile(shares(y, weights), n_parts)
+    scales = 1 / (len(y) * c)
     cost = form.epsilon - signs * np.tile(y, n_parts)
     low, high = (0.0 if form.one_sided or two_parts else -form.bound), form.bound
     bounds = [(sign, bound) for sign, bound in ((1, low), (-1, high)) if np.isfinite(bound)]
@@ -55,7 +56,7 @@ def interior_point(X, y, form, alpha, weights=None, free=False):
     w = np.zeros(X.shape[1])
     p = np.full(len(cost), {2: (low + high) / 2, 1: 1.0, 0: 0.0}[len(bounds)])
     spread = c @ np.abs(residuals()) / (n_parts if two_parts else 1)
-    m = [np.maximum(sign * residuals(), 0) + spread for sign, _ in bounds]
+    m = [np.maximum(sign * residuals(), 0) + scales * spread for sign, _ in bounds]
 
     def centre(m, p):
         return np.mean(
@@ -95,7 +96,7 @@ def interior_point(X, y, form, alpha, weights=None, free=False):
         if bounds:
             t, before = min(1, longest(dp, dm)), centre(m, p)
             after = centre([mk + t * dk for mk, dk in zip(m, dm, strict=True)], p + t * dp)
-            aim = before * (after / before) ** 3
+            aim = scales * before * (after / before) ** 3
             dw, dp, dm = solve([aim - s * dk * dp for dk, (s, _) in zip(dm, bounds, strict=True)])
         t = min(1, 0.99 * longest(dp, dm))
         w, p, m = w + t * dw, p + t * dp, [mk + t * dk for mk, dk in zip(m, dm, strict=True)]
