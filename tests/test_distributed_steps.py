@@ -515,12 +515,17 @@ def test_a_class_whose_stages_are_longer(n_partitions, monkeypatch):
     assert model.score(X, y) == pytest.approx(alone.score(X, y), abs=0.01)
 
 
-def test_counts_and_bad_counts():
+def test_counts_and_bad_counts(da):
     X, z = noisy(2000)
     y = np.random.default_rng(0).poisson(np.exp(z / 10)).astype(float)
     model = StreamingSVRGRegressor("poisson", kept_rows=300).fit(in_parts(X, y, 2))
     alone = sublinear.StreamingSVRGRegressor("poisson", kept_rows=300).fit(X, y)
     np.testing.assert_allclose(model.coef_, alone.coef_, atol=0.05)
+    A, b = da.from_array(X, chunks=(500, 5)), da.from_array(y, chunks=500)
+    for loss in ("poisson", "squared"):  # of the model, and as set since
+        model.set_params(loss=loss)
+        np.testing.assert_allclose(model.predict(A).compute(), model.predict(X))
+        assert model.score(A, b) == pytest.approx(model.score(X, y))
     y[-1] = -1
     with pytest.raises(ValueError, match="must not be negative"):
         StreamingSVRGRegressor("poisson").fit(in_parts(X, y, 2))

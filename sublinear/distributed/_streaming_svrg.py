@@ -271,7 +271,8 @@ class StreamingSVRGRegressor(ChunkRegressor, _StreamedStages, streaming.Streamin
         self.verbose = verbose
 
     def _scorer(self):
-        return super()._scorer() if self.loss != "poisson" else self.to_local()
+        is_of_counts = fitted_with(self, "loss") == "poisson"
+        return self.to_local() if is_of_counts else super()._scorer()
 
     _scorer_class = sdca.SDCARegressor
 
