@@ -859,6 +859,18 @@ def test_predictions_and_scores_chunk_by_chunk(client, da, multiclass, regressio
     assert model.score(A, b) == pytest.approx(model.score(X, y))
 
 
+def test_predictions_where_chunks_have_no_rows(da, multiclass):
+    X, y = multiclass
+    model = SDCAClassifier("logistic", **SHORT).fit(X, y)
+    A = da.from_array(X, chunks=((100, 0, 140), X.shape[1]))
+    none = A[A[:, 0] > np.inf]  # of unknown sizes
+    for method in ("decision_function", "predict_proba", "predict_log_proba", "predict"):
+        predict = getattr(model, method)
+        expected = predict(X)
+        np.testing.assert_array_equal(predict(A).compute(), expected)
+        assert predict(none).compute().shape == (0, *expected.shape[1:])
+
+
 def test_scores_of_sources_and_of_equal_targets(regression):
     X, y = regression
     model = SDCARegressor(**SHORT).fit([[(X, y)]])

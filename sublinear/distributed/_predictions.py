@@ -34,9 +34,9 @@ class _Predictions:
         """Return what a method of the local model says of a dask array, lazily."""
         X = X.rechunk({1: -1})  # whole rows
         shape = {"drop_axis": 1} if n_columns is None else {"chunks": (X.chunks[0], (n_columns,))}
-        meta = np.empty((0,) if n_columns is None else (0, 0), dtype=dtype)
+        empty = np.empty((0,) if n_columns is None else (0, n_columns), dtype=dtype)
         return X.map_blocks(
-            apply_to_chunk, self._scorer(), method, meta, dtype=dtype, meta=meta, **shape
+            apply_to_chunk, self._scorer(), method, empty, dtype=dtype, meta=empty, **shape
         )
 
     def _of_sources(self, function, sources):
