@@ -17,7 +17,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import sublinear
 from sublinear._checkpoint import Checkpoint, RoundsCheckpoint
-from sublinear._core.losses import MARGIN_LOSSES
+from sublinear._core.losses import MARGIN_LOSSES, REGRESSION_LOSSES
 from sublinear._stream import Block
 from sublinear.distributed import (
     PegasosClassifier,
@@ -29,7 +29,7 @@ from sublinear.distributed import (
 )
 from sublinear.distributed._batch_steps import BatchPartition, BatchSteps
 from sublinear.distributed._partitions import LocalPartitions, PartitionsLost, Problem, mark_of
-from sublinear.distributed._stage_sums import even_shares
+from sublinear.distributed._stage_sums import Plan, StagePartition, even_shares
 from sublinear.sources._faults import EmptySource
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -573,6 +573,19 @@ def test_a_source_that_becomes_shorter_is_refused(tmp_path):
     short = [part[:1] for part in in_parts(X, y, 2)]
     with pytest.raises(ValueError, match="become shorter"):
         StreamingSVRGRegressor(kept_rows=50).fit(short, checkpoint=state)
+
+
+def test_a_partition_that_is_opened_again_begins_again():
+    """As where another one is lost meanwhile, and rows were taken before."""
+    X, y = noisy(100)
+    plan = Plan(REGRESSION_LOSSES["squared"].loss, constant=0.0)
+    sums = []
+    for count in (1, 2):
+        partition = StagePartition(0, in_parts(X, y, 1)[0], True)
+        for _ in range(count):
+            partition.open(plan, [60])
+        sums.append(partition.round(1, [np.zeros(5)], [10], [0])[0])
+    np.testing.assert_array_equal(*sums)
 
 
 CHECKED = [

@@ -158,13 +158,14 @@ class StagePartition(Member):
 
     def _go_on(self, step):
         self.position += step
+        self.begun = True
         if self.position == self.block.X.shape[0]:
             self.position, self.block, self.rows = 0, self._next(), None
 
     def round(self, number, anchors, shares, kept):
         """Return the sums over the share of round `number` at the anchors, and the Share."""
         if number != self.number:
-            self.number, self.begun = number, True
+            self.number = number
             self.answer = self._sum(anchors, shares[self.index], kept[self.index])
         return self.answer
 
