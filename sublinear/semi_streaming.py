@@ -213,7 +213,7 @@ class _SemiStreaming(BaseEstimator):
         largest = entry = 0.0  # squared norm; value, where squares may have underflowed
         for block in stream:
             if checkpoint:
-                checkpoint.identify(block)
+                checkpoint.see(block)
             if block.sample_weight is not None:
                 raise ValueError("sample weights have no meaning here: let the source yield (X, y)")
             self._meet(block)

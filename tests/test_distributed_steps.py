@@ -16,7 +16,7 @@ from sklearn.base import clone
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import sublinear
-from sublinear._checkpoint import Checkpoint, RoundsCheckpoint
+from sublinear._checkpoint import Checkpoint, RoundsCheckpoint, fingerprint
 from sublinear._core.losses import MARGIN_LOSSES, REGRESSION_LOSSES
 from sublinear._stream import Block
 from sublinear.distributed import (
@@ -28,7 +28,7 @@ from sublinear.distributed import (
     StreamingSVRGRegressor,
 )
 from sublinear.distributed._batch_steps import BatchPartition, BatchSteps
-from sublinear.distributed._partitions import LocalPartitions, PartitionsLost, Problem, mark_of
+from sublinear.distributed._partitions import LocalPartitions, PartitionsLost, Problem
 from sublinear.distributed._stage_sums import Plan, StagePartition, even_shares
 from sublinear.sources._faults import EmptySource
 
@@ -831,6 +831,41 @@ def test_a_checkpoint_of_another_fit_is_refused(binary, tmp_path):
         SDCAClassifier(**options).fit(in_parts(X, y, 3), checkpoint=file)
 
 
+@pytest.mark.parametrize("change", ["values", "labels", "weights"])
+@pytest.mark.parametrize("case", MODELS)
+def test_a_checkpoint_of_other_last_rows_is_refused(case, change, request, tmp_path):
+    X, y = data_for(case, request)
+    X, y = np.tile(X, (20, 1)), np.tile(y, 20)
+    weights, file = np.ones(len(y)), tmp_path / "state"
+    clone(MODELS[case]).fit(in_parts(X, y, 2, weights), checkpoint=file)
+    if change == "values":
+        X[-1, -1] += 1
+    elif change == "labels":
+        y[-1] = y[y != y[-1]][0]
+    else:
+        weights[-1] = 2
+    model = clone(MODELS[case])
+    with pytest.raises(ValueError, match=rf"{file}: .*rows of its partitions"):
+        model.fit(in_parts(X, y, 2, weights), checkpoint=file)
+    assert not hasattr(model, "coef_")
+
+
+def test_stages_do_not_go_on_from_rows_that_were_taken_and_are_others(tmp_path, interrupt_at_save):
+    """Of rows that were not read yet nothing is known."""
+    X, y = noisy(400)
+    source = [(X[k : k + 20], y[k : k + 20]) for k in range(0, 400, 20)]
+    file, model = tmp_path / "state", StreamingSVRGRegressor(kept_rows=20)
+    interrupt_at_save(2)
+    with pytest.raises(KeyboardInterrupt):
+        clone(model).fit([source], checkpoint=file)
+    y[30] += 1  # in the second block
+    with pytest.raises(ValueError, match="rows of its partitions"):
+        clone(model).fit([source], checkpoint=file)
+    y[30] -= 1
+    y[-1] += 1
+    assert_same(clone(model).fit([source], checkpoint=file), clone(model).fit([source]))
+
+
 @pytest.mark.parametrize("damage", ["awake", "duals", "long"])
 def test_a_damaged_checkpoint_is_refused(damage, binary, tmp_path):
     X, y = binary
@@ -858,7 +893,7 @@ def test_the_mark_of_wide_sparse_rows_takes_no_dense_ones():
     marks = []
     for first in (1.0, 2.0):
         rows.data[0] = first
-        marks.append(mark_of([Block(rows, np.arange(5), None)]))
+        marks.append(fingerprint(Block(rows, np.arange(5), None)))
     assert marks[0] != marks[1]
 
 

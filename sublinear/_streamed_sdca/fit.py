@@ -102,7 +102,7 @@ class DualStreamFit(StreamFit):
             if classes is not None:
                 check_known_labels(block.y, classes)
             if checkpoint:
-                checkpoint.identify(block)
+                checkpoint.see(block)
             count(block.X.shape[0])
 
         with rows_shown(self.verbose, name) as count:

@@ -25,7 +25,6 @@ from sublinear.sources._read_ahead import lasting_blocks
 
 CONJUGATE = 2  # its place in Objective.sums, after the losses of candidates
 MOST_LOSSES = 5  # of partitions in one request
-MARKED_ROWS = 1000  # of every block, in the mark of a partition
 
 
 class PartitionsLost(Exception):
@@ -187,8 +186,8 @@ class Partition(Member):
         return float(sum(norms)), sum(self.sizes)
 
     def mark(self):
-        """Return a hash of the first rows of every block."""
-        return mark_of(self.blocks)
+        """Return a hash of all rows."""
+        return fingerprint(itertools.chain(*self.blocks))
 
     def open(self, problem, n_weights):
         """Begin a problem."""
@@ -277,15 +276,6 @@ class Partition(Member):
             ),
             np.zeros(self.n_weights),
         )
-
-
-def mark_of(blocks):
-    """Return a hash of the first rows of every Block."""
-    parts = []
-    for block in blocks:
-        parts.append(np.array(block.X.shape))
-        parts += [part if part is None else part[:MARKED_ROWS] for part in block]
-    return fingerprint(parts)
 
 
 def longest_row(X):

@@ -19,6 +19,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from sublinear._checkpoint import fingerprint
 from sublinear._core.anchored_gradient import AnchoredGradient
 from sublinear._core.kept_rows import Sample
 from sublinear._core.row_blocks import RowBlock
@@ -31,7 +32,7 @@ from sublinear._validation import (
     join_labels,
     margin_targets,
 )
-from sublinear.distributed._partitions import Member, blocks_of, insist, mark_of
+from sublinear.distributed._partitions import Member, blocks_of, insist
 from sublinear.sources._faults import EmptySource
 
 
@@ -49,6 +50,8 @@ class Plan:
         All labels, and those of the positive class of every problem; None: y holds the targets.
     counts : bool
         Whether targets must not be negative.
+    marked : bool
+        Whether there is a checkpoint, for which the rows that are read are hashed.
     """
 
     make_loss: Callable
@@ -56,6 +59,7 @@ class Plan:
     classes: np.ndarray | None = None
     positive: np.ndarray | None = None
     counts: bool = False
+    marked: bool = False
 
 
 class Start(NamedTuple):
@@ -91,7 +95,7 @@ class StagePartition(Member):
 
     def __init__(self, index, source, numeric):
         self.index, self.source, self.numeric = index, source, numeric
-        self.number, self.begun = 0, False
+        self.number, self.begun, self.seen = 0, False, ""
         self._rewind()
 
     def _rewind(self):
@@ -119,9 +123,13 @@ class StagePartition(Member):
             return None
         return Start(self.stream.n_features, self.stream.dtype)
 
+    def first_mark(self):
+        """Return a hash of the first block, None without rows."""
+        return self.block and fingerprint(self.block)
+
     def mark(self):
-        """Return a hash of the first rows, None without rows."""
-        return self.block and mark_of([self.block])
+        """Return a hash of the blocks read so far, that of the next row among them."""
+        return self.seen
 
     def summary(self):
         """Return how many blocks and rows were read so far, and how many lines left out."""
@@ -147,6 +155,8 @@ class StagePartition(Member):
         self.answer = None
         if self.begun:
             self._rewind()
+        self.seen = ""
+        self._see()
         rows = taken[self.index]
         while rows > 0 and self.block is not None:
             step = min(rows, self.block.X.shape[0] - self.position)
@@ -161,6 +171,11 @@ class StagePartition(Member):
         self.begun = True
         if self.position == self.block.X.shape[0]:
             self.position, self.block, self.rows = 0, self._next(), None
+            self._see()
+
+    def _see(self):
+        if self.plan.marked and self.block is not None:
+            self.seen = fingerprint(self.block, self.seen)
 
     def round(self, number, anchors, shares, kept):
         """Return the sums over the share of round `number` at the anchors, and the Share."""
@@ -251,8 +266,9 @@ class Stages:
         self.ended = set()
 
     def state(self):
-        """Return what `set_state` needs, a flat dict, but for the solvers."""
+        """Return what `set_state` needs, but for the solvers, and the marks; a flat dict."""
         return {
+            "marks": np.array(self.ask("mark")),
             "n_rounds": self.n_rounds,
             "n_lost": self.n_lost,
             "taken": np.array(self.taken),
@@ -270,9 +286,12 @@ class Stages:
             )
         self.ended = set(ended.tolist())
 
+    def open(self):
+        """Let partitions begin, behind the rows that they had taken."""
+        self._insist(lambda: self._open(None))
+
     def run(self, after):
         """Take all rows; calls after() when a round is over."""
-        self._insist(lambda: self._open(None))
         while len(self.ended) < len(self.partitions):
             self._round()
             after()

@@ -104,11 +104,11 @@ class _StreamedStages(OverPartitions):
                 raise ValueError(
                     f"there are {n_features} columns; the model goes on from {expected}"
                 )
-            plan = self._plan(partitions, classes, warm)
+            plan = self._plan(partitions, classes, warm, checkpoint is not None)
             self.n_features_in_ = n_features
             state = None
             if checkpoint is not None:
-                checkpoint.identify_partitions(ask_steadily(partitions, "mark"))
+                checkpoint.identify_partitions(ask_steadily(partitions, "first_mark"))
                 state = checkpoint.load()
             if warm:
                 self._solvers = [solver.copy() for solver in self._solvers]
@@ -118,11 +118,14 @@ class _StreamedStages(OverPartitions):
             self._known = {}
             stages = Stages(partitions, plan, self._solvers)
             if state:
+                stages.set_state(state)
+            stages.n_lost += partitions.n_lost
+            stages.open()
+            if state:
+                checkpoint.compare_partitions(stages.ask("mark"), state)
                 self._set_stream_state(state)
                 stages.solvers = self._solvers
-                stages.set_state(state)
                 checkpoint.last = stages.n_rounds
-            stages.n_lost += partitions.n_lost
 
             def after():
                 if checkpoint is not None and checkpoint.is_due(stages.n_rounds):
@@ -137,12 +140,13 @@ class _StreamedStages(OverPartitions):
                 checkpoint.save(self._stream_state() | stages.state())
         return self
 
-    def _plan(self, partitions, classes, warm):
+    def _plan(self, partitions, classes, warm, marked):
         """Return the Plan, and set the classes."""
         plan = Plan(
             make_loss=self._losses[self.loss].maker(self),
             constant=self.intercept_scaling if self.fit_intercept else 0.0,
             counts=self.loss == "poisson",
+            marked=marked,
         )
         if warm:
             self._check_same_problem()
