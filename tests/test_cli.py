@@ -567,6 +567,20 @@ class TestProcess:
             process.stderr.close()
             assert process.wait() == 2
 
+    @pytest.mark.skipif(sys.platform == "win32", reason="needs a shell that closes streams")
+    @pytest.mark.parametrize("closed", [">&-", "2>&-", "<&- >&- 2>&-"])
+    def test_streams_that_are_closed_from_the_beginning(self, train, folder, closed):
+        def status(*arguments):
+            command = ["sh", "-c", f'exec "$@" {closed}', "sh", sys.executable, "-m", "sublinear"]
+            return subprocess.run([*command, *arguments], capture_output=True).returncode
+
+        assert status("fit", train, "-o", "model") == 0
+        assert status("predict", "model", train) == 0
+        assert status("predict", "model", train, "-o", "predictions") == 0
+        assert len((folder / "predictions").read_text().split()) == 200
+        assert status("--help") == 0
+        assert status("predict", "nothing", train) == status("fit") == 2
+
     def test_files_of_a_comparison_whose_table_nobody_reads(self, train, folder):
         command = [sys.executable, "-m", "sublinear", "compare", train, "--quiet", "--tol", "0.5"]
         with subprocess.Popen(command, stdout=subprocess.PIPE) as process:

@@ -5,12 +5,11 @@ it. Errors are one line on standard error and exit status 2; Ctrl-C ends with st
 closes standard output has seen enough, status 0; nobody has to read standard error.
 """
 
-import contextlib
 import sys
 import warnings
 
 from sublinear.cli._arguments import make_parser
-from sublinear.cli._console import Progress, ReaderGone, one_line
+from sublinear.cli._console import ReaderGone, one_line, standard_streams
 
 __all__ = ["main"]
 
@@ -28,9 +27,8 @@ def main(argv=None):
     status : int
         0 for success, 1 after Ctrl-C, 2 for an error.
     """
-    options = make_parser().parse_args(argv)
-    with contextlib.redirect_stderr(Progress(sys.stderr)):
-        return _status_of(options)
+    with standard_streams():
+        return _status_of(make_parser().parse_args(argv))
 
 
 def _status_of(options):

@@ -1,4 +1,4 @@
-"""Standard output and standard error, whose readers may go."""
+"""Standard output and standard error, whose readers may go, or never have been."""
 
 import contextlib
 import os
@@ -7,6 +7,19 @@ import sys
 
 class ReaderGone(Exception):
     """Whoever read the results has seen enough."""
+
+
+@contextlib.contextmanager
+def standard_streams():
+    """Lend the process both streams; what is written to one that is closed goes nowhere."""
+    with contextlib.ExitStack() as stack:
+
+        def lent(stream):
+            return stream or stack.enter_context(open(os.devnull, "w", encoding="utf-8"))
+
+        stack.enter_context(contextlib.redirect_stdout(lent(sys.stdout)))
+        stack.enter_context(contextlib.redirect_stderr(Progress(lent(sys.stderr))))
+        yield
 
 
 @contextlib.contextmanager
