@@ -13,6 +13,7 @@ from sklearn.datasets import dump_svmlight_file
 
 import sublinear
 from sublinear import cli, load_model
+from sublinear._model_file import write_model
 from sublinear._streamed_sdca.solver import StreamedSDCA
 from sublinear.cli import _compare, _fit, _predict
 from sublinear.datasets import make_sparse_classification
@@ -208,6 +209,33 @@ class TestFitAndPredict:
             status, _, _ = run("fit", "a.csv", "-o", "model", *FIT, "--label-column", column)
             assert status == 0
             assert load_model("model").classes_.tolist() == ["a", "b"]
+
+    @pytest.mark.parametrize("stream", [[], ["--stream"]])
+    @pytest.mark.parametrize("column", ["first", "0", "-3", "kind"])
+    def test_labels_are_looked_for_where_they_were_at_the_fit(self, run, folder, stream, column):
+        header = "kind,x,z\n" if column == "kind" else ""
+        (folder / "a.csv").write_text(f"{header}3,1,5\n4,-1,5\n3,2,4\n4,-2,4\n")
+        fit = ["fit", "a.csv", "-o", "model", *FIT, "--label-column", column, *stream]
+        assert run(*fit)[0] == 0
+        scored = (0, "3\n4\n", "error rate 0.0000 (0 of 2)\n")
+        for text in ("3,1,5\n4,-1,5\n", "kind,x,z\n3,1,5\n4,-1,5\n"):
+            (folder / "b.csv").write_text(text)
+            assert run("predict", "model", "b.csv", *stream) == scored
+        (folder / "b.csv").write_text("1,5\n-1,5\n")
+        assert run("predict", "model", "b.csv", *stream) == (0, "3\n4\n", "")
+        if header:
+            (folder / "b.csv").write_text("n,z,kind,x\n0,5,3,1\n0,5,4,-1\n")
+            assert run("predict", "model", "b.csv", *stream) == scored
+
+    @pytest.mark.parametrize(
+        "notes", [{}, {"label_column": 9}, {"label_column": "first", "label_name": 3}]
+    )
+    def test_a_model_that_tells_no_place_of_labels(self, run, folder, notes):
+        """Of a program, or of a stranger."""
+        X, y = np.array([[1.0, 5], [-1, 5], [2, 4], [-2, 4]]), [3, 4, 3, 4]
+        write_model(sublinear.SDCAClassifier(alpha=0.01).fit(X, y), "model", notes)
+        (folder / "b.csv").write_text("1,5,3\n-1,5,4\n")
+        assert run("predict", "model", "b.csv")[2] == "error rate 0.0000 (0 of 2)\n"
 
     @pytest.mark.parametrize("kind", ["svm.gz", "svm.bz2", "svm.xz", "csr.npz", "parts.npz", "npy"])
     def test_every_format(self, run, folder, rows, kind):

@@ -167,8 +167,8 @@ def _add_data_options(parser):
     group.add_argument(
         "--label-column",
         metavar="COLUMN",
-        help="of a CSV or Parquet file: last (default; for predict none, if the last column is one "
-        "of the model's features), first, none, a number from 0, or a name",
+        help="of a CSV or Parquet file: last, first, none, a number from 0, or a name (default: "
+        "last; for predict that of the fit, none if it holds one of the model's features)",
     )
     group.add_argument(
         "--header",

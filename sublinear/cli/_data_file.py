@@ -7,8 +7,9 @@ import numpy as np
 
 from sublinear._files import check_writable
 from sublinear._readers import read
-from sublinear._readers.files import format_of
-from sublinear.sources import open_source
+from sublinear._readers.csv_text import columns_of
+from sublinear._readers.files import check_readable, format_of
+from sublinear.sources import ParquetSource, open_source
 from sublinear.sources._files import SHARDS
 
 # More distinct labels than both of these, and they may not be classes at all.
@@ -27,7 +28,7 @@ def read_data(options, **more):
     }
     given = {name: value for name, value in given.items() if value is not None} | more
     if options.label_column not in (None, "last"):
-        given["label_column"] = _label_column(options)
+        given["label_column"] = label_column(options)
     path = Path(options.data)
     if options.stream:
         return open_source(path, format=options.format, **given)
@@ -39,11 +40,33 @@ def read_data(options, **more):
     return read(path, format=options.format, **given)
 
 
-def _label_column(options):
+def label_column(options):
+    """Return the option as readers take it: a position, a name, or None for no labels."""
     column = options.label_column
+    if not isinstance(column, str):
+        return "last" if column is None else column
     if column == "none":
         return None
     return int(column) if column.removeprefix("-").isdecimal() else column
+
+
+def format_of_data(options):
+    """Return the format of the data file, None for a folder."""
+    path = Path(options.data)
+    return None if path.is_dir() else options.format or format_of(path)
+
+
+def columns_of_table(options, header):
+    """Return how many columns a CSV or Parquet file has, and their names; None: not known."""
+    path, names = Path(options.data), None
+    if format_of_data(options) == "csv":
+        check_readable(path)
+        return columns_of(path, header)
+    source = open_source(path, format=options.format) if options.stream else None
+    if isinstance(source, ParquetSource):
+        source.label_column = None
+        names = source.feature_names
+    return names and len(names), names
 
 
 def check_few_labels(options, y, n_rows, advice):

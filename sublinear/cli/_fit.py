@@ -8,9 +8,16 @@ import numpy as np
 from sublinear._callbacks import rows_shown
 from sublinear._core.losses import COUNT_LOSSES, REGRESSION_LOSSES
 from sublinear._model_file import write_model
+from sublinear._readers.columns import label_index
 from sublinear._validation import find_classes
 from sublinear.cli._console import results
-from sublinear.cli._data_file import check_few_labels, check_outputs, read_data
+from sublinear.cli._data_file import (
+    check_few_labels,
+    check_outputs,
+    columns_of_table,
+    label_column,
+    read_data,
+)
 from sublinear.pegasos import PegasosClassifier, PegasosRegressor
 from sublinear.sdca import SDCAClassifier, SDCARegressor
 from sublinear.sources import distinct_labels
@@ -47,12 +54,13 @@ def run_fit(options):
     if options.task == "auto" and options.loss in (*REGRESSION_LOSSES, *COUNT_LOSSES):
         options.task = "regression"
     estimator, data, fit = (_prepare_stream if options.stream else _prepare)(options)
+    names, notes = getattr(data, "feature_names", None), _notes(options, data)
     try:
         fit()
     except KeyboardInterrupt:
-        _keep_interrupted(estimator, options.output, data)
+        _keep_interrupted(estimator, options.output, names, notes)
         raise
-    _save(estimator, options.output, data)
+    _save(estimator, options.output, names, notes)
     if not options.quiet:
         with results():
             print(f"{_result_lines(estimator)}\nwrote {options.output}")
@@ -117,12 +125,25 @@ def _labels_and_rows(source, count):
     return distinct_labels(counted()), n_rows
 
 
-def _save(estimator, path, data):
-    """Write the model with what `predict` has to know of the data: names, the first index."""
-    names, base = (getattr(data, name, None) for name in ("feature_names", "index_base"))
+def _notes(options, data):
+    """Return what `predict` has to know of the data: the first index, the column of the labels."""
+    base = getattr(data, "index_base", None)
+    if base is not None:
+        return {"index_base": base}
+    header = getattr(data, "feature_names", None) is not None
+    n_columns, names = columns_of_table(options, header)
+    if n_columns is None:
+        return {}
+    columns = names if header else [""] * n_columns
+    place = label_index(options.data, columns, label_column(options), header)
+    return {"label_column": place, "label_name": columns[place] or None}
+
+
+def _save(estimator, path, names, notes):
+    """Write the model with the names of its features, if there are any."""
     if names is not None:
         estimator.feature_names_in_ = np.array(names, dtype=object)
-    write_model(estimator, path, {} if base is None else {"index_base": base})
+    write_model(estimator, path, notes)
 
 
 def _estimator(options, regression):
@@ -158,11 +179,11 @@ def _refuse_text(options, y):
         )
 
 
-def _keep_interrupted(estimator, output, data):
+def _keep_interrupted(estimator, output, names, notes):
     """Save what an interrupted fit reached, but never over a model that was finished."""
     if _is_fitted(estimator):
         path = f"{output}.interrupted"
-        _save(estimator, path, data)
+        _save(estimator, path, names, notes)
         print(f"{_result_lines(estimator)}\nwrote {path}", file=sys.stderr)
 
 

@@ -10,12 +10,14 @@ import numpy as np
 
 from sublinear._files import replacing
 from sublinear._model_file import read_model
-from sublinear._readers.csv_text import columns_of
 from sublinear._readers.dataset import whole_numbers_as_integers
-from sublinear._readers.files import check_readable, format_of
 from sublinear.cli._console import results
-from sublinear.cli._data_file import check_outputs, read_data
-from sublinear.sources import ParquetSource, open_source
+from sublinear.cli._data_file import (
+    check_outputs,
+    columns_of_table,
+    format_of_data,
+    read_data,
+)
 
 
 def run_predict(options):
@@ -36,11 +38,11 @@ def run_predict(options):
 
 def _with_what_is_known(options, estimator, notes):
     """Return the options with what a model tells of its data where they say nothing."""
-    known, format = {}, _format(options)
+    known, format = {}, format_of_data(options)
     if format == "svmlight":  # which says neither by itself
         known = {"index_base": _index_base(notes), "n_features": estimator.n_features_in_}
-    if options.label_column is None and _is_unlabelled(estimator, options):
-        known["label_column"] = "none"
+    if options.label_column is None:
+        known |= _where_labels_are(estimator, notes, options)
     classes = getattr(estimator, "classes_", ())
     if format == "csv" and any(isinstance(label, str) for label in classes):
         known["text_labels"] = True  # the labels of this file may all look like numbers
@@ -48,37 +50,38 @@ def _with_what_is_known(options, estimator, notes):
     return argparse.Namespace(**vars(options) | known | given)
 
 
-def _format(options):
-    """Return the format of the data file, None for a folder."""
-    path = Path(options.data)
-    return None if path.is_dir() else options.format or format_of(path)
+def _where_labels_are(estimator, notes, options):
+    """Return the options that say in which column of a table the labels are, or that none are.
 
-
-def _is_unlabelled(estimator, options):
-    """Tell whether the last column of a table is a feature of the model."""
-    n_columns, names = _columns(options)
-    known = getattr(estimator, "feature_names_in_", None)
-    if names is None or known is None:
-        return n_columns == estimator.n_features_in_
-    return names[-1] in known
-
-
-def _columns(options):
-    """Return how many columns a CSV or Parquet file has, and their names; None: not known."""
-    path, names = Path(options.data), None
-    if _format(options) == "csv":
-        check_readable(path)
-        return columns_of(path, options.header)
-    source = open_source(path, format=options.format) if options.stream else None
-    if isinstance(source, ParquetSource):
-        source.label_column = None
-        names = source.feature_names
-    return names and len(names), names
+    It is the column of the same name as at the fit; else that in the same place, or the last one
+    where there are more columns than at the fit, unless that is a feature.
+    """
+    n_columns, names = columns_of_table(options, options.header)
+    if n_columns is None:
+        return {}
+    n_features, features = estimator.n_features_in_, getattr(estimator, "feature_names_in_", None)
+    place, name = _label_column(notes, n_features)
+    if names is not None and features is not None and {name, *features} <= set(names):
+        header = {"header": True} if format_of_data(options) == "csv" else {}
+        return {"label_column": names.index(name)} | header
+    place = place if n_columns == n_features + 1 else -1
+    if names is None or features is None:
+        is_feature = n_columns == n_features
+    else:
+        is_feature = names[place] in features
+    return {"label_column": "none" if is_feature else place}
 
 
 def _index_base(notes):
     base = notes.get("index_base")
     return base if base in (0, 1) else None
+
+
+def _label_column(notes, n_features):
+    """Return the place of the labels at the fit, by default the last, and their name or None."""
+    place, name = notes.get("label_column"), notes.get("label_name")
+    is_place = type(place) is int and 0 <= place <= n_features
+    return place if is_place else -1, name if isinstance(name, str) else None
 
 
 @contextlib.contextmanager
@@ -107,7 +110,7 @@ def _rows_for(estimator, options):
             hint = "" if y is None else "; if it has no labels, give --label-column none"
             raise ValueError(
                 f"{options.data} has {X.shape[1]} features, the model {n_features}"
-                f"{hint if _columns(options)[0] else ''}"
+                f"{hint if columns_of_table(options, options.header)[0] else ''}"
             )
         yield X if order is None else X[:, order], y
     if not n_rows:  # of a source; files that are read as a whole have been looked at
