@@ -280,6 +280,21 @@ def test_lines_that_are_dear_to_read(A, source, tmp_path):
         assert data.accesses == computed <= result.accesses
 
 
+@pytest.mark.parametrize(
+    "blocks", [(SimplexStep, L1Sampler), (BallStep, L2Sampler)], ids=["simplex", "ball"]
+)
+def test_an_oracle_is_measured_as_memory_is(A, blocks):
+    """Without row_norm or scale a pass finds them, line by line."""
+    data = FeatureOracle(A.shape, lambda i: A[i], lambda j: A[:, j], cache=0)
+    result, other = (
+        solve_primal_dual(*(block(source) for block in blocks), 0.1, random_state=0)
+        for source in (data, A)
+    )
+    assert result.status == "converged"
+    np.testing.assert_allclose(result.x, other.x, atol=1e-9)
+    assert (result.n_iter, result.accesses) == (other.n_iter, other.accesses)
+
+
 def test_an_oracle_that_breaks_is_refused(A):
     for row, words in ((np.ones(3), "shape"), (np.full(D, np.nan), "NaN")):
         data = FeatureOracle(A.shape, lambda i, row=row: row, lambda j: A[:, j])

@@ -154,7 +154,7 @@ cdef class CompiledStep(LowRegretStep):
     def _measured(self, measure):
         """The unit, by a pass the first time if it was not given."""
         if self.unit is None:
-            self.unit = measure(self.matrix) or 1.0
+            self.unit = measure() or 1.0
             self.accesses += self.matrix.n_stored
         return self.unit
 
@@ -190,7 +190,7 @@ cdef class BallStep(CompiledStep):
         self.go_on(n_steps)
 
     def go_on(self, n_steps):
-        unit = self._measured(Matrix.largest_norm)
+        unit = self._measured(self.matrix.largest_norm)
         self.step_length = self.rate * self.radius / (unit * np.sqrt(2 * n_steps))
         self._project()
 
@@ -215,7 +215,7 @@ cdef class BallStep(CompiledStep):
 
     def n_steps(self, epsilon):
         # the regret of T steps is at most 2 R G sqrt(2 T) for rows of length G
-        ratio = self.radius * self._measured(Matrix.largest_norm) / epsilon
+        ratio = self.radius * self._measured(self.matrix.largest_norm) / epsilon
         return 8 * ratio * ratio  # inf where ratio ** 2 raises
 
 
@@ -229,7 +229,7 @@ cdef class SimplexStep(CompiledStep):
         self.go_on(n_steps)
 
     def go_on(self, n_steps):
-        unit = self._measured(Matrix.largest_entry)
+        unit = self._measured(self.matrix.largest_entry)
         self.eta = self.rate * np.sqrt(np.log(max(2, self.size)) / n_steps) / unit
 
     cdef void move(self, Py_ssize_t i) noexcept nogil:
@@ -251,7 +251,7 @@ cdef class SimplexStep(CompiledStep):
 
     def n_steps(self, epsilon):
         # the regret of T steps is at most 2 G sqrt(T log d) for entries up to G
-        ratio = self._measured(Matrix.largest_entry) / epsilon
+        ratio = self._measured(self.matrix.largest_entry) / epsilon
         return 4 * log(max(2, self.size)) * ratio * ratio
 
 
@@ -277,7 +277,7 @@ cdef class MeanStep(CompiledStep):
 
     def n_steps(self, epsilon):
         # the regret of T steps is at most 4 G^2 (1 + log T) for rows of length G
-        unit = self._measured(Matrix.largest_norm)
+        unit = self._measured(self.matrix.largest_norm)
         ratio = 4 * unit * unit / epsilon
         steps = max(1.0, ratio)
         while ratio * (1 + log(steps)) > steps:
@@ -325,8 +325,8 @@ cdef class CompiledSampler(Sampler):
         if self.measured:
             return
         dense = self.squared or self.quadratic
-        measure = Matrix.largest_norm if dense else Matrix.largest_entry
-        self.longest = longest = measure(self.matrix)
+        measure = self.matrix.largest_norm if dense else self.matrix.largest_entry
+        self.longest = longest = measure()
         self.accesses += self.matrix.n_stored
         known = 0.0 if self.offsets is None else float(np.abs(self.offsets).max())
         self.scale = max(longest**2 if self.quadratic else longest, known) or 1.0
