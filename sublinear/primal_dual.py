@@ -527,6 +527,7 @@ def solve_primal_dual(
     """
     _check_parameters(low_regret, sampler, epsilon, certify, constants, max_iter, max_accesses)
     check_number("delta", delta, low=0, high=1, open_low=True)
+    epsilon = float(epsilon)  # blocks square numbers that would leave the range of float32
     if callback is not None and not callable(callback):
         raise ValueError(f"callback must be callable or None, got {callback!r}")
     in_rounds = certify == "las_vegas"

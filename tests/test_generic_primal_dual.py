@@ -295,6 +295,15 @@ def test_an_oracle_is_measured_as_memory_is(A, blocks):
     assert (result.n_iter, result.accesses) == (other.n_iter, other.accesses)
 
 
+@pytest.mark.parametrize("kind", [np.float32, np.float16])
+def test_epsilon_of_any_type_is_that_number(A, kind):
+    result, other = (
+        solve_primal_dual(SimplexStep(A), L1Sampler(A), epsilon, random_state=0)
+        for epsilon in (kind(0.1), float(kind(0.1)))
+    )
+    np.testing.assert_array_equal(result.x, other.x)
+
+
 def test_an_oracle_that_breaks_is_refused(A):
     for row, words in ((np.ones(3), "shape"), (np.full(D, np.nan), "NaN")):
         data = FeatureOracle(A.shape, lambda i, row=row: row, lambda j: A[:, j])

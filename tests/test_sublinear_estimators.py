@@ -167,6 +167,16 @@ def test_weights_of_a_soft_ball_are_repetitions():
     assert weights[outside].sum() < 0.3 * weights.sum()
 
 
+@pytest.mark.parametrize("certify", ("las_vegas", "sampled"))
+def test_epsilon_of_another_type(certify):
+    options = {"certify": certify, "max_iter": 10**6 if certify == "las_vegas" else None}
+    model, other = (
+        SublinearPerceptron(epsilon, random_state=0, **options).fit(X60, Y60)
+        for epsilon in (np.float32(0.1), float(np.float32(0.1)))
+    )
+    np.testing.assert_array_equal(model.coef_, other.coef_)
+
+
 @pytest.mark.parametrize("make", (sparse.csr_array, np.asfortranarray, np.array))
 @pytest.mark.parametrize("dtype", (np.float32, np.float64))
 def test_layouts_and_types(make, dtype):

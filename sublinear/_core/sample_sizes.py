@@ -5,7 +5,7 @@ import math
 
 def squared(ratio):
     """Return a ratio's square, within the range of numbers: samples for an error close to 0."""
-    return min(ratio, 1e150) ** 2
+    return min(float(ratio), 1e150) ** 2  # float32 ends below 1e150
 
 
 def samples_for(deviation, error, failure, n_values):
@@ -16,6 +16,6 @@ def samples_for(deviation, error, failure, n_values):
     `error` with probability 1/8 at the most, and so is the median of k such means with probability
     (7/16)^(k/2), which for `n_values` of them is to be `failure` in all.
     """
-    error = max(error, 1e-300)  # half of the least epsilon is 0
+    error = max(float(error), 1e-300)  # half of the least epsilon is 0
     size = math.floor(8 * squared(deviation / error)) + 1
     return size, int(2 * math.log(n_values / failure) / math.log(16 / 7)) | 1
