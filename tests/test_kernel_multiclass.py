@@ -136,6 +136,15 @@ def test_other_kernels_by_pairs(classes, kernel):
     np.testing.assert_allclose(scores, usual.decision_function(X[:50]), atol=5e-3)
 
 
+@pytest.mark.parametrize("make", [KernelSDCAClassifier, KernelPegasosClassifier])
+@pytest.mark.parametrize("shape", [(240, 200), (240, 241), (240, 1)])
+@pytest.mark.parametrize("n_classes", [2, 4])
+def test_a_precomputed_matrix_that_is_not_square_is_refused(classes, make, shape, n_classes):
+    y = np.arange(240) % n_classes
+    with pytest.raises(ValueError, match=rf"square matrix.*\({shape[0]}, {shape[1]}\)"):
+        make(kernel="precomputed").fit(np.ones(shape), y)
+
+
 def test_weights_are_repetitions_by_pairs(classes):
     X, y = classes
     weights = np.random.default_rng(0).integers(0, 3, len(y))

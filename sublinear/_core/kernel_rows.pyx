@@ -222,10 +222,7 @@ cdef class PrecomputedRows(KernelRows):
         self.matrix = matrix
         self.n_rows, self.n_columns = matrix.shape
         if has_diagonal:
-            if self.n_rows != self.n_columns:
-                raise ValueError(
-                    'kernel="precomputed" needs the square matrix of the kernel between all '
-                    f"training examples, got shape {matrix.shape}")
+            check_square(matrix)
             check_symmetric(checked_values(matrix, "the precomputed matrix"),
                             "the precomputed matrix")
             self.diagonal = matrix.diagonal().astype(np.float64)
@@ -343,6 +340,14 @@ def checked_values(values, source):
 def largest_of(values):
     """Return the largest absolute value, nan if there is one, without a copy."""
     return np.maximum(values.max(initial=0), -float(values.min(initial=0)))
+
+
+def check_square(matrix):
+    """Raise ValueError unless a precomputed matrix has as many rows as columns."""
+    if matrix.shape[0] != matrix.shape[1]:
+        raise ValueError(
+            'kernel="precomputed" needs the square matrix of the kernel between all training '
+            f"examples, got shape {matrix.shape}")
 
 
 def check_symmetric(values, source):

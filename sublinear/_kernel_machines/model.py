@@ -10,7 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 from sublinear._certified_model import CertifiedModel
 from sublinear._core.kernel_choice import kernel_rows
 from sublinear._core.kernel_objective import KernelObjective
-from sublinear._core.kernel_rows import CallableRows, ExactRows, PrecomputedRows
+from sublinear._core.kernel_rows import CallableRows, ExactRows, PrecomputedRows, check_square
 from sublinear._core.kernels import KERNELS
 from sublinear._drive import CONTRADICTION
 from sublinear._fit_method import restored_after_errors
@@ -101,6 +101,8 @@ class KernelModel(CertifiedModel):
             gamma = gamma_value(self.gamma, X, check_sample_weight(sample_weight, X))
         self._fitted_kernel = FittedKernel.of(self, gamma)
         memory, rows = self._memory, None
+        if self._fitted_kernel.is_precomputed:
+            check_square(X)  # before parts are taken of it
         if subsets is None:
             rows = self._square(X, memory.half, effective_threads(self.n_jobs))
         return KernelTraining(
