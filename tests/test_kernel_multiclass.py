@@ -1,6 +1,7 @@
 """Kernel machines for many classes, fewer support vectors, paths."""
 
 import pickle
+from itertools import combinations
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ from sublinear import (
     KernelSDCARegressor,
     kernel_path,
 )
+from sublinear._kernel_machines import multiclass
 
 EXACT = {"gamma": 0.3, "C": 2.0, "tol": 0, "max_iter": 60, "random_state": 0}
 LIKE_SVC = {**EXACT, "penalize_intercept": False}
@@ -143,6 +145,20 @@ def test_a_precomputed_matrix_that_is_not_square_is_refused(classes, make, shape
     y = np.arange(240) % n_classes
     with pytest.raises(ValueError, match=rf"square matrix.*\({shape[0]}, {shape[1]}\)"):
         make(kernel="precomputed").fit(np.ones(shape), y)
+
+
+def test_pairs_are_listed_once_a_fit(classes, monkeypatch):
+    """Their number grows with the square of that of the classes."""
+    lists = []
+
+    def counted(*arguments):
+        lists.append(arguments)
+        return combinations(*arguments)
+
+    monkeypatch.setattr(multiclass, "combinations", counted)
+    model = KernelSDCAClassifier(gamma=0.3, random_state=0).fit(*classes)
+    model.predict(classes[0])
+    assert len(lists) == 1
 
 
 def test_weights_are_repetitions_by_pairs(classes):

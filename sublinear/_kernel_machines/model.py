@@ -137,12 +137,12 @@ class KernelModel(CertifiedModel):
         chosen = slice(None) if training.subsets is None else training.subsets[k]()
         if rows is None:
             rows = self._part(training, chosen, min(n_jobs, training.most_at_once))
-        weights = np.ones(training.n_rows) if training.weights is None else training.weights
+        weights = np.ones(rows.n_rows) if training.weights is None else training.weights[chosen]
         return KernelObjective(
             rows,
             training.targets[k](),
             self._make_loss(),
-            float(self.C) * weights[chosen],
+            float(self.C) * weights,
             shift=self._shift(),
             free_intercept=self.fit_intercept and not self.penalize_intercept,
             n_threads=n_jobs if len(training.targets) == 1 else 1,

@@ -18,7 +18,10 @@ WAYS = ("ovo", "ovr")
 
 
 class KernelClassifierMixin(OneVsRestMixin):
-    """What kernel classifiers share."""
+    """What kernel classifiers share.
+
+    `_pairs` are the pairs of classes, none unless the problems of the fit are pairs.
+    """
 
     def _check_parameters(self):
         super()._check_parameters()
@@ -30,23 +33,17 @@ class KernelClassifierMixin(OneVsRestMixin):
         self._check_parameters()
         X, y = self._check_data(X, y)
         self.classes_ = find_classes(y)
-        self._has_pairs = self.multi_class == "ovo" and len(self.classes_) > 2
+        n_paired = len(self.classes_) if self.multi_class == "ovo" else 0
+        self._pairs = list(combinations(range(n_paired), 2)) if n_paired > 2 else []
         return self._class_training(X, y, sample_weight)
 
     def _adopt(self, other, training):
         super()._adopt(other, training)
-        self._has_pairs = other._has_pairs
-
-    def _pairs(self):
-        """The pairs of classes, none unless the problems of the fit are pairs."""
-        if not self._has_pairs:
-            return []
-        return list(combinations(range(len(self.classes_)), 2))
+        self._pairs = other._pairs
 
     def _class_training(self, X, y, sample_weight):
         """Return the training of a binary problem, one per class, or one per pair of classes."""
-        pairs = self._pairs()
-        if not pairs:
+        if not self._pairs:
             return super()._class_training(X, y, sample_weight)
         weights = combine_weights(
             self.class_weight, self.classes_, y, check_sample_weight(sample_weight, X)
@@ -63,30 +60,28 @@ class KernelClassifierMixin(OneVsRestMixin):
         return self._training(
             X,
             y,
-            [lambda pair=pair: targets(pair) for pair in pairs],
+            [lambda pair=pair: targets(pair) for pair in self._pairs],
             weights,
             sample_weight,
-            subsets=[lambda pair=pair: subset(pair) for pair in pairs],
+            subsets=[lambda pair=pair: subset(pair) for pair in self._pairs],
         )
 
     def _problem_name(self, k):
-        pairs = self._pairs()
-        if not pairs:
+        if not self._pairs:
             return super()._problem_name(k)
-        first, second = self.classes_[list(pairs[k])]
+        first, second = self.classes_[list(self._pairs[k])]
         return f"{type(self).__name__}, class {first} against {second}"
 
     def _rows_of_dual(self, n_problems):
-        return len(self.classes_) - 1 if self._pairs() else super()._rows_of_dual(n_problems)
+        return len(self.classes_) - 1 if self._pairs else super()._rows_of_dual(n_problems)
 
     def _places(self, k):
         """Yield (support vectors, row of dual_coef_) that hold the coefficients of problem k."""
-        pairs = self._pairs()
-        if not pairs:
+        if not self._pairs:
             yield from super()._places(k)
             return
         ends = np.cumsum(self.n_support_)
-        for this, other in (pairs[k], pairs[k][::-1]):
+        for this, other in (self._pairs[k], self._pairs[k][::-1]):
             stop = ends[this]
             yield slice(stop - self.n_support_[this], stop), other - (other > this)
 
@@ -107,20 +102,20 @@ class KernelClassifierMixin(OneVsRestMixin):
         support = support[np.argsort(codes[support], kind="stable")]
         self.n_support_ = np.bincount(codes[support], minlength=len(self.classes_))
         coefficients = np.zeros((len(self.classes_) - 1, len(support)))
+        dense = np.zeros(training.n_rows)
         for k, (rows, values) in enumerate(parts):
-            dense = np.zeros(training.n_rows)
             dense[rows] = values
             for chosen, row in self._places(k):
                 coefficients[row, chosen] = dense[support[chosen]]
+            dense[rows] = 0
         return support, coefficients
 
     def _groups(self):
         """Yield (support vectors, problems): rows of dual_coef_ belong to these problems there."""
-        pairs = self._pairs()
-        if not pairs:
+        if not self._pairs:
             yield from super()._groups()
             return
-        number = {pair: k for k, pair in enumerate(pairs)}
+        number = {pair: k for k, pair in enumerate(self._pairs)}
         start = 0
         for this, count in enumerate(self.n_support_):
             others = [other for other in range(len(self.classes_)) if other != this]
@@ -130,7 +125,7 @@ class KernelClassifierMixin(OneVsRestMixin):
 
     def _keep_support(self, kept):
         super()._keep_support(kept)
-        if self._pairs():
+        if self._pairs:
             ends = np.cumsum(self.n_support_)
             self.n_support_ = np.diff(np.searchsorted(kept, ends), prepend=0)
 
@@ -149,8 +144,8 @@ class KernelClassifierMixin(OneVsRestMixin):
             means the first of the pair.
         """
         scores = super().decision_function(X)
-        if self.decision_function_shape == "ovr" and self._pairs():
-            return scores_of_classes(scores, self._pairs(), len(self.classes_))
+        if self.decision_function_shape == "ovr" and self._pairs:
+            return scores_of_classes(scores, self._pairs, len(self.classes_))
         return scores
 
     def predict(self, X):
@@ -166,11 +161,11 @@ class KernelClassifierMixin(OneVsRestMixin):
         -------
         labels : ndarray of shape (n_samples,)
         """
-        pairs = self._pairs() if hasattr(self, "classes_") else []
-        if not pairs:
+        if not getattr(self, "_pairs", None):
             return super().predict(X)
         scores = super().decision_function(X)
-        return self.classes_[scores_of_classes(scores, pairs, len(self.classes_)).argmax(axis=1)]
+        votes = scores_of_classes(scores, self._pairs, len(self.classes_))
+        return self.classes_[votes.argmax(axis=1)]
 
 
 def scores_of_classes(scores, pairs, n_classes):
