@@ -48,6 +48,9 @@ NOT_OF_THE_OBJECTIVE = (  # parameters
     "verbose",
     "warm_start",
 )
+SPOILT = (
+    "rounding has spoilt the dual value, since numbers are too large, too small or too far apart"
+)
 MARKED_ROWS = 256  # a look at all of them would be a pass
 
 
@@ -327,8 +330,11 @@ def problem_mark(estimator, matrix, y, sample_weight):
     return zlib.crc32(mark.encode())
 
 
-def warn_if_limited(estimator, limits, easier):
-    """Warn where a limit has ended a fit above tol; `easier` says what else might help."""
+def warn_if_limited(estimator, limits, easier, no_certificate=(SPOILT, None)):
+    """Warn where a limit has ended a fit above tol; `easier` says what else might help.
+
+    `no_certificate` is why there may be none, and what helps then if it is not `easier`.
+    """
     result = estimator.result_
     if limits.tol == 0 or result.status not in ("max_iter", "max_accesses", "rounding"):
         return
@@ -340,10 +346,8 @@ def warn_if_limited(estimator, limits, easier):
     if result.parts:
         name += f" in {len(limited)} of {len(result.parts)} problems, the worst of them"
     if math.isinf(worst.gap):
-        warn(
-            f"{name} without a certificate: rounding has spoilt the dual value, since numbers "
-            f"are too large, too small or too far apart. Try to {easier}."
-        )
+        why, remedy = no_certificate
+        warn(f"{name} without a certificate: {why}. Try to {remedy or easier}.")
         return
     warn(
         f"{name} with a relative duality gap of {worst.relative_gap:.2e}, above "

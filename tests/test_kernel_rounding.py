@@ -365,6 +365,17 @@ def test_kernels_with_negative_norms_certify_nothing(halves, make, intercept):
     assert model.result_.status != "converged"
 
 
+def test_a_kernel_that_is_not_definite_is_blamed_where_rounding_is_not_the_cause(halves):
+    X, y = halves
+    model = KernelSDCAClassifier(kernel="sigmoid", gamma=0.5, coef0=1.0, max_iter=20)
+    with pytest.warns(ConvergenceWarning, match="without a certificate.*not positive semi-def"):
+        model.fit(X, y)
+    assert model.result_.dual == -np.inf
+    K = np.tanh(0.5 * X @ X.T + 1)
+    with pytest.warns(ConvergenceWarning, match="without a certificate.*not positive semi-def"):
+        model.set_params(kernel="precomputed").fit(K, y)
+
+
 @pytest.mark.parametrize("offset", [0, 10, 30, 50])
 def test_sublinear_certificates_count_what_rounding_does_to_kernel_values(offset):
     """Sparse rows cannot be centred; their values, and sums of these, are off."""

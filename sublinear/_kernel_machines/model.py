@@ -7,7 +7,7 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.utils.validation import check_is_fitted
 
-from sublinear._certified_model import CertifiedModel
+from sublinear._certified_model import SPOILT, CertifiedModel, warn_if_limited
 from sublinear._core.kernel_choice import kernel_rows
 from sublinear._core.kernel_objective import KernelObjective
 from sublinear._core.kernel_rows import CallableRows, ExactRows, PrecomputedRows, check_square
@@ -38,6 +38,12 @@ from sublinear._validation import (
     check_training_data,
 )
 
+INDEFINITE = (
+    "dual values exceed the objective by far more than rounding does, so the kernel is probably "
+    "not positive semi-definite",
+    "choose other parameters of the kernel, or another kernel",
+)
+
 
 @dataclass(frozen=True)
 class Reduction:
@@ -64,9 +70,19 @@ class KernelModel(CertifiedModel):
     @property
     def _easier(self):
         advice = "scale the features, or lower C"
-        if self._rounding <= self.tol / 2:
+        if self._is_exact_enough:
             return advice
         return f"{advice}; rounding of kernel values alone may keep the gap at {self._rounding:.1e}"
+
+    @property
+    def _is_exact_enough(self):
+        """Whether rounding of kernel values leaves room for `tol`."""
+        return self._rounding <= self.tol / 2
+
+    def _warn_if_limited(self, limits):
+        is_indefinite = self._is_exact_enough and not self._fitted_kernel.is_definite
+        no_certificate = INDEFINITE if is_indefinite else (SPOILT, None)
+        warn_if_limited(self, limits, self._easier, no_certificate)
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

@@ -107,6 +107,11 @@ class FittedKernel(NamedTuple):
         """Whether values come from a callable or a matrix."""
         return callable(self.name) or self.is_precomputed
 
+    @property
+    def is_definite(self):
+        """Whether it is positive semi-definite for sure."""
+        return self.name in ("rbf", "linear") or (self.name == "poly" and self.coef0 >= 0)
+
     def function(self):
         """Return the Kernel, which is compiled."""
         return KERNELS[self.name](self.gamma, self.degree, self.coef0)
