@@ -553,3 +553,31 @@ def test_support_vectors_whose_images_nearly_coincide_are_reduced(seed):
     model = KernelSDCAClassifier(gamma=1.0, C=100.0, max_support=60, random_state=0).fit(X, y)
     assert len(model.support_) <= 60
     assert model.reduction_.n_support > 60
+
+
+@pytest.mark.parametrize("offset", [0.0, 3.0])
+@pytest.mark.parametrize("unit", [1e-9, 1.0, 1e9])
+@pytest.mark.parametrize("loss", ["squared", "epsilon_insensitive"])
+def test_a_free_intercept_does_not_depend_on_the_unit_of_the_targets(data, loss, unit, offset):
+    X, _, y, _ = data
+    options = {"penalize_intercept": False, "tol": 1e-6, "max_iter": 200, "random_state": 0}
+    usual = KernelSDCARegressor(loss, epsilon=0.1, **options).fit(X, y)
+    C = unit if loss == "epsilon_insensitive" else 1.0
+    model = KernelSDCARegressor(loss, epsilon=0.1 * unit, C=C, **options)
+    model.fit(X, unit * (y + offset))
+    assert model.result_.status == "converged"
+    np.testing.assert_allclose(
+        model.predict(X) / unit - offset, usual.predict(X), atol=2e-3 * y.std()
+    )
+
+
+@pytest.mark.parametrize("loss", ["squared", "huber", "absolute", "epsilon_insensitive"])
+@pytest.mark.parametrize("target", [0.0, 0.1, 1e-9, 123456.7])
+def test_equal_targets_are_fitted_at_once(data, loss, target):
+    X = data[0]
+    y, weights = np.full(len(X), target), np.ones(len(X))
+    y[3], weights[3] = 1e6, 0
+    model = KernelSDCARegressor(loss, penalize_intercept=False, random_state=0)
+    model.fit(X, y, sample_weight=weights)
+    assert model.result_.status == "converged" and model.n_iter_ == 1
+    np.testing.assert_allclose(model.predict(X), target, rtol=1e-12)

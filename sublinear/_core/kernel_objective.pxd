@@ -12,7 +12,7 @@ cdef class KernelObjective:
     cdef readonly Py_ssize_t n_rows, accesses
     cdef readonly int n_threads
     cdef const double[::1] targets, scales
-    cdef double last_intercept, value_of_zeros
+    cdef double last_intercept, spread, value_of_zeros
     cdef public double model_error
     cdef readonly double rounding, relative_rounding
 

@@ -26,11 +26,14 @@ import numpy as np
 from sublinear._core.kernel_rows import ExactRows
 from sublinear._core.matrix import Matrix
 from sublinear._core.objective import Objective
+from sublinear._core.starting_intercept import middle as middle_of
 
 cdef double UNBALANCED = 1e-9   # |sum v| / sum |v| that rounding may leave
 cdef double SAFE = 10           # typical errors: entries are not quite independent
 cdef double FAR = 4             # typical errors, within which the slope of a loss may be any there
 cdef double ABOVE_ZEROS = 1e-6  # relative: how far a dual value may exceed that of zeros
+cdef double FIRST_WIDTH = 1e-3  # of the spread of the targets: where the intercept is looked for
+cdef double LEAST_WIDTH = 1e-12
 
 
 cdef class KernelObjective:
@@ -75,6 +78,10 @@ cdef class KernelObjective:
                              f"{self.scales.shape[0]} scales")
         self.shift, self.free_intercept, self.n_threads = shift, free_intercept, n_threads
         self.value_of_zeros, self.memory = NAN, memory
+        if free_intercept:
+            self.last_intercept = middle_of(targets, scales)
+            off = np.abs(targets - self.last_intercept)[scales > 0]
+            self.spread = off.max(initial=0.0) or 1.0
 
     @property
     def keeps_sum(self):
@@ -210,7 +217,7 @@ cdef class KernelObjective:
         Bisection, begun around the last answer. An example whose derivative is the same at both
         ends has that derivative between them too, and is not looked at again.
         """
-        cdef double low, high, middle, width = 1e-3, total, decided = 0
+        cdef double low, high, middle, width = FIRST_WIDTH * self.spread, total, decided = 0
         cdef Py_ssize_t i, k, count = 0, left
         cdef int _
         if not self.free_intercept:
@@ -222,7 +229,7 @@ cdef class KernelObjective:
             while self.slope(margins, low) > 0 and width < 1e300:
                 low -= width
                 width *= 4
-            width = 1e-3
+            width = FIRST_WIDTH * self.spread
             while self.slope(margins, high) < 0 and width < 1e300:
                 high += width
                 width *= 4
@@ -236,7 +243,7 @@ cdef class KernelObjective:
                     count += 1
             for _ in range(100):
                 middle = low + (high - low) / 2
-                if high - low <= 1e-12 * (1 + fabs(middle)):
+                if high - low <= LEAST_WIDTH * self.spread or not low < middle < high:
                     break
                 total = decided
                 for k in range(count):
