@@ -100,7 +100,7 @@ class LowRegretStep(compiled.LowRegretStep):
         return super().start(n_steps)
 
     def go_on(self, n_steps):
-        """Begin a further round, of so many steps, from about the present point.
+        """Begin a further round, of so many steps, from about the present point or the last mean.
 
         Parameters
         ----------

@@ -295,6 +295,15 @@ def test_an_oracle_is_measured_as_memory_is(A, blocks):
     assert (result.n_iter, result.accesses) == (other.n_iter, other.accesses)
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_a_game_of_signs_does_not_stall(seed):
+    """Weights that one round has brought near 0 return in the next, whose steps are shorter."""
+    signs = np.sign(np.random.default_rng(seed).normal(size=(64, 64)))
+    blocks = SimplexStep(signs), L1Sampler(signs)
+    result = solve_primal_dual(*blocks, 0.05, random_state=seed, max_iter=200_000)
+    assert result.status == "converged"
+
+
 @pytest.mark.parametrize("kind", [np.float32, np.float16])
 def test_epsilon_of_any_type_is_that_number(A, kind):
     result, other = (

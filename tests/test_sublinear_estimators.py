@@ -177,6 +177,14 @@ def test_epsilon_of_another_type(certify):
     np.testing.assert_array_equal(model.coef_, other.coef_)
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_a_game_of_signs_does_not_stall(seed):
+    """Weights that one round has brought near 0 return in the next, whose steps are shorter."""
+    signs = np.sign(np.random.default_rng(seed).normal(size=(64, 64)))
+    result = solve_matrix_game(signs, 0.05, variant="plain", random_state=seed, max_iter=200_000)
+    assert result.status == "converged"
+
+
 @pytest.mark.parametrize("make", (sparse.csr_array, np.asfortranarray, np.array))
 @pytest.mark.parametrize("dtype", (np.float32, np.float64))
 def test_layouts_and_types(make, dtype):

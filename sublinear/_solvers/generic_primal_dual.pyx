@@ -20,7 +20,8 @@ Low-regret steps and samplers are objects of a user's, or those compiled here:
 
 Cost per step: n + d, and the stored entries of a row and a column.
 
-Departures: eta is a parameter; rounds of doubling length go on from the last iterate.
+Departures: eta is a parameter; rounds of doubling length go on, weights from the means of the last
+round.
 """
 from cpython.exc cimport PyErr_CheckSignals
 from cpython.pycapsule cimport PyCapsule_GetPointer
@@ -220,15 +221,29 @@ cdef class BallStep(CompiledStep):
 
 
 cdef class SimplexStep(CompiledStep):
-    """Multiplicative weights in the simplex."""
+    """Multiplicative weights in the simplex; a further round begins at the mean of the last one."""
     cdef double eta
+    cdef double[::1] total           # of x over the round
+    cdef Py_ssize_t count
+
+    def __init__(self, Matrix matrix, offsets, double rate, unit):
+        CompiledStep.__init__(self, matrix, offsets, rate, unit)
+        self.total = np.zeros(self.size)
 
     def start(self, n_steps):
         self.array[:] = 1.0 / self.size
         self.scale = 1
+        self.total[:] = 0
+        self.count = 0
         self.go_on(n_steps)
 
     def go_on(self, n_steps):
+        if self.count > 0:
+            self.array[:] = self.total
+            self.array /= self.array.sum()
+            self.scale = 1
+            self.total[:] = 0
+            self.count = 0
         unit = self._measured(self.matrix.largest_entry)
         self.eta = self.rate * np.sqrt(np.log(max(2, self.size)) / n_steps) / unit
 
@@ -237,6 +252,9 @@ cdef class SimplexStep(CompiledStep):
         cdef Py_ssize_t k, j
         cdef double weight, total = 0
         CompiledStep.move(self, i)
+        self.count += 1
+        for j in range(self.size):
+            self.total[j] += self.scale * self.value[j]
         for k in range(row.size):
             j = entry_index(&row, k)
             weight = self.value[j] * variance_bounded(-self.eta * entry_value(&row, k))
@@ -525,6 +543,9 @@ cdef class GenericPrimalDual(SaddleSolver):
                 return True
             self.low_regret.go_on(self.rounds.length)
             self._look_at_x()
+            # the last weights may be too small to return by smaller steps
+            self.weights.chances[:] = np.asarray(self.p_sum) / np.sum(self.p_sum)
+            self.total = 1
             self._begin_round()
         room = limit - self.accesses
         if not self.compiled:

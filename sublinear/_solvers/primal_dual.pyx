@@ -27,9 +27,9 @@ p(i) <= caps(i) in relative entropy, p(i) = min(caps(i), theta p(i)).
 
 Departures: mini-batches; where adjacent columns (rows) of dense data lie together in memory, they
 are drawn together, by the sum of their chances, which keeps g and v unbiased; the practical rates;
-rounds of doubling length go on from the last iterate; where the mean of x is 0, as after one step,
-x as it is takes its place; where rows may lie far from the origin (hull), x0 is taken off the lines
-drawn.
+rounds of doubling length go on, weights from the means of the last round, sums of rows from where
+they are; where the mean of x is 0, as after one step, x as it is takes its place; where rows may
+lie far from the origin (hull), x0 is taken off the lines drawn.
 """
 from cpython.exc cimport PyErr_CheckSignals
 from libc.math cimport log, sqrt
@@ -526,10 +526,20 @@ cdef class SublinearPrimalDual(PrimalDual):
         if is_over(&self.rounds):
             if not begin_longer(&self.rounds):
                 return True
+            self._take_means()
             self._begin_round()
         with nogil:
             ended = self._take_steps(limit)
         return ended
+
+    cdef _take_means(self):
+        """Let weights be their means: the last ones may be too small to return by smaller steps."""
+        x, p = self.means()
+        self.p_state["value"][:] = p
+        self.p.scale = 1
+        if self.geometry == SIMPLEX:
+            self.x_state["value"][:] = x
+            self.x.scale = 1
 
     cdef void _move(self, double centred_p, double centred_x) noexcept nogil:
         cdef double rate = self.eta / self.unit, shift = 0
