@@ -44,10 +44,19 @@ TASKS = ("classification", "regression")
 
 SAMPLE_ROWS, SAMPLE_VALUES = 2048, 2**20
 MEMBERS = 8  # of every class, at least, where there are as many
-HELD_OUT = 4  # every fourth row of the sample tells alphas apart
+HELD_OUT = 4  # every fourth row of the sample tells alphas apart, of a small one each in its turn
 FEWEST_ROWS = 32  # of a sample that says anything
-ALPHAS = (1e-2, 1e-3, 1e-4, 1e-5)
-APART = 100.0  # scales of columns of which one is that many times the other call for a scaler
+ALPHAS = tuple(10.0**-k for k in range(2, 11))  # for rows of length 1
+LEAST_GAIN = 1e-3  # of the error before
+SURE_ALPHAS, WORSE_ALPHAS = 4, 2  # are tried at least; in a row end the trials
+TRIAL_TOL, TRIAL_PASSES = 0.02, (10, 100)
+TRIAL_VALUES, STEP_VALUES = 2**23, 185  # of a small fit; what a step costs besides those it reads
+SMALL_SAMPLE = 2**19  # values, steps included, of all turns
+FEW_CLASSES = 10  # are told apart by the small fits; others count as one
+# What calls for a scaler: columns of that many times the scale of others, rows that many times as
+# long as most, rows that many times as far from 0 as from their centre.
+APART, LONG, FAR = 100.0, 30.0, 10.0
+LARGEST_NORM = 130.0  # |w| on the map
 PRESUMED_NORM = 10.0  # |w| where no sample tells
 CACHED_COLUMNS = 2**16  # a weight each, in the second cache
 
@@ -152,10 +161,14 @@ def suggest_solver(X, y=None, *, goal="prediction", cost=None, task=None, random
     estimates what every solver will cost.
 
     The estimator comes with the parameters that follow from the sample: `alpha` and
-    `intercept_scaling` for rows of its length, `row_norm`, `nu`, and limits, `max_iter` and
-    `max_accesses`, at a multiple of the estimated steps. Where the scales of columns differ by a
-    factor of 100 or more, the reason says to scale them first (StandardScaler; MaxAbsScaler for
-    sparse data): suggest again for the scaled data.
+    `intercept_scaling` for rows as long as most, `row_norm`, `nu`, and limits, `max_iter` and
+    `max_accesses`, at a multiple of the estimated steps.
+
+    The reason says what to do to X first: to scale columns whose scales differ by a factor of 100
+    or more (StandardScaler; MaxAbsScaler for sparse data), rows some of which are 30 times as long
+    as most, and to centre columns if rows are 10 times as far from 0 as from their centre. Suggest
+    again for the new data; for X as it is the suggestion is SDCA, which has methods of second
+    order. It says so, too, where no penalty predicts rows held out better than a constant does.
 
     Parameters
     ----------
@@ -191,7 +204,7 @@ or iterable of blocks
     Notes
     -----
     The norm of a good model grows with the number of rows, so estimates from a sample are rather
-    low. With more than two classes they are those of the most frequent class against the rest,
+    low. With more than two classes they are those of one class against the rest, in the mean,
     times the number of classes.
 
     Examples
@@ -215,11 +228,13 @@ or iterable of blocks
     if y is None:
         raise ValueError("y is missing: what to use depends on the targets")
     data = _Data(X, y, task)
-    if data.task == "regression":
-        return _for_numbers(data, goal, generator(random_state))
+    if data.task == "regression" and goal == "margin":
+        raise ValueError('goal="margin" is for labels, y holds numbers')
     if isinstance(data.X, FeatureOracle):
         return _for_oracle(data, goal)
     sample = _Sample(data, generator(random_state))
+    if data.task == "regression":
+        return _for_numbers(data, sample)
     if goal == "optimum":
         return _optimum(data, sample)
     if goal == "margin":
@@ -264,8 +279,12 @@ class _Data:
         return min(self.n_rows, SAMPLE_ROWS, max(2 * FEWEST_ROWS, SAMPLE_VALUES // per_row))
 
     @property
+    def is_dense(self):
+        return self.stored == self.n_rows * self.n_columns
+
+    @property
     def description(self):
-        kind = "dense" if self.stored == self.n_rows * self.n_columns else "sparse"
+        kind = "dense" if self.is_dense else "sparse"
         return f"{self.n_rows} x {self.n_columns}, {kind}"
 
     def rows(self, numbers):
@@ -297,105 +316,200 @@ class _Sample:
     ----------
     row_norm : float
         The longest row's.
+    length, spread : float
+        Of most rows, whatever a few long ones are: the length, and the distance from their centre,
+        on which predictions depend wherever 0 is.
     soft, hard : dict
-        Parameters for rows of this length: with the alpha of the least error on rows held out,
-        made smaller as for a model of all rows by the root of the number of rows; with a small one.
+        Parameters for such rows: with the alpha of the least error on rows held out, made smaller
+        as for a model of all rows by the root of the number of rows; with a small one.
     norm : float
-        |w| of its model, for rows divided by the longest.
+        |w| of its model, for rows divided by the longest; of several classes, root mean square.
     slack : float
         Its hinge loss, per norm: nu of SIMBA by Lemma 2.1.
+    predicts : bool
+        Whether a penalty was found that predicts rows held out better than a constant does.
+    advice : str
+        What to do to rows and columns first, "" if nothing.
     """
 
     def __init__(self, data, random):
-        self.X, labels = self._drawn(data, random)
+        self.classifies = data.task == "classification"
+        self.X, self.y = self._drawn(data, random)
         self.n_rows = self.X.shape[0]
-        matrix = Matrix(self.X)
-        squares = matrix.squared_norms()  # float64, of whatever type X is
-        check_squared_norms(squares)
-        matrix.check_underflow(squares.max())
-        self.row_norm = _rounded(math.sqrt(squares.max())) or 1.0
-        frequent = max(data.classes, key=lambda label: (labels == label).sum())
-        label = frequent if data.n_problems > 1 else data.classes[1]
-        self.y = margin_targets(labels, label)
+        stored = self.X.nnz if sparse.issparse(self.X) else self.X.size
+        work = stored + STEP_VALUES * self.n_rows
+        self.turns = int(np.clip(SMALL_SAMPLE / work, 1, HELD_OUT))
+        work *= self.turns * min(data.n_problems, FEW_CLASSES)
+        self.passes = int(np.clip(TRIAL_VALUES / work, *TRIAL_PASSES))
+        self._measure()
         self.soft = self.hard = self._scaled(1e-4)
         self.norm, self.slack = PRESUMED_NORM, 0.01
-        numbers = np.arange(self.n_rows)
-        held, rows = numbers[::HELD_OUT], numbers[numbers % HELD_OUT > 0]
-        self.is_telling = self.n_rows >= FEWEST_ROWS and len(np.unique(self.y[rows])) == 2
+        self.advice = self._advice(data)
+        parts = np.arange(self.n_rows) % HELD_OUT
+        self.is_telling = self.n_rows >= FEWEST_ROWS and all(
+            len(np.unique(self.y[parts != turn])) > 1 for turn in range(self.turns)
+        )
+        self.predicts = False
         if self.is_telling:
-            self._try_alphas(rows, held, math.sqrt(len(rows) / data.n_rows))
-
-    def _scaled(self, alpha):
-        """Return what alpha, and the intercept, are for rows of this length."""
-        alpha = _rounded(alpha * self.row_norm**2)
-        return {"alpha": alpha, "intercept_scaling": self.row_norm}
+            self._try_alphas(parts, math.sqrt((parts > 0).sum() / data.n_rows))
 
     def _drawn(self, data, random):
         """Draw rows, some of every class where classes are not too many."""
         size = data.most_rows
         numbers = random.choice(data.n_rows, size, replace=False)
-        if len(data.classes) * MEMBERS <= size // 2:
+        if self.classifies and len(data.classes) * MEMBERS <= size // 2:
             members = [np.flatnonzero(data.y == label)[:MEMBERS] for label in data.classes]
             numbers = np.concatenate([numbers[: size - sum(map(len, members))], *members])
         numbers = random.permutation(np.unique(numbers))
         return data.rows(numbers), data.y[numbers]
+
+    def _measure(self):
+        """Find how long most rows are, how far from their centre, and how much each counts."""
+        matrix = Matrix(self.X)
+        squares = matrix.squared_norms()  # float64, of whatever type X is
+        check_squared_norms(squares)
+        matrix.check_underflow(squares.max())
+        self.row_norm = _rounded(math.sqrt(squares.max())) or 1.0
+        filled = squares > 0
+        usual = np.median(squares[filled]) if filled.any() else 1.0
+        # none counts more than a row of usual length, in means of squares either
+        self.weights = np.sqrt(usual / np.maximum(squares, usual))
+        self.centre = self.X.T @ (self.weights / self.weights.sum())
+        apart = squares - 2 * (self.X @ self.centre) + self.centre @ self.centre
+        apart = apart @ self.weights**2 / (self.weights @ self.weights)
+        self.length = _rounded(math.sqrt(usual))
+        # all rows may be the same; of less than this rounding leaves nothing
+        self.spread = math.sqrt(max(apart, 1e-14 * usual)) if filled.any() else 1.0
+
+    def _scaled(self, alpha):
+        """Return what alpha, and the intercept, are for rows like most."""
+        alpha = _rounded(alpha * self.spread**2)
+        return {"alpha": alpha, "intercept_scaling": self.length}
 
     @property
     def description(self):
         """What a reason says of it."""
         if not self.is_telling:
             return f"A sample of {self.n_rows} rows says too little."
-        return (
-            f"On a sample of {self.n_rows} rows a good model has norm {self.norm:.3g}, where the "
-            "longest row has length 1."
-        )
+        found = f"On a sample of {self.n_rows} rows "
+        if not self.predicts:
+            return found + "no penalty predicts better than a constant."
+        if not self.classifies:
+            return found + f"an alpha of {self.soft['alpha']:.3g} predicts best."
+        return found + f"a good model has norm {self.norm:.3g}, where the longest row has length 1."
 
-    def _fit(self, rows, scaled):
-        """Return SDCAClassifier's model of some rows."""
-        model = SDCAClassifier(tol=0.1, max_iter=10, random_state=0, **scaled)
+    def _fit(self, rows, y, scaled):
+        """Return SDCA's model of some rows."""
+        make = SDCAClassifier if self.classifies else SDCARegressor
+        model = make(tol=TRIAL_TOL, max_iter=self.passes, random_state=0, **scaled)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)
-            return model.fit(self.X[rows], self.y[rows])
+            return model.fit(self.X[rows], y[rows])
 
-    def _try_alphas(self, rows, held, smaller):
-        least = math.inf
-        for alpha in ALPHAS:
-            model = self._fit(rows, self._scaled(alpha))
-            error = np.mean(model.predict(self.X[held]) != self.y[held])
-            if error < least:
-                least, self.soft = error, self._scaled(alpha * smaller)
-                self.norm = max(1.0, _length(model.coef_) * self.row_norm)
-                losses = np.maximum(0, 1 - self.y[rows] * model.decision_function(self.X[rows]))
-                self.slack = _rounded(float(np.clip(losses.mean() / self.norm, 1e-4, 0.5)))
+    def _try_alphas(self, parts, smaller):
+        """Try smaller and smaller alphas while that pays, the first one against a constant."""
+        y = self._targets()
+        turns = [
+            (np.flatnonzero(parts != k), np.flatnonzero(parts == k)) for k in range(self.turns)
+        ]
+        constants = [_constant(y[rows], self.classifies) for rows, _ in turns]
+        held = np.concatenate([y[out] for _, out in turns])
+        least = self._errors(np.repeat(constants, [len(out) for _, out in turns]), held)
+        worse = 0
+        for tried, alpha in enumerate(ALPHAS, 1):
+            models = [self._fit(rows, y, self._scaled(alpha)) for rows, _ in turns]
+            predicted = [m.predict(self.X[out]) for m, (_, out) in zip(models, turns, strict=True)]
+            errors = self._errors(np.concatenate(predicted), held)
+            if _pays(least, errors):
+                least, worse, self.predicts = errors, 0, True
+                self.soft = self._scaled(alpha * smaller)
+                if self.classifies:
+                    self._describe(models[0], turns[0][0], y)
+            else:
+                worse += self.predicts
+            if tried >= SURE_ALPHAS and worse >= WORSE_ALPHAS:
+                break
+
+    def _targets(self):
+        """Return the targets: few classes at most, numbers from -1 to 1."""
+        if not self.classifies:
+            y = self.y.astype(np.float64)
+            return y / (np.abs(y).max() or 1.0)
+        _, codes, counts = np.unique(self.y, return_inverse=True, return_counts=True)
+        ranks = np.argsort(np.argsort(-counts, kind="stable"))
+        return np.minimum(ranks[codes], FEW_CLASSES)
+
+    def _errors(self, predicted, y):
+        return (predicted != y).astype(float) if self.classifies else (predicted - y) ** 2
+
+    def _describe(self, model, rows, y):
+        """Note the norm and the hinge loss of a model, the mean of its problems."""
+        squares = (model.coef_.astype(np.float64) ** 2).sum(axis=1)
+        self.norm = max(1.0, math.sqrt(squares.mean()) * self.row_norm)
+        scores = model.decision_function(self.X[rows])
+        labels = model.classes_ if scores.ndim > 1 else model.classes_[1:]
+        signs = np.where(y[rows, np.newaxis] == labels, 1.0, -1.0).reshape(scores.shape)
+        losses = np.maximum(0, 1 - signs * scores)
+        self.slack = _rounded(float(np.clip(losses.mean() / self.norm, 1e-4, 0.5)))
 
     def margin(self):
         """Return the least margin of a nearly hard fit, in units of row_norm; 0: none found."""
         if not self.is_telling:
             return 0.0
-        model = self._fit(np.arange(self.n_rows), self.hard)
+        y = margin_targets(self.y, _most_frequent(self.y))
+        model = self._fit(np.arange(self.n_rows), y, self.hard)
         length = math.hypot(_length(model.coef_), model.intercept_[0] / self.row_norm)
-        least = (self.y * model.decision_function(self.X)).min()
+        least = (y * model.decision_function(self.X)).min()
         return max(0.0, float(least) / max(length * self.row_norm, 1e-300))
 
+    def _advice(self, data):
+        """Return what to say of scales that lie far apart, and of rows far from 0.
 
-def _advice_on_scales(data, X):
-    """Return what to say of columns whose scales in a sample X lie far apart, "" if they do not.
+        The scale of a column is the root mean square of its entries that are not 0: rare words
+        are not small.
+        """
+        found = []
+        scaler = "StandardScaler" if data.is_dense else "MaxAbsScaler"
+        X = self.X.astype(np.float64)  # whose squares float32 may not hold
+        squares = X.multiply(X).tocsc() if sparse.issparse(X) else X**2
+        counts = (squares > 0).T @ self.weights**2
+        sums = squares.T @ self.weights**2
+        means = sums[counts > 0] / counts[counts > 0]
+        factor = math.sqrt(means.max() / means.min()) if means.size else 1.0
+        if factor >= APART:
+            found.append(
+                f"The scales of columns differ by a factor of {factor:.2g}: scale them first "
+                f"({scaler})."
+            )
+        factor = self.row_norm / self.length
+        if factor >= LONG:
+            found.append(
+                f"The longest row is {factor:.2g} times as long as most: scale rows to a length "
+                "of 1 first (Normalizer), or clip them."
+            )
+        factor = _length(self.centre) / self.spread
+        if factor >= FAR:
+            found.append(
+                f"Rows are {factor:.2g} times as far from 0 as from their centre: centre the "
+                "columns first (StandardScaler)."
+            )
+        return " ".join(["", *found])
 
-    The scale of a column is the root mean square of its entries that are not 0: rare words are
-    not small.
-    """
-    X = X.astype(np.float64)  # whose squares float32 may not hold
-    squares = X.multiply(X).tocsc() if sparse.issparse(X) else X**2
-    counts = np.asarray((squares > 0).sum(axis=0)).ravel()
-    sums = np.asarray(squares.sum(axis=0)).ravel()[counts > 0]
-    means = sums / counts[counts > 0]
-    if data.dear or not means.size or means.max() < APART**2 * means.min():
-        return ""
-    factor = math.sqrt(means.max() / means.min())
-    scaler = "MaxAbsScaler" if sparse.issparse(X) else "StandardScaler"
-    return (
-        f" The scales of columns differ by a factor of {factor:.2g}: scale them first ({scaler})."
-    )
+
+def _most_frequent(y):
+    labels, counts = np.unique(y, return_counts=True)
+    return labels[counts.argmax()]
+
+
+def _constant(y, classifies):
+    """Return what predicts best of all that is the same for all rows."""
+    return _most_frequent(y) if classifies else y.mean()
+
+
+def _pays(least, errors):
+    """Tell whether errors on rows held out are less by more than chance and rounding bring."""
+    gains = least - errors
+    return gains.mean() > max(gains.std() / math.sqrt(len(gains)), LEAST_GAIN * least.mean())
 
 
 def _length(coef):
@@ -458,6 +572,8 @@ def pays_by_lines(n_rows, n_columns, margin):
 
 
 def _prediction(data, sample, cost):
+    if sample.advice or sample.norm > LARGEST_NORM:
+        return _optimum(data, sample, "Nothing like this is on the map. ")
     shape = data.n_rows, data.n_columns, data.stored
     found = estimates_for(*shape, sample.norm)
     ranked = sorted(found, key=lambda make: found[make][cost])
@@ -536,21 +652,18 @@ def _margin(data, sample):
     return _suggestion(model, data, values, reason, sample)
 
 
-def _for_numbers(data, goal, random):
-    if goal == "margin":
-        raise ValueError('goal="margin" is for labels, y holds numbers')
-    if isinstance(data.X, FeatureOracle):
-        raise ValueError("no regressor takes a FeatureOracle: compute the rows, or build a store")
+def _for_numbers(data, sample):
     reason = (
-        "The map is of classifiers. SDCARegressor has no step size and certifies its gap, which it "
-        "closes in some ten passes."
+        f"{sample.description} The map is of classifiers. SDCARegressor has no step size and "
+        "certifies its gap, which it closes in some ten passes."
     )
-    numbers = random.choice(data.n_rows, data.most_rows, replace=False)
-    reason += _advice_on_scales(data, data.rows(np.sort(numbers)))
-    return _suggestion(SDCARegressor(), data, OPTIMUM_PASSES * data.stored, reason)
+    values = OPTIMUM_PASSES * data.stored
+    return _suggestion(SDCARegressor(**sample.soft), data, values, reason, sample)
 
 
 def _for_oracle(data, goal):
+    if data.task == "regression":
+        raise ValueError("no regressor takes a FeatureOracle: compute the rows, or build a store")
     steps = MORE * MEASURED[SIMBAClassifier].steps_for(data.n_columns, PRESUMED_NORM)
     certify = "las_vegas" if goal == "optimum" else None
     model = SIMBAClassifier(certify=certify, max_iter=None if certify else math.ceil(steps))
@@ -610,7 +723,7 @@ def _first_rows(source):
 
 def _suggestion(estimator, data, values, reason, sample=None, estimates=None):
     if sample is not None:
-        reason += _advice_on_scales(data, sample.X)
+        reason += sample.advice
     values = float(values * data.n_problems)
     return SolverSuggestion(
         estimator,

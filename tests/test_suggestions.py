@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 from sklearn.base import clone
-from sklearn.datasets import make_classification
+from sklearn.datasets import load_iris, load_wine, make_classification
 
 from sublinear import (
     PegasosClassifier,
@@ -110,6 +110,65 @@ def test_columns_of_scales_that_differ_call_for_a_scaler(layout, numbers):
     reason = suggest_solver(layout(X), y, random_state=0).reason
     name = "StandardScaler" if layout is np.asarray else "MaxAbsScaler"
     assert f"scale them first ({name})" in reason
+
+
+@pytest.fixture(scope="module")
+def cloud():
+    """Rows around 0, weights of columns."""
+    random = np.random.default_rng(0)
+    return random.normal(size=(3000, 30)), random.normal(size=30)
+
+
+def moved(X, kind):
+    random = np.random.default_rng(1)
+    X = X.copy()
+    if kind == "one long row":
+        X[7] *= 1e4
+    elif kind == "some long rows":
+        X[random.choice(len(X), 25, replace=False)] *= 1e3
+    elif kind == "lengths without a mean":
+        X *= abs(random.standard_cauchy((len(X), 1)))
+    elif kind == "far from 0":
+        X += 1000
+    return X
+
+
+@pytest.mark.parametrize("goal", ["prediction", "optimum"])
+@pytest.mark.parametrize("layout", [np.asarray, sparse.csr_array])
+@pytest.mark.parametrize(
+    ("kind", "words"),
+    [
+        ("plain", ""),
+        ("one long row", "scale rows to a length"),
+        ("some long rows", "scale rows to a length"),
+        ("lengths without a mean", "scale rows to a length"),
+        ("far from 0", "centre the columns"),
+    ],
+)
+def test_rows_that_are_long_or_far_from_0(cloud, layout, goal, kind, words):
+    X, w = cloud
+    X, y = layout(moved(X, kind)), (X @ w > 0).astype(int)
+    suggestion = suggest_solver(X, y, goal=goal, random_state=0)
+    model = suggestion.estimator.set_params(random_state=0).fit(X, y)
+    assert model.score(X, y) > 0.96
+    assert words in suggestion.reason
+    assert bool(words) == ("first (" in suggestion.reason)
+    assert not words or isinstance(model, SDCAClassifier)
+
+
+@pytest.mark.parametrize("load", [load_iris, load_wine])
+def test_penalties_suit_all_classes(load):
+    X, y = load(return_X_y=True)
+    model = suggest_solver(X, y, goal="optimum", random_state=0).estimator
+    assert model.set_params(random_state=0).fit(X, y).score(X, y) > 0.93
+
+
+def test_more_classes_than_are_told_apart(cloud):
+    X, w = cloud
+    y = np.digitize(X @ w, np.linspace(-10, 10, 14)).astype(str)
+    assert len(np.unique(y)) > suggestions.FEW_CLASSES
+    suggestion = suggest_solver(X, y, random_state=0)
+    assert set(suggestion.estimator.fit(X, y).predict(X)) <= set(y)
 
 
 def test_margins_are_chosen_as_they_were_measured():
@@ -347,3 +406,11 @@ def test_nothing_stored(cost):
     X, y = sparse.csr_array((40, 2)), np.arange(40) % 2
     suggestion = suggest_solver(X, y, cost=cost, random_state=0)
     assert suggestion.estimator.fit(X, y).score(X, y) == 0.5
+
+
+@pytest.mark.parametrize("value", [0.0, 1.0])
+def test_nothing_to_learn_from(value):
+    X, y = np.full((200, 2), value), np.arange(200) % 2
+    suggestion = suggest_solver(X, y, random_state=0)
+    assert "no penalty predicts better than a constant" in suggestion.reason
+    suggestion.estimator.fit(X, y)
