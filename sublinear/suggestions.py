@@ -162,7 +162,8 @@ def suggest_solver(X, y=None, *, goal="prediction", cost=None, task=None, random
 
     The estimator comes with the parameters that follow from the sample: `alpha` and
     `intercept_scaling` for rows as long as most, `row_norm`, `nu`, and limits, `max_iter` and
-    `max_accesses`, at a multiple of the estimated steps.
+    `max_accesses`, at a multiple of the estimated steps. A regressor's intercept is not penalised,
+    since targets may lie far from 0.
 
     The reason says what to do to X first: to scale columns whose scales differ by a factor of 100
     or more (StandardScaler; MaxAbsScaler for sparse data), rows some of which are 30 times as long
@@ -383,8 +384,10 @@ class _Sample:
 
     def _scaled(self, alpha):
         """Return what alpha, and the intercept, are for rows like most."""
-        alpha = _rounded(alpha * self.spread**2)
-        return {"alpha": alpha, "intercept_scaling": self.length}
+        scaled = {"alpha": _rounded(alpha * self.spread**2)}
+        if self.classifies:
+            return scaled | {"intercept_scaling": self.length}
+        return scaled | {"penalize_intercept": False}  # targets may be far from 0
 
     @property
     def description(self):

@@ -344,6 +344,16 @@ def test_numbers(text):
     assert isinstance(suggest_solver(X, counts, task="regression").estimator, SDCARegressor)
 
 
+@pytest.mark.parametrize("scale", [1e-3, 1.0, 1e3])
+@pytest.mark.parametrize("far", [0.0, 1e4, 1e6])
+def test_numbers_far_from_0(cloud, scale, far):
+    X, w = cloud
+    X, y = scale * X, X @ w + far
+    suggestion = suggest_solver(X, y, random_state=0)
+    model = suggestion.estimator.set_params(random_state=0).fit(X, y)
+    assert model.score(X, y) > 0.999
+
+
 def test_blocks(text):
     X, y, *_ = text
     source = ArraySource(X, y, block_rows=500)
