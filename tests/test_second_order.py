@@ -113,13 +113,15 @@ def test_the_factor_of_a_singular_matrix():
 
 
 @pytest.mark.parametrize("name", WITH_FORM)
-@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("weighted", [False, True, "unevenly"])
 @pytest.mark.parametrize("free", [False, True])
 @pytest.mark.parametrize("make", [np.asarray, sparse.csr_array])
 def test_the_interior_point_method_is_that_of_the_oracle(name, weighted, free, make):
     X, y = make_data(name, n_rows=30)
     X = X / SCALES  # the oracle's systems are as large as they are ill-conditioned
     weights = np.random.default_rng(1).integers(0, 3, len(y)) / 2.0 if weighted else None
+    if weighted == "unevenly":
+        weights *= np.geomspace(1, 1e3, len(y))
     objective = make_objective(name, make(X), y, weights, free)
     method = InteriorPoint(objective)
     kept = slice(None) if weights is None else weights > 0

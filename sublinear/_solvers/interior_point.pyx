@@ -12,12 +12,12 @@ An iteration solves, to first order,
 
     alpha w = sum_i s_i / W a_i x_i
     ridge p_ik + cost_ik + sign_ik <x_i, w> = below_ik - above_ik
-    below_ik (p_ik - low) = above_ik (high - p_ik) = centre / (n s_i / W)
+    below_ik (p_ik - low) = above_ik (high - p_ik) = centre scale_i
 
 for all at once: first for centre 0; then for what would be left of the products if that step went
-as far as the bounds allow, with its error of second order taken off. Every row's share of the gap
-goes to the same number; with equal products rows of little weight would be pressed to the bounds,
-and shorten the steps.
+as far as the bounds allow, with its error of second order taken off. The scales are 1, so that a
+weight of k is k rows; but W / (n s_i) where weights are very uneven, since rows of little weight
+would otherwise be pressed to the bounds, and shorten the steps.
 
 Parts and multipliers are eliminated, which leaves the equations of
 sublinear._core.normal_equations with
@@ -40,6 +40,7 @@ from sublinear._core.normal_equations import NormalEquations
 cdef double BOUNDARY = 0.99       # of the way to the end of an interval, at most
 cdef double FIRST_STEP = -1       # no centre: the changes of the first step alone
 
+UNEVEN = 64                       # times the least weight: then the largest is far larger
 LEAST_SHARE = 1e-12               # of a row, of the mean one, that counts for the centre
 NEGLIGIBLE = 1e-3, 1e-6           # of a multiplier: a distance that vanishes with the centre
 
@@ -103,6 +104,13 @@ cdef inline double products_after(const Part* part, double length) noexcept nogi
     return total
 
 
+def scales_of(shares):
+    """Return the scales of rows that have these shares of the weight."""
+    if shares.max() <= UNEVEN * shares.min():
+        return np.ones(len(shares))
+    return 1 / np.maximum(len(shares) * shares, LEAST_SHARE)
+
+
 cdef class InteriorPoint:
     """The method; see the top of the file.
 
@@ -130,7 +138,7 @@ cdef class InteriorPoint:
     cdef double size, width           # of costs and of intervals, on the average
     cdef bint one_sided
     cdef Py_ssize_t n, n_parts
-    cdef double[::1] predictions, duals_of_rows, scales   # of products: W / (n s_i)
+    cdef double[::1] predictions, duals_of_rows, scales   # of products
     cdef const double[::1] targets, shares
     cdef double[:, ::1] parts, below, above
 
@@ -141,7 +149,7 @@ cdef class InteriorPoint:
         form = self.loss.dual_form()
         self.ridge, self.epsilon, self.one_sided = form.ridge, form.epsilon, form.one_sided
         self.n, self.n_parts = len(self.targets), 1 + (form.epsilon > 0 and not form.one_sided)
-        self.scales = 1 / np.maximum(self.n * self.system.shares, LEAST_SHARE)
+        self.scales = scales_of(self.system.shares)
         self.high = form.bound
         self.low = 0.0 if form.one_sided or form.epsilon > 0 else -form.bound
         self.w = np.zeros(objective.matrix.n_weights)

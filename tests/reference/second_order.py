@@ -44,7 +44,7 @@ def interior_point(X, y, form, alpha, weights=None, free=False):
         signs = y
     n_parts = 2 if two_parts else 1
     X2, c = np.tile(X, (n_parts, 1)), np.tile(shares(y, weights), n_parts)
-    scales = 1 / (len(y) * c)
+    scales = 1 / (len(y) * c) if c.max() > 64 * c.min() else 1.0
     cost = form.epsilon - signs * np.tile(y, n_parts)
     low, high = (0.0 if form.one_sided or two_parts else -form.bound), form.bound
     bounds = [(sign, bound) for sign, bound in ((1, low), (-1, high)) if np.isfinite(bound)]
