@@ -22,7 +22,8 @@ is one value for either label.
 
 Departures: who has slack is found anew every `refresh` steps, by a selection in O(n) that then
 costs about as much as the steps between; refresh=1 is the paper's algorithm. Rates follow t or the
-length of the round; rounds of doubling length go on from the last iterate, with means of their own.
+length of the round; rounds of doubling length have means of their own, p goes on from the mean of
+the last round, u from where it is.
 """
 from libc.math cimport floor, log, sqrt
 
@@ -218,8 +219,11 @@ cdef class SIMBA:
         return ended
 
     def _begin_round(self):
-        """Begin new means."""
+        """Begin new means, p at the last one: weights near 0 would not return by smaller steps."""
         self._settle_all()
+        self.q = np.asarray(self.p_sum) / np.sum(self.p_sum)
+        with nogil:
+            self._place()
         self.p_sum[:] = 0
         self.u_before[:] = 0
         self.sum_of_scales = self.sum_of_bias = 0
@@ -385,11 +389,15 @@ cdef class SIMBA:
             self.q[i] = self.nodes[g].level[0][i] * self.factor[g] / total
 
     cdef void _select(self) noexcept nogil:
-        """Give slack to the rows of the largest p, and every group a factor of 1."""
-        cdef Py_ssize_t k, i, g
+        """Give slack to the rows of the largest p."""
         if self.n_iter > 0:
             self._settle_all()
             self._gather()
+        self._place()
+
+    cdef void _place(self) noexcept nogil:
+        """Let p be q, give slack to the rows where it is largest, and every group a factor of 1."""
+        cdef Py_ssize_t k, i, g
         if self.n_full + (self.remaining > 0) < self.n and self.n_full + (self.remaining > 0) > 0:
             select_first(&self.q[0], &self.order[0], self.n, self.n_full + (self.remaining > 0))
         for k in range(self.n):
