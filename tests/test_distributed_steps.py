@@ -423,6 +423,20 @@ def test_stages_are_those_of_one_process(sizes, loss):
     assert model.result_.excess_risk == pytest.approx(alone.result_.excess_risk, rel=1e-8)
 
 
+@pytest.mark.parametrize("loss", ["squared", "poisson"])
+def test_rows_of_large_weight_are_kept_from_every_partition(loss):
+    X, y = noisy(6000)
+    if loss == "poisson":
+        y = np.random.default_rng(0).poisson(np.exp(y / 10)).astype(float)
+    weights = np.exp(2 * np.random.default_rng(1).normal(size=6000))
+    model = StreamingSVRGRegressor(loss, kept_rows=200).fit(in_parts(X, y, 2, weights))
+    order = order_of_stages((3000, 3000), 200)
+    alone = sublinear.StreamingSVRGRegressor(loss, kept_rows=200, shuffle=False)
+    alone.fit(X[order], y[order], weights[order])
+    np.testing.assert_allclose(model.coef_, alone.coef_, rtol=1e-9, atol=1e-11)
+    assert model.result_.excess_risk == pytest.approx(alone.result_.excess_risk, nan_ok=True)
+
+
 def test_an_intercept_without_penalty_in_every_stage():
     X, y = noisy(6000)
     options = {"alpha": 0.5, "penalize_intercept": False, "kept_rows": 200}
@@ -584,7 +598,7 @@ def test_a_partition_that_is_opened_again_begins_again():
         partition = StagePartition(0, in_parts(X, y, 1)[0], True)
         for _ in range(count):
             partition.open(plan, [60])
-        sums.append(partition.round(1, [np.zeros(5)], [10], [0])[0])
+        sums.append(partition.round(1, [np.zeros(5)], [(10, 0.0)], [10], [0])[0])
     np.testing.assert_array_equal(*sums)
 
 

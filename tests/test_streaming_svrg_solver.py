@@ -11,10 +11,11 @@ from scipy import sparse
 from sublinear import SDCAClassifier, StreamingSVRGClassifier
 from sublinear._core import inner_problem
 from sublinear._core.anchored_gradient import AnchoredGradient
-from sublinear._core.kept_rows import KeptRows
+from sublinear._core.inner_problem import InnerProblem
+from sublinear._core.kept_rows import KeptRows, Sample
 from sublinear._core.losses import COUNT_LOSSES, MARGIN_LOSSES, REGRESSION_LOSSES
 from sublinear._core.random import RandomBits
-from sublinear._core.row_blocks import RowBlock, copied_dense, copied_sparse
+from sublinear._core.row_blocks import HeavyRows, RowBlock, copied_dense, copied_sparse
 from sublinear._solvers.streaming_svrg import SPARSE_VALUES, CombinedSVRG, PaperSVRG
 
 REGISTRY = MARGIN_LOSSES | REGRESSION_LOSSES | COUNT_LOSSES
@@ -47,13 +48,19 @@ def fed(solver, X, y, cuts=(), weights=None, constant=0.0, order=None):
     return solver
 
 
+def uneven(n, spread):
+    """Weights, some of them far larger than others."""
+    return np.exp(spread * np.random.default_rng(1).normal(size=n))
+
+
 @pytest.mark.parametrize("alpha", [0.0, 0.1])
 @pytest.mark.parametrize("loss", SMOOTH)
 @pytest.mark.parametrize("n", [60, 100, 333, 900])
 def test_combined_scheme_agrees_with_its_oracle(loss, alpha, n):
     X, y, compiled, oracle = problem(loss, n)
     solver = fed(CombinedSVRG(compiled, 5, alpha, kept_rows=100), X, y, cuts=(7, 50))
-    expected = combined_scheme(X, y, oracle, alpha=alpha, kept_rows=100)
+    counts = loss in COUNT_LOSSES
+    expected = combined_scheme(X, y, oracle, alpha=alpha, kept_rows=100, counts=counts)
     np.testing.assert_allclose(solver.model(), expected, atol=2e-3, rtol=2e-3)
     assert solver.n_rows == n
 
@@ -111,11 +118,15 @@ def test_short_stages_of_the_paper_scheme_grow():
 
 @pytest.mark.parametrize("cuts", [(), (1, 2, 3), (256, 512), (100, 101, 640, 899)])
 @pytest.mark.parametrize("n_threads", [1, 3])
-def test_neither_blocks_nor_threads_change_a_bit(cuts, n_threads):
-    X, y, loss, _ = problem("logistic")
-    whole = fed(CombinedSVRG(loss, 6, 0.01, kept_rows=128), X, y, constant=1.0)
+@pytest.mark.parametrize("loss", ["logistic", "poisson"])
+@pytest.mark.parametrize("spread", [0, 2])
+def test_neither_blocks_nor_threads_change_a_bit(cuts, n_threads, loss, spread):
+    X, y, loss, _ = problem(loss)
+    weights = np.round(8 * uneven(len(y), spread)) if spread else None  # whose sums are exact
+    options = {"constant": 1.0, "weights": weights}
+    whole = fed(CombinedSVRG(loss, 6, 0.01, kept_rows=128), X, y, **options)
     cut = CombinedSVRG(loss, 6, 0.01, kept_rows=128, n_threads=n_threads)
-    fed(cut, X, y, cuts, constant=1.0)
+    fed(cut, X, y, cuts, **options)
     np.testing.assert_array_equal(cut.model(), whole.model())
     assert cut.risk() == whole.risk()
     assert cut.accesses == whole.accesses
@@ -154,14 +165,15 @@ def test_an_order_is_followed():
 
 
 @pytest.mark.parametrize("stop", [5, 128, 200, 300, 700])
-@pytest.mark.parametrize("kind", ["combined", "lengthened", "paper"])
+@pytest.mark.parametrize("kind", ["combined", "heavy", "lengthened", "paper"])
 @pytest.mark.parametrize("sparse_rows", [False, True])
 def test_a_resumed_solver_goes_on_with_the_same_bits(stop, kind, sparse_rows):
-    X, y, loss, _ = problem("logistic")
+    X, y, loss, _ = problem("poisson" if kind == "heavy" else "logistic")
+    weights = uneven(len(y), 2) if kind == "heavy" else np.ones(len(y))
     X = sparse.csr_array(X) if sparse_rows else X
 
     def make():
-        if kind == "combined":
+        if kind in ("combined", "heavy"):
             return CombinedSVRG(loss, 5, 0.01, kept_rows=128)
         if kind == "lengthened":
             return CombinedSVRG(loss, 5, 0.0, kept_rows=32, most_kept_values=250 * 5)
@@ -177,10 +189,10 @@ def test_a_resumed_solver_goes_on_with_the_same_bits(stop, kind, sparse_rows):
             growth=2.0,
         )
 
-    whole = fed(make(), X, y, (stop,))
-    first, second = fed(make(), X[:stop], y[:stop]), make()
+    whole = fed(make(), X, y, (stop,), weights)
+    first, second = fed(make(), X[:stop], y[:stop], (), weights[:stop]), make()
     second.resume(first.state())
-    fed(second, X[stop:], y[stop:])
+    fed(second, X[stop:], y[stop:], (), weights[stop:])
     np.testing.assert_array_equal(second.model(), whole.model())
     assert second.accesses == whole.accesses
     if kind == "lengthened":
@@ -268,8 +280,9 @@ def test_problems_share_copies_of_rows():
 
 
 @pytest.mark.parametrize("kept", [100, 300])
-def test_a_copy_leaves_its_original_as_it_is(kept):
-    X, y, loss, _ = problem("logistic")
+@pytest.mark.parametrize("loss", ["logistic", "poisson"])
+def test_a_copy_leaves_its_original_as_it_is(kept, loss):
+    X, y, loss, _ = problem(loss)
     solver = fed(CombinedSVRG(loss, 5, 0.01, kept_rows=kept), X[:250], y[:250])
     before = solver.model()
     other = fed(solver.copy(), X[250:], y[250:])
@@ -431,6 +444,92 @@ def test_more_rows_are_kept_of_classes_that_are_nearly_separable(loss):
     assert limited.kept_rows == 300  # 100, 200, and no more than this
     assert limited.n_stages == 4  # that end at 300, 600, 1200 and 2400 rows
     assert solver(3000, 100, 210).kept_rows == 200  # ten more are not worth an inner problem
+
+
+def mean_loss(loss, X, y, weights, model):
+    return np.average(loss.values(X @ model, y), weights=weights)
+
+
+def loss_of_all(loss, X, y, weights=None):
+    """The least weighted mean loss."""
+    alone = fed(CombinedSVRG(loss, X.shape[1], 0.0, kept_rows=len(y)), X, y, weights=weights)
+    return mean_loss(loss, X, y, weights, alone.model())
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_counts_with_heavy_tails_move_no_anchor_away(seed):
+    random, loss = np.random.default_rng(seed), REGISTRY["poisson"].loss()
+    X = random.standard_t(3, size=(20_000, 5))
+    score = X @ random.normal(size=5)
+    y = random.poisson(np.exp(6 / score.max() * score)).astype(float)
+    model = fed(CombinedSVRG(loss, 5, 0.0, kept_rows=1000), X, y, (2500, 11_000)).model()
+    none = mean_loss(loss, X, y, None, np.zeros(5))
+    least = loss_of_all(loss, X, y)
+    assert mean_loss(loss, X, y, None, model) < least + 0.01 * (none - least)
+
+
+@pytest.mark.parametrize("kept_rows", [250, 500])
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("loss", ["logistic", "squared"])
+def test_few_rows_of_large_weight_are_all_taken_into_account(kept_rows, seed, loss):
+    random = np.random.default_rng(seed)
+    X, weights = random.normal(size=(5000, 10)), np.exp(3 * random.normal(size=5000))
+    y = X @ random.normal(size=10) / 2 + random.logistic(size=5000)
+    y = np.sign(y) if loss == "logistic" else y
+    loss = REGISTRY[loss].loss()
+    solver = CombinedSVRG(loss, 10, 0.0, kept_rows=kept_rows)
+    model = fed(solver, X, y, (600, 3000), weights).model()
+    none, least = mean_loss(loss, X, y, weights, np.zeros(10)), loss_of_all(loss, X, y, weights)
+    assert mean_loss(loss, X, y, weights, model) < least + 0.1 * (none - least)
+
+
+@pytest.mark.parametrize("cuts", [(), range(50, 3000, 50)], ids=["whole", "cut"])
+def test_memory_is_bounded_where_weights_grow(cuts):
+    X, y, loss, _ = problem("logistic", 3000)
+    solver = CombinedSVRG(loss, 5, 0.0, kept_rows=100)
+    fed(solver, X, y, cuts, weights=1.01 ** np.arange(3000))
+    assert len(solver.sample.targets) <= 300
+    assert sum(len(sample.targets) for sample in solver.heavy.samples) <= 100
+    assert np.isfinite(solver.model()).all()
+
+
+def test_heavy_rows_are_the_heaviest_wherever_blocks_are_cut():
+    random = np.random.default_rng(0)
+    X, y, weights = random.normal(size=(200, 2)), np.zeros(200), random.integers(1, 40, 200) + 0.0
+    for cuts in ((), (1, 2, 3), range(0, 200, 7)):
+        heavy = HeavyRows(False, 10, bound=5.0)
+        for start, stop in itertools.pairwise((0, *cuts, 200)):
+            heavy.take(RowBlock(X, y, weights, 0.0), start, stop)
+        expected = np.sort(weights)[-11]  # of equal weights all or none
+        assert heavy.bound == expected
+        np.testing.assert_array_equal(
+            np.concatenate([sample.rows for sample in heavy.samples]), X[weights > expected]
+        )
+
+
+def test_steps_are_shortened_where_losses_grow():
+    random, loss = np.random.default_rng(0), REGISTRY["poisson"].loss()
+    X = random.normal(size=(500, 2))
+    y = random.poisson(np.exp(X[:, 0])).astype(float)
+    anchor = np.array([1.0, 0.0])
+    sample = Sample(X, y, np.ones(500))
+    inner = InnerProblem(loss, sample, 0.0, anchor, np.array([-30.0, 0.0]), np.ones(2))
+    far = inner.minimise()
+    near = inner.held_back(far)
+    values = [loss.values(X @ v, y).mean() for v in (anchor, near, far)]
+    assert 0 < inner.taken < 1
+    assert values[2] > 5 > values[1]
+    np.testing.assert_allclose(near, anchor + inner.taken * (far - anchor))
+
+
+def test_steps_that_run_out_are_not_said_to_be_enough(monkeypatch):
+    X, y, loss, _ = problem("logistic", 200)
+    sample = Sample(X, y, np.ones(200))
+    for most, enough in ((1, False), (50, True)):
+        monkeypatch.setattr(inner_problem, "MAX_CORRECTED_STEPS", most)
+        inner = InnerProblem(loss, sample, 0.1, np.zeros(5), np.full(5, 0.1), np.ones(5))
+        inner.minimise()
+        assert inner.converged == enough
 
 
 def test_a_model_is_solved_once_for_the_same_rows(monkeypatch):

@@ -11,6 +11,7 @@ from scipy.sparse import issparse
 from scipy.sparse.linalg import LinearOperator, cg
 
 from sublinear._core.kept_rows import MOST_WEIGHTS, Evaluation, KeptRows
+from sublinear._core.row_blocks import is_of_counts
 
 MAX_NEWTON_STEPS = 200
 MAX_CORRECTED_STEPS = 50  # where a slope is added, which may have no minimiser
@@ -20,13 +21,15 @@ EXACT = 1e-15  # Newton decrement at which to stop, by the value
 ROUNDING = 1e-12  # of a value
 BY_CHANCE = 1.25  # a stream's squares by the sample's, up to which nothing is missing
 MODEL_SHARE = 0.1  # of the quadratic model at the anchor, beside the rows' losses
+CHANCE = 3.0  # standard errors by which the rows' losses may grow in a stage
 STALE = 0.1  # decrement left by a step that calls for another Hessian
 MAX_CG_STEPS = 100
 CG_TOLERANCE = 1e-2  # leaves 1e-4 of a decrement: less than is enough
 CONDITION = 15  # logarithm of a pivots' ratio beyond which directions are dropped
 SMALLEST = 1e-13  # eigenvalue of a span by the largest; less is rounding
 ROWS_PER_DEGREE_AT_FIRST = 4  # kept rows per degree of freedom of an anchor that is limited
-ROWS_PER_DEGREE = 10  # kept rows per degree of freedom, below which steps are damped
+ROWS_PER_DEGREE = 10  # kept rows per degree of freedom, below which steps are damped,
+EFFECTIVE_PER_DEGREE = 2  # and effective ones: heavy rows do not err in what they stand for
 
 
 class InnerProblem:
@@ -37,8 +40,9 @@ class InnerProblem:
     features which are rarer in the sample than in the stream the curvature they lack, and keeps
     steps short where a few rows say little about the curvature.
 
-    A part of its own quadratic model at w~ is added: that leaves the minimiser of a quadratic
-    objective where it is, and brings v back from where the rows are flat, but <c, v> is not.
+    But for counts, a part of its own quadratic model at w~ is added: that leaves the minimiser of a
+    quadratic objective where it is, and brings v back from where the rows are flat, but <c, v> is
+    not.
 
     Attributes
     ----------
@@ -46,8 +50,10 @@ class InnerProblem:
         That of `minimise`, of the minimiser or a place near by.
     limit : ndarray of shape (n_weights,)
         The part of r that keeps steps short.
+    taken : float
+        The part of a step that `held_back` left of it.
     converged : bool
-        Whether there were steps enough, if there must be a minimiser.
+        Whether there were steps enough.
     """
 
     def __init__(self, loss, sample, alpha, anchor, gradient=None, squares=None, limited=False):
@@ -55,20 +61,25 @@ class InnerProblem:
         rows, self.targets, weights = sample.compact()
         self.rows = KeptRows(rows)
         self.shares = weights / weights.sum()
+        self.n_effective = effective_rows(weights)
         self.slope = self.damping = self.limit = np.zeros(len(anchor))
         self.first = self.evaluate(anchor, gram=True)
         seen = self.first.squares.sum() + self.first.gradient.sum()
         check_sum(seen if gradient is None else seen + gradient.sum())
         self.converged = True
+        self.taken = 1.0
         self.model = None  # the Hessian at the anchor
         self.corrected = gradient is not None
         if limited:
             hessian = self.hessian(self.first, reweighted=not self.first.curvatures.any())
-            self.damping = self.limit = self._limit(hessian, ROWS_PER_DEGREE_AT_FIRST)
+            self.damping = self.limit = self._limit(
+                hessian, self.n_effective / ROWS_PER_DEGREE_AT_FIRST
+            )
         if self.corrected:  # else the sample is all there is
             self.slope = gradient - self.first.gradient
             self.damping = self._damping(squares - BY_CHANCE * self.first.squares)
-            if not self.loss.quadratic:
+            # slopes of counts do not level off: their curvature far away would be one of huge rows
+            if not (self.loss.quadratic or is_of_counts(loss)):
                 self.model_slope = self.gradient(anchor, self.first)
                 self.model = self.hessian(self.first)
 
@@ -124,12 +135,12 @@ class InnerProblem:
             # a feature's own curvature as far as the sample has the feature
             damping = missing * np.nan_to_num((own + mean * missing) / (first.squares + missing))
         hessian = Hessian(self.rows, first.curvatures, self.alpha + damping, first.gram)
-        self.limit = self._limit(hessian, ROWS_PER_DEGREE)
+        degrees = len(self.targets) / ROWS_PER_DEGREE
+        self.limit = self._limit(hessian, min(degrees, self.n_effective / EFFECTIVE_PER_DEGREE))
         return damping + self.limit
 
-    def _limit(self, hessian, rows_per_degree):
+    def _limit(self, hessian, allowed):
         """Return curvature that leaves the sample so few degrees of freedom."""
-        allowed = len(self.targets) / rows_per_degree
         if len(self.anchor) <= allowed:
             return np.zeros(len(self.anchor))
         sums, squares = self.rows.moments(self.shares)
@@ -180,8 +191,34 @@ class InnerProblem:
             if direction is None:
                 hessian, reweighted = self.hessian(here.evaluation), False
                 direction = hessian.solve(gradient)
-        self.converged = self.corrected
+        self.converged = False
         return here.weights
+
+    def held_back(self, weights):
+        """Return weights between w~ and those given; the nearer, the more the rows' losses grow.
+
+        They may grow as much as is chance, a few standard errors to first order. They grow further
+        where the slope comes from rows whose curvature the sample lacks.
+        """
+        step, start = weights - self.anchor, self.first.scores
+        along, before = self.rows.rows @ step, self.loss.values(start, self.targets)
+        slopes = self.loss.derivatives(start, self.targets) * along
+        error = np.sqrt(self.shares**2 @ (slopes - self.shares @ slopes) ** 2)
+        slack = ROUNDING * (self.shares @ np.abs(before))
+        for halvings in range(MAX_HALVINGS + 1):
+            length = 0.5**halvings if halvings < MAX_HALVINGS else 0.0
+            v = self.anchor + length * step
+            rise = self.shares @ (self.loss.values(start + length * along, self.targets) - before)
+            rise += (v + self.anchor) @ (self.alpha * length * step) / 2
+            if rise <= CHANCE * length * error + slack:
+                break
+        self.taken = length
+        return weights if length == 1 else v
+
+    @property
+    def slope_at_anchor(self):
+        """The gradient there."""
+        return self.first.gradient + self.slope + self.alpha * self.anchor
 
     def _place(self, v):
         evaluation = self.evaluate(v)
@@ -233,6 +270,12 @@ class InnerProblem:
             length /= 2
             there = self._place(here.weights - length * direction)
         return None
+
+
+def effective_rows(weights):
+    """Return how many rows of equal weights would tell as much: all, if theirs are equal."""
+    relative = weights / weights.max()
+    return relative.sum() ** 2 / (relative @ relative)
 
 
 def check_sum(number):

@@ -6,8 +6,11 @@ from functools import partial
 import numpy as np
 import scipy.sparse as sp
 
-from sublinear._core.kept_rows import Sample
+from sublinear._core.kept_rows import Sample, joined
+from sublinear._core.losses import COUNT_LOSSES
 from sublinear._core.matrix import Matrix
+
+COUNTING = tuple(entry.loss for entry in COUNT_LOSSES.values())
 
 
 class RowBlock:
@@ -63,10 +66,88 @@ class RowBlock:
         chosen = self.chosen(start, stop)
         copies = {} if self._copies is None else self._copies
         if (start, stop) not in copies:
-            copied = copied_sparse if sp.issparse(self.X) else copied_dense
-            copies[start, stop] = copied(self.X, chosen, self.constant)
+            copies[start, stop] = self._copied(chosen)
         weights = np.ones(stop - start) if self.weights is None else self.weights[chosen]
         return Sample(copies[start, stop], np.array(self.targets[chosen]), np.array(weights))
+
+    def picked(self, places):
+        """Return a Sample of the rows at an array of places."""
+        rows = places if self.order is None else self.order[places]
+        weights = np.ones(len(rows)) if self.weights is None else self.weights[rows]
+        return Sample(self._copied(rows), self.targets[rows], weights)
+
+    def _copied(self, chosen):
+        copied = copied_sparse if sp.issparse(self.X) else copied_dense
+        return copied(self.X, chosen, self.constant)
+
+
+class HeavyRows:
+    """Rows whose masses are beyond a bound; where they become too many, it rises.
+
+    The mass of a row is about what it adds to a Hessian, but for its features, in any unit.
+
+    Parameters
+    ----------
+    counting : bool
+        Whether targets are counts: curvatures grow with them.
+    most : int
+    bound : float, default=0.0
+    sample : Sample, default=None
+        Rows to begin with.
+    """
+
+    def __init__(self, counting, most, bound=0.0, sample=None):
+        self.counting, self.most, self.bound = counting, most, bound
+        self.samples = [] if sample is None else [sample]
+
+    def beyond(self, targets, weights):
+        """Return which rows are beyond the bound."""
+        return self.masses(targets, weights) > self.bound
+
+    def masses(self, targets, weights):
+        """Return those of rows."""
+        return weights * targets if self.counting else weights
+
+    def take(self, block, start, stop):
+        """Take what is beyond the bound of rows of a RowBlock."""
+        if block.weights is None and not self.counting:
+            return
+        chosen = block.chosen(start, stop)
+        targets = block.targets[chosen]
+        weights = np.ones(len(targets)) if block.weights is None else block.weights[chosen]
+        places = start + np.flatnonzero(self.beyond(targets, weights))
+        if places.size:
+            self._append(block.picked(places))
+
+    def add(self, sample):
+        """Take what is beyond the bound of a Sample."""
+        chosen = self.beyond(sample.targets, sample.weights)
+        if chosen.any():
+            self._append(part_of_sample(sample, chosen))
+
+    def _append(self, sample):
+        self.samples.append(sample)
+        if sum(len(sample.targets) for sample in self.samples) > self.most:
+            heavy = joined(self.samples)
+            masses = self.masses(heavy.targets, heavy.weights)
+            self.bound = float(np.partition(masses, -self.most - 1)[-self.most - 1])
+            self.samples = [part_of_sample(heavy, masses > self.bound)]
+
+    def copy(self):
+        """Return one that goes on in this one's place and leaves it as it is."""
+        other = copy(self)
+        other.samples = list(self.samples)
+        return other
+
+
+def part_of_sample(sample, chosen):
+    """Return the Sample of some of its rows."""
+    return Sample(*(array[chosen] for array in sample))
+
+
+def is_of_counts(loss):
+    """Tell whether a loss is one of counts, whose curvature grows with them."""
+    return isinstance(loss, COUNTING)
 
 
 def joined_blocks(blocks, least_rows, start=0):

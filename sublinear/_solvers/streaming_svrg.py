@@ -21,7 +21,7 @@ PaperSVRG, the paper's scheme:
 CombinedSVRG, for use:
 
     for stage s = 0, 1, ..:
-        g <- mean gradient of k_s rows at w~; keep the first rows of them: S
+        g <- mean gradient of k_s rows at w~; keep the first and the heaviest of them: S
         w~ <- argmin over v of
               mean_{i in S} (psi_i(v) - <grad psi_i(w~), v>) + k_s / (K + k_s) <g, v>
         K <- K + k_s,  k_{s+1} <- (b - 1) K
@@ -34,6 +34,10 @@ thrown away, and the stream may end anywhere. Where few rows decide the model, a
 are nearly separable, S cannot stand for other rows: the first stage goes on, and keeps all its
 rows, until S can, or holds as many as it may. If these are too few for so many weights, w~ is held
 back by a penalty, where that is better on rows held out; g of the K rows is then that penalty's.
+
+Rows of S stand for K + k_s rows, but those of large weight, or with large counts, for themselves:
+a stage keeps all of them. A step that makes the losses of the rows in memory larger than chance
+explains is shortened; what is left of it stays in g.
 
 Cost: a dot and two additions per row; a Newton system per stage; per stage the kept rows.
 """
@@ -54,10 +58,12 @@ from sublinear._core.inner_problem import (
     Hessian,
     InnerProblem,
     Span,
+    effective_rows,
 )
 from sublinear._core.kept_rows import KeptRows, Sample, joined
 from sublinear._core.random import RandomBits
-from sublinear._core.states import fill, restore, saved, take_random
+from sublinear._core.row_blocks import HeavyRows, is_of_counts, part_of_sample
+from sublinear._core.states import fill, restore, saved, take, take_random
 
 ENOUGH = 1e-3  # a stage's Newton decrement by the first one, which is of the size of its noise
 ENOUGH_AT_FIRST = 1e-6  # the same of the first stage, which begins far away
@@ -109,7 +115,8 @@ class CombinedSVRG:
         self.weight = 0.0  # K
         self.squares = np.zeros(n_weights)  # of features, summed over all rows
         self.n_stages = self.n_rows = self.accesses = 0
-        self.sample = None  # of the last stage
+        self.sample = None  # rows that stand for all at the end of the last stage,
+        self.counts = None  # and for how many each of them
         self.stage_loss = math.nan
         self.converged = True
         self._begin_stage()
@@ -117,7 +124,9 @@ class CombinedSVRG:
     def _begin_stage(self):
         self.gradient = AnchoredGradient(self.loss, self.anchor, self.n_threads)
         self.stage_rows = max(self.kept_rows, int((self.growth - 1) * self.n_rows))
-        self.kept = []
+        self.kept = []  # the first rows
+        # of the others those that stand for themselves
+        self.heavy = HeavyRows(is_of_counts(self.loss), self.kept_rows)
         self.found = None  # the model of the rows so far, once asked for
 
     def take(self, block, finite=False):
@@ -130,6 +139,8 @@ class CombinedSVRG:
             check_range(self.total_weight + block.total_weight(start, stop))
             if keep > 0:
                 self.kept.append(block.kept(start, stop))
+            else:
+                self.heavy.take(block, start, stop)
             self.gradient.add(block, start, stop)
             if finite and not np.isfinite(self.gradient.sums).all():
                 raise FloatingPointError("the sums of a stage are not finite")
@@ -141,18 +152,23 @@ class CombinedSVRG:
     def copy(self):
         """Return a solver that goes on in this one's place and leaves it as it is."""
         other = copy(self)
-        other.gradient, other.kept = self.gradient.copy(), list(self.kept)
+        other.gradient, other.heavy = self.gradient.copy(), self.heavy.copy()
+        other.kept = list(self.kept)
         return other
 
-    def take_sums(self, sums, n_rows, accesses, total_weight, kept):
-        """Take rows of this stage that were summed elsewhere; `kept` are Samples of some of them.
+    def take_sums(self, sums, n_rows, accesses, total_weight, kept, others=(), bound=0.0):
+        """Take rows of this stage that were summed elsewhere; `kept` are Samples of the first ones.
 
-        They may be as many as the stage still lacks at the most.
+        They may be as many as the stage still lacks at the most. `others` are Samples with all of
+        the other rows that are beyond a bound.
         """
         check_range(self.total_weight + total_weight)
         self.found = None
         self.gradient.add_sums(sums, n_rows, accesses, total_weight)
         self.kept += kept
+        self.heavy.bound = max(self.heavy.bound, bound)
+        for sample in others:
+            self.heavy.add(sample)
         self.n_rows += n_rows
         if self.gradient.n_rows == self.stage_rows:
             self._end_stage()
@@ -169,50 +185,52 @@ class CombinedSVRG:
         return self.stage_rows - self.gradient.n_rows, max(0, self.kept_rows - n_kept)
 
     def _end_stage(self):
-        longer = self._longer_first_stage()
-        weights, inner = self._solved(ENOUGH_AT_FIRST, max_steps=STEPS_OF_MANY if longer else None)
+        longer, rows = self._longer_first_stage(), self._in_memory()
+        max_steps = STEPS_OF_MANY if longer else None
+        weights, inner = self._solved(rows, ENOUGH_AT_FIRST, max_steps=max_steps)
         if self.n_stages == 0 and not (inner.converged and stand_for_others(inner, weights)):
             if longer:
                 self.kept_rows = self.stage_rows = longer
                 return
             if self._limits_help():
-                weights, inner = self._solved(ENOUGH_AT_FIRST, limited=True)
+                weights, inner = self._solved(rows, ENOUGH_AT_FIRST, limited=True)
         self.prior = -self.alpha * weights
+        if inner.taken < 1:
+            self.prior += (1 - inner.taken) * inner.slope_at_anchor
         if inner.limit.any():  # which held the weights back; not those of a span
             self.prior -= inner.limit * (weights - self.anchor)
         self.anchor = weights
-        self.sample = self._sample()
+        self.sample, self.counts = rows
         self.stage_loss = self.gradient.mean_loss
         self.squares = self.squares + self.gradient.squares
         self.weight += self.gradient.total_weight
         self.accesses += self.gradient.accesses
         self.n_stages += 1
+        masses = self.heavy.masses(self.sample.targets, self.sample.weights)
+        bound, mean_mass = self.heavy.bound, float(self.counts @ masses) / self.n_rows
         self._begin_stage()
+        # as much as one of `kept_rows` rows has to stand for when this stage ends
+        rows_by_then = self.n_rows + self.stage_rows
+        self.heavy.bound = max(bound, mean_mass * rows_by_then / self.kept_rows)
 
     def _longer_first_stage(self):
         """Return how many rows the first stage may have if those so far are not enough, or 0."""
         if self.n_stages > 0:
             return 0
-        most = int(self.kept_rows * self.most_kept_values / n_values(self._sample().rows))
+        most = int(self.kept_rows * self.most_kept_values / n_values(self._first_rows().rows))
         longer = min(2 * self.kept_rows, most)
         return longer if longer >= LEAST_GROWTH * self.kept_rows else 0
 
     @one_blas_thread()
     def _limits_help(self):
         """Tell whether `limited` weights are better for kept rows that they do not rest on."""
-        sample, losses = self._sample(), []
+        sample, losses = self._first_rows(), []
         n_rows = len(sample.targets)
-        if not HELD_OUT <= n_rows < ROWS_PER_DEGREE_AT_FIRST * len(self.anchor):
+        too_few = effective_rows(sample.weights) < ROWS_PER_DEGREE_AT_FIRST * len(self.anchor)
+        if n_rows < HELD_OUT or not too_few:
             return False
         held_out = np.arange(n_rows) % HELD_OUT == 0
-        seen, unseen = (
-            sample._replace(
-                rows=sample.rows[chosen],
-                targets=sample.targets[chosen],
-                weights=sample.weights[chosen],
-            )
-            for chosen in (~held_out, held_out)
-        )
+        seen, unseen = (part_of_sample(sample, chosen) for chosen in (~held_out, held_out))
         for limited in (False, True):
             inner = InnerProblem(self.loss, seen, self.alpha, self.anchor, limited=limited)
             with np.errstate(over="ignore", invalid="ignore"):
@@ -220,30 +238,52 @@ class CombinedSVRG:
                 losses.append(unseen.weights @ self.loss.values(scores, unseen.targets))
         return not losses[0] <= losses[1]
 
-    def _sample(self):
-        """The rows kept of this stage if there are enough, else those of the last one."""
-        if self.kept and (self.sample is None or self.gradient.n_rows >= self.kept_rows):
-            sample = joined(self.kept)
-            self.kept = [sample.compact() if len(sample.targets) >= self.kept_rows else sample]
-            return self.kept[0]
-        return self.sample
+    def _first_rows(self):
+        """The Sample of the first rows of this stage."""
+        sample = joined(self.kept)
+        self.kept = [sample.compact() if len(sample.targets) >= self.kept_rows else sample]
+        return self.kept[0]
+
+    def _in_memory(self):
+        """Return a Sample of rows that stand for all, and for how many each of them does.
+
+        Those beyond the bound stand for themselves, and so do those of a short stage, all of which
+        are kept; the first ones of a longer stage stand for all others.
+        """
+        if not self.kept:
+            return self.sample, self.counts
+        fresh = self._first_rows()
+        if self.gradient.n_rows < self.kept_rows or self.sample is None:
+            parts = [fresh] if self.sample is None else [self.sample, fresh]
+            earlier = np.ones(0) if self.sample is None else self.counts
+            return joined(parts), np.append(earlier, np.ones(len(fresh.targets)))
+        alone, old = (self.heavy.beyond(*sample[1:]) for sample in (fresh, self.sample))
+        earlier = [part_of_sample(self.sample, old)] if old.any() else []
+        sample = joined([fresh, *earlier, *self.heavy.samples])
+        counts, light = np.ones(len(sample.targets)), np.flatnonzero(~alone)
+        their_weight = sample.weights[light].sum()
+        if their_weight > 0:
+            rest = self.total_weight - (sample.weights.sum() - their_weight)
+            counts[light] = max(1.0, rest / their_weight)
+        return sample, counts
 
     def model(self):
         """Return the weights if the stream ended here (float64)."""
         if self.gradient.total_weight == 0 and self.n_stages != 1:
             return self.anchor
         if self.found is None:
-            self.found = self._solved(0.0)[0]
+            self.found = self._solved(self._in_memory(), 0.0)[0]
         return self.found
 
     @one_blas_thread()
-    def _solved(self, precision, limited=False, max_steps=None):
-        """Return the weights and their InnerProblem.
+    def _solved(self, rows, precision, limited=False, max_steps=None):
+        """Return the weights and their InnerProblem on the rows `_in_memory`.
 
         To that precision where all rows are those of the first stage; then they may be `limited` to
         the degrees of freedom that the rows can tell.
         """
-        gradient, sample, corrections = self.gradient, self._sample(), ()
+        gradient, (sample, counts), corrections = self.gradient, rows, ()
+        sample = sample._replace(weights=sample.weights * counts)
         if self.weight > 0 and gradient.total_weight > 0:
             total = self.total_weight
             share = gradient.total_weight / total
@@ -257,6 +297,8 @@ class CombinedSVRG:
         inner = InnerProblem(self.loss, sample, alpha, anchor, *corrections, limited=limited)
         with np.errstate(over="ignore", invalid="ignore"):  # steps too long are halved
             weights = inner.minimise(precision, max_steps)
+            if corrections:
+                weights = inner.held_back(weights)
         self.converged = inner.converged
         return (weights if span is None else span.weights(weights)), inner
 
@@ -271,7 +313,12 @@ class CombinedSVRG:
         state = self.gradient.state() | saved(self, COMBINED)
         if self.kept:
             state |= joined(self.kept).to_state("kept")
-        return state if self.sample is None else state | self.sample.to_state("sample")
+        if self.heavy.samples:
+            state |= joined(self.heavy.samples).to_state("heavy")
+        state["bound"] = self.heavy.bound
+        if self.sample is not None:
+            state |= self.sample.to_state("sample") | {"sample.counts": self.counts}
+        return state
 
     def resume(self, state):
         """Go on from the `state()` of a solver made alike."""
@@ -279,21 +326,26 @@ class CombinedSVRG:
         self._begin_stage()
         self.gradient.resume(state)
         restore(self, COMBINED, state)
-        kept, self.sample = (
-            Sample.from_state(state, name, len(self.anchor)) for name in ("kept", "sample")
+        kept, heavy, self.sample = (
+            Sample.from_state(state, name, len(self.anchor)) for name in ("kept", "heavy", "sample")
         )
         self.kept = [] if kept is None else [kept]
+        self.heavy = HeavyRows(
+            is_of_counts(self.loss), self.kept_rows, take(state, "bound", 0.0), heavy
+        )
+        if self.sample is not None:
+            self.counts = take(state, "sample.counts", np.ones(len(self.sample.targets)))
 
     def risk(self):
         """Return a RiskEstimate of the model, UNKNOWN if it is not the minimiser."""
         model = self.model()
         if not self.converged:
             return UNKNOWN
-        sample, alpha = self._sample(), self.alpha
+        (sample, counts), alpha = self._in_memory(), self.alpha
         span = self._span(sample)
         if span is not None:
             sample, alpha, model = span.sample, span.alpha, span.coordinates(model)
-        return estimate_risk(self.loss, sample, alpha, model, self.total_weight)
+        return estimate_risk(self.loss, sample, counts, alpha, model, self.total_weight)
 
     def progressive_loss(self):
         """Return the mean loss of a stage's rows at the model from before them."""
@@ -338,14 +390,14 @@ UNKNOWN = RiskEstimate(math.nan, math.nan, (0.0, math.inf))
 
 
 @one_blas_thread()
-def estimate_risk(loss, sample, alpha, model, total_weight):
+def estimate_risk(loss, sample, counts, alpha, model, total_weight):
     """Return the RiskEstimate of a model of so many rows, from a sample of them.
 
     To first order the excess risk is z'z / (2 rows), z normal with the covariance
     A = H^-1/2 G H^-1/2, G that of the gradients. It has the mean tr A / (2 rows) and the variance
     2 tr A^2 / (2 rows)^2; the interval is that of the gamma distribution with these moments.
     """
-    forms = forms_at(model, loss, sample, alpha)
+    forms = forms_at(model, loss, sample, counts, alpha)
     if not forms.are_telling():
         return UNKNOWN
     first, second = (max(trace, 0.0) for trace in forms.traces())
@@ -358,10 +410,10 @@ def estimate_risk(loss, sample, alpha, model, total_weight):
     return RiskEstimate(sigma_squared, excess, tuple(map(float, interval)))
 
 
-def forms_at(model, loss, sample, alpha):
+def forms_at(model, loss, sample, counts, alpha):
     """Return the QuadraticForms of a sample's rows at a model."""
     rows, targets, weights = sample.compact()
-    kept, shares = KeptRows(rows), weights / weights.sum()
+    kept, shares = KeptRows(rows), weights * counts / (weights @ counts)
     evaluation = kept.evaluate(loss, model, targets, shares, gram=True)
     hessian = Hessian(kept, evaluation.curvatures, alpha, evaluation.gram)
     # squared: the curvatures of G + mean mean'

@@ -2,7 +2,8 @@
 
 The stages are those of CombinedSVRG in `_solvers.streaming_svrg`. Every partition takes an equal
 share of a stage from its source, until that ends. Gradients and squares of features are added up
-on their way, as a tree; a few rows of every stage are sent along and kept here.
+on their way, as a tree; a few rows of every stage, the first and the heaviest, are sent along and
+kept here.
 
     each round, partition k:   the sum over its share of the stage of the gradients at w~
     here:                      w~ <- the minimiser over the kept rows, corrected by the sum
@@ -22,7 +23,7 @@ import numpy as np
 from sublinear._checkpoint import fingerprint
 from sublinear._core.anchored_gradient import AnchoredGradient
 from sublinear._core.kept_rows import Sample
-from sublinear._core.row_blocks import RowBlock
+from sublinear._core.row_blocks import HeavyRows, RowBlock, is_of_counts, part_of_sample
 from sublinear._core.states import refusal, restore, take
 from sublinear._stream import Block, Stream
 from sublinear._validation import (
@@ -72,13 +73,15 @@ class Start(NamedTuple):
 class Share(NamedTuple):
     """What a partition tells of its share, but for the sums: counts, kept rows, is it at its end.
 
-    kept is a list of (rows, targets of every problem, weights).
+    kept is a list of (rows, targets of every problem, weights); heavy are the HeavyRows of every
+    problem, of the rows that are not kept.
     """
 
     n_rows: int
     accesses: int
     total_weight: float
     kept: list
+    heavy: list
     ended: bool
 
 
@@ -177,16 +180,16 @@ class StagePartition(Member):
         if self.plan.marked and self.block is not None:
             self.seen = fingerprint(self.block, self.seen)
 
-    def round(self, number, anchors, shares, kept):
+    def round(self, number, anchors, heaviest, shares, kept):
         """Return the sums over the share of round `number` at the anchors, and the Share."""
         if number != self.number:
             self.number = number
-            self.answer = self._sum(anchors, shares[self.index], kept[self.index])
+            self.answer = self._sum(anchors, heaviest, shares[self.index], kept[self.index])
         return self.answer
 
-    def _sum(self, anchors, share, keep):
+    def _sum(self, anchors, heaviest, share, keep):
         gradients = [AnchoredGradient(self.loss, anchor) for anchor in anchors]
-        samples = []
+        samples, heavy = [], [HeavyRows(is_of_counts(self.loss), *these) for these in heaviest]
         while share > 0 and self.block is not None:
             problems = self._problems()
             start = self.position
@@ -196,6 +199,9 @@ class StagePartition(Member):
                 targets = [part.targets for part in parts]
                 samples.append((parts[0].rows, targets, parts[0].weights))
                 keep -= stop - start
+            else:
+                for rows, found in zip(problems, heavy, strict=True):
+                    found.take(rows, start, stop)
             for gradient, rows in zip(gradients, problems, strict=True):
                 gradient.add(rows, start, stop)
             share -= stop - start
@@ -203,7 +209,7 @@ class StagePartition(Member):
         vector = np.concatenate([gradient.flat for gradient in gradients])
         first = gradients[0]
         return vector, *Share(
-            first.n_rows, first.accesses, first.total_weight, samples, self.block is None
+            first.n_rows, first.accesses, first.total_weight, samples, heavy, self.block is None
         )
 
     def _problems(self):
@@ -232,13 +238,20 @@ def even_shares(count, takers, n_partitions):
     return shares
 
 
-def first_rows(kept, n_rows, k):
-    """Yield Samples of the first so many rows of a Share's, with the targets of problem k."""
+def divided(kept, n_rows, k):
+    """Return Samples of the first so many rows of a Share's, with the targets of problem k.
+
+    And Samples of the other ones.
+    """
+    first, others = [], []
     for rows, targets, weights in kept:
-        n = min(n_rows, len(weights))
+        n, sample = min(n_rows, len(weights)), Sample(rows, targets[k], weights)
         if n > 0:
-            yield Sample(rows[:n], targets[k][:n], weights[:n])
+            first.append(part_of_sample(sample, slice(n)))
+        if n < len(weights):
+            others.append(part_of_sample(sample, slice(n, None)))
         n_rows -= n
+    return first, others
 
 
 class Stages:
@@ -315,23 +328,25 @@ class Stages:
         wanted = min(rows for rows, _ in wants)
         keeps = [min(keep, wanted) for _, keep in wants]
         anchors = [solver.anchor for solver in self.solvers]
+        heaviest = [(solver.kept_rows, solver.heavy.bound) for solver in self.solvers]
         takers, count = set(range(len(self.partitions))) - self.ended, len(self.partitions)
         shares, kept = (even_shares(rows, takers, count) for rows in (wanted, max(keeps)))
         number = self.n_rounds + 1
         vector, rests = self._insist(
-            lambda: self.partitions.total("round", number, anchors, shares, kept)
+            lambda: self.partitions.total("round", number, anchors, heaviest, shares, kept)
         )
         self.n_rounds = number
         told = [Share(*rest) for rest in rests]
         counts = [sum(share[k] for share in told) for k in range(3)]
         for k, sums in enumerate(np.split(vector, len(self.solvers))):
             limits = even_shares(keeps[k], takers, count)
-            samples = [
-                sample
-                for share, n_rows in zip(told, limits, strict=True)
-                for sample in first_rows(share.kept, n_rows, k)
-            ]
-            self.solvers[k].take_sums(sums, *counts, samples)
+            first, others = [], []
+            for share, n_rows in zip(told, limits, strict=True):
+                its_first, its_others = divided(share.kept, n_rows, k)
+                first += its_first
+                others += its_others + share.heavy[k].samples
+            bound = max(share.heavy[k].bound for share in told)
+            self.solvers[k].take_sums(sums, *counts, first, others, bound)
         for k, share in enumerate(told):
             self.taken[k] += share.n_rows
         self.ended = {k for k, share in enumerate(told) if share.ended}

@@ -23,53 +23,67 @@ def paper_scheme(X, y, loss, *, alpha, rate, first_stage, draw_steps, growth):
     return w
 
 
-def combined_scheme(X, y, loss, *, alpha, kept_rows, growth=2.0):
-    """Run the combined scheme, its inner problems by a general minimiser."""
-    w, total, position = np.zeros(X.shape[1]), 0, 0
-    sample = None
+def combined_scheme(X, y, loss, *, alpha, kept_rows, growth=2.0, counts=False):
+    """Run the combined scheme, its inner problems by a general minimiser.
+
+    `rows` are those that stand for all, each for so many as `stand` says; with counts those of
+    large masses, their targets, stand for themselves.
+    """
+    w, position, bound = np.zeros(X.shape[1]), 0, 0.0
+    masses = y if counts else np.ones(len(y))
+    rows, stand = np.arange(0), np.ones(0)
     while position < len(y):
         size = max(kept_rows, int((growth - 1) * position))
-        stage = slice(position, min(position + size, len(y)))
-        count = stage.stop - stage.start
-        if sample is None or count >= kept_rows:
-            sample = slice(stage.start, min(stage.start + kept_rows, stage.stop))
-        w = inner_minimum(X, y, loss, alpha, w, stage, sample, count / (total + count))
-        total, position = total + count, stage.stop
+        stage = np.arange(position, min(position + size, len(y)))
+        if position == 0 or len(stage) < kept_rows:
+            rows, stand = np.append(rows, stage), np.append(stand, np.ones(len(stage)))
+        else:
+            rows = np.append(rows, stage)
+            heavy = rows[masses[rows] > bound]
+            light = stage[:kept_rows][masses[stage[:kept_rows]] <= bound]
+            rows, stand = np.append(light, heavy), np.ones(len(light) + len(heavy))
+            stand[: len(light)] = (stage[-1] + 1 - len(heavy)) / len(light)
+        share = len(stage) / (stage[-1] + 1)
+        w = inner_minimum(X, y, loss, alpha, w, stage, rows, stand / stand.sum(), share, counts)
+        position += size
+        following = position + max(kept_rows, int((growth - 1) * position))
+        bound = max(bound, following / position * (stand @ masses[rows]) / kept_rows)
     return w
 
 
-def inner_minimum(X, y, loss, alpha, anchor, stage, sample, share):
-    """argmin over v of mean_sample l(<v, x>) + <c, v> + alpha / 2 |v|^2, damped."""
+def inner_minimum(X, y, loss, alpha, anchor, stage, sample, weights, share, counts=False):
+    """argmin over v of the mean over a sample of l(<v, x>) + <c, v> + alpha / 2 |v|^2, damped."""
+    mean = np.full(len(stage), 1 / len(stage))
 
-    def mean_gradient(rows, v):
-        return X[rows].T @ loss.derivative(X[rows] @ v, y[rows]) / len(y[rows])
+    def mean_gradient(rows, weights, v):
+        return X[rows].T @ (weights * loss.derivative(X[rows] @ v, y[rows]))
 
-    slope = share * mean_gradient(stage, anchor) - mean_gradient(sample, anchor)
+    slope = share * mean_gradient(stage, mean, anchor) - mean_gradient(sample, weights, anchor)
     slope -= (1 - share) * alpha * anchor
 
     # the curvature that features have in the stream so far, but not in the sample; a quarter more
     # may be chance
-    here = np.mean(X[sample] ** 2, axis=0)
-    missing = np.maximum(0, np.mean(X[: stage.stop] ** 2, axis=0) - 1.25 * here)
+    here = weights @ X[sample] ** 2
+    missing = np.maximum(0, np.mean(X[: stage[-1] + 1] ** 2, axis=0) - 1.25 * here)
     scores, h = X[sample] @ anchor, 1e-6
     ends = [loss.derivative(scores + side, y[sample]) for side in (-h, h)]
-    c = np.subtract(*ends) / (-2 * h)
-    own = c @ X[sample] ** 2 / len(c)
-    damping = missing * (own + c.mean() * missing) / (here + missing)
+    c = weights * np.subtract(*ends) / (-2 * h)
+    own = c @ X[sample] ** 2
+    damping = missing * (own + c.sum() * missing) / (here + missing)
     if share == 1:  # the sample is all there is
         damping = 0 * damping
 
     # a tenth of the quadratic model at the anchor, which moves no minimiser of a quadratic
-    part = 0.1 if share < 1 else 0.0
-    first = mean_gradient(sample, anchor) + slope + alpha * anchor
-    hessian = X[sample].T @ (c[:, None] * X[sample]) / len(c) + np.diag(alpha + damping)
+    part = 0.1 if share < 1 and not counts else 0.0
+    first = mean_gradient(sample, weights, anchor) + slope + alpha * anchor
+    hessian = X[sample].T @ (c[:, None] * X[sample]) + np.diag(alpha + damping)
 
     def objective(v):
         away = v - anchor
-        value = loss.value(X[sample] @ v, y[sample]).mean() + slope @ v + alpha / 2 * v @ v
+        value = weights @ loss.value(X[sample] @ v, y[sample]) + slope @ v + alpha / 2 * v @ v
         value += damping @ away**2 / 2 + part * away @ (first + hessian @ away / 2)
         return value, (
-            mean_gradient(sample, v)
+            mean_gradient(sample, weights, v)
             + slope
             + alpha * v
             + damping * away
