@@ -6,14 +6,15 @@ n_weights^2 numbers.
 
 import math
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
 from sublinear._core.blas import one_blas_thread
 from sublinear._core.losses import Loss
-from sublinear._core.pace import LATE, PATIENCE, work_in_all
-from sublinear._core.states import part_of, prefixed, restore, saved
-from sublinear._drive import CONTRADICTION
+from sublinear._core.pace import FORECASTS, PATIENCE, is_slow, work_in_all
+from sublinear._core.states import part_of, prefixed, restore, saved, take
+from sublinear._drive import CONTRADICTION, Limits
 from sublinear._solvers.proximal_newton import ProximalNewton, expected_passes
 from sublinear._solvers.spaces import LARGEST, Columns
 
@@ -26,7 +27,7 @@ LEAST_WIDTH = 1e-100
 
 @dataclass(frozen=True)
 class NewtonPlan:
-    """What the methods solve, and when they begin: between two passes.
+    """What the methods solve, what they take, and when they begin: between two passes.
 
     Attributes
     ----------
@@ -38,11 +39,12 @@ class NewtonPlan:
         Of their pass, in the unit of work.
     overhead : float
         Of any pass, beside its work.
-    due : float, default=0.0
-        The work of the passes that they are expected to take. They begin once that has been done,
-        or sooner if it is not far less and the pace is slow,
-    last : float, default=inf
-        or after so many passes.
+    n_read : int, default=0
+        Feature values that their pass reads for a problem.
+    n_expected : int, default=0
+        Passes that they are expected to take; 0: they begin whatever steps of single duals take.
+    limits : Limits, default=None
+        Of the fit.
     """
 
     loss: Loss
@@ -50,11 +52,12 @@ class NewtonPlan:
     tol: float
     cost: float
     overhead: float
-    due: float = 0.0
-    last: float = np.inf
+    n_read: int = 0
+    n_expected: int = 0
+    limits: Limits | None = None
 
     @classmethod
-    def of(cls, extent, n_problems, loss, penalty, limits, second_order, *, extra, overhead):
+    def of(cls, extent, n_problems, loss, penalty, limits, second_order, *, overhead, extra=0.0):
         """Return the plan, None where the methods are not wanted, or their matrices are large.
 
         `extent` is a Matrix of all rows, or the like; `extra` what a pass of the methods costs
@@ -65,31 +68,103 @@ class NewtonPlan:
             return None
         tol = MARGIN * limits.tol
         cost = n_problems * Columns.costs(extent, ProximalNewton)[0] + extra
-        if second_order != "auto":
-            return cls(loss, penalty, tol, cost, overhead)
-        n_expected = expected_passes(loss)
-        due = n_expected * (cost + overhead)
-        last = max(limits.max_iter - 2 * n_expected, 2 * n_expected)
-        return cls(loss, penalty, tol, cost, overhead, due, last)
+        n_read = ProximalNewton.n_passes * extent.n_stored
+        n_expected = expected_passes(loss) if second_order == "auto" else 0
+        return cls(loss, penalty, tol, cost, overhead, n_read, n_expected, limits)
 
-    def is_due(self, n_passes, work, best, objective):
-        """Tell whether it is time after so many passes of single steps.
+    def is_due(self, done, gap, primal, objective):
+        """Tell whether it is time.
 
         Parameters
         ----------
-        n_passes : int
-        work : float
-            Work so far.
-        best : Certified
+        done : Done
+        gap, primal : float
+            Of all problems together.
         objective : object
-            Its `at_zeros()` is asked for once there is a certificate.
+            Its `at_zeros()` is asked for where the pace decides.
         """
-        spent = work + n_passes * self.overhead
-        whole = math.inf
-        if best.gap < math.inf:
-            whole = work_in_all(best.gap, objective.at_zeros()[1], self.tol * best.primal)
-        is_worth = n_passes >= self.last or whole * spent >= LATE * self.due
-        return spent >= self.due or (is_worth and PATIENCE * spent >= self.due)
+        if not self.n_expected:
+            return True
+        spent, due = self.spent(done), self.n_expected * (self.cost + self.overhead)
+        if PATIENCE * spent < due or not self._fits(done):
+            return False
+        times = math.inf
+        if gap < math.inf:
+            most = self.limits.max_iter / done.n_passes
+            times = work_in_all(gap, objective.at_zeros()[1], self.tol * primal, most)
+        return is_slow(spent, times, due)
+
+    def spent(self, done):
+        """Return the work so far, with the overhead."""
+        return done.work + done.n_passes * self.overhead
+
+    def _fits(self, done):
+        """Tell whether half of the passes, or two, which a step takes, keep within the limits."""
+        n_least = max(2, self.n_expected // 2)
+        within = done.n_read + n_least * self.n_read <= self.limits.max_accesses
+        return within and done.n_passes + n_least <= self.limits.max_iter
+
+
+class Done(NamedTuple):
+    """Passes of single steps so far: their number, their work, what they read for a problem."""
+
+    n_passes: int
+    work: float
+    n_read: int
+
+
+class Crossing:
+    """Where single steps end: what they seem to leave calls for a certificate, and that decides.
+
+    The methods begin at the models that have been certified.
+
+    Parameters
+    ----------
+    plan : NewtonPlan or None
+        None: nowhere.
+
+    Attributes
+    ----------
+    is_near : bool
+        Whether a certificate is wanted.
+    """
+
+    def __init__(self, plan):
+        self.plan, self.is_near, self.next_look = plan, False, 0.0
+
+    def look(self, done, gap, primal, best, objective):
+        """At the end of a pass, by what it has seen of the gap, which is not how far duals balance.
+
+        Parameters
+        ----------
+        done, gap, primal, objective
+            As in NewtonPlan.is_due.
+        best : Certified
+        """
+        if self.plan is None or self.plan.spent(done) < self.next_look:
+            return
+        if gap <= self.plan.tol * primal and self.plan.penalty[-1] == 0:
+            gap, primal = best.gap, best.primal
+        self.is_near = self.plan.is_due(done, gap, primal, objective)
+
+    def is_reached(self, done, best, objective):
+        """Tell before the next pass, by what is certified, whether to go over."""
+        if not self.is_near:
+            return False
+        self.is_near, self.next_look = False, FORECASTS * self.plan.spent(done)
+        return self.plan.is_due(done, best.gap, best.primal, objective)
+
+    def state(self):
+        """Return what `set_state` needs, a flat dict."""
+        state = saved(self, ("is_near", "next_look")) | {"is_open": self.plan is not None}
+        return prefixed("crossing", state)
+
+    def set_state(self, state):
+        """Take a `state()`."""
+        state = part_of(state, "crossing")
+        restore(self, ("is_near", "next_look"), state)
+        if not take(state, "is_open", False):
+            self.plan = None
 
 
 class Certified:

@@ -363,12 +363,12 @@ def test_a_pass_of_newton_s_method_that_is_asked_for_twice():
     np.testing.assert_array_equal(first, second)
 
 
-def test_a_loss_costs_about_a_round():
+def test_a_loss_costs_about_a_round(monkeypatch):
     problem = Ridge()
+    monkeypatch.setattr(BlockDualAscent, "certificate_growth", 1.0)  # certify after every round
 
     def rounds(losses):
         solver = problem.solver("adaptive", LossyPartitions(problem, losses))
-        solver.certificate_growth = 1.0  # a certificate after every round
         return drive(solver, Limits(1e-8, 500))[1].n_iter
 
     assert rounds([("round", 8, 0)]) <= rounds([]) + 10
@@ -518,6 +518,18 @@ def test_limits_hold_for_newton_s_method(limit):
     assert model.n_iter_ == limit.get("max_iter", model.n_iter_)
     assert model.result_.accesses <= limit.get("max_accesses", np.inf)
     assert np.isfinite(model.coef_).all()
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_newton_s_method_begins_where_dual_ascent_has_ended():
+    X, y = load_breast_cancer(return_X_y=True)
+    options = {"alpha": 1e-4, "n_partitions": 3, "random_state": 0}
+    rounds, model = (
+        SDCAClassifier("logistic", second_order=choice, max_iter=max_iter, **options)
+        for choice, max_iter in ((False, 1), (True, 2))
+    )
+    X = X / X.max(axis=0)
+    assert model.fit(X, y).result_.primal <= rounds.fit(X, y).result_.primal < np.log(2)
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")

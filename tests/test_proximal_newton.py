@@ -1,6 +1,7 @@
 """The proximal Newton method over a source: its oracle's steps, and fits that creep without it."""
 
 import itertools
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -15,6 +16,8 @@ from sublinear import SDCAClassifier, SDCARegressor
 from sublinear._core.losses import MARGIN_LOSSES, REGRESSION_LOSSES
 from sublinear._core.matrix import Matrix
 from sublinear._core.objective import Objective
+from sublinear._drive import Limits
+from sublinear._newton_passes import Done, NewtonPlan
 from sublinear._solvers.proximal_newton import ProximalNewton, expected_passes
 from sublinear._streamed_sdca.newton import StreamedNewton
 from sublinear.sources import ArraySource, GeneratorSource
@@ -260,6 +263,56 @@ def test_every_class_keeps_to_its_budget(monkeypatch):
         model.fit_stream(ArraySource(X, y))
     assert budget - 2 * ProximalNewton.n_passes * X.size < reads.max() <= budget
     assert reads.min() < reads.max()  # some class was done before
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("loss", ["squared_hinge", "logistic", "hinge"])
+def test_it_begins_where_single_steps_have_ended(loss):
+    X, y = load_breast_cancer(return_X_y=True)
+    source = ArraySource(X / X.max(axis=0), y, block_rows=100)
+    options = {"alpha": 1e-4, "random_state": 0}
+    steps = SDCAClassifier(loss, second_order=False, max_iter=1, **options).fit_stream(source)
+    model = SDCAClassifier(loss, second_order=True, max_iter=2, **options).fit_stream(source)
+    assert model.result_.primal <= steps.result_.primal < 1
+
+
+@pytest.mark.parametrize("alpha", [0.1, 0.01])
+@pytest.mark.parametrize("loss", ["logistic", "smoothed_hinge"])
+def test_steps_that_are_quick_go_on(loss, alpha):
+    random = np.random.default_rng(0)
+    X = random.normal(size=(5000, 30))
+    y = np.sign(X @ random.normal(size=30) + random.logistic(size=5000))
+    source = ArraySource(X, y, block_rows=2000)
+    options = {"alpha": alpha, "random_state": 0}
+    first, second = (
+        SDCAClassifier(loss, second_order=choice, **options).fit_stream(source)
+        for choice in ("auto", False)
+    )
+    np.testing.assert_array_equal(first.coef_, second.coef_)
+    assert first.result_.certificate_accesses <= second.result_.certificate_accesses + X.size
+
+
+@pytest.mark.parametrize(
+    ("n_passes", "n_read", "gap", "is_due"),
+    [
+        (30, 0, 0.9, True),
+        (30, 0, np.inf, True),  # nothing is known of the pace
+        (30, 0, 0.02, False),  # the rest takes hardly as long as these passes
+        (150, 0, 0.02, True),  # they have taken as long as the methods
+        (171, 0, 0.9, False),  # too late for max_iter,
+        (30, 900_000, 0.9, False),  # for max_accesses
+        (5, 0, 0.9, False),  # too early to tell
+    ],
+)
+def test_when_it_is_time(n_passes, n_read, gap, is_due):
+    limits = Limits(1e-2, max_iter=200, max_accesses=1_000_000)
+    plan = NewtonPlan(
+        MARGIN_LOSSES["hinge"].loss(), np.ones(3), tol=1e-2, cost=90.0, overhead=10.0, n_read=4000,
+        n_expected=60, limits=limits,
+    )  # fmt: skip
+    done = Done(n_passes, 30.0 * n_passes, n_read)
+    zeros = SimpleNamespace(at_zeros=lambda: (None, 1.0, 0.0))
+    assert plan.is_due(done, gap, 1.0, zeros) == is_due
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")

@@ -4,17 +4,27 @@ import math
 
 PATIENCE = 16  # times the work so far, that the other method may take where this one is slow
 LATE = 2  # times its work: a method that takes more in all need not go on so long
+FORECASTS = 1.5  # growth of the work between two of them
 
 
-def work_in_all(gap, at_start, wanted):
+def work_in_all(gap, at_start, wanted, most=math.inf):
     """Return how many times the work so far leads from the start to the gap that is wanted.
 
     All passes are to shrink the gap by the same factor. `at_start` is what it was; for zero weights
     their objective. The relative gap would not do: where the optimum is near 0 that stays near 1
-    for long.
+    for long. Beyond `most`, where a limit comes first, it is infinite.
     """
     if gap <= wanted:
         return 1.0
     if not gap < at_start:
         return math.inf
-    return math.log(at_start / max(wanted, 1e-300)) / math.log(at_start / gap)
+    times = math.log(at_start / max(wanted, 1e-300)) / math.log(at_start / gap)
+    return times if times <= most else math.inf
+
+
+def is_slow(spent, times, due):
+    """Tell whether a method has taken, or takes in all, longer than one that should take `due`.
+
+    `times` the work `spent` so far is what it takes in all.
+    """
+    return spent >= due or times * spent >= LATE * due

@@ -14,11 +14,10 @@ import numpy as np
 from scipy.linalg import LinAlgError
 
 from sublinear._core.blas import one_blas_thread
-from sublinear._core.pace import LATE, PATIENCE, work_in_all
+from sublinear._core.pace import FORECASTS, PATIENCE, is_slow, work_in_all
 
 CHEAP = 2.0**23  # feature values, some milliseconds: less need not wait for the last passes
 RISK = 3  # times the expected work that products may take, if ascent would take as much
-FORECASTS = 1.5  # growth of the work between two of them
 INNER_ITERATIONS = 30  # times a feature value: to find a dual that has no formula
 GROWTH = 2.0  # of the work between two certificates of the method of second order, at least
 
@@ -194,9 +193,9 @@ class Finisher:
         is_worth |= space.due <= CHEAP and self._is_half_time()
         if not (is_worth and self._fits(space.least_expected)):
             return False
-        self.next_forecast, whole = FORECASTS * spent, self._forecast() * spent
-        self.allowance = max(whole - spent, RISK * space.due)
-        return spent >= space.due or whole >= LATE * space.due
+        self.next_forecast, times = FORECASTS * spent, self._forecast()
+        self.allowance = max((times - 1) * spent, RISK * space.due)
+        return is_slow(spent, times, space.due)
 
     def _is_half_time(self):
         return 2 * self.n_iter >= self.max_iter or 2 * self.accesses >= self.max_accesses
@@ -212,9 +211,8 @@ class Finisher:
         (gap, primal), at_zeros = self.first.glance(), self.objective.at_zeros()[1]
         if gap <= self.tol * primal and self.objective.free_intercept:
             gap = self.certified_gap * primal  # a glance does not see how far that has to go
-        times = work_in_all(gap, at_zeros, self.tol * primal)
-        n_iter = times * self.first.n_iter + self.n_iterations
-        return times if n_iter <= self.max_iter else math.inf
+        most = (self.max_iter - self.n_iterations) / self.first.n_iter
+        return work_in_all(gap, at_zeros, self.tol * primal, most)
 
     def _read_at_start(self, limit):
         return self._read(self.space.n_read_at_start, self.space.cost_of_start, limit)

@@ -82,8 +82,7 @@ class DualStreamFit(StreamFit):
             penalty,
             limits,
             self.second_order,
-            extra=READ_COST,
-            overhead=READ_SHARE * extent.n_stored,
+            overhead=READ_COST + READ_SHARE * extent.n_stored,
         )
         start = None
         if duals is not None:

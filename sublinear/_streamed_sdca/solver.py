@@ -3,7 +3,7 @@
 import numpy as np
 
 from sublinear._core.states import part_of, restore, saved, take
-from sublinear._newton_passes import Certified
+from sublinear._newton_passes import Certified, Crossing, Done
 from sublinear._result import relative_gap
 from sublinear._streamed_sdca.newton import StreamedNewton
 from sublinear._streamed_sdca.objective import stacked
@@ -37,7 +37,7 @@ class StreamedSDCA:
 
     def __init__(self, objective, ascent, max_accesses=np.inf, plan=None):
         self.objective, self.ascent = objective, ascent
-        self.max_accesses, self.plan = max_accesses, plan
+        self.max_accesses, self.crossing = max_accesses, Crossing(plan)
         self.free_intercept = ascent.free_intercept
         self.n_iter = 0
         self.blocks = self.block = None  # what is left of the pass; the present block of it
@@ -79,14 +79,18 @@ class StreamedSDCA:
 
     @property
     def certificate_growth(self):
-        """As SDCA's."""
-        return self.phase.certificate_growth
+        """As SDCA's; 1 where Newton methods seem worth their work."""
+        return 1.0 if self.crossing.is_near else self.phase.certificate_growth
 
     @property
     def estimated_gap(self):
         """The relative gap of all problems together, estimated from a part of the last pass."""
+        gap, primal = self._estimates()
+        return relative_gap(primal, gap)
+
+    def _estimates(self):
         gaps, primals = zip(*self.phase.estimates, strict=True)
-        return relative_gap(sum(primals), sum(gaps))
+        return sum(gaps), sum(primals)
 
     @property
     def between_blocks(self):
@@ -111,8 +115,9 @@ class StreamedSDCA:
 
     def _begin_pass(self):
         if self.newton and self.newton.is_over:
-            self.newton = self.plan = None
-        elif self._is_time_for_newton():
+            self.newton = None
+            self.crossing = Crossing(None)
+        elif self.crossing.is_reached(self._done, self.best, self.objective):
             self._make_newton(self.objective.at_zeros()[1])
             self.ascent.certified = self.ascent.masses.copy()
         self.blocks = self.objective.blocks(self.position, self.phase.least_rows)
@@ -125,15 +130,17 @@ class StreamedSDCA:
         self.n_iter += 1
         self.newton_work += self.phase.cost
         self.phase.end()
+        if self.newton is None:
+            self.crossing.look(self._done, *self._estimates(), self.best, self.objective)
 
-    def _is_time_for_newton(self):
-        if self.plan is None or self.newton or self.position > 0 or self.n_iter == 0:
-            return False
-        return self.plan.is_due(self.n_iter, self.work, self.best, self.objective)
+    @property
+    def _done(self):
+        return Done(self.n_iter, self.ascent.work, self.ascent.reads.max())
 
     def _make_newton(self, at_zeros):
+        plan, duals = self.crossing.plan, self.ascent.duals
         self.newton = StreamedNewton(
-            self.plan, self.best, at_zeros, self.objective, self.ascent.duals, self.newton_reads
+            plan, self.best, at_zeros, self.objective, duals, self.newton_reads
         )
 
     def model(self):
@@ -166,10 +173,7 @@ class StreamedSDCA:
     def state(self):
         """Return what `set_state` needs to go on between two blocks, a flat dict."""
         state = saved(self, STATE) | self.ascent.state() | self.best.state()
-        state |= {
-            "certificate_accesses": self.objective.accesses,
-            "has_plan": self.plan is not None,
-        }
+        state |= {"certificate_accesses": self.objective.accesses} | self.crossing.state()
         return state | self.newton.state() if self.newton else state
 
     def set_state(self, state):
@@ -178,8 +182,7 @@ class StreamedSDCA:
         self.objective.accesses = take(state, "certificate_accesses", 0)
         self.ascent.set_state(state)
         self.best.set_state(state)
-        if not take(state, "has_plan", False):
-            self.plan = None
-        elif part_of(state, "newton"):
+        self.crossing.set_state(state)
+        if part_of(state, "newton"):
             self._make_newton(np.inf)
             self.newton.set_state(state)

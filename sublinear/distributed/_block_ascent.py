@@ -47,7 +47,7 @@ from sublinear._core.inner import inner
 from sublinear._core.random import RandomBits
 from sublinear._core.starting_intercept import is_far_off
 from sublinear._core.states import part_of, prefixed, refusal, restore, saved, take
-from sublinear._newton_passes import GROWTH, Certified
+from sublinear._newton_passes import GROWTH, Certified, Crossing, Done
 from sublinear._result import relative_gap
 from sublinear._solvers.proximal_newton import ProximalNewton
 from sublinear._solvers.sdca import SDCA
@@ -268,7 +268,6 @@ class BlockDualAscent(Rounds):
     """
 
     keeps_best = True
-    certificate_growth = GROWTH
 
     def __init__(
         self,
@@ -283,7 +282,7 @@ class BlockDualAscent(Rounds):
         plan=None,
     ):
         self.adaptive, self.passes, self.start = combination == "adaptive", passes, start
-        self.plan, self.newton = plan, None  # NewtonRounds, while their method is at work
+        self.crossing, self.newton = Crossing(plan), None  # NewtonRounds, while these are at work
         self.best = Certified(1, n_weights)
         self.w, self.offset = np.zeros(n_weights), 0.0
         self.previous = self.w  # the model of the round before
@@ -295,8 +294,8 @@ class BlockDualAscent(Rounds):
         """Make a round and return True, or do nothing if it might exceed the limit."""
         if self.newton and self.newton.is_over:
             self._end_newton()
-        elif self._is_time_for_newton():
-            self.newton = NewtonRounds(self.plan, self.best, self.objective.at_zeros()[1])
+        elif self.crossing.is_reached(self._done, self.best, self.objective):
+            self.newton = NewtonRounds(self.crossing.plan, self.best, self.objective.at_zeros()[1])
         if self.newton:
             return self._newton_round(limit)
         if self.accesses + self.passes * self.n_stored > limit:
@@ -315,14 +314,15 @@ class BlockDualAscent(Rounds):
             self.w[-1] *= self.sigma / sigma  # by the new overlap
         self.accesses += sum(trial.accesses for trial in trials)
         self.work += sum(trial.work for trial in trials)
+        gap = sum(trial.gap for trial in trials)
         primal = sum(trial.loss for trial in trials) + self._penalty(self.w)
-        self.estimated_gap = relative_gap(primal, sum(trial.gap for trial in trials))
+        self.estimated_gap = relative_gap(primal, gap)
+        self.crossing.look(self._done, gap, primal, self.best, self.objective)
         return True
 
-    def _is_time_for_newton(self):
-        if self.plan is None or self.newton or self.n_iter == 0:
-            return False
-        return self.plan.is_due(self.n_iter, self.work, self.best, self.objective)
+    @property
+    def _done(self):
+        return Done(self.n_iter, self.work, self.accesses)
 
     def _newton_round(self, limit):
         n_read = ProximalNewton.n_passes * self.n_stored
@@ -335,15 +335,20 @@ class BlockDualAscent(Rounds):
         )
         self.n_iter += 1
         self.accesses += n_read
-        self.work += self.plan.cost
+        self.work += self.newton.cost
         self.estimated_gap = self.newton.relative_gap
-        self.certificate_growth = self.newton.certificate_growth
         return True
+
+    @property
+    def certificate_growth(self):
+        """That of the method at work; 1 where Newton's seems worth its work."""
+        if self.crossing.is_near:
+            return 1.0
+        return self.newton.certificate_growth if self.newton else GROWTH
 
     def _end_newton(self):
         """Let rounds of dual ascent go on from the duals that are kept, and from the best model."""
-        self.newton = self.plan = None
-        self.certificate_growth = GROWTH
+        self.newton, self.crossing = None, Crossing(None)
         self.w = self.insist(self._restored)
         self.objective.accesses += self.n_stored
         self.offset = self.best.models[0, -1] - self.w[-1]
@@ -440,7 +445,7 @@ class BlockDualAscent(Rounds):
     def state(self):
         """As Rounds.state, with the duals of all partitions."""
         state = super().state() | saved(self, STATE) | self.best.state()
-        state["has_plan"] = self.plan is not None
+        state |= self.crossing.state()
         return state | self.newton.state() if self.newton else state
 
     def set_state(self, state):
@@ -449,10 +454,9 @@ class BlockDualAscent(Rounds):
         self.previous = self.w.copy()  # which it may have been itself
         restore(self, STATE, state)
         self.best.set_state(state)
-        if not take(state, "has_plan", False):
-            self.plan = None
-        elif part_of(state, "newton"):
-            self.newton = NewtonRounds(self.plan, self.best, np.inf)
+        self.crossing.set_state(state)
+        if part_of(state, "newton"):
+            self.newton = NewtonRounds(self.crossing.plan, self.best, np.inf)
             self.newton.set_state(state)
 
     def _begin(self):
