@@ -7,7 +7,6 @@ from sublinear._solvers.newton import Newton
 from sublinear._solvers.spaces import LARGEST, Columns, RowSpan
 from sublinear._solvers.truncated_newton import TruncatedNewton
 
-DOUBT = 3  # times what products with the rows are expected to take, as conditions decide that
 MOST_ENTRIES = 2**24  # of a system: 128 MB a matrix
 MUCH = 4  # cheaper: then the span of the rows is worth its rounding
 
@@ -18,7 +17,7 @@ def linear_spaces(first, tol):
     spaces = [Columns(first, TruncatedNewton, tol=tol)] if _is_curved(first) else []
     if _may_form(matrix.n_weights, matrix) or _may_form(matrix.n_rows, matrix):
         spaces.append(_least_space(first))
-    return sorted(spaces, key=lambda space: space.due * (1 if space.method.factorises else DOUBT))
+    return sorted(spaces, key=lambda space: space.at_worst)
 
 
 def _is_curved(first):

@@ -298,14 +298,15 @@ def test_steps_that_are_quick_go_on(loss, alpha):
         (30, 0, 0.9, True),
         (30, 0, np.inf, True),  # nothing is known of the pace
         (30, 0, 0.02, False),  # the rest takes hardly as long as these passes
-        (150, 0, 0.02, True),  # they have taken as long as the methods
-        (171, 0, 0.9, False),  # too late for max_iter,
+        (200, 0, 0.02, False),  # still, though they have taken longer than the methods
+        (450, 0, 0.02, True),  # three times as long
+        (971, 0, 0.9, False),  # too late for max_iter,
         (30, 900_000, 0.9, False),  # for max_accesses
         (5, 0, 0.9, False),  # too early to tell
     ],
 )
 def test_when_it_is_time(n_passes, n_read, gap, is_due):
-    limits = Limits(1e-2, max_iter=200, max_accesses=1_000_000)
+    limits = Limits(1e-2, max_iter=1000, max_accesses=1_000_000)
     plan = NewtonPlan(
         MARGIN_LOSSES["hinge"].loss(), np.ones(3), tol=1e-2, cost=90.0, overhead=10.0, n_read=4000,
         n_expected=60, limits=limits,

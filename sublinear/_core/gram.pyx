@@ -17,7 +17,8 @@ cdef enum:
     DENSE_BLOCK = 1 << 18        # values that are copied at a time, as float64,
     DENSE_ROWS = 256             # of as many rows at least
     OUTER_BLOCK = 1 << 22        # products between two looks at pending signals, one by one,
-    BLAS_BLOCK = 1 << 29         # by a BLAS
+    BLAS_BLOCK = 1 << 29         # by a BLAS,
+    LEAST_COLUMNS = 64           # but no fewer columns at a time: it would be slow
 
 
 def weighted_gram(Matrix matrix, const uint32_t[::1] rows, const double[::1] factors):
@@ -81,7 +82,10 @@ def dense_rows(matrix, rows):
 
 
 def row_products(Matrix matrix):
-    """Return X X' without the constant column, an array (n_rows, n_rows), float64."""
+    """Return X X' without the constant column, an array (n_rows, n_rows), float64.
+
+    Of a dense X only the part in and above the diagonal is there.
+    """
     cdef Py_ssize_t n_rows = matrix.n_rows, n_columns = matrix.n_columns, start, step
     products = np.zeros((n_rows, n_rows))
     if matrix.is_sparse:
@@ -92,10 +96,11 @@ def row_products(Matrix matrix):
             products[start:start + step] = (X[start:start + step] @ transposed).toarray()
             PyErr_CheckSignals()
         return products
-    step = max(1, BLAS_BLOCK // n_rows**2)
+    step = max(LEAST_COLUMNS, BLAS_BLOCK // n_rows**2)
     for start in range(0, n_columns, step):
-        part = matrix.arrays[0][:, start:start + step].astype(np.float64)
-        products += part @ part.T
+        part = np.array(matrix.arrays[0][:, start:start + step], dtype=np.float64, order="F")
+        # into the transposed matrix, which is in the order of columns that a BLAS works on in place
+        dsyrk(1.0, part, beta=1.0, c=products.T, lower=True, overwrite_c=True)
         PyErr_CheckSignals()
     return products
 

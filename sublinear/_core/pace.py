@@ -3,7 +3,7 @@
 import math
 
 PATIENCE = 16  # times the work so far, that the other method may take where this one is slow
-LATE = 2  # times its work: a method that takes more in all need not go on so long
+LATE = 3  # times its work, after which a method is left whatever its pace
 FORECASTS = 1.5  # growth of the work between two of them
 
 
@@ -23,8 +23,8 @@ def work_in_all(gap, at_start, wanted, most=math.inf):
 
 
 def is_slow(spent, times, due):
-    """Tell whether a method has taken, or takes in all, longer than one that should take `due`.
+    """Tell whether what is left of a method is more than another one's work, or that is long past.
 
-    `times` the work `spent` so far is what it takes in all.
+    `times` the work `spent` so far is what it takes in all, `due` what the other one should take.
     """
-    return spent >= due or times * spent >= LATE * due
+    return (times - 1) * spent >= due or spent >= LATE * due

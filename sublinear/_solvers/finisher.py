@@ -1,8 +1,8 @@
 """A solver that begins with dual coordinate ascent and goes over to a method of second order.
 
-It does so once ascent has taken as long as that method would, or sooner where ascent, at its pace
-so far, would take much longer in all. So a fit takes at most about twice the time of the better of
-the two, whichever that is; longer only where max_iter would end it without the gap that is wanted.
+It does so where what is left of ascent, at its pace so far, would take longer than that method, and
+at the latest once ascent has taken three times as long. So a fit mostly takes little more time than
+by the better of the two; longer only where max_iter would end it without the gap that is wanted.
 The equations of the method are solved in a space: see sublinear._solvers.spaces. There may be
 several, each with a method, that are tried one after the other.
 """
@@ -17,7 +17,6 @@ from sublinear._core.blas import one_blas_thread
 from sublinear._core.pace import FORECASTS, PATIENCE, is_slow, work_in_all
 
 CHEAP = 2.0**23  # feature values, some milliseconds: less need not wait for the last passes
-RISK = 3  # times the expected work that products may take, if ascent would take as much
 INNER_ITERATIONS = 30  # times a feature value: to find a dual that has no formula
 GROWTH = 2.0  # of the work between two certificates of the method of second order, at least
 
@@ -194,8 +193,8 @@ class Finisher:
         if not (is_worth and self._fits(space.least_expected)):
             return False
         self.next_forecast, times = FORECASTS * spent, self._forecast()
-        self.allowance = max((times - 1) * spent, RISK * space.due)
-        return is_slow(spent, times, space.due)
+        self.allowance = max((times - 1) * spent, space.at_worst)
+        return is_slow(spent, times, space.at_worst)
 
     def _is_half_time(self):
         return 2 * self.n_iter >= self.max_iter or 2 * self.accesses >= self.max_accesses
@@ -281,10 +280,12 @@ class Finisher:
             return True
         if self.extra_work <= self.allowance:
             return False
-        (gap_before, work_before), more = self.mark, RISK * self.space.due
-        self.mark, self.allowance = (self.best.gap, self.extra_work), self.extra_work + more
+        (gap_before, work_before), more = self.mark, self.space.at_worst
         times = work_in_all(self.best.gap, gap_before, self.tol * self.best.primal)
-        return (times - 1) * (self.extra_work - work_before) > more
+        if (times - 1) * (self.extra_work - work_before) > more:
+            return True
+        self.mark, self.allowance = (self.best.gap, self.extra_work), self.extra_work + more
+        return False
 
     def _hand_over(self):
         """Leave the method; the first solver goes on from its duals if they are the best."""

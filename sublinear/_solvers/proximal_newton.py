@@ -217,4 +217,4 @@ def expected_passes(loss):
     """Return how many passes over a source are to be expected."""
     if loss.quadratic:
         return 2
-    return 60 if loss.n_kinks > 0 else 10
+    return 40 if loss.n_kinks > 0 else 10

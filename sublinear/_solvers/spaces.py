@@ -24,6 +24,7 @@ from sublinear._core.objective import Objective
 
 LARGEST = 2048  # system, if it has more entries than the rows: 32 MB a matrix
 PASSES_OF_START = 3  # at most, and one for the diagonal where no matrix is formed
+DOUBT = 3  # times what products with the rows are expected to take, as conditions decide that
 SHARP = 1e-3  # of tol: then duals of a kernel machine are as good as they get
 N_MATRICES = 5  # of a number for every pair of examples, that a kernel's span takes at most
 # Times, measured on one thread, in that of a feature value in a step of coordinate ascent
@@ -60,6 +61,11 @@ class _Space:
     def due(self):
         """The work to be expected."""
         return self.cost * self.n_expected + self.cost_of_start
+
+    @property
+    def at_worst(self):
+        """The work that it may well take."""
+        return self.due * (1 if self.method.factorises else DOUBT)
 
 
 class _LinearSpace(_Space):
