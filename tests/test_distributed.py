@@ -80,7 +80,7 @@ class Ridge:
             [DualPartition(k, [(self.X[r], self.y[r])], True) for k, r in enumerate(self.rows)]
         )
 
-    def solver(self, combination, partitions=None, passes=1, plan=None):
+    def solver(self, combination, partitions=None, passes=1, **options):
         problem = Problem(
             REGRESSION_LOSSES[self.loss].loss,
             self.alpha,
@@ -96,7 +96,7 @@ class Ridge:
             n_stored=self.X.size,
             combination=combination,
             passes=passes,
-            plan=plan,
+            **options,
         )
 
     def newton_plan(self):
@@ -598,6 +598,46 @@ def test_the_local_twin_can_begin_where_the_partitions_ended(multiclass, penaliz
     whole = sublinear.SDCAClassifier("smoothed_hinge", **options).fit(X, y)
     assert local.fit(X, y).n_iter_ <= whole.n_iter_ / 5
     np.testing.assert_allclose(local.coef_, whole.coef_, atol=1e-2)
+
+
+@pytest.mark.parametrize("penalize_intercept", [True, False])
+def test_a_warm_start_from_another_alpha_is_no_worse_than_a_cold_one(
+    sparse_problem, penalize_intercept
+):
+    """However far from the optimum the duals of the last fit are, as in one process."""
+    X, _ = sparse_problem
+    random = np.random.default_rng(0)
+    targets = X @ random.normal(size=X.shape[1]) + 0.1 * random.normal(size=X.shape[0])
+    options = WARM | {"tol": 1e-3, "penalize_intercept": penalize_intercept}
+    model = SDCARegressor("squared", n_partitions=4, **options | {"alpha": 1.0})
+    cold = clone(model).set_params(alpha=1e-4).fit(X, targets)
+    warm = model.fit(X, targets).set_params(alpha=1e-4).fit(X, targets)
+    assert cold.result_.status == warm.result_.status == "converged"
+    assert warm.n_iter_ <= 1.5 * cold.n_iter_
+
+
+@pytest.mark.parametrize(("times", "kind"), [(0.1, "kept"), (1.0, "scaled"), (9.0, "left")])
+@FREE
+def test_duals_from_elsewhere_are_scaled_as_in_one_process(times, kind, free):
+    ridge = Ridge(free=free)
+    ridge.alpha = 1e-3
+    duals = times * (ridge.y - 0.999 * free * ridge.y.mean())  # out of balance a little
+    intercept, other = 0.5, 2.0
+    whole = Objective(
+        Matrix(ridge.X, ridge.constant), ridge.y, REGRESSION_LOSSES["squared"].loss(), ridge.alpha,
+        free_intercept=free,
+    )  # fmt: skip
+    w = whole.weights_of_dual(duals)
+    offset = intercept - ridge.constant * w[-1] if free else 0.0
+    factor = whole.shrinkage(w, whole.cost_of(duals), offset)
+    assert {"kept": factor == 1, "scaled": 0 < factor < 1, "left": factor == 0}[kind]
+    parts = [duals[rows] for rows in ridge.rows]
+    starts = intercept / ridge.constant, other / ridge.constant
+    solver = ridge.solver("adaptive", start=(parts, *starts))
+    np.testing.assert_allclose(solver.duals(), factor * duals, rtol=1e-12)
+    np.testing.assert_allclose(solver.w, factor * w, rtol=1e-10, atol=1e-13)
+    if free and kind == "left":
+        assert ridge.constant * solver.model()[-1] == pytest.approx(other)
 
 
 def test_a_warm_start_needs_as_many_rows(regression):

@@ -70,6 +70,31 @@ def balance(double[::1] duals, masses):
             duals[i] *= positive / negative
 
 
+def shrinkage(double square, double gain, double at_zeros):
+    """Return by what to multiply duals that come from elsewhere: 1 if they can stay.
+
+    Those of another alpha, or of other data, may be so bad that a start from zeros is far better:
+    which begins within P(0) of the optimum. Conjugates are convex, so
+
+        D(t a) - D(0) >= t gain - t^2 square / 2
+
+    and the t from 0 to 1 that maximises the right side is no worse than 1, nor than 0.
+
+    Parameters
+    ----------
+    square : float
+        alpha |w(a)|^2
+    gain : float
+        D(a) - D(0) but for the square: see Objective.shrinkage.
+    at_zeros : float
+        P(0)
+    """
+    cdef double missing = square / 2 - gain    # D(0) - D(a)
+    if missing <= WORSE * at_zeros:
+        return 1.0
+    return gain / square if gain > 0 else 0.0
+
+
 cdef class Objective(WeightedExamples):
     """A regularised loss over the rows of a matrix.
 
@@ -315,14 +340,7 @@ cdef class Objective(WeightedExamples):
         return self.certificate(w, duals, candidates)
 
     def shrinkage(self, const double[::1] w, double cost, double offset=0, at_zeros=None):
-        """Return by what to multiply duals that come from elsewhere: 1 if they can stay.
-
-        Those of another alpha, or of other data, may be so bad that a start from zeros is far
-        better: which begins within P(0) of the optimum. Conjugates are convex, so
-
-            D(t a) - D(0) >= -alpha / 2 |t w(a)|^2 - t cost / W
-
-        and the t from 0 to 1 that maximises the right side is no worse than 1, nor than 0.
+        """Return by what to multiply duals that come from elsewhere, as `shrinkage` does.
 
         Parameters
         ----------
@@ -339,14 +357,7 @@ cdef class Objective(WeightedExamples):
         cdef double gain = -cost / self.total_weight
         if offset != 0:
             gain -= offset * self.alpha * w[self.matrix.n_columns] / self.matrix.constant
-        cdef double missing = square / 2 - gain    # D(0) - D(a)
-        if missing <= 0:
-            return 1.0
-        if at_zeros is None:
-            at_zeros = self.values_of_zeros()[0]
-        if missing <= WORSE * at_zeros:
-            return 1.0
-        return gain / square if gain > 0 else 0.0
+        return shrinkage(square, gain, self.values_of_zeros()[0] if at_zeros is None else at_zeros)
 
     def cost_of(self, const double[:] duals):
         """Return sum_i s_i (l*(-a_i) - l*(0)), what the dual value is less for them but for w."""

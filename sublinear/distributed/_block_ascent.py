@@ -44,6 +44,7 @@ from typing import NamedTuple
 import numpy as np
 
 from sublinear._core.inner import inner
+from sublinear._core.objective import shrinkage
 from sublinear._core.random import RandomBits
 from sublinear._core.starting_intercept import is_far_off
 from sublinear._core.states import part_of, prefixed, refusal, restore, saved, take
@@ -98,6 +99,20 @@ class DualPartition(Partition):
         self.duals = [own.copy() for own in self.by_block(duals)]
         for objective, solver, own in self._all():
             objective.make_feasible(own)
+            solver.set_duals(own)
+
+    def cost(self):
+        """Return what `Objective.cost_of` the duals is, and this partition's part of P(0)."""
+        parts = [
+            (objective.cost_of(own), objective.values_of_zeros()[0])
+            for objective, _, own in self._all()
+        ]
+        return np.sum([(0.0, 0.0), *parts], axis=0)
+
+    def scale(self, factor):
+        """Multiply all duals."""
+        for _, solver, own in self._all():
+            own *= factor
             solver.set_duals(own)
 
     def round(self, number, gamma, w, sigma, passes):
@@ -468,11 +483,25 @@ class BlockDualAscent(Rounds):
                 self.partitions.ask("begin", part, only={k})
             self.w = self._restored()
             self.objective.accesses += self.n_stored
-            if self.problem.free_intercept and is_far_off(
-                *(self._loss_with(weight) for weight in (constant_weight, other))
-            ):
+            is_bad = self._shrink(constant_weight - self.w[-1]) == 0
+            if self.problem.free_intercept and not is_bad:
+                is_bad = is_far_off(*(self._loss_with(one) for one in (constant_weight, other)))
+            if is_bad:
                 constant_weight = other
         self.offset = constant_weight - self.w[-1]
+
+    def _shrink(self, offset):
+        """Multiply duals that come from elsewhere as `shrinkage` says; return the factor."""
+        cost, at_zeros = sum(self.partitions.ask("cost"))
+        gain = -cost / self.problem.total_weight
+        if self.problem.free_intercept:
+            gain -= self.problem.alpha * self.overlap * offset * self.w[-1]
+        square = self.problem.alpha * self._inner(self.w, self.w)
+        factor = shrinkage(square, gain, at_zeros)
+        if factor != 1:
+            self.partitions.ask("scale", factor)
+            self.w *= factor
+        return factor
 
     def _loss_with(self, constant_weight):
         """Return the objective of the weights with another one for the constant."""
