@@ -43,14 +43,26 @@ alpha : float, default=1e-4
     random_state : int, RandomState, Generator or None, default=None
         Seeds the order of the examples.
     warm_start : bool, default=False
-        Start the next fit from the end of this one, if the data has the same shape. Pegasos, whose
-        steps go on shrinking, does so only if objective, X, y and weights are the same, and begins
-        anew otherwise.
+        Start the next fit from the end of this one, if the data has the same shape and as many
+        classes. Pegasos, whose steps go on shrinking, does so only if objective, X, y and weights
+        are the same, and begins anew otherwise.
     verbose : int, default=0
         1: show progress and the gap on stderr.
     callback : callable, default=None
         Called with a Snapshot at every certificate; stops the fit by returning True.
 """
+
+
+def duals_of_last_fit(estimator, n_problems, n_rows):
+    """Return the duals with which a warm start begins; None for a cold one.
+
+    Those of as many problems and rows: a problem more or less, and they belong to others.
+    """
+    duals = getattr(estimator, "dual_coef_", None)
+    if not estimator.warm_start or duals is None:
+        return None
+    duals = np.atleast_2d(duals)
+    return duals if duals.shape == (n_problems, n_rows) else None
 
 
 class LinearModel(CertifiedModel):

@@ -21,6 +21,7 @@ from sublinear._linear_model import (
     LinearClassifier,
     LinearModel,
     LinearRegressor,
+    duals_of_last_fit,
 )
 from sublinear._second_order import linear_spaces
 from sublinear._solvers.finisher import Finisher
@@ -92,7 +93,7 @@ class _DualModel(DualStreamFit, LinearModel):
     def _solver(self, training, k, random, n_jobs):
         solvers = training.solvers
         if solvers is None:
-            return super()._solver(training, k, random, n_jobs)
+            return self._solver_of_fit(training, k, random, n_jobs)
         last = solvers.get(k)
         if last is not None and last.objective.matrix is training.matrix:
             last.restart(self.alpha)
@@ -103,8 +104,10 @@ class _DualModel(DualStreamFit, LinearModel):
             solvers[k] = self._make_sdca(objective, random, *start)
         return solvers[k]
 
-    def _make_solver(self, objective, random, k):
-        duals = self._starting_duals(objective, k)
+    def _solver_of_fit(self, training, k, random, n_jobs):
+        objective = self._make_objective(training, k, n_jobs)
+        duals = duals_of_last_fit(self, len(training.targets), training.matrix.n_rows)
+        duals = None if duals is None else duals[k]
         if self.batch_size == 1:
             intercept = 0.0 if duals is None else np.atleast_1d(self.intercept_)[k]
             return self._make_sdca(objective, random, duals, intercept)
@@ -187,16 +190,6 @@ class _DualModel(DualStreamFit, LinearModel):
         check_number(
             "sigma_squared", self.sigma_squared, low=0, high=1, open_low=True, optional=True
         )
-
-    def _starting_duals(self, objective, k):
-        """The duals of the last fit, if they can serve as a start."""
-        duals = getattr(self, "dual_coef_", None)
-        if not self.warm_start or duals is None:
-            return None
-        duals = np.atleast_2d(duals)
-        if duals.shape[1] != objective.matrix.n_rows or k >= len(duals):
-            return None
-        return duals[k]
 
     def _store(self, outcomes, training, seconds):
         super()._store(outcomes, training, seconds)

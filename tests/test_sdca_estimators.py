@@ -770,6 +770,16 @@ def test_a_warm_start_from_other_data(binary, multiclass, regression):
         assert model.result_.primal == pytest.approx(cold.result_.primal, rel=2e-6)
 
 
+def test_a_warm_start_does_not_take_the_duals_of_other_problems(multiclass):
+    """Two labels after three, and three after two, with as many rows."""
+    X, y = multiclass
+    model = SDCAClassifier(alpha=1e-2, warm_start=True, random_state=0)
+    for labels in (y, y < 2, y):
+        model.fit(X, labels)
+        cold = clone(model).fit(X, labels)
+        np.testing.assert_array_equal(model.dual_coef_, cold.dual_coef_)
+
+
 def test_a_warm_start_with_other_weights_and_intercept(binary):
     X, y = binary
     model = SDCAClassifier(alpha=1e-2, warm_start=True, random_state=0, tol=1e-6).fit(X, y)

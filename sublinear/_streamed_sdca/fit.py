@@ -14,6 +14,7 @@ from sublinear._core.objective import Objective
 from sublinear._core.states import take
 from sublinear._drive import as_stored
 from sublinear._fitted_parameters import note_parameters
+from sublinear._linear_model import duals_of_last_fit
 from sublinear._newton_passes import NewtonPlan
 from sublinear._readers.dataset import whole_numbers_as_integers
 from sublinear._solvers.sdca import intercept_pace
@@ -68,7 +69,7 @@ class DualStreamFit(StreamFit):
     def _make_streamed_solver(self, objective, extent, loss, cold):
         """Return the StreamedSDCA; not `cold` it begins where the last fit ended, if it can."""
         n_problems, limits = len(objective.problems), self._limits()
-        duals = None if cold else self._streamed_duals(objective)
+        duals = None if cold else duals_of_last_fit(self, n_problems, objective.n_rows)
         intercepts, penalty = None, np.full(extent.n_weights, float(self.alpha))
         if self._has_free_intercept():
             penalty[-1] = 0.0
@@ -151,14 +152,6 @@ class DualStreamFit(StreamFit):
 
     def _has_free_intercept(self):
         return self.fit_intercept and not self.penalize_intercept
-
-    def _streamed_duals(self, objective):
-        """The duals of the last fit, if they can serve as a start."""
-        duals = getattr(self, "dual_coef_", None)
-        shape = (len(objective.problems), objective.n_rows)
-        if not self.warm_start or duals is None or np.atleast_2d(duals).shape != shape:
-            return None
-        return np.atleast_2d(duals)
 
     def _drive_streamed(self, solver, extent, checkpoint, start, started):
         constant, limits = extent.constant, self._limits()

@@ -52,8 +52,9 @@ combination : {"adaptive", "safe"}, default="adaptive"
         far from the origin, or alpha is small; True: after the first round; False: never. tol=0
         does without it.
     warm_start : bool, default=False
-        Begin where the last fit ended, if there are as many rows; partitions and alpha may be
-        others. The duals are kept in this process as `dual_coef_`, 8 bytes a row for each class.
+        Begin where the last fit ended, if there are as many rows and classes; partitions and alpha
+        may be others. The duals are kept in this process as `dual_coef_`, 8 bytes a row for each
+        class.
 """
 
 _LARGE_BATCHES = """\

@@ -4,7 +4,7 @@ import numpy as np
 
 from sublinear import sdca
 from sublinear._core.states import take
-from sublinear._linear_model import LinearClassifier, LinearRegressor
+from sublinear._linear_model import LinearClassifier, LinearRegressor, duals_of_last_fit
 from sublinear._newton_passes import NewtonPlan
 from sublinear._solvers.sdca import intercept_pace
 from sublinear._validation import check_choice, check_flag, check_number
@@ -62,11 +62,10 @@ class _DualAscent(CertifiedRounds):
 
     def _beginning(self, training):
         """The duals and intercepts of the last fit, if this one can begin there."""
-        duals = getattr(self, "dual_coef_", None)
-        shape = (len(training.targets), sum(training.matrix.sizes))
-        if not self.warm_start or duals is None or np.atleast_2d(duals).shape != shape:
+        duals = duals_of_last_fit(self, len(training.targets), training.matrix.n_rows)
+        if duals is None:
             return {}
-        return {"duals": np.atleast_2d(duals), "intercepts": np.atleast_1d(self.intercept_)}
+        return {"duals": duals, "intercepts": np.atleast_1d(self.intercept_)}
 
     def _start(self, training, k):
         """Return where problem k begins, as BlockDualAscent wants it."""
