@@ -359,7 +359,8 @@ class _Sample:
         size = data.most_rows
         numbers = random.choice(data.n_rows, size, replace=False)
         if self.classifies and len(data.classes) * MEMBERS <= size // 2:
-            members = [np.flatnonzero(data.y == label)[:MEMBERS] for label in data.classes]
+            members = [np.flatnonzero(data.y == label) for label in data.classes]
+            members = [random.choice(of, min(MEMBERS, len(of)), replace=False) for of in members]
             numbers = np.concatenate([numbers[: size - sum(map(len, members))], *members])
         numbers = random.permutation(np.unique(numbers))
         return data.rows(numbers), data.y[numbers]

@@ -280,6 +280,23 @@ def test_kinds_of_arrays(kind):
     assert model.score(given, names) > 0.9
 
 
+def test_the_seed_draws_the_members_of_every_class(monkeypatch):
+    """Also those that are drawn because a sample has few of their class."""
+    random = np.random.default_rng(0)
+    X, y = random.normal(size=(4000, 3)), np.arange(4000) % 10
+    seen, rows = [], suggestions._Data.rows
+    monkeypatch.setattr(
+        suggestions._Data, "rows", lambda data, numbers: seen.append(numbers) or rows(data, numbers)
+    )
+    for seed in range(3):
+        suggest_solver(X, y, random_state=seed)
+    shared = set(seen[0]).intersection(*seen[1:])
+    assert not shared.issuperset(range(80))
+    assert all(
+        np.bincount(y[numbers], minlength=10).min() >= suggestions.MEMBERS for numbers in seen
+    )
+
+
 def test_three_classes_cost_three_times(text):
     X, y, *_ = text
     two = suggest_solver(X, y, goal="optimum", random_state=0)
