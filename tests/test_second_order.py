@@ -1,5 +1,6 @@
 """Methods of second order: against their oracles, in SDCA's estimators, and where they stay out."""
 
+import tracemalloc
 from itertools import islice
 from types import SimpleNamespace
 
@@ -631,6 +632,28 @@ def test_blas_is_limited_to_one_thread_until_the_last_one_leaves():
         with pytest.raises(RuntimeError), one_blas_thread():
             raise RuntimeError
         assert threads() == {2}
+
+
+@pytest.mark.parametrize(
+    ("name", "n_bytes"), [("logistic", 76), ("hinge", 133), ("epsilon_insensitive", 204)]
+)
+def test_memory_is_what_the_documentation_says(name, n_bytes):
+    """For each example, over what single steps take."""
+    n_rows = 400_000
+    X = np.random.default_rng(0).normal(size=(n_rows, 3))
+    y = X @ [1.0, 2.0, 3.0] + X[::-1, 0]
+    y = y if name in REGRESSION_LOSSES else np.sign(y)
+
+    def peak(second_order):
+        model = estimator(name, alpha=1e-4, max_iter=30, second_order=second_order)
+        tracemalloc.start()
+        try:
+            model.fit(X, y)
+            return tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+
+    assert (peak(True) - peak(False)) / n_rows == pytest.approx(n_bytes, rel=0.1)
 
 
 def test_batches_are_left_to_auto():
