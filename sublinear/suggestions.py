@@ -668,17 +668,18 @@ def _for_numbers(data, sample):
 def _for_oracle(data, goal):
     if data.task == "regression":
         raise ValueError("no regressor takes a FeatureOracle: compute the rows, or build a store")
-    steps = MORE * MEASURED[SIMBAClassifier].steps_for(data.n_columns, PRESUMED_NORM)
-    certify = "las_vegas" if goal == "optimum" else None
-    model = SIMBAClassifier(certify=certify, max_iter=None if certify else math.ceil(steps))
+    make, to_set = SIMBAClassifier, ", and nu by the share of labels that may be wrong"
+    steps = MORE * MEASURED[make].steps_for(data.n_columns, PRESUMED_NORM)
     if goal == "margin":
-        model = SublinearPerceptron(certify=None, max_iter=math.ceil(steps))
+        make, to_set, steps = SublinearPerceptron, "", MARGIN_DRAWS * PRESUMED_NORM**2
+    certify = "las_vegas" if goal == "optimum" else None
+    model = make(certify=certify, max_iter=None if certify else math.ceil(steps))
     reason = (
         "Nothing was computed: the number of steps is that of a margin of 0.1 of the longest row. "
         "Methods of single rows and columns are the only ones for a FeatureOracle. Set row_norm, "
-        "or a pass finds it, and nu by the share of labels that may be wrong."
+        f"or a pass finds it{to_set}."
     )
-    values = steps * (data.stored / data.n_rows + data.stored / data.n_columns)
+    values = steps * values_of_step(make, data.n_rows, data.n_columns, data.stored)
     return _suggestion(model, data, values, reason)
 
 

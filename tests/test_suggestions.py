@@ -332,6 +332,12 @@ def test_of_an_oracle_nothing_is_computed(text):
     oracle = FeatureOracle(X.shape, lambda i: X[i], lambda j: X[:, j])
     for goal, kind in (("prediction", SIMBAClassifier), ("margin", SublinearPerceptron)):
         assert isinstance(suggest_solver(oracle, y, goal=goal).estimator, kind)
+    margin = suggest_solver(oracle, y, goal="margin")
+    # the steps for a margin of a tenth, by the same rule as of data that can be looked at
+    assert margin.estimator.max_iter == round(suggestions.MARGIN_DRAWS / 0.1**2)
+    per_step = oracle.shape[0] + oracle.shape[1]
+    assert margin.values == pytest.approx(margin.estimator.max_iter * per_step)
+    assert "margin of 0.1" in margin.reason and "nu" not in margin.reason.split()
     assert suggest_solver(oracle, y, goal="optimum").estimator.certify == "las_vegas"
     assert oracle.accesses == 0
     with pytest.raises(ValueError, match="no regressor takes a FeatureOracle"):
