@@ -230,6 +230,30 @@ def test_warm_start_and_restart():
         objective.alpha = 1e-2
 
 
+@pytest.mark.parametrize("schedule", SCHEDULES)
+def test_after_other_duals_the_watch_has_as_many_steps_to_judge(schedule):
+    """Not only those of a pass, which may be few."""
+
+    class Watched(schedule):
+        n_watches = 0
+
+        def _watch(self):
+            self.n_watches += 1
+            super()._watch()
+
+    random = np.random.default_rng(0)
+    X = sparse.random_array((500, 400), density=0.001, format="csr", rng=random)
+    y = np.where(random.normal(size=500) > 0, 1.0, -1.0)
+    solver = make(Watched, Objective(Matrix(X, 1.0), y, Squared(), 1e-2, None, 2))
+    for _ in range(10):
+        solver.advance(UNLIMITED)
+    n_watches, n_read = solver.n_watches, solver.accesses
+    assert 0 < n_watches < 10
+    solver.adopt(solver.duals() / 2, 0.0)
+    solver.advance(UNLIMITED)
+    assert solver.accesses - n_read < 4 * 401 and solver.n_watches == n_watches
+
+
 def test_which_schedule_pays():
     def stub(n_rows, n_stored, n_weights=55, is_sparse=True):
         return SimpleNamespace(

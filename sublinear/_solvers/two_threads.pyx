@@ -113,7 +113,8 @@ cdef class TwoThreads(SDCA):
         self._begin_watch()
 
     def _begin_watch(self):
-        self.square, self.growth, self.gain, self.watched = self._square(), 0, 0, 0
+        self.square, self.growth, self.gain = self._square(), 0, 0
+        self.watched = self.accesses
 
     def advance(self, Py_ssize_t limit):
         """Go on until the pass ends, then return True, or another row would exceed `limit`."""
