@@ -31,6 +31,8 @@ from sublinear._core.line cimport CACHED_WEIGHTS, Line, add, dot, line_at, line_
 from sublinear._core.matrix cimport WORTH_THREADS, dot_pairs, dots, squares
 from sublinear._core.portable cimport dense_dot64
 
+CONJUGATE = MAX_CANDIDATES    # its place in Objective.sums, after the losses of candidates
+
 # A row without entries does not move w: any tiny curvature gives it its best dual at once.
 cdef double LEAST_CURVATURE = 1e-300
 
@@ -304,7 +306,7 @@ cdef class Objective(WeightedExamples):
         """
         one_in = max(1, min(SEEN, self.matrix.n_rows // LEAST_SEEN))
         sums = self.sums(candidates, w, duals, wants_inner=True, one_in=one_in) / self.total_weight
-        conjugate, inner = sums[MAX_CANDIDATES], sums[MAX_CANDIDATES + 2:]
+        conjugate, inner = sums[CONJUGATE], sums[MAX_CANDIDATES + 2:]
         found = []
         for v, loss, product in zip(candidates, sums, inner):
             gap = loss + conjugate + product - inner[0]

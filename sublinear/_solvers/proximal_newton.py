@@ -36,7 +36,7 @@ GOOD = 0.5  # of what the best length gains: then a step stays as it is
 GROWTH = 4.0  # of a step's length from one to the next, at most
 SHORT, SHORTEST = 1 / 8, 1e-4  # steps after which rows are re-weighted: without kinks, with them
 ROUNDING = 1e-15  # of the objective: no gain
-LEAST_WIDTH = 1e-12  # by the first one
+LEAST_SHRINKAGE = 1e-12  # from the first width to the last
 LENGTHS = np.array([0, 4, 2, 1, 1 / 2, 1 / 4, 1 / 8, *(4.0 ** -np.arange(2, 16))])
 WIDTHS = "first_width", "width", "width_before"
 FLAGS = "is_reweighted", "moves_centres", "is_resting"
@@ -186,7 +186,7 @@ class ProximalNewton:
         """Go on where no step along the direction is better."""
         if not self.is_reweighted:
             self.is_reweighted = True
-        elif self.width > LEAST_WIDTH * self.first_width:
+        elif self.width > LEAST_SHRINKAGE * self.first_width:
             self._narrow()
         else:
             self.is_resting = True

@@ -15,7 +15,7 @@ import numpy as np
 from sublinear._checkpoint import fingerprint
 from sublinear._core.inner import inner
 from sublinear._core.matrix import Matrix
-from sublinear._core.objective import Objective
+from sublinear._core.objective import CONJUGATE, Objective
 from sublinear._core.row_blocks import joined_blocks
 from sublinear._core.starting_intercept import middle, middle_of_parts
 from sublinear._core.states import part_of, prefixed, restore, saved, take
@@ -23,7 +23,6 @@ from sublinear._stream import StreamSummary, check_source, checked_block, naming
 from sublinear._validation import LabelWeights, margin_targets
 from sublinear.sources._read_ahead import lasting_blocks
 
-CONJUGATE = 2  # its place in Objective.sums, after the losses of candidates
 MOST_LOSSES = 5  # of partitions in one request
 
 
