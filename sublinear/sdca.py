@@ -182,7 +182,7 @@ class _DualModel(DualStreamFit, LinearModel):
         check_batch_size(self.batch_size)
         if not self.penalize_intercept and self.fit_intercept and self.batch_size != 1:
             raise ValueError("penalize_intercept=False needs batch_size=1")
-        if self.second_order is True and self.batch_size != 1:
+        if self.second_order != "auto" and self.second_order and self.batch_size != 1:
             raise ValueError('second_order=True needs batch_size=1; "auto" allows batches')
         check_choice("batch_rule", self.batch_rule, RULES)
         check_choice("average", self.average, DUAL_AVERAGES)

@@ -658,8 +658,9 @@ def test_memory_is_what_the_documentation_says(name, n_bytes):
 
 def test_batches_are_left_to_auto():
     X, y = make_data("hinge")
-    with pytest.raises(ValueError, match="second_order=True needs batch_size=1"):
-        estimator("hinge", second_order=True, batch_size=4).fit(X, y)
+    for true in (True, np.True_):
+        with pytest.raises(ValueError, match="second_order=True needs batch_size=1"):
+            estimator("hinge", second_order=true, batch_size=4).fit(X, y)
     batches = {"alpha": 0.1, "batch_size": 4, "tol": 0.1}
     models = [estimator("hinge", second_order=which, **batches) for which in ("auto", False)]
     np.testing.assert_array_equal(*(model.fit(X / SCALES, y).coef_ for model in models))
