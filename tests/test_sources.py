@@ -2,10 +2,12 @@
 
 import array
 import bz2
+import copy
 import gzip
 import io
 import json
 import lzma
+import pickle
 import threading
 import zipfile
 from datetime import date
@@ -424,6 +426,18 @@ def test_npy_blocks_are_memory_maps(tmp_path, binary, order, dtype):
     for block, _ in source:
         assert block.dtype == dtype
         assert isinstance(block, np.memmap) or order == "F"
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_npy_files_are_mapped_again_where_a_source_is_unpickled(tmp_path, order):
+    X, y, weights = np.ones((500, 40), order=order), np.arange(500), np.full(500, 2.0)
+    np.save(tmp_path / "X.npy", X)
+    np.save(tmp_path / "y.npy", y)
+    pickled = pickle.dumps(NpySource(tmp_path / "X.npy", tmp_path / "y.npy", block_rows=30))
+    assert len(pickled) < 1000
+    assert same_twice(pickle.loads(pickled), X, y) == 17
+    source = copy.deepcopy(NpySource(str(tmp_path / "X.npy"), y, weights))
+    assert [part.tolist() for part in next(iter(source))[1:]] == [y.tolist(), weights.tolist()]
 
 
 @pytest.mark.parametrize("block_rows", [None, 15])

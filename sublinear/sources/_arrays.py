@@ -1,5 +1,6 @@
 """Rows in memory, rows that a generator makes, and the arrays of .npy and .npz files."""
 
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -116,11 +117,17 @@ class NpySource:
     """
 
     def __init__(self, path, labels=None, sample_weight=None, *, block_rows=BLOCK_ROWS):
-        check_readable(Path(path))
-        self._map = map_npy(Path(path))
+        path = Path(path)
+        check_readable(path)
+        self._given = path, labels, sample_weight
         if isinstance(labels, (str, Path)):
             labels = read_labels(labels)
+        self._map = map_npy(path)
         self._whole = ArraySource(self._map, labels, sample_weight, block_rows=block_rows)
+
+    def __reduce__(self):
+        """Pickle the names of the files; whoever unpickles it maps them again."""
+        return partial(type(self), block_rows=self._whole.block_rows), self._given
 
     def __iter__(self):
         whole = self._map
