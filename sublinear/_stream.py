@@ -152,7 +152,7 @@ class Stream:
     feature_names : ndarray of str or None
         Names of these columns, by the first block that is a data frame.
     dtype : numpy.dtype
-        Of the values of the first block that has rows with weight.
+        That holds the values of all blocks so far that have rows with weight; they keep their own.
     blocks, rows : int
         Of the present pass so far; rows of blocks without weight are left out.
     """
@@ -250,10 +250,7 @@ class Stream:
             raise ValueError(f"{n_features} columns, but the first block has {self.n_features}")
         if X.shape[0] == 0 or (weights is not None and not weights.any()):
             return None
-        if self.dtype is None:
-            self.dtype = X.dtype
-        with np.errstate(over="ignore"):  # infinity is found by a look
-            block = block._replace(X=X.astype(self.dtype, copy=False))
+        self.dtype = X.dtype if self.dtype is None else np.promote_types(self.dtype, X.dtype)
         return looked_at(block) if self.look else block
 
     def _compare_names(self, block):

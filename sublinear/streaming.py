@@ -296,7 +296,7 @@ class _StreamingSVRG(StreamFit, BaseEstimator):
         self._stream_seeds = seed_sequence(self.random_state)
         parameters = self.get_params(deep=False).items()
         self._made_with = {name: p for name, p in parameters if name not in self._may_change}
-        self._known = {}
+        self._dtype, self._known = np.dtype(np.float32), {}  # until there are rows of float64
         seeds = self._stream_seeds.spawn(n_problems)
         self._solvers = [self._make_solver(n_weights, seed) for seed in seeds]
 
@@ -307,7 +307,7 @@ class _StreamingSVRG(StreamFit, BaseEstimator):
             chosen = np.arange(len(sample_weight)) if order is None else order
             order = chosen[sample_weight[chosen] > 0].astype(np.uint32)
         constant = self.intercept_scaling if self.fit_intercept else 0.0
-        self._dtype = X.dtype
+        self._dtype = np.promote_types(self._dtype, X.dtype)
         return RowBlock(X, targets[0], sample_weight, constant, order).with_all(targets)
 
     def _check_same_problem(self):

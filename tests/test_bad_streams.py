@@ -344,7 +344,7 @@ def test_blocks_without_rows_say_nothing_about_values(binary):
     model = StreamingSVRGRegressor().fit_stream([nothing, (X, y)])
     assert model.coef_.dtype == np.float64
     blocks = [(X.astype(np.float32), y), (1e300 * X, y)]
-    with pytest.raises(ValueError, match=r"block 2 of the source: .*infinity"):
+    with pytest.raises(ValueError, match="overflows"):  # not in float32, which block 1 is
         SDCAClassifier().fit_stream(blocks)
 
 

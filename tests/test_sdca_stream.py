@@ -7,6 +7,7 @@ from reference.losses import LOSSES as ORACLES
 from reference.orders import fisher_yates
 from reference.sdca import sdca
 from scipy import sparse
+from sklearn.linear_model import Ridge
 
 from sublinear import SDCAClassifier, SDCARegressor
 from sublinear._core.losses import MARGIN_LOSSES, REGRESSION_LOSSES
@@ -189,6 +190,22 @@ def test_weights_are_repetitions_at_the_optimum(binary):
     repeated.fit_stream(ArraySource(np.repeat(X, weights, 0), np.repeat(y, weights), block_rows=90))
     np.testing.assert_allclose(weighted.coef_, repeated.coef_, atol=1e-4)
     assert weighted.result_.primal == pytest.approx(repeated.result_.primal, rel=1e-9)
+
+
+@pytest.mark.parametrize("first", [0, 1])
+def test_a_block_of_float32_does_not_round_the_others(first):
+    random = np.random.default_rng(0)
+    x = random.uniform(0, 5000, 800)
+    X, y = np.c_[2.0**30 + x, random.normal(size=800)], x / 5000
+    blocks = [(X[:400].astype(np.float32), y[:400]), (X[400:], y[400:])]
+    model = SDCARegressor(alpha=1e-9, penalize_intercept=False, random_state=0)
+    found = model.fit_stream([blocks[first], blocks[1 - first]]).result_
+    rows = np.vstack([block for block, _ in blocks]) - [2.0**30, 0]
+    w = Ridge(alpha=1e-9 * len(rows)).fit(rows, y)
+    optimum = np.mean((w.predict(rows) - y) ** 2) / 2 + 1e-9 / 2 * w.coef_ @ w.coef_
+    assert found.dual <= optimum <= found.primal * (1 + 1e-9)
+    assert found.primal < 1.01 * optimum
+    assert model.coef_.dtype == np.float64
 
 
 def test_float32_words_and_warm_start(binary):

@@ -194,6 +194,17 @@ def test_fit_stream_is_partial_fit(regression):
     assert model.n_iter_ == model.result_.n_stages == 3  # of 50, 50 and 100 rows
 
 
+@pytest.mark.parametrize("first", [0, 1])
+def test_blocks_of_one_stream_keep_their_types(regression, first):
+    X, y = regression
+    blocks = [(X[:60].astype(np.float32), y[:60]), (X[60:], y[60:])]
+    blocks = [blocks[first], blocks[1 - first]]
+    streamed = StreamingSVRGRegressor(random_state=0).fit_stream(blocks)
+    wide = StreamingSVRGRegressor(random_state=0)
+    wide.fit_stream([(rows.astype(np.float64), targets) for rows, targets in blocks])
+    np.testing.assert_array_equal(streamed.coef_, wide.coef_)
+
+
 @pytest.mark.parametrize("model", cases(kept_rows=64), ids=repr)
 def test_layouts_and_threads(model, request):
     X, y = data_of(model, request)
