@@ -2,6 +2,7 @@
 
 import importlib.util
 import json
+import os
 import re
 import subprocess
 import sys
@@ -588,6 +589,18 @@ class TestProcess:
                 assert b"wrote model" in process.stdout.read()
             assert process.wait() == 0
         load_model("model")
+
+    @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs a device that is full")
+    @pytest.mark.parametrize("stream", [[], ["--stream"]])
+    def test_no_room_for_the_progress(self, train, folder, stream):
+        command = [sys.executable, "-m", "sublinear"]
+        with open("/dev/full", "w") as full:
+            fit = [*command, "fit", train, "-o", "model", *stream]
+            assert subprocess.run(fit, stdout=subprocess.PIPE, stderr=full).returncode == 0
+            load_model("model")
+            predict = [*command, "predict", "model", train]
+            done = subprocess.run(predict, stdout=subprocess.PIPE, stderr=full)
+            assert done.returncode == 0 and done.stdout.count(b"\n") == 200
 
     def test_an_error_that_nobody_reads(self, folder):
         command = [sys.executable, "-m", "sublinear", "fit", "nothing.svm", "-o", "model"]

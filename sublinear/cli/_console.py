@@ -34,7 +34,7 @@ def results():
 
 
 class Progress:
-    """Standard error: the work goes on where nobody reads how far it is."""
+    """Standard error: the work goes on where it cannot be written how far it is."""
 
     def __init__(self, stream):
         self.stream = stream
@@ -55,7 +55,7 @@ class Progress:
     def _unheard(self):
         try:
             yield
-        except BrokenPipeError:
+        except OSError:  # the reader has gone, or a disk is full
             _discard(self.stream)
 
 
