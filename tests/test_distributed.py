@@ -986,6 +986,28 @@ def test_without_a_cluster_dask_arrays_are_fitted_here(da, binary):
     assert model.result_.status == "converged"
 
 
+@pytest.mark.parametrize(
+    ("make", "options"),
+    [(SDCAClassifier, CLOSE), (StreamingSVRGClassifier, {}), (PegasosClassifier, SHORT)],
+)
+def test_dask_data_frames_are_their_arrays(da, binary, make, options):
+    frames, pandas = pytest.importorskip("dask.dataframe"), pytest.importorskip("pandas")
+    X, y = binary
+    words = np.array(["no", "yes"])[y]
+    rows = pandas.DataFrame(X, columns=[f"x{k}" for k in range(X.shape[1])])
+    frame = frames.from_pandas(rows.assign(weight=1.0 + y, label=words), npartitions=4, sort=False)
+    A, b, weights = frame[list(rows)], frame["label"], frame["weight"]
+    model = make(n_partitions=2).set_params(**options).fit(A, b, weights)
+    assert model.partitions_ == [[0, 1], [2, 3]]
+    chunks = in_chunks(da, X, words, rows=50)
+    same = clone(model).fit(*chunks, da.from_array(1.0 + y, chunks=50))
+    np.testing.assert_allclose(model.coef_, same.coef_, rtol=1e-9)
+    predicted = model.predict(A)
+    assert isinstance(predicted, da.Array)
+    np.testing.assert_array_equal(predicted.compute(), same.predict(X))
+    assert model.score(A, b) == same.score(*chunks)
+
+
 def test_an_address_will_do_and_is_left_alone(client, da, binary):
     address = client.scheduler_info()["address"]
     model = SDCAClassifier(client=address, **CLOSE).fit(*in_chunks(da, *binary))

@@ -98,9 +98,14 @@ def current_client():
         return None
 
 
-def is_dask_array(X):
-    """Tell whether X is a dask array, without importing Dask."""
-    return type(X).__module__.startswith("dask.array")
+def is_dask(X):
+    """Tell whether X is a dask array, data frame or series, without importing Dask."""
+    return type(X).__module__.startswith("dask.array") or hasattr(X, "to_dask_array")
+
+
+def as_dask_array(X):
+    """Return the dask array of a dask data frame or series, its chunks unknown; else X."""
+    return X.to_dask_array() if hasattr(X, "to_dask_array") else X
 
 
 def chunks_of(X, y, sample_weight):
@@ -111,6 +116,7 @@ def chunks_of(X, y, sample_weight):
     ValueError
         If the arrays are not cut at the same rows.
     """
+    X, y, sample_weight = map(as_dask_array, (X, y, sample_weight))
     if X.ndim != 2:
         raise ValueError(f"X must be two-dimensional, got {X.ndim} dimensions")
     if X.numblocks[1] > 1:
@@ -121,7 +127,7 @@ def chunks_of(X, y, sample_weight):
     for name, array in (("y", y), ("sample_weight", sample_weight)):
         if array is None and name == "sample_weight":
             continue
-        if not is_dask_array(array):
+        if not is_dask(array):
             raise ValueError(f"X is a dask array, so {name} must be one, got {type(array)}")
         if array.ndim != 1:
             raise ValueError(f"{name} must be one-dimensional, got {array.ndim} dimensions")
@@ -144,6 +150,8 @@ def chunks_of(X, y, sample_weight):
 def chunks_like(X, y, sample_weight):
     """Return the chunks as `chunks_of` does, of arrays too; what can be is cut as X first."""
     from dask.array import asarray
+
+    X, y, sample_weight = map(as_dask_array, (X, y, sample_weight))
 
     def cut(array):
         if array is None or any(map(math.isnan, X.chunks[0])):

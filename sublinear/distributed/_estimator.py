@@ -19,7 +19,7 @@ from sublinear.distributed._cluster import (
     ClusterPartitions,
     chunks_of,
     contiguous_groups,
-    is_dask_array,
+    is_dask,
 )
 from sublinear.distributed._partitions import LocalPartitions
 
@@ -109,11 +109,11 @@ n_lost_ : int
 _NOTES = """\
 Notes
     -----
-    `fit` takes dask arrays; or a list of sources instead of X, and no y; or arrays, which are
-    worked on in this process. A source is an iterable of blocks (X, y) or (X, y, sample_weight), or
-    a function that returns one; it is read where its partition is, and kept there in memory. It may
-    fill the arrays of a block again: blocks are copied, unless they come from a list, a tuple or a
-    class of `sublinear.sources`.
+    `fit` takes dask arrays, or data frames and series of Dask, without their names; or a list of
+    sources instead of X, and no y; or arrays, which are worked on in this process. A source is an
+    iterable of blocks (X, y) or (X, y, sample_weight), or a function that returns one; it is read
+    where its partition is, and kept there in memory. It may fill the arrays of a block again:
+    blocks are copied, unless they come from a list, a tuple or a class of `sublinear.sources`.
 """
 
 documented = with_parameters(
@@ -158,7 +158,7 @@ class OverPartitions:
     def _partition(self, client, X, y, sample_weight):
         """Return the partitions of the data; set `partitions_`, and the names of features."""
         vars(self).pop("feature_names_in_", None)  # of the last fit; arrays bring their own
-        if is_dask_array(X):
+        if is_dask(X):
             chunks, sizes = chunks_of(X, y, sample_weight)
             count = self.n_partitions or (None if client is not None else 1)
             groups = None if count is None else contiguous_groups(sizes, count)

@@ -14,9 +14,10 @@ from sublinear._classification import has_probabilities
 from sublinear._stream import checked_block
 from sublinear._warnings import warn
 from sublinear.distributed._cluster import (
+    as_dask_array,
     chunks_like,
     connected,
-    is_dask_array,
+    is_dask,
     of_chunks,
 )
 from sublinear.distributed._estimator import is_sources, is_stream, refuse_weights
@@ -32,7 +33,7 @@ class _Predictions:
 
     def _by_chunks(self, method, X, dtype, n_columns=None):
         """Return what a method of the local model says of a dask array, lazily."""
-        X = X.rechunk({1: -1})  # whole rows
+        X = as_dask_array(X).rechunk({1: -1})  # whole rows
         shape = {"drop_axis": 1} if n_columns is None else {"chunks": (X.chunks[0], (n_columns,))}
         empty = np.empty((0,) if n_columns is None else (0, n_columns), dtype=dtype)
         return X.map_blocks(
@@ -169,10 +170,10 @@ def r_squared(whole):
 
 
 def is_chunked(X):
-    """Tell whether X is a dask array; raise ValueError for sources, whose rows are not here."""
+    """Tell whether X is of Dask; raise ValueError for sources, whose rows are not here."""
     if is_stream(X) or (isinstance(X, (list, tuple)) and any(map(is_stream, X))):
         raise ValueError("predict_sources([source, ..]) returns the predictions for sources")
-    return is_dask_array(X)
+    return is_dask(X)
 
 
 class ChunkClassifier(_Predictions):
@@ -262,7 +263,7 @@ class ChunkClassifier(_Predictions):
         -------
         accuracy : float
         """
-        if not is_sources(X, y) and not is_dask_array(X):
+        if not is_sources(X, y) and not is_dask(X):
             return super().score(X, y, sample_weight)
         whole = self._evaluation(X, y, sample_weight)
         return whole.score / whole.weight
@@ -303,7 +304,7 @@ class ChunkRegressor(_Predictions):
         -------
         r_squared : float
         """
-        if not is_sources(X, y) and not is_dask_array(X):
+        if not is_sources(X, y) and not is_dask(X):
             return super().score(X, y, sample_weight)
         whole = self._evaluation(X, y, sample_weight)
         return r_squared(whole)
