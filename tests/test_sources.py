@@ -204,6 +204,20 @@ def test_numbers_are_those_of_the_parser_beside_malformed_lines_too(tmp_path, bl
     assert source.skipped == 1
 
 
+@pytest.mark.parametrize("block_bytes", [1, 2**20])
+@pytest.mark.parametrize("space", ["\u00a0", "\u2003", "\x1c", "\x85"])
+def test_spaces_that_the_parser_does_not_know_are_malformed(tmp_path, space, block_bytes):
+    path = tmp_path / "spaces.svm"
+    path.write_bytes(f"1 1:1.5 2:2\n-1 1:0.5{space}2:1\n-1{space} 1:1\n1 2:3\n".encode())
+    options = {"n_features": 2, "index_base": 1, "block_bytes": block_bytes}
+    source = SvmlightSource(path, on_error="skip", **options)
+    same_twice(source, [[1.5, 2], [0, 3]], [1, 1])
+    assert source.skipped == 2
+    for read in (load, lambda path: list(SvmlightSource(path, **options))):
+        with pytest.raises(ValueError, match=r"line 2: '1:0\.5"):
+            read(path)
+
+
 def test_a_cut_compressed_file_is_an_error(tmp_path, svmlight):
     path = tmp_path / "cut.svm.gz"
     path.write_bytes(gzip.compress(svmlight.read_bytes())[:-200])
@@ -246,7 +260,7 @@ def test_what_no_line_explains_has_path_and_line(tmp_path, on_error, monkeypatch
     fault = _text.svmlight_line_fault
 
     def blind(line, *rest):
-        return None if line[0] == "x" else fault(line, *rest)
+        return None if line[:1] == b"x" else fault(line, *rest)
 
     monkeypatch.setattr(_text, "svmlight_line_fault", blind)
     options = {"n_features": 1, "index_base": 1, "on_error": on_error}
@@ -341,6 +355,19 @@ def test_what_a_header_and_a_label_is(tmp_path, read):
         found, labels = read(path)
         np.testing.assert_array_equal(found, X)
         np.testing.assert_array_equal(labels, y)
+
+
+@pytest.mark.parametrize("block_bytes", [1, 2**20])
+@pytest.mark.parametrize("space", ["\u00a0", "\u2003", "\x1c", "\x85"])
+def test_spaces_beside_numbers_do_not_matter(tmp_path, space, block_bytes):
+    path = tmp_path / "spaces.csv"
+    path.write_bytes((f"1{space},{space}2,a\n" * 3 + "3,4,b\noops\n5,6,a\n").encode())
+    source = CSVSource(path, on_error="skip", block_bytes=block_bytes)
+    same_twice(source, [[1, 2]] * 3 + [[3, 4], [5, 6]], ["a", "a", "a", "b", "a"])
+    assert source.skipped == 1
+    for read in (load, lambda path: list(CSVSource(path, block_bytes=block_bytes))):
+        with pytest.raises(ValueError, match="line 5: expected 3 columns"):
+            read(path)
 
 
 def test_labels_that_belie_a_header_are_an_error(tmp_path):

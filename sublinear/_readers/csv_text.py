@@ -153,10 +153,11 @@ def _is_known(text):
 
 def _is_name(text):
     """Return whether a field is neither a number nor says that a value is missing."""
+    text = text.strip()
     try:
         float(text)
     except ValueError:
-        return text.strip().lower() not in _MISSING
+        return text.lower() not in _MISSING
     return False
 
 

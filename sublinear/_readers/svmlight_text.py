@@ -56,24 +56,26 @@ def _svmlight_fault(path, index_base, n_features=None):
     """Return ', line 3: what is wrong' for the first line that is not svmlight text."""
     with open_behind_mark(path) as stream:
         for number, line in enumerate(stream, start=1):
-            text = line.decode("utf-8", "replace")
-            fault = svmlight_line_fault(text, index_base or 0, n_features)
+            fault = svmlight_line_fault(line, index_base or 0, n_features)
             if fault:
                 return f", line {number}: {fault}"
     return ""
 
 
 def svmlight_line_fault(line, index_base, n_features=None):
-    """Return what is wrong with a line, None if nothing is; n_features limits the indices."""
-    label, *entries = line.partition("#")[0].split() or ["0"]
+    """Return what is wrong with a line, None if nothing is; n_features limits the indices.
+
+    A line is bytes, as for the parser: text has spaces and digits that it does not know.
+    """
+    label, *entries = line.partition(b"#")[0].split() or [b"0"]
     if not is_finite_to_python(label):
         hint = (
-            " (read as svmlight text; if this is CSV, give the format csv)" if "," in label else ""
+            " (read as svmlight text; if this is CSV, give the format csv)" if b"," in label else ""
         )
         return f"label {shown(label)} is not a finite number{hint}"
     previous = index_base - 1
-    for entry in entries[1:] if entries and entries[0].startswith("qid:") else entries:
-        written, _, value = entry.partition(":")
+    for entry in entries[1:] if entries and entries[0].startswith(b"qid:") else entries:
+        written, _, value = entry.partition(b":")
         index = _index_to_python(written)
         if index < 0 or not is_finite_to_python(value):
             return f"{shown(entry)} is not index:value with a finite value"
@@ -92,9 +94,9 @@ def svmlight_line_fault(line, index_base, n_features=None):
     return None
 
 
-def _index_to_python(text):
-    """Return the index that Python, as the svmlight parser, reads; -1 for none."""
+def _index_to_python(written):
+    """Return the index that Python, as the svmlight parser, reads from bytes; -1 for none."""
     try:
-        return max(int(text), -1) if text.isascii() else -1
+        return max(int(written), -1)
     except ValueError:
         return -1

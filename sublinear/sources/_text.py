@@ -179,8 +179,7 @@ class SvmlightSource(_TextSource):
         return self._fault_in(line, self.n_features)
 
     def _fault_in(self, line, n_features):
-        text = line.decode("utf-8", "replace")
-        return svmlight_line_fault(text, self.index_base or 0, n_features)
+        return svmlight_line_fault(line, self.index_base or 0, n_features)
 
 
 @with_parameters(text=_TEXT_PARAMETERS)
