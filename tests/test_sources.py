@@ -218,6 +218,23 @@ def test_spaces_that_the_parser_does_not_know_are_malformed(tmp_path, space, blo
             read(path)
 
 
+@pytest.mark.parametrize("block_bytes", [1, 2**20])
+def test_whole_numbers_that_floats_do_not_hold_are_no_labels(tmp_path, block_bytes):
+    path = tmp_path / "large.svm"
+    options = {"n_features": 1, "block_bytes": block_bytes}
+    path.write_text("9007199254740992 1:1\n\n-1e300 1:2\n12345678901234567890123. 1:3\n")
+    for X, y in (load(path), joined(SvmlightSource(path, **options))[:2]):
+        assert X.shape == (3, 1)
+        assert y.tolist() == [2**53, -1e300, 12345678901234567890123.0]
+    path.write_text("9007199254740992 1:1\n# no row\n-9007199254740993# 1\n1 1:3\n")
+    for read in (load, lambda path: list(SvmlightSource(path, **options))):
+        with pytest.raises(ValueError, match="line 3: label '-9007199254740993' is a whole"):
+            read(path)
+    source = SvmlightSource(path, on_error="skip", **options)
+    same_twice(source, [[1], [3]], [2**53, 1])
+    assert source.skipped == 1
+
+
 def test_a_cut_compressed_file_is_an_error(tmp_path, svmlight):
     path = tmp_path / "cut.svm.gz"
     path.write_bytes(gzip.compress(svmlight.read_bytes())[:-200])

@@ -4,7 +4,7 @@ import numpy as np
 from scipy import sparse
 from sklearn.datasets import load_svmlight_file
 
-from sublinear._readers.dataset import Dataset
+from sublinear._readers.dataset import LARGEST_FLOAT, Dataset
 from sublinear._readers.fields import is_finite_to_python, shown
 from sublinear._readers.files import decompressed, open_behind_mark
 
@@ -26,6 +26,10 @@ def read_svmlight(path, index_base=None, n_features=None):
     columns = max(int(X.indices.max(initial=-1)) + 1 - base, 0)
     n_features = columns if n_features is None else n_features
     if lowest < base or columns > n_features or not is_sound_svmlight(X, y):
+        raise ValueError(f"{path}{_svmlight_fault(path, base, n_features)}")
+    with open_behind_mark(path) as stream:
+        rounded = has_rounded_label(y, stream)
+    if rounded:
         raise ValueError(f"{path}{_svmlight_fault(path, base, n_features)}")
     index = np.int32 if X.nnz < 2**31 else np.int64
     parts = (X.data, (X.indices - base).astype(index), X.indptr.astype(index))
@@ -52,6 +56,21 @@ def is_sound_svmlight(X, y, shift=0):
     return finite and X.indices.max(initial=-1) <= _LARGEST_INDEX - shift
 
 
+def has_rounded_label(y, lines):
+    """Tell whether labels are written as whole numbers that floats, y, do not hold."""
+    if np.abs(y).max(initial=0) < LARGEST_FLOAT:
+        return False
+    labels = (line.partition(b"#")[0].split(None, 1)[:1] for line in lines)
+    return any(_is_rounded(*label) for label in labels if label)
+
+
+def _is_rounded(label):
+    try:
+        return int(label) != float(label)
+    except ValueError:
+        return False
+
+
 def _svmlight_fault(path, index_base, n_features=None):
     """Return ', line 3: what is wrong' for the first line that is not svmlight text."""
     with open_behind_mark(path) as stream:
@@ -73,6 +92,11 @@ def svmlight_line_fault(line, index_base, n_features=None):
             " (read as svmlight text; if this is CSV, give the format csv)" if b"," in label else ""
         )
         return f"label {shown(label)} is not a finite number{hint}"
+    if _is_rounded(label):
+        return (
+            f"label {shown(label)} is a whole number that floats do not hold: number classes from "
+            "0, or give them in CSV; write a target as 1.5e17"
+        )
     previous = index_base - 1
     for entry in entries[1:] if entries and entries[0].startswith(b"qid:") else entries:
         written, _, value = entry.partition(b":")

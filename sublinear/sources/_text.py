@@ -22,6 +22,7 @@ from sublinear._readers.dataset import LARGEST_FLOAT
 from sublinear._readers.files import check_readable, open_behind_mark, undamaged
 from sublinear._readers.svmlight_text import (
     check_index_base,
+    has_rounded_label,
     is_sound_svmlight,
     svmlight_line_fault,
 )
@@ -160,19 +161,21 @@ class SvmlightSource(_TextSource):
     def _parse_unlimited(self, chunk):
         """Read indices as they are written."""
         X, y = load_svmlight_file(io.BytesIO(chunk), zero_based=True)
-        return self._checked(X, y, lowest=self.index_base or 0)
+        return self._checked(X, y, chunk, lowest=self.index_base or 0)
 
     def _parse(self, chunk):
         X, y = load_svmlight_file(
             io.BytesIO(chunk), n_features=self.n_features, zero_based=self.index_base == 0
         )
-        return self._checked(X, y, shift=self.index_base)
+        return self._checked(X, y, chunk, shift=self.index_base)
 
-    def _checked(self, X, y, lowest=0, shift=0):
+    def _checked(self, X, y, chunk, lowest=0, shift=0):
         if X.indices.min(initial=lowest) < lowest:
             raise ValueError("an index lies below the first one")
         if not is_sound_svmlight(X, y, shift):
             raise ValueError("a value is not finite, or an index is too large")
+        if has_rounded_label(y, io.BytesIO(chunk)):
+            raise ValueError("a label is a whole number that floats do not hold")
         return sparse.csr_array(X), y
 
     def _line_fault(self, line):
