@@ -161,6 +161,15 @@ class TestFitAndPredict:
             "error rate 0.0000 (0 of 4)\n",
         )
 
+    def test_labels_of_which_some_are_numbers(self, run, fails, folder):
+        (folder / "a.csv").write_text("1,0,1\n2,1,unk\n-1,0,1\n3,2,unk\n")
+        fit = ["fit", "a.csv", "-o", "model", "--stream", *FIT]
+        assert "a.csv, line 2: column 3, the label: 'unk'" in (error := fails(*fit))
+        assert "--text-labels" in error
+        assert run(*fit, "--text-labels")[0] == 0
+        assert load_model("model").classes_.tolist() == ["1", "unk"]
+        assert run("predict", "model", "a.csv")[2] == "error rate 0.0000 (0 of 4)\n"
+
     def test_rows_without_labels(self, run, folder):
         (folder / "a.csv").write_text("1,0,3\n2,1,5\n-1,0,3\n-2,1,5\n")
         assert run("fit", "a.csv", "-o", "model", *FIT)[0] == 0

@@ -415,7 +415,7 @@ CSV_FAULTS = {
     "1,x,0": "column 2: 'x' is not a finite number",
     "1,nan,0": "column 2: 'nan' is not a finite number",
     "1,2,": "the label, is empty",
-    "1,2,red": "column 3, the label: 'red' is not a finite number",
+    "1,2,red": r"label: 'red' is not a finite number; text_labels=True \(--text-labels\)",
 }
 
 

@@ -275,6 +275,9 @@ def csv_row_fault(fields, column, n_columns, text_labels=True):
         if number - 1 == column and text_labels:
             continue
         if not is_finite_number(field):
-            what = ", the label" if number - 1 == column else ""
-            return f"column {number}{what}: {shown(field)} is not a finite number"
+            fault = f"{shown(field)} is not a finite number"
+            if number - 1 != column:
+                return f"column {number}: {fault}"
+            hint = "text_labels=True (--text-labels) takes numbers, too, for text"
+            return f"column {number}, the label: {fault}; {hint}"
     return None

@@ -156,7 +156,6 @@ def _add_predict(commands):
 
 
 def _add_data_options(parser):
-    parser.set_defaults(text_labels=None)  # found out; a model may tell
     group = parser.add_argument_group(
         "data file",
         "NAME.csv, NAME.npz (CSR matrix or X, with y), NAME.npy with --labels; any other name is "
@@ -174,6 +173,13 @@ def _add_data_options(parser):
         "--header",
         action=argparse.BooleanOptionalAction,
         help="whether a CSV file starts with column names (default: found out)",
+    )
+    group.add_argument(
+        "--text-labels",
+        action="store_const",
+        const=True,
+        help="take all labels of a CSV file for text, numbers too (default: found out, with "
+        "--stream by the first one)",
     )
     group.add_argument(
         "--index-base",
