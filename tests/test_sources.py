@@ -9,6 +9,7 @@ import json
 import lzma
 import pickle
 import threading
+import warnings
 import zipfile
 from datetime import date
 from decimal import Decimal
@@ -385,6 +386,23 @@ def test_spaces_beside_numbers_do_not_matter(tmp_path, space, block_bytes):
     for read in (load, lambda path: list(CSVSource(path, block_bytes=block_bytes))):
         with pytest.raises(ValueError, match="line 5: expected 3 columns"):
             read(path)
+
+
+@pytest.mark.parametrize("read", [load, lambda path, **more: next(iter(CSVSource(path, **more)))])
+@pytest.mark.parametrize("label_column", ["first", "last"])
+def test_a_first_line_of_places_may_be_a_header(tmp_path, read, label_column):
+    path = tmp_path / "frame.csv"
+    rows = [["0", "1", "2"], ["5", "6", "7"], ["3", "4", "5"]]
+    for fields, label in zip(rows, ["kind", "a", "b"], strict=True):
+        fields.insert(0 if label_column == "first" else 3, label)
+    path.write_text("\n".join(map(",".join, rows)))
+    options = {"label_column": label_column}
+    with pytest.warns(UserWarning, match="line 1 looks like the names 0, 1, .. of columns"):
+        assert read(path, **options)[1].tolist() == ["kind", "a", "b"]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert read(path, header=True, **options)[1].tolist() == ["a", "b"]
+        assert read(path, header=False, **options)[1].tolist() == ["kind", "a", "b"]
 
 
 def test_labels_that_belie_a_header_are_an_error(tmp_path):

@@ -14,6 +14,7 @@ from sublinear._readers.columns import checked_names, label_index
 from sublinear._readers.dataset import LARGEST_FLOAT, Dataset
 from sublinear._readers.fields import is_finite_number, shown
 from sublinear._readers.files import decompressed, open_file, undamaged
+from sublinear._warnings import warn
 
 _MISSING = ("", "?", "na", "n/a", "null", "none")  # "nan" is a number
 _UNCLOSED = "a quote is not closed where the line ends"
@@ -67,6 +68,12 @@ def beginning_of(path, label_column, header, text_labels=None):
         header = _has_names(first, column, label_column)
         by_label = not header and not text_labels
         header_by_label = by_label and _is_name(own) and is_finite_number(following)
+        if not header and not header_by_label and _may_be_places(first, column):
+            warn(
+                f"{path}: line 1 looks like the names 0, 1, .. of columns and is read as a row: "
+                "say header=True (--header) if they are names, header=False (--no-header) if not",
+                UserWarning,
+            )
     header = header or header_by_label
     if any(map(_has_line_break, first)) and not (header and second):
         raise ValueError(f"{path}, line 1: {_UNCLOSED}")
@@ -141,6 +148,15 @@ def _has_names(fields, column, label_column):
     if isinstance(label_column, str) and label_column not in ("first", "last"):
         return True
     return any(_is_name(field) for k, field in enumerate(fields) if k != column)
+
+
+def _may_be_places(fields, column):
+    """Tell whether a first line has a name for the label, and for features their places."""
+    features = [field for k, field in enumerate(fields) if k != column]
+    places = [str(k) for k in range(len(features))]
+    return (
+        column is not None and len(features) > 1 and features == places and _is_name(fields[column])
+    )
 
 
 def _is_utf8(text):
