@@ -764,7 +764,7 @@ class TestStream:
         np.save(folder / "rows.npy", X.toarray())
         assert run("predict", "model", "rows.npy", "--stream") == (*expected[:2], "")
 
-    def test_predictions_of_parquet(self, run, folder):
+    def test_predictions_of_parquet(self, run, fails, folder):
         pyarrow = pytest.importorskip("pyarrow")
         from pyarrow import parquet
 
@@ -776,6 +776,11 @@ class TestStream:
         assert run("predict", "model", "rows.parquet", "--stream") == expected
         parquet.write_table(pyarrow.table(columns).select([1, 0]), "rows.parquet")
         unlabelled = run("predict", "model", "rows.parquet", "--stream", "--label-column", "none")
+        (folder / "rows").write_bytes((folder / "rows.parquet").read_bytes())
+        assert "if this is Parquet, give the format parquet" in fails("fit", "rows", "-o", "m")
+        told = ["rows", "--format", "parquet"]
+        assert "--stream" in fails("fit", *told, "-o", "m")
+        assert run("predict", "model", *told, "--stream", "--label-column", "none") == unlabelled
         assert unlabelled == (*expected[:2], "")
         assert run("predict", "model", "rows.parquet", "--stream") == unlabelled
 

@@ -88,10 +88,7 @@ def svmlight_line_fault(line, index_base, n_features=None):
     """
     label, *entries = line.partition(b"#")[0].split() or [b"0"]
     if not is_finite_to_python(label):
-        hint = (
-            " (read as svmlight text; if this is CSV, give the format csv)" if b"," in label else ""
-        )
-        return f"label {shown(label)} is not a finite number{hint}"
+        return f"label {shown(label)} is not a finite number{_other_format(label)}"
     if _is_rounded(label):
         return (
             f"label {shown(label)} is a whole number that floats do not hold: number classes from "
@@ -116,6 +113,13 @@ def svmlight_line_fault(line, index_base, n_features=None):
             return f"index {index} after {previous}: indices must ascend without repeats"
         previous = index
     return None
+
+
+def _other_format(label):
+    """Return a hint, in brackets, if what should be a label is of a file in another format."""
+    name = "Parquet" if label.startswith(b"PAR1") else "CSV" if b"," in label else ""
+    hint = f" (read as svmlight text; if this is {name}, give the format {name.lower()})"
+    return hint if name else ""
 
 
 def _index_to_python(written):

@@ -161,7 +161,9 @@ def _add_data_options(parser):
         "NAME.csv, NAME.npz (CSR matrix or X, with y), NAME.npy with --labels; any other name is "
         "LIBSVM / svmlight text. Text may end in .gz, .bz2 or .xz.",
     )
-    group.add_argument("--format", choices=FORMATS, help="where the name does not tell")
+    group.add_argument(
+        "--format", choices=(*FORMATS, "parquet"), help="where the name does not tell"
+    )
     group.add_argument("--labels", metavar="FILE.npy", help="labels of a .npy or .npz file")
     group.add_argument(
         "--label-column",

@@ -32,7 +32,7 @@ def read_data(options, **more):
     path = Path(options.data)
     if options.stream:
         return open_source(path, format=options.format, **given)
-    if path.is_dir() or (options.format is None and format_of(path) == "parquet"):
+    if path.is_dir() or format_of_data(options) == "parquet":
         raise ValueError(
             f"{path}: folders and Parquet files are read block by block: give fit or predict "
             "--stream"
