@@ -15,7 +15,7 @@ def check_writable(path):
     target = _resolved(path)
     if target.is_dir():
         raise IsADirectoryError(f"cannot write {path}: it is a directory")
-    if target.exists() and not target.is_file():
+    if os.path.exists(path) and not os.path.isfile(path):  # a pipe is in no folder
         raise OSError(f"cannot write {path}: it is not a regular file")
     if target.exists() and not os.access(target, os.W_OK):
         raise PermissionError(f"cannot write {path}: permission denied")

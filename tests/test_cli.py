@@ -631,6 +631,13 @@ class TestProcess:
         assert status("--help") == 0
         assert status("predict", "nothing", train) == status("fit") == 2
 
+    @pytest.mark.skipif(not os.path.exists("/dev/stdout"), reason="needs a name for a pipe")
+    def test_a_pipe_is_no_file_to_be_replaced(self, train, folder):
+        command = [sys.executable, "-m", "sublinear", "fit", train, "-o", "/dev/stdout"]
+        done = subprocess.run(command, capture_output=True, text=True)
+        assert done.returncode == 2
+        assert "cannot write /dev/stdout: it is not a regular file" in done.stderr
+
     def test_files_of_a_comparison_whose_table_nobody_reads(self, train, folder):
         command = [sys.executable, "-m", "sublinear", "compare", train, "--quiet", "--tol", "0.5"]
         with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
