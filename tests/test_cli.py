@@ -638,6 +638,18 @@ class TestProcess:
         assert done.returncode == 2
         assert "cannot write /dev/stdout: it is not a regular file" in done.stderr
 
+    def test_labels_that_standard_output_does_not_have(self, folder):
+        (folder / "a.csv").write_text("x,z,s\n1,2,ö\n2,1,o\n", encoding="utf-8")
+        command = [sys.executable, "-m", "sublinear"]
+        subprocess.run([*command, "fit", "a.csv", "-o", "model", "--quiet"], check=True)
+        done = subprocess.run(
+            [*command, "predict", "model", "a.csv"],
+            capture_output=True,
+            env=os.environ | {"PYTHONIOENCODING": "ascii"},
+        )
+        assert done.returncode == 2
+        assert b"standard output is ascii" in done.stderr and b"(-o)" in done.stderr
+
     def test_files_of_a_comparison_whose_table_nobody_reads(self, train, folder):
         command = [sys.executable, "-m", "sublinear", "compare", train, "--quiet", "--tol", "0.5"]
         with subprocess.Popen(command, stdout=subprocess.PIPE) as process:

@@ -24,13 +24,21 @@ def standard_streams():
 
 @contextlib.contextmanager
 def results():
-    """Lend standard output; if its reader has gone, nothing more is written."""
+    """Lend standard output; if its reader has gone, nothing more is written.
+
+    Raises ValueError for what its encoding does not have.
+    """
     try:
         yield sys.stdout
         sys.stdout.flush()
     except BrokenPipeError as error:
         _discard(sys.stdout)
         raise ReaderGone from error
+    except UnicodeEncodeError as error:
+        raise ValueError(
+            f"standard output is {error.encoding}, which has no {error.object[error.start]!a}: set "
+            "PYTHONIOENCODING=utf-8, or have predict write a file (-o)"
+        ) from error
 
 
 class Progress:
