@@ -49,7 +49,7 @@ variant : {%(variants)s}, default="auto"
         %(sampled)s
     constants : {"practical", "theory"}, default="practical"
         Number of steps and step sizes: as experiments suggest, or as the proofs need them, which is
-        thousands of times more steps.
+        thousands of times more steps for margins.
     max_iter : int, default=None
         Limit on steps, counted in rows drawn. None: with certify="las_vegas" 1000 times what it
         takes to read X once, at least a million; else the number of steps that epsilon asks for.
@@ -162,9 +162,10 @@ def is_fixed(settings):
 class Rates:
     """Steps and step sizes of a geometry, for lines of length 1.
 
-    steps : T = steps * log(n) / epsilon^2
+    steps : T = steps * log(n) / epsilon^2, in the simplex with the larger one of n and d
     primal, dual : primal_rate and dual_rate of SublinearPrimalDual; in practice, with batches of b,
         dual_rate is sqrt(b) times that.
+    batch : the largest b that counts there, and for which fewer steps are enough.
     stage_primal, stage_dual : the same of VarianceReducedPrimalDual, per b * sqrt(c / M).
     largest_primal, largest_dual : their limits.
     stage : values read by the steps of a stage, per stored value.
@@ -173,6 +174,7 @@ class Rates:
     steps: float
     primal: float
     dual: float
+    batch: float = math.inf
     stage_primal: float = 1.0
     stage_dual: float = 4.0
     largest_primal: float = 1.0
@@ -183,14 +185,14 @@ class Rates:
 # Tuned on certificates, on planted margins, points in balls and random games.
 PRACTICAL = {
     "ball": Rates(2.0, 30.0, 0.5),
-    "hull": Rates(4.0, 1.0, 1.0, math.inf, math.inf, 0.2, 2.0),
-    "simplex": Rates(8.0, 1.0, 0.5, 0.25, 0.25, stage=8.0),
+    "hull": Rates(4.0, 1.0, 1.0, math.inf, math.inf, math.inf, 0.2, 2.0),
+    "simplex": Rates(64.0, 1.0, 0.5, 16, 0.25, 0.25, stage=8.0),
 }
 # Figure 3, section III of the full version, section IV-A of the first paper.
 THEORY = {
     "ball": Rates(200.0**2, 1.0, 0.01),
     "hull": Rates(1.0, 1.0, 1.0),
-    "simplex": Rates(4.0, 1.0, 1.0),
+    "simplex": Rates(16.0, 1.0, 1.0),
 }
 LEAST_STAGE, LEAST_READ = 4, 2**12  # steps of a stage; values: it ends in a certificate
 MOST_READ = 1 / 64  # of max_accesses, where that is not enough for many stages
@@ -245,8 +247,8 @@ class RoundsPlan:
     theory, fixed : bool
         Whether the constants are those of the proofs; whether epsilon decides the number of steps.
     rates : Rates
-    batch : int
-        Draws of a step.
+    batch, counted : int
+        Draws of a step; how many of them its length is for.
     round_steps, max_steps : int
         Steps of the first round, and of all.
     max_iter : int
@@ -264,11 +266,16 @@ class RoundsPlan:
     def _rates(self, geometry):
         return (THEORY if self.theory else PRACTICAL)[geometry]
 
-    def _set_lengths(self, settings, batch, steps, n_rows, ratio, usual=0):
-        """Set the lengths of rounds: `steps` is that of Rates, `ratio` the unit over epsilon."""
+    def _set_lengths(self, settings, batch, steps, n_weights, ratio, usual=0):
+        """Set the lengths of rounds.
+
+        `steps` is that of Rates, `n_weights` the most that a player has, `ratio` the unit over
+        epsilon.
+        """
         self.batch = batch_within(batch, settings.max_iter)
+        self.counted = min(self.batch, self.rates.batch)
         self.round_steps, self.max_steps = round_lengths(
-            steps * math.log(max(2, n_rows)) * squared(ratio),
+            steps * math.log(max(2, n_weights)) * squared(ratio) * self.batch / self.counted,
             settings.max_iter,
             in_rounds=not self.fixed,
             usual=usual,
@@ -284,7 +291,7 @@ class RoundsPlan:
             "growth": 1 if self.fixed else 2,
             "max_steps": self.max_steps,
             "primal_rate": self.rates.primal,
-            "dual_rate": self.rates.dual * (1 if self.theory else math.sqrt(self.batch)),
+            "dual_rate": self.rates.dual * (1 if self.theory else math.sqrt(self.counted)),
         }
 
 
@@ -325,8 +332,11 @@ class Plan(RoundsPlan):
         )
         batch = 1 if self.by_entries else self._batch(settings.batch_size, matrix)
         ratio = (unit or 1) / epsilon
+        n_weights = matrix.n_rows
+        if geometry == "simplex":  # where x has weights too
+            n_weights = max(n_weights, matrix.n_columns)
         self._set_lengths(
-            settings, batch, self.rates.steps, matrix.n_rows, ratio, usual=1000 * pass_draws
+            settings, batch, self.rates.steps, n_weights, ratio, usual=1000 * pass_draws
         )
         if variant in WHOLE_PASSES:
             self.max_iter = settings.max_iter or MAX_PASSES

@@ -222,6 +222,32 @@ def test_games_and_highs(variant, certify, least):
     holds_for(check, least)
 
 
+def shaped_games():
+    """Games in which either player, or both, have much to find out."""
+    random = np.random.default_rng(0)
+    needle = np.ones((1, 1000))
+    needle[0, -1] = -1
+    return {
+        "needle": needle,
+        "needle of rows": -needle.T.copy(),
+        "wide": random.uniform(-1, 1, size=(2, 1000)),
+        "tall": random.uniform(-1, 1, size=(1000, 2)),
+        "signs": random.choice([-1.0, 1.0], size=(100, 100)),
+        "few signs": random.choice([-1.0, 1.0], size=(3, 3)),
+        "rock, paper, scissors": np.array([[0.0, -1.0, 1.0], [1.0, 0.0, -1.0], [-1.0, 1.0, 0.0]]),
+    }
+
+
+@pytest.mark.parametrize("settings", ({}, {"batch_size": 256}, {"constants": "theory"}), ids=str)
+@pytest.mark.parametrize("name", shaped_games())
+def test_games_of_all_shapes_take_steps_enough(name, settings):
+    A, epsilon = shaped_games()[name], 0.2
+    for seed in range(5):
+        result = solve_matrix_game(A, epsilon, certify=None, random_state=seed, **settings)
+        most, least_payoff = (A @ result.column_strategy).max(), (result.row_strategy @ A).min()
+        assert most - least_payoff <= epsilon
+
+
 def test_balls_without_a_proof_for_every_step():
     """certify="exact": the steps that epsilon asks for, in the unit ball of the paper."""
     X = np.random.default_rng(1).normal(size=(40, 4))

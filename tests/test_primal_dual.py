@@ -66,13 +66,14 @@ def test_enclosing_ball_and_simplex_qp_follow_section_iii(data):
         np.testing.assert_allclose(ours, other, rtol=1e-9, atol=1e-12)
 
 
-def simultaneous_game(A, eta, draws):
+def simultaneous_game(A, etas, draws):
     """Section IV-A of the paper; row and column of a step are drawn before either player moves."""
+    eta, column_eta = etas
     x, p = np.full(D, 1 / D), np.full(N, 1 / N)
     while True:
         i, j = draws.row(p), draws.column(x)
         yield x, p, i
-        x, p = reweighted(x, A[i], eta), reweighted(p, -A[:, j], eta)
+        x, p = reweighted(x, A[i], column_eta), reweighted(p, -A[:, j], eta)
 
 
 def test_game_follows_section_iv_in_slices_too(data):
@@ -80,7 +81,8 @@ def test_game_follows_section_iv_in_slices_too(data):
     solver = plain(Game(1.0), Matrix(sparse.csr_array(A)))
     while not solver.advance(solver.accesses + N + D):
         pass
-    theirs = means(simultaneous_game(A, ETA, uniforms()))
+    etas = ETA, 0.5 * np.sqrt(np.log(D) / T)
+    theirs = means(simultaneous_game(A, etas, uniforms()))
     for ours, other in zip(solver.means(), theirs, strict=True):
         np.testing.assert_allclose(ours, other, rtol=1e-9)
 

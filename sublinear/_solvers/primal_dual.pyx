@@ -484,13 +484,14 @@ cdef class SublinearPrimalDual(PrimalDual):
     max_steps : int, default=2**62
         Of all rounds together: the last one ends there.
     primal_rate, dual_rate : float
-        x moves by primal_rate / sqrt(2 T), eta is dual_rate * sqrt(log(n) / T), at most 0.3.
+        x moves by primal_rate / sqrt(2 T), eta is dual_rate * sqrt(log(n) / T), at most 0.3; in the
+        simplex x has an eta of its own, with log(d).
     sampled : (float, float) or None
         Certificates by sampling, in the ball and with one round: an error of the margin, and the
         probability with which it may be larger. None: certificates take a pass.
     """
     cdef readonly object sampled
-    cdef double primal_rate, dual_rate, step, eta
+    cdef double primal_rate, dual_rate, step, eta, column_eta
     cdef object known_array
     cdef double* known               # eta * b
 
@@ -512,6 +513,7 @@ cdef class SublinearPrimalDual(PrimalDual):
         cdef double log_n = log(max(2.0, self.p.size)), steps = self.rounds.length
         PrimalDual._begin_round(self)
         self.eta = dual_step(self.dual_rate, self.p.size, steps)
+        self.column_eta = dual_step(self.dual_rate, self.x.size, steps)
         self.step = self.primal_rate / (sqrt(2 * steps) * self.unit)
         self.skips = self.geometry == HULL
         if self.skips:
@@ -555,7 +557,8 @@ cdef class SublinearPrimalDual(PrimalDual):
             return
         self.n_moves += 1
         if self.geometry == SIMPLEX:
-            self.sum_of_seen += reweight(&self.x, -rate, NULL, NULL, 0)
+            rate = self.column_eta / self.unit
+            self.sum_of_seen += reweight(&self.x, rate, NULL, NULL, 0)
             return
         rate = 1
         if self.geometry == HULL:
