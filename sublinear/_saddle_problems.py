@@ -386,6 +386,15 @@ class SquaredHinge(SimplexQP):
         super().__init__(np.zeros(len(targets)), epsilon=epsilon)
         self.targets, self.ridge, self.alpha = targets, ridge, alpha
 
+    def measure(self, x, payoffs, longest):
+        """Payoffs have r_i e_i besides, which the optimum and the beginning bound by this."""
+        return math.hypot(super().measure(x, payoffs, longest), self.shortest_tail())
+
+    def shortest_tail(self):
+        """Return the least |e|, that of p in proportion to the weights."""
+        least = self.ridge.min()
+        return float(least / np.sqrt(np.square(least / self.ridge).sum()))
+
     def primal(self, x, payoffs, longest, rounded):
         """Return x at its best scale and the objective there."""
         largest = np.abs(payoffs).max() or 1.0  # its square may be out of range

@@ -989,6 +989,18 @@ def test_squared_hinge_agrees_with_dual_coordinate_ascent(weighted, alpha):
         assert value == pytest.approx(result.primal, rel=1e-9)
 
 
+@pytest.mark.parametrize("kernel", ("linear", "rbf"))
+@pytest.mark.parametrize("alpha", (1.0, 1e3, 1e8))
+def test_l2_svm_with_uneven_weights_takes_as_few_steps_as_with_copies(alpha, kernel):
+    counts = np.arange(60) % 3 + 1
+    weighted, copies = (L2SVMClassifier(alpha, kernel=kernel, random_state=0) for _ in range(2))
+    weighted.fit(X60, Y60, sample_weight=counts)
+    copies.fit(np.repeat(X60, counts, axis=0), np.repeat(Y60, counts))
+    assert weighted.result_.status == copies.result_.status == "converged"
+    assert weighted.n_iter_ <= 2 * copies.n_iter_ + 1000
+    assert weighted.result_.primal == pytest.approx(copies.result_.primal, rel=0.02)
+
+
 def test_squared_hinge_of_long_rows_counts_rounding():
     """Sums of rows of both classes cancel; exact ones are made of fractions."""
     random = np.random.default_rng(0)

@@ -10,7 +10,8 @@ cdef class SaddleSolver:
     Parameters
     ----------
     problem : object
-        Has `accesses`, what certificates read, and what the subclass asks of it.
+        Has `accesses`, what certificates read, `caps` and `ridge`, arrays or None, and what the
+        subclass asks of it.
 
     Attributes
     ----------
@@ -31,6 +32,15 @@ cdef class SaddleSolver:
     def objective(self):
         """Where the driver finds what certificates read."""
         return self.problem
+
+    def first_distribution(self, n_rows):
+        """Return the p to begin with: with a ridge what would be optimal if it alone counted."""
+        p = np.ones(n_rows)
+        if self.problem.caps is not None:
+            p[:] = self.problem.caps
+        elif self.problem.ridge is not None:
+            p[:] = np.square(self.problem.ridge.min() / self.problem.ridge)
+        return p / p.sum()
 
     def model(self):
         """Return the mean of x."""

@@ -152,8 +152,8 @@ class KernelPlan(RoundsPlan):
         space, unit = self.space, problem.unit
         if unit is None:
             # <image, x> is at most the product of their lengths; the shortest e there is has this
-            shortest = 1 / np.sqrt((problem.ridge**-2).sum())
-            unit = float(np.sqrt(space.longest**2 + problem.ridge.max() * shortest))
+            tail = problem.ridge.max() * problem.shortest_tail()
+            unit = float(np.sqrt(space.longest**2 + tail))
         problem.kernel_error = LARGEST_ERROR * space.rows.deviation
         problem.kernel_rounding = ROUNDING * space.longest**2 + 4 * problem.kernel_error
         problem.least_length = math.sqrt(CANCELLED * space.longest**2 + problem.kernel_error)

@@ -144,7 +144,7 @@ cdef class KernelPrimalDual(SaddleSolver):
         self.rounds = first_round(round_steps, growth, max_steps)
         self.primal_rate, self.dual_rate = primal_rate, dual_rate
         self.weights, self.drawn_rows = FlatSampler(self.n), FlatSampler(self.n)
-        self.weights.chances[:] = 1.0 / self.n
+        self.weights.chances[:] = self.first_distribution(self.n)
         self.weights.update()
         self.a, self.f, self.payoffs = np.zeros(self.n), np.zeros(self.n), np.zeros(self.n)
         self.a_sum, self.f_sum = np.zeros(self.n), np.zeros(self.n)

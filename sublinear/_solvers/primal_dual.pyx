@@ -338,8 +338,7 @@ cdef class PrimalDual(SaddleSolver):
         self.p_state = self._set_up(&self.p, &self.matrix.rows, matrix.n_rows, anchored)
         self.x_state = self._set_up(&self.x, &self.columns.rows, matrix.n_weights, anchored)
         self.x.squared = self.geometry != SIMPLEX
-        self.p_state["value"][:] = 1.0 if problem.caps is None else problem.caps
-        self.p_state["value"] /= self.p_state["value"].sum()
+        self.p_state["value"][:] = self.first_distribution(self.p.size)
         if self.geometry == SIMPLEX:
             self.x_state["value"][:] = 1.0 / self.x.size
         self.moves = True
@@ -671,7 +670,7 @@ cdef class VarianceReducedPrimalDual(PrimalDual):
         self.begun = self.geometry == SIMPLEX
         self.ridge = self._keep(problem.ridge)
         if problem.ridge is not None:
-            self.tail_state = problem.ridge / self.p.size
+            self.tail_state = problem.ridge * self.p_state["value"]
             self.tail_anchor = self.tail_state.copy()
             self.tail = self._keep(self.tail_state)
             self.tail_start = self._keep(self.tail_anchor)

@@ -14,6 +14,8 @@ def primal_dual(K, y, T, eta, draws, batch=1, *, step=None, offsets=None, ridge=
     G = y[:, None] * K * y + np.diag(np.broadcast_to(ridge, n) ** 2)
     hull = step is None
     a, p = np.zeros(n), np.full(n, 1 / n)
+    if np.any(ridge):
+        p = ridge**-2.0 / (ridge**-2.0).sum()
     if hull:
         a += drawn(p, draws, batch)
     for _ in range(T):
