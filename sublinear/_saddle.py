@@ -260,11 +260,8 @@ class RoundsPlan:
     def __init__(self, settings, geometry):
         self.theory = settings.constants == "theory"
         self.fixed = is_fixed(settings)
-        self.rates = self._rates(geometry)
+        self.rates = (THEORY if self.theory else PRACTICAL)[geometry]
         self.n_read = 0
-
-    def _rates(self, geometry):
-        return (THEORY if self.theory else PRACTICAL)[geometry]
 
     def _set_lengths(self, settings, batch, steps, n_weights, ratio, usual=0):
         """Set the lengths of rounds.

@@ -208,6 +208,19 @@ def test_simplex_qp_and_scipy(variant, certify, least):
     holds_for(check, least)
 
 
+@pytest.mark.parametrize("kernel_values", ("exact", "sampled"))
+def test_simplex_qp_of_a_kernel_without_a_proof(kernel_values):
+    """p has far to go from where it begins: linear parts are as large as kernel values."""
+    random = np.random.default_rng(0)
+    X, b, epsilon = random.normal(size=(40, 5)), random.normal(size=40), 0.3
+    K = np.exp(-0.3 * ((X[:, None] - X) ** 2).sum(axis=2))
+    value = solve_simplex_qp(np.linalg.cholesky(K), b, 1e-4, random_state=0).primal
+    for seed in range(5):
+        given = {"kernel": "rbf", "gamma": 0.3, "kernel_values": kernel_values}
+        p = solve_simplex_qp(X, b, epsilon, certify=None, random_state=seed, **given).p
+        assert p @ b + p @ K @ p <= value + epsilon
+
+
 @pytest.mark.parametrize(("variant", "certify", "least"), WAYS)
 def test_games_and_highs(variant, certify, least):
     A, value = game()

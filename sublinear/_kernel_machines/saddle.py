@@ -134,10 +134,9 @@ class KernelPlan(RoundsPlan):
         super().__init__(settings, geometry)
         self.space, self.unit = space, unit
         self.sampled = settings.kernel_values == "sampled"
-        # in practice rounds are as long as in the ball, wherever the problem lies
-        steps = self._rates(geometry if self.theory else "ball").steps
         batch = self._batch(settings.batch_size)
-        self._set_lengths(settings, batch, steps, space.matrix.n_rows, unit / epsilon)
+        n_rows = space.matrix.n_rows
+        self._set_lengths(settings, batch, self.rates.steps, n_rows, unit / epsilon)
 
     def _batch(self, batch_size):
         if batch_size != "auto":

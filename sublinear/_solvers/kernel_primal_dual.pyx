@@ -18,7 +18,7 @@ sampled  v from estimates of the kernel rows of a few rows drawn by a, as many a
          about that of one (R = (scale * sum a)^2); |x|^2 from kernel values between rows drawn.
 
 The mean of x over a round has coefficients that are a distribution but for a factor: it gives the
-primal value and the dual value, in exact mode at no cost.
+primal value and a dual value, in exact mode at no cost. The shares of the rows drawn give another.
 
 Cost per step: exact d n for every row not drawn before; sampled R (d + q n), q columns for one
 estimate, and d for every row drawn before.
@@ -307,10 +307,10 @@ cdef class KernelPrimalDual(SaddleSolver):
         return self.scale * self.a, self.scale * sqrt(max(0.0, self.square))
 
     def best_distribution(self):
-        """Return the p of the best dual value, else that of the mean of x."""
+        """Return the p of the best dual value, else the shares of the rows drawn."""
         if self.best_p is not None:
             return self.best_p
-        a = self.means()[0]
+        a = self.a if self.a.any() else self.means()[0]
         return a / a.sum()
 
     def model(self):
@@ -320,27 +320,48 @@ cdef class KernelPrimalDual(SaddleSolver):
 
     def certify(self, rounded):
         """Return the mean of x as `model` does, its primal value, the best dual value so far."""
-        a, f, balance = self.means()
-        total = a.sum()
-        a, balance = a / total, balance / total    # p, which tells what x = 0 is but for rounding
-        f = self._products(a) if f is None else f / total
-        payoffs = self.targets * (f + self.shift * balance)
-        x = np.sqrt([max(0.0, a @ payoffs)])
-        if not np.isfinite(payoffs).all():
-            raise ValueError("kernel values leave the range of floating-point numbers: scale X")
+        (a, payoffs, length, balance), *rest = self._distributions()
+        x = np.array([length])
         self.take_dual(self.problem.dual(a, x), a)
+        for p, _, other, _ in rest:
+            self.take_dual(self.problem.dual(p, np.array([other])), p)
         model, primal = self.problem.primal(x, payoffs, 0.0, lambda x: x)
-        factor = model[0] / x[0] if x[0] > 0 else float(self.hull)
+        factor = model[0] / length if length > 0 else float(self.hull)
         model = factor * np.append(a * self.targets, self.shift * balance)
         dual = self.best_dual
         if dual <= primal + self.problem.kernel_rounding:
             dual = min(primal, dual)    # float32 cannot tell which is larger
         return model, primal, dual
 
-    def _products(self, a):
-        """sum_k a_k y_k k(k, .) by exact kernel rows."""
-        support = np.flatnonzero(a)
-        f = np.zeros((1, self.n))
-        self.rows.add_product(support, (a * self.targets)[None, support], f)
+    def _distributions(self):
+        """Return the mean of x and the rows drawn as distributions.
+
+        Of each p, y_i <Psi_i, sum_k p_k y_k Psi_k>, the length of that sum, p'y. The mean of x
+        weighs rows the more the earlier they were drawn: where p has far to go, that is behind.
+        """
+        found = [self.means()]
+        if self.a.any():
+            f = self.f if self.estimator is None else None
+            found.append((self.a, f, self.balance))
+        totals = [a.sum() for a, _, _ in found]
+        shares = [a / total for (a, _, _), total in zip(found, totals, strict=True)]
+        if any(f is None for _, f, _ in found):
+            products = self._products(shares)
+        else:
+            products = [f / total for (_, f, _), total in zip(found, totals, strict=True)]
+        result = []
+        for p, f, (_, _, balance), total in zip(shares, products, found, totals, strict=True):
+            payoffs = self.targets * (f + self.shift * (balance / total))
+            if not np.isfinite(payoffs).all():
+                raise ValueError(
+                    "kernel values leave the range of floating-point numbers: scale X")
+            result.append((p, payoffs, sqrt(max(0.0, p @ payoffs)), balance / total))
+        return result
+
+    def _products(self, distributions):
+        """sum_k p_k y_k k(k, .) for each p, by exact kernel rows."""
+        support = np.flatnonzero(np.sum(distributions, axis=0))
+        f = np.zeros((len(distributions), self.n))
+        self.rows.add_product(support, (np.array(distributions) * self.targets)[:, support], f)
         self.problem.accesses += len(support) * self.n_stored
-        return f[0]
+        return f
