@@ -165,28 +165,31 @@ class Rates:
     steps : T = steps * log(n) / epsilon^2, in the simplex with the larger one of n and d
     primal, dual : primal_rate and dual_rate of SublinearPrimalDual; in practice, with batches of b,
         dual_rate is sqrt(b) times that.
-    batch : the largest b that counts there, and for which fewer steps are enough.
     stage_primal, stage_dual : the same of VarianceReducedPrimalDual, per b * sqrt(c / M).
     largest_primal, largest_dual : their limits.
     stage : values read by the steps of a stage, per stored value.
+    batch : the largest b that counts in dual_rate, and for which fewer steps are enough.
+    least : steps are at least least * log(n) / epsilon, however many draws they have: with eta at
+        its limit p takes so many to get anywhere.
     """
 
     steps: float
     primal: float
     dual: float
-    batch: float = math.inf
     stage_primal: float = 1.0
     stage_dual: float = 4.0
     largest_primal: float = 1.0
     largest_dual: float = 3.0
     stage: float = 1.0
+    batch: float = math.inf
+    least: float = 0.0
 
 
 # Tuned on certificates, on planted margins, points in balls and random games.
 PRACTICAL = {
-    "ball": Rates(2.0, 30.0, 0.5),
-    "hull": Rates(4.0, 1.0, 1.0, math.inf, math.inf, math.inf, 0.2, 2.0),
-    "simplex": Rates(64.0, 1.0, 0.5, 16, 0.25, 0.25, stage=8.0),
+    "ball": Rates(4.0, 30.0, 0.5, least=4.0),
+    "hull": Rates(4.0, 1.0, 1.0, math.inf, math.inf, 0.2, 2.0, least=7.0),
+    "simplex": Rates(64.0, 1.0, 0.5, 0.25, 0.25, stage=8.0, batch=16),
 }
 # Figure 3, section III of the full version, section IV-A of the first paper.
 THEORY = {
@@ -271,8 +274,10 @@ class RoundsPlan:
         """
         self.batch = batch_within(batch, settings.max_iter)
         self.counted = min(self.batch, self.rates.batch)
+        least = 0.0 if self.theory else self.rates.least
+        per_log = self.batch * max(steps * squared(ratio) / self.counted, least * ratio)
         self.round_steps, self.max_steps = round_lengths(
-            steps * math.log(max(2, n_weights)) * squared(ratio) * self.batch / self.counted,
+            per_log * math.log(max(2, n_weights)),
             settings.max_iter,
             in_rounds=not self.fixed,
             usual=usual,

@@ -46,7 +46,7 @@ def holds_for(check, least):
 
 
 NARROW = functools.cache(lambda: separable(40, 5, 0.4))
-WIDE = functools.cache(lambda: separable(30, 3000, 0.6))
+WIDE = functools.cache(lambda: separable(30, 8000, 0.6))
 
 
 @pytest.mark.parametrize(
@@ -259,6 +259,28 @@ def test_games_of_all_shapes_take_steps_enough(name, settings):
         result = solve_matrix_game(A, epsilon, certify=None, random_state=seed, **settings)
         most, least_payoff = (A @ result.column_strategy).max(), (result.row_strategy @ A).min()
         assert most - least_payoff <= epsilon
+
+
+def test_margins_that_one_row_decides_take_steps_enough():
+    X = np.tile([1.0, 0.0], (1000, 1))
+    X[-1] = -0.5, np.sqrt(0.75)  # at 120 degrees: the margin is 1/2
+    y = np.where(np.arange(1000) % 2, 1, -1)
+    for epsilon in (0.3, 0.1):
+        for seed in range(5):
+            model = SublinearPerceptron(
+                epsilon, certify=None, fit_intercept=False, random_state=seed
+            ).fit(X * y[:, None], y)
+            assert (X @ model.coef_[0]).min() >= 0.5 - epsilon
+
+
+def test_large_linear_parts_take_steps_enough():
+    random = np.random.default_rng(0)
+    X, b = random.normal(size=(50, 5)), 100 * random.normal(size=50)
+    for epsilon in np.array([0.3, 0.1, 0.03]) * np.ptp(b):
+        value = solve_simplex_qp(X, b, epsilon / 1000, random_state=0).primal
+        for seed in range(5):
+            p = solve_simplex_qp(X, b, epsilon, certify=None, random_state=seed).p
+            assert p @ b + ((X.T @ p) ** 2).sum() <= value + epsilon
 
 
 def test_balls_without_a_proof_for_every_step():

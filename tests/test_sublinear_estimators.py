@@ -475,8 +475,8 @@ LAS_VEGAS = 'use certify="las_vegas"'
         (SublinearPerceptron(1e-3, certify="exact", max_iter=9), LAS_VEGAS, "max_accesses"),
         (SublinearPerceptron(1e-9, variant="variance_reduced", certify="exact", max_iter=9),
          "epsilon or max_iter.", LAS_VEGAS),
-        (SublinearPerceptron(0.1, certify="exact"), f"epsilon, or {LAS_VEGAS}", "or max_iter"),
-        (SublinearPerceptron(0.1, certify="exact", max_iter=10**9), LAS_VEGAS, "or max_iter"),
+        (MinimumEnclosingBall(0.1, certify="exact"), f"epsilon, or {LAS_VEGAS}", "or max_iter"),
+        (MinimumEnclosingBall(0.1, certify="exact", max_iter=10**9), LAS_VEGAS, "or max_iter"),
         (L2SVMClassifier(max_iter=1), 'SDCAClassifier(loss="squared_hinge")', LAS_VEGAS),
         (L2SVMClassifier(max_iter=1, kernel="rbf"), "epsilon or max_iter.", LAS_VEGAS),
         (SIMBAClassifier(certify="exact", max_iter=5), LAS_VEGAS, "max_accesses"),
@@ -488,6 +488,8 @@ LAS_VEGAS = 'use certify="las_vegas"'
 def test_warnings_of_a_gap_advise_what_helps(model, has, lacks):
     X = np.random.default_rng(0).standard_normal((100, 5)) * [1, 1, 1, 10, 10]
     y = np.where(X[:, 0] + 0.5 > 0, 1, -1)
+    if isinstance(model, MinimumEnclosingBall):
+        X += 30  # plain steps see it from the origin
     with pytest.warns(ConvergenceWarning, match="with a (relative )?gap of") as caught:
         clone(model).set_params(random_state=0).fit(X, y)
     (message,) = (str(warning.message) for warning in caught)
