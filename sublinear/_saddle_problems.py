@@ -22,6 +22,7 @@ class Saddle:
 
     geometry = ""
     targets = offsets = ridge = caps = None
+    middle = 0.0  # of the entries of a game, which are seen from there
     rounding = 0.0
     kernel_error = 0.0  # of a kernel value, where these are float32
     kernel_rounding = 0.0  # by how much a dual value may then exceed a primal one
@@ -438,10 +439,16 @@ class Game(Saddle):
     Parameters
     ----------
     unit : float
-        About the largest |A_ij|.
+        About the largest |A_ij - middle|.
+    middle : float, default=0.0
+        What may be taken off all payoffs, which leaves the strategies as they are.
     """
 
     geometry = "simplex"
+
+    def __init__(self, unit, middle=0.0):
+        super().__init__(unit)
+        self.middle = middle
 
     def primal(self, x, payoffs, longest, rounded):
         return x, payoffs.max() if is_distribution(x) else math.inf

@@ -16,7 +16,7 @@ from sublinear._saddle import (
 )
 from sublinear._saddle_problems import Game
 from sublinear._solvers.optimistic import OptimisticWeights
-from sublinear._validation import as_matrix, check_number
+from sublinear._validation import as_matrix, check_number, has_matrix
 
 
 @dataclass(frozen=True, repr=False)
@@ -65,7 +65,8 @@ def solve_matrix_game(
     batch_size, certify, constants, max_iter, max_accesses, random_state
         As in `MinimumEnclosingBall`.
     largest : float, default=None
-        The largest absolute entry of A, or a bound on it. None: it is found by a pass.
+        The largest absolute entry of A, or a bound on it. None: it is found by a pass, for A in
+        memory after the middle of its range is taken off all entries.
 
     Returns
     -------
@@ -99,10 +100,9 @@ def solve_matrix_game(
     A = checked_data(A)
     matrix = as_matrix(A)
     check_number("largest", largest, low=0, open_low=True, optional=True)
-    unit = largest or matrix.largest_entry() or 1.0
-    problem = Game(unit)
+    problem = Game(largest) if largest else _measured(A, matrix)
     problem.accesses = matrix.n_stored if largest is None else 0
-    plan = Plan(settings, "simplex", matrix, epsilon, unit, variant=variant)
+    plan = Plan(settings, "simplex", matrix, epsilon, problem.unit, variant=variant)
     if variant == "optimistic":
         solver = OptimisticWeights(problem, matrix)
     else:
@@ -110,3 +110,11 @@ def solve_matrix_game(
     x, result = run_saddle("solve_matrix_game", settings, solver, plan.max_iter, A)
     p = solver.best_distribution()
     return GameResult(**vars(result), row_strategy=p / p.sum(), column_strategy=x / x.sum())
+
+
+def _measured(A, matrix):
+    """Return the problem; a constant added to all entries changes no step of it."""
+    if has_matrix(A):
+        return Game(matrix.largest_entry() or 1.0)
+    low, high = float(A.min()), float(A.max())
+    return Game((high / 2 - low / 2) or abs(high) or 1.0, low / 2 + high / 2)

@@ -87,6 +87,20 @@ def test_game_follows_section_iv_in_slices_too(data):
         np.testing.assert_allclose(ours, other, rtol=1e-9)
 
 
+@pytest.mark.parametrize("make", (sparse.csr_array, np.array, np.asfortranarray))
+def test_a_constant_added_to_a_game_leaves_steps_as_they_are(data, make):
+    A, _, _ = data
+    for method in (plain, reduced):
+        found = []
+        for middle in (0.0, 64.0):
+            solver = method(Game(1.0, middle), Matrix(make(A + middle)))
+            for _ in range(4):
+                solver.advance(NO_LIMIT)
+            found.append(solver.means())
+        for ours, theirs in zip(*found, strict=True):
+            np.testing.assert_allclose(ours, theirs, rtol=1e-9)
+
+
 def reduced(problem, matrix, random=None, **changes):
     given = {"batch_size": 2, "stage_steps": 8, "primal_rate": 0.2, "dual_rate": 0.5}
     return VarianceReducedPrimalDual(problem, matrix, random or bits(), **(given | changes))

@@ -991,6 +991,17 @@ def test_squared_hinge_agrees_with_dual_coordinate_ascent(weighted, alpha):
         assert value == pytest.approx(result.primal, rel=1e-9)
 
 
+def test_a_constant_added_to_a_game_costs_no_steps():
+    A, epsilon = np.random.default_rng(0).uniform(-1, 1, size=(30, 20)), 0.1
+    for certify, variant in ((None, "plain"), ("las_vegas", "variance_reduced")):
+        given = {"certify": certify, "variant": variant, "random_state": 0}
+        here, there = (solve_matrix_game(A + c, epsilon, **given) for c in (0, 1000))
+        gap = (A @ there.column_strategy).max() - (there.row_strategy @ A).min()
+        assert gap <= epsilon
+        assert there.n_iter <= 1.1 * here.n_iter
+    assert solve_matrix_game(np.full((3, 4), 7.0), certify="exact").gap <= 1e-9
+
+
 @pytest.mark.parametrize("kernel", ("linear", "rbf"))
 @pytest.mark.parametrize("alpha", (1.0, 1e3, 1e8))
 def test_l2_svm_with_uneven_weights_takes_as_few_steps_as_with_copies(alpha, kernel):

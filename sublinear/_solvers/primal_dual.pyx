@@ -29,7 +29,8 @@ Departures: mini-batches; where adjacent columns (rows) of dense data lie togeth
 are drawn together, by the sum of their chances, which keeps g and v unbiased; the practical rates;
 rounds of doubling length go on, weights from the means of the last round, sums of rows from where
 they are; where the mean of x is 0, as after one step, x as it is takes its place; where rows may
-lie far from the origin (hull), x0 is taken off the lines drawn.
+lie far from the origin (hull), x0 is taken off the lines drawn, in the simplex the middle of all
+entries.
 """
 from cpython.exc cimport PyErr_CheckSignals
 from libc.math cimport log, sqrt
@@ -284,8 +285,9 @@ cdef class PrimalDual(SaddleSolver):
     ----------
     problem : object
         Has `geometry`, one of GEOMETRIES; `targets`, `offsets` and `ridge`, y, b and r of the
-        objective (float64) or None; `unit`, about the largest |A_i|, for the simplex the largest
-        entry, or None, which asks `measure(x, Y A x, longest)` after the first pass;
+        objective (float64) or None; `middle`, which for the simplex is taken off all entries;
+        `unit`, about the largest |A_i|, for the simplex the largest |A_ij - middle|, or None, which
+        asks `measure(x, Y A x, longest)` after the first pass;
         `primal(x, Y A x, longest, rounded)`, the model that x becomes and a bound on its objective,
         with longest = max |A_i|; `model(x)`, the same model without a certificate;
         `dual(p, A'Y p, longest)`, a bound from below; `attained`, a primal value known beforehand,
@@ -319,7 +321,7 @@ cdef class PrimalDual(SaddleSolver):
     cdef const double* caps
     cdef Rounds rounds
     cdef Py_ssize_t batch_size, n_looks, n_moves
-    cdef double unit, move_chance, sum_of_seen
+    cdef double unit, middle, move_chance, sum_of_seen
     cdef readonly Passes passes
 
     def __init__(
@@ -330,7 +332,7 @@ cdef class PrimalDual(SaddleSolver):
         self.geometry = <Geometry> geometry
         self.matrix, self.random = matrix, random
         self.columns = matrix.transposed()
-        self.batch_size, self.unit = batch_size, problem.unit or 0
+        self.batch_size, self.unit, self.middle = batch_size, problem.unit or 0, problem.middle
         self.keeper = []
         self.targets = self._keep(problem.targets)
         self.caps = self._keep(problem.caps)
@@ -399,7 +401,12 @@ cdef class PrimalDual(SaddleSolver):
             centred_x = add_draws(
                 &self.x, NULL, self.matrix.constant, self.x.anchor if lengths else NULL,
                 self.p.response, self.p.size)
-            self._move(centred_p, centred_x if lengths else 0)
+            if self.geometry == SIMPLEX:
+                centred_p *= self.middle
+                centred_x *= self.middle
+            elif not lengths:
+                centred_x = 0
+            self._move(centred_p, centred_x)
             self.drawn = False
             self.accesses += cost
             self.full_accesses += (
@@ -549,6 +556,7 @@ cdef class SublinearPrimalDual(PrimalDual):
             rate *= 2 / self.unit
         elif self.geometry == SIMPLEX:
             rate = -rate
+            shift = rate * centred_x
         self.sum_of_seen += reweight(&self.p, rate, self.targets, self.known, shift)
         if self.caps != NULL:
             cap_weights(&self.p, self.caps)
@@ -557,7 +565,7 @@ cdef class SublinearPrimalDual(PrimalDual):
         self.n_moves += 1
         if self.geometry == SIMPLEX:
             rate = self.column_eta / self.unit
-            self.sum_of_seen += reweight(&self.x, rate, NULL, NULL, 0)
+            self.sum_of_seen += reweight(&self.x, rate, NULL, NULL, rate * centred_p)
             return
         rate = 1
         if self.geometry == HULL:
@@ -820,7 +828,7 @@ cdef class VarianceReducedPrimalDual(PrimalDual):
         if self.caps != NULL:
             cap_weights(&self.p, self.caps)
         if self.geometry == SIMPLEX:
-            self.sum_of_seen += reweight(x, -self.gain, NULL, NULL, 0)
+            self.sum_of_seen += reweight(x, -self.gain, NULL, NULL, -self.gain * centred_p)
         elif self.geometry == HULL:
             for k in range(x.size):
                 x.value[k] += rate * (
