@@ -23,6 +23,7 @@ FAR = 0.25  # of the gap at the last certificate: then another one is worth its 
 MARGIN = 0.5  # of tol, for what rounding the weights to the type of X may change
 MOST_RESTS = 2  # times that the methods go on, where what they have come to was not enough
 LEAST_WIDTH = 1e-100
+CROSSING = "is_near", "next_look", "first_primal"
 
 
 @dataclass(frozen=True)
@@ -72,7 +73,12 @@ class NewtonPlan:
         n_expected = expected_passes(loss) if second_order == "auto" else 0
         return cls(loss, penalty, tol, cost, overhead, n_read, n_expected, limits)
 
-    def is_due(self, done, gap, primal, objective):
+    @property
+    def has_free_intercept(self):
+        """Whether the last weight is not penalised."""
+        return self.penalty[-1] == 0
+
+    def is_due(self, done, gap, primal, at_start):
         """Tell whether it is time.
 
         Parameters
@@ -80,8 +86,8 @@ class NewtonPlan:
         done : Done
         gap, primal : float
             Of all problems together.
-        objective : object
-            Its `at_zeros()` is asked for where the pace decides.
+        at_start : callable
+            Returns what the gap was, where the pace decides.
         """
         if not self.n_expected:
             return True
@@ -91,7 +97,7 @@ class NewtonPlan:
         times = math.inf
         if gap < math.inf:
             most = self.limits.max_iter / done.n_passes
-            times = work_in_all(gap, objective.at_zeros()[1], self.tol * primal, most)
+            times = work_in_all(gap, at_start(), self.tol * primal, most)
         return is_slow(spent, times, due)
 
     def spent(self, done):
@@ -131,38 +137,48 @@ class Crossing:
 
     def __init__(self, plan):
         self.plan, self.is_near, self.next_look = plan, False, 0.0
+        self.first_primal = 0.0  # as the first pass has seen it
 
     def look(self, done, gap, primal, best, objective):
         """At the end of a pass, by what it has seen of the gap, which is not how far duals balance.
 
         Parameters
         ----------
-        done, gap, primal, objective
+        done, gap, primal
             As in NewtonPlan.is_due.
         best : Certified
+        objective : object
         """
+        if done.n_passes == 1:
+            self.first_primal = primal
         if self.plan is None or self.plan.spent(done) < self.next_look:
             return
-        if gap <= self.plan.tol * primal and self.plan.penalty[-1] == 0:
+        if gap <= self.plan.tol * primal and self.plan.has_free_intercept:
             gap, primal = best.gap, best.primal
-        self.is_near = self.plan.is_due(done, gap, primal, objective)
+        self.is_near = self.plan.is_due(done, gap, primal, self._at_start(objective))
 
     def is_reached(self, done, best, objective):
         """Tell before the next pass, by what is certified, whether to go over."""
         if not self.is_near:
             return False
         self.is_near, self.next_look = False, FORECASTS * self.plan.spent(done)
-        return self.plan.is_due(done, best.gap, best.primal, objective)
+        return self.plan.is_due(done, best.gap, best.primal, self._at_start(objective))
+
+    def _at_start(self, objective):
+        """Return what tells the gap of the start: a free intercept begins where targets are."""
+        if self.plan.has_free_intercept:
+            return lambda: self.first_primal
+        return lambda: objective.at_zeros()[1]
 
     def state(self):
         """Return what `set_state` needs, a flat dict."""
-        state = saved(self, ("is_near", "next_look")) | {"is_open": self.plan is not None}
+        state = saved(self, CROSSING) | {"is_open": self.plan is not None}
         return prefixed("crossing", state)
 
     def set_state(self, state):
         """Take a `state()`."""
         state = part_of(state, "crossing")
-        restore(self, ("is_near", "next_look"), state)
+        restore(self, CROSSING, state)
         if not take(state, "is_open", False):
             self.plan = None
 

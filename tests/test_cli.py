@@ -779,9 +779,15 @@ class TestStream:
         self.fitted(run, "shards", "--alpha", "0.01")
         expected = run("predict", "model", "whole.npz")
         assert expected[0] == 0 and ("R2" if regression else "error rate") in expected[2]
-        assert run("predict", "model", "shards", "--stream") == expected
         np.save(folder / "rows.npy", X.toarray())
-        assert run("predict", "model", "rows.npy", "--stream") == (*expected[:2], "")
+        for name, summary in ("shards", expected[2]), ("rows.npy", ""):
+            found = run("predict", "model", name, "--stream")
+            assert (found[0], found[2]) == (0, summary)
+            if regression:  # a BLAS may round the products of fewer rows otherwise
+                numbers = [np.array(text.split(), dtype=float) for text in (found[1], expected[1])]
+                np.testing.assert_allclose(*numbers, rtol=1e-12)
+            else:
+                assert found[1] == expected[1]
 
     def test_predictions_of_parquet(self, run, fails, folder):
         pyarrow = pytest.importorskip("pyarrow")

@@ -1,7 +1,6 @@
 """The proximal Newton method over a source: its oracle's steps, and fits that creep without it."""
 
 import itertools
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -312,8 +311,7 @@ def test_when_it_is_time(n_passes, n_read, gap, is_due):
         n_expected=60, limits=limits,
     )  # fmt: skip
     done = Done(n_passes, 30.0 * n_passes, n_read)
-    zeros = SimpleNamespace(at_zeros=lambda: (None, 1.0, 0.0))
-    assert plan.is_due(done, gap, 1.0, zeros) == is_due
+    assert plan.is_due(done, gap, 1.0, at_start=lambda: 1.0) == is_due
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")

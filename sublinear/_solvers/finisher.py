@@ -194,7 +194,8 @@ class Finisher:
             return False
         self.next_forecast, times = FORECASTS * spent, self._forecast()
         self.allowance = max((times - 1) * spent, space.at_worst)
-        return is_slow(spent, times, space.at_worst)
+        is_worth_more = space.solves_once and spent >= space.due  # it is exact
+        return is_worth_more or is_slow(spent, times, space.at_worst)
 
     def _is_half_time(self):
         return 2 * self.n_iter >= self.max_iter or 2 * self.accesses >= self.max_accesses

@@ -42,10 +42,14 @@ class _Space:
     """What all spaces share."""
 
     @property
+    def solves_once(self):
+        """Whether one iteration leads to the optimum."""
+        return self.method.factorises and self.first.objective.loss.quadratic
+
+    @property
     def n_expected(self):
         """Iterations to be expected."""
-        solves_once = self.method.factorises and self.first.objective.loss.quadratic
-        return 1 if solves_once else self.method.n_expected
+        return 1 if self.solves_once else self.method.n_expected
 
     @property
     def least_expected(self):
