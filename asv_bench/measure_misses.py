@@ -3,7 +3,8 @@
     python asv_bench/measure_misses.py [--seeds 50] [--json ..]
 
 Fits take the steps that epsilon asks for and end with a certificate. `missed` is the part of the
-seeds whose value is farther than epsilon from the optimum; for games the gap of both strategies.
+seeds whose value is farther than epsilon from the optimum; for games and the generic method, those
+whose gap is larger.
 """
 
 import argparse
@@ -18,9 +19,11 @@ from sublinear import (
     MinimumEnclosingBall,
     SublinearPerceptron,
     solve_matrix_game,
+    solve_primal_dual,
     solve_simplex_qp,
 )
 from sublinear.datasets import make_planted_margin
+from sublinear.primal_dual import BallStep, L1Sampler, L2Sampler, MeanStep, SimplexStep
 
 EPSILONS = (0.3, 0.1, 0.03)
 HEADER = ["problem", "epsilon", "missed", "median error / epsilon", "largest"]
@@ -78,6 +81,16 @@ def game(A):
     )
 
 
+def generic(step, sampler, *data, **options):
+    """As game, of problems for solve_primal_dual."""
+
+    def error(epsilon, seed):
+        blocks = step(*data), sampler(*data, **options)
+        return solve_primal_dual(*blocks, epsilon, certify="exact", random_state=seed).gap
+
+    return error
+
+
 def problems():
     """Yield names and functions of epsilon and a seed."""
     random = np.random.default_rng(0)
@@ -101,7 +114,13 @@ def problems():
     yield "game: one good column of 1000", game(needle)
     yield "game: 2 x 1000, uniform payoffs", game(random.uniform(-1, 1, size=(2, 1000)))
     for n in (3, 10, 100):
-        yield f"game: signs, {n} x {n}", game(random.choice([-1.0, 1.0], size=(n, n)))
+        signs = random.choice([-1.0, 1.0], size=(n, n))
+        yield f"game: signs, {n} x {n}", game(signs)
+        yield f"generic: the same game, {n} x {n}", generic(SimplexStep, L1Sampler, signs)
+    X, y = one_row_at_an_angle()
+    yield "generic: margin of the rows above", generic(BallStep, L2Sampler, X * y[:, None])
+    blocks = MeanStep, L2Sampler, pair, -(pair**2).sum(axis=1)
+    yield "generic: ball, 2000 points", generic(*blocks, quadratic=True)
 
 
 def main():

@@ -44,6 +44,8 @@ __all__ = [
 ]
 
 DUAL_RATES = {"practical": 0.5, "theory": 0.01}
+# Of epsilon, what each player's regret may be, and steps over log(n) (scale / that)^2
+SHARES = {"practical": (0.5, 8), "theory": (1, 1)}
 
 
 class LowRegretStep(compiled.LowRegretStep):
@@ -484,11 +486,12 @@ def solve_primal_dual(
     delta : float, default=0.1
         With what probability certify="sampled" may be wrong.
     constants : {"practical", "theory"}, default="practical"
-        eta = c sqrt(log(n) / T) with c = 1/2, or 1/100 as in the paper.
+        eta = c sqrt(log(n) / T) with c = 1/2, or 1/100 and fewer steps, as in the paper.
     max_iter : int, default=None
         Limit on steps. None: with certify="las_vegas" a hundred times the number that epsilon asks
-        for, at least a million; else that number, the larger of low_regret.n_steps(epsilon) and
-        log(n) (scale / epsilon)^2.
+        for, at least a million; else that number, the larger of low_regret.n_steps(epsilon / 2)
+        and 32 log(n) (scale / epsilon)^2, or, with constants="theory", of
+        low_regret.n_steps(epsilon) and log(n) (scale / epsilon)^2.
     max_accesses : int, default=None
         Limit on values read by the steps, never exceeded; both blocks must know `most_accesses`.
     random_state : int, RandomState, Generator or None, default=None
@@ -539,9 +542,11 @@ def solve_primal_dual(
     problem.counted(sampler.start)
     check_number("the sampler's n_rows", getattr(sampler, "n_rows", None), low=1, integer=True)
     check_number("the sampler's scale", sampler.scale, low=0, open_low=True)
+    share, factor = SHARES[constants]
+    regret = share * epsilon
     asked = max(
-        problem.counted(low_regret.n_steps, epsilon),
-        math.log(max(2, sampler.n_rows)) * squared(sampler.scale / epsilon),
+        problem.counted(low_regret.n_steps, regret),
+        factor * math.log(max(2, sampler.n_rows)) * squared(sampler.scale / regret),
     )
     first, max_steps = round_lengths(
         asked,
