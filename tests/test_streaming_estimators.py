@@ -261,6 +261,20 @@ def test_result_tells_sigma_squared_of_a_known_model():
     assert len(repr(result)) < 160
 
 
+@pytest.mark.parametrize(("n_rows", "n_columns", "n_streams"), ((1600, 100, 40), (12_000, 600, 5)))
+def test_excess_risk_of_models_with_few_rows_for_a_weight(n_rows, n_columns, n_streams):
+    """Residuals of the rows that a model has seen are too small: it came out at 0.88."""
+    found, told = [], []
+    for seed in range(n_streams):
+        random = np.random.default_rng(seed)
+        X = random.normal(size=(n_rows, n_columns))
+        y = X.sum(axis=1) + random.normal(size=n_rows)
+        model = StreamingSVRGRegressor(fit_intercept=False).fit(X, y)
+        found.append(((model.coef_ - 1) ** 2).sum() / 2)
+        told.append(model.result_.excess_risk)
+    assert np.mean(told) == pytest.approx(np.mean(found), rel=0.06)
+
+
 def test_excess_risk_of_separable_classes_is_not_known_where_the_penalty_is_small():
     random = np.random.default_rng(0)
     X = random.normal(size=(3000, 20))

@@ -122,7 +122,7 @@ def test_short_stages_of_the_paper_scheme_grow():
 @pytest.mark.parametrize("spread", [0, 2])
 def test_neither_blocks_nor_threads_change_a_bit(cuts, n_threads, loss, spread):
     X, y, loss, _ = problem(loss)
-    weights = np.round(8 * uneven(len(y), spread)) if spread else None  # whose sums are exact
+    weights = uneven(len(y), spread) if spread else None
     options = {"constant": 1.0, "weights": weights}
     whole = fed(CombinedSVRG(loss, 6, 0.01, kept_rows=128), X, y, **options)
     cut = CombinedSVRG(loss, 6, 0.01, kept_rows=128, n_threads=n_threads)

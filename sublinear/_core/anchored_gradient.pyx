@@ -76,7 +76,7 @@ cdef class AnchoredGradient:
         else:
             for lane in prange(LANES, nogil=True, num_threads=self.n_threads, schedule="static"):
                 self._add_groups(&rows, group + lane, LANES)
-        self.total_weight += block.total_weight(start, stop)
+        self.total_weight = block.add_weights(self.total_weight, start, stop)
         self.n_rows += stop - start
         self.accesses += count_entries(&rows)
 

@@ -55,11 +55,12 @@ class RowBlock:
         """Return what picks the rows start .. stop - 1 out of X."""
         return slice(start, stop) if self.order is None else self.order[start:stop]
 
-    def total_weight(self, start, stop):
-        """Return the sum of the weights of rows."""
+    def add_weights(self, total, start, stop):
+        """Return a total and the weights of rows, added one by one: no cut of a stream is seen."""
         if self.weights is None:
-            return stop - start
-        return float(np.sum(self.weights[self.chosen(start, stop)]))
+            return total + (stop - start)
+        weights = self.weights[self.chosen(start, stop)]
+        return float(np.add.accumulate(np.concatenate(([total], weights)))[-1])
 
     def kept(self, start, stop):
         """Return a Sample of rows."""

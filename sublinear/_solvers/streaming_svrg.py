@@ -70,6 +70,7 @@ ENOUGH_AT_FIRST = 1e-6  # the same of the first stage, which begins far away
 LEAST_ROWS = 32  # of a stage, for a mean of their losses: those that are evaluated of its first 256
 PROBES = 16  # random signs in the estimate of a trace
 LEVERAGE_PROBES = 4  # of leverages, over which a mean is taken anyway
+MOST_OF_A_ROW = 0.9  # leverage, so that a slope becomes at most ten times as large
 MOST_LEVERAGE = 1 / 15  # mean one of the kept rows, beyond which the model fits them too well
 ROWS_PER_DEGREE = 3  # of freedom, at least, on which G rests
 LEAST_GROWTH = 1.25  # of a first stage, that is worth another inner problem
@@ -136,7 +137,7 @@ class CombinedSVRG:
             keep = self.kept_rows - self.gradient.n_rows
             room = keep if keep > 0 else self.stage_rows - self.gradient.n_rows
             stop = min(n_rows, start + room)
-            check_range(self.total_weight + block.total_weight(start, stop))
+            check_range(block.add_weights(self.total_weight, start, stop))
             if keep > 0:
                 self.kept.append(block.kept(start, stop))
             else:
@@ -397,7 +398,7 @@ def estimate_risk(loss, sample, counts, alpha, model, total_weight):
     A = H^-1/2 G H^-1/2, G that of the gradients. It has the mean tr A / (2 rows) and the variance
     2 tr A^2 / (2 rows)^2; the interval is that of the gamma distribution with these moments.
     """
-    forms = forms_at(model, loss, sample, counts, alpha)
+    forms = forms_at(model, loss, sample, counts, alpha, total_weight)
     if not forms.are_telling():
         return UNKNOWN
     first, second = (max(trace, 0.0) for trace in forms.traces())
@@ -410,15 +411,16 @@ def estimate_risk(loss, sample, counts, alpha, model, total_weight):
     return RiskEstimate(sigma_squared, excess, tuple(map(float, interval)))
 
 
-def forms_at(model, loss, sample, counts, alpha):
-    """Return the QuadraticForms of a sample's rows at a model."""
+def forms_at(model, loss, sample, counts, alpha, total_weight):
+    """Return the QuadraticForms of a sample's rows at a model of rows of so much weight."""
     rows, targets, weights = sample.compact()
-    kept, shares = KeptRows(rows), weights * counts / (weights @ counts)
+    weight_in_memory = weights @ counts
+    kept, shares = KeptRows(rows), weights * counts / weight_in_memory
     evaluation = kept.evaluate(loss, model, targets, shares, gram=True)
     hessian = Hessian(kept, evaluation.curvatures, alpha, evaluation.gram)
     # squared: the curvatures of G + mean mean'
     roots = np.sqrt(shares * weights) * loss.derivatives(evaluation.scores, targets)
-    return forms_of(kept, evaluation, hessian, roots)
+    return forms_of(kept, evaluation, hessian, roots, weight_in_memory / total_weight / counts)
 
 
 @one_blas_thread()
@@ -431,16 +433,28 @@ def stand_for_others(inner, weights):
     return forms_of(kept, evaluation, inner.latest, roots).are_telling()
 
 
-def forms_of(kept, evaluation, hessian, roots):
+def forms_of(kept, evaluation, hessian, roots, fitted=0.0):
     """Return the QuadraticForms of rows with a Hessian."""
     make = EstimatedForms if hessian.matrix is None else ExactForms
-    return make(kept, evaluation, hessian, roots)
+    return make(kept, evaluation, hessian, roots, fitted)
 
 
 class QuadraticForms:
     """What is known of A = H^-1/2 G H^-1/2, and of the kept rows x_i that it comes from.
 
     All of A in squares of `unit`, so that it stays in the range of numbers.
+
+    Parameters
+    ----------
+    kept : KeptRows
+    evaluation : Evaluation
+        Of them, at the model.
+    hessian : Hessian
+    roots : ndarray of shape (n_rows,)
+        Their slopes, times the roots of their shares in G.
+    fitted : float or ndarray of shape (n_rows,)
+        Their shares in what the model was fitted to, over those in H. Slopes become those at a
+        model that has not seen the row: to first order 1 / (1 - leverage) times as large.
 
     Attributes
     ----------
@@ -452,14 +466,18 @@ class QuadraticForms:
         sum is the effective number of degrees of freedom.
     """
 
-    def __init__(self, kept, evaluation, hessian, roots):
-        self.kept, self.hessian = kept, hessian
+    def __init__(self, kept, evaluation, hessian, roots, fitted):
+        self.kept, self.hessian, self.fitted = kept, hessian, fitted
         self.curvatures = evaluation.curvatures
         largest = np.abs(roots).max(initial=0.0)
         # a power of two, which changes no bit; tr A^2 has the fourth power of the slopes
         self.unit = math.ldexp(1.0, math.frexp(largest)[1] - 1) if largest > 0 else 1.0
         self.roots, self.mean = roots / self.unit, evaluation.gradient / self.unit
         self._weigh_rows()
+
+    def _leave_out(self, leverages):
+        """Make slopes those at a model that has not seen the row."""
+        self.roots = self.roots / (1 - np.clip(self.fitted * leverages, 0, MOST_OF_A_ROW))
 
     def are_telling(self):
         """Tell whether the kept rows say what G and H are for other rows.
@@ -487,8 +505,9 @@ class ExactForms(QuadraticForms):
             squares = np.asarray(rows.multiply(products).sum(axis=1)).ravel()  # x_i' H^-1 x_i
         else:
             squares = np.einsum("ij,ij->i", rows, products)
-        self.terms = self.same_terms = self.roots**2 * squares
         self.leverages = self.curvatures * squares
+        self._leave_out(self.leverages)
+        self.terms = self.same_terms = self.roots**2 * squares
 
     def traces(self):
         """Return tr A and tr A^2."""
@@ -502,11 +521,12 @@ class EstimatedForms(QuadraticForms):
 
     def _weigh_rows(self):
         random = np.random.default_rng(0)
+        leverages = self._probed(np.sqrt(self.curvatures), LEVERAGE_PROBES, random)[-1]
+        self.leverages = leverages.mean(axis=1)
+        self._leave_out(self.leverages.mean())  # that of a single row is mostly chance
         self.probes, self.solved, self.along, terms = self._probed(self.roots, PROBES, random)
         self.terms = terms[:, : PROBES // 2].mean(axis=1)
         self.same_terms = terms[:, PROBES // 2 :].mean(axis=1)
-        leverages = self._probed(np.sqrt(self.curvatures), LEVERAGE_PROBES, random)[-1]
-        self.leverages = leverages.mean(axis=1)
 
     def _probed(self, roots, n_probes, random):
         """Return probes p = X' (roots * signs), H^-1 p, roots * X H^-1 p, and that times signs."""
@@ -588,7 +608,7 @@ class PaperSVRG:
         while start < n_rows:
             if self.steps_left == 0:
                 stop = min(n_rows, start + self.stage_rows - self.gradient.n_rows)
-                check_range(self.gradient.total_weight + block.total_weight(start, stop))
+                check_range(block.add_weights(self.gradient.total_weight, start, stop))
                 self.gradient.add(block, start, stop)
                 if self.gradient.n_rows == self.stage_rows:
                     self.steps_left = 1 + int(self.random.doubles(1)[0] * self.inner_steps)
