@@ -15,6 +15,7 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.svm import SVC, SVR
 
 from sublinear import KernelPegasosClassifier, KernelSDCAClassifier, KernelSDCARegressor
+from sublinear._kernel_machines.training import gamma_value
 
 KERNEL_PARAMETERS = {
     "rbf": {"gamma": 0.5},
@@ -237,6 +238,29 @@ def test_gamma_scale_counts_weights_as_repetition(data):
     in_rows = KernelSDCAClassifier().fit(sparse.csr_array(X), y)
     assert in_rows._fitted_kernel.gamma == pytest.approx(1 / (5 * X.var()), rel=1e-9)
     assert KernelSDCAClassifier(gamma="auto").fit(X, y)._fitted_kernel.gamma == 0.2
+
+
+@pytest.mark.parametrize("centre", [0, 20_000])
+def test_gamma_scale_knows_neither_type_nor_storage(centre):
+    dense = np.random.default_rng(0).normal(size=(3000, 20)) + centre
+    dense[::3, ::2] = 0
+    X = dense.astype(np.float32)
+    exact = 1 / (20 * X.var(dtype=np.float64))
+    in_rows = sparse.csr_array(X)
+    assert gamma_value("scale", X) == gamma_value("scale", X.astype(np.float64))
+    assert gamma_value("scale", in_rows) == gamma_value("scale", in_rows.astype(np.float64))
+    for layout in (X, np.asfortranarray(X), in_rows):
+        assert gamma_value("scale", layout) == pytest.approx(exact, rel=1e-12)
+
+
+def test_gamma_scale_far_from_0_does_not_cancel():
+    X = np.random.default_rng(0).normal(size=(300, 20)) + 1e8
+    full = sparse.csr_array(X)
+    assert gamma_value("scale", full) == pytest.approx(gamma_value("scale", X), rel=1e-12)
+    weights = np.arange(300.0)
+    assert gamma_value("scale", full, weights) == pytest.approx(
+        gamma_value("scale", X, weights), rel=1e-12
+    )
 
 
 def callable_kernel(x, z):

@@ -21,6 +21,7 @@ MOST_ROUNDING = 0.01  # of the spread of kernel values
 MOST_OF_SCORES = 0.001  # of a margin, or of the deviation of the targets
 LEAST_VARIANCE = 1e-290  # 1 / gamma; squares of smaller values underflow
 LARGEST_TARGET = 1e18
+BLOCK = 2**16  # stored values, about, looked at together
 LEAST_SQUARE = 1e-6  # k(x, x) may be minus that of the largest: rounding of given values
 
 
@@ -211,16 +212,34 @@ def gamma_value(gamma, X, weights=None):
 
 
 def weighted_variance(X, weights=None):
-    """Return the variance of all values of X, rows counted by their weights, without a copy."""
-    weights = np.ones(X.shape[0]) if weights is None else weights
-    count = weights.sum() * X.shape[1]
-    if sp.issparse(X):
-        squares = Matrix(X).squared_norms()  # first: it looks whether indices are sound
-        mean = weights @ np.asarray(X.sum(axis=1)).ravel() / count
-        return max(0.0, weights @ squares / count - mean**2)
-    step = max(1, 2**16 // X.shape[1])
-    blocks = [slice(start, start + step) for start in range(0, X.shape[0], step)]
-    mean = sum(weights[b] @ X[b].sum(axis=1, dtype=np.float64) for b in blocks) / count
+    """Return the variance of all values of X, rows counted by their weights, without a copy.
+
+    Float64 sums of deviations from the mean: a float32 copy of the values has the same variance.
+    """
+    matrix = Matrix(X)
+    weights = np.ones(matrix.n_rows) if weights is None else weights
+    count = weights.sum() * matrix.n_columns
     with np.errstate(over="ignore"):  # kernel values will be found to be too large
-        squares = [((X[b] - mean) ** 2).sum(axis=1, dtype=np.float64) for b in blocks]
-    return sum(weights[b] @ of_block for b, of_block in zip(blocks, squares, strict=True)) / count
+        mean = sum((of_rows * values).sum() for values, of_rows in blocks(matrix, weights)) / count
+        squares = sum(
+            (of_rows * (values - mean) ** 2).sum() for values, of_rows in blocks(matrix, weights)
+        )
+        if matrix.is_sparse:
+            zeros = matrix.n_columns - np.diff(matrix.arrays[2])
+            squares += (weights * zeros).sum() * mean**2
+        return squares / count
+
+
+def blocks(matrix, weights):
+    """Yield the stored values of some rows at a time, as float64, and their rows' weights."""
+    step = max(1, BLOCK * matrix.n_rows // max(1, matrix.n_stored))
+    for start in range(0, matrix.n_rows, step):
+        of_rows = weights[start : start + step]
+        if matrix.is_sparse:
+            values, _, offsets = matrix.arrays
+            ends = offsets[start : start + step + 1]
+            values, of_rows = values[ends[0] : ends[-1]], np.repeat(of_rows, np.diff(ends))
+        else:
+            values = matrix.arrays[0][start : start + step]
+            of_rows = of_rows[:, np.newaxis]
+        yield values.astype(np.float64), of_rows
