@@ -146,6 +146,11 @@ _parameters = with_parameters(
 )
 
 
+def _with_quadratic_dual(losses):
+    """Return the registered losses whose duals the steps of a block can take."""
+    return {name: entry for name, entry in losses.items() if entry.loss().dual_form() is not None}
+
+
 class _KernelSDCAModel(KernelModel):
     """Kernel machines fitted by block dual ascent."""
 
@@ -172,14 +177,6 @@ class _KernelSDCAModel(KernelModel):
         if training.solvers is not None:
             training.solvers[k] = solver
         return solver
-
-    def _check_parameters(self):
-        super()._check_parameters()
-        if self._make_loss().dual_form() is None:
-            quadratic = [
-                name for name, entry in self._losses.items() if entry.loss().dual_form() is not None
-            ]
-            check_choice("loss", self.loss, quadratic)
 
 
 @_parameters
@@ -233,6 +230,8 @@ class KernelSDCAClassifier(KernelClassifierMixin, _KernelSDCAModel):
     >>> model.score(X, y) > 0.95
     True
     """
+
+    _losses = _with_quadratic_dual(MARGIN_LOSSES)
 
     def __init__(
         self,
@@ -361,7 +360,7 @@ class KernelSDCARegressor(RegressorMixin, _KernelSDCAModel):
     True
     """
 
-    _losses = REGRESSION_LOSSES
+    _losses = _with_quadratic_dual(REGRESSION_LOSSES)
 
     def __init__(
         self,

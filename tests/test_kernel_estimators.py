@@ -398,9 +398,11 @@ def test_bad_parameters_are_refused(data, make, parameters, message):
         make(**parameters).fit(X, scores if make is KernelSDCARegressor else labels)
 
 
-def test_a_loss_without_a_box_is_refused(data):
-    with pytest.raises(ValueError, match="loss must be"):
-        KernelSDCAClassifier("logistic").fit(data[0], data[1])
+@pytest.mark.parametrize("loss", ["logistic", "foo"])
+def test_a_refused_loss_is_told_those_that_are_accepted(data, loss):
+    accepted = "must be one of 'hinge', 'squared_hinge', 'smoothed_hinge'; got"
+    with pytest.raises(ValueError, match=accepted):
+        KernelSDCAClassifier(loss).fit(data[0], data[1])
 
 
 def test_bad_kernel_values_in_prediction_are_refused(data):
