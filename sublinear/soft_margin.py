@@ -83,7 +83,8 @@ class SIMBAClassifier(LinearClassifier):
     certify : {"las_vegas", "exact"} or None, default="las_vegas"
         "las_vegas": go on, in rounds of doubling length, until a certificate proves epsilon.
         "exact": take as many steps as epsilon asks for and end with a certificate, which takes
-        two passes. None: the same without one; `coef_` then has norm 1 and is not rescaled.
+        two passes. None: the same without one; `coef_` is then not rescaled: its norm is
+        1 / row_norm at most.
     constants : {"practical", "theory"}, default="practical"
         Number of steps and step sizes, as experiments suggest or as the proof needs them, which
         is thousands of times more steps.
@@ -106,7 +107,8 @@ class SIMBAClassifier(LinearClassifier):
     Attributes
     ----------
     coef_ : ndarray of shape (1, n_features) or (n_classes, n_features)
-        Rescaled by Lemma 2.1, unless the margin is 0: rows without slack have margin 1.
+        Rescaled by Lemma 2.1, unless the margin is 0 or certify=None: rows without slack have
+        margin 1.
     intercept_ : ndarray of shape (1,) or (n_classes,)
     classes_ : ndarray of shape (n_classes,)
     n_features_in_ : int

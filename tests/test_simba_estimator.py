@@ -144,6 +144,8 @@ def test_without_a_certificate(data):
     assert np.isnan(model.result_.primal)
     assert model.result_.certificate_accesses == data[0].size  # the rows' norms
     assert model.score(*data) > 0.75
+    length = np.linalg.norm(model.coef_) * np.linalg.norm(data[0], axis=1).max()
+    assert 0.5 < length < 1  # the mean of w, which is not stretched
     given = SIMBAClassifier(0.1, certify=None, max_iter=2000, random_state=0, row_norm=1.0).fit(
         *data
     )
