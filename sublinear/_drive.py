@@ -67,6 +67,7 @@ class Limits:
 
     With `absolute` tol bounds the gap itself. With `maximise` minus the solver's values are
     reported: a lower bound, reached by the model, as primal value, and an upper one as dual value.
+    With `by_tol` max_iter is what tol asks for, and nobody's limit.
     """
 
     tol: float
@@ -75,6 +76,7 @@ class Limits:
     certify: bool = True
     absolute: bool = False
     maximise: bool = False
+    by_tol: bool = False
 
 
 @dataclass(frozen=True)

@@ -45,9 +45,10 @@ class Result:
     gap : float
         |primal - dual|: the returned model is at most this far from optimal; inf if unknown.
     status : str
-        "converged"; "max_iter" or "max_accesses", the limit reached; "rounding", if rounding errors
-        are most of the gap, which is above the tolerance; "stopped" by a callback; "interrupted"
-        by Ctrl-C or by an error in a callback; "diverged", the best model kept; "partial_fit" and
+        "converged"; "max_iter" or "max_accesses", the limit reached, "max_iter" also where epsilon
+        decides how many steps there are; "rounding", if rounding errors are most of the gap, which
+        is above the tolerance; "stopped" by a callback; "interrupted" by Ctrl-C or by an error in a
+        callback; "diverged", the best model kept; "partial_fit" and
         "uncertified", not certified; "reduced", by `max_support`, to a gap above the tolerance;
         "not_separable": no hyperplane has a margin above `dual`, which is at most epsilon.
     n_iter : int

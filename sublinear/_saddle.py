@@ -256,6 +256,8 @@ class RoundsPlan:
         Steps of the first round, and of all.
     max_iter : int
         Draws, or passes, after which to end.
+    by_epsilon : bool
+        Whether these are all that epsilon asks for.
     n_read : int
         Values that were read to find the unit, for the caller to set.
     """
@@ -276,8 +278,9 @@ class RoundsPlan:
         self.counted = min(self.batch, self.rates.batch)
         least = 0.0 if self.theory else self.rates.least
         per_log = self.batch * max(steps * squared(ratio) / self.counted, least * ratio)
+        asked = per_log * math.log(max(2, n_weights))
         self.round_steps, self.max_steps = round_lengths(
-            per_log * math.log(max(2, n_weights)),
+            asked,
             settings.max_iter,
             in_rounds=not self.fixed,
             usual=usual,
@@ -285,6 +288,7 @@ class RoundsPlan:
             batch=self.batch,
         )
         self.max_iter = self.max_steps * self.batch
+        self.by_epsilon = self.fixed and self.max_iter >= asked
 
     def _rounds(self):
         """Return what all solvers in rounds are told of them and of the rates."""
@@ -411,15 +415,16 @@ def settings_of(arguments, variants):
     return settings
 
 
-def run_saddle(name, settings, solver, max_iter, A, *, maximise=False):
+def run_saddle(name, settings, solver, plan, A, *, maximise=False):
     """Run a solver for a function; returns its model and the Result; warns if a limit was met."""
     limits = Limits(
         settings.epsilon,
-        max_iter,
+        plan.max_iter,
         settings.max_accesses or math.inf,
         certify=settings.certify is not None,
         absolute=True,
         maximise=maximise,
+        by_tol=plan.by_epsilon,
     )
     try:
         model, result, error = drive(solver, limits)
@@ -429,43 +434,45 @@ def run_saddle(name, settings, solver, max_iter, A, *, maximise=False):
         raise error
     is_rounding = solver.objective.rounding > settings.epsilon
     advice = "That is rounding: raise epsilon, or scale A down." if is_rounding else None
-    warn_of_gap(settings, result, absolute=True, name=name, advice=advice)
+    warn_of_gap(settings, result, limits, name=name, advice=advice)
     return model, named(result, A)
 
 
-def warn_of_gap(settings, result, *, absolute, name, advice=None, instead=""):
-    """Warn where a limit ended a fit before epsilon was proved, and say what to do.
+def warn_of_gap(settings, result, limits, *, name, advice=None, instead=""):
+    """Warn where a fit ended before epsilon was proved, and say what to do.
 
     Parameters
     ----------
     settings : object
-        Has `epsilon`, `max_iter` and `certify`, and `variant` and `constants` where there are any.
+        Has `certify`, and `variant` where there is one.
     result : Result
-    absolute : bool
-        Whether epsilon bounds the gap itself.
+    limits : Limits
+        Of the fit; its tol is epsilon.
     name : str
         Of the estimator or the function.
     advice : str, default=None
-        None: that of the limits.
+        None: by what ended the fit.
     instead : str, default=""
-        What else that advice has to offer.
+        What else helps where that is a limit.
     """
     status = result.status
     if status not in ("max_iter", "max_accesses", "rounding"):
         return
     limited = [part for part in result.parts or (result,) if part.status == status]
-    gap = max(part.gap if absolute else part.relative_gap for part in limited)
-    if advice is None:
-        ways, most = ["raise epsilon"], settings.max_iter
-        # max_iter ends a fit where less than a batch is left of it, which is less than half
-        if status != "max_iter" or not is_fixed(settings) or (most and 2 * result.n_iter > most):
-            ways = [f"raise epsilon or {status}"]
+    gap = max(part.gap if limits.absolute else part.relative_gap for part in limited)
+    gap = f"with a {'' if limits.absolute else 'relative '}gap of {gap:.2e}"
+    asked = f"epsilon={limits.tol:g}"
+    if status == "max_iter" and limits.by_tol:
+        happened = f"took the steps that {asked} asks for and ended {gap}"
+        usual = (
+            "They were not enough to prove it here: a smaller epsilon takes more of them, "
+            'certify="las_vegas" goes on until epsilon is proved.'
+        )
+    else:
+        happened = f"stopped at {status} {gap}, above {asked}"
+        ways = [f"Raise epsilon or {status}"]
         if status == "max_iter" and is_fixed(settings):
             ways.append('use certify="las_vegas"')
         ways += [instead] if instead else []
-        advice = f"{', or '.join(ways)}."
-        advice = advice[0].upper() + advice[1:]
-    warn(
-        f"{name} stopped at {status} with a {'' if absolute else 'relative '}gap of {gap:.2e}, "
-        f"above epsilon={settings.epsilon:g}. {advice}"
-    )
+        usual = f"{', or '.join(ways)}."
+    warn(f"{name} {happened}. {usual if advice is None else advice}")

@@ -275,7 +275,7 @@ class MinimumEnclosingBall(CallbackSupportMixin, OutlierMixin, BaseEstimator):
         else:
             solver = plan.solver(problem, random_of(self))
         training = Training(X, y, None, seen.given, [None], weights)
-        limits = self._limits(plan.max_iter)
+        limits = self._limits(plan)
         center, result, error = self._run(solver, limits, training, 0.0, seen.origin)
         forget(self, ("support_", "support_vectors_", "center_coef_", "_fitted_kernel"))
         if sp.issparse(X) and result.primal == 0:  # rows are equal
@@ -287,7 +287,7 @@ class MinimumEnclosingBall(CallbackSupportMixin, OutlierMixin, BaseEstimator):
             read = result.certificate_accesses + matrix.n_stored
             result = replace(result, certificate_accesses=read)
         tolerance = np.sqrt(radius**2 + seen.rounding) - radius
-        return self._finish(solver, given, named(result, X), radius, tolerance, error)
+        return self._finish(solver, limits, given, named(result, X), radius, tolerance, error)
 
     def _soft_radius(self, seen, caps):
         """Return the radius that a soft ball has at its centre; reads the rows once."""
@@ -295,9 +295,14 @@ class MinimumEnclosingBall(CallbackSupportMixin, OutlierMixin, BaseEstimator):
         squares = norms + center @ center - 2 * seen.matrix.row_dots(center, np.arange(len(norms)))
         return np.sqrt(max(0.0, mean_of_largest(squares, caps)[1]))
 
-    def _limits(self, max_iter):
-        certify = self.certify is not None
-        return Limits(self.epsilon, max_iter, self.max_accesses or np.inf, certify=certify)
+    def _limits(self, plan):
+        return Limits(
+            self.epsilon,
+            plan.max_iter,
+            self.max_accesses or np.inf,
+            certify=self.certify is not None,
+            by_tol=plan.by_epsilon,
+        )
 
     def _run(self, solver, limits, training, constant, origin=0.0):
         """Drive a solver that sees rows from `origin`; its model, the result, what interrupted."""
@@ -325,7 +330,7 @@ class MinimumEnclosingBall(CallbackSupportMixin, OutlierMixin, BaseEstimator):
         if not (plan.sampled or plan.theory):
             # payoffs are squared distances: a ball small against k(x, x) may take longer steps
             problem.unit, problem.accesses = space.farthest_from_first(), space.matrix.n_stored
-        solver, limits = plan.solver(problem, random_of(self)), self._limits(plan.max_iter)
+        solver, limits = plan.solver(problem, random_of(self)), self._limits(plan)
         training = KernelTraining(X, y, None, None, [None], None, rows=space.rows)
         model, result, error = self._run(solver, limits, training, 1.0)
         forget(self, ("center_",))
@@ -340,9 +345,9 @@ class MinimumEnclosingBall(CallbackSupportMixin, OutlierMixin, BaseEstimator):
         values = 6 * min(space.rows.rounding, MOST_ROUNDING) * self._center_square
         rounding = ROUNDING * space.longest**2 + values
         tolerance = np.sqrt(radius**2 + rounding) - radius
-        return self._finish(solver, given, named(result, X), radius, tolerance, error)
+        return self._finish(solver, limits, given, named(result, X), radius, tolerance, error)
 
-    def _finish(self, solver, given, result, radius, tolerance, error):
+    def _finish(self, solver, limits, given, result, radius, tolerance, error):
         """Store what a fit found, then raise what interrupted it."""
         self.result_, self.n_iter_ = result, result.n_iter
         self.radius_ = float(radius)
@@ -356,8 +361,7 @@ class MinimumEnclosingBall(CallbackSupportMixin, OutlierMixin, BaseEstimator):
         advice = None
         if relative_gap(result.primal, solver.objective.rounding) > self.epsilon:
             advice = "That is rounding: centre X, take float64, or raise epsilon."
-        name = "MinimumEnclosingBall"
-        warn_of_gap(self, result, absolute=False, name=name, advice=advice)
+        warn_of_gap(self, result, limits, name="MinimumEnclosingBall", advice=advice)
         return self
 
     def score_samples(self, X):
@@ -631,7 +635,7 @@ def solve_simplex_qp(
         problem.accesses = plan.n_read
         solver = plan.solver(problem, random_of(settings))
     name = "solve_simplex_qp"
-    _, result = run_saddle(name, settings, solver, plan.max_iter, A, maximise=True)
+    _, result = run_saddle(name, settings, solver, plan, A, maximise=True)
     p = solver.best_distribution()
     # the solver's model is x, its dual variable p: here it is the other way round
     trace = tuple(row._replace(primal=row.dual, dual=row.primal) for row in result.trace)

@@ -98,7 +98,7 @@ class _SaddleClassifier(LinearClassifier):
         warn_of_gap(
             self,
             self.result_,
-            absolute=limits.absolute,
+            limits,
             name=type(self).__name__,
             advice="Raise epsilon, or centre X." if is_rounding else None,
             instead=self._instead if is_linear(self) else "",
@@ -275,6 +275,7 @@ class SublinearPerceptron(_SaddleClassifier):
             certify=self.certify is not None,
             absolute=True,
             maximise=True,
+            by_tol=training.plan.by_epsilon,
         )
         return self._solve(training, limits)
 

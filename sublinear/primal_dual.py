@@ -574,13 +574,14 @@ def solve_primal_dual(
         certify=certify is not None,
         absolute=True,
         maximise=True,
+        by_tol=not in_rounds and max_steps >= asked,
     )
     observe = partial(call_back, callback)
     x, result, error = drive(solver, limits, observe=observe)
     if error is not None:
         raise error
-    settings = SimpleNamespace(epsilon=epsilon, max_iter=max_iter, certify=certify)
-    warn_of_gap(settings, result, absolute=True, name="solve_primal_dual")
+    settings = SimpleNamespace(certify=certify)
+    warn_of_gap(settings, result, limits, name="solve_primal_dual")
     p = solver.best_distribution()
     sources = [getattr(block, "source", None) for block in (low_regret, sampler)]
     result = named(result, sources[0] if sources[0] is sources[1] else None)

@@ -245,6 +245,7 @@ class SIMBAClassifier(LinearClassifier):
                 certify=self.certify is not None,
                 absolute=True,
                 maximise=True,
+                by_tol=self.certify != "las_vegas" and self.max_iter is None,
             ),
         )
 
@@ -292,7 +293,7 @@ class SIMBAClassifier(LinearClassifier):
         super()._store(outcomes, training, seconds)
 
     def _warn_if_limited(self, limits):
-        warn_of_gap(self, self.result_, absolute=True, name=type(self).__name__)
+        warn_of_gap(self, self.result_, limits, name=type(self).__name__)
 
 
 def simba_path(X, y, nus, *, sample_weight=None, **parameters):

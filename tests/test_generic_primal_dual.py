@@ -333,6 +333,27 @@ def test_budgets_are_hard(A, make):
         assert np.isfinite(result.gap)
 
 
+@pytest.mark.parametrize(
+    ("options", "has", "lacks"),
+    [
+        ({}, "took the steps that epsilon=0.5 asks for", "max_iter"),
+        ({"max_iter": 10**6}, "took the steps that epsilon=0.5 asks for", "max_iter"),
+        ({"max_iter": 5}, "Raise epsilon or max_iter", "asks for"),
+    ],
+)
+def test_a_warning_tells_enough_steps_from_a_limit(A, options, has, lacks):
+    """The bound of this step proves little."""
+
+    class Loose(BallStep):
+        def bound(self, p):
+            return super().bound(p) + 1
+
+    with pytest.warns(ConvergenceWarning) as caught:
+        solve_primal_dual(Loose(A), L2Sampler(A), 0.5, certify="exact", random_state=0, **options)
+    (message,) = (str(warning.message) for warning in caught)
+    assert has in message and lacks not in message
+
+
 def test_certificates_are_counted_apart(A):
     result = solved(BallStep(A), L2Sampler(A), certify="exact")
     passes = 4  # the norms, once for each block; A x and A'p
