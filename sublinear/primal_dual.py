@@ -486,7 +486,9 @@ def solve_primal_dual(
     delta : float, default=0.1
         With what probability certify="sampled" may be wrong.
     constants : {"practical", "theory"}, default="practical"
-        eta = c sqrt(log(n) / T) with c = 1/2, or 1/100 and fewer steps, as in the paper.
+        eta = c sqrt(log(n) / T) with c = 1/2, or 1/100 and fewer steps, as in the paper: for
+        study, since in so few steps p hardly moves, and hard problems of practical size end 3 to 20
+        epsilon off.
     max_iter : int, default=None
         Limit on steps. None: with certify="las_vegas" a hundred times the number that epsilon asks
         for, at least a million; else that number, the larger of low_regret.n_steps(epsilon / 2)
