@@ -252,10 +252,11 @@ class SemiStreamingPerceptron(ClassifierMixin, _SemiStreaming):
     """A hyperplane through the origin with a large margin, by passes over a source.
 
     Finds weights of norm at most 1 whose least margin, over rows scaled so that the longest has
-    norm 1, is within about `epsilon` of the largest possible one, which is measured and not
-    certified; for data that a hyperplane through the origin separates. The working memory depends
-    on `epsilon` and, by the logarithm, on the number of rows, not on their length. The time of a
-    step grows with the number of columns, also where rows are sparse.
+    norm 1, is within about `epsilon` of the largest possible one (1.6 `epsilon` where few rows
+    decide), which is measured and not certified; for data that a hyperplane through the origin
+    separates. The working memory depends on `epsilon` and, by the logarithm, on the number of rows,
+    not on their length. The time of a step grows with the number of columns, also where rows are
+    sparse.
 
     Parameters
     ----------
