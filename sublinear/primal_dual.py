@@ -583,7 +583,10 @@ def solve_primal_dual(
     if error is not None:
         raise error
     settings = SimpleNamespace(certify=certify)
-    warn_of_gap(settings, result, limits, name="solve_primal_dual")
+    advice = None
+    if result.status == "max_iter" and math.isinf(result.dual):
+        advice = "The low-regret step has no bound(p), without which nothing is proved."
+    warn_of_gap(settings, result, limits, name="solve_primal_dual", advice=advice)
     p = solver.best_distribution()
     sources = [getattr(block, "source", None) for block in (low_regret, sampler)]
     result = named(result, sources[0] if sources[0] is sources[1] else None)

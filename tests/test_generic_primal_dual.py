@@ -402,7 +402,8 @@ class Silent(LowRegretStep):
 
 
 def test_without_a_bound_or_values(A):
-    result = solved(Silent(), PlainL2(A), certify="exact")
+    with pytest.warns(ConvergenceWarning, match=r"has no bound\(p\), without which"):
+        result = solved(Silent(), PlainL2(A), certify="exact")
     assert result.primal == pytest.approx((A @ np.full(D, 0.1)).min())
     assert result.dual == result.gap == np.inf
     with pytest.raises(ValueError, match=r"has no bound\(p\)"):
