@@ -131,7 +131,9 @@ def write_model(estimator, path, notes=None):
     if hasattr(estimator, "to_local"):
         raise TypeError(f"a distributed {name} holds its cluster: save its to_local()")
     if _CLASSES.get(name) is not type(estimator):
-        hint = "; save its last step, or pickle the whole" if hasattr(estimator, "steps") else ""
+        hint = "; pickle it" if hasattr(estimator, "get_params") else ""
+        if hasattr(estimator, "steps"):
+            hint = "; save its last step, or pickle the whole"
         raise TypeError(f"cannot save a {name}; a model is one of {', '.join(_CLASSES)}{hint}")
     if hasattr(estimator, "support_vectors_"):
         raise ValueError(

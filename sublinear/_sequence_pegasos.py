@@ -5,6 +5,7 @@ Shalev-Shwartz, Singer, Srebro, Cotter, "Pegasos: primal estimated sub-gradient 
 (2011), section 5.
 """
 
+from collections.abc import Iterator
 from importlib import import_module
 from typing import NamedTuple
 
@@ -37,13 +38,21 @@ from sublinear._validation import (
 FRAMES = {"pandas": {}, "polars": {"how": "vertical_relaxed"}}  # how to stack those of a library
 
 
+def _is_list(X):
+    return isinstance(X, (list, tuple)) or (isinstance(X, np.ndarray) and X.dtype == object)
+
+
 def _is_list_of_matrices(X):
-    is_list = isinstance(X, (list, tuple)) or (isinstance(X, np.ndarray) and X.dtype == object)
-    return is_list and len(X) > 0 and (sparse.issparse(X[0]) or np.ndim(X[0]) == 2)
+    return _is_list(X) and len(X) > 0 and (sparse.issparse(X[0]) or np.ndim(X[0]) == 2)
 
 
 def _stack(X, y, lengths):
     """Return X as one matrix, y as one array or None, and lengths, from any of their forms."""
+    for name, given in (("X", X), ("y", y)):
+        if isinstance(given, Iterator):
+            raise ValueError(f"{name} is a {type(given).__name__}: pass a list, list({name})")
+    if _is_list(X) and len(X) == 0:
+        raise ValueError("X is an empty list: there are no sequences")
     if not _is_list_of_matrices(X):
         return X, y, lengths
     if lengths is not None:

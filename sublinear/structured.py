@@ -20,7 +20,12 @@ from sublinear._core.random import RandomBits
 from sublinear._drive import Limits, drive
 from sublinear._fit_method import all_or_nothing
 from sublinear._sequence_pegasos import SequencePegasos
-from sublinear._solvers.structured_pegasos import StructuredObjective, StructuredPegasos, read_only
+from sublinear._solvers.structured_pegasos import (
+    StructuredObjective,
+    StructuredPegasos,
+    checked_loss,
+    read_only,
+)
 from sublinear._stream import OneSolverStreamFit, checked_weights, described
 from sublinear._validation import (
     check_batch_fits,
@@ -368,6 +373,6 @@ class PegasosStructured(OneSolverStreamFit, BaseEstimator):
         """
         _check_examples(X, y)
         pairs = zip(_array_of_objects(y), self.predict(X), strict=True)
-        losses = [self.problem.loss(label, output) for label, output in pairs]
+        losses = [checked_loss(self.problem.loss(label, output)) for label, output in pairs]
         weights = check_sample_weight(sample_weight, np.empty(len(losses)))
         return -float(np.average(losses, weights=weights))

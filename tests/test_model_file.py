@@ -16,7 +16,9 @@ from sklearn.pipeline import make_pipeline
 from sklearn.svm import LinearSVC
 
 from sublinear import (
+    KernelSDCAClassifier,
     L2SVMClassifier,
+    MinimumEnclosingBall,
     PegasosClassifier,
     PegasosRegressor,
     SDCAClassifier,
@@ -217,8 +219,10 @@ class TestSave:
             save_model(SDCAClassifier(), tmp_path / "model")
 
     def test_another_estimator(self, tmp_path):
-        with pytest.raises(TypeError, match="cannot save a LinearSVC"):
-            save_model(LinearSVC(), tmp_path / "model")
+        for other in (LinearSVC(), KernelSDCAClassifier(), MinimumEnclosingBall()):
+            words = f"cannot save a {type(other).__name__}; a model is .*; pickle it"
+            with pytest.raises(TypeError, match=words):
+                save_model(other, tmp_path / "model")
         with pytest.raises(TypeError, match="save its last step, or pickle the whole"):
             save_model(make_pipeline(SDCAClassifier()), tmp_path / "model")
 

@@ -389,6 +389,9 @@ def test_bad_input():
         ((np.full_like(X, np.nan), y), "NaN"),
         ((X, y, LENGTHS, np.ones(31)), "inconsistent"),
         ((X, y, LENGTHS, -np.ones(10)), "negative"),
+        (((matrix for matrix in matrices), labels), r"X is a generator: pass a list, list\(X\)"),
+        ((matrices, iter(labels)), r"pass a list, list\(y\)"),
+        (([], []), "there are no sequences"),
     ):
         with pytest.raises(ValueError, match=words):
             SequencePegasos().fit(*data)
@@ -410,6 +413,8 @@ def test_bad_input():
         model.partial_fit(X, np.full(31, 5), LENGTHS)
     with pytest.raises(ValueError, match="features"):
         model.predict(X[:, :2], LENGTHS)
+    with pytest.raises(ValueError, match="there are no sequences"):
+        model.predict([])
 
 
 def test_an_interrupt_leaves_the_model_so_far(tagged, interrupt_after):

@@ -202,6 +202,8 @@ def test_a_feature_map_whose_length_changes(multiclass):
         ("joint_features", lambda x, y: np.ones((1, 0)), "one row"),
         ("loss", lambda y, other: -1.0, "not negative"),
         ("loss", lambda y, other: np.nan, "not negative"),
+        ("loss", lambda y, other: None, "loss must return a number, got None"),
+        ("loss", lambda y, other: "much", "loss must return a number, got 'much'"),
         ("decode", None, "no decode"),
     ],
 )
@@ -222,6 +224,13 @@ def test_bad_input(multiclass):
             PegasosStructured(Classes(3), **parameters).fit(X, y)
     with pytest.raises(ValueError, match="must have the methods"):
         PegasosStructured(None).fit(X, y)
+
+
+def test_bad_losses_in_a_score(multiclass):
+    model = PegasosStructured(Classes(3), **FEW).fit(*multiclass)
+    model.problem.loss = lambda y, other: None
+    with pytest.raises(ValueError, match="loss must return a number, got None"):
+        model.score(*multiclass)
 
 
 def test_errors_of_the_problem_reach_the_caller(multiclass):

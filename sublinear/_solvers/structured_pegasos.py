@@ -72,9 +72,7 @@ class StructuredObjective:
         """Return the Violation of example i."""
         x, y = self.X[i], self.y[i]
         other = self.problem.loss_augmented_decode(weights, x, y)
-        loss = float(self.problem.loss(y, other))
-        if not 0 <= loss < np.inf:
-            raise ValueError(f"loss must be finite and not negative, got {loss}")
+        loss = checked_loss(self.problem.loss(y, other))
         return Violation(Matrix(self.features(x, y) - self.features(x, other)), loss)
 
     def primal(self, weights):
@@ -91,6 +89,17 @@ class StructuredObjective:
         """Return zero weights, their primal value and the dual value of zero duals."""
         zeros = np.zeros(self.n_features)
         return zeros, self.primal(zeros), 0.0
+
+
+def checked_loss(value):
+    """Return what a problem's `loss` returned as a float; ValueError unless it can be a loss."""
+    try:
+        loss = float(value)
+    except (TypeError, ValueError):
+        raise ValueError(f"loss must return a number, got {value!r}") from None
+    if not 0 <= loss < np.inf:
+        raise ValueError(f"loss must be finite and not negative, got {loss}")
+    return loss
 
 
 def read_only(array):
