@@ -113,7 +113,7 @@ support_ : ndarray of shape (n_SV,)
 _MULTICLASS_PARAMETERS = """\
 multi_class : {"ovo", "ovr"}, default="ovo"
         With more than two classes: one problem for every pair of classes, as in sklearn.svm.SVC, or
-        one for every class against the rest, which takes longer.
+        one for every class against the rest, which takes longer unless classes are many and small.
     decision_function_shape : {"ovr", "ovo"}, default="ovr"
         What `decision_function` returns for multi_class="ovo": votes per class, or the score of
         every pair. As in sklearn.svm.SVC.

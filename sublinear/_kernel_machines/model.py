@@ -322,23 +322,20 @@ class KernelModel(CertifiedModel):
         support = None if precomputed else like(self.support_vectors_, X)
         stored = max(1, X.nnz // n_rows if sp.issparse(X) else X.shape[1])
         step, rows_step = self._memory.parts_of_prediction(stored, len(margins))
-        order = np.arange(n_support)
+        order, n_threads = np.arange(n_support), effective_threads(self.n_jobs)
+        groups = list(self._groups())
         for start in range(0, n_rows, step):
             rows = self._prediction_rows(support, X[start : start + step])
-            part = np.zeros((len(margins), rows.n_columns))
-            for group, problems in self._groups():
+            part = margins[:, start : start + step]
+            for group, problems in groups:
                 of_group = np.zeros((len(problems), rows.n_columns))
                 for first in range(group.start, group.stop, rows_step):
                     chosen = slice(first, min(group.stop, first + rows_step))
-                    rows.add_product(
-                        order[chosen],
-                        self.dual_coef_[:, chosen],
-                        of_group,
-                        effective_threads(self.n_jobs),
-                    )
-                part[problems] += of_group
-            margins[:, start : start + step] = part
-        return margins.T + self.intercept_
+                    rows.add_product(order[chosen], self.dual_coef_[:, chosen], of_group, n_threads)
+                for k, of_problem in zip(problems, of_group, strict=True):
+                    part[k] += of_problem
+        margins += self.intercept_[:, np.newaxis]
+        return margins.T
 
     def _prediction_rows(self, support, X):
         """The KernelRows between the support vectors and the rows of X."""

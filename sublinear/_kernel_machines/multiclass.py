@@ -1,7 +1,8 @@
 """Kernel machines for any number of classes: one-vs-one, or one-vs-rest.
 
 One-vs-one has n_classes (n_classes - 1) / 2 problems, but each has the examples of two classes
-alone: with kernels, whose cost grows with the square of that number, it is the cheaper one.
+alone: with kernels, whose cost grows with the square of that number, it is the cheaper one, unless
+these are few.
 Coefficients are laid out as in libsvm: support vectors are sorted by class, and each has one
 coefficient for every other class.
 """
@@ -182,11 +183,10 @@ def scores_of_classes(scores, pairs, n_classes):
     scores : ndarray of shape (n_samples, n_classes)
         As those of sklearn.svm.SVC.
     """
-    votes = np.zeros((len(scores), n_classes))
-    sums = np.zeros((len(scores), n_classes))
+    votes, sums = np.zeros((2, n_classes, len(scores)))  # a class's numbers side by side
     for (first, second), score in zip(pairs, scores.T, strict=True):
-        votes[:, first] += score >= 0
-        votes[:, second] += score < 0
-        sums[:, first] += score
-        sums[:, second] -= score
-    return votes + sums / (3 * (np.abs(sums) + 1))
+        votes[first] += score >= 0
+        votes[second] += score < 0
+        sums[first] += score
+        sums[second] -= score
+    return (votes + sums / (3 * (np.abs(sums) + 1))).T
