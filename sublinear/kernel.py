@@ -68,7 +68,8 @@ fit_intercept : bool, default=True
         Stop when the duality gap is at most tol times the objective. 0: run to the limits.
     max_iter : int, default=1000
         Limit on rounds. A round solves for a block of some thousands of examples; an iteration of
-        the method of second order, which ends hard fits of few examples, counts as one."""
+        the method of second order, which ends hard fits of few examples or of a kernel of small
+        rank, counts as one."""
 
 _RUN_PARAMETERS = """\
 max_accesses : int, default=None

@@ -15,11 +15,11 @@ from stepping import bits, interrupted, unchanged
 from threadpoolctl import threadpool_limits
 
 from sublinear import KernelSDCAClassifier, KernelSDCARegressor, kernel_path
-from sublinear._core.gram import pivoted_factor
+from sublinear._core.gram import PIVOTS_AT_ONCE, factor_by_columns, pivoted_factor
 from sublinear._core.kernel_choice import kernel_rows
 from sublinear._core.kernel_objective import KernelObjective
 from sublinear._core.kernel_rows import ExactRows
-from sublinear._core.kernels import RBF, Linear
+from sublinear._core.kernels import RBF, Linear, Poly
 from sublinear._core.losses import MARGIN_LOSSES, REGRESSION_LOSSES
 from sublinear._solvers.finisher import Finisher
 from sublinear._solvers.interior_point import InteriorPoint
@@ -88,10 +88,44 @@ def test_a_pivoted_factor_has_as_many_columns_as_the_rank(n_columns):
     np.testing.assert_array_equal(triangle, np.tril(triangle))
 
 
+@pytest.mark.parametrize("n_columns", [1, 3, 40, 200])
+@pytest.mark.parametrize("decay", [1.0, 0.8])
+def test_a_factor_by_columns_is_one_of_the_matrix(n_columns, decay):
+    X = np.random.default_rng(0).normal(size=(250, n_columns)) * decay ** np.arange(n_columns)
+    X[:, -1] += 1e3
+    products, read = X @ X.T, []
+
+    def entries(rows, columns):
+        read.append(len(rows) * len(columns))
+        return products[np.ix_(rows, columns)]
+
+    factor, pivots = factor_by_columns(entries, products.diagonal(), n_columns)
+    rank = len(pivots)
+    assert rank == n_columns or decay < 1  # columns that are rounding beside the largest
+    assert factor.shape == (250, rank) and len(np.unique(pivots)) == rank
+    np.testing.assert_allclose(factor @ factor.T, products, rtol=0, atol=1e-13 * products.max())
+    triangle = factor[pivots]
+    np.testing.assert_array_equal(triangle, np.tril(triangle))
+    assert sum(read) <= rank * (250 + PIVOTS_AT_ONCE**2)
+
+
+def test_a_factor_by_columns_ends_at_the_rank():
+    X = np.random.default_rng(0).normal(size=(100, 4))[:, [0, 1, 1, 2, 3, 3]]
+    products = X @ X.T
+    factor, pivots = factor_by_columns(
+        lambda rows, columns: products[np.ix_(rows, columns)], products.diagonal(), 100
+    )
+    assert len(pivots) < 10
+    np.testing.assert_allclose(factor @ factor.T, products, rtol=0, atol=1e-13 * products.max())
+
+
 @pytest.mark.parametrize("value", [0.0, -1.0, np.nan, np.inf])
 def test_what_has_no_factor_is_an_error(value):
+    matrix = np.full((3, 3), value)
     with pytest.raises(LinAlgError), np.errstate(all="ignore"):
-        pivoted_factor(np.full((3, 3), value))
+        pivoted_factor(matrix)
+    with pytest.raises(LinAlgError), np.errstate(all="ignore"):
+        factor_by_columns(lambda rows, columns: matrix[np.ix_(rows, columns)], matrix[0], 3)
 
 
 # ---------------------------------------------------------------- more exact from some point on
@@ -172,11 +206,12 @@ def test_the_iterations_are_those_of_the_oracle(name, weighted, free):
 
 @pytest.mark.parametrize("name", WITH_FORM)
 @pytest.mark.parametrize("free", [False, True])
-@pytest.mark.parametrize("kernel", [RBF(0.3), Linear()])
+@pytest.mark.parametrize("kernel", [RBF(0.3), Linear(), Poly(0.3, 2, 1.0)])
 @pytest.mark.parametrize("make", [np.asarray, sparse.csr_array])
-def test_certificates_enclose_the_optimum_tightly(name, free, kernel, make):
+@pytest.mark.parametrize("room", [np.inf, 8 * 80**2 - 1])
+def test_certificates_enclose_the_optimum_tightly(name, free, kernel, make, room):
     X, y = make_data(name)
-    solver = finisher(make_objective(name, make(X), y, free=free, kernel=kernel))
+    solver = finisher(make_objective(name, make(X), y, free=free, kernel=kernel, memory=room))
     primal, dual = np.inf, -np.inf
     while solver.n_iter < 60 and not primal - dual <= 1e-8 * primal:
         solver.advance(2**60)
@@ -325,6 +360,40 @@ def test_without_memory_for_it_fits_are_exact_all_the_same():
         model = estimator("hinge", C=1e4, gamma=1.0, memory_limit=2**20).fit(X, y)
     assert model.result_.status == "converged"
     value = objective_of(model, X, y, metric="rbf", gamma=1.0)
+    assert value == pytest.approx(model.result_.primal, rel=1e-6)
+
+
+def test_a_small_rank_makes_up_for_many_examples():
+    X = np.random.default_rng(0).normal(size=(2100, 2))
+    y = np.sign(X[:, 0] ** 2 - X[:, 1] + 0.1)
+    poly, rbf = (make_objective("hinge", X, y, kernel=k) for k in (Poly(1.0, 2, 1.0), RBF(0.3)))
+    assert takes_span(poly) and not takes_span(rbf)
+    for free, width in ((True, 6), (False, 7)):
+        room = 8 * 2100 * width
+        makes = [
+            make_objective("hinge", X, y, free=free, kernel=Poly(1.0, 2, 1.0), memory=memory)
+            for memory in (room, room - 1)
+        ]
+        assert [takes_span(objective) for objective in makes] == [True, False]
+
+
+@pytest.mark.parametrize("free", [False, True])
+@pytest.mark.parametrize("kernel", ["linear", "poly"])
+def test_many_examples_of_small_rank_take_no_square_of_memory(free, kernel):
+    X = np.random.default_rng(0).normal(size=(2100, 3)) * [1, 10, 100]
+    y = X[:, 0] + X[:, 1] ** 2 / 30
+    settings = {"kernel": kernel, "degree": 2, "coef0": 1.0, "gamma": 0.01}
+    model = estimator(
+        "epsilon_insensitive",
+        C=1e4,
+        penalize_intercept=not free,
+        memory_limit=5 * 10**6,  # the kernel matrix has 18 MB in float32
+        max_iter=60,
+        **settings,
+    ).fit(X, y)
+    assert model.result_.status == "converged"
+    settings = {"gamma": 0.01, "degree": 2, "coef0": 1.0} if kernel == "poly" else {}
+    value = objective_of(model, X, y, metric=kernel, **settings)
     assert value == pytest.approx(model.result_.primal, rel=1e-6)
 
 

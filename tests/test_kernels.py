@@ -7,7 +7,7 @@ from sklearn.metrics.pairwise import pairwise_kernels
 
 from sublinear._core.kernel_choice import kernel_rows
 from sublinear._core.kernel_rows import CallableRows, ExactRows, PrecomputedRows
-from sublinear._core.kernels import KERNELS
+from sublinear._core.kernels import KERNELS, RBF, Poly
 from sublinear._core.matrix import Matrix
 from sublinear._core.panel_rows import PanelRows, PostingRows
 from sublinear._core.panels import use_lanes
@@ -251,3 +251,21 @@ def test_exact_rows_of_centred_data_are_those_of_the_data(make):
     np.testing.assert_allclose(margins[0], truth[5] - truth[60], atol=1e-6)
     centred = X.astype(float) - X.mean(axis=0, dtype=float)
     np.testing.assert_allclose(rows.exact_block(few, few), (centred @ centred.T)[few][:, few])
+
+
+@pytest.mark.parametrize("n_features", [1, 2, 4])
+@pytest.mark.parametrize("degree", [0, 1, 2, 3])
+@pytest.mark.parametrize("coef0", [0.0, 0.5])
+def test_the_rank_of_polynomials_is_known(n_features, degree, coef0):
+    X = np.random.default_rng(0).normal(size=(120, n_features))
+    rank = np.linalg.matrix_rank((X @ X.T + coef0) ** degree)
+    rows = kernel_rows(Poly(1.0, degree, coef0), X)
+    assert rows.most_rank == ExactRows(rows).most_rank == rank
+    assert kernel_rows(Poly(1.0, degree, coef0), sparse.csr_array(X)).most_rank == rank
+
+
+def test_bounds_on_ranks_never_exceed_the_rows():
+    assert Poly(1.0, 1000, 1.0).most_rank(10**6, 2048) == 2048
+    assert kernel_rows(Poly(1.0, 9, 1.0), np.eye(30)).most_rank == 30
+    assert kernel_rows(RBF(), np.eye(30, 2)).most_rank == 30
+    assert kernel_rows(KERNELS["linear"](), np.eye(30, 2)).most_rank == 2

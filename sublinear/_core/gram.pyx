@@ -3,7 +3,7 @@ from cpython.exc cimport PyErr_CheckSignals
 from libc.stdint cimport uint32_t
 
 import numpy as np
-from scipy.linalg import LinAlgError, cholesky
+from scipy.linalg import LinAlgError, cholesky, solve_triangular
 from scipy.linalg.blas import dsyrk
 from scipy.linalg.lapack import dpstrf
 
@@ -12,6 +12,9 @@ from sublinear._core.sparse_rows cimport add_sparse_gram
 
 LEAST_FACTOR = 1e-290   # smaller ones make subnormal products, which take many times as long
 JITTERS = 1e-15, 1e-13, 1e-11   # of diagonal entries, where rounding has made them too small
+LEAST_PIVOT = 2.0**-50          # of the largest diagonal entry: what is left is rounding
+NEAR_LARGEST = 0.3              # of the largest pivot, for those that come with it, as exactly
+PIVOTS_AT_ONCE = 64             # which share a pass over the factor
 
 cdef enum:
     DENSE_BLOCK = 1 << 18        # values that are copied at a time, as float64,
@@ -156,3 +159,49 @@ def pivoted_factor(matrix):
     rows = np.empty_like(factor)
     rows[order] = factor
     return rows, order[:rank]
+
+
+def factor_by_columns(entries, diagonal, Py_ssize_t most):
+    """Factor a matrix as pivoted_factor does, by those of its columns that the pivots name.
+
+    Parameters
+    ----------
+    entries : callable
+        entries(rows, columns) -> the matrix there, an array of its own, float64.
+    diagonal : ndarray of shape (n,), float64
+    most : int
+        A bound on the rank.
+
+    Returns
+    -------
+    factor : ndarray of shape (n, rank)
+    pivots : ndarray of shape (rank,)
+
+    Raises
+    ------
+    LinAlgError
+        As pivoted_factor.
+    """
+    cdef Py_ssize_t n = len(diagonal), count = 0, end
+    order, left = np.arange(n), np.array(diagonal)
+    factor, pivots = np.zeros((n, most)), np.empty(most, dtype=np.intp)
+    least = LEAST_PIVOT * left.max()
+    while count < most and left.max() > least:
+        tried = np.argsort(-left, kind="stable")[:min(PIVOTS_AT_ONCE, most - count)]
+        known = factor[:, :count]
+        among = entries(tried, tried) - known[tried] @ known[tried].T
+        reached, places, rank, _ = dpstrf(among, tol=max(least, NEAR_LARGEST * left.max()), lower=1)
+        if rank == 0:
+            break
+        taken, end = tried[places[:rank] - 1], count + rank
+        columns = entries(order, taken) - known @ known[taken].T
+        triangle = np.tril(reached[:rank, :rank])
+        factor[:, count:end] = solve_triangular(triangle, columns.T, lower=True).T
+        factor[taken, count:end], pivots[count:end] = triangle, taken
+        factor[pivots[:count], count:end] = 0
+        left -= np.einsum("ij,ij->i", factor[:, count:end], factor[:, count:end])
+        left[taken], count = 0, end
+        PyErr_CheckSignals()
+    if count == 0 or not np.isfinite(factor).all():
+        raise LinAlgError("no positive diagonal entry, or entries that are not finite")
+    return np.ascontiguousarray(factor[:, :count]), pivots[:count]

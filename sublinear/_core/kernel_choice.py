@@ -64,7 +64,7 @@ def centred(left, right, mean):
 
 
 def spread_out(matrix, count):
-    """Return up to so many row numbers at equal distances (int64)."""
+    """Return up to so many numbers of a matrix's rows at equal distances (int64)."""
     count = min(count, matrix.n_rows)
     return np.linspace(0, matrix.n_rows - 1, count).astype(np.int64)
 

@@ -4,7 +4,7 @@ from sublinear._core.losses cimport Loss
 
 cdef class KernelObjective:
     cdef readonly KernelRows rows
-    cdef object float64_rows
+    cdef object float64_rows, factor
     cdef readonly Loss loss
     cdef readonly object targets_array, scales_array
     cdef readonly double shift, memory
@@ -12,7 +12,7 @@ cdef class KernelObjective:
     cdef readonly Py_ssize_t n_rows, accesses
     cdef readonly int n_threads
     cdef const double[::1] targets, scales
-    cdef double last_intercept, spread, value_of_zeros
+    cdef double last_intercept, spread, value_of_zeros, factor_error
     cdef public double model_error
     cdef readonly double rounding, relative_rounding
 

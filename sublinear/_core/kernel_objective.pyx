@@ -23,6 +23,9 @@ from libc.math cimport INFINITY, NAN, fabs, sqrt
 
 import numpy as np
 
+from sublinear._core.blas import one_blas_thread
+from sublinear._core.gram import factor_by_columns, pivoted_factor
+from sublinear._core.kernel_choice import SAMPLE, spread_out
 from sublinear._core.kernel_rows import ExactRows
 from sublinear._core.matrix import Matrix
 from sublinear._core.objective import Objective
@@ -52,7 +55,7 @@ cdef class KernelObjective:
     free_intercept : bool, default=False
     n_threads : int, default=1
     memory : float, default=inf
-        Bytes that a kernel matrix in float64 may take.
+        Bytes that a kernel matrix in float64, or a factor of it, may take.
 
     Attributes
     ----------
@@ -77,7 +80,7 @@ cdef class KernelObjective:
             raise ValueError(f"{self.n_rows} rows, but {self.targets.shape[0]} targets and "
                              f"{self.scales.shape[0]} scales")
         self.shift, self.free_intercept, self.n_threads = shift, free_intercept, n_threads
-        self.value_of_zeros, self.memory = NAN, memory
+        self.value_of_zeros, self.memory, self.factor_error = NAN, memory, 0
         if free_intercept:
             self.last_intercept = middle_of(targets, scales)
             off = np.abs(targets - self.last_intercept)[scales > 0]
@@ -137,14 +140,48 @@ cdef class KernelObjective:
         """A bound on the rank of `products_of_images`."""
         return min(self.n_rows, self.rows.most_rank + (self.shift > 0))
 
-    def products_of_images(self):
+    @property
+    def factor_bytes(self):
+        """What a factor of `products_of_images` may take."""
+        return 8.0 * self.n_rows * self.most_rank
+
+    @property
+    def keeps_factor(self):
+        """Whether there is room for it."""
+        return self.factor_bytes <= self.memory
+
+    def products_of_images(self, rows, columns):
         """Return what examples have for products, up to terms a free intercept makes up for."""
-        order, rows = np.arange(self.n_rows), self.exact_rows
-        products = rows.exact_block(order, order, self.n_threads)
+        products = self.exact_rows.exact_block(rows, columns, self.n_threads)
         if not self.free_intercept:
-            rows.add_offsets(products, order, order)
+            self.exact_rows.add_offsets(products, rows, columns)
             products += self.shift
         return products
+
+    def factored(self):
+        """Return a pivoted factor of the products of all images, and its pivots."""
+        order = np.arange(self.n_rows)
+        if self.keeps_matrix:
+            return pivoted_factor(self.products_of_images(order, order))
+        return factor_by_columns(self.products_of_images, self._squared_lengths(), self.most_rank)
+
+    def _squared_lengths(self):
+        """Return the products of the images with themselves."""
+        if self.free_intercept:
+            return self.rows.centred_diagonal
+        return self.rows.diagonal + self.shift
+
+    def use_factor(self, factor):
+        """Let margins come from a factor where there is no room for the kernel matrix.
+
+        What rounding has done to it is measured, as for other kernel values.
+        """
+        if self.keeps_matrix:
+            return
+        numbers = spread_out(self, SAMPLE)
+        off = factor[numbers] @ factor[numbers].T - self.products_of_images(numbers, numbers)
+        size = np.mean(self.squared_sizes()[numbers])
+        self.factor, self.factor_error = factor, sqrt(np.mean(off**2)) / max(size, 1e-300)
 
     def linear(self, features):
         """Return the Objective of a linear model whose rows have the products of the examples.
@@ -319,7 +356,7 @@ cdef class KernelObjective:
         primal, dual : float
         """
         cdef const double[::1] sizes = self.squared_sizes()
-        cdef double error = self.rows.error, unit = self.rows.unit
+        cdef double error = max(self.rows.error, self.factor_error), unit = self.rows.unit
         cdef double square = 0, deviation, growth = 0, slopes = 0
         cdef double e, z, y, scale, above, below, half, typical
         cdef Py_ssize_t i
@@ -376,9 +413,19 @@ cdef class KernelObjective:
 
     def margins_of(self, coefficients):
         """Return (K + shift) v for coefficients v, as float64."""
+        if self.factor is not None:
+            return self._factor_margins(coefficients)
         support = np.flatnonzero(coefficients)
         margins = np.full((1, self.n_rows), self.shift * np.sum(coefficients))
         self.rows.add_product(support, coefficients[np.newaxis, support], margins, self.n_threads)
+        return margins[0]
+
+    def _factor_margins(self, coefficients):
+        with one_blas_thread():
+            margins = (self.factor @ (coefficients @ self.factor))[np.newaxis]
+        if self.free_intercept:
+            order = np.arange(self.n_rows)
+            self.rows.add_offset_products(order, coefficients[np.newaxis], margins)
         return margins[0]
 
     def evaluated(self, coefficients, margins=None):

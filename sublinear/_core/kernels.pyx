@@ -57,6 +57,10 @@ cdef class Kernel:
         """Tell by |x|^2 whether dense data is to be centred; mean_of() is the mean of the rows."""
         return False
 
+    def most_rank(self, n_features, most):
+        """Return a bound on the rank of matrices of values, `most` if none below that is known."""
+        return most
+
     def exact(self, X, Y, dots, int n_threads=1):
         """Return the values between the rows of two Matrix objects, by their products (float64)."""
         cdef double[:, ::1] values = dots
@@ -74,6 +78,10 @@ cdef class Linear(Kernel):
     def __init__(self, double gamma=1.0, int degree=3, double coef0=0.0):
         super().__init__(gamma, degree, coef0)
         self.form.kind, self.scale = PANEL_LINEAR, 1
+
+    def most_rank(self, n_features, most):
+        """As Kernel.most_rank."""
+        return min(n_features, most)
 
     def is_far(self, squares, mean_of):
         """As Kernel.is_far."""
@@ -117,6 +125,16 @@ cdef class Poly(Kernel):
 
     cdef double of_dot(self, double dot, double square, double other) noexcept nogil:
         return pow(self.gamma * dot + self.coef0, self.degree)
+
+    def most_rank(self, n_features, most):
+        """Return how many monomials there are, with coef0 those of lower degree too."""
+        cdef int k
+        extra, count = n_features - (self.coef0 == 0), 1
+        for k in range(1, self.degree + 1):
+            count = count * (extra + k) // k    # whole at each step, as binomial coefficients are
+            if count >= most:
+                return most
+        return min(count, most)
 
     def largest(self, double square):
         """Return (gamma |x|^2 + |coef0|)^degree, or the inner product."""

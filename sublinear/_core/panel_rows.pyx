@@ -14,7 +14,7 @@ from sublinear._core.matrix cimport Matrix
 from sublinear._core.panels cimport PANEL, padded, panel_entry, panel_transpose, panels
 
 from sublinear._core.aligned import aligned
-from sublinear._core.kernels import Linear, exact_values, many_dots, rows_of
+from sublinear._core.kernels import exact_values, many_dots, rows_of
 
 cdef enum:
     CHUNK = 128             # features: their part of a panel, 32 KB, stays in the first cache
@@ -231,7 +231,7 @@ cdef class PanelRows(KernelRows):
     @property
     def most_rank(self):
         """As KernelRows.most_rank."""
-        return most_rank(self.kernel, self.left)
+        return self.kernel.most_rank(self.left.n_columns, self.n_rows)
 
     def centred_block(self, rows, int n_threads=1):
         """As KernelRows.centred_block."""
@@ -302,11 +302,6 @@ def panel_bytes(Matrix side):
     """Return how many bytes a panel of a matrix's rows takes, and how many all of them."""
     one = 4.0 * PANEL * side.n_columns
     return one, one * (padded(side.n_rows) // PANEL)
-
-
-def most_rank(kernel, Matrix side):
-    """Return a bound on the rank of a kernel matrix of some examples with themselves."""
-    return min(side.n_rows, side.n_columns) if isinstance(kernel, Linear) else side.n_rows
 
 
 def exact_block(
@@ -396,7 +391,7 @@ cdef class PostingRows(KernelRows):
     @property
     def most_rank(self):
         """As KernelRows.most_rank."""
-        return most_rank(self.kernel, self.left)
+        return self.kernel.most_rank(self.left.n_columns, self.n_rows)
 
     cdef void _row(
         self, Py_ssize_t i, float row_shift, const int64_t[::1] offsets,

@@ -22,10 +22,13 @@ class KernelMemory:
         Bytes; None: 1 GiB.
     is_given : bool
         Whether kernel values come from a callable or a matrix, in float64.
+    rank : float
+        A bound on that of kernel matrices, inf where none is known.
     """
 
     limit: int | None
     is_given: bool
+    rank: float = math.inf
 
     @property
     def total(self):
@@ -38,7 +41,7 @@ class KernelMemory:
 
     @property
     def matrix(self):
-        """Bytes for a kernel matrix in float64, as one of several of its size."""
+        """Bytes for a kernel matrix in float64, or a factor of it, as one of several its size."""
         return self.half / N_MATRICES
 
     def _bytes(self, stored):
@@ -67,8 +70,10 @@ class KernelMemory:
         size = min(block_size, n_rows)
         per_value, per_row = self._bytes(stored)
         needed = per_value * size**2 + per_row * size
-        if 8 * n_rows**2 <= self.matrix:
-            needed = max(needed, N_MATRICES * 8 * n_rows**2)
+        for width in (n_rows, min(n_rows, self.rank)):
+            if 8 * n_rows * width <= self.matrix:
+                needed = max(needed, N_MATRICES * 8 * n_rows * width)
+                break
         return max(1, int(self.half / needed))
 
     def parts_of_prediction(self, stored, n_problems):

@@ -107,7 +107,9 @@ class KernelModel(CertifiedModel):
 
     @property
     def _memory(self):
-        return KernelMemory(self.memory_limit, self._fitted_kernel.is_given)
+        kernel = self._fitted_kernel
+        rank = kernel.most_rank(self.n_features_in_) + 1  # of an intercept with a penalty
+        return KernelMemory(self.memory_limit, kernel.is_given, rank)
 
     def _training(self, X, y, targets, weights, sample_weight, subsets=None):
         """Return the KernelTraining for checked data."""

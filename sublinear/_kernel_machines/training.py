@@ -113,6 +113,10 @@ class FittedKernel(NamedTuple):
         """Whether it is positive semi-definite for sure."""
         return self.name in ("rbf", "linear") or (self.name == "poly" and self.coef0 >= 0)
 
+    def most_rank(self, n_features):
+        """Return a bound on the rank of its matrices, inf if none is known."""
+        return math.inf if self.is_given else self.function().most_rank(n_features, math.inf)
+
     def function(self):
         """Return the Kernel, which is compiled."""
         return KERNELS[self.name](self.gamma, self.degree, self.coef0)

@@ -18,7 +18,7 @@ A space is made for the solver that begins and for a method. It has
 import numpy as np
 from scipy.linalg import LinAlgError, solve_triangular
 
-from sublinear._core.gram import pivoted_factor, row_products, upper_factor
+from sublinear._core.gram import PIVOTS_AT_ONCE, row_products, upper_factor
 from sublinear._core.matrix import Matrix
 from sublinear._core.objective import Objective
 
@@ -26,7 +26,7 @@ LARGEST = 2048  # system, if it has more entries than the rows: 32 MB a matrix
 PASSES_OF_START = 3  # at most, and one for the diagonal where no matrix is formed
 DOUBT = 3  # times what products with the rows are expected to take, as conditions decide that
 SHARP = 1e-3  # of tol: then duals of a kernel machine are as good as they get
-N_MATRICES = 5  # of a number for every pair of examples, that a kernel's span takes at most
+N_MATRICES = 5  # of the size of a kernel matrix, or its factor, that a kernel's span takes at most
 # Times, measured on one thread, in that of a feature value in a step of coordinate ascent
 OUTER = 1 / 8  # of an entry of x x'
 DENSE_OUTER = 1 / 64  # of one that a BLAS computes
@@ -198,14 +198,15 @@ class RowSpan(_LinearSpace):
 
 def takes_span(objective):
     """Tell whether a method of second order can solve its equations for a KernelObjective."""
-    return objective.most_rank <= LARGEST and objective.keeps_matrix
+    return objective.most_rank <= LARGEST and objective.keeps_factor
 
 
 class KernelSpan(_Space):
     """The span of the images of all examples of a kernel machine.
 
     With K = L L' the rows of L are examples of a linear model with the same duals. L has as many
-    columns as float64 can tell to be independent: few for a linear kernel.
+    columns as float64 can tell to be independent: few for a linear kernel. Where there is no room
+    for K it is made of as many of its columns.
 
     Parameters
     ----------
@@ -218,20 +219,24 @@ class KernelSpan(_Space):
 
     def __init__(self, first, method):
         self.first, self.method = first, method
-        n_rows, rank = first.objective.n_rows, first.objective.most_rank
+        objective = first.objective
+        n_rows, rank = objective.n_rows, objective.most_rank
         self.cost = self._cost(rank)
-        self.cost_of_start = KERNEL_WORK * n_rows * (EVALUATION * n_rows + PIVOTED * rank**2)
-        self.n_read, self.n_read_at_start = 0, n_rows**2
+        # besides columns: products among those that may be the next pivots
+        n_read = n_rows**2 if objective.keeps_matrix else rank * (n_rows + PIVOTS_AT_ONCE**2)
+        self.cost_of_start = KERNEL_WORK * (EVALUATION * n_read + PIVOTED * n_rows * rank**2)
+        self.n_read, self.n_read_at_start = 0, n_read
 
     def _cost(self, rank):
-        n_rows, method = self.first.objective.n_rows, self.method
+        objective, method = self.first.objective, self.method
+        n_rows, width = objective.n_rows, objective.n_rows if objective.keeps_matrix else 2 * rank
         system = DENSE_OUTER * n_rows * rank**2 + FACTOR * rank**3
-        passes = PASS * n_rows * (method.n_passes * rank + 4 * n_rows) + method.sweeps * n_rows
+        passes = PASS * n_rows * (method.n_passes * rank + 4 * width) + method.sweeps * n_rows
         return KERNEL_WORK * (system + passes + OVERHEAD)
 
     def explore(self):
         self.is_explored = True
-        self.factor, self.pivots = pivoted_factor(self.first.objective.products_of_images())
+        self.factor, self.pivots = self.first.objective.factored()
         self.cost, self.cost_of_start, self.n_read_at_start = self._cost(len(self.pivots)), 0, 0
 
     def begin(self):
@@ -241,6 +246,7 @@ class KernelSpan(_Space):
         objective = self.objective = first.objective
         if not objective.is_exact and not first.refine():
             raise LinAlgError("the budget has no room for margins in float64")
+        objective.use_factor(self.factor)
         self.before = self._certified(reached), objective.model_error
         return self.method(objective.linear(self.factor))
 
