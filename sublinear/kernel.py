@@ -26,7 +26,7 @@ from sublinear._solvers.finisher import Finisher
 from sublinear._solvers.interior_point import InteriorPoint
 from sublinear._solvers.kernel_pegasos import KernelPegasos
 from sublinear._solvers.kernel_sdca import KernelSDCA
-from sublinear._solvers.spaces import KernelSpan, takes_span
+from sublinear._solvers.spaces import KernelSpan, memory_lacking, takes_span
 from sublinear._validation import (
     check_batch_fits,
     check_batch_size,
@@ -77,8 +77,9 @@ max_accesses : int, default=None
     memory_limit : int, default=None
         Bytes that a fit, or a prediction, may take besides X, the model and a few numbers per
         example, and per feature where X is wide and sparse; None means 1 GiB. With less, blocks are
-        smaller and the training examples are rearranged again for every product, which is slower
-        but gives a model as good.
+        smaller and the training examples are rearranged again for every product, which is slower,
+        and KernelSDCA may have no room for the method of second order, without which hard fits
+        end at `max_iter`.
     max_support : int, default=None
         Keep at most so many support vectors, for fast predictions: those whose span comes nearest
         to the model in the kernel's space, with the coefficients that are then best. `result_` has
@@ -178,6 +179,9 @@ class _KernelSDCAModel(KernelModel):
         if training.solvers is not None:
             training.solvers[k] = solver
         return solver
+
+    def _keep(self, solver):
+        return super()._keep(solver) | {"lacking": memory_lacking(solver.objective)}
 
 
 @_parameters

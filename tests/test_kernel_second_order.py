@@ -1,5 +1,6 @@
 """Kernel machines beyond float32: exact kernel values, and the method of second order on top."""
 
+import re
 import warnings
 from itertools import islice
 
@@ -361,6 +362,26 @@ def test_without_memory_for_it_fits_are_exact_all_the_same():
     assert model.result_.status == "converged"
     value = objective_of(model, X, y, metric="rbf", gamma=1.0)
     assert value == pytest.approx(model.result_.primal, rel=1e-6)
+
+
+def test_advice_names_the_memory_that_is_lacking():
+    X, y = make_data("epsilon_insensitive", n_rows=300)
+    X = X / SCALES
+    settings = {"kernel": "poly", "degree": 2, "coef0": 1.0, "C": 1e4, "tol": 1e-5}
+    model = estimator("epsilon_insensitive", max_iter=30, memory_limit=2 * 10**5, **settings)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        model.fit(X, y)
+    (advice,) = (w.message for w in caught if w.category is ConvergenceWarning)
+    limit = int(re.search(r"lower C, or raise memory_limit to (\d+) bytes", str(advice))[1])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", ConvergenceWarning)
+        warnings.simplefilter("ignore", UserWarning)
+        model.set_params(memory_limit=limit, max_iter=100).fit(X, y)
+    assert model.result_.status == "converged"
+    with pytest.warns(ConvergenceWarning) as caught:
+        model.set_params(memory_limit=None, max_iter=1).fit(X, y)
+    assert not any("memory_limit" in str(w.message) for w in caught)
 
 
 def test_a_small_rank_makes_up_for_many_examples():

@@ -44,6 +44,11 @@ class KernelMemory:
         """Bytes for a kernel matrix in float64, or a factor of it, as one of several its size."""
         return self.half / N_MATRICES
 
+    @staticmethod
+    def limit_for(n_bytes):
+        """Return the least limit by which `matrix` is so many bytes."""
+        return math.ceil(2 * N_MATRICES * n_bytes)
+
     def _bytes(self, stored):
         """Return a, b: a block of m rows takes a m^2 + b m bytes; rows store so many values."""
         # packed rows besides the values; blocks of given values come in float64 first

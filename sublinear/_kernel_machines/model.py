@@ -66,10 +66,14 @@ class KernelModel(CertifiedModel):
 
     _unit = "rounds"
     _is_exact = False  # whether predictions need kernel values in float64
+    _lacking = 0.0  # bytes of a factor, for which there was no room
 
     @property
     def _easier(self):
         advice = "scale the features, or lower C"
+        if self._lacking:
+            limit = self._memory.limit_for(self._lacking)
+            advice = f"scale the features, lower C, or raise memory_limit to {limit} bytes"
         if self._is_exact_enough:
             return advice
         return f"{advice}; rounding of kernel values alone may keep the gap at {self._rounding:.1e}"
@@ -184,12 +188,13 @@ class KernelModel(CertifiedModel):
             "deviation": objective.rows.deviation,
         }
 
-    def _note_rounding(self, outcomes, training):
-        """Find what rounding may have done to the gap, and which kernel values predictions need."""
+    def _note_kept(self, outcomes, training):
+        """Find what may have kept the gap open, and which kernel values predictions need."""
         known = [outcome.kept for outcome in outcomes if outcome.kept]
         if training.solvers is not None:
             known = [self._keep(solver) for solver in training.solvers.values()]
         self._rounding = max((kept["rounding"] for kept in known), default=0.0)
+        self._lacking = max((kept.get("lacking", 0.0) for kept in known), default=0.0)
         deviation = max((kept["deviation"] for kept in known), default=0.0)
         self._is_exact = any(kept["is_exact"] for kept in known) or loses_scores(
             deviation, self.dual_coef_, self._size_of_scores(training)
@@ -241,7 +246,7 @@ class KernelModel(CertifiedModel):
 
     def _describe(self, outcomes, training, seconds):
         """Set what follows from coefficients and outcomes."""
-        self._note_rounding(outcomes, training)
+        self._note_kept(outcomes, training)
         self._report(outcomes, seconds)
 
     def _reduce(self, outcomes, training):

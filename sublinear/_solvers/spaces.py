@@ -198,7 +198,17 @@ class RowSpan(_LinearSpace):
 
 def takes_span(objective):
     """Tell whether a method of second order can solve its equations for a KernelObjective."""
-    return objective.most_rank <= LARGEST and objective.keeps_factor
+    return objective.keeps_factor and _is_narrow(objective)
+
+
+def memory_lacking(objective):
+    """Return the bytes a KernelObjective's factor would take where only that rules the span out."""
+    lacks = not objective.keeps_factor and _is_narrow(objective)
+    return objective.factor_bytes if lacks else 0.0
+
+
+def _is_narrow(objective):
+    return objective.most_rank <= LARGEST
 
 
 class KernelSpan(_Space):
