@@ -11,6 +11,7 @@ from scipy import sparse
 from sublinear._core.losses import MARGIN_LOSSES, REGRESSION_LOSSES
 from sublinear._core.matrix import Matrix
 from sublinear._core.objective import Objective
+from sublinear._core.weighted_examples import sample_by_weight
 
 REGISTRY = MARGIN_LOSSES | REGRESSION_LOSSES
 ALPHA = 0.05
@@ -93,16 +94,21 @@ def test_two_candidates_at_once_give_the_bits_of_each(indices, values, constant)
 
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("n_rows, one_in", [(1300, 1), (3300, 3), (20_000, 16)])
-def test_an_estimate_comes_from_some_rows_of_every_block(n_rows, one_in, weighted):
+def test_an_estimate_comes_from_some_rows_or_those_drawn_by_weight(n_rows, one_in, weighted):
     problem = Problem(n_rows=n_rows, weighted=weighted, make=sparse.csr_array)
     objective = problem.objective()
     w = objective.weights_of_dual(problem.duals)
     before = objective.accesses
     gap, primal = objective.estimate(w, problem.duals, [w, problem.w])
-    seen = np.arange(n_rows) % 512 < 512 // one_in
+    weights = (np.arange(n_rows) % 512 < 512 // one_in).astype(float)
+    if weighted and one_in > 1:
+        drawn, masses = sample_by_weight(problem.weights, n_rows // one_in)
+        weights = np.zeros(n_rows)
+        weights[drawn] = masses
+    elif weighted:
+        weights = problem.weights
+    seen = weights > 0 if one_in > 1 else slice(None)
     assert objective.accesses - before == np.count_nonzero(problem.X[seen])
-    weights = np.ones(n_rows) if problem.weights is None else problem.weights
-    weights = np.where(seen, weights, 0.0)
 
     def penalty(v):
         return ALPHA / 2 * v @ v
@@ -121,6 +127,51 @@ def test_an_estimate_comes_from_some_rows_of_every_block(n_rows, one_in, weighte
     assert (gap, primal) == pytest.approx(min(found), rel=1e-9)
     best_first = objective.estimate(w, problem.duals, [w])
     assert best_first == pytest.approx(found[0], rel=1e-9)
+
+
+def test_an_estimate_is_the_same_whatever_all_weigh():
+    problem, found = Problem(n_rows=5000), []
+    for problem.weights in (None, np.ones(5000)):
+        objective = problem.objective()
+        w = objective.weights_of_dual(problem.duals)
+        found.append((objective.estimate(w, problem.duals, [w]), objective.accesses))
+    assert found[0] == found[1]
+
+
+UNEVEN = {
+    "pareto": lambda random, n: random.pareto(1.0, n),
+    "three sigma": lambda random, n: np.exp(3 * random.normal(size=n)),
+    "classes": lambda random, n: np.where(np.arange(n) % 8 == 0, 7.0, 1.0),
+    "most are 0": lambda random, n: (np.arange(n) % 50 == 7) * 1e-9,
+    "one": lambda random, n: np.where(np.arange(n) == 4711, 1e12, 1.0),
+}
+
+
+@pytest.mark.parametrize("name", UNEVEN)
+def test_examples_drawn_by_weight_stand_for_all(name):
+    random, n, size = np.random.default_rng(0), 20_000, 1250
+    weights = UNEVEN[name](random, n)
+    drawn, masses = sample_by_weight(weights, size)
+    assert (np.diff(drawn.astype(int)) > 0).all()
+    assert len(drawn) <= size + 1
+    assert weights[drawn].min() > 0
+    assert masses.sum() == pytest.approx(weights.sum(), rel=2e-3)
+    # as exact as a draw of so many examples of equal weights, whatever the order of the rows
+    for values in (random.random(n), np.arange(n) / n, (np.arange(n) % 16 == 0) * 1.0):
+        expected = np.average(values, weights=weights)
+        found = np.average(values[drawn], weights=masses)
+        assert abs(found - expected) < 4 * 0.5 / np.sqrt(size)
+
+
+def test_uneven_weights_give_the_same_estimate_in_all_threads():
+    problem = Problem("logistic", 200_000, make=sparse.csr_array)
+    problem.weights = np.random.default_rng(0).pareto(1.0, 200_000)
+    found = []
+    for n_threads in (1, 2, 3):
+        objective = problem.objective(n_threads)
+        w = objective.weights_of_dual(problem.duals)
+        found.append(objective.estimate(w, problem.duals, [w, problem.w]))
+    assert found[0] == found[1] == found[2]
 
 
 def test_an_estimate_from_all_rows_is_the_gap():

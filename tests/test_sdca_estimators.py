@@ -296,6 +296,19 @@ def test_weights_equal_repetition_and_zero_equals_removal(problem, loss, interce
     assert weighted.result_.primal == pytest.approx(repeated.result_.primal, rel=1e-11)
 
 
+@pytest.mark.parametrize("loss", ["huber", "absolute", "hinge"])
+@pytest.mark.parametrize("penalized", [True, False])
+def test_few_certificates_whatever_the_weights(loss, penalized):
+    random, n = np.random.default_rng(0), 20_000
+    X = random.normal(size=(n, 20))
+    y = X @ random.normal(size=20) + random.normal(size=n)
+    weights = random.pareto(1.0, size=n) + 1
+    model = make(loss, alpha=1e-3, penalize_intercept=penalized, random_state=0)
+    result = model.fit(X, np.sign(y) if loss == "hinge" else y, sample_weight=weights).result_
+    assert result.status == "converged"
+    assert len(result.trace) <= 5
+
+
 def test_the_scale_of_weights_has_no_effect(binary):
     X, y = binary
     weights = np.random.default_rng(0).random(200)

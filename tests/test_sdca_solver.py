@@ -16,7 +16,8 @@ from sublinear._core import order
 from sublinear._core.losses import MARGIN_LOSSES, REGRESSION_LOSSES, Hinge
 from sublinear._core.matrix import Matrix
 from sublinear._core.objective import Objective
-from sublinear._solvers.sdca import SDCA
+from sublinear._solvers.sdca import SDCA, BlockwiseSDCA
+from sublinear._solvers.two_threads import RowHalves
 
 PASS_COST = 1000  # what a pass counts for in `work`, in feature values
 REGISTRY = MARGIN_LOSSES | REGRESSION_LOSSES
@@ -307,6 +308,37 @@ def test_the_estimate_is_of_the_size_of_the_gap():
         run_epochs(solver, 1)
         primal, dual = problem.primal(solver.w), problem.dual(solver.duals())
         assert 0.1 < solver.estimated_gap / ((primal - dual) / primal) < 100
+
+
+def test_heavy_examples_are_in_every_estimate():
+    """Near zero weights every hinge loss is 1, so that their weights are what is estimated."""
+    problem, heavy = Problem("hinge", n_rows=4000, alpha=1e6, weighted=True), [17, 170, 1700]
+    problem.weights[heavy] = 1e4
+    for seed in range(4):
+        for solver in (
+            SDCA(problem.objective(), bits(seed)),
+            RowHalves(problem.objective(), bits(seed)),
+        ):
+            run_epochs(solver, 1)
+            assert solver.pass_loss == pytest.approx(1, abs=0.05)
+
+
+def test_examples_are_heavy_beside_those_of_all_blocks():
+    problem = Problem("hinge", n_rows=4000, alpha=1e6, weighted=True)
+    problem.weights[:20] = 1e4
+    loss, total = REGISTRY["hinge"].loss(), problem.weights.sum()
+    for seed in range(4):
+        solver = BlockwiseSDCA(bits(seed), np.zeros(6), 4000, problem.X.size)
+        solver.begin(4000)
+        for rows in (slice(20), slice(20, 4000)):
+            matrix, own = Matrix(problem.X[rows]), problem.weights[rows]
+            objective = Objective(matrix, problem.y[rows], loss, 1e6, own, 1, total_weight=total)
+            n = matrix.n_rows
+            solver.enter(objective, np.zeros(n), np.zeros(n, dtype=np.uint8))
+            assert solver.advance(solver.accesses + problem.X.size)
+            solver.leave()
+        solver.end()
+        assert solver.pass_loss == pytest.approx(1, abs=0.05)
 
 
 def test_the_mean_of_the_pass_is_a_candidate():

@@ -10,7 +10,8 @@ from sublinear._core.portable cimport prefetch
 
 cdef enum:
     LEVEL_BITS = 3        # of a byte of `sleep`: the level; the rest counts the passes to sleep
-    SAMPLED = 9           # one example in so many enters the estimate of the gap
+    SAMPLED = 9           # one example in so many enters the estimate of the gap,
+    HEAVY = 16            # and all that weigh so many times the mean: few, that may hold most of it
 
 # What `sleep` becomes, by level, where a dual does not move. Level 5 is the last. Two levels may be
 # skipped; the two after these only keep a byte that a damaged checkpoint brought from leading out
@@ -47,6 +48,7 @@ cdef class Examples:
     cdef Example* example
     cdef Loss loss
     cdef double per_far                    # 1 / far of the loss
+    cdef double heavy                      # the weight from which on examples are always sampled
     cdef uint8_t[::1] sleep
 
     cdef double _start_block(
@@ -81,6 +83,14 @@ cdef class Examples:
         cdef int skipped = (distance > FAR[level]) + (distance > 2 * FAR[level])
         sleep[0] = <uint8_t> (BEDTIMES[level + skipped] * (not moved))
 
+    cdef inline Sample* sampled(
+        self, Sample* sums, Py_ssize_t i, Py_ssize_t position
+    ) noexcept nogil:
+        """Return the sums if the example is to be counted, NULL otherwise."""
+        if position % SAMPLED == 0 or self.objective.weight(i) >= self.heavy:
+            return sums
+        return NULL
+
     cdef inline void sample(
         self, Sample* sums, Py_ssize_t i, const Example* example, double dual, double prediction,
         double target
@@ -89,6 +99,8 @@ cdef class Examples:
         cdef double weight = self.objective.weight(i), change = dual - example.dual
         cdef double loss = self.loss.value(prediction, target)
         cdef double conjugate = self.loss.conjugate(example.dual, target)
+        if weight >= self.heavy:
+            weight /= SAMPLED    # it stands for itself alone
         sums.loss += weight * loss
         sums.gap += weight * (loss + conjugate + example.dual * prediction)
         sums.gain += weight * (

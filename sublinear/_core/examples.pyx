@@ -42,6 +42,7 @@ cdef class Examples:
         self.objective = objective
         self.loss = objective.loss
         self.per_far = 1 / self.loss.far
+        self.heavy = HEAVY * objective.mean_weight
         self.rows = &objective.matrix.rows
         self.sleep = touched(np.zeros(n, dtype=np.uint8)) if sleep is None else sleep
         if pack:

@@ -1,3 +1,5 @@
+from libc.stdint cimport uint32_t
+
 from sublinear._core.losses cimport Loss
 from sublinear._core.matrix cimport Matrix
 from sublinear._core.weighted_examples cimport WeightedExamples
@@ -7,7 +9,7 @@ cdef enum:
     MAX_CANDIDATES = 2
     BLOCK = 2048                 # rows, if short: in fewer, arrays beside X begin too often
     SHORT_ROW = 64               # entries
-    SMALL_BLOCK = 512            # rows, if long; an estimate reads the first ones of each
+    SMALL_BLOCK = 512            # rows, if long; estimates read the first of each, or draw
 
 cdef struct BlockSums:
     double loss[MAX_CANDIDATES]    # sum of weight_i l(<x_i, v>) for every candidate v
@@ -16,6 +18,8 @@ cdef struct BlockSums:
     double inner[MAX_CANDIDATES]   # sum of weight_i a_i <x_i, v>, if asked for
 
 cdef struct Point:
+    const uint32_t* items          # the rows that blocks are parts of; NULL: all rows
+    const double* weights          # of these; NULL: 1 each
     const double* candidate[MAX_CANDIDATES]
     int n_candidates
     bint together                  # two candidates' products in one reading of a line
@@ -33,6 +37,7 @@ cdef class Objective(WeightedExamples):
     cdef readonly bint free_intercept
     cdef readonly Py_ssize_t accesses
     cdef readonly object targets_array
+    cdef object sample                 # rows and their masses, of an estimate; None until needed
     cdef const double* targets
 
     cdef double curvatures_of(

@@ -30,6 +30,7 @@ import numpy as np
 from sublinear._core.line cimport CACHED_WEIGHTS, Line, add, dot, line_at, line_size
 from sublinear._core.matrix cimport WORTH_THREADS, dot_pairs, dots, squares
 from sublinear._core.portable cimport dense_dot64
+from sublinear._core.weighted_examples import sample_by_weight
 
 CONJUGATE = MAX_CANDIDATES    # its place in Objective.sums, after the losses of candidates
 
@@ -151,44 +152,54 @@ cdef class Objective(WeightedExamples):
     cdef BlockSums block_sums(
         self, Py_ssize_t start, Py_ssize_t stop, const Point* at
     ) noexcept nogil:
-        """Sums over the rows [start, stop)."""
+        """Sums over the rows [start, stop), or that part of the items."""
         cdef BlockSums sums
         cdef double predictions[MAX_CANDIDATES][BLOCK]
         cdef double duals[BLOCK]
         cdef double terms[BLOCK]
+        cdef double gathered[BLOCK]
+        cdef const double* targets = self.targets + start
+        cdef const double* weights = ONES
         cdef Py_ssize_t size = stop - start, k
         cdef int c
         memset(&sums, 0, sizeof(sums))
+        if at.weights != NULL:
+            weights = at.weights + start
+        if at.items != NULL:
+            for k in range(size):
+                gathered[k] = self.targets[at.items[start + k]]
+            targets = gathered
         if at.together:
             dot_pairs(
-                &self.matrix.rows, NULL, start, stop, at.candidate[0], at.candidate[1],
+                &self.matrix.rows, at.items, start, stop, at.candidate[0], at.candidate[1],
                 predictions[0], predictions[1])
         else:
             for c in range(at.n_candidates):
-                dots(&self.matrix.rows, NULL, start, stop, at.candidate[c], predictions[c])
+                dots(&self.matrix.rows, at.items, start, stop, at.candidate[c], predictions[c])
         for c in range(at.n_candidates):
-            self.loss.values_of(predictions[c], self.targets + start, terms, size)
-            sums.loss[c] = self.total(start, stop, terms)
+            self.loss.values_of(predictions[c], targets, terms, size)
+            sums.loss[c] = dense_dot64(terms, weights, size)
         if at.duals == NULL:
             return sums
         for k in range(size):
-            duals[k] = at.duals[(start + k) * at.dual_stride]
+            duals[k] = at.duals[
+                (start + k if at.items == NULL else at.items[start + k]) * at.dual_stride]
         if at.wants_inner:
             for c in range(at.n_candidates):
                 for k in range(size):
                     terms[k] = duals[k] * predictions[c][k]
-                sums.inner[c] = self.total(start, stop, terms)
+                sums.inner[c] = dense_dot64(terms, weights, size)
         if at.w != at.candidate[0]:
-            dots(&self.matrix.rows, NULL, start, stop, at.w, predictions[0])
-        self.loss.conjugates_of(duals, self.targets + start, terms, size)
+            dots(&self.matrix.rows, at.items, start, stop, at.w, predictions[0])
+        self.loss.conjugates_of(duals, targets, terms, size)
         for k in range(size):
             terms[k] += duals[k] * predictions[0][k]
-        sums.conjugate = self.total(start, stop, terms)
-        if at.wants_reach:
+        sums.conjugate = dense_dot64(terms, weights, size)
+        if at.wants_reach:    # of all rows
             squares(&self.matrix.rows, start, stop, terms)
             for k in range(size):
                 terms[k] = fabs(duals[k]) * sqrt(terms[k])
-            sums.reach = self.total(start, stop, terms)
+            sums.reach = dense_dot64(terms, weights, size)
         return sums
 
     cdef double total(self, Py_ssize_t start, Py_ssize_t stop, const double* terms) noexcept nogil:
@@ -202,18 +213,27 @@ cdef class Objective(WeightedExamples):
     ):
         """Return the BlockSums over all rows as an array (see `certificate`).
 
-        With `one_in` above 1, estimates from one row in so many: some rows of each block.
+        With `one_in` above 1, estimates from one row in so many: some rows of each block or, where
+        weights differ, rows drawn by these, so that none counts for much more than another.
         """
-        cdef Py_ssize_t n = self.matrix.n_rows
+        cdef Py_ssize_t n_rows = self.matrix.n_rows, n = n_rows
         cdef bint short_rows = self.matrix.n_stored <= SHORT_ROW * n
         cdef Py_ssize_t length = BLOCK if short_rows and one_in == 1 else SMALL_BLOCK
-        cdef Py_ssize_t n_blocks = (n + length - 1) // length, part = length // one_in
-        cdef Py_ssize_t first, last, block, step, i
+        cdef Py_ssize_t part = length // one_in
+        cdef Py_ssize_t n_blocks, first, last, block, step, i
+        cdef const uint32_t[::1] items
+        cdef const double[::1] masses
         cdef Py_ssize_t n_weights = self.matrix.n_weights
         cdef double weight = 0
         cdef int n_threads = self.useful_threads()
         cdef const double[::1] vector
         cdef Point at
+        at.items, at.weights = NULL, self.weights
+        if one_in > 1 and self._drawn(n // one_in):
+            items, masses = self.sample
+            at.items, at.weights = &items[0], &masses[0]
+            n, part = items.shape[0], length
+        n_blocks = (n + length - 1) // length
         at.wants_reach, at.wants_inner = wants_reach, wants_inner
         at.n_candidates = 0
         for candidate in candidates:
@@ -226,16 +246,16 @@ cdef class Objective(WeightedExamples):
             and n_weights <= CACHED_WEIGHTS
         at.w = at.duals = NULL
         if duals is not None:
-            if duals.shape[0] != n or w.shape[0] != self.matrix.n_weights:
+            if duals.shape[0] != n_rows or w.shape[0] != self.matrix.n_weights:
                 raise ValueError(
-                    f"duals must have {n} entries, weights {self.matrix.n_weights}")
+                    f"duals must have {n_rows} entries, weights {self.matrix.n_weights}")
             at.w = &w[0]
             at.duals = &duals[0]
             at.dual_stride = duals.strides[0] // <Py_ssize_t> sizeof(double)
         partial = np.empty((n_blocks, sizeof(BlockSums) // sizeof(double)))
         cdef double[:, ::1] sums = partial
         cdef BlockSums* result = <BlockSums*> &sums[0, 0]
-        step = max(1, ENTRIES_PER_CALL // max(1, length * (self.matrix.n_stored // max(n, 1))))
+        step = max(1, ENTRIES_PER_CALL // max(1, length * (self.matrix.n_stored // max(n_rows, 1))))
         for first in range(0, n_blocks, step):
             last = min(n_blocks, first + step)
             for block in prange(
@@ -250,9 +270,17 @@ cdef class Objective(WeightedExamples):
             return total
         for block in range(n_blocks):
             for i in range(block * length, min(n, block * length + part)):
-                weight += self.weight(i)
-                self.accesses += line_size(&self.matrix.rows, i)
+                weight += 1 if at.weights == NULL else at.weights[i]
+                self.accesses += line_size(
+                    &self.matrix.rows, i if at.items == NULL else at.items[i])
         return total * (self.total_weight / weight if weight > 0 else 0)
+
+    def _drawn(self, Py_ssize_t size):
+        """Draw the `sample` once; None where all weights are the same."""
+        if self.sample is None and self.weights != NULL:
+            differ = self.weights_array.min() < self.weights_array.max()
+            self.sample = sample_by_weight(self.weights_array, size) if differ else ()
+        return self.sample
 
     def penalty(self, const double[::1] w):
         """Return alpha / 2 |w|^2, without the threads that a BLAS would start."""

@@ -1,5 +1,5 @@
 cdef class WeightedExamples:
-    cdef readonly double total_weight
+    cdef readonly double total_weight, mean_weight
     cdef readonly object weights_array
     cdef const double* weights          # NULL: all are 1
 

@@ -33,7 +33,7 @@ import math
 
 import numpy as np
 
-from sublinear._core.examples cimport SAMPLED, Examples, PassMean, collect_awake
+from sublinear._core.examples cimport HEAVY, SAMPLED, Examples, PassMean, collect_awake
 from sublinear._core.line cimport Line, Lines, line_at
 from sublinear._core.matrix cimport Matrix
 from sublinear._core.objective cimport Objective
@@ -216,7 +216,7 @@ cdef class SDCA:
                 return
             self._step(
                 i, &x, self.weights, &self.examples.sleep[i],
-                &self.sample if draws.position % SAMPLED == 0 else NULL)
+                self.examples.sampled(&self.sample, i, draws.position))
             self.accesses += x.size
             self.n_visited += 1
             draws.position += 1
@@ -374,10 +374,11 @@ cdef class BlockwiseSDCA(SDCA):
         Of all blocks together.
     """
     cdef RandomBits random
+    cdef Py_ssize_t n_rows
 
-    def __init__(self, RandomBits random, w, n_rows, n_stored):
+    def __init__(self, RandomBits random, w, Py_ssize_t n_rows, n_stored):
         cdef double[::1] weights = w
-        self.w, self.weights, self.random = w, &weights[0], random
+        self.w, self.weights, self.random, self.n_rows = w, &weights[0], random, n_rows
         self.mean = PassMean(weights.shape[0], n_rows, n_stored)
         self.pass_gap = float("inf")
 
@@ -398,6 +399,7 @@ cdef class BlockwiseSDCA(SDCA):
         self.step_scale = 1 / (objective.alpha * objective.total_weight)
         self.examples = Examples(objective, duals, sleep=sleep)
         self.examples.per_far = 0
+        self.examples.heavy = HEAVY * objective.total_weight / self.n_rows
         self.order = Order(objective.matrix.n_rows, "shuffle", self.random)
         self._draw_awake()
 

@@ -21,7 +21,7 @@ from libc.string cimport memcpy
 
 import numpy as np
 
-from sublinear._core.examples cimport SAMPLED, Example, Examples, Sample, collect_awake
+from sublinear._core.examples cimport Example, Examples, Sample, collect_awake
 from sublinear._core.line cimport (
     CACHED_WEIGHTS, LINE_AHEAD, OFFSET_AHEAD, WEIGHTS_AHEAD, Line, Lines, add, dot, line_at,
     line_size, prefetch_line, prefetch_weights,
@@ -321,7 +321,7 @@ cdef class RowHalves(TwoThreads):
             x = line_at(self.examples.rows, i)
             half.growth += self._step(
                 i, &x, half.w, &half.sleep[i - h * self.middle],
-                &half.sample if draws.position % SAMPLED == 0 else NULL)
+                self.examples.sampled(&half.sample, i, draws.position))
             half.accesses += x.size
             half.n_visited += 1
             draws.position += 1
@@ -529,7 +529,7 @@ cdef class ColumnHalves(TwoThreads):
         cdef double constant = self.objective.matrix.rows.constant
         cdef double dual, change, weighted
         dual = self.loss.dual_step(example.dual, prediction, target, example.curvature)
-        if h == 0 and position % SAMPLED == 0:
+        if h == 0 and self.examples.sampled(&self.sample, i, position) != NULL:
             self.examples.sample(&self.sample, i, example, dual, prediction, target)
         change = dual - example.dual
         example.dual = dual
