@@ -54,7 +54,7 @@ SLICE_SECONDS = 0.03
 FIRST_CORRECTION = 1 / 3  # estimates gather terms over an epoch, in which the gap shrinks
 DOUBT = 2.0  # times tol
 LOOK_ERROR = 1.1  # a needless certificate costs less than a needless epoch
-LEAST_LOOK_ERROR = 0.5  # of few rows that matter, a look may have seen none
+LEAST_LOOK_ERROR = 0.5  # at first: of few rows that matter, a look may have seen none
 MOST_UNRESOLVED = 32  # certificates with a gap that is mostly rounding, and more than asked for
 LEAST_WORK = 2**17  # between two certificates or looks, which cost a few Python calls
 LIMITS = "max_iter", "max_accesses", "rounding"  # what ends a fit that has not converged
@@ -320,7 +320,8 @@ class _Run:
         self.last_work = solver.work
         looked_at, seen = self.seen
         if looked_at == solver.work and relative > 0:  # the next look sees the same rows
-            self.look_error = max(LEAST_LOOK_ERROR, seen / relative)
+            least = LEAST_LOOK_ERROR * min(1.0, self.look_error) ** 2  # less each time
+            self.look_error = max(least, seen / relative)
         self.learn(relative)
         if self.is_within_tol(self.primal, row.gap) or self.zeros_do():
             self.status = "converged"

@@ -140,7 +140,9 @@ class Crossing:
         self.first_primal = 0.0  # as the first pass has seen it
 
     def look(self, done, gap, primal, best, objective):
-        """At the end of a pass, by what it has seen of the gap, which is not how far duals balance.
+        """At the end of a pass, by what it has seen of the gap.
+
+        That is not how far duals balance, and maybe not what few rows hold.
 
         Parameters
         ----------
@@ -153,7 +155,8 @@ class Crossing:
             self.first_primal = primal
         if self.plan is None or self.plan.spent(done) < self.next_look:
             return
-        if gap <= self.plan.tol * primal and self.plan.has_free_intercept:
+        is_certified = self.plan.has_free_intercept or best.gap < math.inf
+        if gap <= self.plan.tol * primal and is_certified:
             gap, primal = best.gap, best.primal
         self.is_near = self.plan.is_due(done, gap, primal, self._at_start(objective))
 

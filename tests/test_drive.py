@@ -133,6 +133,15 @@ def test_a_look_decides_where_a_solver_can_look():
     assert len(looked_at) > 1 and looked_at[-1] == result.n_iter
 
 
+def test_looks_that_miss_nearly_all_are_believed_less_and_less():
+    solver, _ = looking(estimate=1.0)
+    solver.look = lambda: 1e-4 * solver.gap / 2
+    _, result = run(solver, Limits(tol=2.0**-40, max_iter=100))
+    assert result.status == "converged"
+    assert solver.n_certificates <= 6
+    assert result.n_iter == 40  # where the gap is within tol
+
+
 def test_looks_come_without_hope_too_and_correct_the_estimate():
     """One comes after the first epoch, however little the estimate promises."""
     solver, looked_at = looking(estimate=1e6)

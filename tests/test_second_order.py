@@ -430,6 +430,17 @@ def test_ascent_goes_on_where_what_is_left_takes_less_than_the_method(n_iter, sh
     assert solver._is_time() == is_due
 
 
+@pytest.mark.parametrize("certified, times", [(np.inf, 1), (1e-2, 1.5), (1.0, np.inf)])
+def test_a_certificate_counts_where_a_glance_says_that_ascent_is_done(certified, times):
+    X, y = make_data("hinge")
+    solver = finisher(make_objective("hinge", X, y))
+    solver.first = SimpleNamespace(
+        n_iter=10, glance=lambda: (1e-5, 1.0), objective=solver.objective
+    )
+    solver.certified_gap = certified
+    assert solver._forecast() == pytest.approx(times)
+
+
 @pytest.mark.parametrize(
     "gap, is_late",
     [

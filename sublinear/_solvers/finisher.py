@@ -209,8 +209,10 @@ class Finisher:
     def _forecast(self):
         """Return how many times as long as so far ascent takes at its pace, inf beyond max_iter."""
         (gap, primal), at_zeros = self.first.glance(), self.objective.at_zeros()[1]
-        if gap <= self.tol * primal and self.objective.free_intercept:
-            gap = self.certified_gap * primal  # a glance does not see how far that has to go
+        is_certified = self.objective.free_intercept or self.certified_gap < math.inf
+        if gap <= self.tol * primal and is_certified:
+            # a glance misses how far a free intercept has to go, and may miss what few rows hold
+            gap = self.certified_gap * primal
         most = (self.max_iter - self.n_iterations) / self.first.n_iter
         return work_in_all(gap, at_zeros, self.tol * primal, most)
 
