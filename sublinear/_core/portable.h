@@ -22,7 +22,16 @@ static inline int omp_get_num_threads(void) { return 1; }
 #endif
 
 #if defined(_WIN32)
+#define WIN32_LEAN_AND_MEAN
+#define NOMINMAX
 #include <windows.h>
+/* what is left of 16 bits: attributes have such names, which would vanish */
+#undef far
+#undef near
+#undef FAR
+#undef NEAR
+#define FAR
+#define NEAR
 #define sublinear_yield() SwitchToThread()
 #else
 #include <sched.h>
