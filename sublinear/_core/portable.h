@@ -62,9 +62,8 @@ static inline int omp_get_num_threads(void) { return 1; }
 #else
 #define sublinear_prefetch(address) ((void)(address))
 #define SUBLINEAR_VECTORS 0
-/* Microsoft's compiler orders volatile accesses like releases and acquires. */
-#define sublinear_store(flag, value) (*(volatile long long *)(flag) = (value))
-#define sublinear_load(flag) (*(const volatile long long *)(flag))
+#define sublinear_store(flag, value) WriteRelease64(flag, value)
+#define sublinear_load(flag) ReadAcquire64(flag)
 #endif
 
 /* Lines in random order come from memory, not from the cache: what a line needs is asked for some draws
