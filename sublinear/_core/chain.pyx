@@ -39,7 +39,7 @@ cdef class Chains:
     def __cinit__(self, Matrix matrix, offsets, Py_ssize_t n_classes):
         cdef const Py_ssize_t[::1] view = offsets
         lengths = np.diff(offsets)
-        if offsets[0] != 0 or offsets[-1] != matrix.n_rows or lengths.min() < 1:
+        if offsets[0] != 0 or offsets[lengths.size] != matrix.n_rows or lengths.min() < 1:
             raise ValueError("offsets must rise from 0 to the number of rows")
         longest = lengths.max()
         self.matrix = matrix

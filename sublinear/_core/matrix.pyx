@@ -88,7 +88,7 @@ cdef void half_rows(
 
 def middle_column(indices, offsets):
     """Return the column before which about half of the stored entries lie."""
-    columns = indices[offsets[0]:offsets[-1]]
+    columns = indices[offsets[0]:offsets[len(offsets) - 1]]
     if columns.size > COLUMNS_LOOKED_AT:
         # spread as multiples of the golden ratio are: rows may be equally long
         spread = np.arange(COLUMNS_LOOKED_AT) * 0.6180339887498949 % 1

@@ -330,8 +330,9 @@ cdef class SemiStreaming:
 
     def combination(self):
         """Return rows and factors of a sum of scaled rows that is the mean of x_1, .., x_S."""
-        weights = weights_of(len(self.multiples))
+        n_steps = len(self.multiples)
+        weights = weights_of(n_steps)
         later = np.cumsum((weights * self.multiples)[::-1])[::-1] / weights.sum()
-        factors = self.scale * self.signs[:-1] * (weights * later)[:, np.newaxis]
-        rows, places = np.unique(self.rows[:-1], return_inverse=True)
+        factors = self.scale * self.signs[:n_steps] * (weights * later)[:, np.newaxis]
+        rows, places = np.unique(self.rows[:n_steps], return_inverse=True)
         return rows, np.bincount(places.reshape(-1), factors.reshape(-1), minlength=len(rows))
