@@ -620,10 +620,12 @@ class TestProcess:
     @pytest.mark.skipif(sys.platform == "win32", reason="needs a shell that closes streams")
     @pytest.mark.parametrize("closed", [">&-", "2>&-", "<&- >&- 2>&-"])
     def test_streams_that_are_closed_from_the_beginning(self, train, folder, closed):
-        def status(*arguments):
-            command = ["sh", "-c", f'exec "$@" {closed}', "sh", sys.executable, "-m", "sublinear"]
+        def status(*arguments, what=("-m", "sublinear")):
+            command = ["sh", "-c", f'exec "$@" {closed}', "sh", sys.executable, *what]
             return subprocess.run([*command, *arguments], capture_output=True).returncode
 
+        if status(what=("-c", "import scipy.sparse")):
+            pytest.skip("this NumPy cannot be imported without the streams")
         assert status("fit", train, "-o", "model") == 0
         assert status("predict", "model", train) == 0
         assert status("predict", "model", train, "-o", "predictions") == 0

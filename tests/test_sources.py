@@ -639,10 +639,12 @@ def test_types_of_parquet_labels(parquet_of, labels, kind, category):
 @pytest.mark.parametrize("kind", ["string_view", "binary_view"])
 def test_parquet_labels_that_are_views_of_text(parquet_of, kind):
     pyarrow = pytest.importorskip("pyarrow")
-    if not hasattr(pyarrow, kind):
-        pytest.skip(f"this pyarrow has no {kind}")
     column = pyarrow.array([b"no", b"yes"], getattr(pyarrow, kind)())
-    same_twice(parquet_of(x=[1.0, 2.0], y=column), [[1], [2]], ["no", "yes"])
+    try:
+        source = parquet_of(x=[1.0, 2.0], y=column)
+    except pyarrow.ArrowNotImplementedError:
+        pytest.skip(f"this pyarrow writes no {kind}")
+    same_twice(source, [[1], [2]], ["no", "yes"])
 
 
 @pytest.mark.parametrize(
