@@ -153,6 +153,16 @@ cdef class Examples:
                 duals[i] = self.at(i).dual
         return result
 
+    def curvatures(self):
+        """Return the curvature of the dual along every coordinate (float64)."""
+        result = np.empty(self.rows.count)
+        cdef double[::1] curvatures = result
+        cdef Py_ssize_t i
+        with nogil:
+            for i in range(curvatures.shape[0]):
+                curvatures[i] = self.at(i).curvature
+        return result
+
     def release_duals(self):
         """Return the duals, without more memory where rows are not packed; ends all other use."""
         cdef Py_ssize_t i, n = self.rows.count

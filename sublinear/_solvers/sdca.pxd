@@ -24,6 +24,7 @@ cdef class SDCA:
     cdef double step_scale                 # 1 / (alpha W)
     cdef double offset                     # the unpenalised intercept but for the part in w
     cdef Py_ssize_t n_visited
+    cdef double certified_gap              # with a free intercept, until the next step; else 0
     cdef Sample sample                     # of this pass
     cdef readonly double pass_gap, pass_loss, pass_gain   # estimated in the last one
 

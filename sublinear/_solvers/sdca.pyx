@@ -22,7 +22,8 @@ Departures from the paper:
 - an intercept that is not penalised ties the duals: sum_i s_i a_i = 0. The method of multipliers
   deals with that: w keeps a penalised constant column, and after each pass its part of the
   predictions moves into `offset`, the multiplier, until nothing is left to move. Certificates
-  balance the duals first;
+  balance the duals first. Where that is what most of their gap comes from, all examples take a step
+  from the offset at which they balance (`_core/balanced_steps`);
 - where w is short, its mean over the last pass is kept: its objective is often far below that of w,
   and the better of the two is the model.
 
@@ -41,11 +42,15 @@ from sublinear._core.order cimport Draws, Order, restart
 from sublinear._core.random cimport RandomBits
 
 from sublinear._core.aligned import touched
+from sublinear._core.balanced_steps import balanced_steps
+from sublinear._core.inner import inner
 from sublinear._core.order import pools_pay
 from sublinear._core.states import fill, refusal, take, take_random
 
 cdef enum:
     PASS_COST = 1000      # of the calls that a pass takes, in feature values
+
+cdef double LOPSIDED = 4    # a certified gap, beside a glance that does not see the balance
 
 
 def pass_mean(matrix):
@@ -140,6 +145,7 @@ cdef class SDCA:
         self._next_pass()
         self.n_iter = self.accesses = self.n_visited = self.objective.accesses = 0
         self.pass_gap = float("inf")
+        self.certified_gap = 0
 
     def _rescale(self, ratio):
         self.examples.rescale(ratio)
@@ -197,6 +203,8 @@ cdef class SDCA:
     def advance(self, Py_ssize_t limit):
         """Go on until the pass ends, then return True, or another row would exceed `limit`."""
         cdef Py_ssize_t before = self.n_iter
+        if self.certified_gap > 0:    # and the fit goes on
+            self._step_to_balance()
         with nogil:
             self._run(limit)
         return self.n_iter > before
@@ -270,6 +278,54 @@ cdef class SDCA:
         """Begin with an intercept that is not penalised."""
         cdef Matrix matrix = self.objective.matrix
         self.offset = intercept - matrix.constant * self.weights[matrix.n_columns]
+
+    def _step_to_balance(self):
+        """Let all examples step where the intercept balances them, if balance is what is missing.
+
+        The next duals are the best between those that a certificate took and those after the step,
+        by a parabola below D; they have to be better by much of the gap, as all examples wake up.
+        """
+        objective, gap = self.objective, self.certified_gap
+        self.certified_gap = 0
+        if not LOPSIDED * self.glance()[0] <= gap:
+            return
+        found, intercept = self._balanced_steps()
+        if found is None:
+            return
+        duals = self.duals()
+        objective.balance(duals)
+        w, value = self._balanced_value(duals)
+        w_found, value_found = self._balanced_value(found)
+        w_found -= w
+        square, gain = objective.alpha * inner(w_found, w_found), value_found - value
+        share = min(1.0, max(0.0, 0.5 + gain / square)) if square > 0 else 1.0
+        if LOPSIDED * share * (gain + (1 - share) * square / 2) >= gap:
+            duals += share * (found - duals)
+            objective.make_feasible(duals)    # but for rounding they are
+            self.adopt(duals, self.intercept + share * (intercept - self.intercept))
+
+    def _balanced_steps(self):
+        """Return duals and an intercept that suit each other, or None twice."""
+        objective = self.objective
+        matrix, weights, intercept = objective.matrix, objective.weights_array, self.intercept
+        rows = np.arange(matrix.n_rows, dtype=np.uint32)
+        predictions = matrix.row_dots(self._with_offset(self.w), rows)
+        moved = abs(matrix.constant * self.weights[matrix.n_columns])    # by the last pass
+        found, shift = balanced_steps(
+            objective.loss, self.examples.duals(), predictions, objective.targets_array,
+            self.examples.curvatures(), np.ones(matrix.n_rows) if weights is None else weights,
+            moved if moved > 0 else 1.0)
+        if found is None or not np.isfinite(shift):
+            return None, None
+        objective.balance(found)    # what rounding has left
+        return found, intercept + shift
+
+    def _balanced_value(self, duals):
+        """Return w(a) but for the constant column, and the dual value of balanced duals."""
+        objective = self.objective
+        w = objective.weights_of_dual(duals)
+        w[objective.matrix.n_columns] = 0
+        return w, -objective.penalty(w) - objective.conjugate_sum(duals) / objective.total_weight
 
     def release_duals(self):
         """Return the duals that a certificate takes, and end the solver's life.
@@ -354,6 +410,7 @@ cdef class SDCA:
         primals, dual = self.examples.certificate(self.w, models)
         best = int(np.argmin(primals))
         model = models[best]
+        self.certified_gap = primals[best] - dual if self.objective.free_intercept else 0
         return model.copy() if model is self.w else model, primals[best], dual
 
 
