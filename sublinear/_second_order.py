@@ -33,8 +33,8 @@ def _may_form(size, matrix):
 
 def _least_space(first):
     """Return RowSpan where it is much cheaper: products of rows are rounded more than rows."""
-    matrix = first.objective.matrix
-    method = Newton if first.objective.loss.dual_form() is None else InteriorPoint
+    matrix, loss = first.objective.matrix, first.objective.loss
+    method = Newton if loss.quadratic or loss.dual_form() is None else InteriorPoint
     of_columns, of_span = Columns(first, method), RowSpan(first, method)
     takes_columns = _may_form(matrix.n_weights, matrix)
     takes_span = _may_form(matrix.n_rows, matrix)

@@ -55,13 +55,14 @@ penalize_intercept : bool, default=True
         Certificates then cost two passes, and more epochs may be needed. Only with batch_size=1.
     second_order : bool or "auto", default="auto"
         Whether to go over from steps on single duals to an interior point method on all of them, or
-        to Newton's. "auto": once steps have taken as long as that is expected to take, or will at
-        their pace take twice as long, which happens where columns have very different scales, rows
-        lie far from the origin, or alpha is small; True: after the first epoch; False: never. There
-        are at most 2048 weights or rows, or at most 4096, the square of which is at most the number
-        of stored values; for the squared, squared hinge and logistic loss conjugate gradients serve
-        X of any shape, never before steps are slow. An epoch is then an iteration, which reads the
-        rows up to six times. It takes 75 to 205 bytes per example. Batches and tol=0 do without it.
+        to Newton's. "auto": where more is left for steps, at their pace, than that is expected to
+        take, which happens where columns have very different scales, rows lie far from the origin,
+        or alpha is small; least squares of few columns is solved so from the start. True: after the
+        first epoch; False: never. There are at most 2048 weights or rows, or at most 4096, the
+        square of which is at most the number of stored values; for the squared, squared hinge and
+        logistic loss conjugate gradients serve X of any shape, never before steps are slow. An
+        epoch is then an iteration, which reads the rows up to six times. It takes 75 to 205 bytes
+        per example. Batches and tol=0 do without it.
         `fit_stream` goes over to a proximal Newton method where n_classes * n_weights^2 is at most
         2048^2.
     pack : bool or "auto", default="auto"

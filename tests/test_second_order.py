@@ -140,19 +140,23 @@ def test_the_interior_point_method_is_that_of_the_oracle(name, weighted, free, m
         np.testing.assert_allclose(found, duals, rtol=1e-6, atol=1e-8)
 
 
+@pytest.mark.parametrize(
+    "name, second_derivative",
+    [("logistic", lambda z, y: expit(z) * expit(-z)), ("squared", lambda z, y: np.ones(len(z)))],
+)
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("free", [False, True])
-def test_newtons_method_is_that_of_the_oracle(weighted, free):
-    X, y = make_data("logistic")
+def test_newtons_method_is_that_of_the_oracle(name, second_derivative, weighted, free):
+    X, y = make_data(name)
     X = X / SCALES
     weights = np.random.default_rng(1).integers(1, 3, len(y)) / 2.0 if weighted else None
-    objective = make_objective("logistic", X, y, weights, free)
+    objective = make_objective(name, X, y, weights, free)
     method = Newton(objective)
     steps = newton(
         np.column_stack([X, np.ones(len(X))]),
         y,
-        ORACLES["logistic"](),
-        lambda z, y: expit(z) * expit(-z),
+        ORACLES[name](),
+        second_derivative,
         1e-3,
         weights,
         free,
@@ -500,6 +504,19 @@ def test_auto_solves_least_squares_to_rounding():
     rows = np.column_stack([X, np.ones(len(X))])
     expected = np.linalg.solve(rows.T @ rows / len(y) + 1e-7 * np.eye(7), rows.T @ y / len(y))
     np.testing.assert_allclose(np.append(model.coef_, model.intercept_), expected, rtol=1e-6)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("penalize", [False, True])
+@pytest.mark.parametrize("make", [np.asarray, np.asfortranarray])
+def test_least_squares_of_many_rows_is_one_iteration(weighted, penalize, make):
+    X, y = make_data("squared", 20_000)
+    weights = np.random.default_rng(1).integers(0, 3, len(y)) / 2.0 if weighted else None
+    model = estimator("squared", alpha=1e-7, penalize_intercept=penalize, tol=1e-12, max_iter=1)
+    result = model.fit(make(X), y, weights).result_
+    assert (result.status, result.n_iter) == ("converged", 1)
+    repeated = model.fit(make(X), y, None if weights is None else 2 * weights).result_
+    assert repeated.primal == pytest.approx(result.primal, rel=1e-12)
 
 
 @pytest.mark.parametrize("budget", [1_000, 10_000, 30_000])

@@ -97,7 +97,7 @@ class Finisher:
         self.second = self.best = None  # the method of second order, its Iterate of least gap
         self.is_due = self.is_stuck = self.is_compared = False
         self.space, *self.later = self.spaces  # None: all have been tried
-        self.n_checked = 0  # passes of the first solver, when `is_due` was decided
+        self.n_checked = -1  # passes of the first solver, when `is_due` was decided
         self.next_forecast = 0.0
         self.allowance = math.inf  # of work for the method of second order
         self.mark = None  # its gap, and the work until then, where that began
@@ -183,8 +183,12 @@ class Finisher:
         while self.later and not self._fits(self.space.least_expected):
             self._leave_space()
         space, spent = self.space, self._spent()
-        if self.at_once and space.method.factorises:
+        if self.at_once and space.method.factorises and self.first.n_iter > 0:
             return True
+        if space.solves_once and max(spent, space.least_ascent) >= space.due:
+            return self._fits(space.least_expected)
+        if self.first.n_iter == 0:
+            return False
         is_last = self.n_iter >= max(self.max_iter - space.spare, space.spare)
         if spent < self.next_forecast and not is_last:
             return False
@@ -194,8 +198,7 @@ class Finisher:
             return False
         self.next_forecast, times = FORECASTS * spent, self._forecast()
         self.allowance = max((times - 1) * spent, space.at_worst)
-        is_worth_more = space.solves_once and spent >= space.due  # it is exact
-        return is_worth_more or is_slow(spent, times, space.at_worst)
+        return is_slow(spent, times, space.at_worst)
 
     def _is_half_time(self):
         return 2 * self.n_iter >= self.max_iter or 2 * self.accesses >= self.max_accesses

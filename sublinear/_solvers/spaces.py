@@ -23,6 +23,7 @@ from sublinear._core.matrix import Matrix
 from sublinear._core.objective import Objective
 
 LARGEST = 2048  # system, if it has more entries than the rows: 32 MB a matrix
+LEAST_PASSES = 2  # of ascent, and certificates: an exact solution that takes no longer comes first
 PASSES_OF_START = 3  # at most, and one for the diagonal where no matrix is formed
 DOUBT = 3  # times what products with the rows are expected to take, as conditions decide that
 SHARP = 1e-3  # of tol: then duals of a kernel machine are as good as they get
@@ -40,6 +41,8 @@ KERNEL_WORK = 8  # what a kernel machine counts as its work in that time
 
 class _Space:
     """What all spaces share."""
+
+    least_ascent = 0  # work that the solver that begins takes in any case
 
     @property
     def solves_once(self):
@@ -90,13 +93,14 @@ class _LinearSpace(_Space):
         self.first, self.method, self.options = first, method, options
         matrix = first.objective.matrix
         self.cost, self.cost_of_start = self.costs(matrix, method)
+        self.least_ascent = LEAST_PASSES * (matrix.n_stored + matrix.n_rows)
         self.n_read = self.n_passes * matrix.n_stored
         self.n_read_at_start = (PASSES_OF_START + (not method.factorises)) * matrix.n_stored
 
     def begin(self):
         start = dict(self.options)
         objective = self._enter()
-        if self.method.takes_start:
+        if self.method.takes_start and not self.solves_once:
             start["w"] = self._coordinates(self.first.model())
         return self.method(objective, **start)
 
