@@ -65,6 +65,26 @@ def duals_of_last_fit(estimator, n_problems, n_rows):
     return duals if duals.shape == (n_problems, n_rows) else None
 
 
+def by_rows(X):
+    """Return dense X that lies column by column as a copy, row by row; all else as it is.
+
+    Every value of such a row has a cache line of its own, and passes over rows take up to 17 times
+    as long. Files that are mapped are not copied, as they may be larger than memory.
+    """
+    if not isinstance(X, np.ndarray) or abs(X.strides[1]) <= abs(X.strides[0]) or _is_mapped(X):
+        return X
+    try:
+        return np.ascontiguousarray(X)
+    except MemoryError:
+        return X
+
+
+def _is_mapped(array):
+    while isinstance(array, np.ndarray) and not isinstance(array, np.memmap):
+        array = array.base
+    return isinstance(array, np.memmap)
+
+
 class LinearModel(CertifiedModel):
     """What linear models share: the penalty, their data, coefficients and intercept."""
 
@@ -89,6 +109,7 @@ class LinearModel(CertifiedModel):
     def _training(self, X, y, targets, weights, sample_weight):
         """Return the Training for checked data."""
         metadata = None if sample_weight is None else {"sample_weight": sample_weight}
+        X = by_rows(X) if getattr(self, "pack", None) == "auto" else X
         matrix = as_matrix(X, self._constant(X), effective_threads(self.n_jobs))
         if isinstance(matrix, ComputedMatrix) and not self._asks_for_lines:
             raise ValueError(

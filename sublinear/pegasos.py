@@ -89,7 +89,9 @@ batch_size : int or "all", default=1
     pack : bool or "auto", default="auto"
         True: work on a copy of the rows, which must be sparse, in which a row's values, rounded to
         float32, and columns lie together: 8 bytes per stored entry and 32 per row. Certificates
-        use X itself. "auto" and False: no copy, which is about as fast, since rows are prefetched.
+        use X itself. "auto": copy dense X that lies column by column, as that of a data frame does,
+        unless it is a mapped file; nothing else, as fits are about as fast without, since rows are
+        prefetched. False: no copy.
 """
 
 

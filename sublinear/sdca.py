@@ -69,8 +69,9 @@ penalize_intercept : bool, default=True
         True: work on a copy of the rows, which must be sparse, in which all that a step reads lies
         together: 8 bytes per stored entry and 32 per row. Values are rounded to float32,
         certificates are not.
-        "auto" and False: no copy, which is as fast or faster, since rows are prefetched. Batches,
-        and two threads over long rows, do not use one either.
+        "auto": copy dense X that lies column by column, as that of a data frame does, unless it is
+        a mapped file; nothing else, as fits are as fast or faster without, since rows are
+        prefetched. False: no copy. Batches, and two threads over long rows, do without packed rows.
     batch_size : int or "all", default=1
         Examples per iteration. More than 1 is for study, and for machines with many cores: see
         `batch_speedup` for what it can save.

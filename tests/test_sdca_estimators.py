@@ -5,6 +5,7 @@ import multiprocessing
 import pickle
 import sys
 import threading
+import tracemalloc
 import warnings
 
 import numpy as np
@@ -28,6 +29,7 @@ from sublinear import (
     SDCARegressor,
     StreamingSVRGClassifier,
 )
+from sublinear._linear_model import by_rows
 from sublinear.datasets import make_sparse_classification
 from sublinear.sources import ArraySource
 
@@ -217,6 +219,47 @@ def test_every_layout_gives_the_same_model(binary, layout):
     else:
         same(model, other, exact=False)
     np.testing.assert_array_equal(other.predict(LAYOUTS[layout](X)), model.predict(X))
+
+
+def by_columns(tmp_path=None):
+    X = np.asfortranarray(np.random.default_rng(0).normal(size=(2000, 50)))
+    if tmp_path is None:
+        return X
+    np.save(tmp_path / "X.npy", X)
+    return np.load(tmp_path / "X.npy", mmap_mode="r")
+
+
+def extra_memory(model, X):
+    y = np.where(np.arange(len(X)) % 3, 1, -1)
+    tracemalloc.start()
+    try:
+        model.fit(X, y)
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize("cls", [SDCAClassifier, PegasosClassifier])
+def test_columns_are_copied_row_by_row_unless_pack_forbids_it(cls, tmp_path):
+    X, settings = by_columns(), {"max_iter": 2, "tol": 0, "random_state": 0}
+    y = np.where(np.arange(len(X)) % 3, 1, -1)
+    by_rows = cls(**settings).fit(np.ascontiguousarray(X), y)
+    np.testing.assert_array_equal(cls(**settings).fit(X, y).coef_, by_rows.coef_)
+    assert extra_memory(cls(**settings), X) > X.nbytes
+    assert extra_memory(cls(**settings, pack=False), X) < X.nbytes / 2
+    assert extra_memory(cls(**settings), np.ascontiguousarray(X)) < X.nbytes / 2
+    mapped = by_columns(tmp_path)
+    assert extra_memory(cls(**settings), mapped) < X.nbytes / 2
+    assert extra_memory(cls(**settings), mapped[:1500]) < X.nbytes / 2
+
+
+def test_columns_stay_as_they_are_where_memory_is_short(monkeypatch):
+    def full(array):
+        raise MemoryError
+
+    X = by_columns()
+    monkeypatch.setattr(np, "ascontiguousarray", full)
+    assert by_rows(X) is X
 
 
 def test_memory_maps(binary, tmp_path):

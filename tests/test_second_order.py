@@ -510,7 +510,7 @@ def test_auto_solves_least_squares_to_rounding():
 @pytest.mark.parametrize("penalize", [False, True])
 @pytest.mark.parametrize("make", [np.asarray, np.asfortranarray])
 def test_least_squares_of_many_rows_is_one_iteration(weighted, penalize, make):
-    X, y = make_data("squared", 20_000)
+    X, y = make_data("squared", 60_000)
     weights = np.random.default_rng(1).integers(0, 3, len(y)) / 2.0 if weighted else None
     model = estimator("squared", alpha=1e-7, penalize_intercept=penalize, tol=1e-12, max_iter=1)
     result = model.fit(make(X), y, weights).result_

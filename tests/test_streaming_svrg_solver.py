@@ -256,6 +256,14 @@ def test_an_evaluation_of_kept_rows(layout, d):
     assert kept.evaluate(loss, v, y, shares).gram is None
 
 
+def test_curvatures_whose_products_would_be_subnormal_are_0():
+    scores = np.array([600.0, 680.0, 740.0])
+    loss = MARGIN_LOSSES["logistic"].loss()
+    evaluation = KeptRows(scores[:, np.newaxis]).evaluate(loss, np.ones(1), np.ones(3), np.ones(3))
+    assert (loss.second_derivatives(scores, np.ones(3)) > 0).all()
+    np.testing.assert_array_equal(evaluation.curvatures > 0, [True, False, False])
+
+
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("chosen", [slice(0, 0), slice(3, 9), np.array([7, 2, 2])])
 def test_sparse_rows_are_kept_as_dense_ones(chosen, dtype):

@@ -1,12 +1,15 @@
 """Products of rows, as matrices that second-order methods factorise."""
 from cpython.exc cimport PyErr_CheckSignals
+from libc.math cimport sqrt
 from libc.stdint cimport uint32_t
+from libc.string cimport memset
 
 import numpy as np
 from scipy.linalg import LinAlgError, cholesky, solve_triangular
 from scipy.linalg.blas import dsyrk
 from scipy.linalg.lapack import dpstrf
 
+from sublinear._core.line cimport Line, Lines, add, line_at
 from sublinear._core.matrix cimport Matrix
 from sublinear._core.sparse_rows cimport add_sparse_gram
 
@@ -17,7 +20,7 @@ NEAR_LARGEST = 0.3              # of the largest pivot, for those that come with
 PIVOTS_AT_ONCE = 64             # which share a pass over the factor
 
 cdef enum:
-    DENSE_BLOCK = 1 << 18        # values that are copied at a time, as float64,
+    DENSE_BLOCK = 1 << 16        # values that are copied at a time, as float64, and stay in a cache
     DENSE_ROWS = 256             # of as many rows at least
     OUTER_BLOCK = 1 << 22        # products between two looks at pending signals, one by one,
     BLAS_BLOCK = 1 << 29         # by a BLAS,
@@ -50,6 +53,7 @@ def weighted_gram(Matrix matrix, const uint32_t[::1] rows, const double[::1] fac
         if matrix.is_sparse else max(DENSE_ROWS, DENSE_BLOCK // width))
     result = np.zeros((width, width))
     cdef double[:, ::1] total = result
+    copies = np.empty((0 if matrix.is_sparse else min(n, block), width))
     for start in range(0, n, block):
         stop = min(n, start + block)
         if matrix.is_sparse:
@@ -57,7 +61,10 @@ def weighted_gram(Matrix matrix, const uint32_t[::1] rows, const double[::1] fac
                 add_sparse_gram(
                     &matrix.rows, &rows[start], stop - start, &factors[start], width, &total[0, 0])
         else:
-            add_dense_gram(matrix, rows[start:stop], factors[start:stop], result)
+            copy_by_roots(&matrix.rows, rows[start:stop], factors[start:stop], copies)
+            # of transposed matrices, which are in the order of columns that a BLAS works on in place
+            dsyrk(
+                1.0, copies[:stop - start].T, beta=1.0, c=result.T, lower=True, overwrite_c=True)
         PyErr_CheckSignals()
     if matrix.is_sparse and matrix.constant != 0:    # no stored column
         column = np.zeros(width)
@@ -66,12 +73,18 @@ def weighted_gram(Matrix matrix, const uint32_t[::1] rows, const double[::1] fac
     return result
 
 
-def add_dense_gram(matrix, rows, factors, total):
-    """Add sum_k factors_k x_i x_i' of some rows of a dense matrix, in and above the diagonal."""
-    scaled = dense_rows(matrix, rows)
-    scaled *= np.sqrt(factors)[:, np.newaxis]
-    # of transposed matrices, which are in the order of columns that a BLAS works on in place
-    dsyrk(1.0, scaled.T, beta=1.0, c=total.T, lower=True, overwrite_c=True)
+cdef void copy_by_roots(
+    const Lines* lines, const uint32_t[::1] rows, const double[::1] factors,
+    double[:, ::1] copies
+) noexcept:
+    """Let copies_k be x_i times the root of factors_k, with i = rows[k]."""
+    cdef Py_ssize_t k
+    cdef Line x
+    with nogil:
+        memset(&copies[0, 0], 0, rows.shape[0] * copies.shape[1] * sizeof(double))
+        for k in range(rows.shape[0]):
+            x = line_at(lines, rows[k])
+            add(&x, sqrt(factors[k]), &copies[k, 0])
 
 
 def dense_rows(matrix, rows):

@@ -11,6 +11,8 @@ from sublinear._core.row_groups cimport (
     MOST_TOGETHER, Group, add_gram, add_group, copy_scaled, dot_group, set_group, take_lines,
 )
 from sublinear._core.sparse_rows cimport add_sparse_gram
+
+from sublinear._core.gram import LEAST_FACTOR
 from sublinear._core.states import part_of, prefixed, reading, take
 
 cdef enum:
@@ -175,6 +177,7 @@ cdef class KeptRows:
         cdef double[MOST_TOGETHER] slope
         cdef double* z = &of_rows[0, 0]
         cdef double* c = &of_rows[1, 0]
+        cdef double least_factor = LEAST_FACTOR
         cdef Gram square = None
         cdef Group group
         set_group(&group, &self.matrix.rows)
@@ -190,7 +193,7 @@ cdef class KeptRows:
                 loss.second_derivatives_of(z + k, &targets[k], c + k, count)
                 for r in range(count):
                     slope[r] *= shares[k + r]
-                    c[k + r] *= shares[k + r]
+                    c[k + r] = c[k + r] * shares[k + r] if c[k + r] >= least_factor else 0
                 add_group(&group, slope, &shares[k], &sums[0, 0], &sums[1, 0])
                 if gram:
                     square.add_rows(&group, c + k)

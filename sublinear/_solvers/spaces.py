@@ -30,7 +30,8 @@ SHARP = 1e-3  # of tol: then duals of a kernel machine are as good as they get
 N_MATRICES = 5  # of the size of a kernel matrix, or its factor, that a kernel's span takes at most
 # Times, measured on one thread, in that of a feature value in a step of coordinate ascent
 OUTER = 1 / 8  # of an entry of x x'
-DENSE_OUTER = 1 / 64  # of one that a BLAS computes
+COPY = 1 / 2  # of a value of dense rows on its way to a BLAS
+DENSE_OUTER = 1 / 160  # of an entry of x x' that a BLAS computes
 FACTOR = 1 / 96  # of n^3, for a system of n equations
 PIVOTED = 1 / 16  # of n r^2, for a factor of n rows and r columns
 PASS = 1 / 4  # of a value in a pass over rows in their order
@@ -137,7 +138,7 @@ class Columns(_LinearSpace):
         cost = method.sweeps * n_rows + OVERHEAD
         if not method.factorises:
             return cost + n_stored, 0.0  # two products, but rows come from memory
-        outer = OUTER * n_stored / n_rows if matrix.is_sparse else DENSE_OUTER * width
+        outer = OUTER * n_stored / n_rows if matrix.is_sparse else COPY + DENSE_OUTER * width
         return cost + (method.n_passes * PASS + outer) * n_stored + FACTOR * width**3, 0.0
 
     def _enter(self):
