@@ -14,6 +14,7 @@ import numpy as np
 from scipy import sparse
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.preprocessing import MaxAbsScaler, Normalizer, StandardScaler
 from sklearn.utils import check_array, column_or_1d
 from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.validation import check_consistent_length
@@ -56,6 +57,8 @@ FEW_CLASSES = 10  # are told apart by the small fits; others count as one
 # What calls for a scaler: columns of that many times the scale of others, rows that many times as
 # long as most, rows that many times as far from 0 as from their centre.
 APART, LONG, FAR = 100.0, 30.0, 10.0
+# Errors differ by that many standard deviations, and by that part of the lesser one, as on the map.
+SURE, NEAR = 2.0, 0.1
 LARGEST_NORM = 130.0  # |w| on the map
 PRESUMED_NORM = 10.0  # |w| where no sample tells
 CACHED_COLUMNS = 2**16  # a weight each, in the second cache
@@ -166,8 +169,9 @@ def suggest_solver(X, y=None, *, goal="prediction", cost=None, task=None, random
     since targets may lie far from 0.
 
     The reason says what to do to X first: to scale columns whose scales differ by a factor of 100
-    or more (StandardScaler; MaxAbsScaler for sparse data), rows some of which are 30 times as long
-    as most, and to centre columns if rows are 10 times as far from 0 as from their centre. Suggest
+    or more (StandardScaler; MaxAbsScaler for sparse data), and to centre columns if rows are 10
+    times as far from 0 as from their centre, unless that predicts worse on the sample; to scale
+    rows some of which are 30 times as long as most, but only if that predicts better. Suggest
     again for the new data; for X as it is the suggestion is SDCA, which has methods of second
     order. It says so, too, where no penalty predicts rows held out better than a constant does.
 
@@ -233,7 +237,8 @@ or iterable of blocks
         raise ValueError('goal="margin" is for labels, y holds numbers')
     if isinstance(data.X, FeatureOracle):
         return _for_oracle(data, goal)
-    sample = _Sample(data, generator(random_state))
+    sample = _Sample(data, *_drawn(data, generator(random_state)))
+    sample.advice = _advice_for(data, sample)
     if data.task == "regression":
         return _for_numbers(data, sample)
     if goal == "optimum":
@@ -329,13 +334,17 @@ class _Sample:
         Its hinge loss, per norm: nu of SIMBA by Lemma 2.1.
     predicts : bool
         Whether a penalty was found that predicts rows held out better than a constant does.
+    errors : ndarray, or None if the sample says too little
+        Of the best that was tried, a constant or a model, on rows held out.
     advice : str
-        What to do to rows and columns first, "" if nothing.
+        What to do to rows and columns first, "" if nothing; see `_advice_for`.
     """
 
-    def __init__(self, data, random):
+    advice = ""
+
+    def __init__(self, data, X, y):
         self.classifies = data.task == "classification"
-        self.X, self.y = self._drawn(data, random)
+        self.X, self.y = X, y
         self.n_rows = self.X.shape[0]
         stored = self.X.nnz if sparse.issparse(self.X) else self.X.size
         work = stored + STEP_VALUES * self.n_rows
@@ -345,25 +354,13 @@ class _Sample:
         self._measure()
         self.soft = self.hard = self._scaled(1e-4)
         self.norm, self.slack = PRESUMED_NORM, 0.01
-        self.advice = self._advice(data)
         parts = np.arange(self.n_rows) % HELD_OUT
         self.is_telling = self.n_rows >= FEWEST_ROWS and all(
             len(np.unique(self.y[parts != turn])) > 1 for turn in range(self.turns)
         )
-        self.predicts = False
+        self.predicts, self.errors = False, None
         if self.is_telling:
             self._try_alphas(parts, math.sqrt((parts > 0).sum() / data.n_rows))
-
-    def _drawn(self, data, random):
-        """Draw rows, some of every class where classes are not too many."""
-        size = data.most_rows
-        numbers = random.choice(data.n_rows, size, replace=False)
-        if self.classifies and len(data.classes) * MEMBERS <= size // 2:
-            members = [np.flatnonzero(data.y == label) for label in data.classes]
-            members = [random.choice(of, min(MEMBERS, len(of)), replace=False) for of in members]
-            numbers = np.concatenate([numbers[: size - sum(map(len, members))], *members])
-        numbers = random.permutation(np.unique(numbers))
-        return data.rows(numbers), data.y[numbers]
 
     def _measure(self):
         """Find how long most rows are, how far from their centre, and how much each counts."""
@@ -433,6 +430,7 @@ class _Sample:
                 worse += self.predicts
             if tried >= SURE_ALPHAS and worse >= WORSE_ALPHAS:
                 break
+        self.errors = least
 
     def _targets(self):
         """Return the targets: few classes at most, numbers from -1 to 1."""
@@ -466,38 +464,80 @@ class _Sample:
         least = (y * model.decision_function(self.X)).min()
         return max(0.0, float(least) / max(length * self.row_norm, 1e-300))
 
-    def _advice(self, data):
-        """Return what to say of scales that lie far apart, and of rows far from 0.
+    def factor_of_columns(self):
+        """Return how far the scales of columns lie apart.
 
         The scale of a column is the root mean square of its entries that are not 0: rare words
         are not small.
         """
-        found = []
-        scaler = "StandardScaler" if data.is_dense else "MaxAbsScaler"
         X = self.X.astype(np.float64)  # whose squares float32 may not hold
         squares = X.multiply(X).tocsc() if sparse.issparse(X) else X**2
         counts = (squares > 0).T @ self.weights**2
         sums = squares.T @ self.weights**2
         means = sums[counts > 0] / counts[counts > 0]
-        factor = math.sqrt(means.max() / means.min()) if means.size else 1.0
-        if factor >= APART:
-            found.append(
-                f"The scales of columns differ by a factor of {factor:.2g}: scale them first "
-                f"({scaler})."
-            )
-        factor = self.row_norm / self.length
-        if factor >= LONG:
-            found.append(
-                f"The longest row is {factor:.2g} times as long as most: scale rows to a length "
-                "of 1 first (Normalizer), or clip them."
-            )
-        factor = _length(self.centre) / self.spread
-        if factor >= FAR:
-            found.append(
-                f"Rows are {factor:.2g} times as far from 0 as from their centre: centre the "
-                "columns first (StandardScaler)."
-            )
-        return " ".join(["", *found])
+        return math.sqrt(means.max() / means.min()) if means.size else 1.0
+
+
+def _drawn(data, random):
+    """Draw rows and their targets, some of every class where classes are not too many."""
+    size = data.most_rows
+    numbers = random.choice(data.n_rows, size, replace=False)
+    if data.classes is not None and len(data.classes) * MEMBERS <= size // 2:
+        members = [np.flatnonzero(data.y == label) for label in data.classes]
+        members = [random.choice(of, min(MEMBERS, len(of)), replace=False) for of in members]
+        numbers = np.concatenate([numbers[: size - sum(map(len, members))], *members])
+    numbers = random.permutation(np.unique(numbers))
+    return data.rows(numbers), data.y[numbers]
+
+
+def _advice_for(data, sample):
+    """Return what to do first to scales that lie far apart, or to rows far from 0, "" if nothing.
+
+    The same trials on a scaled sample have a say. Scaled columns make fits short, so they must not
+    predict worse. Rows of length 1 lose what lengths and an intercept say, so they must predict
+    better.
+    """
+    found = {}  # what to do, by the fact that calls for it
+    scaler = StandardScaler() if data.is_dense else MaxAbsScaler()
+    factor = sample.factor_of_columns()
+    if factor >= APART:
+        fact = f"The scales of columns differ by a factor of {factor:.2g}"
+        found[fact] = f"scale columns first ({type(scaler).__name__})"
+    factor = _length(sample.centre) / sample.spread
+    if factor >= FAR:
+        fact = f"Rows are {factor:.2g} times as far from 0 as from their centre"
+        found[fact] = "centre columns first (StandardScaler)"
+    scales = bool(found)
+    if found and _predicts_better(sample, _scaled_sample(data, sample, scaler)):
+        found, scales = dict.fromkeys(found, "leave columns, which predict worse if scaled"), False
+    factor = sample.row_norm / sample.length
+    if factor >= LONG and not scales:  # in scaled columns other rows may be long
+        fact = f"The longest row is {factor:.2g} times as long as most"
+        if _predicts_better(_scaled_sample(data, sample, Normalizer()), sample):
+            found[fact] = "scale rows to a length of 1 first (Normalizer), which predicts better"
+        else:
+            found[fact] = "leave rows as they are, unless only their directions matter"
+    return "".join(f" {fact}: {what}." for fact, what in found.items())
+
+
+def _scaled_sample(data, sample, scaler):
+    """Return the same rows, scaled."""
+    X = sample.X.astype(np.float64)
+    if data.is_dense and sparse.issparse(X):
+        X = X.toarray()  # which StandardScaler can centre
+    return _Sample(data, scaler.fit_transform(X), sample.y)
+
+
+def _predicts_better(one, other):
+    """Tell whether one sample's trials were better: on most rows, whose errors may vary, and all.
+
+    On most rows by the test of signs, which for labels is McNemar's.
+    """
+    if one.errors is None:
+        return False
+    gains = other.errors - one.errors
+    on_most = np.sign(gains).sum() > SURE * math.sqrt(np.count_nonzero(gains))
+    return bool(on_most and gains.mean() > NEAR * one.errors.mean())
 
 
 def _most_frequent(y):

@@ -109,7 +109,7 @@ def test_columns_of_scales_that_differ_call_for_a_scaler(layout, numbers):
     X[:, 3] *= 1000
     reason = suggest_solver(layout(X), y, random_state=0).reason
     name = "StandardScaler" if layout is np.asarray else "MaxAbsScaler"
-    assert f"scale them first ({name})" in reason
+    assert f"scale columns first ({name})" in reason
 
 
 @pytest.fixture(scope="module")
@@ -139,10 +139,10 @@ def moved(X, kind):
     ("kind", "words"),
     [
         ("plain", ""),
-        ("one long row", "scale rows to a length"),
-        ("some long rows", "scale rows to a length"),
-        ("lengths without a mean", "scale rows to a length"),
-        ("far from 0", "centre the columns"),
+        ("one long row", "leave rows as they are"),
+        ("some long rows", "leave rows as they are"),
+        ("lengths without a mean", "leave rows as they are"),
+        ("far from 0", "centre columns first (StandardScaler)"),
     ],
 )
 def test_rows_that_are_long_or_far_from_0(cloud, layout, goal, kind, words):
@@ -152,8 +152,43 @@ def test_rows_that_are_long_or_far_from_0(cloud, layout, goal, kind, words):
     model = suggestion.estimator.set_params(random_state=0).fit(X, y)
     assert model.score(X, y) > 0.96
     assert words in suggestion.reason
-    assert bool(words) == ("first (" in suggestion.reason)
+    assert words or "first (" not in suggestion.reason
     assert not words or isinstance(model, SDCAClassifier)
+
+
+@pytest.mark.parametrize("numbers", [False, True])
+@pytest.mark.parametrize("decides", ["direction", "place"])
+def test_rows_are_scaled_only_where_that_predicts_better(cloud, decides, numbers):
+    """A linear function with an intercept is none of rows of length 1."""
+    X, w = cloud
+    X, w = moved(X, "lengths without a mean"), w / np.linalg.norm(w)
+    if decides == "direction":
+        scores = X @ w / np.linalg.norm(X, axis=1) - 0.1
+    else:
+        scores = X @ w + 3
+    y = scores if numbers else (scores > 0).astype(int)
+    suggestion = suggest_solver(X, y, random_state=0)
+    scales = "scale rows to a length of 1 first (Normalizer)" in suggestion.reason
+    assert scales == (decides == "direction")
+    assert scales or suggestion.estimator.fit(X, y).score(X, y) > 0.96
+
+
+@pytest.mark.parametrize("numbers", [False, True])
+def test_columns_whose_scales_say_how_much_they_matter_are_left(numbers):
+    random = np.random.default_rng(0)
+    X = random.normal(size=(600, 800)) * 10.0 ** np.linspace(0, -4, 800)
+    scores = X @ random.normal(size=800)
+    y = scores if numbers else (scores > 0).astype(int)
+    reason = suggest_solver(X, y, random_state=0).reason
+    assert "leave columns, which predict worse if scaled" in reason
+
+
+def test_columns_are_scaled_before_rows_are_judged(cloud):
+    X, w = cloud
+    X = moved(X, "some long rows")
+    X[:, 0] *= 1e4
+    reason = suggest_solver(X, (X[:, 1:] @ w[1:] > 0).astype(int), random_state=0).reason
+    assert "scale columns first" in reason and "longest row" not in reason.split(". ", 2)[2]
 
 
 @pytest.mark.parametrize("load", [load_iris, load_wine])
