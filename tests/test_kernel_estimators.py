@@ -263,6 +263,24 @@ def test_gamma_scale_far_from_0_does_not_cancel():
     )
 
 
+@pytest.mark.parametrize("layout", [np.asarray, np.asfortranarray, sparse.csr_array])
+@pytest.mark.parametrize("value", [0.0, 0.1, -1e6 / 3, np.float32(0.1)])
+def test_gamma_scale_of_one_value_is_1(layout, value):
+    """The mean of many equal numbers is off by roundings, of which nothing may be divided."""
+    X = np.full((30_001, 7), value)
+    weights = np.random.default_rng(0).uniform(size=len(X))
+    for given in (None, weights):
+        assert gamma_value("scale", layout(X), given) == 1.0
+    X = X.astype(np.float64)
+    X[::2] *= 1 + np.finfo(np.float64).eps
+    assert gamma_value("scale", layout(X)) == 1.0
+
+
+def test_gamma_scale_of_values_that_differ_little():
+    X = 1 + 1e-12 * np.random.default_rng(0).normal(size=(300, 20))
+    assert gamma_value("scale", X) == pytest.approx(1 / (20 * (X - 1).var()), rel=1e-9)
+
+
 def callable_kernel(x, z):
     return (x @ z.T + 1) ** 2
 

@@ -209,24 +209,33 @@ def gamma_value(gamma, X, weights=None):
         return 1.0 / X.shape[1]
     if gamma != "scale":
         return float(gamma)
-    variance = weighted_variance(X, weights)
-    if variance < LEAST_VARIANCE and 0 < np.abs(X).max() < math.sqrt(LEAST_VARIANCE):
+    variance, largest = weighted_variance(X, weights), float(max(X.max(), -X.min()))
+    if variance < LEAST_VARIANCE and 0 < largest < math.sqrt(LEAST_VARIANCE):
         raise ValueError('the variance of X underflows for gamma="scale": scale X up')
-    return 1.0 / (X.shape[1] * variance) if variance > 0 else 1.0
+    # values that differ by roundings are one value, whose variance, 0, makes gamma 1 in SVC too
+    rounding = np.finfo(np.float64).eps * largest
+    return 1.0 / (X.shape[1] * variance) if math.sqrt(variance) > rounding else 1.0
 
 
 def weighted_variance(X, weights=None):
     """Return the variance of all values of X, rows counted by their weights, without a copy.
 
     Float64 sums of deviations from the mean: a float32 copy of the values has the same variance.
+    All is measured from one of the values, which leaves no rounding where all are the same.
     """
     matrix = Matrix(X)
     weights = np.ones(matrix.n_rows) if weights is None else weights
     count = weights.sum() * matrix.n_columns
-    with np.errstate(over="ignore"):  # kernel values will be found to be too large
-        mean = sum((of_rows * values).sum() for values, of_rows in blocks(matrix, weights)) / count
+    is_full = matrix.n_stored == matrix.n_rows * matrix.n_columns
+    origin = next(blocks(matrix, weights))[0].flat[0] if is_full else 0.0
+    with np.errstate(over="ignore", invalid="ignore"):  # kernel values will be found too large
+        mean = (
+            sum((of_rows * (values - origin)).sum() for values, of_rows in blocks(matrix, weights))
+            / count
+        )
         squares = sum(
-            (of_rows * (values - mean) ** 2).sum() for values, of_rows in blocks(matrix, weights)
+            (of_rows * (values - origin - mean) ** 2).sum()
+            for values, of_rows in blocks(matrix, weights)
         )
         if matrix.is_sparse:
             zeros = matrix.n_columns - np.diff(matrix.arrays[2])
