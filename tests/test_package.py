@@ -154,20 +154,16 @@ PAGES = (
 
 @pytest.mark.parametrize("page", PAGES)
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-def test_examples_of_the_docs(page, binary, tmp_path, monkeypatch):
-    """The Python blocks of a page, one after another; X, y and a model are there before each."""
+def test_examples_of_the_docs(page, tmp_path, monkeypatch):
+    """The Python blocks of a page, one after another, with nothing but the page."""
     path = Path(__file__).parents[1] / page
     if not path.exists():
         pytest.skip(f"no {page} beside the tests")
     blocks = re.findall(r"```python\n(.*?)```", path.read_text(encoding="utf-8"), re.DOTALL)
     assert blocks
     monkeypatch.chdir(tmp_path)
-    X, y = binary
-    model = sublinear.SDCAClassifier(alpha=0.1).fit(X, y)
-    given = {"X": X, "y": y, "model": model, "SDCAClassifier": sublinear.SDCAClassifier}
     names = {}
     for block in blocks:
-        names |= given
         exec(compile(block, page, "exec"), names)
 
 
