@@ -12,6 +12,7 @@ SIZES = [2**k for k in range(0, 13, 2)]
 SHOWN = (1, 256, 1024, 4096)  # on the right
 BUDGETS = [2**k for k in range(14, 21)]
 LEFT = (2**14, 2**17, 2**20)
+COLORS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7")
 SEEDS = 3
 
 
@@ -28,11 +29,14 @@ def main():
         above[k] = [float(f"{value:.6g}") for value in np.exp(np.log(values).mean(axis=0))]
         print(k, above[k], flush=True)
     figure, (left, right) = plt.subplots(1, 2, figsize=(11, 4.2), layout="constrained")
-    for budget in LEFT:
+    for budget, color, marker in zip(LEFT, COLORS, "osD", strict=False):
         points = [above[k][BUDGETS.index(budget)] for k in SIZES]
-        left.loglog(SIZES, points, marker="o", label=f"$kT = 2^{{{budget.bit_length() - 1}}}$")
-    for k in SHOWN:
-        right.loglog(BUDGETS, above[k], marker="o", label=f"$k = {k}$")
+        label = f"$kT = 2^{{{budget.bit_length() - 1}}}$"
+        left.loglog(SIZES, points, color=color, marker=marker, label=label)
+    for k, color, marker in zip(SHOWN, COLORS, "osD^", strict=True):
+        size = 10 if k == SHOWN[0] else 5  # curves of small batches lie on one another
+        style = {"color": color, "marker": marker, "markersize": size}
+        right.loglog(BUDGETS, above[k], label=f"$k = {k}$", **style)
     left.set_xlabel("batch size $k$")
     right.set_xlabel("examples looked at, $kT$")
     left.set_ylabel("primal suboptimality")

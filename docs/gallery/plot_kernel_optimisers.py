@@ -180,7 +180,7 @@ def main():
     )
     for column, found in zip(panels.T, numbers.values(), strict=True):
         draw(column, found)
-    panels[0, 0].set_ylabel("primal suboptimality")
+    panels[0, 0].set_ylabel("primal suboptimality\n(dashed: the paper's)")
     panels[1, 0].set_ylabel("test error, %")
     handles, labels = panels[0, 0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=len(labels))

@@ -6,7 +6,7 @@ iterate; Pegasos and NORMA with projection. NORMA's p is the best of its theorem
 
 import matplotlib.pyplot as plt
 import numpy as np
-from common import command_line, follow_pegasos, problem, write
+from common import command_line, follow_pegasos, plain_ticks, problem, write
 
 ALPHA = 2e-4  # the paper's
 STEPS = [round(10 ** (2 + k / 6)) for k in range(25)]
@@ -24,7 +24,7 @@ def main():
     for label, options in methods.items():
         curves[label] = follow_pegasos(case, STEPS, sampling="replacement", **options)
         print(label, curves[label][-1], flush=True)
-    figure, (left, right) = plt.subplots(1, 2, figsize=(11, 4.4), layout="constrained")
+    figure, (left, right) = plt.subplots(1, 2, figsize=(11, 4.4), layout="constrained", sharey=True)
     for label, color in (("Pegasos", "#0072b2"), ("NORMA", "#d55e00")):
         steps, primals, losses, _ = zip(*curves[label], strict=True)
         left.loglog(steps, primals, color=color, label=f"{label}, objective")
@@ -39,7 +39,10 @@ def main():
         axes.set_xlabel("steps")
         axes.grid(alpha=0.25)
         axes.legend(fontsize=8)
-    left.set_ylabel("objective  (dotted: the optimum)")
+    plain_ticks(left.yaxis)
+    left.set_ylabel("objective, test loss")
+    left.set_title("Pegasos and NORMA  (dotted: the optimum)", fontsize=10)
+    right.set_title(r"objective, Pegasos and constant steps $\eta$", fontsize=10)
     figure.suptitle(f"{case.label}, $\\lambda$ = {case.alpha:g}".replace("\n", " "), fontsize=10)
     columns = ["steps", "objective", "test_loss", "test_error"]
     numbers = {**case.description(), "columns": columns, "curves": curves}

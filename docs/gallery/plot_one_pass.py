@@ -5,7 +5,7 @@ Frostig, Ge, Kakade, Sidford (2015): one pass as good as the empirical risk mini
 
 import matplotlib.pyplot as plt
 import numpy as np
-from common import command_line, real_data, write
+from common import command_line, plain_ticks, real_data, write
 from sklearn.linear_model import SGDClassifier, SGDRegressor
 
 from sublinear import SDCAClassifier, SDCARegressor, StreamingSVRGClassifier, StreamingSVRGRegressor
@@ -100,7 +100,8 @@ def main():
         axes.set_title(title)
         axes.set_xlabel("rows read")
         axes.set_ylabel("test loss")
-        axes.grid(alpha=0.25, which="both")
+        plain_ticks(axes.yaxis)
+        axes.grid(alpha=0.25)
         axes.legend()
         numbers[title] = {"curves": curves, "exact": exact, "alpha": ALPHA}
     write(figure, numbers, arguments.output, "one_pass")

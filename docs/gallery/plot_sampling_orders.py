@@ -12,9 +12,9 @@ ALPHA = 5e-5  # the paper's for astro-ph
 EPOCHS = 30
 SEEDS = 5
 ORDERS = {
-    "replacement": ("independent draws", "#0072b2"),
-    "fixed": ("one permutation", "#d55e00"),
-    "shuffle": ("a new permutation every epoch", "#009e73"),
+    "replacement": ("independent draws", "#0072b2", "-"),
+    "fixed": ("one permutation", "#d55e00", "-"),
+    "shuffle": ("a new permutation every epoch", "#009e73", "--"),
 }
 
 
@@ -27,7 +27,7 @@ def main():
         n = case.n_rows
         epochs = EPOCHS if name == "news20-uni" else EPOCHS // 6
         curves = {}
-        for order, (label, color) in ORDERS.items():
+        for order, (label, color, line) in ORDERS.items():
             steps = [round(n * epochs * 1.25**-k) for k in range(24)][::-1]
             runs = [follow_pegasos(case, steps, seed=seed, sampling=order) for seed in range(SEEDS)]
             above = np.array([[row[1] for row in rows] for rows in runs]) - case.reference.dual
@@ -35,7 +35,7 @@ def main():
             curves[order] = [
                 (row[0] / n, float(f"{mean:.6g}")) for row, mean in zip(runs[0], means, strict=True)
             ]
-            axes.loglog(*zip(*curves[order], strict=True), color=color, label=label)
+            axes.loglog(*zip(*curves[order], strict=True), line, color=color, label=label)
             print(name, order, curves[order][-1], flush=True)
         numbers["problems"][name] = {**case.description(), "curves": curves}
         axes.set_title(f"{case.label}\n$\\lambda$ = {case.alpha:g}", fontsize=10)

@@ -96,7 +96,7 @@ def draw(axes, task, found, column):
         )  # fmt: skip
     axes.set_xscale("log")
     axes.grid(alpha=0.25)
-    counted = ("stored entries read", "values read, rows at d, columns at n")[column]
+    counted = ("stored entries read", "values read, a row as d and a column as n")[column]
     axes.set_xlabel(counted)
     axes.set_title(f"{task.case.label}".replace("\n", " "), fontsize=9)
 

@@ -326,6 +326,8 @@ def main():
     path = options.output / "who_wins.json"
     known = json.loads(path.read_text()) if path.is_file() else {"cells": {}}
     if not options.measure:
+        if not known["cells"]:
+            parser.error(f"nothing was measured in {options.output}: add --measure")
         return draw(known, options.output)
     began = time.perf_counter()
     with (
