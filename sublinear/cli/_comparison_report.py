@@ -22,6 +22,7 @@ _COLUMNS += ("passes", "seconds")
 _STYLES = (("#0072B2", "o", "-"), ("#009E73", "s", "-"), ("#D55E00", "^", "--"))
 _STYLES += (("#CC79A7", "D", "--"), ("#E69F00", "v", ":"), ("#56B4E9", "P", ":"))
 _STYLES += (("#000000", "X", ":"), ("#999999", "*", ":"))
+_MOST_MARKERS = 30  # of a curve
 
 
 def table(comparison):
@@ -189,6 +190,10 @@ def _draw_run(axes, run, style):
     look |= {"linewidth": 1.5, "label": run.solver + mark}
     # A point that read nothing has no place on a logarithmic axis.
     curve = [point for point in run.curve if point.accesses > 0]
+    places = range(len(curve))
+    look["markevery"] = sorted({*places[:: 1 + len(curve) // _MOST_MARKERS], *places[-1:]})
+    if len(curve) == 1:
+        look |= {"zorder": 4, "markersize": 9}  # not hidden by curves
     for column, name in enumerate(("seconds", "accesses")):
         x = [getattr(point, name) for point in curve]
         if run.solves is None:
