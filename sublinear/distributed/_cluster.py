@@ -105,7 +105,9 @@ def is_dask(X):
 
 def as_dask_array(X):
     """Return the dask array of a dask data frame or series, its chunks unknown; else X."""
-    return X.to_dask_array() if hasattr(X, "to_dask_array") else X
+    if not hasattr(X, "to_dask_array"):
+        return X
+    return X.to_dask_array().map_blocks(np.ascontiguousarray)  # frames lie column by column
 
 
 def chunks_of(X, y, sample_weight):
