@@ -405,6 +405,21 @@ def test_uneven_weights_take_hardly_more_iterations(name):
         assert n_iter < most
 
 
+@pytest.mark.parametrize("name", ["hinge", "smoothed_hinge"])
+def test_rows_of_large_weight_take_hardly_more_iterations(name):
+    random = np.random.default_rng(0)
+    X = random.normal(size=(2000, 10))
+    z = X @ random.normal(size=10) + 3 * random.normal(size=2000)
+    found = []
+    for weights in (None, np.where(z > np.quantile(z, 0.98), 100.0, 1.0)):
+        method = InteriorPoint(make_objective(name, X, np.sign(z), weights, alpha=1e-4))
+        found.append(0)
+        while method.gap > 1e-3 * method.primal and found[-1] < 100:
+            method.iterate()
+            found[-1] += 1
+    assert found[1] < 1.5 * found[0]
+
+
 @pytest.mark.parametrize(
     "n_iter, share, gap, is_due",
     [

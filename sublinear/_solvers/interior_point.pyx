@@ -16,8 +16,9 @@ An iteration solves, to first order,
 
 for all at once: first for centre 0; then for what would be left of the products if that step went
 as far as the bounds allow, with its error of second order taken off. The scales are 1, so that a
-weight of k is k rows; but W / (n s_i) where weights are very uneven, since rows of little weight
-would otherwise be pressed to the bounds, and shorten the steps.
+weight of k is k rows; but in proportion to 1 / sqrt(s_i) where weights are very uneven. Otherwise
+rows of little weight would be pressed to the bounds and shorten the steps; with 1 / s_i, those of
+large weight.
 
 Parts and multipliers are eliminated, which leaves the equations of
 sublinear._core.normal_equations with
@@ -108,7 +109,8 @@ def scales_of(shares):
     """Return the scales of rows that have these shares of the weight."""
     if shares.max() <= UNEVEN * shares.min():
         return np.ones(len(shares))
-    return 1 / np.maximum(len(shares) * shares, LEAST_SHARE)
+    scales = 1 / np.sqrt(np.maximum(len(shares) * shares, LEAST_SHARE))
+    return scales / np.add.reduce(shares * scales)
 
 
 cdef class InteriorPoint:
@@ -195,9 +197,9 @@ cdef class InteriorPoint:
             for i in range(self.n):
                 residual = self._part(i, k).residual
                 if isfinite(self.low):
-                    self.below[k, i] = max(residual, 0) + self.scales[i] * spread
+                    self.below[k, i] = max(residual, 0) + spread
                 if isfinite(self.high):
-                    self.above[k, i] = max(-residual, 0) + self.scales[i] * spread
+                    self.above[k, i] = max(-residual, 0) + spread
 
     def _look(self):
         """Compute primal value and gap, whose terms are not negative."""

@@ -44,7 +44,10 @@ def interior_point(X, y, form, alpha, weights=None, free=False):
         signs = y
     n_parts = 2 if two_parts else 1
     X2, c = np.tile(X, (n_parts, 1)), np.tile(shares(y, weights), n_parts)
-    scales = 1 / (len(y) * c) if c.max() > 64 * c.min() else 1.0
+    scales = np.ones(len(c))
+    if c.max() > 64 * c.min():
+        scales = 1 / np.sqrt(c)
+        scales *= n_parts / (c @ scales)
     cost = form.epsilon - signs * np.tile(y, n_parts)
     low, high = (0.0 if form.one_sided or two_parts else -form.bound), form.bound
     bounds = [(sign, bound) for sign, bound in ((1, low), (-1, high)) if np.isfinite(bound)]
@@ -56,7 +59,7 @@ def interior_point(X, y, form, alpha, weights=None, free=False):
     w = np.zeros(X.shape[1])
     p = np.full(len(cost), {2: (low + high) / 2, 1: 1.0, 0: 0.0}[len(bounds)])
     spread = c @ np.abs(residuals()) / (n_parts if two_parts else 1)
-    m = [np.maximum(sign * residuals(), 0) + scales * spread for sign, _ in bounds]
+    m = [np.maximum(sign * residuals(), 0) + spread for sign, _ in bounds]
 
     def centre(m, p):
         return np.mean(
