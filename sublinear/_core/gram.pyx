@@ -62,7 +62,7 @@ def weighted_gram(Matrix matrix, const uint32_t[::1] rows, const double[::1] fac
                     &matrix.rows, &rows[start], stop - start, &factors[start], width, &total[0, 0])
         else:
             copy_by_roots(&matrix.rows, rows[start:stop], factors[start:stop], copies)
-            # of transposed matrices, which are in the order of columns that a BLAS works on in place
+            # of transposed matrices, in the order of columns, on which a BLAS works in place
             dsyrk(
                 1.0, copies[:stop - start].T, beta=1.0, c=result.T, lower=True, overwrite_c=True)
         PyErr_CheckSignals()
