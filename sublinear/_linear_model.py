@@ -68,7 +68,7 @@ def duals_of_last_fit(estimator, n_problems, n_rows):
 def by_rows(X):
     """Return dense X that lies column by column as a copy, row by row; all else as it is.
 
-    Every value of such a row has a cache line of its own, and passes over rows take up to 17 times
+    Every value of such a row has a cache line of its own, and passes over rows take up to 10 times
     as long. Files that are mapped are not copied, as they may be larger than memory.
     """
     if not isinstance(X, np.ndarray) or abs(X.strides[1]) <= abs(X.strides[0]) or _is_mapped(X):

@@ -132,12 +132,8 @@ cdef inline void prefetch_line(const Lines* lines, Py_ssize_t i) noexcept nogil:
     if lines.storage == PACKED:
         prefetch_span(line.values - RECORD_HEADER, line.values + 8 * line.size)
         return
-    cdef Py_ssize_t k, step = line.stride * value_bytes(line.storage)
-    if is_dense(line.storage) and line.stride != 1:    # entries share no cache line
-        for k in range(line.size):
-            prefetch(line.values + k * step)
-        return
-    prefetch_span(line.values, line.values + line.size * value_bytes(line.storage))
+    if line.stride == 1 or not is_dense(line.storage):
+        prefetch_span(line.values, line.values + line.size * value_bytes(line.storage))
     if not is_dense(line.storage):
         prefetch_span(line.indices, line.indices + line.size * index_bytes(line.storage))
 
