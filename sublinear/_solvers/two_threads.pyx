@@ -42,7 +42,7 @@ cdef enum:
     LEAST_CHUNK = 256
     LARGEST_CHUNK = 4096
     COMPARE_EVERY = 256   # chunks, how two threads and one do,
-    COMPARED = 3          # by the median of so many: the first one wakes a thread up
+    COMPARED = 3          # by so many: the first one wakes a thread up
     LONGEST_REST = 64     # comparisons
     BLOCK = 16            # rows of a half between two exchanges
     KEPT_BLOCKS = 2       # blocks whose changes are remembered: one half may be a block ahead
@@ -168,11 +168,11 @@ cdef class TwoThreads(SDCA):
 
     cdef void _choose_way(self) noexcept nogil:
         """Take the way that is faster now, unless two threads are to rest."""
-        self.by_one = median(self.pace[0])
+        self.by_one = mean_of_best(self.pace[0])
         if self.waits > 0:
             self.waits -= 1
         else:
-            self.way = median(self.pace[1]) <= self.by_one
+            self.way = mean_of_best(self.pace[1]) <= self.by_one
 
     cdef void _count_loss(self, double seconds) noexcept nogil:
         """Let two threads rest, longer each time, once they have lost too much.
@@ -199,9 +199,10 @@ cdef class TwoThreads(SDCA):
         self.examples.forget()
 
 
-cdef inline double median(const double* of_three) noexcept nogil:
-    cdef double low = min(of_three[0], of_three[1]), high = max(of_three[0], of_three[1])
-    return max(low, min(high, of_three[2]))
+cdef inline double mean_of_best(const double* seconds) noexcept nogil:
+    """The mean of COMPARED but for the longest, which may have waited for a thread to wake up."""
+    cdef double longest = max(seconds[0], max(seconds[1], seconds[2]))
+    return (seconds[0] + seconds[1] + seconds[2] - longest) / 2
 
 
 cdef struct Half:
