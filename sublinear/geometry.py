@@ -105,8 +105,8 @@ class MinimumEnclosingBall(CallbackSupportMixin, OutlierMixin, BaseEstimator):
         With another kernel: indices of the rows that make up the centre, the rows, and their
         coefficients, not negative and of sum 1: center = sum_j center_coef_j k(row j, .).
     radius_ : float
-        Every row of X is within it; with nu > 0 all but less than nu of them. NaN with
-        certify=None.
+        Every row of X is within it, but for rounding behind the ninth digit of its square; with
+        nu > 0 all but less than nu of them. NaN with certify=None.
     dual_coef_ : ndarray of shape (n_samples,), float64
         Not negative, of sum 1, with nu > 0 at most sample_weight_i / (nu * their sum): the p of the
         bound `result_.dual` = sum_i p_i |x_i|^2 - |sum_i p_i x_i|^2. Absent with certify=None.

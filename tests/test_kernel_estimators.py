@@ -504,6 +504,25 @@ def test_small_budgets_with_a_free_intercept(budget):
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("loss", ["hinge", "smoothed_hinge"])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_a_free_intercept_is_the_middle_of_the_best(data, loss, weighted):
+    """With a small C all coefficients are at their bounds, and any of many intercepts is best."""
+    X, y, _, _ = data
+    sizes = [40, 20] if weighted else [30, 30]
+    rows = np.concatenate(
+        [np.flatnonzero(y == c)[:n] for c, n in zip(["no", "yes"], sizes, strict=True)]
+    )
+    parameters = {"C": 1e-3, "class_weight": "balanced"}
+    model = KernelSDCAClassifier(
+        loss, smoothing=1e-3, penalize_intercept=False, random_state=0, **parameters
+    ).fit(X[rows], y[rows])
+    usual = SVC(**parameters).fit(X[rows], y[rows])
+    np.testing.assert_allclose(
+        model.intercept_, usual.intercept_, atol=1e-6 if loss == "hinge" else 2e-3
+    )
+
+
 @pytest.mark.parametrize("fit_intercept", [True, False])
 def test_nothing_left_to_gain(fit_intercept):
     """With so small a C every coefficient is at its end after a round."""
@@ -624,4 +643,5 @@ def test_equal_targets_are_fitted_at_once(data, loss, target):
     model = KernelSDCARegressor(loss, penalize_intercept=False, random_state=0)
     model.fit(X, y, sample_weight=weights)
     assert model.result_.status == "converged" and model.n_iter_ == 1
-    np.testing.assert_allclose(model.predict(X), target, rtol=1e-12)
+    # the middle of the intercepts without loss, whose ends are as far off as epsilon
+    np.testing.assert_allclose(model.predict(X), target, rtol=1e-12, atol=1e-16)

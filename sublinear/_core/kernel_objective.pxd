@@ -12,9 +12,10 @@ cdef class KernelObjective:
     cdef readonly Py_ssize_t n_rows, accesses
     cdef readonly int n_threads
     cdef const double[::1] targets, scales
-    cdef double last_intercept, spread, value_of_zeros, factor_error
+    cdef double last_intercept, spread, flat, value_of_zeros, factor_error
     cdef public double model_error
     cdef readonly double rounding, relative_rounding
 
     cdef double slope_of(self, Py_ssize_t i, double score) noexcept nogil
     cdef double slope(self, const double[::1] margins, double intercept) noexcept nogil
+    cdef double where_slope_is(self, double level, const double[::1] margins)

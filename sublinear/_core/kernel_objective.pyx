@@ -37,6 +37,9 @@ cdef double FAR = 4             # typical errors, within which the slope of a lo
 cdef double ABOVE_ZEROS = 1e-6  # relative: how far a dual value may exceed that of zeros
 cdef double FIRST_WIDTH = 1e-3  # of the spread of the targets: where the intercept is looked for
 cdef double LEAST_WIDTH = 1e-12
+cdef double FARTHEST = 1e290
+cdef double NARROW = 1e-6       # of the spread: intercepts that are as good as one
+cdef double FLAT = 1e-12        # a slope in the intercept, per unit of weight, that is rounding
 
 
 cdef class KernelObjective:
@@ -83,6 +86,7 @@ cdef class KernelObjective:
         self.value_of_zeros, self.memory, self.factor_error = NAN, memory, 0
         if free_intercept:
             self.last_intercept = middle_of(targets, scales)
+            self.flat = FLAT * np.sum(scales)
             off = np.abs(targets - self.last_intercept)[scales > 0]
             self.spread = off.max(initial=0.0) or 1.0
 
@@ -251,23 +255,39 @@ cdef class KernelObjective:
     def best_intercept(self, const double[::1] margins):
         """Return the intercept that is best for these margins: 0 unless it is free.
 
+        The middle of the best ones, where the objective is flat: if all coefficients are at their
+        bounds and the classes weigh as much, its ends would favour one of them.
+        """
+        cdef double best, narrow = NARROW * self.spread
+        if not self.free_intercept:
+            return 0.0
+        best = self.where_slope_is(0, margins)
+        if (self.slope(margins, best - narrow) >= -self.flat
+                or self.slope(margins, best + narrow) <= self.flat):
+            ends = [self.where_slope_is(level, margins) for level in (-self.flat, self.flat)]
+            ends = [end for end in ends if abs(end) < FARTHEST]    # others if all are one class
+            best = sum(ends) / len(ends) if ends else best
+        self.last_intercept = best
+        return best
+
+    cdef double where_slope_is(self, double level, const double[::1] margins):
+        """The intercept at which `slope` reaches a level.
+
         Bisection, begun around the last answer. An example whose derivative is the same at both
         ends has that derivative between them too, and is not looked at again.
         """
         cdef double low, high, middle, width = FIRST_WIDTH * self.spread, total, decided = 0
         cdef Py_ssize_t i, k, count = 0, left
         cdef int _
-        if not self.free_intercept:
-            return 0.0
         cdef double[:, ::1] slopes = np.empty((3, self.n_rows))  # at low, high and in the middle
         cdef Py_ssize_t[::1] undecided = np.empty(self.n_rows, dtype=np.intp)
         low = high = self.last_intercept
         with nogil:
-            while self.slope(margins, low) > 0 and width < 1e300:
+            while self.slope(margins, low) > level and width < 1e300:
                 low -= width
                 width *= 4
             width = FIRST_WIDTH * self.spread
-            while self.slope(margins, high) < 0 and width < 1e300:
+            while self.slope(margins, high) < level and width < 1e300:
                 high += width
                 width *= 4
             for i in range(self.n_rows):
@@ -287,22 +307,21 @@ cdef class KernelObjective:
                     i = undecided[k]
                     slopes[2, k] = self.slope_of(i, margins[i] + middle)
                     total += slopes[2, k]
-                if total > 0:
+                if total > level:
                     high = middle
                 else:
                     low = middle
                 left = 0
                 for k in range(count):
                     undecided[left] = undecided[k]
-                    slopes[0, left] = slopes[0 if total > 0 else 2, k]
-                    slopes[1, left] = slopes[2 if total > 0 else 1, k]
+                    slopes[0, left] = slopes[0 if total > level else 2, k]
+                    slopes[1, left] = slopes[2 if total > level else 1, k]
                     if slopes[0, left] == slopes[1, left]:
                         decided += slopes[0, left]
                     else:
                         left += 1
                 count = left
-        self.last_intercept = low + (high - low) / 2
-        return self.last_intercept
+        return low + (high - low) / 2
 
     def values(self, const double[::1] coefficients, const double[::1] margins, double intercept):
         """Return P and D.
