@@ -503,7 +503,6 @@ def test_small_budgets_with_a_free_intercept(budget):
     assert (result.n_iter > 0) == (budget >= 3000)
 
 
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.parametrize("loss", ["hinge", "smoothed_hinge"])
 @pytest.mark.parametrize("weighted", [False, True])
 def test_a_free_intercept_is_the_middle_of_the_best(data, loss, weighted):
@@ -523,6 +522,15 @@ def test_a_free_intercept_is_the_middle_of_the_best(data, loss, weighted):
     )
 
 
+def test_a_free_intercept_where_one_class_has_no_weight(data):
+    """The best intercepts have one end only, and the objective is 0 there."""
+    X, y, _, _ = data
+    model = KernelSDCAClassifier(penalize_intercept=False, class_weight={"no": 0, "yes": 1})
+    assert model.fit(X, y).result_.status == "converged"
+    assert model.result_.primal == 0 and np.all(model.predict(X) == "yes")
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.parametrize("fit_intercept", [True, False])
 def test_nothing_left_to_gain(fit_intercept):
     """With so small a C every coefficient is at its end after a round."""

@@ -12,7 +12,7 @@ cdef class KernelObjective:
     cdef readonly Py_ssize_t n_rows, accesses
     cdef readonly int n_threads
     cdef const double[::1] targets, scales
-    cdef double last_intercept, spread, flat, value_of_zeros, factor_error
+    cdef double last_intercept, spread, value_of_zeros, factor_error
     cdef public double model_error
     cdef readonly double rounding, relative_rounding
 

@@ -37,8 +37,8 @@ cdef double FAR = 4             # typical errors, within which the slope of a lo
 cdef double ABOVE_ZEROS = 1e-6  # relative: how far a dual value may exceed that of zeros
 cdef double FIRST_WIDTH = 1e-3  # of the spread of the targets: where the intercept is looked for
 cdef double LEAST_WIDTH = 1e-12
-cdef double FARTHEST = 1e290
-cdef double NARROW = 1e-6       # of the spread: intercepts that are as good as one
+cdef double FARTHEST = 1e290    # ends of best intercepts; beyond: none, as all are one class
+cdef double NARROW = 1e-6       # of the spread: an interval whose middle does not matter
 cdef double FLAT = 1e-12        # a slope in the intercept, per unit of weight, that is rounding
 
 
@@ -86,7 +86,6 @@ cdef class KernelObjective:
         self.value_of_zeros, self.memory, self.factor_error = NAN, memory, 0
         if free_intercept:
             self.last_intercept = middle_of(targets, scales)
-            self.flat = FLAT * np.sum(scales)
             off = np.abs(targets - self.last_intercept)[scales > 0]
             self.spread = off.max(initial=0.0) or 1.0
 
@@ -258,17 +257,17 @@ cdef class KernelObjective:
         The middle of the best ones, where the objective is flat: if all coefficients are at their
         bounds and the classes weigh as much, its ends would favour one of them.
         """
-        cdef double best, narrow = NARROW * self.spread
+        cdef double best, low, high, flat, narrow = NARROW * self.spread
         if not self.free_intercept:
             return 0.0
-        best = self.where_slope_is(0, margins)
-        if (self.slope(margins, best - narrow) >= -self.flat
-                or self.slope(margins, best + narrow) <= self.flat):
-            ends = [self.where_slope_is(level, margins) for level in (-self.flat, self.flat)]
-            ends = [end for end in ends if abs(end) < FARTHEST]    # others if all are one class
-            best = sum(ends) / len(ends) if ends else best
-        self.last_intercept = best
-        return best
+        flat = FLAT * np.sum(self.scales_array)
+        best = self.last_intercept = self.where_slope_is(0, margins)
+        if (self.slope(margins, best - narrow) >= -flat
+                or self.slope(margins, best + narrow) <= flat):
+            low, high = self.where_slope_is(-flat, margins), self.where_slope_is(flat, margins)
+            if high - low < FARTHEST:
+                self.last_intercept = low + (high - low) / 2
+        return self.last_intercept
 
     cdef double where_slope_is(self, double level, const double[::1] margins):
         """The intercept at which `slope` reaches a level.

@@ -42,7 +42,7 @@ cdef enum:
     LEAST_CHUNK = 256
     LARGEST_CHUNK = 4096
     COMPARE_EVERY = 256   # chunks, how two threads and one do,
-    COMPARED = 3          # by so many: the first one wakes a thread up
+    COMPARED = 3          # of each; the longest does not count: the first one wakes a thread up
     LONGEST_REST = 64     # comparisons
     BLOCK = 16            # rows of a half between two exchanges
     KEPT_BLOCKS = 2       # blocks whose changes are remembered: one half may be a block ahead
@@ -200,7 +200,7 @@ cdef class TwoThreads(SDCA):
 
 
 cdef inline double mean_of_best(const double* seconds) noexcept nogil:
-    """The mean of COMPARED but for the longest, which may have waited for a thread to wake up."""
+    """The mean of COMPARED but for the longest."""
     cdef double longest = max(seconds[0], max(seconds[1], seconds[2]))
     return (seconds[0] + seconds[1] + seconds[2] - longest) / 2
 
