@@ -12,6 +12,7 @@ cdef enum:
     LEVEL_BITS = 3        # of a byte of `sleep`: the level; the rest counts the passes to sleep
     SAMPLED = 9           # one example in so many enters the estimate of the gap,
     HEAVY = 16            # and all that weigh so many times the mean: few, that may hold most of it
+    VISITS = 256          # at most, before what they leave behind is seen to
 
 # What `sleep` becomes, by level, where a dual does not move. Level 5 is the last. Two levels may be
 # skipped; the two after these only keep a byte that a damaged checkpoint brought from leading out
@@ -32,6 +33,14 @@ cdef extern from *:
 cdef struct Example:
     double dual
     double curvature      # s_i |x_i|^2 / (alpha W)
+
+# What steps over a few examples leave behind. It is seen to afterwards, in loops of its own: each
+# step waits for the one before, and processors work ahead meanwhile, but not past so many operations.
+cdef struct Visits:
+    double before[VISITS]        # the dual
+    double after[VISITS]
+    double prediction[VISITS]    # before the step
+    double target[VISITS]
 
 # Sums over the sampled examples of a pass.
 cdef struct Sample:
@@ -72,40 +81,55 @@ cdef class Examples:
             prefetch(&self.example[draws[position + LINE_AHEAD]])
             prefetch(&self.objective.targets[draws[position + LINE_AHEAD]])
 
-    cdef inline void settle(self, uint8_t* sleep, bint moved, double residual) noexcept nogil:
-        """Let the example sleep 2^level - 1 passes, one level more each time, unless it moved.
+    cdef inline void settle(
+        self, const uint32_t* items, Py_ssize_t count, const Visits* visits
+    ) noexcept nogil:
+        """Let examples sleep 2^level - 1 passes, one level more each time, unless they moved.
 
-        One or two levels more still if its residual, prediction - target, says that it will not
+        One or two levels more still if the residual, prediction - target, says that one will not
         for long. Without branches: which examples move is hard to foresee.
         """
-        cdef double distance = fabs(residual) * self.per_far
-        cdef int level = sleep[0] & 7
-        cdef int skipped = (distance > FAR[level]) + (distance > 2 * FAR[level])
-        sleep[0] = <uint8_t> (BEDTIMES[level + skipped] * (not moved))
-
-    cdef inline Sample* sampled(
-        self, Sample* sums, Py_ssize_t i, Py_ssize_t position
-    ) noexcept nogil:
-        """Return the sums if the example is to be counted, NULL otherwise."""
-        if position % SAMPLED == 0 or self.objective.weight(i) >= self.heavy:
-            return sums
-        return NULL
+        cdef Py_ssize_t k
+        cdef double distance
+        cdef uint8_t* sleep
+        cdef int level, skipped
+        for k in range(count):
+            sleep = &self.sleep[items[k]]
+            distance = fabs(visits.prediction[k] - visits.target[k]) * self.per_far
+            level = sleep[0] & 7
+            skipped = (distance > FAR[level]) + (distance > 2 * FAR[level])
+            sleep[0] = <uint8_t> (
+                BEDTIMES[level + skipped] * (visits.after[k] == visits.before[k]))
 
     cdef inline void sample(
-        self, Sample* sums, Py_ssize_t i, const Example* example, double dual, double prediction,
-        double target
+        self, Sample* sums, const uint32_t* items, Py_ssize_t first, Py_ssize_t count,
+        const Visits* visits
     ) noexcept nogil:
-        """Count an example's term of the gap, l(z) + l*(-a) + a z, and its step to another dual."""
-        cdef double weight = self.objective.weight(i), change = dual - example.dual
+        """Count those of the examples that are sampled; they are the draws from `first` on."""
+        cdef bint weighted = self.objective.weights != NULL
+        cdef Py_ssize_t k = 0 if weighted else (SAMPLED - first % SAMPLED) % SAMPLED
+        while k < count:
+            if not weighted or (first + k) % SAMPLED == 0 or (
+                    self.objective.weights[items[k]] >= self.heavy):
+                self._count(sums, items[k], k, visits)
+            k += 1 if weighted else SAMPLED
+
+    cdef inline void _count(
+        self, Sample* sums, Py_ssize_t i, Py_ssize_t k, const Visits* visits
+    ) noexcept nogil:
+        """Count an example's term of the gap, l(z) + l*(-a) + a z, and its step."""
+        cdef double before = visits.before[k], after = visits.after[k], change = after - before
+        cdef double prediction = visits.prediction[k], target = visits.target[k]
+        cdef double weight = self.objective.weight(i)
         cdef double loss = self.loss.value(prediction, target)
-        cdef double conjugate = self.loss.conjugate(example.dual, target)
+        cdef double conjugate = self.loss.conjugate(before, target)
         if weight >= self.heavy:
             weight /= SAMPLED    # it stands for itself alone
         sums.loss += weight * loss
-        sums.gap += weight * (loss + conjugate + example.dual * prediction)
+        sums.gap += weight * (loss + conjugate + before * prediction)
         sums.gain += weight * (
-            conjugate - self.loss.conjugate(dual, target)
-            - change * (prediction + example.curvature * change / 2))
+            conjugate - self.loss.conjugate(after, target)
+            - change * (prediction + self.at(i).curvature * change / 2))
 
 
 cdef Py_ssize_t collect_awake(

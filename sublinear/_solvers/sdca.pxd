@@ -1,8 +1,11 @@
-"""Dual coordinate ascent: its state, and its step, for the schedules that extend it to inline."""
-from libc.stdint cimport uint8_t
+"""Dual coordinate ascent: its state, and its steps, for the schedules that extend it to inline."""
+from libc.stdint cimport int32_t, int64_t, uint32_t
 
-from sublinear._core.examples cimport Example, Examples, PassMean, Sample
-from sublinear._core.line cimport OFFSET_AHEAD, Line, add, dot, prefetch_ahead
+from sublinear._core.examples cimport Example, Examples, PassMean, Sample, Visits
+from sublinear._core.line cimport (
+    OFFSET_AHEAD, SPARSE_FLOAT32_INT64, SPARSE_FLOAT64_INT32, SPARSE_FLOAT64_INT64, Line, Lines,
+    add, dot, index_t, is_dense, line_at, prefetch_ahead, real_t, sparse_add, sparse_dot,
+)
 from sublinear._core.losses cimport Loss
 from sublinear._core.objective cimport Objective
 from sublinear._core.order cimport Draws, Order, make_ready
@@ -35,31 +38,115 @@ cdef class SDCA:
     cdef void _next_pass(self) noexcept nogil
     cdef void _draw_awake(self) noexcept nogil
 
-    cdef inline void _look_ahead(self, Draws* draws, const double* w) noexcept nogil:
-        """Make draws and ask for what they will read."""
-        make_ready(draws, draws.position + OFFSET_AHEAD + 1)
-        prefetch_ahead(self.examples.rows, draws.items, draws.position, draws.ready, w)
-        self.examples.prefetch_state(draws.items, draws.position, draws.ready)
+    cdef inline Py_ssize_t _visit(
+        self, Draws* draws, Py_ssize_t stop, double* w, Py_ssize_t limit, bint with_mean,
+        Sample* sample, Visits* visits
+    ) noexcept nogil:
+        """Steps over the draws before `stop`, which is VISITS away at most.
+
+        They end before a row with which their entries would exceed the limit. Returns how many
+        entries their rows have.
+        """
+        cdef const uint32_t* items = &draws.items[draws.position]
+        cdef Py_ssize_t first = draws.position, until, entries = 0
+        make_ready(draws, stop + OFFSET_AHEAD)
+        while draws.position < stop:
+            until = stop
+            if with_mean and draws.position < self.mean.next:
+                until = min(stop, self.mean.next)
+            entries += self._steps(draws, first, until, w, limit - entries, visits)
+            if draws.position < until:
+                break
+            if with_mean and draws.position == self.mean.next:
+                self.mean.add(w)
+        self.examples.settle(items, draws.position - first, visits)
+        self.examples.sample(sample, items, first, draws.position - first, visits)
+        return entries
+
+    cdef inline Py_ssize_t _steps(
+        self, Draws* draws, Py_ssize_t first, Py_ssize_t stop, double* w, Py_ssize_t limit,
+        Visits* visits
+    ) noexcept nogil:
+        """Steps as by `_visit`, over rows of whatever type."""
+        cdef Lines* rows = self.examples.rows
+        if is_dense(rows.storage):
+            return dense_steps(self, draws, first, stop, w, limit, visits)
+        if rows.storage == SPARSE_FLOAT64_INT32:
+            return sparse_steps(
+                self, draws, first, stop, w, limit, visits, <double*> NULL, <int32_t*> NULL)
+        if rows.storage == SPARSE_FLOAT64_INT64:
+            return sparse_steps(
+                self, draws, first, stop, w, limit, visits, <double*> NULL, <int64_t*> NULL)
+        if rows.storage == SPARSE_FLOAT32_INT64:
+            return sparse_steps(
+                self, draws, first, stop, w, limit, visits, <float*> NULL, <int64_t*> NULL)
+        return sparse_steps(
+            self, draws, first, stop, w, limit, visits, <float*> NULL, <int32_t*> NULL)
 
     cdef inline double _step(
-        self, Py_ssize_t i, const Line* x, double* w, uint8_t* sleep, Sample* sample
+        self, Examples examples, Py_ssize_t i, double prediction, Py_ssize_t k, Visits* visits
     ) noexcept nogil:
-        """Maximise the dual over a_i, given w, which follows.
+        """Maximise the dual over a_i, as visit k; returns how often to add the row to w."""
+        cdef Example* example = examples.at(i)
+        cdef double target = examples.target(example, i), before = example.dual
+        example.dual = self.loss.dual_step(before, prediction, target, example.curvature)
+        visits.before[k], visits.after[k] = before, example.dual
+        visits.prediction[k], visits.target[k] = prediction, target
+        return self.step_scale * self.objective.weight(i) * (example.dual - before)
 
-        Returns by how much |w|^2 grows, divided by `step_scale`.
-        """
-        cdef Example* example = self.examples.at(i)
-        cdef double target = self.examples.target(example, i)
-        cdef double prediction = dot(x, w) + self.offset
-        cdef double dual, change, weight
-        dual = self.loss.dual_step(example.dual, prediction, target, example.curvature)
-        if sample != NULL:
-            self.examples.sample(sample, i, example, dual, prediction, target)
-        change = dual - example.dual
-        example.dual = dual
-        self.examples.settle(sleep, change != 0, prediction - target)
-        if x.size > ALWAYS_ADDED and change == 0:
-            return 0
-        weight = self.objective.weight(i)
-        add(x, self.step_scale * weight * change, w)
-        return weight * change * (2 * prediction + example.curvature * change)
+
+cdef inline Py_ssize_t sparse_steps(
+    SDCA solver, Draws* draws, Py_ssize_t first, Py_ssize_t stop, double* w, Py_ssize_t limit,
+    Visits* visits, const real_t* values, const index_t* indices
+) noexcept nogil:
+    """Steps over the draws before `stop`; see SDCA._visit, which began with draw `first`.
+
+    The last two tell types only.
+    """
+    cdef Lines* rows = solver.examples.rows
+    cdef Py_ssize_t i, entries = 0
+    cdef double prediction, change
+    cdef Line x
+    while draws.position < stop:
+        prefetch_ahead(rows, draws.items, draws.position, draws.ready, w)
+        solver.examples.prefetch_state(draws.items, draws.position, draws.ready)
+        i = draws.items[draws.position]
+        x = line_at(rows, i)
+        if entries + x.size > limit:
+            break
+        values, indices = <const real_t*> x.values, <const index_t*> x.indices
+        prediction = sparse_dot(values, indices, x.size, w)
+        if x.constant != 0:
+            prediction += x.constant * w[x.length]
+        change = solver._step(
+            solver.examples, i, prediction + solver.offset, draws.position - first, visits)
+        if x.size <= ALWAYS_ADDED or change != 0:
+            sparse_add(values, indices, x.size, change, w)
+            if x.constant != 0:
+                w[x.length] += change * x.constant
+        entries += x.size
+        draws.position += 1
+    return entries
+
+
+cdef inline Py_ssize_t dense_steps(
+    SDCA solver, Draws* draws, Py_ssize_t first, Py_ssize_t stop, double* w, Py_ssize_t limit,
+    Visits* visits
+) noexcept nogil:
+    """As `sparse_steps`."""
+    cdef Lines* rows = solver.examples.rows
+    cdef Py_ssize_t i, entries = 0
+    cdef double change
+    cdef Line x
+    while draws.position < stop and entries + rows.length <= limit:
+        prefetch_ahead(rows, draws.items, draws.position, draws.ready, w)
+        solver.examples.prefetch_state(draws.items, draws.position, draws.ready)
+        i = draws.items[draws.position]
+        x = line_at(rows, i)
+        change = solver._step(
+            solver.examples, i, dot(&x, w) + solver.offset, draws.position - first, visits)
+        if x.size <= ALWAYS_ADDED or change != 0:
+            add(&x, change, w)
+        entries += x.size
+        draws.position += 1
+    return entries

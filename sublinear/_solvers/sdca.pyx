@@ -27,15 +27,17 @@ Departures from the paper:
 - where w is short, its mean over the last pass is kept: its objective is often far below that of w,
   and the better of the two is the model.
 
-The step is in sdca.pxd, where the schedules of `two_threads`, which extend this solver, inline it.
+The steps are in sdca.pxd, where the schedules of `two_threads`, which extend this solver, inline
+them.
 """
 import json
 import math
 
 import numpy as np
 
-from sublinear._core.examples cimport HEAVY, SAMPLED, Examples, PassMean, collect_awake
-from sublinear._core.line cimport Line, Lines, line_at
+from sublinear._core.examples cimport (
+    HEAVY, SAMPLED, VISITS, Examples, PassMean, Visits, collect_awake,
+)
 from sublinear._core.matrix cimport Matrix
 from sublinear._core.objective cimport Objective
 from sublinear._core.order cimport Draws, Order, restart
@@ -211,25 +213,17 @@ cdef class SDCA:
 
     cdef void _run(self, Py_ssize_t limit) noexcept nogil:
         cdef Draws* draws = &self.order.draws
-        cdef Lines* rows = self.examples.rows
-        cdef Py_ssize_t i
-        cdef Line x
+        cdef Py_ssize_t first, stop
+        cdef Visits visits
         if draws.position == 0:
             self._begin_pass()
         while draws.position < draws.count:
-            self._look_ahead(draws, self.weights)
-            i = draws.items[draws.position]
-            x = line_at(rows, i)
-            if self.accesses + x.size > limit:
+            first, stop = draws.position, min(draws.count, draws.position + VISITS)
+            self.accesses += self._visit(
+                draws, stop, self.weights, limit - self.accesses, True, &self.sample, &visits)
+            self.n_visited += draws.position - first
+            if draws.position < stop:
                 return
-            self._step(
-                i, &x, self.weights, &self.examples.sleep[i],
-                self.examples.sampled(&self.sample, i, draws.position))
-            self.accesses += x.size
-            self.n_visited += 1
-            draws.position += 1
-            if draws.position == self.mean.next:
-                self.mean.add(self.weights)
         self._end_pass()
 
     cdef void _begin_pass(self) noexcept nogil:

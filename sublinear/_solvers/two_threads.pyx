@@ -21,7 +21,7 @@ from libc.string cimport memcpy
 
 import numpy as np
 
-from sublinear._core.examples cimport Example, Examples, Sample, collect_awake
+from sublinear._core.examples cimport Examples, Sample, Visits, collect_awake
 from sublinear._core.line cimport (
     CACHED_WEIGHTS, LINE_AHEAD, OFFSET_AHEAD, WEIGHTS_AHEAD, Line, Lines, add, dot, line_at,
     line_size, prefetch_line, prefetch_weights,
@@ -185,6 +185,18 @@ cdef class TwoThreads(SDCA):
             self.way, self.lost = 0, 0
             self.waits = self.rest = min(2 * self.rest + 1, LONGEST_REST)
 
+    cdef inline double _growth(
+        self, const uint32_t* items, Py_ssize_t count, const Visits* visits
+    ) noexcept nogil:
+        """By how much |w|^2 has grown, over `step_scale`, as steps reckon."""
+        cdef double total = 0, change
+        cdef Py_ssize_t k
+        for k in range(count):
+            change = visits.after[k] - visits.before[k]
+            total += self.objective.weight(items[k]) * change * (
+                2 * visits.prediction[k] + self.examples.at(items[k]).curvature * change)
+        return total
+
     cdef void _run_half(self, int half, Py_ssize_t first, Py_ssize_t last) noexcept nogil:
         pass
 
@@ -312,22 +324,14 @@ cdef class RowHalves(TwoThreads):
         """Steps over the next examples of a half, which keep how they change w."""
         cdef Half* half = &self.half[h]
         cdef Draws* draws = &half.draws
-        cdef Py_ssize_t stop = min(draws.count, draws.position + BLOCK), i, j
+        cdef Py_ssize_t first = draws.position, stop = min(draws.count, first + BLOCK), j
         cdef double* change = half.change[b % KEPT_BLOCKS]
-        cdef Line x
+        cdef Visits visits
         memcpy(change, half.w, self.n_weights * sizeof(double))
-        while draws.position < stop:
-            self._look_ahead(draws, half.w)
-            i = draws.items[draws.position]
-            x = line_at(self.examples.rows, i)
-            half.growth += self._step(
-                i, &x, half.w, &half.sleep[i - h * self.middle],
-                self.examples.sampled(&half.sample, i, draws.position))
-            half.accesses += x.size
-            half.n_visited += 1
-            draws.position += 1
-            if h == 0 and draws.position == self.mean.next:
-                self.mean.add(half.w)
+        half.accesses += self._visit(
+            draws, stop, half.w, BLOCK * self.longest, h == 0, &half.sample, &visits)
+        half.growth += self._growth(draws.items + first, stop - first, &visits)
+        half.n_visited += stop - first
         for j in range(self.n_weights):
             change[j] = half.w[j] - change[j]
 
@@ -508,39 +512,29 @@ cdef class ColumnHalves(TwoThreads):
         self, int h, Py_ssize_t start, Py_ssize_t stop, Chunk* chunk
     ) noexcept nogil:
         """The steps of a group of rows, from both parts of their products, on a half's columns."""
+        cdef const uint32_t* items = &self.order.draws.items[self._position(start)]
+        cdef Py_ssize_t count = stop - start, k
+        cdef double constant = self.objective.matrix.rows.constant, prediction
         cdef double change[GROUP]
-        cdef Py_ssize_t k
+        cdef Visits visits
         cdef Line x
-        for k in range(start, stop):
-            change[k - start] = self._maximise(h, k, self._position(k), chunk)
-        for k in range(start, stop):
-            if change[k - start] != 0:
-                x = self._half_of_row(h, self.order.draws.items[self._position(k)])
-                add(&x, self.step_scale * change[k - start], self.weights)
-
-    cdef inline double _maximise(
-        self, int h, Py_ssize_t k, Py_ssize_t position, Chunk* chunk
-    ) noexcept nogil:
-        """Maximise the dual over that of row k; returns by how much it changes, weighted."""
-        cdef Py_ssize_t i = self.order.draws.items[position]
-        cdef Example* example = self.examples.at(i) if h == 0 else self.other.at(i)
-        cdef double target = self.objective.targets[i]
-        cdef double prediction = (
-            self.product[0][k % PRODUCTS] + self.product[1][k % PRODUCTS] + chunk.constant)
-        cdef double constant = self.objective.matrix.rows.constant
-        cdef double dual, change, weighted
-        dual = self.loss.dual_step(example.dual, prediction, target, example.curvature)
-        if h == 0 and self.examples.sampled(&self.sample, i, position) != NULL:
-            self.examples.sample(&self.sample, i, example, dual, prediction, target)
-        change = dual - example.dual
-        example.dual = dual
+        for k in range(count):
+            prediction = (
+                self.product[0][(start + k) % PRODUCTS] + self.product[1][(start + k) % PRODUCTS]
+                + chunk.constant)
+            if h == 0:
+                change[k] = self._step(self.examples, items[k], prediction, k, &visits)
+            else:
+                change[k] = self._step(self.other, items[k], prediction, k, &visits)
+            chunk.constant += constant * constant * change[k]
+        for k in range(count):
+            if change[k] != 0:
+                x = self._half_of_row(h, items[k])
+                add(&x, change[k], self.weights)
         if h == 0:
-            self.examples.settle(&self.examples.sleep[i], change != 0, prediction - target)
-        weighted = self.objective.weight(i) * change
-        chunk.constant += constant * constant * self.step_scale * weighted
-        chunk.growth += weighted * (2 * prediction + example.curvature * change)
-        return weighted
-
+            chunk.growth += self._growth(items, count, &visits)
+            self.examples.settle(items, count, &visits)
+            self.examples.sample(&self.sample, items, self._position(start), count, &visits)
     def _rescale(self, ratio):
         TwoThreads._rescale(self, ratio)
         self.other.rescale(ratio)
