@@ -1,6 +1,8 @@
 """Kernel values are float32: certificates hold for the kernel itself, or there is none."""
 
+import operator
 import warnings
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -103,6 +105,49 @@ def test_a_linear_kernel_with_a_free_intercept_does_not_mind_an_offset(halves, o
     exact_primal = (w @ w.T).item() / 2 + hinge(y, moved[0] + shift).sum()
     assert np.isfinite(value) and exact_primal == pytest.approx(far.result_.primal, rel=1e-5)
     assert near.score(X, y) == pytest.approx(far.score(X + offset, y), abs=0.01)
+
+
+def objective_of_fitted_attributes(model, X, y, loss):
+    """The objective in rational arithmetic, which makes no difference of what is far off."""
+    v = [Fraction(value) for value in model.dual_coef_[0].tolist()]
+    intercept = Fraction(model.intercept_[0].item())
+    rows = [[Fraction(value) for value in row] for row in X.tolist()]
+    support = [rows[i] for i in model.support_]
+    w = [
+        sum(a * row[j] for a, row in zip(v, support, strict=True)) for j in range(X.shape[1])
+    ]
+    scores = [float(sum(map(operator.mul, w, row)) + intercept) for row in rows]
+    square = sum(entry * entry for entry in w)
+    if model.penalize_intercept:
+        square += intercept * intercept
+    return float(square) / 2 + model.C * loss(y, np.array(scores)).sum()
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("penalize_intercept", [True, False])
+@pytest.mark.parametrize("offset", [300.0, 3e4, 1e6, 1.7e9])
+def test_gaps_make_up_for_offsets_that_rounding_leaves(halves, offset, penalize_intercept):
+    X, y = halves[0][:, :2] + offset, halves[1]
+    options = {"penalize_intercept": penalize_intercept, "random_state": 0, "kernel": "linear"}
+    classifier = KernelSDCAClassifier(C=100.0, max_iter=30, **options).fit(X, y)
+    regressor = KernelSDCARegressor("absolute", C=300.0, max_iter=30, tol=1e-8, **options)
+    targets = halves[0][:, 0] + 0.1 * halves[0][:, 1]
+    regressor.fit(X, targets)
+    for model, goals, loss in (
+        (classifier, y, hinge),
+        (regressor, targets, lambda goals, scores: np.abs(goals - scores)),
+    ):
+        result, value = model.result_, objective_of_fitted_attributes(model, X, goals, loss)
+        assert result.dual <= value <= result.primal + result.gap + 1e-9 * abs(value)
+
+
+@pytest.mark.parametrize("offset", [1e6, 1e8])
+def test_features_that_are_constant_and_large_are_not_certified(halves, offset):
+    y = halves[1]
+    X = np.full((len(y), 2), offset)
+    with pytest.warns(ConvergenceWarning, match="stopped at rounding"):
+        model = KernelSDCAClassifier(kernel="linear", random_state=0).fit(X, y)
+    assert hinge(y, model.decision_function(X)).sum() <= model.result_.primal + model.result_.gap
 
 
 def test_linear_kernels_of_centred_data_are_those_of_the_data(halves):

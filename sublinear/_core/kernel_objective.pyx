@@ -18,6 +18,10 @@ i is then off by e sqrt(K_ii) |v|_K, and q'E v is e sqrt(2) |q|_K |v|_K. SAFE ti
 to D is taken off D; what it does to P is `model_error`, which is taken off the best D as long as
 that model is the best one. Products add errors of their own, of the rows' unit of rounding times
 the changes they took. Where all that is too much, `refine` makes kernel values float64.
+
+What centring takes off kernel values comes back in float64, o_i + o_j for the examples i and j. Far
+from the origin these are large, though coefficients that nearly sum up to 0 leave little of them:
+their rounding moves all margins together, by `offset_error`.
 """
 from libc.math cimport INFINITY, NAN, fabs, sqrt
 
@@ -34,6 +38,7 @@ from sublinear._core.starting_intercept import middle as middle_of
 cdef double UNBALANCED = 1e-9   # |sum v| / sum |v| that rounding may leave
 cdef double SAFE = 10           # typical errors: entries are not quite independent
 cdef double FAR = 4             # typical errors, within which the slope of a loss may be any there
+cdef double OF_OFFSETS = 2.0**-52   # of an offset times changes: what rounding does to a margin
 cdef double ABOVE_ZEROS = 1e-6  # relative: how far a dual value may exceed that of zeros
 cdef double FIRST_WIDTH = 1e-3  # of the spread of the targets: where the intercept is looked for
 cdef double LEAST_WIDTH = 1e-12
@@ -375,26 +380,54 @@ cdef class KernelObjective:
         """
         cdef const double[::1] sizes = self.squared_sizes()
         cdef double error = max(self.rows.error, self.factor_error), unit = self.rows.unit
-        cdef double square = 0, deviation, growth = 0, slopes = 0
-        cdef double e, z, y, scale, above, below, half, typical
+        cdef double square = 0, own = 0, total = 0, deviation
+        cdef double growth = 0, slopes = 0, raised = 0, lowered = 0
+        cdef double e, z, y, scale, above, below, half, typical, together, value
         cdef Py_ssize_t i
         with nogil:
             for i in range(self.n_rows):
                 square += sizes[i] * coefficients[i] * coefficients[i]
+                own += coefficients[i] * coefficients[i]
+                total += coefficients[i]
             moved = max(moved, square)
             deviation = sqrt(error * error * square + unit * unit * moved)
+        together = self.offset_error(own, moved)
+        with nogil:
             for i in range(self.n_rows):
                 scale, y, z = self.scales[i], self.targets[i], margins[i] + intercept
                 e, half = deviation * sqrt(sizes[i]), coefficients[i] / 2
-                if scale > 0 and e > 0:
+                if scale > 0 and (e > 0 or together > 0):
+                    value = self.loss.value(z, y)
                     above, below = self.loss.value(z + e, y), self.loss.value(z - e, y)
-                    growth += scale * ((above + below) / 2 - self.loss.value(z, y))
+                    growth += scale * ((above + below) / 2 - value)
+                    raised += scale * (self.loss.value(z + together, y) - value)
+                    lowered += scale * (self.loss.value(z - together, y) - value)
                 # a kink may be farther than a typical error
                 above = half + self.slope_of(i, z + FAR * e)
                 below = half + self.slope_of(i, z - FAR * e)
                 slopes += sizes[i] * max(above * above, below * below)
         typical = sqrt(2 * error * error * square + unit * unit * moved)
-        return max(0.0, growth) + SAFE * typical * sqrt(slopes), SAFE * typical * sqrt(square) / 2
+        growth = max(0.0, growth) + max(0.0, raised, lowered)
+        together *= fabs(total)    # what they do to v' K v
+        return (
+            growth + SAFE * typical * sqrt(slopes) + together,
+            SAFE * typical * sqrt(square) / 2 + together)
+
+    def offset_error(self, double own, double moved):
+        """Return how far rounding of what centring took off may move all margins together.
+
+        Parameters
+        ----------
+        own : float
+            The sum of the squared coefficients.
+        moved : float
+            As for `errors`.
+        """
+        if not self.rows.is_centred:
+            return 0.0
+        size = np.mean(self.squared_sizes())
+        changes = max(own, moved / size) if size > 0 else own
+        return OF_OFFSETS * np.abs(self.rows.offsets).max() * sqrt(changes)
 
     def certified(
         self, double primal, double dual, coefficients, margins, double intercept,
