@@ -113,9 +113,7 @@ def objective_of_fitted_attributes(model, X, y, loss):
     intercept = Fraction(model.intercept_[0].item())
     rows = [[Fraction(value) for value in row] for row in X.tolist()]
     support = [rows[i] for i in model.support_]
-    w = [
-        sum(a * row[j] for a, row in zip(v, support, strict=True)) for j in range(X.shape[1])
-    ]
+    w = [sum(a * row[j] for a, row in zip(v, support, strict=True)) for j in range(X.shape[1])]
     scores = [float(sum(map(operator.mul, w, row)) + intercept) for row in rows]
     square = sum(entry * entry for entry in w)
     if model.penalize_intercept:

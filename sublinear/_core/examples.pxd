@@ -34,8 +34,8 @@ cdef struct Example:
     double dual
     double curvature      # s_i |x_i|^2 / (alpha W)
 
-# What steps over a few examples leave behind. It is seen to afterwards, in loops of its own: each
-# step waits for the one before, and processors work ahead meanwhile, but not past so many operations.
+# What steps over a few examples leave behind. It is seen to in a loop of its own, as each step waits
+# for the one before: processors work ahead meanwhile, past a limited number of operations.
 cdef struct Visits:
     double before[VISITS]        # the dual
     double after[VISITS]
@@ -82,6 +82,14 @@ cdef class Examples:
             prefetch(&self.objective.targets[draws[position + LINE_AHEAD]])
 
     cdef inline void settle(
+        self, Sample* sums, const uint32_t* items, Py_ssize_t first, Py_ssize_t count,
+        const Visits* visits
+    ) noexcept nogil:
+        """See to what steps over examples, the draws from `first` on, have left behind."""
+        self._put_to_sleep(items, count, visits)
+        self._sample(sums, items, first, count, visits)
+
+    cdef inline void _put_to_sleep(
         self, const uint32_t* items, Py_ssize_t count, const Visits* visits
     ) noexcept nogil:
         """Let examples sleep 2^level - 1 passes, one level more each time, unless they moved.
@@ -93,19 +101,20 @@ cdef class Examples:
         cdef double distance
         cdef uint8_t* sleep
         cdef int level, skipped
+        cdef bint stayed
         for k in range(count):
             sleep = &self.sleep[items[k]]
             distance = fabs(visits.prediction[k] - visits.target[k]) * self.per_far
             level = sleep[0] & 7
             skipped = (distance > FAR[level]) + (distance > 2 * FAR[level])
-            sleep[0] = <uint8_t> (
-                BEDTIMES[level + skipped] * (visits.after[k] == visits.before[k]))
+            stayed = visits.after[k] == visits.before[k]
+            sleep[0] = <uint8_t> (BEDTIMES[level + skipped] * stayed)
 
-    cdef inline void sample(
+    cdef inline void _sample(
         self, Sample* sums, const uint32_t* items, Py_ssize_t first, Py_ssize_t count,
         const Visits* visits
     ) noexcept nogil:
-        """Count those of the examples that are sampled; they are the draws from `first` on."""
+        """Count those of the examples that are sampled."""
         cdef bint weighted = self.objective.weights != NULL
         cdef Py_ssize_t k = 0 if weighted else (SAMPLED - first % SAMPLED) % SAMPLED
         while k < count:

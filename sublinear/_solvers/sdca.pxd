@@ -1,5 +1,5 @@
 """Dual coordinate ascent: its state, and its steps, for the schedules that extend it to inline."""
-from libc.stdint cimport int32_t, int64_t, uint32_t
+from libc.stdint cimport int32_t, int64_t
 
 from sublinear._core.examples cimport Example, Examples, PassMean, Sample, Visits
 from sublinear._core.line cimport (
@@ -42,12 +42,11 @@ cdef class SDCA:
         self, Draws* draws, Py_ssize_t stop, double* w, Py_ssize_t limit, bint with_mean,
         Sample* sample, Visits* visits
     ) noexcept nogil:
-        """Steps over the draws before `stop`, which is VISITS away at most.
+        """Steps over the draws before `stop`, at most VISITS; returns the entries of their rows.
 
-        They end before a row with which their entries would exceed the limit. Returns how many
-        entries their rows have.
+        They end before a row with which those would exceed the limit. The mean of the pass takes
+        from w what it needs meanwhile, if asked to.
         """
-        cdef const uint32_t* items = &draws.items[draws.position]
         cdef Py_ssize_t first = draws.position, until, entries = 0
         make_ready(draws, stop + OFFSET_AHEAD)
         while draws.position < stop:
@@ -59,8 +58,8 @@ cdef class SDCA:
                 break
             if with_mean and draws.position == self.mean.next:
                 self.mean.add(w)
-        self.examples.settle(items, draws.position - first, visits)
-        self.examples.sample(sample, items, first, draws.position - first, visits)
+        self.examples.settle(
+            sample, draws.items + first, first, draws.position - first, visits)
         return entries
 
     cdef inline Py_ssize_t _steps(
@@ -99,9 +98,9 @@ cdef inline Py_ssize_t sparse_steps(
     SDCA solver, Draws* draws, Py_ssize_t first, Py_ssize_t stop, double* w, Py_ssize_t limit,
     Visits* visits, const real_t* values, const index_t* indices
 ) noexcept nogil:
-    """Steps over the draws before `stop`; see SDCA._visit, which began with draw `first`.
+    """Steps over the draws before `stop`, the visits from draw `first` on; see SDCA._visit.
 
-    The last two tell types only.
+    values and indices tell types only: loops for these, as rows of few entries feel every branch.
     """
     cdef Lines* rows = solver.examples.rows
     cdef Py_ssize_t i, entries = 0

@@ -533,8 +533,8 @@ cdef class ColumnHalves(TwoThreads):
                 add(&x, change[k], self.weights)
         if h == 0:
             chunk.growth += self._growth(items, count, &visits)
-            self.examples.settle(items, count, &visits)
-            self.examples.sample(&self.sample, items, self._position(start), count, &visits)
+            self.examples.settle(&self.sample, items, self._position(start), count, &visits)
+
     def _rescale(self, ratio):
         TwoThreads._rescale(self, ratio)
         self.other.rescale(ratio)
