@@ -34,8 +34,8 @@ cdef struct Example:
     double dual
     double curvature      # s_i |x_i|^2 / (alpha W)
 
-# What steps over a few examples leave behind. It is seen to in a loop of its own, as each step waits
-# for the one before: processors work ahead meanwhile, past a limited number of operations.
+# What steps over a few examples leave behind. It is seen to in a loop of its own, as each step
+# waits for the one before: processors work ahead meanwhile, but not past too many operations.
 cdef struct Visits:
     double before[VISITS]        # the dual
     double after[VISITS]

@@ -1,11 +1,6 @@
 """Dual coordinate ascent: its state, and its steps, for the schedules that extend it to inline."""
-from libc.stdint cimport int32_t, int64_t
-
 from sublinear._core.examples cimport Example, Examples, PassMean, Sample, Visits
-from sublinear._core.line cimport (
-    OFFSET_AHEAD, SPARSE_FLOAT32_INT64, SPARSE_FLOAT64_INT32, SPARSE_FLOAT64_INT64, Line, Lines,
-    add, dot, index_t, is_dense, line_at, prefetch_ahead, real_t, sparse_add, sparse_dot,
-)
+from sublinear._core.line cimport OFFSET_AHEAD, Line, Lines, add, dot, line_at, prefetch_ahead
 from sublinear._core.losses cimport Loss
 from sublinear._core.objective cimport Objective
 from sublinear._core.order cimport Draws, Order, make_ready
@@ -47,40 +42,28 @@ cdef class SDCA:
         They end before a row with which those would exceed the limit. The mean of the pass takes
         from w what it needs meanwhile, if asked to.
         """
-        cdef Py_ssize_t first = draws.position, until, entries = 0
+        cdef Lines* rows = self.examples.rows
+        cdef Py_ssize_t first = draws.position, i, k = 0, entries = 0
+        cdef double change
+        cdef Line x
         make_ready(draws, stop + OFFSET_AHEAD)
         while draws.position < stop:
-            until = stop
-            if with_mean and draws.position < self.mean.next:
-                until = min(stop, self.mean.next)
-            entries += self._steps(draws, first, until, w, limit - entries, visits)
-            if draws.position < until:
+            prefetch_ahead(rows, draws.items, draws.position, draws.ready, w)
+            self.examples.prefetch_state(draws.items, draws.position, draws.ready)
+            i = draws.items[draws.position]
+            x = line_at(rows, i)
+            if entries + x.size > limit:
                 break
+            change = self._step(self.examples, i, dot(&x, w) + self.offset, k, visits)
+            if x.size <= ALWAYS_ADDED or change != 0:
+                add(&x, change, w)
+            entries += x.size
+            draws.position += 1
+            k += 1
             if with_mean and draws.position == self.mean.next:
                 self.mean.add(w)
-        self.examples.settle(
-            sample, draws.items + first, first, draws.position - first, visits)
+        self.examples.settle(sample, draws.items + first, first, k, visits)
         return entries
-
-    cdef inline Py_ssize_t _steps(
-        self, Draws* draws, Py_ssize_t first, Py_ssize_t stop, double* w, Py_ssize_t limit,
-        Visits* visits
-    ) noexcept nogil:
-        """Steps as by `_visit`, over rows of whatever type."""
-        cdef Lines* rows = self.examples.rows
-        if is_dense(rows.storage):
-            return dense_steps(self, draws, first, stop, w, limit, visits)
-        if rows.storage == SPARSE_FLOAT64_INT32:
-            return sparse_steps(
-                self, draws, first, stop, w, limit, visits, <double*> NULL, <int32_t*> NULL)
-        if rows.storage == SPARSE_FLOAT64_INT64:
-            return sparse_steps(
-                self, draws, first, stop, w, limit, visits, <double*> NULL, <int64_t*> NULL)
-        if rows.storage == SPARSE_FLOAT32_INT64:
-            return sparse_steps(
-                self, draws, first, stop, w, limit, visits, <float*> NULL, <int64_t*> NULL)
-        return sparse_steps(
-            self, draws, first, stop, w, limit, visits, <float*> NULL, <int32_t*> NULL)
 
     cdef inline double _step(
         self, Examples examples, Py_ssize_t i, double prediction, Py_ssize_t k, Visits* visits
@@ -92,60 +75,3 @@ cdef class SDCA:
         visits.before[k], visits.after[k] = before, example.dual
         visits.prediction[k], visits.target[k] = prediction, target
         return self.step_scale * self.objective.weight(i) * (example.dual - before)
-
-
-cdef inline Py_ssize_t sparse_steps(
-    SDCA solver, Draws* draws, Py_ssize_t first, Py_ssize_t stop, double* w, Py_ssize_t limit,
-    Visits* visits, const real_t* values, const index_t* indices
-) noexcept nogil:
-    """Steps over the draws before `stop`, the visits from draw `first` on; see SDCA._visit.
-
-    values and indices tell types only: loops for these, as rows of few entries feel every branch.
-    """
-    cdef Lines* rows = solver.examples.rows
-    cdef Py_ssize_t i, entries = 0
-    cdef double prediction, change
-    cdef Line x
-    while draws.position < stop:
-        prefetch_ahead(rows, draws.items, draws.position, draws.ready, w)
-        solver.examples.prefetch_state(draws.items, draws.position, draws.ready)
-        i = draws.items[draws.position]
-        x = line_at(rows, i)
-        if entries + x.size > limit:
-            break
-        values, indices = <const real_t*> x.values, <const index_t*> x.indices
-        prediction = sparse_dot(values, indices, x.size, w)
-        if x.constant != 0:
-            prediction += x.constant * w[x.length]
-        change = solver._step(
-            solver.examples, i, prediction + solver.offset, draws.position - first, visits)
-        if x.size <= ALWAYS_ADDED or change != 0:
-            sparse_add(values, indices, x.size, change, w)
-            if x.constant != 0:
-                w[x.length] += change * x.constant
-        entries += x.size
-        draws.position += 1
-    return entries
-
-
-cdef inline Py_ssize_t dense_steps(
-    SDCA solver, Draws* draws, Py_ssize_t first, Py_ssize_t stop, double* w, Py_ssize_t limit,
-    Visits* visits
-) noexcept nogil:
-    """As `sparse_steps`."""
-    cdef Lines* rows = solver.examples.rows
-    cdef Py_ssize_t i, entries = 0
-    cdef double change
-    cdef Line x
-    while draws.position < stop and entries + rows.length <= limit:
-        prefetch_ahead(rows, draws.items, draws.position, draws.ready, w)
-        solver.examples.prefetch_state(draws.items, draws.position, draws.ready)
-        i = draws.items[draws.position]
-        x = line_at(rows, i)
-        change = solver._step(
-            solver.examples, i, dot(&x, w) + solver.offset, draws.position - first, visits)
-        if x.size <= ALWAYS_ADDED or change != 0:
-            add(&x, change, w)
-        entries += x.size
-        draws.position += 1
-    return entries
