@@ -115,3 +115,10 @@ def test_bad_input(data, arguments, message):
     X, target = data
     with pytest.raises(ValueError, match=message):
         sdca_path(X, np.sign(target), **arguments)
+
+
+@pytest.mark.parametrize("pack", [False, True])
+def test_an_alpha_whose_steps_overflow_is_refused_wherever_it_stands(data, pack):
+    X, target = data
+    with pytest.raises(ValueError, match="overflows: scale X down or raise alpha"):
+        sdca_path(X, np.sign(target), [1.0, 1e-307], pack=pack, max_iter=2, random_state=0)

@@ -111,10 +111,13 @@ cdef class Examples:
         return result
 
     def rescale(self, double ratio):
-        """Multiply the curvatures, wake everybody up."""
+        """Multiply the curvatures, wake everybody up; ValueError where they overflow."""
+        cdef double total = 0
         cdef Py_ssize_t i
         for i in range(self.rows.count):
             self.at(i).curvature *= ratio
+            total += self.at(i).curvature
+        self.objective.check_curvatures(total)
         self.sleep[:] = 0
 
     def cost(self):
