@@ -18,6 +18,10 @@ import scipy.sparse as sp
 
 FORMAT = 1
 HEADER = "header.json"
+FIELDS = {"format", "shape", "sparse", "byteorder", "dtype", "index_dtype", "chunk", "files"}
+FILES = {
+    f"{side}.{part}" for side in ("rows", "columns") for part in ("values", "indices", "offsets")
+}
 CHUNK = 2**20  # bytes for each checksum
 INT32_ENTRIES = 2**31 - 1  # stored entries and columns that int32 can number
 SORT_BYTES = 64  # memory for each entry while entries are sorted
@@ -70,19 +74,48 @@ def header_checksum(header):
     return zlib.crc32(json.dumps(rest, sort_keys=True).encode())
 
 
+def _check_replaceable(path, target, overwrite):
+    """Raise FileExistsError if anything is at target but a store that may be overwritten."""
+    if not target.exists():
+        return
+    if not overwrite:
+        raise FileExistsError(f"{path} exists already; overwrite=True replaces it")
+    fault = _foreign_part(target)
+    if fault:
+        raise FileExistsError(
+            f"{path} {fault}; it is not overwritten: give another path, or move away what is there"
+        )
+
+
+def _foreign_part(folder):
+    """Return what in a folder is not of a store, in words; None if all of it is."""
+    if not (folder / HEADER).is_file():
+        return f"exists and is no store: there is no {HEADER} in it"
+    try:
+        header = json.loads((folder / HEADER).read_bytes())
+        # not its checksum: a store is replaced just because it is damaged
+        is_ours = header.keys() >= FIELDS and header["files"].keys() <= FILES
+    except (ValueError, AttributeError):
+        is_ours = False
+    if not is_ours:
+        return f"exists and is no store: its {HEADER} is not that of one"
+    for entry in sorted(folder.iterdir()):
+        if entry.name not in {HEADER, *header["files"]} or not entry.is_file():
+            return f"holds {entry.name}, which is no part of a store"
+    return None
+
+
 def build(path, X, *, dtype, memory, overwrite):
     """Write the store beside its place, then rename it; `DualStore.build` says what X may be."""
     target = Path(os.path.realpath(path))
-    if target.exists() and not overwrite:
-        raise FileExistsError(f"{path} exists already; overwrite=True replaces it")
-    if target.exists() and not (target / HEADER).is_file():
-        raise FileExistsError(f"{path} exists and is no store; it is not overwritten")
+    _check_replaceable(path, target, overwrite)
     if not target.parent.is_dir():
         raise FileNotFoundError(f"cannot write {path}: there is no folder {target.parent}")
     beside = target.with_name(f".{target.name}.{secrets.token_hex(4)}")
     beside.mkdir()
     try:
         _Build(beside, dtype, memory).run(X)
+        _check_replaceable(path, target, overwrite)  # something may have come there meanwhile
         if target.exists():
             old = beside.with_name(beside.name + ".old")
             os.rename(target, old)

@@ -199,6 +199,79 @@ class TestBuild:
         with pytest.raises(FileNotFoundError, match="there is no folder"):
             DualStore.build(tmp_path / "missing" / "store", np.eye(3))
 
+    @pytest.mark.parametrize(
+        "text", ["", "[]", "{}", "\xff", '{"format": 1, "files": {}}', "a header of something else"]
+    )
+    def test_a_header_of_something_else_makes_no_store(self, tmp_path, text):
+        other = tmp_path / "other"
+        other.mkdir()
+        (other / "header.json").write_text(text, encoding="latin-1")
+        (other / "rows.values").write_text("kept")
+        with pytest.raises(FileExistsError, match=r"no store: its header\.json is not that of one"):
+            DualStore.build(other, np.eye(3), overwrite=True)
+        assert (other / "header.json").read_text(encoding="latin-1") == text
+        assert (other / "rows.values").read_text() == "kept"
+        assert list(tmp_path.iterdir()) == [other]
+
+    def test_a_header_that_lists_files_of_others_makes_no_store(self, stored):
+        path = stored[0].path / "header.json"
+        header = json.loads(path.read_text())
+        header["files"]["thesis.tex"] = header["files"]["rows.values"]
+        header["checksum"] = building.header_checksum(header)
+        path.write_text(json.dumps(header))
+        with pytest.raises(FileExistsError, match=r"header\.json is not that of one"):
+            DualStore.build(stored[0].path, np.eye(3), overwrite=True)
+
+    @pytest.mark.parametrize("name", ["notes.txt", "rows.values.bak", ".hidden"])
+    def test_files_of_others_in_a_store_are_kept(self, stored, tmp_path, name):
+        store, X = stored
+        (store.path / name).write_text("kept")
+        with pytest.raises(FileExistsError, match=f"holds {name}, which is no part of a store"):
+            DualStore.build(store.path, np.eye(3), overwrite=True)
+        assert (store.path / name).read_text() == "kept"
+        assert_lines(DualStore(store.path), X)
+        assert list(tmp_path.iterdir()) == [store.path]
+
+    def test_a_folder_in_the_place_of_a_file_is_kept(self, stored):
+        values = stored[0].path / "rows.values"
+        values.unlink()
+        values.mkdir()
+        (values / "notes.txt").write_text("kept")
+        with pytest.raises(FileExistsError, match=r"holds rows\.values, which is no part"):
+            DualStore.build(stored[0].path, np.eye(3), overwrite=True)
+        assert (values / "notes.txt").read_text() == "kept"
+
+    @pytest.mark.parametrize("overwrite", [False, True])
+    def test_what_comes_while_a_store_is_built_is_kept(self, tmp_path, overwrite):
+        path = tmp_path / "store"
+        if overwrite:
+            DualStore.build(path, np.eye(3))
+
+        def stream():
+            yield np.eye(4)
+            path.mkdir(exist_ok=True)
+            (path / "notes.txt").write_text("kept")
+
+        with pytest.raises(FileExistsError):
+            DualStore.build(path, stream(), overwrite=overwrite)
+        assert (path / "notes.txt").read_text() == "kept"
+        assert list(tmp_path.iterdir()) == [path]
+
+    @pytest.mark.parametrize("damage", ["missing", "cut", "header"])
+    def test_a_damaged_store_is_replaced(self, stored, damage):
+        path = stored[0].path
+        if damage == "missing":
+            (path / "columns.values").unlink()
+        elif damage == "cut":
+            os.truncate(path / "rows.values", 8)
+        else:
+            header = json.loads((path / "header.json").read_text())
+            (path / "header.json").write_text(json.dumps(header | {"shape": [1, 1]}))
+        with pytest.raises(ValueError, match="build it again"):
+            DualStore(path)
+        assert DualStore.build(path, np.eye(4), overwrite=True).shape == (4, 4)
+        assert list(path.parent.iterdir()) == [path]
+
     @pytest.mark.parametrize("options", [{"memory": 10}, {"dtype": np.int32}, {"overwrite": "yes"}])
     def test_unusable_parameters(self, tmp_path, options):
         with pytest.raises(ValueError, match=next(iter(options))):
