@@ -31,6 +31,7 @@ from sublinear._validation import (
     WEIGHTLESS,
     check_number,
     check_sample_weight,
+    column_names,
     seed_sequence,
     weights_of_rows,
 )
@@ -124,7 +125,8 @@ def naming(place):
     try:
         yield
     except (ValueError, TypeError) as error:
-        raise ValueError(f"{place}: {error}") from error
+        kind = TypeError if isinstance(error, TypeError) else ValueError
+        raise kind(f"{place}: {error}") from error
 
 
 class Stream:
@@ -256,17 +258,14 @@ class Stream:
     def _compare_names(self, block):
         """Raise ValueError if a block's columns are named otherwise than those before."""
         rows = block[0] if isinstance(block, (tuple, list)) and len(block) else None
-        columns = getattr(rows, "columns", None)
-        if columns is None or not all(isinstance(name, str) for name in columns):
+        names = column_names(rows)
+        if names is None:
             return
-        names = np.array(list(columns), dtype=object)
         if self.feature_names is None:
-            self.feature_names = names
-        if not np.array_equal(names, self.feature_names):
-            raise ValueError(
-                f"the columns are named {names.tolist()}, but those before "
-                f"{self.feature_names.tolist()}"
-            )
+            self.feature_names = np.array(names, dtype=object)
+        known = self.feature_names.tolist()
+        if names != known:
+            raise ValueError(f"the columns are named {names}, but those before {known}")
 
 
 def _generator(iterable):
@@ -352,6 +351,9 @@ class StreamFit:
         ValueError
             For parameters, a source or blocks that make no sense, the message names the block; for
             a checkpoint of another fit: other data, parameters, or version of this package.
+        TypeError
+            For what is no source, or holds no numbers; for data frames only some of whose columns
+            are named by strings.
         OSError
             If the checkpoint cannot be written.
         KeyboardInterrupt

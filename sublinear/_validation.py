@@ -182,6 +182,29 @@ def note_features(estimator, X, reset=True):
     return X
 
 
+def column_names(X):
+    """Return the names of a data frame's columns, a list of str; None for what has none.
+
+    Raises
+    ------
+    TypeError
+        If only some of the names are text.
+    """
+    columns = getattr(X, "columns", None)
+    names = [] if columns is None else list(columns)
+    n_text = sum(isinstance(name, str) for name in names)
+    if n_text == 0:
+        return None
+    if n_text < len(names):
+        kinds = sorted({type(name).__qualname__ for name in names})
+        raise TypeError(
+            "Feature names are only supported if all input features have string names, but your "
+            f"input has {kinds} as feature name / column name types: convert all of them to "
+            "strings, by X.columns = X.columns.astype(str) for example, or none"
+        )
+    return names
+
+
 def drop_weightless(X, y, weights):
     """Return X, y and weights without the rows of weight 0; y and weights may be None."""
     if weights is None or weights.all():

@@ -109,6 +109,45 @@ def test_names_of_frames_are_kept_and_compared(model, binary):
         model.fit_stream([(first, y), (other, y)], classes=[0, 1])
 
 
+@pytest.mark.parametrize("model", MODELS, ids=lambda model: type(model).__name__)
+def test_names_of_a_frame_in_memory_are_kept(model, binary):
+    X, y = binary[0][:, :2], binary[1]
+    model = clone(model).fit_stream(ArraySource(Frame(X, ["a", "b"]), y), classes=[0, 1])
+    assert model.feature_names_in_.tolist() == ["a", "b"]
+    expected = clone(model).fit_stream(ArraySource(X, y), classes=[0, 1])
+    assert not hasattr(expected, "feature_names_in_")
+    np.testing.assert_array_equal(model.coef_, expected.coef_)
+
+
+@pytest.mark.parametrize("name", ["pandas", "polars"])
+def test_columns_of_a_frame_in_another_order_are_refused(name, binary):
+    library = pytest.importorskip(name)
+    X, y = binary[0][:, :2], binary[1]
+    frame = library.DataFrame({"a": X[:, 0], "b": X[:, 1]})
+    model = clone(MODELS[0]).fit_stream(ArraySource(frame, y), classes=[0, 1])
+    model.predict(frame)
+    with pytest.raises(ValueError, match="feature names should match"):
+        model.predict(frame[["b", "a"]])
+
+
+def test_names_only_some_of_which_are_text_are_refused(binary):
+    X, y = binary[0][:, :2], binary[1]
+    frame = Frame(X, ["a", 1])
+    words = "Feature names are only supported if all input features have string names"
+    with pytest.raises(TypeError, match=f"block 2 of the source: {words}"):
+        clone(MODELS[0]).fit_stream([(X, y), (frame, y)], classes=[0, 1])
+    with pytest.raises(TypeError, match=rf"{words}.* \['int', 'str'\]"):
+        ArraySource(frame, y)
+
+
+def test_names_that_are_numbers_are_none(binary):
+    X, y = binary[0][:, :2], binary[1]
+    frame = Frame(X, [0, 1])
+    for source in (ArraySource(frame, y), [(frame, y)]):
+        model = clone(MODELS[0]).fit_stream(source, classes=[0, 1])
+        assert not hasattr(model, "feature_names_in_")
+
+
 @pytest.fixture
 def named():
     """A function that returns rows as a table whose columns have names."""

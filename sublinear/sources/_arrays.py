@@ -9,7 +9,7 @@ from scipy import sparse
 from sublinear._readers import read
 from sublinear._readers.files import check_readable
 from sublinear._readers.numpy_files import map_npy, read_labels
-from sublinear._validation import check_number
+from sublinear._validation import check_number, column_names
 from sublinear.sources._files import BLOCK_ROWS, files_of
 
 ARRAY_BLOCK_ROWS = 2**15  # fewer cost time in the interpreter, more stay out of the cache
@@ -20,12 +20,17 @@ class ArraySource:
 
     Parameters
     ----------
-    X : ndarray or CSR matrix of shape (n_samples, n_features)
+    X : ndarray, CSR matrix or data frame of shape (n_samples, n_features)
     y : array-like of shape (n_samples,), default=None
         None where there is nothing to learn, only to predict.
     sample_weight : array-like of shape (n_samples,), or float, default=None
     block_rows : int, default=32768
         Rows of a block; the last one may have fewer.
+
+    Attributes
+    ----------
+    feature_names : list of str or None
+        Of the columns of a data frame.
 
     Examples
     --------
@@ -38,6 +43,7 @@ class ArraySource:
 
     def __init__(self, X, y=None, sample_weight=None, *, block_rows=ARRAY_BLOCK_ROWS):
         check_number("block_rows", block_rows, low=1, integer=True)
+        self.feature_names = column_names(X)
         self.X = X.tocsr() if sparse.issparse(X) else np.asarray(X)
         if sample_weight is not None and np.ndim(sample_weight) == 0:
             sample_weight = np.full(self.X.shape[0], sample_weight)
