@@ -209,8 +209,8 @@ class _Build:
         block = sp.csr_array(block) if sparse else np.asarray(block)
         if block.ndim != 2:
             raise ValueError(f"blocks of rows must be two-dimensional, got {block.ndim} dimensions")
-        if block.dtype.kind == "c":
-            raise ValueError("a store holds real numbers, got complex ones")
+        if block.dtype.kind not in "biufO":
+            raise ValueError(f"a store holds real numbers, got {block.dtype}")
         if self.n_columns is None:
             self.n_columns, self.sparse = int(block.shape[1]), sparse
             if self.dtype is None:
@@ -308,12 +308,16 @@ def mapped(path, dtype, shape=None):
 
 def parts(array, size):
     """Yield the array in parts of so many entries."""
-    for start in range(0, len(array), max(1, size)):
-        yield array[start : start + size]
+    size = max(1, size)
+    entries = getattr(array, "iloc", array)  # of a frame by their places, whatever its index says
+    for start in range(0, len(array), size):
+        yield entries[start : start + size]
 
 
 def blocks(X, n_bytes):
     """Yield the rows of a matrix, or of a stream of blocks of rows, in blocks of limited size."""
+    if _is_list_of_rows(X) or (hasattr(X, "__array__") and not hasattr(X, "ndim")):
+        X = np.asarray(X)  # lists, and frames that are no arrays, may yield columns
     if sp.issparse(X):
         X = X.tocsr()
         start = 0
@@ -336,3 +340,8 @@ def blocks(X, n_bytes):
     else:
         for block in X:
             yield from blocks(block if sp.issparse(block) else np.asarray(block), n_bytes)
+
+
+def _is_list_of_rows(X):
+    """Tell whether X is a list or tuple of rows, or of numbers, and not of blocks of rows."""
+    return isinstance(X, (list, tuple)) and len(X) > 0 and np.ndim(X[0]) < 2

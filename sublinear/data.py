@@ -96,9 +96,9 @@ class DualStore:
         ----------
         path : str or path-like
             Where the folder of the store shall be.
-        X : ndarray, sparse matrix or array, or iterable of blocks of rows
-            Blocks are two-dimensional arrays or sparse matrices, all with the same columns; they
-            are read once, one at a time. Finite numbers.
+        X : array-like, sparse matrix or array, or iterable of blocks of rows
+            Finite numbers. Blocks are two-dimensional array-likes or sparse matrices, all with the
+            same columns; they are read once, one at a time. A list of rows is an array-like.
         dtype : {float32, float64}, default=None
             The type of the values; by default float32 if X (or its first block) is, else float64.
         memory : int, default=2**28

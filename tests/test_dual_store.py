@@ -33,6 +33,19 @@ def make(n=60, d=37, density=0.3, seed=0, dtype=np.float64):
     return X.astype(dtype)
 
 
+class Frame:
+    """A data frame as polars has them: an array with a shape that yields its columns."""
+
+    def __init__(self, values):
+        self.values, self.shape = values, values.shape
+
+    def __array__(self, dtype=None, copy=None):
+        return np.asarray(self.values, dtype=dtype)
+
+    def __iter__(self):
+        return iter(self.values.T)
+
+
 def assert_lines(store, X):
     """Rows and columns of the store are those of X, to the bit."""
     matrix = store.matrix()
@@ -135,7 +148,9 @@ class TestBuild:
         [
             ([np.ones((2, 3)), np.ones((2, 4))], "rows 2 and after have 4 columns"),
             ([np.ones((2, 3)), sparse.csr_array((2, 3))], "all sparse or all dense"),
-            ([np.ones(3)], "two-dimensional"),
+            ([np.ones((2, 3)), np.ones(3)], "two-dimensional"),
+            (map(np.ones, [3]), "two-dimensional"),
+            ([1.0, 2.0], "two-dimensional"),
             ([], "rows and columns"),
             (np.empty((0, 3)), "rows and columns"),
             (np.empty((3, 0)), "rows and columns"),
@@ -143,12 +158,54 @@ class TestBuild:
             (np.ones(3), "two-dimensional"),
             (np.eye(3) * 1j, "real numbers"),
             (sparse.csr_array(np.eye(3) * 1j), "real numbers"),
+            ([["1", "2"]], "a store holds real numbers, got <U1"),
+            ([[1.0, 2.0], [3.0]], "inhomogeneous"),
         ],
     )
     def test_blocks_that_do_not_fit(self, tmp_path, blocks, words):
         with pytest.raises(ValueError, match=words):
             DualStore.build(tmp_path / "store", blocks)
         assert not list(tmp_path.iterdir())
+
+    @pytest.mark.parametrize("rows", [list, tuple, lambda X: X.tolist()])
+    def test_lists_of_rows(self, tmp_path, rows):
+        X = make(20, 7)
+        assert_lines(DualStore.build(tmp_path / "store", rows(X), memory=2**12), X)
+
+    @pytest.mark.parametrize("kind", [np.asarray, np.ndarray.tolist])
+    def test_lists_of_blocks(self, tmp_path, kind):
+        X = make(20, 7)
+        blocks = [kind(X[:10]), kind(X[10:])]  # which would make an array of three dimensions
+        assert_lines(DualStore.build(tmp_path / "store", blocks), X)
+
+    def test_a_frame_that_yields_columns(self, tmp_path):
+        X = make(20, 7)
+        for name, frame in (("rows", Frame(X)), ("blocks", [Frame(X[:9]), Frame(X[9:])])):
+            assert_lines(DualStore.build(tmp_path / name, frame, memory=2**12), X)
+
+    @pytest.mark.parametrize("name", ["pandas", "polars", "pyarrow"])
+    def test_frames(self, tmp_path, name):
+        library, X = pytest.importorskip(name), make(200, 7)
+        columns = {f"x{k}": X[:, k] for k in range(7)}
+        frame = (library.table if name == "pyarrow" else library.DataFrame)(columns)
+        assert_lines(DualStore.build(tmp_path / "store", frame, memory=2**12), X)
+
+    def test_rows_of_a_frame_are_found_by_their_places(self, tmp_path):
+        class Labelled(Frame):  # as those of pandas 2, whose index may hold numbers
+            ndim = 2
+
+            def __init__(self, values):
+                super().__init__(values)
+                self.iloc = values
+
+            def __len__(self):
+                return len(self.values)
+
+            def __getitem__(self, labels):
+                raise KeyError(labels)
+
+        X = make(200, 7)
+        assert_lines(DualStore.build(tmp_path / "store", Labelled(X), memory=2**12), X)
 
     def test_what_is_no_matrix(self, tmp_path):
         store = DualStore.build(tmp_path / "store", np.eye(3))
