@@ -3,9 +3,15 @@
 import contextlib
 import io
 import os
+import re
 import secrets
 import shutil
 from pathlib import Path
+
+try:
+    import fcntl
+except ImportError:  # on Windows, where what a killed process leaves stays
+    fcntl = None
 
 __all__ = ["check_writable", "replacing"]
 
@@ -29,22 +35,25 @@ def check_writable(path):
 def replacing(path):
     """Lend a new binary file that takes the place of ``path`` when the block succeeds.
 
-    When the block fails, the new file is removed and whatever was at ``path`` stays as it was.
+    When the block fails, the new file is removed and whatever was at ``path`` stays as it was. What
+    killed processes have left of such files is removed first.
     """
     target = _resolved(path)
+    _remove_leftovers(target)
     beside = _beside(target)
     with _naming(path, target):
         raw = _NamedFile(path, beside)
     try:
-        with io.BufferedWriter(raw) as stream:
-            yield stream
-            stream.flush()
+        with _locked(raw):
+            with io.BufferedWriter(raw) as stream:
+                yield stream
+                stream.flush()
+                with _naming(path, target):
+                    os.fsync(stream.fileno())
             with _naming(path, target):
-                os.fsync(stream.fileno())
-        with _naming(path, target):
-            if target.exists():
-                shutil.copymode(target, beside)
-            os.replace(beside, target)
+                if target.exists():
+                    shutil.copymode(target, beside)
+                os.replace(beside, target)
     except BaseException:
         beside.unlink(missing_ok=True)
         raise
@@ -68,7 +77,42 @@ def _resolved(path):
 
 
 def _beside(target):
-    return target.with_name(f".{target.name}.{secrets.token_hex(4)}")
+    return target.with_name(f".{target.name}.{secrets.token_hex(4)}.partial")
+
+
+def _remove_leftovers(target):
+    """Remove the files beside a target whose writers were killed."""
+    if fcntl is None:
+        return
+    name = re.compile(rf"\.{re.escape(target.name)}\.[0-9a-f]{{8}}\.partial")
+    with contextlib.suppress(OSError):  # there may be no folder: whoever writes will say so
+        for path in target.parent.iterdir():
+            if name.fullmatch(path.name) and path.is_file() and not path.is_symlink():
+                _remove_leftover(path)
+
+
+def _remove_leftover(beside):
+    # Another process may be writing to the same target. A writer locks its file before the first
+    # byte, and the system unlocks it when the process dies: what holds bytes and no lock is left.
+    with contextlib.suppress(OSError), open(beside, "r+b") as stream:
+        fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if os.fstat(stream.fileno()).st_size:
+            beside.unlink()
+
+
+@contextlib.contextmanager
+def _locked(file):
+    """Lock a new file until the block ends, even if the file is closed before."""
+    if fcntl is None:
+        yield
+        return
+    lock = os.dup(file.fileno())
+    try:
+        with contextlib.suppress(OSError):  # where there are no locks, nothing is removed
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(lock)
 
 
 @contextlib.contextmanager

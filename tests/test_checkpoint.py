@@ -98,6 +98,22 @@ def test_a_killed_fit_goes_on_with_the_same_bits(case, request, tmp_path):
     assert_same(resumed, fitted(case, request))
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no kill -9")
+def test_a_fit_that_goes_on_removes_what_it_left_when_it_was_killed(binary, tmp_path):
+    X, y = binary
+    np.savez(tmp_path / "data.npz", X=X, y=y)
+    model = PegasosClassifier(alpha=0.1, random_state=0)
+    saving_kills = "import os, signal; os.fsync = lambda _: os.kill(os.getpid(), signal.SIGKILL)"
+    command = [sys.executable, "-c", saving_kills + PROGRAM, "-1", repr(model)]
+    for _ in range(2):
+        ended = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+        assert ended.returncode == -signal.SIGKILL, ended.stderr
+        assert len(list(tmp_path.glob("*state*"))) == 1
+    source = ArraySource(X, y, block_rows=20)
+    model.fit_stream(source, classes=[0, 1], checkpoint=tmp_path / "state")
+    assert [path.name for path in tmp_path.glob("*state*")] == ["state"]
+
+
 class Cut(Exception):
     pass
 
