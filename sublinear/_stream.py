@@ -36,7 +36,7 @@ from sublinear._validation import (
     weights_of_rows,
 )
 from sublinear.sources import ArraySource, ReadAhead
-from sublinear.sources._faults import NO_LABELS, EmptySource
+from sublinear.sources._faults import NO_LABELS, nothing_in
 
 
 class Block(NamedTuple):
@@ -200,7 +200,7 @@ class Stream:
                     yield block
         self._require_same_rows()
         if not self.rows:
-            raise EmptySource
+            raise nothing_in(self.source)
         self.rows_of_a_pass = self.rows
 
     def _require_same_rows(self, more=""):

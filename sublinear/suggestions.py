@@ -34,7 +34,7 @@ from sublinear.pegasos import PegasosClassifier
 from sublinear.sdca import SDCAClassifier, SDCARegressor
 from sublinear.semi_streaming import SemiStreamingPerceptron
 from sublinear.soft_margin import SIMBAClassifier
-from sublinear.sources._faults import EmptySource
+from sublinear.sources._faults import nothing_in
 from sublinear.streaming import StreamingSVRGClassifier, StreamingSVRGRegressor
 
 __all__ = ["SolverSuggestion", "suggest_solver"]
@@ -763,7 +763,7 @@ def _first_rows(source):
             raise ValueError("without y, X must yield blocks (X, y): its first one is none")
         if len(block[1]):
             return block[:2]
-    raise EmptySource
+    raise nothing_in(source)
 
 
 def _suggestion(estimator, data, values, reason, sample=None, estimates=None):

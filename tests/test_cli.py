@@ -732,6 +732,17 @@ class TestStream:
         _, out = self.fitted(run, train, "--on-error", "skip", "--alpha", "0.01")
         assert "1 malformed line left out" in out
 
+    @pytest.mark.parametrize("solver", ["sdca", "pegasos", "svrg"])
+    @pytest.mark.parametrize("task", ["auto", "regression", "classification"])
+    @pytest.mark.parametrize("name, line", [("bad.csv", "1,x,0\n"), ("bad.svm", "1 2:x\n")])
+    def test_nothing_but_malformed_lines(self, fails, folder, solver, task, name, line):
+        (folder / name).write_text(("a,b,y\n" if name == "bad.csv" else "# no rows\n") + line * 2)
+        err = fails(
+            *("fit", name, "-o", "model", "--stream", "--quiet", "--on-error", "skip"),
+            *("--solver", solver, "--task", task),
+        )
+        assert f"{name}: all 2 lines are malformed and were left out; the first is line 2: " in err
+
     def test_checkpoint(self, run, fails, train, folder):
         arguments = (train, "--alpha", "0.01", "--checkpoint", "state")
         first, _ = self.fitted(run, *arguments)

@@ -20,7 +20,12 @@ from scipy import sparse
 from sklearn.base import clone
 from sklearn.datasets import dump_svmlight_file
 
-from sublinear import SDCAClassifier, StreamingSVRGClassifier, StreamingSVRGRegressor
+from sublinear import (
+    SDCAClassifier,
+    StreamingSVRGClassifier,
+    StreamingSVRGRegressor,
+    suggest_solver,
+)
 from sublinear.datasets import load
 from sublinear.distributed._partitions import Partition
 from sublinear.sources import (
@@ -425,6 +430,44 @@ def test_a_first_row_that_is_short(tmp_path):
     path.write_text("a,b,y\n1,2\n")
     source = CSVSource(path, on_error="skip")
     assert list(source) == [] and source.skipped == 1
+
+
+def all_malformed(path, n_lines):
+    """A source that leaves out all lines of a file, and the beginning of why it is empty."""
+    if path.suffix == ".csv":
+        path.write_text("a,b,y\n" + "1,x,0\n" * n_lines)
+        return CSVSource(path, on_error="skip"), "line 2: column 2: 'x' is not a finite number"
+    path.write_text("# nothing\n" + "1 2:x\n" * n_lines)
+    return SvmlightSource(path, on_error="skip"), "line 2: "
+
+
+@pytest.mark.parametrize("around", [lambda source: source, ReadAhead])
+@pytest.mark.parametrize("name", ["bad.csv", "bad.svm"])
+def test_a_source_that_leaves_out_all_lines_says_so(tmp_path, name, around):
+    source, first = all_malformed(tmp_path / name, 2)
+    model = SDCAClassifier()
+    for read in (distinct_labels, model.fit_stream, suggest_solver):
+        with pytest.raises(
+            ValueError,
+            match=rf"{name}: all 2 lines are malformed and were left out; the first is {first}",
+        ):
+            read(around(source))
+    source, first = all_malformed(tmp_path / name, 1)
+    with pytest.raises(
+        ValueError, match=rf"{name}: the only line of data is malformed and was left out: {first}"
+    ):
+        model.fit_stream(around(source))
+
+
+def test_a_source_with_a_sound_line_or_none_does_not_say_that_all_were_left_out(tmp_path):
+    source, _ = all_malformed(tmp_path / "rows.csv", 2)
+    with pytest.raises(ValueError, match="all 2 lines"):
+        distinct_labels(source)
+    (tmp_path / "rows.csv").write_text("a,b,y\n1,x,0\n1,2,0\n")
+    assert distinct_labels(source).tolist() == [0] and source.why_empty is None
+    (tmp_path / "rows.csv").write_text("a,b,y\n")
+    with pytest.raises(ValueError, match="the source is empty"):
+        distinct_labels(source)
 
 
 CSV_FAULTS = {

@@ -21,6 +21,7 @@ from sublinear.cli._data_file import (
 from sublinear.pegasos import PegasosClassifier, PegasosRegressor
 from sublinear.sdca import SDCAClassifier, SDCARegressor
 from sublinear.sources import distinct_labels
+from sublinear.sources._read_ahead import SourceAround
 from sublinear.streaming import (
     WHY_NOT_KNOWN,
     StreamingSVRGClassifier,
@@ -92,8 +93,9 @@ def _prepare_stream(options):
     classes, regression = None, options.task == "regression"
     if options.task == "auto" or (options.solver != "sdca" and not regression):
         with rows_shown(not options.quiet, "finding labels") as count:
-            labels, n_rows = _labels_and_rows(source, count)
-        regression = _is_regression(options, labels, n_rows)
+            counted = _Counted(source, count)
+            labels = distinct_labels(counted)
+        regression = _is_regression(options, labels, counted.n_rows)
         classes = None if regression else find_classes(labels)
     elif regression:
         _refuse_text(options, next((y for _, y in source), None))
@@ -111,18 +113,18 @@ def _prepare_stream(options):
     return estimator, source, fit
 
 
-def _labels_and_rows(source, count):
-    """Return the distinct labels of a source, and how many rows it has."""
-    n_rows = 0
+class _Counted(SourceAround):
+    """A source that tells how many rows each of its blocks has."""
 
-    def counted():
-        nonlocal n_rows
-        for X, y in source:
-            n_rows += X.shape[0]
-            count(X.shape[0])
+    def __init__(self, source, count):
+        super().__init__(source)
+        self.count, self.n_rows = count, 0
+
+    def __iter__(self):
+        for X, y in self.source:
+            self.n_rows += X.shape[0]
+            self.count(X.shape[0])
             yield X, y
-
-    return distinct_labels(counted()), n_rows
 
 
 def _notes(options, data):

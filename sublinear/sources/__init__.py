@@ -11,7 +11,7 @@ from sublinear._readers.dataset import whole_numbers_as_integers
 from sublinear._readers.files import check_options, format_of
 from sublinear._validation import check_choice, distinct_plain, join_labels
 from sublinear.sources._arrays import ArraySource, GeneratorSource, NpySource, NpzSource
-from sublinear.sources._faults import NO_LABELS, EmptySource
+from sublinear.sources._faults import NO_LABELS, nothing_in
 from sublinear.sources._files import SHARDS, files_of
 from sublinear.sources._parquet import ParquetSource
 from sublinear.sources._read_ahead import ReadAhead
@@ -103,5 +103,5 @@ def distinct_labels(source):
         found = distinct_plain(np.hstack(y) if of_sequences else y)
         labels = found if labels is None else join_labels(labels, found)
     if labels is None:
-        raise EmptySource
+        raise nothing_in(source)
     return whole_numbers_as_integers(labels)

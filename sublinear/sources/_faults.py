@@ -8,3 +8,9 @@ class EmptySource(ValueError):
 
     def __init__(self, message="the source is empty: it yields no rows"):
         super().__init__(message)
+
+
+def nothing_in(source):
+    """Return the EmptySource of a pass over a source that yielded no rows."""
+    why = getattr(source, "why_empty", None)
+    return EmptySource() if why is None else EmptySource(why)

@@ -30,6 +30,11 @@ class SourceAround:
         return getattr(self.source, "skipped", 0)
 
     @property
+    def why_empty(self):
+        """Why the last pass yielded no rows, in words, if the source knows."""
+        return getattr(self.source, "why_empty", None)
+
+    @property
     def feature_names(self):
         """The names of the source's features, None for none."""
         return getattr(self.source, "feature_names", None)

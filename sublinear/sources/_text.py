@@ -27,6 +27,7 @@ from sublinear._readers.svmlight_text import (
     svmlight_line_fault,
 )
 from sublinear._validation import check_choice, check_number
+from sublinear.sources._faults import nothing_in
 
 BLOCK_BYTES = 2**22
 
@@ -42,7 +43,8 @@ class _TextSource:
         self.path = Path(path)
         self.block_bytes = block_bytes
         self.on_error = on_error
-        self.skipped = 0
+        self.skipped, self._first_skipped = 0, None
+        self.why_empty = None  # in words, if the last pass has left out all lines
         check_readable(self.path)
 
     def __iter__(self):
@@ -53,7 +55,8 @@ class _TextSource:
 
         `line_fault` tells what is wrong with a line, None if nothing is, where `parse` fails.
         """
-        self.skipped = 0
+        self.skipped, self.why_empty = 0, None
+        is_empty = True
         with undamaged(self.path), open_behind_mark(self.path) as stream:
             for _ in range(self.header_lines):
                 stream.readline()
@@ -62,8 +65,19 @@ class _TextSource:
                 chunk += stream.readline()
                 block = self._parsed(parse, line_fault, chunk, line)
                 if block is not None and block[0].shape[0] > 0:
+                    is_empty = False
                     yield block
                 line += chunk.count(b"\n")
+        if is_empty and self.skipped:
+            self.why_empty = f"{self.path}: {self._all_left_out()}"
+
+    def _all_left_out(self):
+        if self.skipped == 1:
+            return f"the only line of data is malformed and was left out: {self._first_skipped}"
+        return (
+            f"all {self.skipped} lines are malformed and were left out; the first is "
+            f"{self._first_skipped}"
+        )
 
     def _parsed(self, parse, line_fault, chunk, line):
         try:
@@ -85,6 +99,8 @@ class _TextSource:
             elif self.on_error == "raise":
                 raise ValueError(f"{self.path}, line {number}: {fault}")
             else:
+                if not self.skipped:
+                    self._first_skipped = f"line {number}: {fault}"
                 self.skipped += 1
         return b"".join(sound)
 
@@ -154,6 +170,8 @@ class SvmlightSource(_TextSource):
         if self.index_base is None:
             self.index_base = int(lowest)
         if self.n_features is None:
+            if self.why_empty:
+                raise nothing_in(self)
             if columns - self.index_base < 1:
                 raise ValueError(f"{self.path}: the file holds no feature columns")
             self.n_features = columns - self.index_base
