@@ -52,8 +52,8 @@ kernel : {"rbf", "poly", "sigmoid", "linear", "precomputed"} or callable, defaul
         1 / (C * sum of sample weights).
     gamma : {"scale", "auto"} or float, default="scale"
         Positive. "scale": 1 / (n_features * variance of the values of X), weighted by
-        `sample_weight`, as rows that are repeated would be, not by `class_weight`; "auto":
-        1 / n_features.
+        `sample_weight`, as rows that are repeated would be, not by `class_weight`; sklearn.svm.SVC
+        does not weight it. "auto": 1 / n_features.
     degree : int, default=3
     coef0 : float, default=0.0"""
 
