@@ -55,7 +55,7 @@ def _positive_numbers(name, values):
     values = np.array(values, dtype=np.float64, ndmin=1)
     if values.size == 0:
         raise ValueError(f"{name} must hold at least one number")
-    for value in values:
+    for value in values.tolist():  # errors show numbers as they are written
         check_number(name, value, low=0, open_low=True)
     return values
 

@@ -155,7 +155,8 @@ class StreamResult:
         return (
             f"StreamResult(n_rows={self.n_rows}, n_stages={self.n_stages}, "
             f"accesses={self.accesses:.4g}, progressive_loss={self.progressive_loss:.6g}, "
-            f"excess_risk={self.excess_risk:.3g}, interval=({low:.3g}, {high:.3g}))"
+            f"excess_risk={self.excess_risk:.3g}, "
+            f"excess_risk_interval=({low:.3g}, {high:.3g}))"
         )
 
 

@@ -327,7 +327,7 @@ def test_a_path_has_parameters_of_its_own(classes, name):
 
 
 def test_a_path_checks_its_values(classes):
-    with pytest.raises(ValueError, match="Cs"):
+    with pytest.raises(ValueError, match=r"Cs must be a number above 0, got -1\.0$"):
         kernel_path(*classes, [1.0, -1.0])
     with pytest.raises(ValueError, match="gamma"):
         kernel_path(*classes, [1.0], [0.0])

@@ -102,7 +102,7 @@ def test_sample_weight_is_repetition(data):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"alphas": [1.0, 0.0]}, "alphas must be a number above 0"),
+        ({"alphas": [1.0, 0.0]}, r"alphas must be a number above 0, got 0\.0$"),
         ({"alphas": []}, "alphas must hold at least one number"),
         ({"alphas": [[1.0, 2.0]]}, "alphas must be a number above 0"),
         ({"alphas": [1.0], "loss": "best"}, "loss must be one of"),

@@ -1,6 +1,7 @@
 """StreamingSVRGRegressor and StreamingSVRGClassifier as users meet them."""
 
 import pickle
+import re
 from dataclasses import asdict
 
 import numpy as np
@@ -259,6 +260,8 @@ def test_result_tells_sigma_squared_of_a_known_model():
     low, high = result.excess_risk_interval
     assert 0 < low < result.excess_risk < high
     assert repr(result).startswith("StreamResult(n_rows=40000, n_stages=4, ")
+    shown = re.findall(r"(\w+)=", repr(result))
+    assert all(hasattr(result, name) for name in shown) and shown[-1] == "excess_risk_interval"
     assert len(repr(result)) < 160
 
 

@@ -49,9 +49,10 @@ def connected(client):
         try:
             knock_at(client)
         except Exception as error:  # whatever what is no scheduler may answer
+            reason = str(error) or type(error).__name__
             raise ValueError(
-                f"the scheduler at {client!r} cannot be reached ({error or type(error).__name__}): "
-                "start it, or give the address that it printed"
+                f"the scheduler at {client!r} cannot be reached ({reason}): start it, or give the "
+                "address that it printed"
             ) from error
         own = Client(client, timeout=CONNECT_SECONDS, set_as_default=False)
         with own, own.as_current():
