@@ -25,6 +25,7 @@ from sklearn.utils.validation import check_array, check_X_y
 from sublinear._archive import copied_seeds, plain_seeds, seeds_of
 from sublinear._callbacks import rows_shown
 from sublinear._checkpoint import fitted_state, open_checkpoint, set_fitted_state
+from sublinear._core.row_marks import RowMarks
 from sublinear._core.states import part_of, prefixed, take
 from sublinear._fit_method import all_or_nothing
 from sublinear._validation import (
@@ -167,7 +168,8 @@ class Stream:
         self.read_ahead = 0 if isinstance(source, ArraySource) else read_ahead
         self.n_features = self.dtype = self.feature_names = None
         self.blocks = self.rows = 0
-        self.rows_of_a_pass = None  # not known yet
+        self.is_repeated = False  # whether passes are compared
+        self.first_pass = None  # the RowMarks of the first one, once it has ended
         self.whole = None  # the Block of all rows, if they could be checked at once
 
     @property
@@ -176,16 +178,18 @@ class Stream:
         return getattr(self.source, "skipped", 0)
 
     def require_repeatable(self):
-        """Raise ValueError if there can be only one pass over the source."""
+        """Compare the rows of all passes; raise ValueError if there can be only one."""
         if isinstance(self.source, Iterator):
             raise ValueError(
                 "this fit takes several passes, and a generator can be read only once: pass its "
                 "function in a sublinear.sources.GeneratorSource, or a source that reads files"
             )
+        self.is_repeated = True
 
     def __iter__(self):
         """Yield the Blocks of one pass."""
         self.blocks = self.rows = 0
+        marks = RowMarks(self.first_pass)
         source = self._checked_whole() or self.source
         if self.read_ahead:
             source = ReadAhead(source, self.read_ahead)
@@ -194,23 +198,17 @@ class Stream:
                 self.blocks += 1
                 with self.naming_block():
                     block = self._checked(block)
+                    if block is not None and self.is_repeated:
+                        marks.add(*block)
                 if block is not None:
                     self.rows += block.X.shape[0]
-                    self._require_same_rows(" or more")
                     yield block
-        self._require_same_rows()
+        if self.is_repeated:
+            with naming(self.name):
+                marks.end()
+            self.first_pass = self.first_pass or marks
         if not self.rows:
             raise nothing_in(self.source)
-        self.rows_of_a_pass = self.rows
-
-    def _require_same_rows(self, more=""):
-        """Raise ValueError if this pass is longer than the first, or shorter and at its end."""
-        expected = self.rows_of_a_pass
-        if expected is not None and (self.rows > expected or (self.rows < expected and not more)):
-            raise ValueError(
-                f"the source yielded {self.rows} rows{more} in this pass and {expected} in the "
-                "first one: it must yield the same blocks every time"
-            )
 
     def _checked_whole(self):
         """Return Blocks of arrays that need no copy, or None: only values are left to be checked.
@@ -322,7 +320,8 @@ class StreamFit:
         source : iterable of (X, y) or (X, y, sample_weight)
             Blocks of rows as `fit` takes them, all with the same columns: an object of
             `sublinear.sources`, a generator, a list. Estimators that take several passes need one
-            that can be iterated again. Weights count as in `partial_fit`, where there is one.
+            that can be iterated again, and yields the same rows in the same order every time.
+            Weights count as in `partial_fit`, where there is one.
         classes : array-like of shape (n_classes,), default=None
             All labels that the source will yield. Classifiers that take one pass need them, others
             find them out.

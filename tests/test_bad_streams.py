@@ -259,10 +259,13 @@ class Changing:
 
 @pytest.mark.parametrize("class_weight", [None, "balanced"])
 def test_labels_that_change_between_passes_are_noticed(binary, class_weight):
+    """Also that of a row which is not among those that all passes compare."""
     X, y = binary
     model = SDCAClassifier(class_weight=class_weight)
-    with pytest.raises(ValueError, match="block 1 of the source: y holds labels that are not"):
+    with pytest.raises(ValueError, match=r"block 1 of the source: .* the same rows"):
         model.fit_stream(Changing(X, y, lambda rows, labels: (rows, 2 * labels)))
+    with pytest.raises(ValueError, match="block 1 of the source: y holds labels that are not"):
+        model.fit_stream(Changing(X, y, lambda rows, y: (rows, np.r_[y[0], 2, y[2:]])))
 
 
 def test_a_generator_that_is_wrapped_is_not_called_empty(binary):

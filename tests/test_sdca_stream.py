@@ -1,5 +1,7 @@
 """SDCA over a source: the numbers of SDCA with that order of blocks, and a true certificate."""
 
+import itertools
+
 import numpy as np
 import pytest
 from reference import objective as values
@@ -12,9 +14,11 @@ from sklearn.linear_model import Ridge
 from sublinear import SDCAClassifier, SDCARegressor
 from sublinear._core.losses import MARGIN_LOSSES, REGRESSION_LOSSES
 from sublinear._core.random import RandomBits
+from sublinear._core.row_marks import RowMarks, stride_for
 from sublinear.sources import ArraySource, GeneratorSource
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+SAME_ROWS = "a source must yield the same rows in the same order in every pass"
 OPTIONS = {"alpha": 0.05, "tol": 1e-4, "random_state": 5, "pack": False}
 
 
@@ -263,8 +267,136 @@ def test_a_source_that_changes_is_refused(binary):
         passes.append(1)
         yield X[: 200 - len(passes)], y[: 200 - len(passes)]
 
-    with pytest.raises(ValueError, match="must yield the same blocks every time"):
+    with pytest.raises(ValueError, match=f"198 rows in this pass and 199 .* {SAME_ROWS}"):
         model_of("hinge").fit_stream(GeneratorSource(shorter))
+
+
+def anew_in_every_pass(change, storage=np.asarray):
+    """A source of blocks of 50 rows, which change(pass, X, y, weights) makes, and its passes."""
+    passes = []
+
+    def blocks():
+        passes.append(0)
+        X, y, weights = change(len(passes), *wide_problem())
+        for start in range(0, len(y), 50):
+            passes[-1] += 1
+            rows = slice(start, start + 50)
+            yield storage(X[rows]), y[rows], weights[rows]
+
+    return GeneratorSource(blocks), passes
+
+
+def wide_problem():
+    random = np.random.default_rng(9)
+    X = random.normal(size=(400, 12)) * (random.random((400, 12)) < 0.5)
+    return X, (X[:, 0] > 0).astype(int), 1 + random.random(400)
+
+
+def shuffled(number, *arrays):
+    order = np.random.default_rng(number).permutation(400)
+    return [array[order] for array in arrays]
+
+
+def shuffled_in_blocks(number, *arrays):
+    random = np.random.default_rng(number)
+    order = np.concatenate([start + random.permutation(50) for start in range(0, 400, 50)])
+    return [array[order] for array in arrays]
+
+
+CHANGES = {
+    "rows": (shuffled, 1),
+    "rows in blocks": (shuffled_in_blocks, 1),
+    "blocks": (lambda number, *arrays: [np.roll(array, 50 * number, 0) for array in arrays], 1),
+    "two blocks": (
+        lambda number, *arrays: [
+            np.concatenate((array[:200], array[200:300][:: (-1) ** number], array[300:]))
+            for array in arrays
+        ],
+        5,
+    ),
+    "labels": (lambda number, X, y, weights: (X, (y + number) % 2, weights), 1),
+    "labels of a block": (
+        lambda number, X, y, weights: (X, np.r_[y[:350], (y[350:] + number) % 2], weights), 8
+    ),
+    "text": (lambda number, X, y, weights: (X, np.array(["a", "b"])[y - number % 2], weights), 1),
+    "weights": (lambda number, X, y, weights: (X, y, weights * number), 1),
+    "noise": (lambda number, X, y, weights: (X * (1 + 1e-9 * number), y, weights), 1),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("read_ahead", [0, 2])
+@pytest.mark.parametrize("storage", [np.asarray, np.asfortranarray, sparse.csr_array])
+@pytest.mark.parametrize("change", CHANGES)
+def test_other_rows_or_another_order_are_refused_in_the_second_pass(change, storage, read_ahead):
+    make, first_to_differ = CHANGES[change]
+    source, passes = anew_in_every_pass(make, storage)
+    with pytest.raises(ValueError, match=f"^block {first_to_differ} of the source: .* {SAME_ROWS}"):
+        model_of("logistic").fit_stream(source, read_ahead=read_ahead)
+    assert len(passes) == 2
+
+
+def test_columns_that_change_places_are_refused():
+    def change(number, X, y, weights):
+        return np.roll(np.abs(X) > 0, number, axis=1).astype(float), y, weights
+
+    for storage in (np.asarray, sparse.csr_array):
+        source, passes = anew_in_every_pass(change, storage)
+        with pytest.raises(ValueError, match=SAME_ROWS):
+            model_of("logistic").fit_stream(source)
+        assert len(passes) == 2
+
+
+@pytest.mark.parametrize("options", [{"second_order": True}, {"penalize_intercept": False}])
+def test_every_pass_is_compared(options):
+    """Those of certificates and of a method of second order among them."""
+    for last in range(1, 6):
+        source, passes = anew_in_every_pass(
+            lambda number, *arrays, last=last: shuffled(number > last, *arrays)
+        )
+        with pytest.raises(ValueError, match=SAME_ROWS):
+            model_of("logistic", tol=0, **options).fit_stream(source)
+        assert len(passes) == last + 1
+
+
+@pytest.mark.parametrize("storage", [np.asarray, sparse.csr_array])
+def test_a_pass_may_cut_the_same_rows_otherwise(storage):
+    """And hold the same values in another type."""
+    X, y, weights = wide_problem()
+    X = X.astype(np.float32)
+    passes = []
+
+    def blocks():
+        passes.append(1)
+        sizes = np.random.default_rng(len(passes)).integers(1, 60, size=400).cumsum()
+        cuts = [0, *sizes[sizes < 400], 400]
+        dtype = (np.float32, np.float64)[len(passes) % 2]
+        for start, stop in itertools.pairwise(cuts):
+            rows = slice(start, stop)
+            yield storage(X[rows].astype(dtype)), y[rows], weights[rows]
+
+    streamed = model_of("logistic").fit_stream(GeneratorSource(blocks))
+    assert streamed.result_.status == "converged"
+
+
+def test_many_blocks_leave_few_marks():
+    X, y, _ = wide_problem()
+    first = RowMarks()
+    for row in range(100_000):
+        first.add(X[row % 400][np.newaxis], y[row % 400][np.newaxis], None)
+    assert len(first.marks) < 512
+    assert max(first.marks) == first.n_rows == 100_000
+    later = RowMarks(first)
+    later.add(np.tile(X, (250, 1)), np.tile(y, 250), None)
+    later.end()
+    with pytest.raises(ValueError, match=SAME_ROWS):
+        RowMarks(first).add(np.tile(X, (250, 1)), 1 - np.tile(y, 250), None)
+
+
+def test_a_short_first_block_and_long_rows_make_marks_cheap():
+    assert stride_for(np.ones((1, 10))) == 8
+    assert stride_for(np.ones((8192, 100))) == 1024
+    assert stride_for(np.ones((100, 5000))) == 100
+    assert stride_for(sparse.csr_array((800, 10**6))) == 100
 
 
 BAD = {

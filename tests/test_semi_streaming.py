@@ -341,6 +341,19 @@ def test_the_passes_are_counted_rightly():
     assert model.result_.passes == len(counted)
 
 
+def test_another_order_in_the_second_pass_is_refused():
+    X, y = planted(n=100)
+    shuffle = np.random.default_rng(0)
+
+    def blocks():
+        order = shuffle.permutation(100)
+        yield X[order], y[order]
+
+    for estimator in (SemiStreamingPerceptron, SemiStreamingEnclosingBall):
+        with pytest.raises(ValueError, match="must yield the same rows in the same order"):
+            estimator(0.5, random_state=0).fit_stream(GeneratorSource(blocks))
+
+
 @pytest.mark.parametrize(
     ("blocks", "message"),
     [

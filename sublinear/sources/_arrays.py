@@ -82,8 +82,9 @@ class GeneratorSource:
     Parameters
     ----------
     function : callable
-        Returns an iterator of (X, y) or (X, y, sample_weight), the same blocks at every call. It
-        may fill the same arrays again: reading ahead copies blocks.
+        Returns an iterator of (X, y) or (X, y, sample_weight), with the same rows in the same
+        order at every call: one that shuffles needs a fixed seed. It may fill the same arrays
+        again: reading ahead copies blocks.
 
     Examples
     --------
