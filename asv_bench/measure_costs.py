@@ -91,7 +91,8 @@ def random_pass(problem, repetitions):
     X = problem.X
     rng = np.random.default_rng(0)
     matrix = Matrix(X)
-    order, in_turn = rng.permutation(X.shape[0]), np.arange(X.shape[0])
+    in_turn = np.arange(X.shape[0], dtype=np.uint32)  # the type that solvers use
+    order = rng.permutation(in_turn)
     weights = rng.standard_normal(X.shape[1])
     seed = np.random.SeedSequence(0)
     pooled = Order(X.shape[0], "shuffle", RandomBits(seed), in_pools=True)
