@@ -57,6 +57,7 @@ FEW_CLASSES = 10  # are told apart by the small fits; others count as one
 # What calls for a scaler: columns of that many times the scale of others, rows that many times as
 # long as most, rows that many times as far from 0 as from their centre.
 APART, LONG, FAR = 100.0, 30.0, 10.0
+AMOUNTS = 20  # different whole numbers, which may be counts rather than classes
 # Errors differ by that many standard deviations, and by that part of the lesser one, as on the map.
 SURE, NEAR = 2.0, 0.1
 LARGEST_NORM = 130.0  # |w| on the map
@@ -266,7 +267,7 @@ class _Data:
         size = self.n_rows * self.n_columns
         stored = getattr(X, "n_stored", X.nnz if sparse.issparse(X) else size)
         self.stored = max(1, stored)  # costs are multiples of it
-        self.task = _task_of(self.y) if task is None else task
+        self.task, self.is_guess = (_task_of(self.y), True) if task is None else (task, False)
 
     @functools.cached_property
     def classes(self):
@@ -291,7 +292,13 @@ class _Data:
     @property
     def description(self):
         kind = "dense" if self.is_dense else "sparse"
-        return f"{self.n_rows} x {self.n_columns}, {kind}"
+        size = f"{self.n_rows} x {self.n_columns}, {kind}"
+        if not self.is_guess or self.n_problems < AMOUNTS or self.y.dtype.kind not in "iuf":
+            return size
+        return (
+            f"{size}; y holds {self.n_problems} different whole numbers, taken for classes: for "
+            'amounts, pass task="regression"'
+        )
 
     def rows(self, numbers):
         """Return these rows as a checked array or CSR."""

@@ -482,3 +482,19 @@ def test_nothing_to_learn_from(value):
     suggestion = suggest_solver(X, y, random_state=0)
     assert "no penalty predicts better than a constant" in suggestion.reason
     suggestion.estimator.fit(X, y)
+
+
+def test_many_whole_numbers_are_said_to_be_taken_for_classes():
+    random = np.random.default_rng(0)
+    X, counts = random.normal(size=(400, 5)), random.poisson(30, size=400)
+    said = 'different whole numbers, taken for classes: for amounts, pass task="regression"'
+    assert said in suggest_solver(X, counts, random_state=0).reason
+    assert said in suggest_solver([(X, counts)]).reason
+    for y, options in (
+        (counts, {"task": "regression"}),
+        (counts, {"task": "classification"}),
+        (counts % 4, {}),
+        (counts.astype(str), {}),
+        (counts + 0.5, {}),
+    ):
+        assert said not in suggest_solver(X, y, random_state=0, **options).reason
