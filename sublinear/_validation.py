@@ -198,9 +198,8 @@ def column_names(X):
     if n_text < len(names):
         kinds = sorted({type(name).__qualname__ for name in names})
         raise TypeError(
-            "Feature names are only supported if all input features have string names, but your "
-            f"input has {kinds} as feature name / column name types: convert all of them to "
-            "strings, by X.columns = X.columns.astype(str) for example, or none"
+            f"the columns of X are named by {' and '.join(kinds)}: name all of them by strings "
+            "(X.columns = X.columns.astype(str)), or none"
         )
     return names
 

@@ -133,10 +133,10 @@ def test_columns_of_a_frame_in_another_order_are_refused(name, binary):
 def test_names_only_some_of_which_are_text_are_refused(binary):
     X, y = binary[0][:, :2], binary[1]
     frame = Frame(X, ["a", 1])
-    words = "Feature names are only supported if all input features have string names"
+    words = "the columns of X are named by int and str: name all of them by strings"
     with pytest.raises(TypeError, match=f"block 2 of the source: {words}"):
         clone(MODELS[0]).fit_stream([(X, y), (frame, y)], classes=[0, 1])
-    with pytest.raises(TypeError, match=rf"{words}.* \['int', 'str'\]"):
+    with pytest.raises(TypeError, match=words):
         ArraySource(frame, y)
 
 

@@ -396,10 +396,11 @@ cdef class KernelObjective:
             for i in range(self.n_rows):
                 scale, y, z = self.scales[i], self.targets[i], margins[i] + intercept
                 e, half = deviation * sqrt(sizes[i]), coefficients[i] / 2
-                if scale > 0 and (e > 0 or together > 0):
-                    value = self.loss.value(z, y)
+                if scale > 0 and e > 0:
                     above, below = self.loss.value(z + e, y), self.loss.value(z - e, y)
-                    growth += scale * ((above + below) / 2 - value)
+                    growth += scale * ((above + below) / 2 - self.loss.value(z, y))
+                if scale > 0 and together > 0:
+                    value = self.loss.value(z, y)
                     raised += scale * (self.loss.value(z + together, y) - value)
                     lowered += scale * (self.loss.value(z - together, y) - value)
                 # a kink may be farther than a typical error
