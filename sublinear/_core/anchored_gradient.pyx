@@ -158,8 +158,10 @@ cdef class AnchoredGradient:
 
     def copy(self):
         """Return a gradient that goes on in this one's place and leaves it as it is."""
-        other = AnchoredGradient(self.loss, self.anchor, self.n_threads)
-        other.resume(self.state())
+        cdef AnchoredGradient other = AnchoredGradient(self.loss, self.anchor, self.n_threads)
+        other.lanes[...] = self.lanes
+        other.n_rows, other.accesses = self.n_rows, self.accesses
+        other.total_weight = self.total_weight
         return other
 
     def state(self):
