@@ -194,6 +194,7 @@ def test_conjugate_gradients_find_newtons_step(name, weighted, free, make, monke
     weights = np.random.default_rng(1).integers(1, 3, len(y)) / 2.0 if weighted else None
     objective = make_objective(name, make(X / SCALES), y, weights, free, constant=2.0)
     monkeypatch.setattr("sublinear._solvers.truncated_newton.FORCING", 1e-9)
+    monkeypatch.setattr("sublinear._solvers.truncated_newton.KEPT", 0.0)
     exact, truncated = Newton(objective), TruncatedNewton(objective, tol=1e-12)
     for _ in range(3):
         exact.iterate()
@@ -216,6 +217,52 @@ def test_conjugate_gradients_need_no_scaling_of_columns(name):
             break
         method.iterate()
     assert method.gap <= 1e-3 * method.primal
+
+
+def clicks(n_rows=4000, n_columns=5000, n_fields=10):
+    """Sparse rows of rare categories, every other one with a count, and labels."""
+    random = np.random.default_rng(0)
+    columns = random.zipf(1.3, (n_rows, n_fields)) * 97 % n_columns
+    counts = np.minimum(random.zipf(1.8, (n_rows, n_fields)), 1000).astype(np.float64)
+    counts[:, ::2] = 1
+    offsets = np.arange(0, n_rows * n_fields + 1, n_fields)
+    X = sparse.csr_array((counts.ravel(), columns.ravel(), offsets), (n_rows, n_columns))
+    X.sum_duplicates()
+    z = X.sign() @ random.normal(size=n_columns) + random.normal(size=n_rows)
+    return X, np.where(z > 1, 1.0, -1.0)
+
+
+def test_long_rows_do_not_make_conjugate_gradients_creep():
+    objective = make_objective("squared_hinge", *clicks(), alpha=1e-4)
+    method, n_iterations = TruncatedNewton(objective, tol=1e-3), 0
+    while method.gap > 1e-3 * method.primal:
+        assert method.iterate()
+        n_iterations += 1
+    assert n_iterations < 400  # 476 where rows keep nothing of their curvature
+
+
+@pytest.mark.parametrize("name", ["squared_hinge", "logistic"])
+@pytest.mark.parametrize("free", [False, True])
+def test_ascent_improves_the_duals_of_conjugate_gradients(name, free, monkeypatch):
+    objective = make_objective(name, *clicks(), free=free, alpha=1e-4)
+
+    def solved():
+        spaces = [Columns(SDCA(objective, bits(0)), TruncatedNewton, tol=1e-3)]
+        solver = Finisher(spaces, 1e-3, 3000, at_once=True)
+        while solver.look() > 1e-3:
+            solver.advance(2**60)
+            assert solver.n_iter < 3000
+        return solver
+
+    solver = solved()
+    gap_before = solver.best.gap
+    model, primal, dual = solver.certify(unchanged)
+    assert primal - dual <= 1.2e-3 * primal < 0.5 * gap_before
+    # the duals are those that have the certificate
+    (again,), dual_again = objective.certificate_of(solver.release_duals(), [model])
+    assert (again, dual_again) == pytest.approx((primal, dual), rel=1e-12)
+    monkeypatch.setattr("sublinear._solvers.finisher.PROMISING", 0.0)
+    assert solver.n_iter < 0.95 * solved().n_iter
 
 
 def test_the_next_method_begins_where_one_gets_stuck():

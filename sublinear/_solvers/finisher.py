@@ -5,6 +5,10 @@ at the latest once ascent has taken three times as long. So a fit mostly takes l
 by the better of the two; longer only where max_iter would end it without the gap that is wanted.
 The equations of the method are solved in a space: see sublinear._solvers.spaces. There may be
 several, each with a method, that are tried one after the other.
+
+Where a method takes many steps, its duals follow from slopes at weights that are not quite the best
+ones: the gap is a hundred times what the weights lack. So ascent improves those duals now and then,
+by a pass or two, and the gap between its dual value and the method's primal one counts.
 """
 
 import math
@@ -19,6 +23,9 @@ from sublinear._core.pace import FORECASTS, PATIENCE, is_slow, work_in_all
 CHEAP = 2.0**23  # feature values, some milliseconds: less need not wait for the last passes
 INNER_ITERATIONS = 30  # times a feature value: to find a dual that has no formula
 GROWTH = 2.0  # of the work between two certificates of the method of second order, at least
+PROMISING = 300.0  # times the gap that is wanted: passes of ascent may make it so much smaller
+NEWS = 0.7  # of the gap from which ascent began, where it does so again
+PROGRESS = 0.5  # of a pass of ascent, in the gap, that is worth another pass
 
 
 @dataclass(frozen=True)
@@ -59,7 +66,8 @@ class Finisher:
     most_idle     iterations without a better gap, after which it is given up
     takes_start   whether there may be weights to start from
     factorises    whether it forms the matrix of its equations, not products with it; otherwise it
-                  has `hurry()`: take the step that is prepared, False if there is none
+                  has `hurry()`: take the step that is prepared, False if there is none; and ascent
+                  improves its duals
 
     Parameters
     ----------
@@ -95,6 +103,7 @@ class Finisher:
 
     def _start_counts(self):
         self.second = self.best = None  # the method of second order, its Iterate of least gap
+        self._start_ascents()
         self.is_due = self.is_stuck = self.is_compared = False
         self.space, *self.later = self.spaces  # None: all have been tried
         self.n_checked = -1  # passes of the first solver, when `is_due` was decided
@@ -150,16 +159,20 @@ class Finisher:
     @property
     def estimated_gap(self):
         """The relative gap, estimated."""
-        return self.first.estimated_gap if self.second is None else self.best.relative_gap
+        return self.first.estimated_gap if self.second is None else self.look()
 
     def look(self):
         """Return the relative gap: an estimate, or that of the method of second order."""
-        return self.first.look() if self.second is None else self.best.relative_gap
+        if self.second is None:
+            return self.first.look()
+        return min(self.best.relative_gap, self.ascended_gap)
 
     def advance(self, limit):
         """Go on to the end of a pass or an iteration, then return True, or to the limit."""
         if self.is_stuck:
             self._hand_over()
+        if self.is_ascending:
+            return self._ascend(limit)
         if self.second is not None:
             share = self.second.n_passes / self.space.method.n_passes
             n_read, cost = int(share * self.space.n_read), share * self.space.cost
@@ -271,8 +284,36 @@ class Finisher:
             if self.second.gap < self.best.gap:
                 self._note_iterate(self.second)
         self.is_stuck = not goes_on or self.n_idle >= self.second.most_idle
-        if not self.space.method.factorises and self._is_late():
-            self.is_stuck |= not self.second.hurry()
+        if not self.space.method.factorises:
+            if self._is_late():
+                self.is_stuck |= not self.second.hurry()
+            if not self.is_stuck and self.best.relative_gap > self.tol:
+                self._begin_ascent()
+        return True
+
+    def _start_ascents(self):
+        self.is_ascending = False
+        self.ascent_began = math.inf  # at this relative gap of the method,
+        self.ascended_gap = math.inf  # and came to this one, estimated; inf once it is certified
+
+    def _begin_ascent(self):
+        """Let the first solver improve the duals of the best Iterate if that may be enough."""
+        gap = self.best.relative_gap
+        if gap > min(PROMISING * self.tol, NEWS * self.ascent_began):
+            return
+        if self.found is None and self.dual > -math.inf:
+            self.found = self.first.duals()
+        self.space.hand_over(self.best.candidates[0](), self.best)
+        self.is_ascending, self.ascent_began, self.ascended_gap = True, gap, gap
+
+    def _ascend(self, limit):
+        """Take a pass of ascent from the duals of the method, or go on with it to the limit."""
+        if not self.first.advance(limit - self.n_read):
+            return False
+        gap, primal = self.first.glance(self.space.weights(self.best.coordinates))
+        before, self.ascended_gap = self.ascended_gap, gap / max(primal, 1e-300)
+        self.is_ascending = self.tol < self.ascended_gap <= PROGRESS * before
+        self.is_compared = False
         return True
 
     def _is_late(self):
@@ -301,6 +342,7 @@ class Finisher:
             self.space.hand_over(self.found, self.best)
         self.second = self.best = None
         self.is_stuck = False
+        self._start_ascents()
         self._leave_space()
 
     def certify(self, rounded):
@@ -314,8 +356,8 @@ class Finisher:
         self._note_dual(dual, duals)
         if self.is_compared or primal - dual <= self.tol * primal:
             return model, primal, dual
-        # a limit may come before the method has caught up
-        self.is_compared = True
+        # a limit may come before the method has caught up, or ascent has better duals
+        self.is_compared, self.ascended_gap = True, math.inf
         before, primal_before, dual_before = self._certify_first(rounded)
         if not primal <= primal_before:
             model, primal = before, primal_before

@@ -33,13 +33,15 @@ class Newton:
     w : ndarray of shape (n_weights,), float64
     gap, primal : float
         Between P(w) and the dual value of a_i = -l'(<x_i, w>), which is |P'(w)|^2 / (2 alpha).
+    beyond : ndarray of shape (n_rows,) or None
+        The predictions to which the last step would have led, if it had to be shortened.
     """
 
     n_expected, n_passes, sweeps = 6, 3, 4
     most_idle, takes_start, factorises = 8, True, True
 
     def __init__(self, objective, w=None):
-        self.system, self.loss = NormalEquations(objective), objective.loss
+        self.system, self.loss, self.beyond = NormalEquations(objective), objective.loss, None
         zeros = np.zeros(objective.matrix.n_weights)
         self._move_to(zeros, np.zeros(len(self.system.targets)))
         if w is not None:
@@ -66,12 +68,14 @@ class Newton:
         system = self.system
         change = system.products(direction)
         promise = float(np.add.reduce(self.gradient * direction))
-        step = 1.0
+        step, self.beyond = 1.0, None
         for _ in range(MOST_HALVINGS):
             w, predictions = self.w + step * direction, self.predictions + step * change
             if system.primal(w, predictions) <= self.primal + DECREASE * step * promise:
                 self._move_to(w, predictions)
                 return True
+            if self.beyond is None:
+                self.beyond = predictions
             step /= 2
         return False
 

@@ -387,9 +387,11 @@ cdef class SDCA:
         gap, primal = self.glance()
         return gap / max(primal, 1e-300)
 
-    def glance(self):
-        """Return the gap and the primal value, estimated as by `look`."""
+    def glance(self, model=None):
+        """Return the gap and the primal value, estimated as by `look`; or as if with that model."""
         models = self._models()
+        if model is not None:
+            models[1:] = [model]
         return self.examples.estimate(models[0], models)
 
     def _models(self):

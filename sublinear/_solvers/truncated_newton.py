@@ -9,6 +9,10 @@ slope. No matrix is formed: the equations of sublinear._core.normal_equations ar
 with the rows, preconditioned by their diagonal. An intercept that is not penalised is eliminated:
 it follows the other weights.
 
+Departure: rows keep a part of the curvature that they had in the equations before, and take on what
+they have where a step that was too long would have ended. Else rows that pull only there are left
+out of the next equations, which lead there again: where some rows are long, steps become tiny.
+
 Cost per iteration: two products with every row, which is read once. A step at the end of some
 iterations takes another one, of three passes over the rows.
 """
@@ -18,11 +22,12 @@ import numpy as np
 from sublinear._core.inner import inner
 from sublinear._solvers.newton import Newton
 
-FORCING = 0.5  # of the gradient's length, that equations leave which are not the last ones
+FORCING = 0.5  # of the gradient, in the norm of CG, that equations leave but for the last ones
 ENOUGH = 0.5  # of the gap that is wanted, that the last ones leave
 MOST_INNER = 100  # iterations between two steps
 MOST_ROUNDED = 1000  # the same for least squares, which rounding alone keeps from one step
 PASSES_OF_STEP = 3
+KEPT = 0.5  # of a row's curvature, from one step to the next
 
 
 class TruncatedNewton(Newton):
@@ -45,6 +50,7 @@ class TruncatedNewton(Newton):
 
     def __init__(self, objective, w=None, tol=0.0):
         self.tol = tol
+        self.curvatures = 0.0
         self.forcing, self.most_inner = FORCING, MOST_INNER
         if objective.loss.quadratic:
             self.forcing, self.most_inner = 0.0, MOST_ROUNDED
@@ -53,15 +59,24 @@ class TruncatedNewton(Newton):
 
     def _begin_equations(self):
         system = self.system
-        self.curvatures = self.loss.second_derivatives(self.predictions, system.targets)
+        curvatures = self.loss.second_derivatives(self.predictions, system.targets)
+        self.curvatures = np.maximum(curvatures, KEPT * self.curvatures)
+        if self.beyond is not None:
+            at_end = self.loss.second_derivatives(self.beyond, system.targets)
+            self.curvatures = np.maximum(self.curvatures, at_end)
         self.column, squares = system.moments(self.curvatures)
         self.diagonal = system.penalty + squares
-        self.direction = np.zeros_like(self.w)
+        self.direction, self.conjugate = np.zeros_like(self.w), np.zeros_like(self.w)
         self.residual = -self._without_intercept(self.gradient)
-        self.left = self.left_at_start = system.distance(self.residual)
-        self.promised = self.primal
-        self.conjugate, self.square, self.n_inner = np.zeros_like(self.w), np.inf, 0
-        self.n_passes = 1
+        self._measure()
+        self.square_at_start, self.square_before = self.square, np.inf
+        self.promised, self.n_inner, self.n_passes = self.primal, 0, 1
+
+    def _measure(self):
+        """Note the residual in the norm of the preconditioner, and the gap that it would leave."""
+        self.scaled = self.residual / self.diagonal
+        self.square = inner(self.residual, self.scaled)
+        self.left = self.system.distance(self.residual)
 
     def _without_intercept(self, side):
         """Return a side of the equations with the intercept eliminated."""
@@ -77,8 +92,9 @@ class TruncatedNewton(Newton):
             return self._step()
         if not self._improve():
             return False
-        enough = max(ENOUGH * self.tol * self.promised, self.forcing**2 * self.left_at_start)
-        if self.left <= enough or self.n_inner == self.most_inner:
+        is_enough = self.left <= ENOUGH * self.tol * self.promised
+        is_enough |= self.square <= self.forcing**2 * self.square_at_start
+        if is_enough or self.n_inner == self.most_inner:
             self.n_passes = PASSES_OF_STEP
         return True
 
@@ -89,9 +105,7 @@ class TruncatedNewton(Newton):
 
     def _improve(self):
         """Take an iteration of conjugate gradients; return False if none is possible."""
-        scaled, square_before = self.residual / self.diagonal, self.square
-        self.square = inner(self.residual, scaled)
-        self.conjugate = scaled + self.square / square_before * self.conjugate
+        self.conjugate = self.scaled + self.square / self.square_before * self.conjugate
         product = self.system.product(self.curvatures, self.conjugate)
         product = self._without_intercept(product)
         curvature = inner(self.conjugate, product)
@@ -100,9 +114,10 @@ class TruncatedNewton(Newton):
         size = self.square / curvature
         self.direction += size * self.conjugate
         self.residual -= size * product
-        self.left = self.system.distance(self.residual)
         self.promised -= size * self.square / 2
         self.n_inner += 1
+        self.square_before = self.square
+        self._measure()
         return True
 
     def _step(self):
