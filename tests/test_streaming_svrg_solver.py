@@ -16,6 +16,7 @@ from sublinear._core.kept_rows import KeptRows, Sample
 from sublinear._core.losses import COUNT_LOSSES, MARGIN_LOSSES, REGRESSION_LOSSES
 from sublinear._core.random import RandomBits
 from sublinear._core.row_blocks import HeavyRows, RowBlock, copied_dense, copied_sparse
+from sublinear._solvers import streaming_svrg
 from sublinear._solvers.streaming_svrg import SPARSE_VALUES, CombinedSVRG, PaperSVRG
 
 REGISTRY = MARGIN_LOSSES | REGRESSION_LOSSES | COUNT_LOSSES
@@ -679,6 +680,20 @@ def test_a_few_wide_rows_are_fitted_in_their_span(loss, alpha, layout):
     assert np.abs(gradient(v)).max() <= 1e-7 * np.abs(gradient(0 * v)).max()
     assert solver.converged
     assert solver.risk().interval == (0, np.inf)  # 40 rows do not tell of 600 weights
+
+
+def test_rows_in_a_span_are_judged_by_their_scores(monkeypatch):
+    """Whether they can stand for others: at the model, not at its first coordinates."""
+    scores, estimate = [], streaming_svrg.forms_of
+
+    def seen(kept, evaluation, *rest):
+        scores.append(evaluation.scores)
+        return estimate(kept, evaluation, *rest)
+
+    monkeypatch.setattr(streaming_svrg, "forms_of", seen)
+    X, y, loss, _ = problem("squared", 50, 600)
+    solver = fed(CombinedSVRG(loss, 600, 100.0, kept_rows=50), X, y)
+    np.testing.assert_allclose(scores[0], X @ solver.anchor, atol=1e-12)
 
 
 @pytest.mark.parametrize("n", [100, 700])

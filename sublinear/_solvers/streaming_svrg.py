@@ -188,13 +188,14 @@ class CombinedSVRG:
     def _end_stage(self):
         longer, rows = self._longer_first_stage(), self._in_memory()
         max_steps = STEPS_OF_MANY if longer else None
-        weights, inner = self._solved(rows, ENOUGH_AT_FIRST, max_steps=max_steps)
-        if self.n_stages == 0 and not (inner.converged and stand_for_others(inner, weights)):
+        found = self._solved(rows, ENOUGH_AT_FIRST, max_steps=max_steps)
+        if self.n_stages == 0 and not (found.inner.converged and stand_for_others(found)):
             if longer:
                 self.kept_rows = self.stage_rows = longer
                 return
             if self._limits_help():
-                weights, inner = self._solved(rows, ENOUGH_AT_FIRST, limited=True)
+                found = self._solved(rows, ENOUGH_AT_FIRST, limited=True)
+        weights, inner = found.weights, found.inner
         self.prior = -self.alpha * weights
         if inner.taken < 1:
             self.prior += (1 - inner.taken) * inner.slope_at_anchor
@@ -273,12 +274,12 @@ class CombinedSVRG:
         if self.gradient.total_weight == 0 and self.n_stages != 1:
             return self.anchor
         if self.found is None:
-            self.found = self._solved(self._in_memory(), 0.0)[0]
+            self.found = self._solved(self._in_memory(), 0.0).weights
         return self.found
 
     @one_blas_thread()
     def _solved(self, rows, precision, limited=False, max_steps=None):
-        """Return the weights and their InnerProblem on the rows `_in_memory`.
+        """Return the Solution on the rows `_in_memory`.
 
         To that precision where all rows are those of the first stage; then they may be `limited` to
         the degrees of freedom that the rows can tell.
@@ -301,7 +302,7 @@ class CombinedSVRG:
             if corrections:
                 weights = inner.held_back(weights)
         self.converged = inner.converged
-        return (weights if span is None else span.weights(weights)), inner
+        return Solution(weights if span is None else span.weights(weights), weights, inner)
 
     def _span(self, sample):
         """Return the Span of a few wide rows that are all there are, else None."""
@@ -369,6 +370,22 @@ def n_values(rows):
     return max(1, SPARSE_VALUES * rows.nnz) if issparse(rows) else rows.size
 
 
+class Solution(NamedTuple):
+    """What solves an InnerProblem.
+
+    Attributes
+    ----------
+    weights : ndarray of shape (n_weights,)
+    inside : ndarray of shape (n_coordinates,)
+        The same in the coordinates of `inner`, others than weights in a Span.
+    inner : InnerProblem
+    """
+
+    weights: np.ndarray
+    inside: np.ndarray
+    inner: InnerProblem
+
+
 class RiskEstimate(NamedTuple):
     """How far the model is from the best one, to first order in 1 / rows.
 
@@ -424,8 +441,9 @@ def forms_at(model, loss, sample, counts, alpha, total_weight):
 
 
 @one_blas_thread()
-def stand_for_others(inner, weights):
-    """Tell whether the rows of an InnerProblem can stand for other rows, from a part of them."""
+def stand_for_others(solution):
+    """Tell whether the rows of a Solution can stand for other rows, from a part of them."""
+    inner, weights = solution.inner, solution.inside
     part = slice(0, max(TELLING_ROWS, TELLING_VALUES // len(weights)))
     kept, targets, shares = KeptRows(inner.rows.rows[part]), inner.targets[part], inner.shares[part]
     evaluation = kept.evaluate(inner.loss, weights, targets, shares)
