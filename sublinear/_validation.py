@@ -183,7 +183,7 @@ def note_features(estimator, X, reset=True):
 
 
 def column_names(X):
-    """Return the names of a data frame's columns, a list of str; None for what has none.
+    """Return the names of a data frame's or table's columns, a list of str; None if it has none.
 
     Raises
     ------
@@ -191,6 +191,8 @@ def column_names(X):
         If only some of the names are text.
     """
     columns = getattr(X, "columns", None)
+    if isinstance(columns, list):  # those of Arrow's tables are data
+        columns = getattr(X, "column_names", columns)
     names = [] if columns is None else list(columns)
     n_text = sum(isinstance(name, str) for name in names)
     if n_text == 0:

@@ -130,6 +130,18 @@ def test_columns_of_a_frame_in_another_order_are_refused(name, binary):
         model.predict(frame[["b", "a"]])
 
 
+@pytest.mark.parametrize("kind", [list, ArraySource])
+def test_names_of_arrow_tables_are_kept_and_compared(kind, binary):
+    pyarrow = pytest.importorskip("pyarrow")
+    X, y = binary[0][:, :2], binary[1]
+    table = pyarrow.table({"a": X[:, 0], "b": X[:, 1]})
+    source = ArraySource(table, y) if kind is ArraySource else [(table, y)]
+    model = clone(MODELS[0]).fit_stream(source, classes=[0, 1])
+    assert model.feature_names_in_.tolist() == ["a", "b"]
+    with pytest.raises(ValueError, match=r"block 2 .*: the columns are named .*'b', 'a'"):
+        model.fit_stream([(table, y), (table.select(["b", "a"]), y)], classes=[0, 1])
+
+
 def test_names_only_some_of_which_are_text_are_refused(binary):
     X, y = binary[0][:, :2], binary[1]
     frame = Frame(X, ["a", 1])
