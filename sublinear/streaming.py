@@ -387,12 +387,18 @@ class _StreamingSVRG(StreamFit, BaseEstimator):
         """Return the weights of every problem, shape (n_problems, n_weights), of X's dtype."""
 
         def compute():
+            first = self._solvers[0]
             with np.errstate(over="ignore", invalid="ignore"):  # found below
                 models = np.stack([solver.model() for solver in self._solvers]).astype(self._dtype)
             if not np.isfinite(models).all():
                 raise ValueError(
-                    "the fit left the range of floating-point numbers: scale X or y down, or raise "
-                    "alpha"
+                    "the fit left the range of floating-point numbers: scale X to values near 1, "
+                    f"y down, or raise {first.tamed_by}"
+                )
+            if not first.has_stepped:
+                warn(
+                    f"{type(self).__name__}: no step after {first.n_rows} rows, as the first stage "
+                    f"takes the mean gradient of {first.stage_rows} rows: lower first_stage"
                 )
             if not all(solver.converged for solver in self._solvers):
                 warn(

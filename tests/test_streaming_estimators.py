@@ -480,6 +480,22 @@ def test_looking_at_models_that_are_lazy(tmp_path):
         StreamingSVRGRegressor().fit(X * 1e160, X[:, 0] * 1e160)
 
 
+def test_steps_that_are_too_long_call_for_more_smoothness():
+    random = np.random.default_rng(0)
+    X = random.normal(size=(20_000, 4))
+    options = {"smoothness": 0.5, "step": 1.0, "first_stage": 200, "inner_steps": 500}
+    model = StreamingSVRGRegressor(**THEORY | options, random_state=0)
+    with pytest.raises(ValueError, match="raise smoothness"):
+        model.fit(X, X[:, 0])
+
+
+def test_a_first_stage_without_a_step_says_so(regression):
+    X, y = regression
+    model = StreamingSVRGRegressor(**THEORY | {"first_stage": len(y) + 1}, random_state=0)
+    with pytest.warns(ConvergenceWarning, match=f"no step after {len(y)} rows.* {len(y) + 1} rows"):
+        assert not model.fit(X, y).coef_.any()
+
+
 def test_theory_with_all_constants_given(regression):
     X, y = regression
     known = {"smoothness": 50.0, "strong_convexity": 0.1, "constants": "theory"}

@@ -105,6 +105,9 @@ class CombinedSVRG:
         Whether Newton's method had enough steps when it was used last.
     """
 
+    tamed_by = "alpha"  # the parameter that keeps weights small
+    has_stepped = True  # any rows make a model
+
     def __init__(
         self, loss, n_weights, alpha, *, kept_rows, most_kept_values=0, growth=2.0, n_threads=1
     ):
@@ -587,6 +590,7 @@ class PaperSVRG:
     n_stages, n_rows, accesses : int
     """
 
+    tamed_by = "smoothness"
     converged = True  # there is nothing that could fail to
 
     def __init__(
@@ -663,6 +667,11 @@ class PaperSVRG:
         self.stage_loss = self.gradient.mean_loss
         self.n_stages += 1
         self._begin_stage()
+
+    @property
+    def has_stepped(self):
+        """Whether the first stage has come to its inner steps."""
+        return self.n_stages > 0 or self.steps_left > 0
 
     def model(self):
         """Return the present weights (float64)."""
