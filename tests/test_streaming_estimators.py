@@ -441,6 +441,21 @@ def test_numbers_whose_squares_overflow_are_taken():
     assert model.stream_.rows == blocks.result_.n_rows == model.result_.n_rows == 1000
 
 
+@pytest.mark.parametrize("scale", [1e-154, 1e-160, 1e-200, 1e-300])
+@pytest.mark.parametrize("loss", ["squared", "huber", "logistic"])
+def test_features_whose_squares_underflow_count_as_zeros(loss, scale):
+    random = np.random.default_rng(0)
+    X = random.normal(size=(6000, 3))
+    scores = X @ np.array([1.0, -2.0, 3.0]) + random.normal(size=6000)
+    if loss == "logistic":
+        model, y = StreamingSVRGClassifier(loss), scores > 0
+    else:
+        model, y = StreamingSVRGRegressor(loss), scores
+    expected = np.ravel(clone(model).fit(X * [1, 1, 0], y).coef_)
+    found = np.ravel(model.fit(X * [1, 1, scale], y).coef_)
+    np.testing.assert_allclose(found, expected, rtol=1e-3, atol=1e-12)
+
+
 @pytest.mark.parametrize(
     "options", [{}, {"constants": "theory", "smoothness": 1.0, "strong_convexity": 0.1}]
 )

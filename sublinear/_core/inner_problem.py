@@ -26,6 +26,7 @@ STALE = 0.1  # decrement left by a step that calls for another Hessian
 MAX_CG_STEPS = 100
 CG_TOLERANCE = 1e-2  # leaves 1e-4 of a decrement: less than is enough
 CONDITION = 15  # logarithm of a pivots' ratio beyond which directions are dropped
+SMALLEST_UNIT = 1e-150  # smaller features count as zeros: their squares end below 1e-300
 SMALLEST = 1e-13  # eigenvalue of a span by the largest; less is rounding
 ROWS_PER_DEGREE_AT_FIRST = 4  # kept rows per degree of freedom of an anchor that is limited
 ROWS_PER_DEGREE = 10  # kept rows per degree of freedom, below which steps are damped,
@@ -94,7 +95,7 @@ class InnerProblem:
             self.shares @ self.loss.values(scores, self.targets)
             + self.slope @ v
             + v @ (self.alpha * v) / 2
-            + self.damping @ away**2 / 2
+            + away @ (self.damping * away) / 2
         )
         if self.model is None:
             return value
@@ -393,7 +394,7 @@ class Hessian:
     def units(self):
         """Of the features, shape (n_weights,)."""
         units = np.sqrt(self.squares + self.shift)
-        return np.where(units > 0, units, 1.0)
+        return np.where(units > SMALLEST_UNIT, units, 1.0)
 
     def solve(self, right):
         """Return the matrix's inverse, or a pseudo-inverse, times a vector or a matrix."""
