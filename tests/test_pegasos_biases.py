@@ -177,6 +177,16 @@ def test_a_stream_with_every_bias(uneven, bias):
         stream.set_params(bias="feature" if bias != "feature" else "batch").partial_fit(X, y)
 
 
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_a_search_that_has_seen_one_side_has_a_certificate(uneven, n_classes):
+    X, y = uneven[0], uneven[1] + (uneven[0][:, 0] > 0.3) * (n_classes - 2)
+    model = PegasosClassifier(bias="search", alpha=0.01, warm_start=True, random_state=0)
+    for max_iter in (1, 1, 2, 3):  # a fit begins with a few values of the intercept, or one
+        model.set_params(max_iter=max_iter).fit(X, y)
+        for part in model.result_.parts or (model.result_,):
+            assert 0 <= part.dual <= part.primal < np.inf
+
+
 def test_a_stream_cannot_be_searched(uneven):
     X, y = uneven
     with pytest.raises(AttributeError) as caught:

@@ -42,7 +42,9 @@ class Minorants:
 
 
 class BiasSearch(Minorants):
-    """Where to evaluate a convex function of the intercept next.
+    """Where to evaluate a convex function of the intercept next, which is nowhere negative.
+
+    So its `bound` is 0 where lines know no better.
 
     Parameters
     ----------
@@ -57,6 +59,11 @@ class BiasSearch(Minorants):
         self.stride = stride
         for height, slope in lines:
             self.add(0.0, height, slope)
+
+    def add(self, point, value, slope):
+        """As Minorants.add; what 0 bounds does not tell where the function is least."""
+        super().add(point, value, slope)
+        self.bound = max(self.bound, 0.0)  # of losses and a penalty
 
     def after(self, bias, value, slope):
         """Return the next point, from a lower bound of the function at `bias` and its slope."""
