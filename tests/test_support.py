@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from sublinear import KernelPegasosClassifier, KernelSDCAClassifier
 from sublinear._core.kernel_objective import KernelObjective
 from sublinear._core.kernel_rows import PrecomputedRows
 from sublinear._core.losses import MARGIN_LOSSES
@@ -102,3 +103,18 @@ def test_no_other_coefficients_are_better(name, intercept):
         for _ in range(50):
             other = best * (1 + scale * random.normal(size=len(S)))
             assert least <= primal(other) * (1 + 1e-3)
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")  # of Pegasos
+@pytest.mark.parametrize("make", [KernelSDCAClassifier, KernelPegasosClassifier])
+@pytest.mark.parametrize("loss", ["hinge", "smoothed_hinge"])
+def test_a_span_that_holds_the_optimum_gives_it_with_a_large_C(loss, make):
+    random = np.random.default_rng(0)
+    X = random.normal(size=(200, 2))
+    y = X[:, 0] + 0.5 * random.normal(size=200) > 0
+    options = {"kernel": "poly", "degree": 2, "coef0": 1.0, "gamma": 1.0, "C": 1e4}
+    best = KernelSDCAClassifier(loss, **options, tol=1e-5).fit(X, y)
+    options |= {"max_iter": 20, "max_support": 10}  # the kernel has rank 6
+    small = make(loss, **options, tol=1e-3, random_state=0).fit(X, y)
+    assert len(small.support_) <= 10
+    assert small.result_.primal <= best.result_.primal * (1 + 1e-3)

@@ -15,6 +15,8 @@ from scipy.linalg import LinAlgError, cholesky, solve_triangular
 
 from sublinear._core.random import RandomBits
 from sublinear._drive import Limits, drive
+from sublinear._second_order import linear_spaces
+from sublinear._solvers.finisher import Finisher
 from sublinear._solvers.sdca import SDCA
 
 BLOCK = 32
@@ -106,8 +108,12 @@ def best_on_span(objective, examples, tol):
     values += objective.shift
     factor = jittered_factor(values[:, examples])
     linear = objective.linear(np.ascontiguousarray(solve_triangular(factor, values, lower=True).T))
-    random = RandomBits(np.random.SeedSequence(0))
-    model, _, error = drive(SDCA(linear, random), Limits(max(tol, LEAST_TOL), MOST_EPOCHS))
+    solver = SDCA(linear, RandomBits(np.random.SeedSequence(0)))
+    limits = Limits(max(tol, LEAST_TOL), MOST_EPOCHS)
+    spaces = linear_spaces(solver, limits.tol)
+    if spaces:  # with a large C single steps creep
+        solver = Finisher(spaces, limits.tol, limits.max_iter)
+    model, _, error = drive(solver, limits)
     if error is not None:
         raise error
     coefficients = solve_triangular(factor, model[: len(examples)], lower=True, trans="T")
