@@ -62,7 +62,9 @@ fit_intercept : bool, default=True
     penalize_intercept : bool, default=True
         True: the kernel gets the constant intercept_scaling^2, and the objective the term
         (intercept / intercept_scaling)^2 / 2. False: as in sklearn.svm.SVC; the dual
-        coefficients then sum up to 0, and `intercept_scaling` has no effect.
+        variables then sum up to 0, and `intercept_scaling` has no effect. (`dual_coef_` holds
+        them unless other coefficients make a better model: after `max_support`, and after the
+        method of second order at times.)
     intercept_scaling : float, default=1.0
     tol : float, default=1e-3
         Stop when the duality gap is at most tol times the objective. 0: run to the limits.
