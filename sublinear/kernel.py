@@ -95,8 +95,9 @@ max_accesses : int, default=None
     random_state : int, RandomState, Generator or None, default=None
         Seeds the choice of blocks.
     warm_start : bool, default=False
-        Start the next fit from the end of this one, if there are as many examples and problems.
-        Pegasos does so only if objective, X, y and weights are the same, and begins anew otherwise.
+        Start the next fit from the end of this one, if there are as many examples and problems,
+        and `max_support` has taken nothing away. Pegasos does so only if objective, X, y and
+        weights are the same, and begins anew otherwise.
     verbose : int, default=0
         1: show progress and the gap on stderr.
     callback : callable, default=None

@@ -278,6 +278,18 @@ def test_a_precomputed_kernel_with_fewer_support_vectors(classes):
     assert np.mean(model.predict(K) == usual.predict(X)) > 0.95
 
 
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("make", [KernelSDCAClassifier, KernelPegasosClassifier])
+def test_a_warm_start_does_not_begin_with_what_is_left(classes, make):
+    X, y = classes
+    settings = {"C": 100.0, "tol": 1e-3, "max_iter": 2, "max_support": 10, "random_state": 0}
+    model = make(warm_start=True, **settings).fit(X, y)
+    first = model.dual_coef_, model.result_
+    model.fit(X, y)
+    np.testing.assert_array_equal(model.dual_coef_, first[0])
+    assert model.result_.dual == first[1].dual
+
+
 @pytest.mark.parametrize("max_support", [0, -1, 2.5])
 def test_bad_max_support(classes, max_support):
     with pytest.raises(ValueError, match="max_support"):

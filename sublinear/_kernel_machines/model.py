@@ -207,6 +207,8 @@ class KernelModel(CertifiedModel):
         """The coefficients of the last fit, if they can serve as a start."""
         if not self.warm_start or not hasattr(self, "dual_coef_"):
             return None
+        if self.reduction_ is not None:
+            return None  # coefficients that the solver has not been at, nor may be duals
         if self._n_rows_fit != training.n_rows or len(self.intercept_) != len(training.targets):
             return None
         if self.dual_coef_.shape[0] != self._rows_of_dual(len(training.targets)):
