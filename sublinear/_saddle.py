@@ -415,8 +415,11 @@ def settings_of(arguments, variants):
     return settings
 
 
-def run_saddle(name, settings, solver, plan, A, *, maximise=False):
-    """Run a solver for a function; returns its model and the Result; warns if a limit was met."""
+def run_saddle(name, settings, solver, plan, A, *, scaled_by, maximise=False):
+    """Run a solver for a function; returns its model and the Result; warns if a limit was met.
+
+    `scaled_by` is that of `warn_of_gap`.
+    """
     limits = Limits(
         settings.epsilon,
         plan.max_iter,
@@ -434,11 +437,11 @@ def run_saddle(name, settings, solver, plan, A, *, maximise=False):
         raise error
     is_rounding = solver.objective.rounding > settings.epsilon
     advice = "That is rounding: raise epsilon, or scale A down." if is_rounding else None
-    warn_of_gap(settings, result, limits, name=name, advice=advice)
+    warn_of_gap(settings, result, limits, name=name, advice=advice, scaled_by=scaled_by)
     return model, named(result, A)
 
 
-def warn_of_gap(settings, result, limits, *, name, advice=None, instead=""):
+def warn_of_gap(settings, result, limits, *, name, advice=None, instead="", scaled_by=None):
     """Warn where a fit ended before epsilon was proved, and say what to do.
 
     Parameters
@@ -454,6 +457,9 @@ def warn_of_gap(settings, result, limits, *, name, advice=None, instead=""):
         None: by what ended the fit.
     instead : str, default=""
         What else helps where that is a limit.
+    scaled_by : str, default=None
+        The parameter that steps were scaled by if it was given: no limit is high enough for one
+        that is far off.
     """
     status = result.status
     if status not in ("max_iter", "max_accesses", "rounding"):
@@ -475,4 +481,10 @@ def warn_of_gap(settings, result, limits, *, name, advice=None, instead=""):
             ways.append('use certify="las_vegas"')
         ways += [instead] if instead else []
         usual = f"{', or '.join(ways)}."
+    scale = None if scaled_by is None else getattr(settings, scaled_by)
+    if scale is not None:
+        usual += (
+            f" But first see whether {scaled_by}={scale:g} is right: steps are scaled by it, and "
+            "converge slowly, or not at all, if it is far off; None finds it by a pass."
+        )
     warn(f"{name} {happened}. {usual if advice is None else advice}")

@@ -107,7 +107,8 @@ def solve_matrix_game(
         solver = OptimisticWeights(problem, matrix)
     else:
         solver = plan.solver(problem, random_of(settings))
-    x, result = run_saddle("solve_matrix_game", settings, solver, plan, A)
+    name = "solve_matrix_game"
+    x, result = run_saddle(name, settings, solver, plan, A, scaled_by="largest")
     p = solver.best_distribution()
     return GameResult(**vars(result), row_strategy=p / p.sum(), column_strategy=x / x.sum())
 

@@ -46,6 +46,7 @@ class _SaddleClassifier(LinearClassifier):
     _asks_for_lines = True
     _unit = "steps"
     _instead = ""  # what warnings advise
+    _scaled_by = None  # the parameter that steps over rows are scaled by if it is given
     _fitted_kernel = None  # of a linear model
 
     def _check_parameters(self):
@@ -102,6 +103,7 @@ class _SaddleClassifier(LinearClassifier):
             name=type(self).__name__,
             advice="Raise epsilon, or centre X." if is_rounding else None,
             instead=self._instead if is_linear(self) else "",
+            scaled_by=self._scaled_by if is_linear(self) else None,
         )
 
 
@@ -177,6 +179,8 @@ class SublinearPerceptron(_SaddleClassifier):
     >>> bool(model.result_.gap <= 0.01)
     True
     """
+
+    _scaled_by = "row_norm"
 
     def __init__(
         self,

@@ -293,7 +293,8 @@ class SIMBAClassifier(LinearClassifier):
         super()._store(outcomes, training, seconds)
 
     def _warn_if_limited(self, limits):
-        warn_of_gap(self, self.result_, limits, name=type(self).__name__)
+        name = type(self).__name__
+        warn_of_gap(self, self.result_, limits, name=name, scaled_by="row_norm")
 
 
 def simba_path(X, y, nus, *, sample_weight=None, **parameters):

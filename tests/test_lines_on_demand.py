@@ -211,6 +211,28 @@ def test_bad_bounds(data):
         solve_simplex_qp(data[0], row_norm=-1)
 
 
+@pytest.mark.parametrize(
+    "fit",
+    (
+        lambda X, y: solve_matrix_game(X, 1e-3, largest=1e-4, max_iter=50),
+        lambda X, y: solve_simplex_qp(X, epsilon=1e-4, variant="plain", row_norm=1e-2, max_iter=50),
+        lambda X, y: SIMBAClassifier(epsilon=1e-3, row_norm=1e-2, max_iter=50).fit(X, y),
+        lambda X, y: SublinearPerceptron(1e-3, row_norm=1e-3, max_iter=50).fit(X, y),
+        lambda X, y: SublinearPerceptron(0.01, row_norm=1e-3, certify="exact").fit(X, y),
+    ),
+)
+def test_a_limit_names_the_bound_that_steps_were_scaled_by(data, fit):
+    with pytest.warns(match=r"see whether (largest|row_norm)=0\.\d+ is right"):
+        fit(*data)
+
+
+def test_a_limit_names_no_bound_that_is_of_no_use(data):
+    with pytest.warns(match="Raise epsilon or max_iter.$"):
+        solve_simplex_qp(data[0], epsilon=1e-6, row_norm=1e-2, max_iter=50)
+    with pytest.warns(match="Raise epsilon or max_iter.$"):
+        SublinearPerceptron(1e-6, row_norm=1e-2, kernel="rbf", max_iter=50).fit(*data)
+
+
 @pytest.mark.parametrize("make", [SublinearPerceptron, lambda **o: SIMBAClassifier(0.1, **o)])
 def test_threads_do_not_hold_lines_of_an_oracle_at_once(make):
     X = np.random.default_rng(0).normal(size=(60, 80))
