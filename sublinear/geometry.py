@@ -215,7 +215,8 @@ class MinimumEnclosingBall(CallbackSupportMixin, OutlierMixin, BaseEstimator):
             Not negative; rows of weight 0 are left out. With nu > 0 a weight k counts like k copies
             of the row, without it other weights do not matter.
         row_norms : array-like of shape (n_samples,), default=None
-            The norms of the rows. None: they are computed, which takes a pass.
+            The norms of the rows, for certify=None. None: they are computed, which takes a pass;
+            certificates always rest on computed ones.
 
         Returns
         -------
@@ -232,7 +233,7 @@ class MinimumEnclosingBall(CallbackSupportMixin, OutlierMixin, BaseEstimator):
         if has_matrix(X):
             X = note_features(self, X)
         else:  # where norms are computed, they tell
-            told = is_linear(self) and row_norms is None
+            told = is_linear(self) and (row_norms is None or self.certify is not None)
             X = check_rows(self, X, reset=True, ensure_all_finite=not told)
         weights = check_sample_weight(sample_weight, X)
         if row_norms is not None:
@@ -241,6 +242,8 @@ class MinimumEnclosingBall(CallbackSupportMixin, OutlierMixin, BaseEstimator):
         X, row_norms, weights = drop_weightless(X, row_norms, weights)
         if not is_linear(self):
             return self._fit_kernel(X, y, given)
+        if self.certify is not None:
+            row_norms = None  # what is proved rests on them
         return self._fit_rows(X, y, row_norms, weights, variant, given)
 
     def _checked_variant(self, X):

@@ -204,6 +204,18 @@ def test_bad_row_norms(data, norms):
         MinimumEnclosingBall().fit(data[0], row_norms=norms)
 
 
+@pytest.mark.parametrize(
+    "options", ({"variant": "plain"}, {"variant": "variance_reduced"}, {"nu": 0.1})
+)
+def test_certificates_do_not_rest_on_given_row_norms(data, options):
+    X, _ = data
+    for rows in (X, recorded(X)[0]):
+        ball = MinimumEnclosingBall(0.1, random_state=0, **options)
+        expected = ball.fit(rows).result_
+        found = ball.fit(rows, row_norms=0.5 * np.linalg.norm(X, axis=1)).result_
+        assert (found.primal, found.dual) == (expected.primal, expected.dual)
+
+
 def test_bad_bounds(data):
     with pytest.raises(ValueError, match="largest must be a number above 0"):
         solve_matrix_game(data[0], largest=0)
