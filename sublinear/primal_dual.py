@@ -294,7 +294,7 @@ class _ColumnSampler(compiled.CompiledSampler):
         matrix = as_matrix(checked_data(A))
         offsets = _checked_offsets(offsets, matrix.n_rows)
         super().__init__(matrix, offsets, quadratic, self._squared, scale)
-        self.source = A
+        self.source, self.is_quadratic = A, bool(quadratic)
 
 
 class L2Sampler(_ColumnSampler):
@@ -607,8 +607,29 @@ def _check_parameters(low_regret, sampler, epsilon, certify, constants, max_iter
             raise ValueError(
                 f"max_accesses needs {name}.most_accesses, the most that one call reads: set it"
             )
+    _check_same_functions(low_regret, sampler)
     check_number("epsilon", epsilon, low=0, open_low=True)
     check_choice("constants", constants, CONSTANTS)
     check_choice("certify", certify, CERTIFY, optional=True)
     for name, value in (("max_iter", max_iter), ("max_accesses", max_accesses)):
         check_number(name, value, low=1, integer=True, optional=True)
+
+
+def _check_same_functions(low_regret, sampler):
+    """Raise ValueError where compiled blocks are known to be for different c_i.
+
+    One's values and the other's bound would prove nothing then.
+    """
+    blocks = isinstance(low_regret, compiled.CompiledStep), isinstance(sampler, _ColumnSampler)
+    if not all(blocks) or low_regret.matrix.n_rows != sampler.n_rows:  # refused by the solver
+        return
+    quadratic = isinstance(low_regret, compiled.MeanStep)
+    if quadratic != sampler.is_quadratic:
+        raise ValueError(
+            f"{type(low_regret).__name__} needs a sampler with quadratic={quadratic}: "
+            "both have to be for the same functions"
+        )
+    zero = np.zeros(sampler.n_rows)
+    offsets = [zero if block.offsets is None else block.offsets for block in (low_regret, sampler)]
+    if not np.array_equal(*offsets):
+        raise ValueError("low_regret and sampler must have the same offsets")

@@ -603,6 +603,27 @@ def test_bad_blocks(A):
         solved(LowRegretStep(), L2Sampler(A))
 
 
+@pytest.mark.parametrize(
+    ("step", "sampler", "words"),
+    [
+        (MeanStep, L2Sampler, "MeanStep needs a sampler with quadratic=True"),
+        (BallStep, lambda A: L2Sampler(A, quadratic=True), "BallStep needs .* quadratic=False"),
+        (lambda A: BallStep(A, B), L2Sampler, "the same offsets"),
+        (SimplexStep, lambda A: L1Sampler(A, B), "the same offsets"),
+        (lambda A: MeanStep(A, B), lambda A: L2Sampler(A, -B, quadratic=True), "the same offsets"),
+    ],
+)
+def test_blocks_are_for_the_same_functions(A, step, sampler, words):
+    """Values of some and a bound of others prove nothing: these fits converged."""
+    with pytest.raises(ValueError, match=words):
+        solve_primal_dual(step(A), sampler(A), 1.0, random_state=0)
+
+
+def test_no_offsets_are_zeros(A):
+    with_zeros = solved(BallStep(A, np.zeros(N)), L2Sampler(A))
+    np.testing.assert_array_equal(with_zeros.x, solved(BallStep(A), L2Sampler(A)).x)
+
+
 def test_read_only_offsets(A):
     b = np.zeros(A.shape[0])
     b.flags.writeable = False
