@@ -415,10 +415,10 @@ def settings_of(arguments, variants):
     return settings
 
 
-def run_saddle(name, settings, solver, plan, A, *, scaled_by, maximise=False):
+def run_saddle(name, settings, solver, plan, A, *, scales=(), maximise=False):
     """Run a solver for a function; returns its model and the Result; warns if a limit was met.
 
-    `scaled_by` is that of `warn_of_gap`.
+    `scales` are those of `warn_of_gap`.
     """
     limits = Limits(
         settings.epsilon,
@@ -437,11 +437,11 @@ def run_saddle(name, settings, solver, plan, A, *, scaled_by, maximise=False):
         raise error
     is_rounding = solver.objective.rounding > settings.epsilon
     advice = "That is rounding: raise epsilon, or scale A down." if is_rounding else None
-    warn_of_gap(settings, result, limits, name=name, advice=advice, scaled_by=scaled_by)
+    warn_of_gap(settings, result, limits, name=name, advice=advice, scales=scales)
     return model, named(result, A)
 
 
-def warn_of_gap(settings, result, limits, *, name, advice=None, instead="", scaled_by=None):
+def warn_of_gap(settings, result, limits, *, name, advice=None, instead="", scales=()):
     """Warn where a fit ended before epsilon was proved, and say what to do.
 
     Parameters
@@ -457,8 +457,8 @@ def warn_of_gap(settings, result, limits, *, name, advice=None, instead="", scal
         None: by what ended the fit.
     instead : str, default=""
         What else helps where that is a limit.
-    scaled_by : str, default=None
-        The parameter that steps were scaled by if it was given: no limit is high enough for one
+    scales : iterable of (str, float or None)
+        Parameters that steps were scaled by if they were given: no limit is high enough for one
         that is far off.
     """
     status = result.status
@@ -481,10 +481,10 @@ def warn_of_gap(settings, result, limits, *, name, advice=None, instead="", scal
             ways.append('use certify="las_vegas"')
         ways += [instead] if instead else []
         usual = f"{', or '.join(ways)}."
-    scale = None if scaled_by is None else getattr(settings, scaled_by)
-    if scale is not None:
+    given = " and ".join(f"{name}={scale:g}" for name, scale in scales if scale is not None)
+    if given:
         usual += (
-            f" But first see whether {scaled_by}={scale:g} is right: steps are scaled by it, and "
-            "converge slowly, or not at all, if it is far off; None finds it by a pass."
+            f" But check {given} first: steps are scaled by that, and converge "
+            "slowly, or not at all, where it is far off; None finds it by a pass."
         )
     warn(f"{name} {happened}. {usual if advice is None else advice}")

@@ -108,7 +108,7 @@ def solve_matrix_game(
     else:
         solver = plan.solver(problem, random_of(settings))
     name = "solve_matrix_game"
-    x, result = run_saddle(name, settings, solver, plan, A, scaled_by="largest")
+    x, result = run_saddle(name, settings, solver, plan, A, scales=[("largest", largest)])
     p = solver.best_distribution()
     return GameResult(**vars(result), row_strategy=p / p.sum(), column_strategy=x / x.sum())
 

@@ -638,8 +638,8 @@ def solve_simplex_qp(
         problem.accesses = plan.n_read
         solver = plan.solver(problem, random_of(settings))
     name = "solve_simplex_qp"
-    scaled_by = "row_norm" if variant == "plain" and is_linear(settings) else None
-    _, result = run_saddle(name, settings, solver, plan, A, scaled_by=scaled_by, maximise=True)
+    scales = [("row_norm", row_norm)] if variant == "plain" and is_linear(settings) else []
+    _, result = run_saddle(name, settings, solver, plan, A, scales=scales, maximise=True)
     p = solver.best_distribution()
     # the solver's model is x, its dual variable p: here it is the other way round
     trace = tuple(row._replace(primal=row.dual, dual=row.primal) for row in result.trace)

@@ -46,7 +46,6 @@ class _SaddleClassifier(LinearClassifier):
     _asks_for_lines = True
     _unit = "steps"
     _instead = ""  # what warnings advise
-    _scaled_by = None  # the parameter that steps over rows are scaled by if it is given
     _fitted_kernel = None  # of a linear model
 
     def _check_parameters(self):
@@ -103,7 +102,7 @@ class _SaddleClassifier(LinearClassifier):
             name=type(self).__name__,
             advice="Raise epsilon, or centre X." if is_rounding else None,
             instead=self._instead if is_linear(self) else "",
-            scaled_by=self._scaled_by if is_linear(self) else None,
+            scales=[("row_norm", self.row_norm)] if is_linear(self) else [],
         )
 
 
@@ -179,8 +178,6 @@ class SublinearPerceptron(_SaddleClassifier):
     >>> bool(model.result_.gap <= 0.01)
     True
     """
-
-    _scaled_by = "row_norm"
 
     def __init__(
         self,
@@ -380,7 +377,7 @@ class L2SVMClassifier(_SaddleClassifier):
     array([1])
     """
 
-    certify, variant, constants = "las_vegas", "auto", "practical"
+    certify, variant, constants, row_norm = "las_vegas", "auto", "practical", None
     _instead = 'centre X, or use SDCAClassifier(loss="squared_hinge")'
 
     def __init__(

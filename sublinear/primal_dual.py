@@ -237,7 +237,7 @@ class BallStep(compiled.BallStep):
     def __init__(self, A, offsets=None, *, radius=1.0, rate=1.0, row_norm=None):
         check_number("radius", radius, low=0, open_low=True)
         super().__init__(*_checked_step(A, offsets, rate, row_norm, "row_norm"), radius)
-        self.source = A
+        self.source, self.scales = A, [("row_norm", row_norm)]
 
 
 class SimplexStep(compiled.SimplexStep):
@@ -259,7 +259,7 @@ class SimplexStep(compiled.SimplexStep):
 
     def __init__(self, A, offsets=None, *, rate=1.0, largest=None):
         super().__init__(*_checked_step(A, offsets, rate, largest, "largest"))
-        self.source = A
+        self.source, self.scales = A, [("largest", largest)]
 
 
 class MeanStep(compiled.MeanStep):
@@ -294,7 +294,8 @@ class _ColumnSampler(compiled.CompiledSampler):
         matrix = as_matrix(checked_data(A))
         offsets = _checked_offsets(offsets, matrix.n_rows)
         super().__init__(matrix, offsets, quadratic, self._squared, scale)
-        self.source, self.is_quadratic = A, bool(quadratic)
+        self.source, self.scales = A, [("scale", scale)]
+        self.is_quadratic = bool(quadratic)
 
 
 class L2Sampler(_ColumnSampler):
@@ -586,7 +587,9 @@ def solve_primal_dual(
     advice = None
     if result.status == "max_iter" and math.isinf(result.dual):
         advice = "The low-regret step has no bound(p), without which nothing is proved."
-    warn_of_gap(settings, result, limits, name="solve_primal_dual", advice=advice)
+    scales = [scale for block in (low_regret, sampler) for scale in getattr(block, "scales", ())]
+    name = "solve_primal_dual"
+    warn_of_gap(settings, result, limits, name=name, advice=advice, scales=scales)
     p = solver.best_distribution()
     sources = [getattr(block, "source", None) for block in (low_regret, sampler)]
     result = named(result, sources[0] if sources[0] is sources[1] else None)

@@ -293,8 +293,8 @@ class SIMBAClassifier(LinearClassifier):
         super()._store(outcomes, training, seconds)
 
     def _warn_if_limited(self, limits):
-        name = type(self).__name__
-        warn_of_gap(self, self.result_, limits, name=name, scaled_by="row_norm")
+        scales = [("row_norm", self.row_norm)]
+        warn_of_gap(self, self.result_, limits, name=type(self).__name__, scales=scales)
 
 
 def simba_path(X, y, nus, *, sample_weight=None, **parameters):

@@ -10,9 +10,11 @@ from sublinear import (
     SIMBAClassifier,
     SublinearPerceptron,
     solve_matrix_game,
+    solve_primal_dual,
     solve_simplex_qp,
 )
 from sublinear.data import AccessBudgetError, DualStore, FeatureOracle
+from sublinear.primal_dual import L1Sampler, SimplexStep
 
 N, D = 200, 150
 STEPS = 96
@@ -231,10 +233,13 @@ def test_bad_bounds(data):
         lambda X, y: SIMBAClassifier(epsilon=1e-3, row_norm=1e-2, max_iter=50).fit(X, y),
         lambda X, y: SublinearPerceptron(1e-3, row_norm=1e-3, max_iter=50).fit(X, y),
         lambda X, y: SublinearPerceptron(0.01, row_norm=1e-3, certify="exact").fit(X, y),
+        lambda X, y: solve_primal_dual(
+            SimplexStep(X, largest=1e-4), L1Sampler(X), 1e-3, max_iter=50
+        ),
     ),
 )
 def test_a_limit_names_the_bound_that_steps_were_scaled_by(data, fit):
-    with pytest.warns(match=r"see whether (largest|row_norm)=0\.\d+ is right"):
+    with pytest.warns(match=r"check (largest|row_norm)=0\.\d+ first"):
         fit(*data)
 
 
