@@ -139,9 +139,7 @@ def check_training_data(estimator, X, y, *, y_numeric=False, reset=True, ensure_
         )
     if has_matrix(X):
         if not getattr(estimator, "_takes_stores", False):
-            raise ValueError(
-                f"{type(estimator).__name__} needs rows in memory: X is a store or an oracle"
-            )
+            refuse_lines(estimator)
         y = check_array(y, ensure_2d=False, dtype=None)
         y = column_or_1d(y, warn=True)
         check_consistent_length(X, y)
@@ -157,6 +155,11 @@ def check_training_data(estimator, X, y, *, y_numeric=False, reset=True, ensure_
         y_numeric=y_numeric,
         ensure_all_finite=ensure_all_finite,
     )
+
+
+def refuse_lines(estimator):
+    """Raise ValueError: a fit does not take a store or an oracle."""
+    raise ValueError(f"{type(estimator).__name__} needs rows in memory: X is a store or an oracle")
 
 
 def has_matrix(X):
@@ -251,6 +254,8 @@ class GivenRows:
 def check_rows(estimator, X, *, reset=False, accept_sparse="csr", ensure_all_finite=True):
     """Return X as `check_training_data` does, without targets: rows to predict, mostly."""
     if has_matrix(X):
+        if reset:
+            refuse_lines(estimator)
         raise ValueError(
             "predictions need rows in memory: X is a store or an oracle; give blocks of its rows"
         )

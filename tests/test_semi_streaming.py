@@ -13,6 +13,7 @@ from sublinear._core.matrix import Matrix
 from sublinear._core.random import RandomBits
 from sublinear._core.sketch import CountSketch, SketchedL2Sampler
 from sublinear._solvers.semi_streaming import SemiStreaming
+from sublinear.data import FeatureOracle
 from sublinear.semi_streaming import SemiStreamingEnclosingBall, SemiStreamingPerceptron
 from sublinear.sources import ArraySource, GeneratorSource
 
@@ -369,6 +370,13 @@ def test_another_order_in_the_second_pass_is_refused():
 def test_bad_sources_are_refused(blocks, message):
     with pytest.raises(ValueError, match=message):
         SemiStreamingPerceptron().fit_stream(blocks(*planted(n=50)))
+
+
+@pytest.mark.parametrize("make", (SemiStreamingPerceptron, SemiStreamingEnclosingBall))
+def test_fits_of_arrays_refuse_an_oracle(make):
+    oracle = FeatureOracle((4, 2), row=lambda i: np.ones(2), column=lambda j: np.ones(4))
+    with pytest.raises(ValueError, match=f"{make.__name__} needs rows in memory"):
+        make().fit(oracle, [0, 1, 0, 1])
 
 
 @pytest.mark.parametrize(
