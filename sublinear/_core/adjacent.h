@@ -4,7 +4,7 @@
 #ifndef SUBLINEAR_ADJACENT_H
 #define SUBLINEAR_ADJACENT_H
 
-#include "portable.h"
+#include "vectors.h"
 
 /* More would push each other out where rows are a power of two apart, and wait for page tables in data
    of some gigabytes. */
@@ -43,9 +43,11 @@ SUBLINEAR_ADD_ROWS(sublinear_add_rows_float, float)
 SUBLINEAR_ADD_ROWS(sublinear_add_rows_double, double)
 
 #if SUBLINEAR_VECTORS
-static inline double sublinear_lane_sum(const sublinear_lanes *v)
+static inline double sublinear_sum_of_lanes(const sublinear_lanes *lanes)
 {
-    return (((*v)[0] + (*v)[4]) + ((*v)[1] + (*v)[5])) + (((*v)[2] + (*v)[6]) + ((*v)[3] + (*v)[7]));
+    sublinear_quad quad = {0};
+    sublinear_add_halves(lanes, &quad);
+    return sublinear_sum_of_quad(&quad);
 }
 
 /* Whether some of the rows have their 64 bytes in two cache lines. */
@@ -71,7 +73,7 @@ SUBLINEAR_WIDEST static void sublinear_add_line_float(
         SUBLINEAR_LOAD_float(a, values);
         SUBLINEAR_LOAD_float(b, values + SUBLINEAR_LANES);
         a = a * low + b * high;
-        w[k] += sublinear_lane_sum(&a);
+        w[k] += sublinear_sum_of_lanes(&a);
     }
 }
 
@@ -89,7 +91,7 @@ SUBLINEAR_WIDEST static void sublinear_add_line_double(
         }
         memcpy(&a, values, sizeof(a));
         a *= low;
-        w[k] += sublinear_lane_sum(&a);
+        w[k] += sublinear_sum_of_lanes(&a);
     }
 }
 #else

@@ -11,11 +11,12 @@ never stored, and its weight is the last one of ``w``.
 """
 from libc.stdint cimport int32_t, int64_t, uint32_t
 
-from sublinear._core.portable cimport (
+from sublinear._core.dense_lines cimport (
     dense_add32, dense_add64, dense_dot32, dense_dot64, dense_dots32, dense_dots64,
     dense_dots_add32, dense_dots_add64, dense_dots_squares32, dense_dots_squares64,
-    dense_squares32, dense_squares64, prefetch, prefetch_span,
+    dense_squares32, dense_squares64,
 )
+from sublinear._core.portable cimport prefetch, prefetch_near_span, prefetch_span
 
 ctypedef fused real_t:
     float
@@ -120,6 +121,7 @@ cdef extern from "portable.h" nogil:
     enum:
         OFFSET_AHEAD "SUBLINEAR_OFFSET_AHEAD"
         LINE_AHEAD "SUBLINEAR_LINE_AHEAD"
+        NEAR_AHEAD "SUBLINEAR_NEAR_AHEAD"
         CACHE_LINE "SUBLINEAR_CACHE_LINE"
 
 cdef enum:
@@ -136,6 +138,18 @@ cdef inline void prefetch_line(const Lines* lines, Py_ssize_t i) noexcept nogil:
         prefetch_span(line.values, line.values + line.size * value_bytes(line.storage))
     if not is_dense(line.storage):
         prefetch_span(line.indices, line.indices + line.size * index_bytes(line.storage))
+
+
+cdef inline void prefetch_near_line(const Lines* lines, Py_ssize_t i) noexcept nogil:
+    """Ask for the beginning of a line that was asked for."""
+    cdef Line line = line_at(lines, i)
+    if lines.storage == PACKED:
+        prefetch_near_span(line.values - RECORD_HEADER, line.values + 8 * line.size)
+        return
+    if line.stride == 1 or not is_dense(line.storage):
+        prefetch_near_span(line.values, line.values + line.size * value_bytes(line.storage))
+    if not is_dense(line.storage):
+        prefetch_near_span(line.indices, line.indices + line.size * index_bytes(line.storage))
 
 
 cdef inline void prefetch_weights(const Line* x, const double* w) noexcept nogil:
@@ -160,6 +174,7 @@ cdef inline void prefetch_lines_ahead(
     elif position + OFFSET_AHEAD < ready:
         prefetch(lines.offsets + draws[position + OFFSET_AHEAD] * index_bytes(lines.storage))
         prefetch_line(lines, draws[position + LINE_AHEAD])
+        prefetch_near_line(lines, draws[position + NEAR_AHEAD])
 
 
 cdef inline void prefetch_ahead(
@@ -509,12 +524,20 @@ cdef inline double squared_norm(const Line* x) noexcept nogil:
 
 
 # Several dense lines at once, in the order of single ones, so that they give the same bits. Those
-# that are `next`, in their place, are asked for meanwhile: processors do not see them come early
-# enough where a pass does more than read.
+# that come later are asked for meanwhile: processors do not see them come early enough where a
+# pass does more than read, and where rows end in the midst of a cache line.
 
 cdef enum:
     ROWS = 4                  # as many as SUBLINEAR_ROWS
-    BYTES_AHEAD = 1 << 14     # a part of the nearest cache
+    BYTES_NEAR = 1 << 12      # how far away lines are asked for, into the first cache
+    BYTES_AHEAD = 1 << 14     # and, before, into the second one
+
+# Where lines begin, those that are asked for again, and those that are asked for.
+cdef struct Several:
+    const char* rows[ROWS]
+    const char* near[ROWS]
+    const char* next[ROWS]
+    Py_ssize_t near_ahead, next_ahead    # by so many lines
 
 
 cdef inline bint takes_rows(const Lines* lines) noexcept nogil:
@@ -522,96 +545,94 @@ cdef inline bint takes_rows(const Lines* lines) noexcept nogil:
     return is_dense(lines.storage) and lines.stride == 1 and lines.slots == NULL
 
 
-cdef inline Py_ssize_t rows_ahead(const Lines* lines) noexcept nogil:
-    """How many dense lines ahead to ask for the next ones; 0, not at all, where lines are long."""
+cdef inline Py_ssize_t rows_within(const Lines* lines, Py_ssize_t n_bytes) noexcept nogil:
+    """How many pairs of dense lines there are in so many bytes, counted in lines."""
     cdef Py_ssize_t line_bytes = lines.length * value_bytes(lines.storage)
-    return BYTES_AHEAD // max(1, line_bytes) // ROWS * ROWS
+    return n_bytes // max(1, line_bytes) // 2 * 2
+
+
+cdef inline void set_several(Several* several, const Lines* lines) noexcept nogil:
+    several.near_ahead = rows_within(lines, BYTES_NEAR)
+    several.next_ahead = max(2, rows_within(lines, BYTES_AHEAD))
 
 
 cdef inline void row_addresses(
-    const Lines* lines, const Py_ssize_t* order, const char** rows
+    const Lines* lines, const uint32_t* order, Py_ssize_t first, Py_ssize_t last, const char** rows
 ) noexcept nogil:
-    cdef Py_ssize_t k, line_bytes = lines.line_stride * value_bytes(lines.storage)
+    """Of ROWS lines from the place `first` on, or of the last one."""
+    cdef Py_ssize_t line_bytes = lines.line_stride * value_bytes(lines.storage), k, place
     for k in range(ROWS):
-        rows[k] = lines.values + order[k] * line_bytes
+        place = min(first + k, last)
+        rows[k] = lines.values + (place if order == NULL else order[place]) * line_bytes
 
 
-cdef inline const char** next_addresses(
-    const Lines* lines, const Py_ssize_t* next, const char** rows
+cdef inline void take_several(
+    Several* several, const Lines* lines, const uint32_t* order, Py_ssize_t first, Py_ssize_t stop
 ) noexcept nogil:
-    if next == NULL:
-        return NULL
-    row_addresses(lines, next, rows)
-    return rows
+    """Take the lines from `first` on or, unless it is NULL, of that place of `order`."""
+    row_addresses(lines, order, first, stop - 1, several.rows)
+    row_addresses(lines, order, first + several.near_ahead, stop - 1, several.near)
+    row_addresses(lines, order, first + several.next_ahead, stop - 1, several.next)
 
 
-cdef inline void add_constants(const Lines* lines, const double* x, double* dots) noexcept nogil:
+cdef inline void add_constants(
+    const Lines* lines, Py_ssize_t count, const double* x, double* dots
+) noexcept nogil:
     cdef Py_ssize_t k
     if lines.constant != 0:
-        for k in range(ROWS):
+        for k in range(count):
             dots[k] += lines.constant * x[lines.length]
 
 
 cdef inline void dot_rows(
-    const Lines* lines, const Py_ssize_t* order, const Py_ssize_t* next, const double* x,
-    double* dots
+    const Lines* lines, const char* const* rows, const char* const* near, const char* const* next,
+    Py_ssize_t count, const double* x, double* dots
 ) noexcept nogil:
-    """dots[k] = <line order[k], x> for ROWS lines"""
-    cdef const char* rows[ROWS]
-    cdef const char* next_rows[ROWS]
-    cdef const char** asked = next_addresses(lines, next, next_rows)
-    row_addresses(lines, order, rows)
+    """dots[k] = <line at rows[k], x>; `near` may be NULL"""
     if lines.storage == DENSE_FLOAT32:
         dense_dots32(
-            <const float* const*> rows, <const float* const*> asked, lines.length, x, dots)
+            <const float* const*> rows, <const float* const*> near, <const float* const*> next,
+            count, lines.length, x, dots)
     else:
         dense_dots64(
-            <const double* const*> rows, <const double* const*> asked, lines.length, x, dots)
-    add_constants(lines, x, dots)
+            <const double* const*> rows, <const double* const*> near, <const double* const*> next,
+            count, lines.length, x, dots)
+    add_constants(lines, count, x, dots)
 
 
 cdef inline void dot_and_square_rows(
-    const Lines* lines, const Py_ssize_t* order, const Py_ssize_t* next, const double* x,
-    double* dots, double* squares
+    const Lines* lines, const Several* several, const double* x, double* dots, double* squares
 ) noexcept nogil:
-    """What `dot_rows` does, and squares[k] = |line order[k]|^2"""
-    cdef const char* rows[ROWS]
-    cdef const char* next_rows[ROWS]
-    cdef const char** asked = next_addresses(lines, next, next_rows)
+    """What `dot_rows` does, and squares[k] = |line k|^2"""
     cdef Py_ssize_t k
-    row_addresses(lines, order, rows)
     if lines.storage == DENSE_FLOAT32:
         dense_dots_squares32(
-            <const float* const*> rows, <const float* const*> asked, lines.length, x, dots,
-            squares)
+            <const float* const*> several.rows, <const float* const*> several.near,
+            <const float* const*> several.next, lines.length, x, dots, squares)
     else:
         dense_dots_squares64(
-            <const double* const*> rows, <const double* const*> asked, lines.length, x, dots,
-            squares)
-    add_constants(lines, x, dots)
+            <const double* const*> several.rows, <const double* const*> several.near,
+            <const double* const*> several.next, lines.length, x, dots, squares)
+    add_constants(lines, ROWS, x, dots)
     for k in range(ROWS):
         squares[k] += lines.constant * lines.constant
 
 
 cdef inline void dot_and_add_rows(
-    const Lines* lines, const Py_ssize_t* order, const Py_ssize_t* next, const double* x,
-    double* dots, const double* factors, double* w
+    const Lines* lines, const Several* several, const double* x, double* dots, const double* factors,
+    double* w
 ) noexcept nogil:
-    """What `dot_rows` does, and w += sum_k factors[k] * line order[k]"""
-    cdef const char* rows[ROWS]
-    cdef const char* next_rows[ROWS]
-    cdef const char** asked = next_addresses(lines, next, next_rows)
+    """What `dot_rows` does, and w += sum_k factors[k] * line k"""
     cdef Py_ssize_t k
-    row_addresses(lines, order, rows)
     if lines.storage == DENSE_FLOAT32:
         dense_dots_add32(
-            <const float* const*> rows, <const float* const*> asked, lines.length, x, dots,
-            factors, w)
+            <const float* const*> several.rows, <const float* const*> several.near,
+            <const float* const*> several.next, lines.length, x, dots, factors, w)
     else:
         dense_dots_add64(
-            <const double* const*> rows, <const double* const*> asked, lines.length, x, dots,
-            factors, w)
-    add_constants(lines, x, dots)
+            <const double* const*> several.rows, <const double* const*> several.near,
+            <const double* const*> several.next, lines.length, x, dots, factors, w)
+    add_constants(lines, ROWS, x, dots)
     if lines.constant != 0:
         for k in range(ROWS):
             w[lines.length] += factors[k] * lines.constant

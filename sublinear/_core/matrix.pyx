@@ -16,9 +16,9 @@ from sklearn.utils import assert_all_finite
 
 from sublinear._core.line cimport (
     DENSE_FLOAT32, DENSE_FLOAT64, SPARSE_FLOAT32_INT32, SPARSE_FLOAT32_INT64,
-    SPARSE_FLOAT64_INT32, SPARSE_FLOAT64_INT64, CACHED_WEIGHTS, ROWS, Line, add,
+    SPARSE_FLOAT64_INT32, SPARSE_FLOAT64_INT64, CACHED_WEIGHTS, ROWS, Line, Several, add,
     add_with_squares, dot, dot_rows, index_t, is_dense, line_at, prefetch_ahead,
-    prefetch_weights, rows_ahead, squared_norm, takes_rows,
+    prefetch_weights, set_several, squared_norm, take_several, takes_rows,
 )
 from sublinear._core.sparse_rows cimport check_columns, dot_sparse, longest_row
 
@@ -120,19 +120,16 @@ cdef void dots(
     double* products
 ) noexcept nogil:
     """<line i, w> for i in [start, stop) or, unless it is NULL, of that part of `order`."""
-    cdef Py_ssize_t several[ROWS]
-    cdef Py_ssize_t next[ROWS]
-    cdef Py_ssize_t k = start, r, later, ahead = rows_ahead(lines)
+    cdef Several several
+    cdef Py_ssize_t k = start
     cdef Line x
     if not is_dense(lines.storage) and lines.length <= CACHED_WEIGHTS:
         dot_pairs(lines, order, start, stop, w, NULL, products, NULL)
         return
+    set_several(&several, lines)
     while takes_rows(lines) and k + ROWS <= stop:
-        for r in range(ROWS):
-            later = min(k + r + ahead, stop - 1)
-            several[r] = k + r if order == NULL else order[k + r]
-            next[r] = later if order == NULL else order[later]
-        dot_rows(lines, several, next if ahead > 0 else NULL, w, &products[k - start])
+        take_several(&several, lines, order, k, stop)
+        dot_rows(lines, several.rows, several.near, several.next, ROWS, w, &products[k - start])
         k += ROWS
     while k < stop:
         if order != NULL:

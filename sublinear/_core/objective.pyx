@@ -27,9 +27,9 @@ from libc.string cimport memset
 
 import numpy as np
 
+from sublinear._core.dense_lines cimport dense_dot64
 from sublinear._core.line cimport CACHED_WEIGHTS, Line, add, dot, line_at, line_size
 from sublinear._core.matrix cimport WORTH_THREADS, dot_pairs, dots, squares
-from sublinear._core.portable cimport dense_dot64
 from sublinear._core.weighted_examples import sample_by_weight
 
 CONJUGATE = MAX_CANDIDATES    # its place in Objective.sums, after the losses of candidates

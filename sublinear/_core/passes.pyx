@@ -7,8 +7,8 @@ import numpy as np
 
 from sublinear._core.computed cimport ComputedMatrix
 from sublinear._core.line cimport (
-    ROWS, Line, Lines, add, dot, dot_and_add_rows, dot_and_square_rows, dot_rows, line_at,
-    line_size, prefetch_line, rows_ahead, squared_norm, takes_rows,
+    ROWS, Line, Lines, Several, add, dot, dot_and_add_rows, dot_and_square_rows, dot_rows, line_at,
+    line_size, prefetch_line, set_several, squared_norm, take_several, takes_rows,
 )
 from sublinear._core.matrix cimport Matrix
 
@@ -30,29 +30,25 @@ cdef void pass_over_line(
 
 
 cdef void pass_over_rows(
-    const Lines* rows, Py_ssize_t first, Py_ssize_t ahead, const double* x, const double* factors,
-    double* payoffs, double* gradient, double* norms
+    const Lines* rows, const Several* several, Py_ssize_t first, const double* x,
+    const double* factors, double* payoffs, double* gradient, double* norms
 ) noexcept nogil:
-    """ROWS adjacent dense rows; those `ahead` rows further on come next, if that is not 0."""
+    """ROWS adjacent dense rows, from `first` on."""
     cdef Py_ssize_t k
-    cdef Py_ssize_t order[ROWS]
-    cdef Py_ssize_t later[ROWS]
-    cdef const Py_ssize_t* next = later if ahead > 0 else NULL
     cdef bint adds = False
     cdef Line line
     for k in range(ROWS):
-        order[k], later[k] = first + k, first + k + ahead
         adds = adds or factors[k] != 0
     if not adds and norms != NULL:
-        dot_and_square_rows(rows, order, next, x, payoffs, norms)
+        dot_and_square_rows(rows, several, x, payoffs, norms)
         return
     if adds:
-        dot_and_add_rows(rows, order, next, x, payoffs, factors, gradient)
+        dot_and_add_rows(rows, several, x, payoffs, factors, gradient)
     else:
-        dot_rows(rows, order, next, x, payoffs)
+        dot_rows(rows, several.rows, several.near, several.next, ROWS, x, payoffs)
     if norms != NULL:
         for k in range(ROWS):
-            line = line_at(rows, order[k])
+            line = line_at(rows, first + k)
             norms[k] = squared_norm(&line)
 
 
@@ -64,18 +60,21 @@ cdef double pass_over(
 
     Fills in squared norms unless they are NULL; returns the largest.
     """
-    cdef Py_ssize_t i = start, k, count, ahead = rows_ahead(rows)
+    cdef Py_ssize_t i = start, k, count
+    cdef Several several
     cdef double factors[ROWS]
     cdef double largest = 0
     cdef double* norm
-    cdef bint several = takes_rows(rows)
+    cdef bint together = takes_rows(rows)
+    set_several(&several, rows)
     while i < stop:
-        count = ROWS if several and i + ROWS <= stop else 1
+        count = ROWS if together and i + ROWS <= stop else 1
         norm = NULL if norms == NULL else norms + i
         for k in range(count):
             factors[k] = 0 if p == NULL else p[i + k] * (1 if targets == NULL else targets[i + k])
         if count == ROWS:
-            pass_over_rows(rows, i, ahead, x, factors, payoffs + i, gradient, norm)
+            take_several(&several, rows, NULL, i, stop)
+            pass_over_rows(rows, &several, i, x, factors, payoffs + i, gradient, norm)
         else:
             if i + 1 < stop:
                 prefetch_line(rows, i + 1)

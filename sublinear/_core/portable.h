@@ -1,9 +1,7 @@
 /* What differs between compilers and processors, in one place: prefetching, one thread waiting for
-   another, and long dense lines.
-
-   The dense loops keep sixteen partial sums in fixed lanes and, since the build forbids fused
-   multiply-adds, every vector width gives the same bits. Where the compiler can, the widest
-   version that the processor knows is chosen when the module is loaded. */
+   another, and functions for several vector widths: since the build forbids fused multiply-adds, every
+   one gives the same bits where sums keep to lanes. Where the compiler can, the widest version that the
+   processor knows is chosen when the module is loaded. */
 #ifndef SUBLINEAR_PORTABLE_H
 #define SUBLINEAR_PORTABLE_H
 
@@ -54,23 +52,30 @@ static inline int omp_get_num_threads(void) { return 1; }
         __builtin_prefetch(address, 0, 2);  \
         __asm__ volatile("");               \
     } while (0)
-/* Into the first one, for what is read in order and used next. */
-#define sublinear_prefetch_next(address) __builtin_prefetch(address, 0, 3)
+/* From there into the first one, shortly before it is used. */
+#define sublinear_prefetch_near(address)    \
+    do {                                    \
+        __builtin_prefetch(address, 0, 3);  \
+        __asm__ volatile("");               \
+    } while (0)
 #define SUBLINEAR_VECTORS 1
 #define sublinear_store(flag, value) __atomic_store_n(flag, value, __ATOMIC_RELEASE)
 #define sublinear_load(flag) __atomic_load_n(flag, __ATOMIC_ACQUIRE)
 #else
 #define sublinear_prefetch(address) ((void)(address))
+#define sublinear_prefetch_near(address) ((void)(address))
 #define SUBLINEAR_VECTORS 0
 #define sublinear_store(flag, value) WriteRelease64(flag, value)
 #define sublinear_load(flag) ReadAcquire64(flag)
 #endif
 
 /* Lines in random order come from memory, not from the cache: what a line needs is asked for some draws
-   ahead. Its offset comes first, then its entries. */
+   ahead. Its offset comes first, then its entries; those in the first three cache lines of an array once
+   more, as even the second cache is too far away where lines are short. */
 enum {
-    SUBLINEAR_OFFSET_AHEAD = 32,
-    SUBLINEAR_LINE_AHEAD = 16,
+    SUBLINEAR_OFFSET_AHEAD = 48,
+    SUBLINEAR_LINE_AHEAD = 32,
+    SUBLINEAR_NEAR_AHEAD = 4,
     SUBLINEAR_CACHE_LINE = 64, /* bytes */
     SUBLINEAR_PREFETCHED = 64  /* cache lines of an array: the processor follows longer runs itself */
 };
@@ -78,13 +83,22 @@ enum {
 static inline void sublinear_prefetch_span(const void *start, const void *end)
 {
     const char *at = (const char *)start, *last = (const char *)end - 1;
-    if (last - at >= SUBLINEAR_PREFETCHED * SUBLINEAR_CACHE_LINE)
-        last = at + SUBLINEAR_PREFETCHED * SUBLINEAR_CACHE_LINE - 1;
-    if (last < at)
-        return;
-    for (; at < last; at += SUBLINEAR_CACHE_LINE)
-        sublinear_prefetch(at);
+    sublinear_prefetch(at);
+    if (last - at > SUBLINEAR_CACHE_LINE) {
+        if (last - at >= SUBLINEAR_PREFETCHED * SUBLINEAR_CACHE_LINE)
+            last = at + SUBLINEAR_PREFETCHED * SUBLINEAR_CACHE_LINE - 1;
+        for (at += SUBLINEAR_CACHE_LINE; at < last; at += SUBLINEAR_CACHE_LINE)
+            sublinear_prefetch(at);
+    }
     sublinear_prefetch(last);
+}
+
+static inline void sublinear_prefetch_near_span(const void *start, const void *end)
+{
+    const char *at = (const char *)start, *last = (const char *)end - 1;
+    sublinear_prefetch_near(at);
+    at += SUBLINEAR_CACHE_LINE;
+    sublinear_prefetch_near(at < last ? at : last);
 }
 
 /* value, or the nearer end of [low, high], without branches: which end is hard to foresee. */
@@ -141,226 +155,5 @@ static inline void sublinear_wait_for(const long long *flag, long long value)
 #else
 #define SUBLINEAR_WIDEST
 #endif
-
-enum { SUBLINEAR_LANES = 8 };
-
-#if SUBLINEAR_VECTORS
-typedef double sublinear_lanes __attribute__((vector_size(64)));
-typedef float sublinear_lanes32 __attribute__((vector_size(32)));
-
-#define SUBLINEAR_LOAD_double(target, source) memcpy(&(target), (source), sizeof(target))
-#define SUBLINEAR_LOAD_float(target, source)                  \
-    do {                                                      \
-        sublinear_lanes32 narrow_;                            \
-        memcpy(&narrow_, (source), sizeof(narrow_));          \
-        (target) = __builtin_convertvector(narrow_, sublinear_lanes); \
-    } while (0)
-
-#define SUBLINEAR_DENSE_DOT(name, real)                                                     \
-    SUBLINEAR_WIDEST static double name(const real *x, const double *w, ptrdiff_t size)     \
-    {                                                                                       \
-        sublinear_lanes even = {0}, odd = {0}, a, b;                                        \
-        double total = 0.0;                                                                 \
-        ptrdiff_t k = 0;                                                                    \
-        for (; k + 2 * SUBLINEAR_LANES <= size; k += 2 * SUBLINEAR_LANES) {                 \
-            SUBLINEAR_LOAD_##real(a, x + k);                                                \
-            SUBLINEAR_LOAD_double(b, w + k);                                                \
-            even += a * b;                                                                  \
-            SUBLINEAR_LOAD_##real(a, x + k + SUBLINEAR_LANES);                              \
-            SUBLINEAR_LOAD_double(b, w + k + SUBLINEAR_LANES);                              \
-            odd += a * b;                                                                   \
-        }                                                                                   \
-        even += odd;                                                                        \
-        for (; k < size; k++)                                                               \
-            total += (double)x[k] * w[k];                                                   \
-        for (k = 0; k < SUBLINEAR_LANES; k++)                                               \
-            total += even[k];                                                               \
-        return total;                                                                       \
-    }
-#else
-#define SUBLINEAR_DENSE_DOT(name, real)                                                     \
-    static double name(const real *x, const double *w, ptrdiff_t size)                      \
-    {                                                                                       \
-        double lanes[2 * SUBLINEAR_LANES] = {0}, total = 0.0;                               \
-        ptrdiff_t k = 0, lane;                                                              \
-        for (; k + 2 * SUBLINEAR_LANES <= size; k += 2 * SUBLINEAR_LANES)                   \
-            for (lane = 0; lane < 2 * SUBLINEAR_LANES; lane++)                              \
-                lanes[lane] += (double)x[k + lane] * w[k + lane];                           \
-        for (; k < size; k++)                                                               \
-            total += (double)x[k] * w[k];                                                   \
-        for (lane = 0; lane < SUBLINEAR_LANES; lane++)                                      \
-            total += lanes[lane] + lanes[lane + SUBLINEAR_LANES];                           \
-        return total;                                                                       \
-    }
-#endif
-
-/* |x|^2, and what a pass needs of four lines at once, each in the order of the loops above: their dot
-   products with x, and their squares or w += sum of factors * lines. Those that are `next`, unless it
-   is NULL, are asked for meanwhile. */
-enum { SUBLINEAR_ROWS = 4 };
-
-#if SUBLINEAR_VECTORS
-#define SUBLINEAR_DENSE_SQUARES(name, real)                                                 \
-    SUBLINEAR_WIDEST static double name(const real *x, ptrdiff_t size)                      \
-    {                                                                                       \
-        sublinear_lanes even = {0}, odd = {0}, a;                                           \
-        double total = 0.0;                                                                 \
-        ptrdiff_t k = 0;                                                                    \
-        for (; k + 2 * SUBLINEAR_LANES <= size; k += 2 * SUBLINEAR_LANES) {                 \
-            SUBLINEAR_LOAD_##real(a, x + k);                                                \
-            even += a * a;                                                                  \
-            SUBLINEAR_LOAD_##real(a, x + k + SUBLINEAR_LANES);                              \
-            odd += a * a;                                                                   \
-        }                                                                                   \
-        even += odd;                                                                        \
-        for (; k < size; k++)                                                               \
-            total += (double)x[k] * (double)x[k];                                           \
-        for (k = 0; k < SUBLINEAR_LANES; k++)                                               \
-            total += even[k];                                                               \
-        return total;                                                                       \
-    }
-
-#define SUBLINEAR_ROWS_LOOP(real, EACH_GROUP, asks)                                         \
-    for (; k + 2 * SUBLINEAR_LANES <= size; k += 2 * SUBLINEAR_LANES)                       \
-        for (half = 0; half < 2; half++) {                                                  \
-            ptrdiff_t at = k + half * SUBLINEAR_LANES;                                      \
-            for (r = 0; r < SUBLINEAR_ROWS && (asks); r++)                                  \
-                sublinear_prefetch_next(next[r] + at);                                      \
-            SUBLINEAR_LOAD_double(b, x + at);                                               \
-            EACH_GROUP(real)                                                                \
-        }
-
-#define SUBLINEAR_ROWS_BODY(real, EACH_GROUP, EACH_ENTRY)                                   \
-    sublinear_lanes sum[SUBLINEAR_ROWS][2] = {{{0}}}, a, b, g;                              \
-    double rest[SUBLINEAR_ROWS] = {0}, entry;                                               \
-    ptrdiff_t k = 0, lane;                                                                  \
-    int r, half;                                                                            \
-    (void)g;                                                                                \
-    if (next != NULL)                                                                       \
-        SUBLINEAR_ROWS_LOOP(real, EACH_GROUP, 1)                                            \
-    else                                                                                    \
-        SUBLINEAR_ROWS_LOOP(real, EACH_GROUP, 0)                                            \
-    for (; k < size; k++)                                                                   \
-        for (r = 0; r < SUBLINEAR_ROWS; r++) {                                              \
-            entry = (double)rows[r][k];                                                     \
-            rest[r] += entry * x[k];                                                        \
-            EACH_ENTRY                                                                      \
-        }                                                                                   \
-    for (r = 0; r < SUBLINEAR_ROWS; r++) {                                                  \
-        sum[r][0] += sum[r][1];                                                             \
-        for (lane = 0; lane < SUBLINEAR_LANES; lane++)                                      \
-            rest[r] += sum[r][0][lane];                                                     \
-        dots[r] = rest[r];                                                                  \
-    }
-
-#define SUBLINEAR_GROUP_DOT(real)                                                           \
-    for (r = 0; r < SUBLINEAR_ROWS; r++) {                                                  \
-        SUBLINEAR_LOAD_##real(a, rows[r] + at);                                             \
-        sum[r][half] += a * b;                                                              \
-    }
-#define SUBLINEAR_GROUP_DOT_ADD(real)                                                       \
-    SUBLINEAR_LOAD_double(g, w + at);                                                       \
-    for (r = 0; r < SUBLINEAR_ROWS; r++) {                                                  \
-        SUBLINEAR_LOAD_##real(a, rows[r] + at);                                             \
-        sum[r][half] += a * b;                                                              \
-        g += factors[r] * a;                                                                \
-    }                                                                                       \
-    memcpy(w + at, &g, sizeof(g));
-
-#define SUBLINEAR_GROUP_DOT_SQUARE(real)                                                    \
-    for (r = 0; r < SUBLINEAR_ROWS; r++) {                                                  \
-        SUBLINEAR_LOAD_##real(a, rows[r] + at);                                             \
-        sum[r][half] += a * b;                                                              \
-        square[r][half] += a * a;                                                           \
-    }
-
-#define SUBLINEAR_DENSE_ROWS(real)                                                          \
-    SUBLINEAR_WIDEST static void sublinear_dots_##real(                                     \
-        const real *const *rows, const real *const *next, ptrdiff_t size, const double *x,  \
-        double *dots)                                                                       \
-    {                                                                                       \
-        SUBLINEAR_ROWS_BODY(real, SUBLINEAR_GROUP_DOT, )                                    \
-    }                                                                                       \
-    SUBLINEAR_WIDEST static void sublinear_dots_squares_##real(                             \
-        const real *const *rows, const real *const *next, ptrdiff_t size, const double *x,  \
-        double *dots, double *squares)                                                      \
-    {                                                                                       \
-        sublinear_lanes square[SUBLINEAR_ROWS][2] = {{{0}}};                                \
-        for (int i = 0; i < SUBLINEAR_ROWS; i++)                                            \
-            squares[i] = 0;                                                                 \
-        SUBLINEAR_ROWS_BODY(real, SUBLINEAR_GROUP_DOT_SQUARE, squares[r] += entry * entry;) \
-        for (r = 0; r < SUBLINEAR_ROWS; r++) {                                              \
-            square[r][0] += square[r][1];                                                   \
-            for (lane = 0; lane < SUBLINEAR_LANES; lane++)                                  \
-                squares[r] += square[r][0][lane];                                           \
-        }                                                                                   \
-    }                                                                                       \
-    SUBLINEAR_WIDEST static void sublinear_dots_add_##real(                                 \
-        const real *const *rows, const real *const *next, ptrdiff_t size, const double *x,  \
-        double *dots, const double *factors, double *w)                                     \
-    {                                                                                       \
-        SUBLINEAR_ROWS_BODY(real, SUBLINEAR_GROUP_DOT_ADD, w[k] += factors[r] * entry;)     \
-    }
-#else
-#define SUBLINEAR_DENSE_SQUARES(name, real)                                                 \
-    static double name(const real *x, ptrdiff_t size)                                       \
-    {                                                                                       \
-        double lanes[2 * SUBLINEAR_LANES] = {0}, total = 0.0;                               \
-        ptrdiff_t k = 0, lane;                                                              \
-        for (; k + 2 * SUBLINEAR_LANES <= size; k += 2 * SUBLINEAR_LANES)                   \
-            for (lane = 0; lane < 2 * SUBLINEAR_LANES; lane++)                              \
-                lanes[lane] += (double)x[k + lane] * (double)x[k + lane];                   \
-        for (; k < size; k++)                                                               \
-            total += (double)x[k] * (double)x[k];                                           \
-        for (lane = 0; lane < SUBLINEAR_LANES; lane++)                                      \
-            total += lanes[lane] + lanes[lane + SUBLINEAR_LANES];                           \
-        return total;                                                                       \
-    }
-
-#define SUBLINEAR_DENSE_ROWS(real)                                                          \
-    static void sublinear_dots_##real(                                                      \
-        const real *const *rows, const real *const *next, ptrdiff_t size, const double *x,  \
-        double *dots)                                                                       \
-    {                                                                                       \
-        for (int r = 0; r < SUBLINEAR_ROWS; r++)                                            \
-            dots[r] = sublinear_dot_##real(rows[r], x, size);                               \
-    }                                                                                       \
-    static void sublinear_dots_squares_##real(                                              \
-        const real *const *rows, const real *const *next, ptrdiff_t size, const double *x,  \
-        double *dots, double *squares)                                                      \
-    {                                                                                       \
-        for (int r = 0; r < SUBLINEAR_ROWS; r++) {                                          \
-            dots[r] = sublinear_dot_##real(rows[r], x, size);                               \
-            squares[r] = sublinear_squares_##real(rows[r], size);                           \
-        }                                                                                   \
-    }                                                                                       \
-    static void sublinear_dots_add_##real(                                                  \
-        const real *const *rows, const real *const *next, ptrdiff_t size, const double *x,  \
-        double *dots, const double *factors, double *w)                                     \
-    {                                                                                       \
-        for (int r = 0; r < SUBLINEAR_ROWS; r++) {                                          \
-            dots[r] = sublinear_dot_##real(rows[r], x, size);                               \
-            sublinear_add_##real(rows[r], factors[r], w, size);                             \
-        }                                                                                   \
-    }
-#endif
-
-/* w += factor * x */
-#define SUBLINEAR_DENSE_ADD(name, real)                                                     \
-    SUBLINEAR_WIDEST static void name(const real *restrict x, double factor,                \
-                                      double *restrict w, ptrdiff_t size)                   \
-    {                                                                                       \
-        for (ptrdiff_t k = 0; k < size; k++)                                                \
-            w[k] += factor * (double)x[k];                                                  \
-    }
-
-SUBLINEAR_DENSE_DOT(sublinear_dot_float, float)
-SUBLINEAR_DENSE_DOT(sublinear_dot_double, double)
-SUBLINEAR_DENSE_ADD(sublinear_add_float, float)
-SUBLINEAR_DENSE_ADD(sublinear_add_double, double)
-SUBLINEAR_DENSE_SQUARES(sublinear_squares_float, float)
-SUBLINEAR_DENSE_SQUARES(sublinear_squares_double, double)
-SUBLINEAR_DENSE_ROWS(float)
-SUBLINEAR_DENSE_ROWS(double)
 
 #endif

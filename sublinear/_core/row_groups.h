@@ -4,95 +4,7 @@
 #ifndef SUBLINEAR_ROW_GROUPS_H
 #define SUBLINEAR_ROW_GROUPS_H
 
-#include "quads.h"
-
-/* dots_r = <x_r, w> for rows r = 0 .. count - 1, in eight partial sums: quicker for short rows than the
-   order of portable.h, and like it the same for any vectors. */
-#if SUBLINEAR_VECTORS
-static inline double sublinear_sum_of_quad(const sublinear_quad *quad)
-{
-    const sublinear_quad sum = *quad;
-    return (sum[0] + sum[2]) + (sum[1] + sum[3]);
-}
-
-/* the same of four, abreast */
-static inline void sublinear_sums_of_quads(const sublinear_quad *quads, double *sums)
-{
-    const sublinear_quad a = quads[0], b = quads[1], c = quads[2], d = quads[3];
-    const sublinear_quad ab = (sublinear_quad){a[0], a[1], b[0], b[1]}
-                              + (sublinear_quad){a[2], a[3], b[2], b[3]};
-    const sublinear_quad cd = (sublinear_quad){c[0], c[1], d[0], d[1]}
-                              + (sublinear_quad){c[2], c[3], d[2], d[3]};
-    const sublinear_quad sum = (sublinear_quad){ab[0], ab[2], cd[0], cd[2]}
-                               + (sublinear_quad){ab[1], ab[3], cd[1], cd[3]};
-    memcpy(sums, &sum, sizeof(sum));
-}
-
-/* the partial sums of `several` rows; the last quad may begin among columns that are done */
-#define SUBLINEAR_DOT_ROWS(real, several)                                                   \
-    for (i = 0; i < (several); i++) {                                                       \
-        sublinear_prefetch_next(next[r + i] + last);                                        \
-        SUBLINEAR_QUAD_##real(x, rows[r + i] + last);                                       \
-        even[i] = x * end;                                                                  \
-        odd[i] = (sublinear_quad){0};                                                       \
-    }                                                                                       \
-    for (k = 0; k + 2 * SUBLINEAR_QUAD <= size; k += 2 * SUBLINEAR_QUAD) {                  \
-        SUBLINEAR_QUAD_double(v, w + k);                                                    \
-        SUBLINEAR_QUAD_double(u, w + k + SUBLINEAR_QUAD);                                   \
-        for (i = 0; i < (several); i++) {                                                   \
-            sublinear_prefetch_next(next[r + i] + k);                                       \
-            SUBLINEAR_QUAD_##real(x, rows[r + i] + k);                                      \
-            even[i] += x * v;                                                               \
-            SUBLINEAR_QUAD_##real(x, rows[r + i] + k + SUBLINEAR_QUAD);                     \
-            odd[i] += x * u;                                                                \
-        }                                                                                   \
-    }                                                                                       \
-    if (k + SUBLINEAR_QUAD <= size) {                                                       \
-        SUBLINEAR_QUAD_double(v, w + k);                                                    \
-        for (i = 0; i < (several); i++) {                                                   \
-            SUBLINEAR_QUAD_##real(x, rows[r + i] + k);                                      \
-            even[i] += x * v;                                                               \
-        }                                                                                   \
-    }                                                                                       \
-    for (i = 0; i < (several); i++)                                                         \
-        even[i] += odd[i];
-
-#define SUBLINEAR_DOT_GROUP(name, real)                                                     \
-    SUBLINEAR_WIDEST static void name(                                                      \
-        const real *const *rows, const real *const *next, ptrdiff_t count, const double *w, \
-        double *dots, ptrdiff_t size)                                                       \
-    {                                                                                       \
-        const ptrdiff_t last = size - SUBLINEAR_QUAD;                                       \
-        sublinear_quad end = {0}, even[SUBLINEAR_ROWS], odd[SUBLINEAR_ROWS], x, v, u;       \
-        ptrdiff_t k, r = 0;                                                                 \
-        int i;                                                                              \
-        for (k = size - size % SUBLINEAR_QUAD; k < size && last >= 0; k++)                  \
-            end[k - last] = w[k];                                                           \
-        for (; r + SUBLINEAR_ROWS <= count && last >= 0; r += SUBLINEAR_ROWS) {             \
-            SUBLINEAR_DOT_ROWS(real, SUBLINEAR_ROWS)                                        \
-            sublinear_sums_of_quads(even, dots + r);                                        \
-        }                                                                                   \
-        for (; r < count && last >= 0; r++) {                                               \
-            SUBLINEAR_DOT_ROWS(real, 1)                                                     \
-            dots[r] = sublinear_sum_of_quad(even);                                          \
-        }                                                                                   \
-        for (; r < count; r++)                                                              \
-            for (dots[r] = 0.0, k = 0; k < size; k++)                                       \
-                dots[r] += rows[r][k] * w[k];                                               \
-    }
-#else
-#define SUBLINEAR_DOT_GROUP(name, real)                                                     \
-    static void name(                                                                       \
-        const real *const *rows, const real *const *next, ptrdiff_t count, const double *w, \
-        double *dots, ptrdiff_t size)                                                       \
-    {                                                                                       \
-        for (ptrdiff_t r = 0; r < count; r++)                                               \
-            dots[r] = sublinear_dot_##real(rows[r], w, size);                               \
-    }
-#endif
-
-SUBLINEAR_DOT_GROUP(sublinear_dot_group_float, float)
-SUBLINEAR_DOT_GROUP(sublinear_dot_group_double, double)
+#include "vectors.h"
 
 /* sum += factor_r * x_r, squares += weight_r * x_r^2 for rows r = 0 .. count - 1, whose values are in
    the nearest cache: the sums of some columns stay in registers for all rows. No weights: all are 1. */
@@ -103,7 +15,7 @@ enum { SUBLINEAR_ABREAST = 6 }; /* quads whose sums are in registers at the same
     for (r = 0; r < count; r++) {                                                           \
         const real *const row = rows[r] + done, *const later = next[r] + done;              \
         for (i = 0; i < (quads); i += 2)                                                    \
-            sublinear_prefetch_next(later + i * SUBLINEAR_QUAD);                            \
+            sublinear_prefetch(later + i * SUBLINEAR_QUAD);                            \
         for (i = 0; i < (quads); i++) {                                                     \
             SUBLINEAR_QUAD_##real(x, row + i * SUBLINEAR_QUAD);                             \
             s[i] += factors[r] * x;                                                         \

@@ -2,18 +2,12 @@
 from libc.stdint cimport uint32_t
 
 from sublinear._core.line cimport (
-    DENSE_FLOAT64, PACKED, Line, Lines, add_with_squares, dot, is_dense, line_at, line_start,
-    takes_rows, value_bytes,
+    DENSE_FLOAT64, PACKED, Line, Lines, add_constants, add_with_squares, dot, dot_rows, is_dense,
+    line_at, line_start, takes_rows, value_bytes,
 )
 from sublinear._core.sparse_rows cimport add_sparse, dot_sparse
 
 cdef extern from "row_groups.h" nogil:
-    void dot_group_float "sublinear_dot_group_float"(
-        const float* const* rows, const float* const* next, Py_ssize_t count, const double* w,
-        double* dots, Py_ssize_t size) noexcept
-    void dot_group_double "sublinear_dot_group_double"(
-        const double* const* rows, const double* const* next, Py_ssize_t count, const double* w,
-        double* dots, Py_ssize_t size) noexcept
     void add_group_float "sublinear_add_group_float"(
         const float* const* rows, const float* const* next, Py_ssize_t count,
         const double* factors, const double* weights, double* total, double* squares,
@@ -87,24 +81,15 @@ cdef inline void dot_group(const Group* group, const double* w, double* dots) no
     cdef const Lines* lines = group.lines
     cdef Py_ssize_t r
     cdef Line x
-    if group.sparse:
+    if group.together:
+        dot_rows(lines, group.rows, NULL, group.next, group.count, w, dots)
+    elif group.sparse:
         dot_sparse(lines, group.order, 0, group.count, w, NULL, dots, NULL)
-    elif not group.together:
+        add_constants(lines, group.count, w, dots)
+    else:
         for r in range(group.count):
             x = line_at(lines, group.order[r])
             dots[r] = dot(&x, w)
-        return
-    elif lines.storage == DENSE_FLOAT64:
-        dot_group_double(
-            <const double* const*> group.rows, <const double* const*> group.next, group.count, w,
-            dots, lines.length)
-    else:
-        dot_group_float(
-            <const float* const*> group.rows, <const float* const*> group.next, group.count, w,
-            dots, lines.length)
-    if lines.constant != 0:
-        for r in range(group.count):
-            dots[r] += lines.constant * w[lines.length]
 
 
 cdef inline void add_group(

@@ -4,7 +4,7 @@
 #ifndef SUBLINEAR_SPARSE_ROWS_H
 #define SUBLINEAR_SPARSE_ROWS_H
 
-#include "quads.h"
+#include "vectors.h"
 
 /* Defines NAME for all types, and a function that calls the right one. */
 #define SUBLINEAR_SPARSE_TYPES(MAKE, name)          \
@@ -65,9 +65,12 @@ typedef double sublinear_quad[4];
         sublinear_quad sum = {0}, second = {0};                                             \
         if (order != NULL && r + SUBLINEAR_OFFSET_AHEAD < stop) {                           \
             const integer *later = offsets + order[r + SUBLINEAR_LINE_AHEAD];               \
+            const integer *soon = offsets + order[r + SUBLINEAR_NEAR_AHEAD];                \
             sublinear_prefetch(offsets + order[r + SUBLINEAR_OFFSET_AHEAD]);                \
             sublinear_prefetch_span(values + later[0], values + later[1]);                  \
             sublinear_prefetch_span(indices + later[0], indices + later[1]);                \
+            sublinear_prefetch_near_span(values + soon[0], values + soon[1]);               \
+            sublinear_prefetch_near_span(indices + soon[0], indices + soon[1]);             \
         }                                                                                   \
         for (; k + 4 <= end; k += 4)                                                        \
             SUBLINEAR_ADD_PRODUCTS(real, SECOND)                                            \

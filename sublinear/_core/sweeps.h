@@ -5,7 +5,7 @@
 
 #include <math.h>
 
-#include "portable.h"
+#include "vectors.h"
 
 /* weights stay above the one and their total near 1, so that they neither vanish nor overflow */
 #define SUBLINEAR_TINY 0x1p-900

@@ -22,6 +22,7 @@ permutation they are there.
 """
 import numpy as np
 
+from sublinear._core.dense_lines cimport dense_dot64
 from sublinear._core.joint_losses cimport ALL_CLASSES, JointLoss
 from sublinear._core.joint_objective cimport JointObjective
 from sublinear._core.line cimport (
@@ -29,7 +30,7 @@ from sublinear._core.line cimport (
     prefetch_lines_ahead, squared_norm,
 )
 from sublinear._core.order cimport Draws
-from sublinear._core.portable cimport dense_dot64, prefetch
+from sublinear._core.portable cimport prefetch
 from sublinear._core.random cimport RandomBits
 from sublinear._core.steps cimport SubgradientSteps
 from sublinear._core.strata cimport Strata

@@ -42,6 +42,7 @@ from sublinear._core.adjacent cimport (
     lines_per_cache_line,
 )
 from sublinear._core.computed cimport ComputedMatrix
+from sublinear._core.dense_lines cimport dense_add64, dense_squares64
 from sublinear._core.flat_sampler cimport (
     SCANNED, Draw, FlatSampler, FlatSums, block_start, block_stop, draw_block, draw_entries,
     entry_of_block, sum_some_blocks, total_of,
@@ -51,7 +52,6 @@ from sublinear._core.line cimport Line, Lines, add, line_at, line_size, prefetch
 from sublinear._core.matrix cimport Matrix
 from sublinear._core.matrix import NotFinite
 from sublinear._core.passes cimport Passes
-from sublinear._core.portable cimport dense_add64, dense_squares64
 from sublinear._core.random cimport RandomBits, uniform
 from sublinear._core.rounds cimport Rounds, begin_longer, begin_round, first_round, is_over
 from sublinear._core.sample_sizes import samples_for

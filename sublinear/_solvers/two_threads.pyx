@@ -21,6 +21,7 @@ from libc.string cimport memcpy
 
 import numpy as np
 
+from sublinear._core.dense_lines cimport dense_dot64
 from sublinear._core.examples cimport Examples, Sample, Visits, collect_awake
 from sublinear._core.line cimport (
     CACHED_WEIGHTS, LINE_AHEAD, OFFSET_AHEAD, WEIGHTS_AHEAD, Line, Lines, add, dot, line_at,
@@ -29,9 +30,7 @@ from sublinear._core.line cimport (
 from sublinear._core.matrix cimport Matrix
 from sublinear._core.objective cimport Objective
 from sublinear._core.order cimport Draws, make_ready, restart
-from sublinear._core.portable cimport (
-    clock, dense_dot64, omp_get_num_threads, publish, wait_for,
-)
+from sublinear._core.portable cimport clock, omp_get_num_threads, publish, wait_for
 from sublinear._core.random cimport RandomBits
 from sublinear._solvers.sdca cimport SDCA
 
