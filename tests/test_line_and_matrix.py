@@ -358,7 +358,7 @@ def test_nothing_is_written_to_the_input(store):
 
 
 @pytest.mark.parametrize("dtype", (np.float32, np.float64))
-@pytest.mark.parametrize("n_columns", (1, 15, 16, 37, 64, 1040))  # long rows are not asked for
+@pytest.mark.parametrize("n_columns", (1, 4, 8, 15, 16, 29, 37, 64, 1040))
 @pytest.mark.parametrize("constant", (0.0, 2.0))
 def test_passes_give_what_single_rows_give(dtype, n_columns, constant):
     """Bit for bit: rows taken several at once are summed in the same order."""

@@ -16,7 +16,7 @@ from sublinear._core.dense_lines cimport (
     dense_dots_add32, dense_dots_add64, dense_dots_squares32, dense_dots_squares64,
     dense_squares32, dense_squares64,
 )
-from sublinear._core.portable cimport prefetch, prefetch_near_span, prefetch_span
+from sublinear._core.portable cimport prefetch, prefetch_span
 
 ctypedef fused real_t:
     float
@@ -121,7 +121,6 @@ cdef extern from "portable.h" nogil:
     enum:
         OFFSET_AHEAD "SUBLINEAR_OFFSET_AHEAD"
         LINE_AHEAD "SUBLINEAR_LINE_AHEAD"
-        NEAR_AHEAD "SUBLINEAR_NEAR_AHEAD"
         CACHE_LINE "SUBLINEAR_CACHE_LINE"
 
 cdef enum:
@@ -138,18 +137,6 @@ cdef inline void prefetch_line(const Lines* lines, Py_ssize_t i) noexcept nogil:
         prefetch_span(line.values, line.values + line.size * value_bytes(line.storage))
     if not is_dense(line.storage):
         prefetch_span(line.indices, line.indices + line.size * index_bytes(line.storage))
-
-
-cdef inline void prefetch_near_line(const Lines* lines, Py_ssize_t i) noexcept nogil:
-    """Ask for the beginning of a line that was asked for."""
-    cdef Line line = line_at(lines, i)
-    if lines.storage == PACKED:
-        prefetch_near_span(line.values - RECORD_HEADER, line.values + 8 * line.size)
-        return
-    if line.stride == 1 or not is_dense(line.storage):
-        prefetch_near_span(line.values, line.values + line.size * value_bytes(line.storage))
-    if not is_dense(line.storage):
-        prefetch_near_span(line.indices, line.indices + line.size * index_bytes(line.storage))
 
 
 cdef inline void prefetch_weights(const Line* x, const double* w) noexcept nogil:
@@ -174,7 +161,6 @@ cdef inline void prefetch_lines_ahead(
     elif position + OFFSET_AHEAD < ready:
         prefetch(lines.offsets + draws[position + OFFSET_AHEAD] * index_bytes(lines.storage))
         prefetch_line(lines, draws[position + LINE_AHEAD])
-        prefetch_near_line(lines, draws[position + NEAR_AHEAD])
 
 
 cdef inline void prefetch_ahead(
@@ -619,8 +605,8 @@ cdef inline void dot_and_square_rows(
 
 
 cdef inline void dot_and_add_rows(
-    const Lines* lines, const Several* several, const double* x, double* dots, const double* factors,
-    double* w
+    const Lines* lines, const Several* several, const double* x, double* dots,
+    const double* factors, double* w
 ) noexcept nogil:
     """What `dot_rows` does, and w += sum_k factors[k] * line k"""
     cdef Py_ssize_t k

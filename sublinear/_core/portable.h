@@ -70,12 +70,10 @@ static inline int omp_get_num_threads(void) { return 1; }
 #endif
 
 /* Lines in random order come from memory, not from the cache: what a line needs is asked for some draws
-   ahead. Its offset comes first, then its entries; those in the first three cache lines of an array once
-   more, as even the second cache is too far away where lines are short. */
+   ahead. Its offset comes first, then its entries. */
 enum {
-    SUBLINEAR_OFFSET_AHEAD = 48,
-    SUBLINEAR_LINE_AHEAD = 32,
-    SUBLINEAR_NEAR_AHEAD = 4,
+    SUBLINEAR_OFFSET_AHEAD = 32,
+    SUBLINEAR_LINE_AHEAD = 16,
     SUBLINEAR_CACHE_LINE = 64, /* bytes */
     SUBLINEAR_PREFETCHED = 64  /* cache lines of an array: the processor follows longer runs itself */
 };
@@ -91,14 +89,6 @@ static inline void sublinear_prefetch_span(const void *start, const void *end)
             sublinear_prefetch(at);
     }
     sublinear_prefetch(last);
-}
-
-static inline void sublinear_prefetch_near_span(const void *start, const void *end)
-{
-    const char *at = (const char *)start, *last = (const char *)end - 1;
-    sublinear_prefetch_near(at);
-    at += SUBLINEAR_CACHE_LINE;
-    sublinear_prefetch_near(at < last ? at : last);
 }
 
 /* value, or the nearer end of [low, high], without branches: which end is hard to foresee. */
