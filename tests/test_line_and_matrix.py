@@ -382,7 +382,13 @@ def test_passes_give_what_single_rows_give(dtype, n_columns, constant):
     np.testing.assert_allclose(norms, (X.astype(float) ** 2).sum(axis=1) + constant**2)
     assert passes.longest == np.sqrt(norms.max())
     np.testing.assert_array_equal(passes.payoffs(x), targets * singly)
-    np.testing.assert_array_equal(matrix.row_dots(x, np.arange(11)[::-1]), singly[::-1])
+    order, factors = np.arange(11)[::-1], random.normal(size=11)
+    np.testing.assert_array_equal(matrix.row_dots(x, order), singly[order])
+    total, one_by_one = np.zeros((2, matrix.n_weights))
+    matrix.add_gram_product(x, factors, order, total)
+    for i, factor in zip(order, factors, strict=True):
+        matrix.add_gram_product(x, np.array([factor]), [i], one_by_one)
+    np.testing.assert_array_equal(total, one_by_one)
 
 
 @pytest.mark.parametrize("indices", [np.int32, np.int64])

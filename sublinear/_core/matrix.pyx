@@ -14,11 +14,12 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.utils import assert_all_finite
 
+from sublinear._core.adjacent cimport add_side_by_side
 from sublinear._core.line cimport (
     DENSE_FLOAT32, DENSE_FLOAT64, SPARSE_FLOAT32_INT32, SPARSE_FLOAT32_INT64,
     SPARSE_FLOAT64_INT32, SPARSE_FLOAT64_INT64, CACHED_WEIGHTS, ROWS, Line, Several, add,
     add_with_squares, dot, dot_rows, index_t, is_dense, line_at, prefetch_ahead,
-    prefetch_weights, set_several, squared_norm, take_several, takes_rows,
+    prefetch_lines_ahead, prefetch_weights, set_several, squared_norm, take_several, takes_rows,
 )
 from sublinear._core.sparse_rows cimport check_columns, dot_sparse, longest_row
 
@@ -140,6 +141,35 @@ cdef void dots(
         x = line_at(lines, k if order == NULL else order[k])
         products[k - start] = dot(&x, w)
         k += 1
+
+
+cdef Py_ssize_t add_in_fours(
+    const Lines* lines, const uint32_t* order, Py_ssize_t n, const double* factors,
+    const double* v, double* total
+) noexcept nogil:
+    """total += factors[k] x for x = line order[k], times <x, v> unless v is NULL.
+
+    As far as fours of dense lines go; tells how far.
+    """
+    cdef Py_ssize_t place[ROWS]
+    cdef double factor[ROWS]
+    cdef Several several
+    cdef Py_ssize_t k = 0, r
+    set_several(&several, lines)
+    while takes_rows(lines) and k + ROWS <= n:
+        if v != NULL:
+            take_several(&several, lines, order, k, n)
+            dot_rows(lines, several.rows, several.near, several.next, ROWS, v, factor)
+        for r in range(ROWS):
+            place[r] = order[k + r]
+            if v == NULL:
+                prefetch_lines_ahead(lines, order, k + r, n)
+                factor[r] = factors[k + r]
+            else:
+                factor[r] *= factors[k + r]
+        add_side_by_side(lines, place, factor, total)
+        k += ROWS
+    return k
 
 
 cdef void dot_pairs(
@@ -376,14 +406,17 @@ cdef class Matrix:
         w : ndarray of shape (n_weights,), float64
         """
         cdef const uint32_t[::1] sequence = self._check_order(order)
-        cdef Py_ssize_t k, n = sequence.shape[0]
+        cdef Py_ssize_t k = 0, n = sequence.shape[0]
         cdef Line x
         self._check_sizes(factors.shape[0], n, w, w)
         with nogil:
-            for k in range(n):
+            if n:
+                k = add_in_fours(&self.rows, &sequence[0], n, &factors[0], NULL, &w[0])
+            while k < n:
                 prefetch_ahead(&self.rows, &sequence[0], k, n, &w[0])
                 x = line_at(&self.rows, sequence[k])
                 add(&x, factors[k], &w[0])
+                k += 1
 
     def add_moments(
         self, const double[::1] factors, order, double[::1] w, double[::1] squares
@@ -413,14 +446,17 @@ cdef class Matrix:
         order : array of int
         """
         cdef const uint32_t[::1] sequence = self._check_order(order)
-        cdef Py_ssize_t k, n = sequence.shape[0]
+        cdef Py_ssize_t k = 0, n = sequence.shape[0]
         cdef Line x
         self._check_sizes(factors.shape[0], n, v, total)
         with nogil:
-            for k in range(n):
+            if n:
+                k = add_in_fours(&self.rows, &sequence[0], n, &factors[0], &v[0], &total[0])
+            while k < n:
                 prefetch_ahead(&self.rows, &sequence[0], k, n, &v[0])
                 x = line_at(&self.rows, sequence[k])
                 add(&x, factors[k] * dot(&x, &v[0]), &total[0])
+                k += 1
 
     def largest_norm(self):
         """Return the largest |x_i|; raises Underflow."""
