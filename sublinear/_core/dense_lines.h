@@ -109,9 +109,10 @@ SUBLINEAR_DENSE_ADD(sublinear_add_double, double)
 SUBLINEAR_DENSE_SUMS(float)
 SUBLINEAR_DENSE_SUMS(double)
 
-/* What a pass needs of several lines at once, each in the order of the loops above: their dot products with
-   x, and their squares or w += sum of factors * lines. Those that are `next` are asked for meanwhile, and
-   those that are `near`, which were next, unless it is NULL: loads that span two cache lines wait long for the second cache. */
+/* What a pass needs of several lines at once, each in the order of the loops above: their dot products
+   with x, and their squares or w += sum of factors * lines. Those that are `next` are asked for
+   meanwhile and, unless it is NULL, those that are `near`, which were next: loads that span two cache
+   lines wait long for the second cache. */
 enum { SUBLINEAR_ROWS = 4 };
 
 #if SUBLINEAR_VECTORS
@@ -124,11 +125,11 @@ enum { SUBLINEAR_ROWS = 4 };
         SUBLINEAR_QUAD_double(v, x + (at));                                                 \
         s##i += a * v;                                                                      \
         t##i += b * v;                                                                      \
-        if (squared) {                                                              \
+        if (squared) {                                                                      \
             p##i += a * a;                                                                  \
             q##i += b * b;                                                                  \
         }                                                                                   \
-        if (added) {                                                                    \
+        if (added) {                                                                        \
             SUBLINEAR_QUAD_double(v, w + (at));                                             \
             v = (v + factors[0] * a) + factors[1] * b;                                      \
             memcpy(w + (at), &v, sizeof(v));                                                \
@@ -151,8 +152,9 @@ enum { SUBLINEAR_ROWS = 4 };
         int added, const double *factors, double *w)                                        \
     {                                                                                       \
         const real *const first = rows[0], *const second = rows[1];                         \
-        sublinear_quad s0 = {0}, s1 = s0, s2 = s0, s3 = s0, t0 = s0, t1 = s0, t2 = s0, t3 = s0; \
-        sublinear_quad p0 = s0, p1 = s0, p2 = s0, p3 = s0, q0 = s0, q1 = s0, q2 = s0, q3 = s0; \
+        sublinear_quad s0 = {0}, s1 = s0, s2 = s0, s3 = s0, t0 = s0, t1 = s0, t2 = s0;      \
+        sublinear_quad t3 = s0, p0 = s0, p1 = s0, p2 = s0, p3 = s0, q0 = s0, q1 = s0;       \
+        sublinear_quad q2 = s0, q3 = s0;                                                    \
         double rests[4] = {0};                                                              \
         ptrdiff_t k = 0;                                                                    \
         for (; k + 2 * SUBLINEAR_LANES <= size; k += 2 * SUBLINEAR_LANES) {                 \
@@ -183,12 +185,12 @@ enum { SUBLINEAR_ROWS = 4 };
             rests[1] += b * x[k];                                                           \
             rests[2] += a * a;                                                              \
             rests[3] += b * b;                                                              \
-            if (added)                                                                     \
+            if (added)                                                                      \
                 w[k] = (w[k] + factors[0] * a) + factors[1] * b;                            \
         }                                                                                   \
         dots[0] = sublinear_sum_of_quad(&s0) + rests[0];                                    \
         dots[1] = sublinear_sum_of_quad(&t0) + rests[1];                                    \
-        if (squared) {                                                              \
+        if (squared) {                                                                      \
             squares[0] = sublinear_sum_of_quad(&p0) + rests[2];                             \
             squares[1] = sublinear_sum_of_quad(&q0) + rests[3];                             \
         }                                                                                   \
@@ -210,8 +212,7 @@ enum { SUBLINEAR_ROWS = 4 };
     }                                                                                       \
     SUBLINEAR_WIDEST static void sublinear_dots_squares_##real(                             \
         const real *const *rows, const real *const *near, const real *const *next,          \
-        ptrdiff_t size, const double *x,                                                    \
-        double *dots, double *squares)                                                      \
+        ptrdiff_t size, const double *x, double *dots, double *squares)                     \
     {                                                                                       \
         for (int r = 0; r < SUBLINEAR_ROWS; r += 2)                                         \
             sublinear_two_lines_##real(                                                     \
@@ -219,8 +220,7 @@ enum { SUBLINEAR_ROWS = 4 };
     }                                                                                       \
     SUBLINEAR_WIDEST static void sublinear_dots_add_##real(                                 \
         const real *const *rows, const real *const *near, const real *const *next,          \
-        ptrdiff_t size, const double *x,                                                    \
-        double *dots, const double *factors, double *w)                                     \
+        ptrdiff_t size, const double *x, double *dots, const double *factors, double *w)    \
     {                                                                                       \
         for (int r = 0; r < SUBLINEAR_ROWS; r += 2)                                         \
             sublinear_two_lines_##real(                                                     \
@@ -237,8 +237,7 @@ enum { SUBLINEAR_ROWS = 4 };
     }                                                                                       \
     static void sublinear_dots_squares_##real(                                              \
         const real *const *rows, const real *const *near, const real *const *next,          \
-        ptrdiff_t size, const double *x,                                                    \
-        double *dots, double *squares)                                                      \
+        ptrdiff_t size, const double *x, double *dots, double *squares)                     \
     {                                                                                       \
         for (int r = 0; r < SUBLINEAR_ROWS; r++) {                                          \
             dots[r] = sublinear_dot_##real(rows[r], x, size);                               \
@@ -247,8 +246,7 @@ enum { SUBLINEAR_ROWS = 4 };
     }                                                                                       \
     static void sublinear_dots_add_##real(                                                  \
         const real *const *rows, const real *const *near, const real *const *next,          \
-        ptrdiff_t size, const double *x,                                                    \
-        double *dots, const double *factors, double *w)                                     \
+        ptrdiff_t size, const double *x, double *dots, const double *factors, double *w)    \
     {                                                                                       \
         for (int r = 0; r < SUBLINEAR_ROWS; r++) {                                          \
             dots[r] = sublinear_dot_##real(rows[r], x, size);                               \

@@ -1,6 +1,6 @@
 """Line: one row or one column of a matrix, and every loop over its stored entries.
 
-This file, and what it shares with groups of rows (row_groups.h, sparse_rows.h), knows value type x
+This file, and what it shares with groups of rows (dense_lines.h, sparse_rows.h), knows value type x
 index type x storage. A primitive branches on the storage once per line and calls a loop over typed
 pointers, so solvers are compiled once and no call is made per entry. Sums are gathered in float64
 whatever the values' type, in an order that depends on the stored entries alone: float32 and float64

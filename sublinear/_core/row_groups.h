@@ -15,7 +15,7 @@ enum { SUBLINEAR_ABREAST = 6 }; /* quads whose sums are in registers at the same
     for (r = 0; r < count; r++) {                                                           \
         const real *const row = rows[r] + done, *const later = next[r] + done;              \
         for (i = 0; i < (quads); i += 2)                                                    \
-            sublinear_prefetch(later + i * SUBLINEAR_QUAD);                            \
+            sublinear_prefetch(later + i * SUBLINEAR_QUAD);                                 \
         for (i = 0; i < (quads); i++) {                                                     \
             SUBLINEAR_QUAD_##real(x, row + i * SUBLINEAR_QUAD);                             \
             s[i] += factors[r] * x;                                                         \

@@ -7,22 +7,22 @@
 #include "vectors.h"
 
 /* Defines NAME for all types, and a function that calls the right one. */
-#define SUBLINEAR_SPARSE_TYPES(MAKE, name)          \
-    MAKE(name##_double_int32, double, int32_t)      \
-    MAKE(name##_double_int64, double, int64_t)      \
-    MAKE(name##_float_int32, float, int32_t)        \
+#define SUBLINEAR_SPARSE_TYPES(MAKE, name)                                                  \
+    MAKE(name##_double_int32, double, int32_t)                                              \
+    MAKE(name##_double_int64, double, int64_t)                                              \
+    MAKE(name##_float_int32, float, int32_t)                                                \
     MAKE(name##_float_int64, float, int64_t)
 
-#define SUBLINEAR_CALL_SPARSE(name, ...)                                    \
-    do {                                                                    \
-        if (value_bytes == 8 && index_bytes == 4)                           \
-            name##_double_int32(values, indices, offsets, __VA_ARGS__);     \
-        else if (value_bytes == 8)                                          \
-            name##_double_int64(values, indices, offsets, __VA_ARGS__);     \
-        else if (index_bytes == 4)                                          \
-            name##_float_int32(values, indices, offsets, __VA_ARGS__);      \
-        else                                                                \
-            name##_float_int64(values, indices, offsets, __VA_ARGS__);      \
+#define SUBLINEAR_CALL_SPARSE(name, ...)                                                    \
+    do {                                                                                    \
+        if (value_bytes == 8 && index_bytes == 4)                                           \
+            name##_double_int32(values, indices, offsets, __VA_ARGS__);                     \
+        else if (value_bytes == 8)                                                          \
+            name##_double_int64(values, indices, offsets, __VA_ARGS__);                     \
+        else if (index_bytes == 4)                                                          \
+            name##_float_int32(values, indices, offsets, __VA_ARGS__);                      \
+        else                                                                                \
+            name##_float_int64(values, indices, offsets, __VA_ARGS__);                      \
     } while (0)
 
 /* How many rows ahead products ask for offsets and entries: they follow each other faster than steps do.
@@ -41,37 +41,37 @@ static inline void sublinear_prefetch_near_span(const void *start, const void *e
 
 /* Products, summed in the order of line.pxd. */
 #if SUBLINEAR_VECTORS
-#define SUBLINEAR_GATHERED(w)                                                           \
-    (sublinear_quad){(w)[indices[k]], (w)[indices[k + 1]], (w)[indices[k + 2]],         \
+#define SUBLINEAR_GATHERED(w)                                                               \
+    (sublinear_quad){(w)[indices[k]], (w)[indices[k + 1]], (w)[indices[k + 2]],             \
                      (w)[indices[k + 3]]}
-#define SUBLINEAR_ADD_PRODUCTS(real, SECOND)                                            \
-    {                                                                                   \
-        sublinear_quad x, a, b = {0};                                                   \
-        SUBLINEAR_QUAD_##real(x, values + k);                                           \
-        if (indices[k + 3] - indices[k] == 3) {                                         \
-            SUBLINEAR_QUAD_double(a, w + indices[k]);                                   \
-            if (SECOND)                                                                 \
-                SUBLINEAR_QUAD_double(b, v + indices[k]);                               \
-        } else {                                                                        \
-            a = SUBLINEAR_GATHERED(w);                                                  \
-            if (SECOND)                                                                 \
-                b = SUBLINEAR_GATHERED(v);                                              \
-        }                                                                               \
-        sum += x * a;                                                                   \
-        if (SECOND)                                                                     \
-            second += x * b;                                                            \
+#define SUBLINEAR_ADD_PRODUCTS(real, SECOND)                                                \
+    {                                                                                       \
+        sublinear_quad x, a, b = {0};                                                       \
+        SUBLINEAR_QUAD_##real(x, values + k);                                               \
+        if (indices[k + 3] - indices[k] == 3) {                                             \
+            SUBLINEAR_QUAD_double(a, w + indices[k]);                                       \
+            if (SECOND)                                                                     \
+                SUBLINEAR_QUAD_double(b, v + indices[k]);                                   \
+        } else {                                                                            \
+            a = SUBLINEAR_GATHERED(w);                                                      \
+            if (SECOND)                                                                     \
+                b = SUBLINEAR_GATHERED(v);                                                  \
+        }                                                                                   \
+        sum += x * a;                                                                       \
+        if (SECOND)                                                                         \
+            second += x * b;                                                                \
     }
 #else
 typedef double sublinear_quad[4];
-#define SUBLINEAR_ADD_PRODUCTS(real, SECOND)                                        \
-    for (int i = 0; i < 4; i++) {                                                   \
-        sum[i] += values[k + i] * w[indices[k + i]];                                \
-        if (SECOND)                                                                 \
-            second[i] += values[k + i] * v[indices[k + i]];                         \
+#define SUBLINEAR_ADD_PRODUCTS(real, SECOND)                                                \
+    for (int i = 0; i < 4; i++) {                                                           \
+        sum[i] += values[k + i] * w[indices[k + i]];                                        \
+        if (SECOND)                                                                         \
+            second[i] += values[k + i] * v[indices[k + i]];                                 \
     }
 #endif
 
-#define SUBLINEAR_DOT_SPARSE_ROWS(real, integer, SECOND)                                           \
+#define SUBLINEAR_DOT_SPARSE_ROWS(real, integer, SECOND)                                    \
     for (ptrdiff_t r = start; r < stop; r++) {                                              \
         const ptrdiff_t row = order == NULL ? r : (ptrdiff_t)order[r];                      \
         const ptrdiff_t end = offsets[row + 1];                                             \
@@ -105,9 +105,9 @@ typedef double sublinear_quad[4];
         const double *v, double *dots, double *seconds)                                     \
     {                                                                                       \
         if (v == NULL) {                                                                    \
-            SUBLINEAR_DOT_SPARSE_ROWS(real, integer, 0)                                            \
+            SUBLINEAR_DOT_SPARSE_ROWS(real, integer, 0)                                     \
         } else {                                                                            \
-            SUBLINEAR_DOT_SPARSE_ROWS(real, integer, 1)                                            \
+            SUBLINEAR_DOT_SPARSE_ROWS(real, integer, 1)                                     \
         }                                                                                   \
     }
 
@@ -175,11 +175,11 @@ SUBLINEAR_CHECK_COLUMNS(sublinear_check_columns_int64, int64_t, uint64_t, INT64_
 typedef double sublinear_pair __attribute__((vector_size(16)));
 typedef float sublinear_pair32 __attribute__((vector_size(8)));
 #define SUBLINEAR_PAIR_double(target, source) memcpy(&(target), (source), sizeof(target))
-#define SUBLINEAR_PAIR_float(target, source)                         \
-    do {                                                             \
-        sublinear_pair32 narrow_;                                    \
-        memcpy(&narrow_, (source), sizeof(narrow_));                 \
-        (target) = __builtin_convertvector(narrow_, sublinear_pair); \
+#define SUBLINEAR_PAIR_float(target, source)                                                \
+    do {                                                                                    \
+        sublinear_pair32 narrow_;                                                           \
+        memcpy(&narrow_, (source), sizeof(narrow_));                                        \
+        (target) = __builtin_convertvector(narrow_, sublinear_pair);                        \
     } while (0)
 
 #define SUBLINEAR_ADD_ADJACENT(vector, LOAD, entries, WITH_SQUARES)                         \
@@ -219,7 +219,7 @@ typedef float sublinear_pair32 __attribute__((vector_size(8)));
 #define SUBLINEAR_ADD_SPARSE(name, real, integer)                                           \
     SUBLINEAR_WIDEST static void name(                                                      \
         const real *values, const integer *indices, const integer *offsets,                 \
-        const uint32_t *order, ptrdiff_t count, const double *factors,                     \
+        const uint32_t *order, ptrdiff_t count, const double *factors,                      \
         const double *weights, double *restrict sum, double *restrict squares)              \
     {                                                                                       \
         for (ptrdiff_t r = 0; r < count; r++) {                                             \
@@ -246,10 +246,10 @@ static inline void sublinear_add_sparse(
 }
 
 /* gram += sum over the sparse rows x = order[r] of weights_r x x', in and above the diagonal. */
-#define SUBLINEAR_ADD_SPARSE_GRAM(name, real, integer)                                          \
+#define SUBLINEAR_ADD_SPARSE_GRAM(name, real, integer)                                      \
     SUBLINEAR_WIDEST static void name(                                                      \
         const real *values, const integer *indices, const integer *offsets,                 \
-        const uint32_t *order, ptrdiff_t count, const double *weights, ptrdiff_t pitch,    \
+        const uint32_t *order, ptrdiff_t count, const double *weights, ptrdiff_t pitch,     \
         double *restrict gram)                                                              \
     {                                                                                       \
         for (ptrdiff_t r = 0; r < count; r++) {                                             \
