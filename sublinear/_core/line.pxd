@@ -16,7 +16,7 @@ from sublinear._core.dense_lines cimport (
     dense_dots_add32, dense_dots_add64, dense_dots_squares32, dense_dots_squares64,
     dense_squares32, dense_squares64,
 )
-from sublinear._core.portable cimport prefetch, prefetch_span
+from sublinear._core.portable cimport prefetch, prefetch_near_span, prefetch_span
 
 ctypedef fused real_t:
     float
@@ -121,6 +121,7 @@ cdef extern from "portable.h" nogil:
     enum:
         OFFSET_AHEAD "SUBLINEAR_OFFSET_AHEAD"
         LINE_AHEAD "SUBLINEAR_LINE_AHEAD"
+        NEAR_AHEAD "SUBLINEAR_NEAR_AHEAD"
         CACHE_LINE "SUBLINEAR_CACHE_LINE"
 
 cdef enum:
@@ -155,9 +156,13 @@ cdef inline void prefetch_lines_ahead(
     const Lines* lines, const uint32_t* draws, Py_ssize_t position, Py_ssize_t ready
 ) noexcept nogil:
     """Ask for the lines of the draws after `position`, up to `ready`."""
+    cdef Line line
     if is_dense(lines.storage):
         if position + LINE_AHEAD < ready:
             prefetch_line(lines, draws[position + LINE_AHEAD])
+            if lines.stride == 1:  # see dense_lines.h
+                line = line_at(lines, draws[position + NEAR_AHEAD])
+                prefetch_near_span(line.values, line.values + line.size * value_bytes(line.storage))
     elif position + OFFSET_AHEAD < ready:
         prefetch(lines.offsets + draws[position + OFFSET_AHEAD] * index_bytes(lines.storage))
         prefetch_line(lines, draws[position + LINE_AHEAD])

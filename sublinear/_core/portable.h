@@ -70,26 +70,31 @@ static inline int omp_get_num_threads(void) { return 1; }
 #endif
 
 /* Lines in random order come from memory, not from the cache: what a line needs is asked for some draws
-   ahead. Its offset comes first, then its entries. */
+   ahead. Its offset comes first, then its entries; those of dense lines once more. */
 enum {
     SUBLINEAR_OFFSET_AHEAD = 32,
     SUBLINEAR_LINE_AHEAD = 16,
+    SUBLINEAR_NEAR_AHEAD = 4,
     SUBLINEAR_CACHE_LINE = 64, /* bytes */
     SUBLINEAR_PREFETCHED = 64  /* cache lines of an array: the processor follows longer runs itself */
 };
 
-static inline void sublinear_prefetch_span(const void *start, const void *end)
-{
-    const char *at = (const char *)start, *last = (const char *)end - 1;
-    sublinear_prefetch(at);
-    if (last - at > SUBLINEAR_CACHE_LINE) {
-        if (last - at >= SUBLINEAR_PREFETCHED * SUBLINEAR_CACHE_LINE)
-            last = at + SUBLINEAR_PREFETCHED * SUBLINEAR_CACHE_LINE - 1;
-        for (at += SUBLINEAR_CACHE_LINE; at < last; at += SUBLINEAR_CACHE_LINE)
-            sublinear_prefetch(at);
+#define SUBLINEAR_PREFETCH_SPAN(name, PREFETCH)                                     \
+    static inline void name(const void *start, const void *end)                     \
+    {                                                                               \
+        const char *at = (const char *)start, *last = (const char *)end - 1;        \
+        PREFETCH(at);                                                               \
+        if (last - at > SUBLINEAR_CACHE_LINE) {                                     \
+            if (last - at >= SUBLINEAR_PREFETCHED * SUBLINEAR_CACHE_LINE)           \
+                last = at + SUBLINEAR_PREFETCHED * SUBLINEAR_CACHE_LINE - 1;        \
+            for (at += SUBLINEAR_CACHE_LINE; at < last; at += SUBLINEAR_CACHE_LINE) \
+                PREFETCH(at);                                                       \
+        }                                                                           \
+        PREFETCH(last);                                                             \
     }
-    sublinear_prefetch(last);
-}
+
+SUBLINEAR_PREFETCH_SPAN(sublinear_prefetch_span, sublinear_prefetch)
+SUBLINEAR_PREFETCH_SPAN(sublinear_prefetch_near_span, sublinear_prefetch_near)
 
 /* value, or the nearer end of [low, high], without branches: which end is hard to foresee. */
 static inline double sublinear_clip(double value, double low, double high)
