@@ -169,6 +169,7 @@ class Stream:
         self.n_features = self.dtype = self.feature_names = None
         self.blocks = self.rows = 0
         self.is_repeated = False  # whether passes are compared
+        self.last_pass = None  # the StreamSummary of the last whole one
         self.first_pass = None  # the RowMarks of the first one, once it has ended
         self.whole = None  # the Block of all rows, if they could be checked at once
 
@@ -176,6 +177,14 @@ class Stream:
     def skipped(self):
         """Malformed lines that the source left out in the present pass."""
         return getattr(self.source, "skipped", 0)
+
+    @property
+    def summary(self):
+        """The StreamSummary of the last whole pass, of the present one before that."""
+        return self.last_pass or self._present_pass()
+
+    def _present_pass(self):
+        return StreamSummary(self.blocks, self.rows, self.skipped)
 
     def require_repeatable(self):
         """Compare the rows of all passes; raise ValueError if there can be only one."""
@@ -209,6 +218,7 @@ class Stream:
             self.first_pass = self.first_pass or marks
         if not self.rows:
             raise nothing_in(self.source)
+        self.last_pass = self._present_pass()
 
     def _checked_whole(self):
         """Return Blocks of arrays that need no copy, or None: only values are left to be checked.
@@ -278,7 +288,9 @@ def described(block):
 
 
 class StreamSummary(NamedTuple):
-    """What a fit read from its source, in its last pass.
+    """What a fit read from its source, in its last whole pass.
+
+    Or what it had read by then, if it was ended in its first.
 
     Attributes
     ----------
@@ -373,7 +385,7 @@ class StreamFit:
         try:
             self._fit_source(stream, classes, checkpoint)
         finally:
-            self.stream_ = StreamSummary(stream.blocks, stream.rows, stream.skipped)
+            self.stream_ = stream.summary
             if stream.feature_names is not None:
                 self.feature_names_in_ = stream.feature_names
         return self

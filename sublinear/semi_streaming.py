@@ -18,7 +18,7 @@ from sublinear._core.matrix import LEAST_SQUARE, Matrix, Underflow
 from sublinear._core.random import RandomBits
 from sublinear._fit_method import all_or_nothing
 from sublinear._solvers.semi_streaming import SemiStreaming
-from sublinear._stream import Stream, StreamSummary
+from sublinear._stream import Stream
 from sublinear._validation import (
     check_number,
     check_rows,
@@ -129,7 +129,7 @@ class _SemiStreaming(BaseEstimator):
         if self._ball:  # the perceptron's weights have norm 1 for rows of any length
             self.row_weights_ *= largest
         self.n_iter_ = n_steps
-        self.stream_ = StreamSummary(stream.blocks, stream.rows, stream.skipped)
+        self.stream_ = stream.summary
         self.result_ = SemiStreamingResult(
             passes=2 * n_steps + 3,
             words=solver.n_words,

@@ -510,3 +510,22 @@ def test_few_rows_take_few_passes():
     model = SDCAClassifier(alpha=0.1, random_state=0)
     model.fit_stream(GeneratorSource(blocks), classes=[False, True])
     assert model.result_.status == "converged" and len(passes) < 40
+
+
+@pytest.mark.parametrize("block", [1, 2])
+def test_the_summary_of_an_interrupted_fit_is_of_a_whole_pass(binary, block):
+    X, y = binary
+    passes = itertools.count(1)
+
+    def blocks():
+        is_last = next(passes) == 4
+        for k, part in enumerate(ArraySource(X, y, block_rows=len(y) // 2), start=1):
+            if is_last and k == block:
+                raise KeyboardInterrupt
+            yield part
+
+    model = SDCAClassifier(alpha=1e-6, tol=0, max_iter=100, random_state=0)
+    with pytest.raises(KeyboardInterrupt):
+        model.fit_stream(GeneratorSource(blocks))
+    assert model.result_.accesses > 0
+    assert model.stream_.rows == len(y) and model.stream_.blocks == 2
