@@ -7,7 +7,6 @@ and written a fixed number of times, whatever the memory.
 
 import json
 import os
-import secrets
 import shutil
 import sys
 import zlib
@@ -15,6 +14,8 @@ from pathlib import Path
 
 import numpy as np
 import scipy.sparse as sp
+
+from sublinear._files import locked_folder, place_beside, remove_left_folders
 
 FORMAT = 1
 HEADER = "header.json"
@@ -111,25 +112,34 @@ def build(path, X, *, dtype, memory, overwrite):
     _check_replaceable(path, target, overwrite)
     if not target.parent.is_dir():
         raise FileNotFoundError(f"cannot write {path}: there is no folder {target.parent}")
-    beside = target.with_name(f".{target.name}.{secrets.token_hex(4)}")
+    remove_left_folders(target)
+    beside = place_beside(target)
     beside.mkdir()
     try:
-        _Build(beside, dtype, memory).run(X)
-        _check_replaceable(path, target, overwrite)  # something may have come there meanwhile
-        if target.exists():
-            old = beside.with_name(beside.name + ".old")
-            os.rename(target, old)
-            try:
-                os.rename(beside, target)
-            except BaseException:
-                os.rename(old, target)
-                raise
-            shutil.rmtree(old, ignore_errors=True)
-        else:
-            os.rename(beside, target)
+        with locked_folder(beside):
+            _Build(beside, dtype, memory).run(X)
+            _check_replaceable(path, target, overwrite)  # something may have come there meanwhile
+            _put(beside, target)
     except BaseException:
         shutil.rmtree(beside, ignore_errors=True)
         raise
+    remove_left_folders(target, "old")  # not before: it may be all that a killed process left
+
+
+def _put(beside, target):
+    """Rename a store into its place; what is there is removed."""
+    if not target.exists():
+        os.rename(beside, target)
+        return
+    old = beside.with_suffix(".old")
+    with locked_folder(target):
+        try:
+            os.rename(target, old)
+            os.rename(beside, target)
+        finally:
+            if not target.exists():
+                os.rename(old, target)
+            shutil.rmtree(old, ignore_errors=True)
 
 
 class _Build:

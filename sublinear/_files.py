@@ -1,4 +1,4 @@
-"""Output files: checked before the work, written beside their place, then renamed into it."""
+"""Output files and folders: written beside their place, then renamed into it."""
 
 import contextlib
 import io
@@ -13,7 +13,7 @@ try:
 except ImportError:  # on Windows, where what a killed process leaves stays
     fcntl = None
 
-__all__ = ["check_writable", "replacing"]
+__all__ = ["check_writable", "locked_folder", "place_beside", "remove_left_folders", "replacing"]
 
 
 def check_writable(path):
@@ -25,7 +25,7 @@ def check_writable(path):
         raise OSError(f"cannot write {path}: it is not a regular file")
     if target.exists() and not os.access(target, os.W_OK):
         raise PermissionError(f"cannot write {path}: permission denied")
-    beside = _beside(target)
+    beside = place_beside(target)
     with _naming(path, target):
         beside.touch(exist_ok=False)
         beside.unlink()
@@ -40,7 +40,7 @@ def replacing(path):
     """
     target = _resolved(path)
     _remove_leftovers(target)
-    beside = _beside(target)
+    beside = place_beside(target)
     with _naming(path, target):
         raw = _NamedFile(path, beside)
     try:
@@ -76,19 +76,27 @@ def _resolved(path):
     return Path(os.path.realpath(path))
 
 
-def _beside(target):
+def place_beside(target):
+    """Return a path beside a target for what shall take its place."""
     return target.with_name(f".{target.name}.{secrets.token_hex(4)}.partial")
+
+
+def _left_beside(target, ending):
+    """Yield what writers of a target may have left beside it when they were killed."""
+    if fcntl is None:
+        return
+    name = re.compile(rf"\.{re.escape(target.name)}\.[0-9a-f]{{8}}\.{ending}")
+    with contextlib.suppress(OSError):  # there may be no folder: whoever writes will say so
+        for path in target.parent.iterdir():
+            if name.fullmatch(path.name) and not path.is_symlink():
+                yield path
 
 
 def _remove_leftovers(target):
     """Remove the files beside a target whose writers were killed."""
-    if fcntl is None:
-        return
-    name = re.compile(rf"\.{re.escape(target.name)}\.[0-9a-f]{{8}}\.partial")
-    with contextlib.suppress(OSError):  # there may be no folder: whoever writes will say so
-        for path in target.parent.iterdir():
-            if name.fullmatch(path.name) and path.is_file() and not path.is_symlink():
-                _remove_leftover(path)
+    for path in _left_beside(target, "partial"):
+        if path.is_file():
+            _remove_leftover(path)
 
 
 def _remove_leftover(beside):
@@ -113,6 +121,36 @@ def _locked(file):
         yield
     finally:
         os.close(lock)
+
+
+def remove_left_folders(target, ending="partial"):
+    """Remove the folders beside a target whose writers were killed; they hold locks as files do."""
+    for path in _left_beside(target, ending):
+        with contextlib.suppress(OSError), _opened_folder(path) as folder:
+            fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if any(path.iterdir()):
+                shutil.rmtree(path)
+
+
+@contextlib.contextmanager
+def locked_folder(path):
+    """Lock a folder until the block ends, under whatever name it has by then."""
+    if fcntl is None:
+        yield
+        return
+    with _opened_folder(path) as folder:
+        with contextlib.suppress(OSError):  # where there are no locks, nothing is removed
+            fcntl.flock(folder, fcntl.LOCK_EX)
+        yield
+
+
+@contextlib.contextmanager
+def _opened_folder(path):
+    folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        yield folder
+    finally:
+        os.close(folder)
 
 
 @contextlib.contextmanager

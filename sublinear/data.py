@@ -90,7 +90,9 @@ class DualStore:
     def build(cls, path, X, *, dtype=None, memory=2**28, overwrite=False):
         """Write a store and open it.
 
-        It is written beside its place and renamed, so that a build that fails leaves nothing.
+        It is written beside its place and renamed, so that a build that fails leaves nothing. What
+        a killed process leaves there (`.NAME.*.partial`, and `.NAME.*.old`, the store that was to
+        be replaced) is removed by the next build, not on Windows nor where there are no locks.
 
         Parameters
         ----------

@@ -15,7 +15,6 @@ LAYERS = (
     {
         "_solvers",
         "_documentation",
-        "_dual_store_build",
         "_fitted_parameters",
         "_result",
         "_threads",
@@ -24,7 +23,15 @@ LAYERS = (
         "_version",
         "_warnings",
     },
-    {"_drive", "_known_optima", "_readers", "_saddle_problems", "_sequences", "_show_versions"},
+    {
+        "_drive",
+        "_dual_store_build",
+        "_known_optima",
+        "_readers",
+        "_saddle_problems",
+        "_sequences",
+        "_show_versions",
+    },
     {"_archive", "_callbacks", "data", "datasets", "sources"},
     {
         "_certified_model",

@@ -4,6 +4,7 @@ import json
 import os
 import pickle
 import shutil
+import subprocess
 import sys
 import tracemalloc
 
@@ -23,6 +24,27 @@ from sublinear import (
 from sublinear import _dual_store_build as building
 from sublinear._core.matrix import Matrix
 from sublinear.data import DualStore
+
+BUILDER = """
+import os, signal
+import numpy as np
+from sublinear.data import DualStore
+
+def killed(*_):
+    os.kill(os.getpid(), signal.SIGKILL)
+
+def stream():
+    yield np.zeros((50, 4))
+    {during}
+
+rename = os.rename
+def once(source, target):
+    rename(source, target)
+    {between}
+
+os.rename = once
+DualStore.build("store", stream(), overwrite=True)
+"""
 
 
 def make(n=60, d=37, density=0.3, seed=0, dtype=np.float64):
@@ -248,6 +270,38 @@ class TestBuild:
             DualStore.build(path, np.eye(4), overwrite=True)
         assert [entry.name for entry in tmp_path.iterdir()] == ["store"]
         assert DualStore(path).shape == (3, 3)
+
+    @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no kill -9")
+    @pytest.mark.parametrize("when", ["during", "between"])
+    def test_what_a_killed_build_leaves_is_removed_by_the_next(self, tmp_path, when):
+        path = tmp_path / "store"
+        DualStore.build(path, np.eye(3))
+        program = BUILDER.format(**({"during": "", "between": ""} | {when: "killed()"}))
+        subprocess.run([sys.executable, "-c", program], cwd=tmp_path, check=False)
+        left = [entry for entry in tmp_path.iterdir() if entry != path]
+        if when == "during":
+            assert len(left) == 1 and DualStore(path).shape == (3, 3)
+        else:
+            assert len(left) == 2 and not path.exists()
+            with pytest.raises(ValueError, match="NaN"):
+                DualStore.build(path, np.full((4, 4), np.nan))
+            (old,) = tmp_path.iterdir()  # the only store there is
+            assert DualStore(old).shape == (3, 3)
+        DualStore.build(path, np.eye(4), overwrite=True)
+        assert list(tmp_path.iterdir()) == [path]
+
+    @pytest.mark.skipif(sys.platform == "win32", reason="nothing is removed on Windows")
+    def test_what_another_process_builds_is_kept(self, tmp_path):
+        path = tmp_path / "store"
+        program = BUILDER.format(during="print(flush=True); input()", between="")
+        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+        with subprocess.Popen([sys.executable, "-c", program], cwd=tmp_path, **pipes) as other:
+            other.stdout.readline()
+            DualStore.build(path, np.eye(3))
+            assert len(list(tmp_path.iterdir())) == 2
+            other.communicate(b"\n")
+        assert other.returncode == 0
+        assert list(tmp_path.iterdir()) == [path] and DualStore(path).shape == (50, 4)
 
     def test_what_is_no_store_is_not_replaced(self, tmp_path):
         (tmp_path / "other").mkdir()

@@ -75,7 +75,7 @@ def test_what_is_about_to_be_renamed_is_kept(tmp_path, monkeypatch):
 
 
 def test_what_is_created_and_not_yet_locked_is_kept(tmp_path):
-    beside = _files._beside(tmp_path / "state")
+    beside = _files.place_beside(tmp_path / "state")
     beside.touch()
     write(tmp_path / "state", b"new")
     assert beside.exists()
