@@ -5,6 +5,7 @@ of columns that fit into memory; then every bucket is sorted by column. Either w
 and written a fixed number of times, whatever the memory.
 """
 
+import io
 import json
 import os
 import shutil
@@ -15,7 +16,7 @@ from pathlib import Path
 import numpy as np
 import scipy.sparse as sp
 
-from sublinear._files import locked_folder, place_beside, remove_left_folders
+from sublinear._files import NamedFile, locked_folder, naming, place_beside, remove_left_folders
 
 FORMAT = 1
 HEADER = "header.json"
@@ -29,11 +30,11 @@ SORT_BYTES = 64  # memory for each entry while entries are sorted
 
 
 class ArrayFile:
-    """A file that arrays are appended to; keeps a checksum of every chunk."""
+    """A file that arrays are appended to, for `place`; keeps a checksum of every chunk."""
 
-    def __init__(self, folder, name):
-        self.path = folder / name
-        self._stream = open(self.path, "xb")  # noqa: SIM115  closed by `close`
+    def __init__(self, folder, name, place):
+        self.path, self._place = folder / name, place
+        self._stream = io.BufferedWriter(NamedFile(place, self.path))
         self._checksums, self._partial, self._filled = [], 0, 0
 
     def append(self, array):
@@ -56,7 +57,8 @@ class ArrayFile:
         if self._filled:
             self._end_chunk()
         self._stream.flush()
-        os.fsync(self._stream.fileno())
+        with naming(self._place, self.path):
+            os.fsync(self._stream.fileno())
         self._stream.close()
         status = os.stat(self.path)
         return {
@@ -66,7 +68,7 @@ class ArrayFile:
         }
 
     def abandon(self):
-        self._stream.close()
+        self._stream.raw.close()  # what waits to be written may not be writable
 
 
 def header_checksum(header):
@@ -114,10 +116,11 @@ def build(path, X, *, dtype, memory, overwrite):
         raise FileNotFoundError(f"cannot write {path}: there is no folder {target.parent}")
     remove_left_folders(target)
     beside = place_beside(target)
-    beside.mkdir()
+    with naming(path, target):
+        beside.mkdir()
     try:
         with locked_folder(beside):
-            _Build(beside, dtype, memory).run(X)
+            _Build(beside, path, dtype, memory).run(X)
             _check_replaceable(path, target, overwrite)  # something may have come there meanwhile
             _put(beside, target)
     except BaseException:
@@ -143,10 +146,10 @@ def _put(beside, target):
 
 
 class _Build:
-    """One store being written into a folder."""
+    """One store being written into a folder, which will be at `place`."""
 
-    def __init__(self, folder, dtype, memory):
-        self.folder, self.dtype, self.memory = folder, dtype, memory
+    def __init__(self, folder, place, dtype, memory):
+        self.folder, self.place, self.dtype, self.memory = folder, place, dtype, memory
         self.files, self.open_files = {}, []
         self.n_rows, self.n_columns, self.sparse = 0, None, None
 
@@ -157,9 +160,12 @@ class _Build:
                 self._write_sparse_columns()
             else:
                 self._write_dense_columns()
+            self._write_header()
         finally:
             for file in self.open_files:
                 file.abandon()
+
+    def _write_header(self):
         header = {
             "format": FORMAT,
             "shape": [self.n_rows, self.n_columns],
@@ -171,13 +177,12 @@ class _Build:
             "files": self.files,
         }
         header["checksum"] = header_checksum(header)
-        with open(self.folder / HEADER, "x", encoding="utf-8") as stream:
-            json.dump(header, stream)
-            stream.flush()
-            os.fsync(stream.fileno())
+        file = self._open(HEADER)
+        file.append(np.frombuffer(json.dumps(header).encode(), np.uint8))
+        file.close()
 
     def _open(self, name):
-        file = ArrayFile(self.folder, name)
+        file = ArrayFile(self.folder, name, self.place)
         self.open_files.append(file)
         return file
 
@@ -280,8 +285,8 @@ class _Build:
             entries = entries[np.argsort(entries["column"], kind="stable")]
             cuts = [*np.searchsorted(entries["column"], starts), len(entries)]
             for spool, start, stop in zip(spools, cuts, cuts[1:], strict=False):
-                with open(spool, "ab") as stream:
-                    entries[start:stop].tofile(stream)
+                with io.BufferedWriter(NamedFile(self.place, spool, "ab")) as stream:
+                    stream.write(entries[start:stop].view(np.uint8))
         values, indices = self._open("columns.values"), self._open("columns.indices")
         for spool in spools:
             entries = np.fromfile(spool, record) if spool.exists() else np.empty(0, record)

@@ -13,7 +13,15 @@ try:
 except ImportError:  # on Windows, where what a killed process leaves stays
     fcntl = None
 
-__all__ = ["check_writable", "locked_folder", "place_beside", "remove_left_folders", "replacing"]
+__all__ = [
+    "NamedFile",
+    "check_writable",
+    "locked_folder",
+    "naming",
+    "place_beside",
+    "remove_left_folders",
+    "replacing",
+]
 
 
 def check_writable(path):
@@ -26,7 +34,7 @@ def check_writable(path):
     if target.exists() and not os.access(target, os.W_OK):
         raise PermissionError(f"cannot write {path}: permission denied")
     beside = place_beside(target)
-    with _naming(path, target):
+    with naming(path, target):
         beside.touch(exist_ok=False)
         beside.unlink()
 
@@ -41,16 +49,16 @@ def replacing(path):
     target = _resolved(path)
     _remove_leftovers(target)
     beside = place_beside(target)
-    with _naming(path, target):
-        raw = _NamedFile(path, beside)
+    with naming(path, target):
+        raw = NamedFile(path, beside)
     try:
         with _locked(raw):
             with io.BufferedWriter(raw) as stream:
                 yield stream
                 stream.flush()
-                with _naming(path, target):
+                with naming(path, target):
                     os.fsync(stream.fileno())
-            with _naming(path, target):
+            with naming(path, target):
                 if target.exists():
                     shutil.copymode(target, beside)
                 os.replace(beside, target)
@@ -59,15 +67,15 @@ def replacing(path):
         raise
 
 
-class _NamedFile(io.FileIO):
-    """A new file whose errors, that of a full disk for one, name the path that it is for."""
+class NamedFile(io.FileIO):
+    """A file whose errors, that of a full disk for one, name the path that it is written for."""
 
-    def __init__(self, path, beside):
-        super().__init__(beside, "xb")
+    def __init__(self, path, beside, mode="xb"):
+        super().__init__(beside, mode)
         self.path = path
 
     def write(self, data):
-        with _naming(self.path, Path(self.name)):
+        with naming(self.path, Path(self.name)):
             return super().write(data)
 
 
@@ -154,7 +162,7 @@ def _opened_folder(path):
 
 
 @contextlib.contextmanager
-def _naming(path, target):
+def naming(path, target):
     """Say in an OSError what cannot be written: the file beside is nobody's business."""
     try:
         yield

@@ -244,6 +244,20 @@ class TestBuild:
             DualStore.build(tmp_path / "store", stream())
         assert not list(tmp_path.iterdir())
 
+    @pytest.mark.parametrize("kind", [np.asarray, sparse.csr_array])
+    @pytest.mark.parametrize("memory", [2**12, 2**28])
+    @pytest.mark.parametrize("limit", [4000, 15_000])
+    def test_what_cannot_be_written_names_the_store(self, tmp_path, kind, memory, limit):
+        resource = pytest.importorskip("resource")
+        path, before = tmp_path / "store", resource.getrlimit(resource.RLIMIT_FSIZE)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (limit, before[1]))
+        try:
+            with pytest.raises(OSError, match=f"cannot write {path}: file too large"):
+                DualStore.build(path, kind(np.ones((1000, 2))), memory=memory)
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, before)
+        assert not list(tmp_path.iterdir())
+
     def test_what_is_there_is_kept_or_replaced(self, tmp_path):
         path = tmp_path / "store"
         DualStore.build(path, np.eye(3))
