@@ -354,6 +354,11 @@ def blocks(X, n_bytes):
         )
     else:
         for block in X:
+            if isinstance(block, (list, tuple)) and len(block) and not _is_list_of_rows(block):
+                raise TypeError(
+                    f"blocks of rows must be two-dimensional arrays, got a {type(block).__name__} "
+                    f"of {len(block)}; of a source of (X, y) give the rows: (X for X, y in source)"
+                )
             yield from blocks(block if sp.issparse(block) else np.asarray(block), n_bytes)
 
 

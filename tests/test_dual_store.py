@@ -24,6 +24,7 @@ from sublinear import (
 from sublinear import _dual_store_build as building
 from sublinear._core.matrix import Matrix
 from sublinear.data import DualStore
+from sublinear.sources import ArraySource
 
 BUILDER = """
 import os, signal
@@ -234,6 +235,15 @@ class TestBuild:
         for other in (None, store):
             with pytest.raises(TypeError, match="X must be an array"):
                 DualStore.build(tmp_path / "other", other)
+
+    @pytest.mark.parametrize("kind", [np.asarray, sparse.csr_array])
+    def test_a_source_of_more_than_rows_is_refused(self, tmp_path, kind):
+        X = make()
+        source = ArraySource(kind(X), X[:, 0], block_rows=20)
+        with pytest.raises(TypeError, match=r"got a tuple of 2; .*: \(X for X, y in source\)"):
+            DualStore.build(tmp_path / "store", source)
+        assert not list(tmp_path.iterdir())
+        assert_lines(DualStore.build(tmp_path / "store", (X for X, y in source)), X)
 
     def test_a_stream_that_fails_leaves_nothing(self, tmp_path):
         def stream():
