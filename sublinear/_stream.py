@@ -344,8 +344,8 @@ class StreamFit:
             Blocks.
         resume : bool, default=True
             Go on from the checkpoint if the file is there; the source has to begin at its
-            beginning again. The result is that of a fit without a pause, bit for bit. False: begin
-            anew and replace the file.
+            beginning again. The result is that of a fit without a pause, bit for bit, also if
+            `warm_start` would go on from another model. False: begin anew and replace the file.
         read_ahead : int, default=2
             Blocks that a thread reads while the last one is being used; 0 for no thread. A source
             may fill the arrays of a block again: blocks that wait are copies, unless they come from
