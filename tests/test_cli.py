@@ -827,6 +827,8 @@ def test_an_output_never_replaces_what_is_read(folder, train, run, fails):
     text = (folder / train).read_bytes()
     assert "would replace" in fails("fit", train, "-o", train)
     assert "would replace" in fails("fit", train, "-o", "m", "--stream", "--checkpoint", "m")
+    (folder / "m.interrupted").write_bytes(text)
+    assert "would replace" in fails("fit", "m.interrupted", "-o", "m")
     run("fit", train, "-o", "model", *FIT)
     model = (folder / "model").read_bytes()
     assert "would replace" in fails("predict", "model", train, "-o", "model")

@@ -44,7 +44,7 @@ OF_PASSES = {"tol": 1e-3, "max_iter": 1000, "max_accesses": None}
 
 def run_fit(options):
     checkpoint = [] if options.checkpoint is None else [options.checkpoint]
-    check_outputs([options.output, *checkpoint], options)
+    check_outputs([options.output, _interrupted(options.output), *checkpoint], options)
     if options.label_column == "none":
         raise ValueError("a fit needs labels: --label-column none is for predict")
     if not options.stream:
@@ -184,9 +184,14 @@ def _refuse_text(options, y):
 def _keep_interrupted(estimator, output, names, notes):
     """Save what an interrupted fit reached, but never over a model that was finished."""
     if _is_fitted(estimator):
-        path = f"{output}.interrupted"
+        path = _interrupted(output)
         _save(estimator, path, names, notes)
         print(f"{_result_lines(estimator)}\nwrote {path}", file=sys.stderr)
+
+
+def _interrupted(output):
+    """Return where the model of an interrupted fit goes."""
+    return f"{output}.interrupted"
 
 
 def _is_fitted(estimator):
