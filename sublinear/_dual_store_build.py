@@ -237,13 +237,17 @@ class _Build:
             )
         if sparse != self.sparse:
             raise ValueError("blocks of rows must be all sparse or all dense")
-        block = block.astype(self.dtype, copy=False)
+        with np.errstate(over="ignore"):  # said below
+            block = block.astype(self.dtype, copy=False)
         if sparse and not block.has_canonical_format:
             block = block.copy()
             block.sum_duplicates()
         if not np.isfinite(block.data if sparse else block).all():
             last = self.n_rows + block.shape[0] - 1
-            raise ValueError(f"rows {self.n_rows} to {last} hold NaN or infinity")
+            name = np.dtype(self.dtype).name
+            raise ValueError(
+                f"rows {self.n_rows} to {last} hold NaN or infinity, or values too large for {name}"
+            )
         return block
 
     def _widen(self, name):

@@ -119,7 +119,7 @@ class DualStore:
         FileExistsError
             If there is something at path that may not be replaced.
         ValueError
-            If blocks do not fit together, or hold NaN or infinity.
+            If blocks do not fit together, or hold NaN, infinity or what the type cannot hold.
         """
         check_number("memory", memory, low=2**12, integer=True)
         check_flag("overwrite", overwrite)

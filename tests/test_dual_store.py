@@ -237,6 +237,12 @@ class TestBuild:
                 DualStore.build(tmp_path / "other", other)
 
     @pytest.mark.parametrize("kind", [np.asarray, sparse.csr_array])
+    def test_a_value_too_large_for_the_type_is_said(self, tmp_path, kind):
+        X = kind(np.full((3, 2), 1e300))
+        with pytest.raises(ValueError, match=r"rows 0 to 2 hold .* too large for float32"):
+            DualStore.build(tmp_path / "store", X, dtype=np.float32)
+
+    @pytest.mark.parametrize("kind", [np.asarray, sparse.csr_array])
     def test_a_source_of_more_than_rows_is_refused(self, tmp_path, kind):
         X = make()
         source = ArraySource(kind(X), X[:, 0], block_rows=20)
