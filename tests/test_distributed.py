@@ -1085,6 +1085,29 @@ def test_rows_that_cannot_be_computed_again_end_the_fit(client, da, binary):
         SDCAClassifier(client=client, callback=kill, **EXACT).fit(A, b)
 
 
+def lose_connection(client):
+    client.loop.add_callback(lambda: client.scheduler_comm.comm.abort())
+
+
+@pytest.mark.parametrize("lose", [lose_connection, lambda client: client.close()])
+def test_a_lost_connection_to_the_scheduler_ends_the_fit(client, da, binary, monkeypatch, lose):
+    distributed = pytest.importorskip("distributed", reason="no dask[distributed]")
+    monkeypatch.setattr(_cluster, "LOOK_SECONDS", 0.5)
+    certificates = []
+
+    def break_off(snapshot):
+        certificates.append(snapshot)
+        if len(certificates) == 2:
+            lose(own)
+
+    address = client.scheduler_info()["address"]
+    with distributed.Client(address, set_as_default=False) as own:
+        model = SDCAClassifier(client=own, callback=break_off, n_partitions=2, **EXACT)
+        with pytest.raises(RuntimeError, match="lost its connection to the scheduler"):
+            model.fit(*in_chunks(da, *binary))
+    assert model.result_.status != "converged"
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [

@@ -297,7 +297,8 @@ class ClusterPartitions:
     def _forget(self, partitions):
         """Let go of partitions: else actors live until their cycles are collected here."""
         futures = [self.futures[k] for k in partitions]
-        self.client.cancel([future for future in futures if future is not None])
+        if self.client.status == "running":  # else there is nobody to be told
+            self.client.cancel([future for future in futures if future is not None])
 
     def rebuild(self, lost):
         """Make lost partitions anew, on the workers that have the fewest of the others."""
@@ -312,7 +313,16 @@ class ClusterPartitions:
         return {self.places[k] for k in partitions}
 
     def _workers(self):
+        self._check_connection()
         return sorted(self.client.scheduler_info(n_workers=-1)["workers"])
+
+    def _check_connection(self, cause=None):
+        """Raise RuntimeError if the client has no scheduler any more."""
+        if self.client.status != "running":
+            raise RuntimeError(
+                f"the client lost its connection to the scheduler and is {self.client.status}: "
+                "begin the fit again with a new Client; a checkpoint lets it go on"
+            ) from cause
 
     def _checked(self, chunks):
         """Return futures of checked blocks, each where its chunk of X is."""
@@ -410,7 +420,7 @@ class ClusterPartitions:
                 cause = error
         for k, answer in sent.items():
             try:
-                answers.append(answer.result())
+                answers.append(self._result_of(k, answer))
             except Exception as error:
                 self._raise_unless_lost(error)
                 lost.add(k)
@@ -419,15 +429,31 @@ class ClusterPartitions:
             raise PartitionsLost(lost) from cause
         return answers
 
+    def _result_of(self, k, answer):
+        """Wait for an answer of partition k; raise OSError if its actor is gone.
+
+        Dask may leave a request without any answer then, not even an error.
+        """
+        while True:
+            try:
+                return answer.result(timeout=LOOK_SECONDS)
+            except TimeoutError:
+                if answer.done():
+                    raise
+                if self.futures[k].status != "finished":
+                    raise OSError(f"the actor of partition {k} is gone") from None
+
     def _raise_unless_lost(self, error):
         """Raise an error unless it says that a worker is gone."""
         from distributed import CancelledError
         from distributed.scheduler import KilledWorker
 
+        self._check_connection(error)
         if isinstance(error, CancelledError):
             raise RuntimeError(
-                "a worker died with rows that Dask cannot compute again: build the dask arrays "
-                "from files or functions, not from data scattered to the workers"
+                "rows are lost that Dask cannot compute again: a worker died with data that was "
+                "scattered to it (build the dask arrays from files or functions), or the client "
+                "lost its connection to the scheduler for a while (begin the fit again)"
             ) from error
         if isinstance(error, OF_A_SOURCE):
             raise error

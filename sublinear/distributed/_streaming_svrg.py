@@ -81,7 +81,8 @@ class _StreamedStages(OverPartitions):
             For parameters or data that make no sense, a scheduler that cannot be reached, a
             checkpoint of another fit; the message says what to do.
         RuntimeError
-            If workers die again and again, or with rows that cannot be computed again.
+            If workers die again and again, or with rows that cannot be computed again; if the
+            connection to the scheduler is lost.
         OSError
             If the checkpoint cannot be written.
         """
