@@ -1156,3 +1156,20 @@ def test_answers_that_come_one_by_one_are_added_by_the_same_tree(count):
     total, rests = sum_of((vector, k) for k, vector in enumerate(vectors))
     np.testing.assert_array_equal(total, expected)
     assert rests == [[k] for k in range(count)]
+
+
+@pytest.mark.parametrize("on_cluster", [False, True])
+def test_rows_and_targets_of_one_array_are_read_once(client, da, on_cluster):
+    dask = pytest.importorskip("dask")
+
+    def read():  # something else each time
+        X = np.random.default_rng().normal(size=(50, 3))
+        return np.column_stack([X, X.sum(axis=1), 1 + (X[:, 0] > 0)])
+
+    parts = [dask.delayed(read, pure=False)() for _ in range(4)]
+    table = da.concatenate([da.from_delayed(part, (50, 5), float) for part in parts])
+    columns = table[:, :3], table[:, 3], table[:, 4]
+    client = client if on_cluster else None
+    model = SDCARegressor(client=client, n_partitions=2, alpha=1e-6, random_state=0)
+    assert model.fit(*columns).score(*columns) > 0.999
+    np.testing.assert_allclose(model.coef_, 1.0, atol=0.01)

@@ -5,6 +5,7 @@ partitions are made again elsewhere: Dask computes their blocks once more.
 """
 
 import asyncio
+import itertools
 import math
 import sys
 import time
@@ -112,13 +113,17 @@ def as_dask_array(X):
 
 
 def chunks_of(X, y, sample_weight):
-    """Return the chunks of rows as a list of tuples of delayed objects, and their sizes.
+    """Return the chunks of rows, delayed tuples of what X and the others hold; and their sizes.
+
+    One graph holds them all: what X and y both come from is computed once for each chunk.
 
     Raises
     ------
     ValueError
         If the arrays are not cut at the same rows.
     """
+    from dask.array import blockwise
+
     X, y, sample_weight = map(as_dask_array, (X, y, sample_weight))
     if X.ndim != 2:
         raise ValueError(f"X must be two-dimensional, got {X.ndim} dimensions")
@@ -126,7 +131,7 @@ def chunks_of(X, y, sample_weight):
         raise ValueError(
             "a chunk of X must hold all columns of its rows: X.rechunk({1: -1}) makes it so"
         )
-    columns = [X]
+    columns = []
     for name, array in (("y", y), ("sample_weight", sample_weight)):
         if array is None and name == "sample_weight":
             continue
@@ -146,8 +151,16 @@ def chunks_of(X, y, sample_weight):
                 "makes them equal"
             )
         columns.append(array)
-    delayed = [array.to_delayed().ravel() for array in columns]
-    return list(zip(*delayed, strict=True)), X.chunks[0]
+    indexed = itertools.chain((X, "ij"), *((column, "i") for column in columns))
+    together = blockwise(
+        chunk_of, "i", *indexed, dtype=object, meta=np.empty(0, object), align_arrays=False
+    )
+    return list(together.to_delayed().ravel()), X.chunks[0]
+
+
+def chunk_of(X, *columns):
+    """Return a chunk as a tuple; X is in a list, as Dask has blocks of an axis that goes."""
+    return *X, *columns
 
 
 def chunks_like(X, y, sample_weight):
@@ -219,8 +232,8 @@ class ClusterPartitions:
     kind : type
         Of the partitions: Partition or the like.
     numeric : bool
-    chunks : list of tuples of delayed objects, default=()
-        (X, y) or (X, y, sample_weight) each.
+    chunks : list of delayed objects, default=()
+        Of tuples (X, y) or (X, y, sample_weight).
     groups : list of lists of int, default=None
         The chunks of every partition. None: a partition is what one worker holds.
     sources : list, default=()

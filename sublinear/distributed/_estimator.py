@@ -169,10 +169,7 @@ class OverPartitions:
                 self.partitions_ = partitions.groups
                 return partitions
             self.partitions_ = groups
-            return self._locally(
-                ([[chunk.compute() for chunk in chunks[k]] for k in group] for group in groups),
-                groups,
-            )
+            return self._locally(([chunks[k].compute() for k in group] for group in groups), groups)
         if is_sources(X, y):
             self.partitions_ = [[k] for k in range(len(X))]
             if not X:
