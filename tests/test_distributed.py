@@ -1173,3 +1173,21 @@ def test_rows_and_targets_of_one_array_are_read_once(client, da, on_cluster):
     model = SDCARegressor(client=client, n_partitions=2, alpha=1e-6, random_state=0)
     assert model.fit(*columns).score(*columns) > 0.999
     np.testing.assert_allclose(model.coef_, 1.0, atol=0.01)
+
+
+@pytest.mark.parametrize("ask", ["score", "predict_sources"])
+def test_bad_blocks_are_named_in_scores_and_predictions(regression, ask):
+    X, y = regression
+    model = SDCARegressor(alpha=0.1).fit(X, y)
+    sources = [[(X, y)], [(X, y), (np.full_like(X, np.nan), y)]]
+    with pytest.raises(ValueError, match="block 2 of partition 1: Input X contains NaN"):
+        getattr(model, ask)(sources)
+
+
+def test_bad_chunks_are_named_in_scores(da, regression):
+    X, y = regression
+    model = SDCARegressor(alpha=0.1).fit(X, y)
+    rows = len(y) // 2 + 1
+    X = np.vstack([X[:rows], np.full_like(X[rows:], np.nan)])
+    with pytest.raises(ValueError, match="chunk 1 of the rows: Input X contains NaN"):
+        model.score(*in_chunks(da, X, y, rows=rows))

@@ -28,6 +28,7 @@ OF_A_SOURCE = (  # other OSErrors may come from a lost connection
     NotADirectoryError,
     PermissionError,
 )
+PLACE_OF_CHUNK = "chunk %d of the rows"
 MOST_VALUES = 1 << 21  # of the vectors that are sent here at once; of more, workers add pairs first
 
 
@@ -179,11 +180,11 @@ def chunks_like(X, y, sample_weight):
 
 
 def of_chunks(client, function, chunks, model):
-    """Return function([chunk], model) for every chunk, computed on the workers, or here."""
+    """Return function([chunk], model, place) for every chunk, computed on the workers, or here."""
     from dask import compute, delayed
 
     call, model = delayed(function, pure=False), delayed(model)
-    tasks = [call([chunk], model) for chunk in chunks]
+    tasks = [call([chunk], model, PLACE_OF_CHUNK % k) for k, chunk in enumerate(chunks)]
     return compute(*tasks) if client is None else client.gather(client.compute(tasks))
 
 
@@ -208,7 +209,7 @@ def make_partition(kind, index, numeric, source, *blocks):
 
 def checked_chunk(chunk, numeric, number):
     """Return the Block of a chunk."""
-    with naming(f"chunk {number} of the rows"):
+    with naming(PLACE_OF_CHUNK % number):
         return checked_block(chunk, numeric)
 
 

@@ -1,6 +1,7 @@
 """Predictions and scores where the rows are: chunk by chunk, source by source."""
 
 import functools
+import itertools
 import math
 from functools import partial
 from typing import NamedTuple
@@ -11,7 +12,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from sublinear._classification import has_probabilities
-from sublinear._stream import checked_block
+from sublinear._stream import checked_block, naming
 from sublinear._warnings import warn
 from sublinear.distributed._cluster import (
     as_dask_array,
@@ -41,13 +42,15 @@ class _Predictions:
         )
 
     def _of_sources(self, function, sources):
-        """Return function(source, model) for every source, computed on the workers."""
+        """Return function(source, model, place) for every source, computed on the workers."""
         model = self._scorer()
+        asked = [
+            (source, model, f"block {{}} of partition {k}") for k, source in enumerate(sources)
+        ]
         with connected(self.client) as client:
             if client is None:
-                return [function(source, model) for source in sources]
-            futures = [client.submit(function, source, model, pure=False) for source in sources]
-            return client.gather(futures)
+                return list(itertools.starmap(function, asked))
+            return client.gather([client.submit(function, *these, pure=False) for these in asked])
 
     def _evaluation(self, X, y, sample_weight):
         """Return the Evaluation of all rows of a list of sources or of dask arrays."""
@@ -90,11 +93,14 @@ def apply_to_chunk(chunk, model, method, empty):
     return getattr(model, method)(chunk) if chunk.shape[0] > 0 else empty
 
 
-def predictions_of(source, model):
-    """Return the predictions for the rows of a source."""
-    rows = (block[0] for block in blocks_of(source))
-    blocks = [np.asarray(model.predict(X)) for X in rows if number_of(X) > 0]
-    return np.concatenate(blocks) if blocks else np.empty(0)
+def predictions_of(source, model, place):
+    """Return the predictions for the rows of a source; `place` names a block in errors."""
+    found = []
+    for number, block in enumerate(blocks_of(source), start=1):
+        with naming(place.format(number)):
+            if number_of(block[0]) > 0:
+                found.append(np.asarray(model.predict(block[0])))
+    return np.concatenate(found) if found else np.empty(0)
 
 
 def number_of(X):
@@ -140,23 +146,27 @@ def added(first, second):
     )
 
 
-def evaluation_of(source, model, right):
-    """Return the Evaluation of the rows of a source: of right labels, or of squared errors."""
+def evaluation_of(source, model, place, right):
+    """Return the Evaluation of the rows of a source; `place` names a block in errors."""
     total = NOTHING
-    for block in blocks_of(source):
-        X, y, weight = checked_block(block, not right)
-        if X.shape[0] == 0:
-            continue
-        weight = np.ones(X.shape[0]) if weight is None else weight
-        predicted, mass = model.predict(X), float(weight.sum())
-        if right:
-            part = Evaluation(len(y), mass, float(weight @ (predicted == y)))
-        else:
-            mean = float(weight @ y) / mass if mass else 0.0
-            errors, spread = (float(weight @ (y - other) ** 2) for other in (predicted, mean))
-            part = Evaluation(len(y), mass, errors, mean, spread)
-        total = added(total, part)
+    for number, block in enumerate(blocks_of(source), start=1):
+        with naming(place.format(number)):
+            total = added(total, evaluation_of_block(checked_block(block, not right), model, right))
     return total
+
+
+def evaluation_of_block(block, model, right):
+    """Return the Evaluation of a Block: of right labels, or of squared errors."""
+    X, y, weight = block
+    if X.shape[0] == 0:
+        return NOTHING
+    weight = np.ones(X.shape[0]) if weight is None else weight
+    predicted, mass = model.predict(X), float(weight.sum())
+    if right:
+        return Evaluation(len(y), mass, float(weight @ (predicted == y)))
+    mean = float(weight @ y) / mass if mass else 0.0
+    errors, spread = (float(weight @ (y - other) ** 2) for other in (predicted, mean))
+    return Evaluation(len(y), mass, errors, mean, spread)
 
 
 def r_squared(whole):
