@@ -216,7 +216,8 @@ enum { SUBLINEAR_ROWS = 4 };
     {                                                                                       \
         for (int r = 0; r < SUBLINEAR_ROWS; r += 2)                                         \
             sublinear_two_lines_##real(                                                     \
-                rows + r, near + r, next + r, size, x, dots + r, 1, squares + r, 0, NULL, NULL);      \
+                rows + r, near + r, next + r, size, x, dots + r, 1, squares + r, 0, NULL,   \
+                NULL);                                                                      \
     }                                                                                       \
     SUBLINEAR_WIDEST static void sublinear_dots_add_##real(                                 \
         const real *const *rows, const real *const *near, const real *const *next,          \
@@ -224,7 +225,8 @@ enum { SUBLINEAR_ROWS = 4 };
     {                                                                                       \
         for (int r = 0; r < SUBLINEAR_ROWS; r += 2)                                         \
             sublinear_two_lines_##real(                                                     \
-                rows + r, near + r, next + r, size, x, dots + r, 0, NULL, 1, factors + r, w);         \
+                rows + r, near + r, next + r, size, x, dots + r, 0, NULL, 1, factors + r,   \
+                w);                                                                         \
     }
 #else
 #define SUBLINEAR_DENSE_LINES(real)                                                         \

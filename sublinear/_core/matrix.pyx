@@ -18,7 +18,7 @@ from sublinear._core.adjacent cimport add_side_by_side
 from sublinear._core.line cimport (
     DENSE_FLOAT32, DENSE_FLOAT64, SPARSE_FLOAT32_INT32, SPARSE_FLOAT32_INT64,
     SPARSE_FLOAT64_INT32, SPARSE_FLOAT64_INT64, CACHED_WEIGHTS, ROWS, Line, Several, add,
-    add_with_squares, dot, dot_rows, index_t, is_dense, line_at, prefetch_ahead,
+    add_constants, add_with_squares, dot, dot_rows, index_t, is_dense, line_at, prefetch_ahead,
     prefetch_lines_ahead, prefetch_weights, set_several, squared_norm, take_several, takes_rows,
 )
 from sublinear._core.sparse_rows cimport check_columns, dot_sparse, longest_row
@@ -177,13 +177,10 @@ cdef void dot_pairs(
     const double* v, double* products, double* seconds
 ) noexcept nogil:
     """What `dots` does for sparse lines; unless v is NULL, <line i, v> in the same reading."""
-    cdef Py_ssize_t k
     dot_sparse(lines, order, start, stop, w, v, products, seconds)
-    if lines.constant != 0:
-        for k in range(stop - start):
-            products[k] += lines.constant * w[lines.length]
-            if v != NULL:
-                seconds[k] += lines.constant * v[lines.length]
+    add_constants(lines, stop - start, w, products)
+    if v != NULL:
+        add_constants(lines, stop - start, v, seconds)
 
 
 cdef void squares(

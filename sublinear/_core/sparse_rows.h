@@ -83,8 +83,8 @@ typedef double sublinear_quad[4];
             sublinear_prefetch(offsets + order[r + SUBLINEAR_OFFSETS]);                     \
             sublinear_prefetch_span(values + later[0], values + later[1]);                  \
             sublinear_prefetch_span(indices + later[0], indices + later[1]);                \
-            sublinear_prefetch_near_start(values + soon[0], values + soon[1]);               \
-            sublinear_prefetch_near_start(indices + soon[0], indices + soon[1]);             \
+            sublinear_prefetch_near_start(values + soon[0], values + soon[1]);              \
+            sublinear_prefetch_near_start(indices + soon[0], indices + soon[1]);            \
         }                                                                                   \
         for (; k + 4 <= end; k += 4)                                                        \
             SUBLINEAR_ADD_PRODUCTS(real, SECOND)                                            \
