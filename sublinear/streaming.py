@@ -311,6 +311,12 @@ class _StreamingSVRG(StreamFit, BaseEstimator):
         self._dtype = np.promote_types(self._dtype, X.dtype)
         return RowBlock(X, targets[0], sample_weight, constant, order).with_all(targets)
 
+    def _use_threads(self):
+        """Let solvers have the threads of now: n_jobs may change between blocks, processes fork."""
+        n_threads = effective_threads(self.n_jobs)
+        for solver in self._solvers:
+            solver.n_threads = solver.gradient.n_threads = n_threads
+
     def _check_same_problem(self):
         changed = [name for name, p in self._made_with.items() if getattr(self, name) != p]
         if changed:
@@ -329,9 +335,7 @@ class _StreamingSVRG(StreamFit, BaseEstimator):
         self._known, solvers = {}, self._solvers
         if finite or self.n_features_in_ <= FEW_WEIGHTS:
             solvers = [solver.copy() for solver in solvers]
-        n_threads = effective_threads(self.n_jobs)  # of now: n_jobs may change, processes fork
         for solver, block in zip(solvers, blocks, strict=True):
-            solver.n_threads = solver.gradient.n_threads = n_threads
             with np.errstate(over="ignore", invalid="ignore"):  # found where a model is asked for
                 solver.take(block, finite)
         self._solvers = solvers
@@ -358,6 +362,7 @@ class _StreamingSVRG(StreamFit, BaseEstimator):
 
     def _take_all(self, X, targets, sample_weight):
         """Take the rows of `fit` in their order, or a random one, with looks at Ctrl-C between."""
+        self._use_threads()
         n_rows = X.shape[0]
         if self.shuffle:
             # a copy, as a failure brings the old ones back
@@ -623,6 +628,7 @@ class StreamingSVRGRegressor(RegressorMixin, _StreamingSVRG):
     def _admitted(self, X, y, sample_weight):
         self._check_parameters()
         X, targets = self._checked(X, y, not self._goes_on())
+        self._use_threads()
         return self._blocks(X, targets, check_sample_weight(sample_weight, X))
 
     def _checked(self, X, y, first):
@@ -811,6 +817,7 @@ class StreamingSVRGClassifier(ProbabilityMixin, OneVsRestMixin, _StreamingSVRG):
         classes = declared_classes(y, classes, None if first else self.classes_)
         if first:
             self._begin_classes(classes)
+        self._use_threads()
         return self._blocks(X, self._targets(y), check_sample_weight(sample_weight, X))
 
     def _begin_classes(self, classes):

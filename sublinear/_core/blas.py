@@ -8,12 +8,12 @@ from threadpoolctl import ThreadpoolController
 
 _lock = threading.Lock()
 _inside = []  # one entry for each thread of ours that is inside
-_limits = []  # what takes the limit off again
+_before = []  # the threads that each library had
 
 
 @cache
-def _controller():
-    return ThreadpoolController()
+def _libraries():
+    return ThreadpoolController().select(user_api="blas").lib_controllers
 
 
 @contextmanager
@@ -22,11 +22,13 @@ def one_blas_thread():
 
     Small matrices take it a hundred times as long with two where another program, or a fit beside
     this one, has the second processor. The limit is for the whole process: it is set by the first
-    of our threads that comes in and taken off by the last one that leaves.
+    of our threads that comes in and taken off by the last one that leaves. What threadpoolctl would
+    do besides, asking the libraries about themselves, takes longer than some of what is inside.
     """
     with _lock:
         if not _inside:
-            _limits.append(_controller().limit(limits=1, user_api="blas"))
+            _before[:] = [library.num_threads for library in _libraries()]
+            _set_threads([1] * len(_before))
         _inside.append(None)
     try:
         yield
@@ -34,4 +36,9 @@ def one_blas_thread():
         with _lock:
             _inside.pop()
             if not _inside:
-                _limits.pop().restore_original_limits()
+                _set_threads(_before)
+
+
+def _set_threads(counts):
+    for library, count in zip(_libraries(), counts, strict=True):
+        library.set_num_threads(count)

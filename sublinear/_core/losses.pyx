@@ -403,6 +403,13 @@ cdef class Squared(Loss):
         for k in range(count):
             out[k] = z[k] - y[k]
 
+    cdef void values_of(
+        self, const double* z, const double* y, double* out, Py_ssize_t count
+    ) noexcept nogil:
+        cdef Py_ssize_t k
+        for k in range(count):
+            out[k] = (z[k] - y[k]) * (z[k] - y[k]) / 2
+
     cdef double second_derivative(self, double prediction, double target) noexcept nogil:
         return 1
 

@@ -45,8 +45,9 @@ class RowBlock:
         return other
 
     def with_all(self, targets):
-        """Return the same rows with each of the targets; copies of rows are shared."""
-        blocks, copies = [copy(self) for _ in targets], {} if len(targets) > 1 else None
+        """Return this block and copies of it, with each of the targets; kept rows are shared."""
+        blocks = [self, *(copy(self) for _ in targets[1:])]
+        copies = {} if len(targets) > 1 else None
         for block, its_targets in zip(blocks, targets, strict=True):
             block.targets, block._copies = its_targets, copies
         return blocks
@@ -136,7 +137,7 @@ class HeavyRows:
 
     def copy(self):
         """Return one that goes on in this one's place and leaves it as it is."""
-        other = copy(self)
+        other = HeavyRows(self.counting, self.most, self.bound)
         other.samples = list(self.samples)
         return other
 

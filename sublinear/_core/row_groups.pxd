@@ -28,8 +28,8 @@ cdef enum:
     VALUES_TOGETHER = 2048    # of its rows, so that they stay in the nearest cache
 
 
-# Some lines of a matrix, `most` at most: their numbers, and where their values begin, and those of
-# the lines that come next, if there are loops for that. The type of sparse lines is looked at once
+# Some lines of a matrix, `most` at most: where their values begin, and those of the lines that come
+# next, if there are loops for that, else their numbers. The type of sparse lines is looked at once
 # for all.
 cdef struct Group:
     const Lines* lines
@@ -58,7 +58,8 @@ cdef inline void append_line(Group* group, Py_ssize_t i, Py_ssize_t later) noexc
     if group.together:
         group.rows[group.count] = values_of(group.lines, i)
         group.next[group.count] = values_of(group.lines, later)
-    group.order[group.count] = <uint32_t> i
+    else:
+        group.order[group.count] = <uint32_t> i
     group.count += 1
 
 
@@ -69,11 +70,13 @@ cdef inline void take_lines(
     cdef Py_ssize_t r, stride = group.lines.line_stride * value_bytes(group.lines.storage)
     cdef const char* row = group.lines.values + first * stride
     group.count = count
-    for r in range(count):
-        if group.together:
+    if group.together:
+        for r in range(count):
             group.rows[r] = row + r * stride
             group.next[r] = row + (r + ahead) * stride
-        group.order[r] = <uint32_t> (first + r)
+    else:
+        for r in range(count):
+            group.order[r] = <uint32_t> (first + r)
 
 
 cdef inline void dot_group(const Group* group, const double* w, double* dots) noexcept nogil:
