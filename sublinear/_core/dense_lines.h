@@ -17,7 +17,7 @@
 SUBLINEAR_DENSE_ADD(sublinear_add_float, float)
 SUBLINEAR_DENSE_ADD(sublinear_add_double, double)
 
-/* <x, w> and |x|^2 */
+/* <x, w> and |x|^2; a line that is `later` is asked for meanwhile, unless it is NULL */
 #if SUBLINEAR_VECTORS
 #define SUBLINEAR_TIMES_W(LOAD, vector, at)                                                 \
     {                                                                                       \
@@ -41,8 +41,16 @@ SUBLINEAR_DENSE_ADD(sublinear_add_double, double)
     double rest = 0.0;                                                                      \
     ptrdiff_t k = 0;                                                                        \
     for (; k + 2 * SUBLINEAR_LANES <= size; k += 2 * SUBLINEAR_LANES) {                     \
+        if (later != NULL) {                                                                \
+            sublinear_prefetch(later + k);                                                  \
+            sublinear_prefetch(later + k + SUBLINEAR_LANES);                                \
+        }                                                                                   \
         SUBLINEAR_ADD_TIMES(real, LOAD, sublinear_lanes, even, k, TIMES)                    \
         SUBLINEAR_ADD_TIMES(real, LOAD, sublinear_lanes, odd, k + SUBLINEAR_LANES, TIMES)   \
+    }                                                                                       \
+    if (later != NULL) {                                                                    \
+        sublinear_prefetch(later + k);                                                      \
+        sublinear_prefetch(later + size - 1);                                               \
     }                                                                                       \
     if (k + SUBLINEAR_LANES <= size) {                                                      \
         SUBLINEAR_ADD_TIMES(real, LOAD, sublinear_lanes, even, k, TIMES)                    \
@@ -59,13 +67,14 @@ SUBLINEAR_DENSE_ADD(sublinear_add_double, double)
     return sublinear_sum_of_quad(&quad) + rest;
 
 #define SUBLINEAR_DENSE_SUMS(real)                                                          \
-    SUBLINEAR_WIDEST static double sublinear_dot_##real(                                    \
-        const real *x, const double *w, ptrdiff_t size)                                     \
+    SUBLINEAR_WIDEST static double sublinear_dot_asking_##real(                             \
+        const real *x, const double *w, ptrdiff_t size, const real *later)                  \
     {                                                                                       \
         SUBLINEAR_DENSE_SUM(real, SUBLINEAR_TIMES_W, w[k])                                  \
     }                                                                                       \
     SUBLINEAR_WIDEST static double sublinear_squares_##real(const real *x, ptrdiff_t size)  \
     {                                                                                       \
+        const real *const later = NULL;                                                     \
         SUBLINEAR_DENSE_SUM(real, SUBLINEAR_TIMES_ITSELF, (double)x[k])                     \
     }
 #else
@@ -96,8 +105,10 @@ SUBLINEAR_DENSE_ADD(sublinear_add_double, double)
     return (lanes[0] + lanes[2]) + (lanes[1] + lanes[3]) + rest;
 
 #define SUBLINEAR_DENSE_SUMS(real)                                                          \
-    static double sublinear_dot_##real(const real *x, const double *w, ptrdiff_t size)      \
+    static double sublinear_dot_asking_##real(                                              \
+        const real *x, const double *w, ptrdiff_t size, const real *later)                  \
     {                                                                                       \
+        (void)later;                                                                        \
         SUBLINEAR_DENSE_SUM(w[k])                                                           \
     }                                                                                       \
     static double sublinear_squares_##real(const real *x, ptrdiff_t size)                   \
@@ -108,6 +119,16 @@ SUBLINEAR_DENSE_ADD(sublinear_add_double, double)
 
 SUBLINEAR_DENSE_SUMS(float)
 SUBLINEAR_DENSE_SUMS(double)
+
+#define SUBLINEAR_DENSE_DOT(real)                                                           \
+    static inline double sublinear_dot_##real(                                              \
+        const real *x, const double *w, ptrdiff_t size)                                     \
+    {                                                                                       \
+        return sublinear_dot_asking_##real(x, w, size, NULL);                               \
+    }
+
+SUBLINEAR_DENSE_DOT(float)
+SUBLINEAR_DENSE_DOT(double)
 
 /* What a pass needs of several lines at once, each in the order of the loops above: their dot products
    with x, and their squares or w += sum of factors * lines. Those that are `next` are asked for
@@ -208,7 +229,7 @@ enum { SUBLINEAR_ROWS = 4 };
                 rows + r, near == NULL ? NULL : near + r, next + r, size, x, dots + r, 0,   \
                 NULL, 0, NULL, NULL);                                                       \
         if (r < count)                                                                      \
-            dots[r] = sublinear_dot_##real(rows[r], x, size);                               \
+            dots[r] = sublinear_dot_asking_##real(rows[r], x, size, next[r]);               \
     }                                                                                       \
     SUBLINEAR_WIDEST static void sublinear_dots_squares_##real(                             \
         const real *const *rows, const real *const *near, const real *const *next,          \

@@ -1,10 +1,12 @@
 """Declarations of dense_lines.h."""
 
 cdef extern from "dense_lines.h" nogil:
-    double dense_dot32 "sublinear_dot_float"(
-        const float* x, const double* w, Py_ssize_t size) noexcept
     double dense_dot64 "sublinear_dot_double"(
         const double* x, const double* w, Py_ssize_t size) noexcept
+    double dense_dot_asking32 "sublinear_dot_asking_float"(
+        const float* x, const double* w, Py_ssize_t size, const float* later) noexcept
+    double dense_dot_asking64 "sublinear_dot_asking_double"(
+        const double* x, const double* w, Py_ssize_t size, const double* later) noexcept
     void dense_add32 "sublinear_add_float"(
         const float* x, double factor, double* w, Py_ssize_t size) noexcept
     void dense_add64 "sublinear_add_double"(

@@ -12,7 +12,7 @@ never stored, and its weight is the last one of ``w``.
 from libc.stdint cimport int32_t, int64_t, uint32_t
 
 from sublinear._core.dense_lines cimport (
-    dense_add32, dense_add64, dense_dot32, dense_dot64, dense_dots32, dense_dots64,
+    dense_add32, dense_add64, dense_dot_asking32, dense_dot_asking64, dense_dots32, dense_dots64,
     dense_dots_add32, dense_dots_add64, dense_dots_squares32, dense_dots_squares64,
     dense_squares32, dense_squares64,
 )
@@ -44,6 +44,7 @@ cdef struct Line:
     Py_ssize_t stride      # distance of a dense line's entries, in entries
     const char* values
     const char* indices
+    const char* later      # of a dense line that `dot` asks for; NULL: of none
     double constant        # the constant entry; 0 when there is none
     Py_ssize_t length      # its place: the number of the other columns
 
@@ -103,6 +104,7 @@ cdef inline Line line_at(const Lines* lines, Py_ssize_t i) noexcept nogil:
     cdef Py_ssize_t start = line_start(lines, i)
     line.size = line_size(lines, i)
     line.stride = lines.stride
+    line.later = NULL
     line.constant = lines.constant
     line.length = lines.length
     if lines.storage == PACKED:
@@ -152,17 +154,26 @@ cdef inline void prefetch_weights(const Line* x, const double* w) noexcept nogil
             prefetch(w + (<const int64_t*> x.indices)[k])
 
 
+cdef inline bint takes_rows(const Lines* lines) noexcept nogil:
+    """Whether `dot_rows` and its like can read the lines."""
+    return is_dense(lines.storage) and lines.stride == 1 and lines.slots == NULL
+
+
+cdef inline void prefetch_near_line(const Lines* lines, Py_ssize_t i) noexcept nogil:
+    """Ask once more for a line, which has been asked for; see dense_lines.h."""
+    cdef Line line = line_at(lines, i)
+    if line.stride == 1:
+        prefetch_near_span(line.values, line.values + line.size * value_bytes(line.storage))
+
+
 cdef inline void prefetch_lines_ahead(
     const Lines* lines, const uint32_t* draws, Py_ssize_t position, Py_ssize_t ready
 ) noexcept nogil:
     """Ask for the lines of the draws after `position`, up to `ready`."""
-    cdef Line line
     if is_dense(lines.storage):
         if position + LINE_AHEAD < ready:
             prefetch_line(lines, draws[position + LINE_AHEAD])
-            if lines.stride == 1:  # see dense_lines.h
-                line = line_at(lines, draws[position + NEAR_AHEAD])
-                prefetch_near_span(line.values, line.values + line.size * value_bytes(line.storage))
+            prefetch_near_line(lines, draws[position + NEAR_AHEAD])
     elif position + OFFSET_AHEAD < ready:
         prefetch(lines.offsets + draws[position + OFFSET_AHEAD] * index_bytes(lines.storage))
         prefetch_line(lines, draws[position + LINE_AHEAD])
@@ -178,6 +189,23 @@ cdef inline void prefetch_ahead(
     if lines.length > CACHED_WEIGHTS and position + OFFSET_AHEAD < ready:
         line = line_at(lines, draws[position + WEIGHTS_AHEAD])
         prefetch_weights(&line, w)
+
+
+cdef inline Line drawn_line(
+    const Lines* lines, const uint32_t* draws, Py_ssize_t position, Py_ssize_t ready,
+    const double* w
+) noexcept nogil:
+    """The line of the draw at `position`, of which a dot product is wanted, and `prefetch_ahead`.
+
+    Dense lines are asked for by the dot product: all their entries at once would be in its way.
+    """
+    cdef Line line = line_at(lines, draws[position])
+    if not takes_rows(lines):
+        prefetch_ahead(lines, draws, position, ready, w)
+    elif position + LINE_AHEAD < ready:
+        line.later = line_at(lines, draws[position + LINE_AHEAD]).values
+        prefetch_near_line(lines, draws[position + NEAR_AHEAD])
+    return line
 
 
 # Loops over typed pointers. Four partial sums hide the latency of the additions.
@@ -348,12 +376,14 @@ cdef inline double dot(const Line* x, const double* w) noexcept nogil:
         total = sparse_dot(<const float*> x.values, <const int64_t*> x.indices, x.size, w)
     elif x.storage == DENSE_FLOAT64:
         if x.stride == 1:
-            total = dense_dot64(<const double*> x.values, w, x.size)
+            total = dense_dot_asking64(
+                <const double*> x.values, w, x.size, <const double*> x.later)
         else:
             total = strided_dot(<const double*> x.values, x.stride, x.size, w)
     else:
         if x.stride == 1:
-            total = dense_dot32(<const float*> x.values, w, x.size)
+            total = dense_dot_asking32(
+                <const float*> x.values, w, x.size, <const float*> x.later)
         else:
             total = strided_dot(<const float*> x.values, x.stride, x.size, w)
     if x.constant != 0:
@@ -529,11 +559,6 @@ cdef struct Several:
     const char* near[ROWS]
     const char* next[ROWS]
     Py_ssize_t near_ahead, next_ahead    # by so many lines
-
-
-cdef inline bint takes_rows(const Lines* lines) noexcept nogil:
-    """Whether `dot_rows` and its like can read the lines."""
-    return is_dense(lines.storage) and lines.stride == 1 and lines.slots == NULL
 
 
 cdef inline Py_ssize_t rows_within(const Lines* lines, Py_ssize_t n_bytes) noexcept nogil:

@@ -18,8 +18,9 @@ from sublinear._core.adjacent cimport add_side_by_side
 from sublinear._core.line cimport (
     DENSE_FLOAT32, DENSE_FLOAT64, SPARSE_FLOAT32_INT32, SPARSE_FLOAT32_INT64,
     SPARSE_FLOAT64_INT32, SPARSE_FLOAT64_INT64, CACHED_WEIGHTS, ROWS, Line, Several, add,
-    add_constants, add_with_squares, dot, dot_rows, index_t, is_dense, line_at, prefetch_ahead,
-    prefetch_lines_ahead, prefetch_weights, set_several, squared_norm, take_several, takes_rows,
+    add_constants, add_with_squares, dot, dot_rows, drawn_line, index_t, is_dense, line_at,
+    prefetch_ahead, prefetch_lines_ahead, prefetch_weights, set_several, squared_norm, take_several,
+    takes_rows,
 )
 from sublinear._core.sparse_rows cimport check_columns, dot_sparse, longest_row
 
@@ -450,8 +451,7 @@ cdef class Matrix:
             if n:
                 k = add_in_fours(&self.rows, &sequence[0], n, &factors[0], &v[0], &total[0])
             while k < n:
-                prefetch_ahead(&self.rows, &sequence[0], k, n, &v[0])
-                x = line_at(&self.rows, sequence[k])
+                x = drawn_line(&self.rows, &sequence[0], k, n, &v[0])
                 add(&x, factors[k] * dot(&x, &v[0]), &total[0])
                 k += 1
 

@@ -41,9 +41,7 @@ import math
 import numpy as np
 
 from sublinear._core.best_constant cimport BestConstant
-from sublinear._core.line cimport (
-    LINE_AHEAD, Line, Lines, dot, line_at, line_size, prefetch_ahead,
-)
+from sublinear._core.line cimport LINE_AHEAD, Line, Lines, dot, drawn_line, line_at, line_size
 from sublinear._core.losses cimport Loss
 from sublinear._core.objective cimport Objective
 from sublinear._core.order cimport Draws, Order
@@ -249,7 +247,7 @@ cdef class Pegasos(Epochs):
         cdef Line x
         for k in range(size):
             self._look_ahead(draws, draws.position + k)
-            x = line_at(&self.rows, batch[k])
+            x = drawn_line(&self.rows, draws.items, draws.position + k, draws.ready, w.values)
             self.prediction[k] = weight_dot(w, &x)
         self._differentiate(batch, size)
         shrinkage = pace(&self.schedule, self.n_drawn, size, self.batch_size)
@@ -296,10 +294,8 @@ cdef class Pegasos(Epochs):
             self.derivative[k] *= self.ratio(self.objective, batch[k])
 
     cdef inline void _look_ahead(self, Draws* draws, Py_ssize_t position) noexcept nogil:
-        """Ask for what the draws after `position` will read."""
+        """Ask for what the draws after `position` will read beside their rows."""
         cdef Py_ssize_t later = position + LINE_AHEAD
-        prefetch_ahead(
-            &self.rows, draws.items, position, draws.ready, self.weight_vector.vector.values)
         if later < draws.ready:
             prefetch(&self.objective.targets[draws.items[later]])
             prefetch(&self.coefficient[draws.items[later]])

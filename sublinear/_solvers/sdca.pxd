@@ -1,6 +1,6 @@
 """Dual coordinate ascent: its state, and its steps, for the schedules that extend it to inline."""
 from sublinear._core.examples cimport Example, Examples, PassMean, Sample, Visits
-from sublinear._core.line cimport OFFSET_AHEAD, Line, Lines, add, dot, line_at, prefetch_ahead
+from sublinear._core.line cimport OFFSET_AHEAD, Line, Lines, add, dot, drawn_line
 from sublinear._core.losses cimport Loss
 from sublinear._core.objective cimport Objective
 from sublinear._core.order cimport Draws, Order, make_ready
@@ -48,10 +48,9 @@ cdef class SDCA:
         cdef Line x
         make_ready(draws, stop + OFFSET_AHEAD)
         while draws.position < stop:
-            prefetch_ahead(rows, draws.items, draws.position, draws.ready, w)
             self.examples.prefetch_state(draws.items, draws.position, draws.ready)
             i = draws.items[draws.position]
-            x = line_at(rows, i)
+            x = drawn_line(rows, draws.items, draws.position, draws.ready, w)
             if entries + x.size > limit:
                 break
             change = self._step(self.examples, i, dot(&x, w) + self.offset, k, visits)
