@@ -17,6 +17,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from sublinear._files import NamedFile, locked_folder, naming, place_beside, remove_left_folders
+from sublinear._validation import naming_entries
 
 FORMAT = 1
 HEADER = "header.json"
@@ -237,7 +238,7 @@ class _Build:
             )
         if sparse != self.sparse:
             raise ValueError("blocks of rows must be all sparse or all dense")
-        with np.errstate(over="ignore"):  # said below
+        with naming_entries(X=block), np.errstate(over="ignore"):  # said below
             block = block.astype(self.dtype, copy=False)
         if sparse and not block.has_canonical_format:
             block = block.copy()

@@ -4,9 +4,6 @@ import math
 from dataclasses import dataclass, replace
 from types import SimpleNamespace
 
-import numpy as np
-from sklearn.utils.validation import check_array
-
 from sublinear._core.matrix import NotFinite
 from sublinear._core.random import RandomBits
 from sublinear._core.sample_sizes import squared
@@ -15,6 +12,7 @@ from sublinear._solvers.primal_dual import SublinearPrimalDual, VarianceReducedP
 from sublinear._solvers.simba import SIMBA
 from sublinear._validation import (
     check_choice,
+    check_matrix,
     check_number,
     check_run_parameters,
     check_seeds,
@@ -233,7 +231,7 @@ def checked_data(A):
     """Return a user's A as `as_matrix` takes it: an array, CSR, a store or an oracle."""
     if has_matrix(A):
         return A
-    return check_array(A, accept_sparse="csr", dtype=[np.float64, np.float32])
+    return check_matrix(A, "A")
 
 
 class RoundsPlan:

@@ -33,6 +33,7 @@ from sublinear._validation import (
     check_number,
     check_sample_weight,
     column_names,
+    naming_entries,
     seed_sequence,
     weights_of_rows,
 )
@@ -72,16 +73,17 @@ def checked_block(block, y_numeric, look_at_values=True):
     X, y, *weights = block
     if y is None:
         raise ValueError(NO_LABELS)
-    X, y = check_X_y(
-        X,
-        y,
-        accept_sparse="csr",
-        accept_large_sparse=True,
-        dtype=[np.float64, np.float32],
-        y_numeric=y_numeric,
-        ensure_min_samples=0,
-        ensure_all_finite=look_at_values,
-    )
+    with naming_entries(X=X, y=y if y_numeric else ()):
+        X, y = check_X_y(
+            X,
+            y,
+            accept_sparse="csr",
+            accept_large_sparse=True,
+            dtype=[np.float64, np.float32],
+            y_numeric=y_numeric,
+            ensure_min_samples=0,
+            ensure_all_finite=look_at_values,
+        )
     return Block(X, y, checked_weights(weights[0] if weights else None, X.shape[0]))
 
 

@@ -1,7 +1,9 @@
 """From what users pass to what solvers read: parameters, data, labels, weights, seeds."""
 
+import contextlib
 import math
 import numbers
+import reprlib
 import sys
 
 import numpy as np
@@ -128,6 +130,39 @@ def check_choice(name, value, choices, *, optional=False):
         raise ValueError(f"{name} must be one of {known}{_or_none(optional)}; got {value!r}")
 
 
+@contextlib.contextmanager
+def naming_entries(**arrays):
+    """Say in the error of a conversion to real numbers which entry of which array has none.
+
+    An OverflowError becomes a ValueError.
+    """
+    try:
+        yield
+    except (TypeError, ValueError, OverflowError) as error:
+        kind = TypeError if isinstance(error, TypeError) else ValueError
+        for name, values in arrays.items():
+            if fault := _conversion_fault(name, values):
+                raise kind(f"{fault}: {error}") from error
+        raise
+
+
+def _conversion_fault(name, values):
+    """Return "X[0, 1] is ...", the first entry that is no real number, "" if there is none."""
+    if sp.issparse(values):
+        return ""
+    try:
+        if np.asarray(values).dtype.kind in "fiub":
+            return ""
+    except ValueError:
+        return f"{name} must have rows of one length"
+    for place, value in np.ndenumerate(np.asarray(values, dtype=object)):
+        try:
+            float(value)
+        except (TypeError, ValueError, OverflowError):
+            return f"{name}{list(place) or ''} is {reprlib.repr(value)}"
+    return ""
+
+
 def check_training_data(estimator, X, y, *, y_numeric=False, reset=True, ensure_all_finite=True):
     """Return X and y as arrays that solvers can read, X float32 or float64, CSR if sparse.
 
@@ -140,21 +175,21 @@ def check_training_data(estimator, X, y, *, y_numeric=False, reset=True, ensure_
     if has_matrix(X):
         if not getattr(estimator, "_takes_stores", False):
             refuse_lines(estimator)
-        y = check_array(y, ensure_2d=False, dtype=None)
-        y = column_or_1d(y, warn=True)
+        y = check_array(column_or_1d(y, warn=True), ensure_2d=False, dtype=None)
         check_consistent_length(X, y)
         return note_features(estimator, X, reset), y
-    return validate_data(
-        estimator,
-        X,
-        y,
-        reset=reset,
-        accept_sparse="csr",
-        accept_large_sparse=True,
-        dtype=[np.float64, np.float32],
-        y_numeric=y_numeric,
-        ensure_all_finite=ensure_all_finite,
-    )
+    with naming_entries(X=X, y=y if y_numeric else ()):
+        return validate_data(
+            estimator,
+            X,
+            y,
+            reset=reset,
+            accept_sparse="csr",
+            accept_large_sparse=True,
+            dtype=[np.float64, np.float32],
+            y_numeric=y_numeric,
+            ensure_all_finite=ensure_all_finite,
+        )
 
 
 def refuse_lines(estimator):
@@ -259,15 +294,22 @@ def check_rows(estimator, X, *, reset=False, accept_sparse="csr", ensure_all_fin
         raise ValueError(
             "predictions need rows in memory: X is a store or an oracle; give blocks of its rows"
         )
-    return validate_data(
-        estimator,
-        X,
-        reset=reset,
-        accept_sparse=accept_sparse,
-        accept_large_sparse=True,
-        ensure_all_finite=ensure_all_finite,
-        dtype=[np.float64, np.float32],
-    )
+    with naming_entries(X=X):
+        return validate_data(
+            estimator,
+            X,
+            reset=reset,
+            accept_sparse=accept_sparse,
+            accept_large_sparse=True,
+            ensure_all_finite=ensure_all_finite,
+            dtype=[np.float64, np.float32],
+        )
+
+
+def check_matrix(X, name="X", **options):
+    """Return X, of no estimator, as `check_rows` does; options are those of `check_array`."""
+    with naming_entries(**{name: X}):
+        return check_array(X, accept_sparse="csr", dtype=[np.float64, np.float32], **options)
 
 
 def rows_times(X, weights):
@@ -279,10 +321,13 @@ def rows_times(X, weights):
 
 def as_real(name, values):
     """Return an array-like as float64; ValueError if its numbers are complex."""
-    array = np.asarray(values)
-    if array.dtype.kind == "c":
-        raise ValueError(f"{name} must be real, got complex numbers")
-    return array.astype(np.float64, copy=False)
+    if sp.issparse(values):
+        raise ValueError(f"{name} must be dense: convert it by toarray()")
+    with naming_entries(**{name: values}):
+        array = np.asarray(values)
+        if array.dtype.kind == "c":
+            raise ValueError(f"{name} must be real, got complex numbers")
+        return array.astype(np.float64, copy=False)
 
 
 def check_sample_weight(sample_weight, X):

@@ -13,7 +13,7 @@ import numpy as np
 from sublinear import _dual_store_build as building
 from sublinear._core.computed import ComputedMatrix
 from sublinear._core.matrix import Matrix
-from sublinear._validation import check_flag, check_number, generator
+from sublinear._validation import check_flag, check_matrix, check_number, generator
 
 __all__ = ["AccessBudgetError", "DualStore", "FeatureOracle", "FourierFeatures"]
 
@@ -437,7 +437,7 @@ class FourierFeatures(FeatureOracle):
         check_number("n_components", n_components, low=1, integer=True)
         check_number("gamma", gamma, low=0, open_low=True)
         rng = generator(random_state)
-        self.X = X
+        X = self.X = check_matrix(X, ensure_all_finite=False)
         self._directions = rng.standard_normal((n_components, X.shape[1])) * np.sqrt(2 * gamma)
         self._phases = rng.uniform(0, 2 * np.pi, n_components)
         super().__init__(

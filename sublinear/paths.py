@@ -7,7 +7,7 @@ import numpy as np
 from sklearn.base import clone
 
 from sublinear._core.losses import MARGIN_LOSSES, REGRESSION_LOSSES
-from sublinear._validation import check_choice, check_number
+from sublinear._validation import as_real, check_choice, check_number
 from sublinear.kernel import KernelSDCAClassifier, KernelSDCARegressor
 from sublinear.sdca import SDCAClassifier, SDCARegressor
 
@@ -52,7 +52,7 @@ class SDCAPath:
 
 def _positive_numbers(name, values):
     """Return values as an array of shape (n,), n > 0."""
-    values = np.array(values, dtype=np.float64, ndmin=1)
+    values = np.atleast_1d(as_real(name, values))
     if values.size == 0:
         raise ValueError(f"{name} must hold at least one number")
     for value in values.tolist():  # errors show numbers as they are written

@@ -9,6 +9,7 @@ import time
 from typing import NamedTuple
 
 import numpy as np
+from scipy import sparse
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
@@ -76,7 +77,14 @@ class _Unlabelled(SourceAround):
                 isinstance(block, list) and block and np.ndim(block[0]) == 2
             )
             X = block[0] if is_pair else block
-            yield X, np.zeros(X.shape[0] if hasattr(X, "shape") else len(X))
+            yield X, np.zeros(_n_rows(X))
+
+
+def _n_rows(X):
+    """Return the length of X, 0 for what has none: whoever checks the block says what it is."""
+    if sparse.issparse(X):
+        return X.shape[0]
+    return len(X) if hasattr(X, "__len__") else 0
 
 
 class _SemiStreaming(BaseEstimator):

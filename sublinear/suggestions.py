@@ -22,6 +22,7 @@ from sklearn.utils.validation import check_consistent_length
 from sublinear._core.matrix import Matrix
 from sublinear._validation import (
     check_choice,
+    check_matrix,
     check_squared_norms,
     find_classes,
     generator,
@@ -261,7 +262,7 @@ class _Data:
         if len(X.shape) != 2 or 0 in X.shape:
             raise ValueError(f"X must have rows and columns, got shape {X.shape}")
         self.X = X
-        self.y = column_or_1d(check_array(y, ensure_2d=False, dtype=None), warn=True)
+        self.y = check_array(column_or_1d(y, warn=True), ensure_2d=False, dtype=None)
         check_consistent_length(X, self.y)
         self.n_rows, self.n_columns = X.shape
         size = self.n_rows * self.n_columns
@@ -304,7 +305,7 @@ class _Data:
         """Return these rows as a checked array or CSR."""
         if not self.dear:
             rows = self.X.iloc[numbers] if hasattr(self.X, "iloc") else self.X[numbers]
-            return check_array(rows, accept_sparse="csr", dtype=[np.float64, np.float32])
+            return check_matrix(rows)
         matrix, rows = self.X.matrix(), []
         for i in numbers:
             row = np.zeros(self.n_columns)

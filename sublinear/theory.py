@@ -8,10 +8,9 @@ from functools import partial
 import numpy as np
 from scipy import sparse
 from scipy.linalg import eigh_tridiagonal
-from sklearn.utils.validation import check_array
 
 from sublinear._core.matrix import Matrix
-from sublinear._validation import check_number, check_squared_norms
+from sublinear._validation import check_matrix, check_number, check_squared_norms
 from sublinear._warnings import warn
 
 LEAST_STEPS = 16  # of the Lanczos method, where there is room for a larger eigenvalue
@@ -58,7 +57,7 @@ def spectral_norm_squared(X, *, tol=1e-4, max_iter=200):
 
 def _checked(X):
     """Return the Matrix of X, or one of longer rows where squared norms become 0."""
-    X = check_array(X, accept_sparse="csr", dtype=[np.float64, np.float32])
+    X = check_matrix(X)
     matrix = Matrix(X)
     short = np.flatnonzero(matrix.squared_norms() < LEAST_SQUARE)
     if not short.size:

@@ -21,8 +21,14 @@ from sublinear import (
     SIMBAClassifier,
     StreamingSVRGClassifier,
     SublinearPerceptron,
+    sdca_path,
+    solve_matrix_game,
+    spectral_norm_squared,
+    suggest_solver,
 )
-from sublinear.data import DualStore
+from sublinear.data import DualStore, FourierFeatures
+from sublinear.semi_streaming import SemiStreamingEnclosingBall
+from sublinear.sources import ArraySource
 
 CLASSIFIERS = (SDCAClassifier, PegasosClassifier)
 ESTIMATORS = (*CLASSIFIERS, SDCARegressor)
@@ -558,3 +564,62 @@ def test_sequences_in_an_array_of_matrices():
         for X in (matrices, array)
     )
     np.testing.assert_array_equal(first, second)
+
+
+# ---------------------------------------------------------------- what is no number
+
+
+NO_MATRICES = {
+    "complex": ([[1, 2], [3, 4j]], TypeError, r"\[1, 1\] is .*4j.*: .*real number"),
+    "an object": ([[{}, 2], [3, 4]], TypeError, r"\[0, 0\] is {}: .*real number"),
+    "text": ([[1, "a"], [3, 4]], ValueError, r"\[0, 1\] is 'a': could not convert"),
+    "beyond float64": ([[1, 2], [3, 10**400]], ValueError, r"\[1, 1\] is 1000.*too large"),
+    "ragged": ([[1, 2], [3]], ValueError, "must have rows of one length"),
+    "a generator": ((i for i in range(2)), TypeError, "is <generator"),
+    "None": (None, ValueError, "is None: Expected 2D"),
+}
+TAKE_MATRICES = {
+    "A": [solve_matrix_game],
+    "X": [
+        spectral_norm_squared,
+        lambda A: SDCAClassifier().fit(A, [0, 1]),
+        lambda A: SDCAClassifier().fit([[0.0, 1.0], [1.0, 0.0]], [0, 1]).predict(A),
+        lambda A: SDCAClassifier().fit_stream([(A, [0, 1])]),
+        lambda A: SemiStreamingEnclosingBall().fit_stream([(A, None)]),
+        lambda A: FourierFeatures(A, 2),
+    ],
+}
+
+
+@pytest.mark.parametrize("case", NO_MATRICES)
+@pytest.mark.parametrize(
+    "name, take", [(name, take) for name in TAKE_MATRICES for take in TAKE_MATRICES[name]]
+)
+def test_what_is_no_matrix_of_numbers_is_shown_where_it_is(case, name, take):
+    A, error, message = NO_MATRICES[case]
+    with pytest.raises(error, match=f"{name}.*{message}"):
+        take(A)
+
+
+def test_targets_and_weights_that_are_no_numbers_are_shown_where_they_are():
+    with pytest.raises(ValueError, match=r"y\[2\] is 'a'"):
+        SDCARegressor().fit(X[:3], np.array([1, 2, "a"], dtype=object))
+    with pytest.raises(TypeError, match=r"sample_weight\[1\] is {}"):
+        SDCAClassifier().fit(X[:2], [0, 1], sample_weight=[1, {}])
+    with pytest.raises(ValueError, match="sample_weight must be dense"):
+        SDCAClassifier().fit(X[:2], [0, 1], sample_weight=sparse.csr_array([[1.0, 2.0]]))
+    with pytest.raises(ValueError, match=r"alphas\[1\] is 'a'"):
+        sdca_path(X, Y, [1, "a"])
+
+
+def test_arrays_of_a_source_and_blocks_of_a_store_that_are_no_numbers(tmp_path):
+    with pytest.raises(ValueError, match="X must be an array of rows, got"):
+        ArraySource(None)
+    with pytest.raises(ValueError, match=r"X\[0, 1\] is 1000.*too large"):
+        DualStore.build(tmp_path / "store", [[1, 10**400]])
+
+
+@pytest.mark.parametrize("y", [3, "text", None])
+def test_targets_that_are_none_are_refused_by_suggestions(y):
+    with pytest.raises(ValueError, match=r"1d array|y is missing"):
+        suggest_solver(X, y)

@@ -45,6 +45,8 @@ class ArraySource:
         check_number("block_rows", block_rows, low=1, integer=True)
         self.feature_names = column_names(X)
         self.X = X.tocsr() if sparse.issparse(X) else np.asarray(X)
+        if self.X.ndim == 0:
+            raise ValueError(f"X must be an array of rows, got {X!r}")
         if sample_weight is not None and np.ndim(sample_weight) == 0:
             sample_weight = np.full(self.X.shape[0], sample_weight)
         columns = [y] if sample_weight is None else [y, sample_weight]
