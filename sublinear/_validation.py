@@ -29,9 +29,9 @@ def check_number(name, value, *, low, high=math.inf, integer=False, open_low=Fal
     inside = (
         isinstance(value, kind)
         and not isinstance(value, (bool, np.bool_))
+        and _is_finite(name, value)
         and (low < value if open_low else low <= value)
         and value <= high
-        and math.isfinite(value)
     )
     if not inside:
         noun = "an integer" if integer else "a number"
@@ -42,6 +42,14 @@ def check_number(name, value, *, low, high=math.inf, integer=False, open_low=Fal
         hint = ": take its item()" if isinstance(value, np.ndarray) and value.ndim == 0 else ""
         wanted = f"{noun}{bound}{limit}{_or_none(optional)}"
         raise ValueError(f"{name} must be {wanted}, got {value!r}{hint}")
+
+
+def _is_finite(name, value):
+    """Tell whether a number is finite; ValueError for an integer or fraction beyond float64."""
+    try:
+        return math.isfinite(value)
+    except OverflowError as error:
+        raise ValueError(f"{name} is beyond the range of floating-point numbers") from error
 
 
 def _or_none(optional):

@@ -233,8 +233,8 @@ def minibatch_sdca_iterations(n_samples, alpha, epsilon, *, batch_size=1, sigma_
     check_number("alpha", alpha, low=0, open_low=True)
     check_number("epsilon", epsilon, low=0, open_low=True)
     beta = safe_beta(n_samples, batch_size, sigma_squared)
-    n, b = n_samples, batch_size
-    least = max(alpha * epsilon, sys.float_info.min)
+    n, b, alpha = n_samples, batch_size, float(alpha)  # NumPy's integers overflow in products
+    least = max(alpha * float(epsilon), sys.float_info.min)
     warm_up = max(0, _ceil(n / b * math.log(2 * alpha * n / beta)))
     averaging_from = warm_up + max(0, _ceil(beta / b * (4 / least - 2 * n / beta)))
     total = averaging_from + _ceil(max(_ceil(n / b), beta / (b * least)))
@@ -300,6 +300,6 @@ def streaming_svrg_parameters(condition, *, growth=3.0, order=2.0, hessian_ratio
     check_number("hessian_ratio", hessian_ratio, low=1)
     with np.errstate(over="ignore"):
         inverse_step = float(20 * np.float64(growth) ** (order + 1))
-    inner_steps = _ceil(inverse_step * condition * inverse_step)
-    first_stage = _ceil(hessian_ratio * condition * inverse_step)
+    inner_steps = _ceil(inverse_step * float(condition) * inverse_step)
+    first_stage = _ceil(float(hessian_ratio) * float(condition) * inverse_step)
     return StreamingSVRGParameters(1 / inverse_step, inner_steps, first_stage)

@@ -1,6 +1,7 @@
 """sigma^2 against an SVD, beta_b, speedups, and Theorem 2 held to its word."""
 
 import math
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -355,3 +356,32 @@ def test_theorem_2_on_a_small_problem(batch_size):
         gaps.append(values.primal(X, y, hinge(), alpha, w) - values.dual(X, y, hinge(), alpha, a))
     assert min(gaps) > -1e-12
     assert np.mean(gaps) <= epsilon
+
+
+HUGE = {"int": 10**400, "not printed": 10**5000, "fraction": Fraction(10**400, 3)}
+
+
+@pytest.mark.parametrize("huge", HUGE.values(), ids=HUGE)
+@pytest.mark.parametrize(
+    "count",
+    [
+        lambda huge: minibatch_sdca_iterations(10, huge, 1),
+        lambda huge: minibatch_sdca_iterations(10, 1, huge),
+        lambda huge: streaming_svrg_parameters(huge),
+        lambda huge: streaming_svrg_parameters(2, growth=huge),
+        lambda huge: spectral_norm_squared(np.eye(3), tol=huge),
+    ],
+)
+def test_numbers_beyond_float64_are_refused(count, huge):
+    with pytest.raises(ValueError, match="is beyond the range of floating-point numbers"):
+        count(huge)
+
+
+def test_a_number_of_rows_beyond_float64_is_refused():
+    with pytest.raises(ValueError, match="n_samples is beyond the range"):
+        minibatch_sdca_iterations(10**400, 1, 1)
+
+
+def test_integers_of_numpy_may_stand_beside_those_beyond_64_bits():
+    assert minibatch_sdca_iterations(10, 10**30, np.int64(3)).total > 0
+    assert streaming_svrg_parameters(10**30, hessian_ratio=np.int64(3)).first_stage > 0
