@@ -389,8 +389,8 @@ def find_classes(y):
     """Return the sorted labels of y; ValueError if they are no classes or there is only one."""
     classes = _two_numbers(y)
     if classes is None:
+        classes = distinct(y)  # first: scikit-learn does not say what mixed labels are
         check_classification_targets(y)
-        classes = distinct(y)
     check_two_classes(classes)
     return classes
 

@@ -24,6 +24,7 @@ from sublinear._validation import (
     check_choice,
     check_matrix,
     check_squared_norms,
+    distinct,
     find_classes,
     generator,
     has_matrix,
@@ -315,6 +316,8 @@ class _Data:
 
 
 def _task_of(y):
+    if y.dtype == object:
+        distinct(y)  # type_of_target does not say what mixed labels are
     kind = type_of_target(y)
     if kind.startswith("continuous"):
         return "regression"

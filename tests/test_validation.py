@@ -619,6 +619,13 @@ def test_arrays_of_a_source_and_blocks_of_a_store_that_are_no_numbers(tmp_path):
         DualStore.build(tmp_path / "store", [[1, 10**400]])
 
 
+@pytest.mark.parametrize("labels", [["a", 1], [1, "a"], [None, "a"], [True, "a"]])
+@pytest.mark.parametrize("fit", [SDCAClassifier().fit, SublinearPerceptron().fit, suggest_solver])
+def test_labels_of_several_kinds_are_refused_as_such(fit, labels):
+    with pytest.raises(ValueError, match="labels must be all numbers or all text"):
+        fit(X, np.array(labels * 15, dtype=object))
+
+
 @pytest.mark.parametrize("y", [3, "text", None])
 def test_targets_that_are_none_are_refused_by_suggestions(y):
     with pytest.raises(ValueError, match=r"1d array|y is missing"):
