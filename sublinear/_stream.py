@@ -443,9 +443,9 @@ class StreamFit:
                 count(block.X.shape[0])
         if stream.blocks < done or (stream.blocks == done and stream.rows != rows):
             raise ValueError(
-                f"the checkpoint is of another fit: it was written after {done} blocks with {rows} "
-                f"rows, and the source has {stream.blocks} with {stream.rows}; remove the file, "
-                "give another one, or pass resume=False to begin anew"
+                f"{checkpoint.path}: the checkpoint is of another fit: it was written after {done} "
+                f"blocks with {rows} rows, and the source has {stream.blocks} with {stream.rows}; "
+                "remove the file, give another one, or pass resume=False to begin anew"
             )
         if not learned and not done:
             raise ValueError(WEIGHTLESS)

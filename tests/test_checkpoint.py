@@ -262,7 +262,9 @@ def test_a_checkpoint_of_another_fit_is_refused(binary, checkpoint):
         refit((X, 1 - y), checkpoint)
     with pytest.raises(ValueError, match="the first block of the data is another one"):
         refit(binary, checkpoint, block_rows=40)
-    with pytest.raises(ValueError, match=r"written after 10 blocks with 200 rows.* has 3 with 60"):
+    with pytest.raises(
+        ValueError, match=r"state: .* written after 10 blocks with 200 rows.* has 3 with 60"
+    ):
         refit((X[:60], y[:60]), checkpoint)
     with pytest.raises(
         ValueError, match=r"written after 10 blocks with 200 rows.* has 10 with 190"
