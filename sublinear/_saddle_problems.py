@@ -415,9 +415,12 @@ class SquaredHinge(SimplexQP):
             if not value < best[1]:
                 break
             best = model, value
+            total = scale / largest  # of coefficients, in the space of a kernel
             # a margin adds so many products, none of their sums is above this
             error = 2 * (len(x) + 1) * ROUND_OFF * longest * length(model)
+            error += total * self.kernel_error
             error *= inner(weights, 2 * np.maximum(0, 1 - margins) + error) / 2
+            error += total**2 * self.kernel_error / 2
         self._primal_rounding = self.alpha * self.noticed(error, best[1])
         return best[0], self.alpha * best[1] + self._primal_rounding
 
@@ -425,7 +428,8 @@ class SquaredHinge(SimplexQP):
         square = inner(gradient, gradient) + ((self.ridge * p) ** 2).sum()
         # A'Yp adds so many rows, of which none is longer
         error = (np.count_nonzero(p) + 1) * ROUND_OFF * longest
-        error = self.noticed(error * (error + 2 * length(gradient)), square)
+        error = error * (error + 2 * length(gradient)) + self.kernel_error
+        error = self.noticed(error, square)
         if square <= 0:
             return -math.inf
         value = self.alpha / (2 * (square + error))

@@ -641,6 +641,29 @@ def test_squared_hinge_converges_where_alpha_is_large(alpha, weighted):
         assert result.status == "converged"
 
 
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("offset", (30.0, 70.0))
+def test_squared_hinge_counts_the_rounding_of_kernel_values(offset):
+    """Far from the origin float32 values are off by up to a percent of their spread."""
+    alpha, n_rows = 6e-3, 60
+    for seed in (1, 10, 11):
+        random = np.random.default_rng(seed)
+        X = random.normal(size=(n_rows, 1))
+        y = np.where(random.random(n_rows) < 0.5, 1.0, -1.0)
+        options = {"kernel": "rbf", "gamma": 1.0, "fit_intercept": False, "random_state": 0}
+        optimum = KernelSDCAClassifier(
+            "squared_hinge", C=1 / (alpha * n_rows), tol=1e-5, **options
+        ).fit(X, y)
+        model = L2SVMClassifier(alpha, 2e-3, max_iter=150_000, **options)
+        model.fit(sparse.csr_array(X + offset), y)
+        assert model.result_.dual <= alpha * optimum.result_.primal
+        w = np.zeros(n_rows)
+        w[model.support_] = model.dual_coef_[0]
+        margins = rbf_kernel(X, gamma=1.0) @ w
+        primal = alpha / 2 * (w @ margins) + np.mean(np.maximum(0, 1 - y * margins) ** 2)
+        assert primal <= model.result_.primal
+
+
 @pytest.mark.parametrize("n_rows", (1, 5))
 @pytest.mark.parametrize("make", (np.asarray, sparse.csr_array))
 @pytest.mark.parametrize("options", (RBF_OPTIONS, POLY_OPTIONS))
