@@ -263,8 +263,9 @@ def test_rows_without_entries_have_the_columns_given(tmp_path):
     path = tmp_path / "zeros.svm"
     path.write_text("1\n-1\n")
     same_twice(SvmlightSource(path, n_features=3), np.zeros((2, 3)), [1, -1])
-    with pytest.raises(ValueError, match="no feature columns"):
-        list(SvmlightSource(path))
+    for index_base in (None, 0, 1):
+        with pytest.raises(ValueError, match="no feature columns"):
+            list(SvmlightSource(path, index_base=index_base))
 
 
 @pytest.mark.parametrize("block_bytes", [1, 2**20])

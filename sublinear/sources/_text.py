@@ -164,7 +164,7 @@ class SvmlightSource(_TextSource):
         lowest, columns = 1, 0
         for X, _ in self._blocks(self._parse_unlimited, partial(self._fault_in, n_features=None)):
             lowest = min(lowest, X.indices.min(initial=1))
-            columns = max(columns, X.shape[1])
+            columns = max(columns, int(X.indices.max(initial=-1)) + 1)  # of no entries 0
             if watch:
                 watch(X.shape[0])
         if self.index_base is None:
