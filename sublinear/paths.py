@@ -51,8 +51,8 @@ class SDCAPath:
 
 
 def _positive_numbers(name, values):
-    """Return values as an array of shape (n,), n > 0."""
-    values = np.atleast_1d(as_real(name, values))
+    """Return values as a new array of shape (n,), n > 0."""
+    values = np.array(as_real(name, values), ndmin=1)
     if values.size == 0:
         raise ValueError(f"{name} must hold at least one number")
     for value in values.tolist():  # errors show numbers as they are written

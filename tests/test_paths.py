@@ -39,6 +39,7 @@ def test_a_path_takes_fewer_accesses_than_cold_fits(data):
     X, target = data
     y, alphas = np.sign(target), np.geomspace(1e-1, 1e-3, 12)
     path = sdca_path(X, y, alphas, tol=1e-3, random_state=0)
+    assert not np.shares_memory(path.alphas, alphas)
     cold = [SDCAClassifier(alpha=a, tol=1e-3, random_state=0).fit(X, y) for a in alphas]
     ours = sum(result.accesses for result in path.results)
     assert ours < sum(model.result_.accesses for model in cold)
