@@ -171,8 +171,12 @@ def _conversion_fault(name, values):
     return ""
 
 
-def check_training_data(estimator, X, y, *, y_numeric=False, reset=True, ensure_all_finite=True):
+def check_training_data(
+    estimator, X, y, *, y_numeric=False, reset=True, ensure_all_finite=True, skip_check_array=False
+):
     """Return X and y as arrays that solvers can read, X float32 or float64, CSR if sparse.
+
+    With `skip_check_array` they are such arrays already.
 
     What has a `matrix` of its own, a store or an oracle, is taken as it is by those who can.
     """
@@ -197,6 +201,7 @@ def check_training_data(estimator, X, y, *, y_numeric=False, reset=True, ensure_
             dtype=[np.float64, np.float32],
             y_numeric=y_numeric,
             ensure_all_finite=ensure_all_finite,
+            skip_check_array=skip_check_array,
         )
 
 

@@ -7,13 +7,13 @@ whose risk is that of the empirical risk minimiser of all rows, up to a few per 
 from dataclasses import dataclass
 
 import numpy as np
-from sklearn import config_context
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
 from sublinear._archive import copied_seeds, plain_seeds, seeds_of
 from sublinear._classification import OneVsRestMixin, ProbabilityMixin
 from sublinear._core.losses import COUNT_LOSSES, MARGIN_LOSSES, REGRESSION_LOSSES, signs
+from sublinear._core.order import Order
 from sublinear._core.random import RandomBits
 from sublinear._core.row_blocks import RowBlock
 from sublinear._core.states import parts_of, prefixed, reading, take
@@ -41,9 +41,9 @@ from sublinear._validation import (
     seed_sequence,
 )
 from sublinear._warnings import warn
+from sublinear.sources._arrays import rows_of_a_block
 from sublinear.theory import streaming_svrg_parameters
 
-BLOCK_ROWS = 2**14  # of `fit`, between two looks at Ctrl-C
 VALUES_PER_SUM = 32  # from which on copies of sums cost less than a look at a block's values
 FEW_WEIGHTS = 1000  # of which sums are copied for every block
 LEAST_KEPT_ROWS = 4096
@@ -325,8 +325,8 @@ class _StreamingSVRG(StreamFit, BaseEstimator):
                 "warm_start): it has rows that were taken with the old value; fit a new one"
             )
 
-    def _take(self, blocks, finite=False):
-        """Show its RowBlock to every solver.
+    def _take(self, blocks, start=0, stop=None, finite=False):
+        """Show every solver the rows start .. stop - 1 of its RowBlock, or all from `start` on.
 
         After an error none has seen it, unless there are so many weights that copies of the sums
         would cost more than a block; `finite`, which makes an error of sums out of range, is for
@@ -337,44 +337,68 @@ class _StreamingSVRG(StreamFit, BaseEstimator):
             solvers = [solver.copy() for solver in solvers]
         for solver, block in zip(solvers, blocks, strict=True):
             with np.errstate(over="ignore", invalid="ignore"):  # found where a model is asked for
-                solver.take(block, finite)
+                solver.take(block, start, stop, finite)
         self._solvers = solvers
 
+    def _take_finite(self, blocks, n_values, *rows):
+        """Do as `_take`, unless sums of that many values cost more than a look at them would.
+
+        Return False, and leave the rows, if they cost more or are not finite: because of a value,
+        or of large ones.
+        """
+        if self.constants != "practical" or n_values <= VALUES_PER_SUM * self.n_features_in_:
+            return False
+        try:
+            self._take(blocks, *rows, finite=True)
+        except FloatingPointError:
+            return False
+        return True
+
     def _admitted(self, X, y, sample_weight, **options):
-        """Check rows as `partial_fit` gets them, begin with the first; return their blocks."""
+        """Check rows as `partial_fit` gets them, begin with the first; return their blocks.
+
+        Options are those of `partial_fit`, and of `check_training_data`.
+        """
         raise NotImplementedError("a subclass knows its targets")
 
     def _learn_block(self, block, first, options):
         # as partial_fit, without the checks that the door has made
         if first:
-            with config_context(assume_finite=True):
-                blocks = self._admitted(*block, **options)
+            blocks = self._admitted(*block, skip_check_array=True, **options)
         else:
             blocks = self._blocks(block.X, self._targets(block.y), block.sample_weight)
         if isinstance(block, UnseenBlock):
-            if self.constants == "practical" and block.X.size > VALUES_PER_SUM * block.X.shape[1]:
-                try:
-                    return self._take(blocks, finite=True)  # that spares a look at all values
-                except FloatingPointError:  # values, or sums of large ones
-                    pass
+            if self._take_finite(blocks, block.X.size):
+                return
             looked_at(block)
         self._take(blocks)
 
-    def _take_all(self, X, targets, sample_weight):
-        """Take the rows of `fit` in their order, or a random one, with looks at Ctrl-C between."""
+    def _take_all(self, X, y, targets, sample_weight):
+        """Take the rows of `fit` in their order, or a random one, with looks at Ctrl-C between.
+
+        Nobody has looked at the values of X yet.
+        """
         self._use_threads()
-        n_rows = X.shape[0]
+        order, seen = None, False
         if self.shuffle:
             # a copy, as a failure brings the old ones back
             self._stream_seeds = copied_seeds(self._stream_seeds)
-            order = np.random.default_rng(self._stream_seeds.spawn(1)[0]).permutation(n_rows)
-        else:
-            order = np.arange(n_rows)
+            random = RandomBits(self._stream_seeds.spawn(1)[0])
+            order = Order(X.shape[0], "shuffle", random).take(X.shape[0])
         weights = check_sample_weight(sample_weight, X)
-        whole = self._blocks(X, targets, weights, order.astype(np.uint32))[0]
+        whole = self._blocks(X, targets, weights, order)[0]
+        most_rows = rows_of_a_block(X)
+        n_values = X.size * min(1.0, most_rows / X.shape[0])
         try:
-            for start in range(0, whole.n_rows, BLOCK_ROWS):
-                self._take(whole.part(start, start + BLOCK_ROWS).with_all(targets))
+            for start in range(0, whole.n_rows, most_rows):
+                rows = start, min(start + most_rows, whole.n_rows)
+                blocks = whole.with_all(targets)
+                if not seen:
+                    if self._take_finite(blocks, n_values, *rows):
+                        continue
+                    looked_at(UnseenBlock(X, y, weights))
+                    seen = True
+                self._take(blocks, *rows)
             self._models()  # so that fit says what keeps them from being found
         except ValueError:
             self._solvers = None  # unlike after Ctrl-C, no part of these rows makes a model
@@ -598,8 +622,8 @@ class StreamingSVRGRegressor(RegressorMixin, _StreamingSVRG):
         """
         self._check_parameters()
         first = not (self.warm_start and self._goes_on())
-        X, targets = self._checked(X, y, first)
-        self._take_all(X, targets, sample_weight)
+        rows = self._checked(X, y, first, ensure_all_finite=False)
+        self._take_all(*rows, sample_weight)
         return self
 
     @all_or_nothing
@@ -625,18 +649,19 @@ class StreamingSVRGRegressor(RegressorMixin, _StreamingSVRG):
         self._take(self._admitted(X, y, sample_weight))
         return self
 
-    def _admitted(self, X, y, sample_weight):
+    def _admitted(self, X, y, sample_weight, **checks):
         self._check_parameters()
-        X, targets = self._checked(X, y, not self._goes_on())
+        X, y, targets = self._checked(X, y, not self._goes_on(), **checks)
         self._use_threads()
         return self._blocks(X, targets, check_sample_weight(sample_weight, X))
 
-    def _checked(self, X, y, first):
-        X, y = check_training_data(self, X, y, y_numeric=True, reset=first)
+    def _checked(self, X, y, first, **checks):
+        """Begin with the first rows; return X and y as arrays, and the targets."""
+        X, y = check_training_data(self, X, y, y_numeric=True, reset=first, **checks)
         targets = self._targets(y)
         if first:
             self._begin(1)
-        return X, targets
+        return X, y, targets
 
     def _targets(self, y):
         targets = np.ascontiguousarray(y, dtype=np.float64)
@@ -779,10 +804,10 @@ class StreamingSVRGClassifier(ProbabilityMixin, OneVsRestMixin, _StreamingSVRG):
         """
         self._check_parameters()
         first = not (self.warm_start and self._goes_on())
-        X, y = check_training_data(self, X, y, reset=first)
+        X, y = check_training_data(self, X, y, reset=first, ensure_all_finite=False)
         if first:
             self._begin_classes(find_classes(y))
-        self._take_all(X, self._targets(y), sample_weight)
+        self._take_all(X, y, self._targets(y), sample_weight)
         return self
 
     @all_or_nothing
@@ -810,10 +835,10 @@ class StreamingSVRGClassifier(ProbabilityMixin, OneVsRestMixin, _StreamingSVRG):
         self._take(self._admitted(X, y, sample_weight, classes))
         return self
 
-    def _admitted(self, X, y, sample_weight, classes=None):
+    def _admitted(self, X, y, sample_weight, classes=None, **checks):
         self._check_parameters()
         first = not self._goes_on()
-        X, y = check_training_data(self, X, y, reset=first)
+        X, y = check_training_data(self, X, y, reset=first, **checks)
         classes = declared_classes(y, classes, None if first else self.classes_)
         if first:
             self._begin_classes(classes)

@@ -38,12 +38,6 @@ class RowBlock:
         """How many rows there are."""
         return self.matrix.n_rows if self.order is None else len(self.order)
 
-    def part(self, start, stop):
-        """Return those rows start .. stop - 1 of a RowBlock with an order."""
-        other = copy(self)
-        other.order, other._copies = self.order[start:stop], None
-        return other
-
     def with_all(self, targets):
         """Return this block and copies of it, with each of the targets; kept rows are shared."""
         blocks = [self, *(copy(self) for _ in targets[1:])]

@@ -133,13 +133,16 @@ class CombinedSVRG:
         self.heavy = HeavyRows(is_of_counts(self.loss), self.kept_rows)
         self.found = None  # the model of the rows so far, once asked for
 
-    def take(self, block, finite=False):
-        """Take all rows of a RowBlock; `finite`: FloatingPointError if a sum is not finite."""
-        start, n_rows, self.found = 0, block.n_rows, None
-        while start < n_rows:
+    def take(self, block, start=0, last=None, finite=False):
+        """Take the rows start .. last - 1 of a RowBlock, or all from `start` on.
+
+        `finite`: FloatingPointError if a sum is not finite.
+        """
+        last, self.found = block.n_rows if last is None else last, None
+        while start < last:
             keep = self.kept_rows - self.gradient.n_rows
             room = keep if keep > 0 else self.stage_rows - self.gradient.n_rows
-            stop = min(n_rows, start + room)
+            stop = min(last, start + room)
             check_range(block.add_weights(self.total_weight, start, stop))
             if keep > 0:
                 self.kept.append(block.kept(start, stop))
@@ -624,18 +627,18 @@ class PaperSVRG:
         self.stage_rows = math.ceil(n_rows * (1 - 1e-12))  # what rounding adds is no row
         self.steps_left = 0
 
-    def take(self, block, finite=False):
-        """Take all rows of a RowBlock; `finite` is for solvers whose sums tell."""
-        start, n_rows = 0, block.n_rows
-        while start < n_rows:
+    def take(self, block, start=0, last=None, finite=False):
+        """Take rows as a CombinedSVRG does; `finite` is for solvers whose sums tell."""
+        last = block.n_rows if last is None else last
+        while start < last:
             if self.steps_left == 0:
-                stop = min(n_rows, start + self.stage_rows - self.gradient.n_rows)
+                stop = min(last, start + self.stage_rows - self.gradient.n_rows)
                 check_range(block.add_weights(self.gradient.total_weight, start, stop))
                 self.gradient.add(block, start, stop)
                 if self.gradient.n_rows == self.stage_rows:
                     self.steps_left = 1 + int(self.random.doubles(1)[0] * self.inner_steps)
             else:
-                stop = min(n_rows, start + self.steps_left)
+                stop = min(last, start + self.steps_left)
                 mean = self.gradient.mean + self.alpha * self.anchor
                 self.accesses += inner_steps(
                     block,

@@ -12,7 +12,9 @@ from sublinear._readers.numpy_files import map_npy, read_labels
 from sublinear._validation import check_number, column_names
 from sublinear.sources._files import BLOCK_ROWS, files_of
 
-ARRAY_BLOCK_ROWS = 2**15  # fewer cost time in the interpreter, more stay out of the cache
+# Of a block of an array: fewer rows cost time in the interpreter. Ctrl-C waits for a block.
+LEAST_ROWS, MOST_ROWS = 2**15, 2**17
+ENOUGH_VALUES = 2**21
 
 
 class ArraySource:
@@ -24,8 +26,9 @@ class ArraySource:
     y : array-like of shape (n_samples,), default=None
         None where there is nothing to learn, only to predict.
     sample_weight : array-like of shape (n_samples,), or float, default=None
-    block_rows : int, default=32768
-        Rows of a block; the last one may have fewer.
+    block_rows : int, default=None
+        Rows of a block; the last one may have fewer. None: 32768, or up to 131072 short ones, as
+        long as they hold no more than 2^21 values.
 
     Attributes
     ----------
@@ -41,8 +44,8 @@ class ArraySource:
     [(2, 2), (2, 2), (1, 2)]
     """
 
-    def __init__(self, X, y=None, sample_weight=None, *, block_rows=ARRAY_BLOCK_ROWS):
-        check_number("block_rows", block_rows, low=1, integer=True)
+    def __init__(self, X, y=None, sample_weight=None, *, block_rows=None):
+        check_number("block_rows", block_rows, low=1, integer=True, optional=True)
         self.feature_names = column_names(X)
         self.X = X.tocsr() if sparse.issparse(X) else np.asarray(X)
         if self.X.ndim == 0:
@@ -51,7 +54,7 @@ class ArraySource:
             sample_weight = np.full(self.X.shape[0], sample_weight)
         columns = [y] if sample_weight is None else [y, sample_weight]
         self.columns = [None if column is None else np.asarray(column) for column in columns]
-        self.block_rows = block_rows
+        self.block_rows = block_rows or rows_of_a_block(self.X)
         for name, column in zip(("y", "sample_weight"), self.columns, strict=False):
             if column is not None and column.shape[:1] != self.X.shape[:1]:
                 raise ValueError(f"X has {self.X.shape[0]} rows, but {name} {column.size}")
@@ -65,6 +68,12 @@ class ArraySource:
             stop = min(start + self.block_rows, self.X.shape[0])
             parts = (column if column is None else column[start:stop] for column in columns)
             yield (_rows(X, start, stop), *parts)
+
+
+def rows_of_a_block(X):
+    """Return how many rows of a matrix a block has unless one says."""
+    values_of_a_row = (X.nnz if sparse.issparse(X) else X.size) / max(1, X.shape[0])
+    return int(np.clip(ENOUGH_VALUES / max(1.0, values_of_a_row), LEAST_ROWS, MOST_ROWS))
 
 
 def _rows(X, start, stop):
