@@ -13,9 +13,8 @@ from sublinear._threads import effective_threads
 from sublinear._validation import (
     as_matrix,
     check_number,
-    check_rows,
     check_sample_weight,
-    rows_times,
+    products_with,
 )
 
 COMMON_PARAMETERS = """\
@@ -148,8 +147,7 @@ class LinearModel(CertifiedModel):
     def _scores(self, X):
         """Return <x_i, coef> + intercept for every row and problem."""
         check_is_fitted(self)
-        X = check_rows(self, X)
-        return rows_times(X, self.coef_.T) + self.intercept_
+        return products_with(self, X, self.coef_.T) + self.intercept_
 
 
 class LinearRegressor(RegressorMixin, LinearModel):

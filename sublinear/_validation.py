@@ -14,7 +14,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_consistent_length, validate_data
 
 from sublinear._core.iterates import AVERAGES
-from sublinear._core.matrix import Matrix
+from sublinear._core.matrix import Matrix, csr_arrays
 from sublinear._core.order import SAMPLINGS
 
 
@@ -325,11 +325,21 @@ def check_matrix(X, name="X", **options):
         return check_array(X, accept_sparse="csr", dtype=[np.float64, np.float32], **options)
 
 
-def rows_times(X, weights):
-    """Return X @ weights, dense; scipy does not look whether the indices of a CSR matrix exist."""
+def products_with(estimator, X, weights):
+    """Return X @ weights, dense, for rows to predict.
+
+    Values of X that are not finite show in the products, which spares a look at all of them. But
+    BLAS may leave out weights of 0, which scipy does not.
+    """
+    looks = not (sp.issparse(X) or np.all(weights))
+    X = check_rows(estimator, X, ensure_all_finite=looks)
     if sp.issparse(X):
-        Matrix(X)
-    return safe_sparse_dot(X, weights, dense_output=True)
+        csr_arrays(X)  # scipy does not look whether the indices exist
+    with np.errstate(over="ignore", invalid="ignore"):
+        products = safe_sparse_dot(X, weights, dense_output=True)
+    if not looks and not np.isfinite(products).all():
+        check_rows(estimator, X)
+    return products
 
 
 def as_real(name, values):

@@ -29,7 +29,7 @@ from sublinear._validation import (
     distinct_plain,
     join_labels,
     margin_targets,
-    rows_times,
+    products_with,
     seed_sequence,
 )
 from sublinear.sources import ArraySource
@@ -436,7 +436,7 @@ class SemiStreamingPerceptron(ClassifierMixin, _SemiStreaming):
         scores : ndarray of shape (n_samples,)
         """
         check_is_fitted(self, "coef_")
-        return rows_times(check_rows(self, X), self.coef_[0])
+        return products_with(self, X, self.coef_[0])
 
     def predict(self, X):
         """Return the label of the side on which a row lies.

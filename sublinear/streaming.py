@@ -29,7 +29,6 @@ from sublinear._validation import (
     check_known_labels,
     check_loss,
     check_number,
-    check_rows,
     check_run_parameters,
     check_sample_weight,
     check_training_data,
@@ -37,7 +36,7 @@ from sublinear._validation import (
     find_classes,
     margin_targets,
     positive_classes,
-    rows_times,
+    products_with,
     seed_sequence,
 )
 from sublinear._warnings import warn
@@ -454,8 +453,7 @@ class _StreamingSVRG(StreamFit, BaseEstimator):
 
     def _scores(self, X):
         check_is_fitted(self)
-        X = check_rows(self, X)
-        return rows_times(X, np.atleast_2d(self.coef_).T) + self.intercept_
+        return products_with(self, X, np.atleast_2d(self.coef_).T) + self.intercept_
 
     def _intercepts(self):
         """Return the intercept of every problem, shape (n_problems,)."""

@@ -97,6 +97,17 @@ def test_blocks_of_arrays_share_their_memory(binary, storage):
         assert np.shares_memory(labels, y)
 
 
+@pytest.mark.parametrize(
+    ("shape", "n_rows"),
+    [((10, 5000), 32768), ((10, 32), 65536), ((10, 2), 131072), ((0, 3), 131072)],
+)
+def test_blocks_of_short_rows_are_longer(shape, n_rows):
+    X = np.ones(shape)
+    for rows in (X, sparse.csr_array(X)):
+        assert ArraySource(rows).block_rows == n_rows
+    assert ArraySource(sparse.csr_array(shape)).block_rows == 131072
+
+
 def test_weights_come_with_their_rows(binary):
     X, y = binary
     weights = np.arange(200.0)

@@ -428,6 +428,31 @@ def test_a_first_block_that_is_not_finite_changes_nothing(n):
     np.testing.assert_array_equal(fitted.coef_, before)
 
 
+@pytest.mark.parametrize("n", [50, 5000])
+@pytest.mark.parametrize("shuffle", [False, True])
+@pytest.mark.parametrize("options", [{}, {"alpha": 1e-3, **THEORY}], ids=["practical", "theory"])
+@pytest.mark.parametrize("layout", [np.asarray, sparse.csr_array])
+def test_a_fit_to_rows_that_are_not_finite_changes_nothing(n, shuffle, options, layout):
+    random = np.random.default_rng(0)
+    X, y = random.normal(size=(n, 3)), random.normal(size=n)
+    X[n - 3, 1] = np.nan
+    model = StreamingSVRGRegressor(shuffle=shuffle, random_state=0, **options)
+    with pytest.raises(ValueError, match="X contains NaN"):
+        model.fit(layout(X), y)
+    assert vars(model) == model.get_params()
+
+
+@pytest.mark.parametrize("storage", [np.asarray, sparse.csr_array])
+def test_a_fit_in_order_is_a_stream(storage, monkeypatch):
+    random = np.random.default_rng(0)
+    X, y = storage(random.normal(size=(5000, 3))), random.normal(size=5000)
+    whole = StreamingSVRGRegressor(shuffle=False, kept_rows=300).fit(X, y)
+    stream = clone(whole).fit_stream(ArraySource(X, y, block_rows=700))
+    np.testing.assert_array_equal(whole.coef_, stream.coef_)
+    monkeypatch.setattr("sublinear.streaming.rows_of_a_block", lambda X: 900)
+    np.testing.assert_array_equal(clone(whole).fit(X, y).coef_, whole.coef_)
+
+
 def test_numbers_whose_squares_overflow_are_taken():
     random = np.random.default_rng(0)
     X, y = random.normal(size=(1000, 4)), np.where(random.random(1000) < 0.5, -1, 1)

@@ -269,6 +269,27 @@ def test_bad_X_when_predicting(estimator):
             model.predict(data)
 
 
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+@pytest.mark.parametrize("storage", [np.asarray, np.float32, sparse.csr_array])
+@pytest.mark.parametrize("unused", [False, True])
+def test_rows_to_predict_must_be_finite(value, storage, unused):
+    model = SDCAClassifier(alpha=0.1, random_state=0).fit(X, Y)
+    rows = X.copy()
+    rows[7, 1] = value
+    if unused:
+        model.coef_[0, 1] = 0.0  # BLAS may leave that out of a product
+    with pytest.raises(ValueError, match=r"X contains (NaN|infinity)[^$]*SDCAClassifier|infinity"):
+        model.decision_function(storage(rows))
+
+
+@pytest.mark.filterwarnings("error")
+def test_scores_of_finite_rows_may_overflow():
+    model = SDCAClassifier(alpha=0.1, random_state=0).fit(X, Y)
+    model.coef_ = np.full_like(model.coef_, 1e300)
+    assert np.isinf(model.decision_function(np.full((1, X.shape[1]), 1e300)))
+
+
 def test_assume_finite_skips_the_scan():
     with config_context(assume_finite=True):
         model = SDCAClassifier(alpha=0.1, random_state=0).fit(X, Y)

@@ -2,7 +2,7 @@
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.svm import SVC
+from sklearn.svm import SVC, LinearSVC
 
 from sublinear import KernelSDCAClassifier, PegasosClassifier, SDCAClassifier, SequencePegasos
 from sublinear.datasets import make_tagged_sequences
@@ -116,6 +116,25 @@ class ManyColumns:
 
     def time_fit(self, loss):
         self.model.fit(self.X, self.y)
+
+
+class Prediction:
+    """Scores of many rows, beside LinearSVC's."""
+
+    params = [["SDCAClassifier", "LinearSVC"], ["sparse", "dense"]]
+    param_names = ["solver", "storage"]
+
+    def setup(self, solver, storage):
+        if storage == "sparse":
+            self.X, y = make_sparse(200_000, 1000, entries_per_row=12)
+        else:
+            self.X, y = make_dense(500_000, 20)
+        rows = slice(5000)
+        model = SDCAClassifier(random_state=0) if solver == "SDCAClassifier" else LinearSVC()
+        self.model = model.fit(self.X[rows], y[rows])
+
+    def time_decision_function(self, solver, storage):
+        self.model.decision_function(self.X)
 
 
 class HardKernel:

@@ -70,6 +70,45 @@ cdef int csr_verdict(
     return verdicts.max()
 
 
+def csr_arrays(X, int n_threads=1):
+    """Return (data, indices, offsets) of a CSR matrix, of one index type, and whether canonical.
+
+    Raises
+    ------
+    ValueError
+        If there are indices that do not exist, at which scipy does not look.
+    """
+    data = np.ascontiguousarray(usable(X.data, VALUE_TYPES))
+    indices = np.ascontiguousarray(usable(X.indices, INDEX_TYPES))
+    offsets = np.ascontiguousarray(usable(X.indptr, INDEX_TYPES))
+    if indices.dtype != offsets.dtype:
+        indices, offsets = indices.astype(np.int64), offsets.astype(np.int64)
+    if offsets.shape != (X.shape[0] + 1,) or data.size < indices.size:
+        verdict = 2
+    elif indices.dtype == np.int32:
+        verdict = csr_verdict[int32_t](offsets, indices, X.shape[1], n_threads)
+    else:
+        verdict = csr_verdict[int64_t](offsets, indices, X.shape[1], n_threads)
+    if verdict == 2:
+        raise ValueError(
+            "X is not a valid CSR matrix: its row pointers or column indices are out of range; "
+            "X.check_format() tells more")
+    return (data, indices, offsets), verdict == 0
+
+
+def canonical_arrays(X, int n_threads):
+    """Return the arrays of `csr_arrays` with sorted columns, each once in a row."""
+    arrays, is_canonical = csr_arrays(X, n_threads)
+    if is_canonical:
+        return arrays
+    clean = sp.csr_array(tuple(array.copy() for array in arrays), shape=X.shape)
+    clean.sum_duplicates()
+    data, indices, offsets = clean.data, clean.indices, clean.indptr
+    if indices.dtype != offsets.dtype:
+        indices, offsets = indices.astype(np.int64), offsets.astype(np.int64)
+    return data, indices, offsets
+
+
 cdef void half_rows(
     const index_t[::1] indices, const index_t[::1] offsets, Py_ssize_t middle, index_t[::1] starts
 ) noexcept nogil:
@@ -265,7 +304,7 @@ cdef class Matrix:
     def _use_csr(self, X, n_threads):
         if X.format != "csr":
             raise TypeError(f"sparse X must be CSR, got {X.format}: convert it with X.tocsr()")
-        self._use_arrays(*self._canonical(X, n_threads))
+        self._use_arrays(*canonical_arrays(X, n_threads))
 
     def _use_arrays(self, data, indices, offsets):
         self.arrays = (data, indices, offsets)
@@ -279,31 +318,6 @@ cdef class Matrix:
         self.rows.values = <const char*> cnp.PyArray_DATA(data)
         self.rows.indices = <const char*> cnp.PyArray_DATA(indices)
         self.rows.offsets = <const char*> cnp.PyArray_DATA(offsets)
-
-    def _canonical(self, X, n_threads):
-        """Return data, indices and offsets of X, of one index type and in canonical form."""
-        data = np.ascontiguousarray(usable(X.data, VALUE_TYPES))
-        indices = np.ascontiguousarray(usable(X.indices, INDEX_TYPES))
-        offsets = np.ascontiguousarray(usable(X.indptr, INDEX_TYPES))
-        if indices.dtype != offsets.dtype:
-            indices, offsets = indices.astype(np.int64), offsets.astype(np.int64)
-        if offsets.shape != (X.shape[0] + 1,) or data.size < indices.size:
-            verdict = 2
-        elif indices.dtype == np.int32:
-            verdict = csr_verdict[int32_t](offsets, indices, X.shape[1], n_threads)
-        else:
-            verdict = csr_verdict[int64_t](offsets, indices, X.shape[1], n_threads)
-        if verdict == 2:
-            raise ValueError(
-                "X is not a valid CSR matrix: its row pointers or column indices are out of range; "
-                "X.check_format() tells more")
-        if verdict == 1:
-            clean = sp.csr_array((data.copy(), indices.copy(), offsets.copy()), shape=X.shape)
-            clean.sum_duplicates()
-            data, indices, offsets = clean.data, clean.indices, clean.indptr
-            if indices.dtype != offsets.dtype:
-                indices, offsets = indices.astype(np.int64), offsets.astype(np.int64)
-        return data, indices, offsets
 
     def check_finite(self):
         """Raise ValueError if a stored value is not finite."""
