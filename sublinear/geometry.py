@@ -71,7 +71,7 @@ SUM_SHARE, CENTER_SHARE = 1e-3, 0.1
 ROWS_LOOKED_AT = 16
 MOST_LOST = 1e-7  # of a squared distance: what offset_ allows for
 MOST_NORM = 1e150  # whose square is in range
-DENSE_VALUES = 2**20  # of sparse rows at a time
+DENSE_VALUES = 2**20  # of a copy of rows at a time
 VARIANTS = (*SAMPLED_VARIANTS, "active_set")
 
 
@@ -379,11 +379,20 @@ class MinimumEnclosingBall(CallbackSupportMixin, OutlierMixin, BaseEstimator):
         scores : ndarray of shape (n_samples,), float64
         """
         check_is_fitted(self)
-        X = check_rows(self, X)
         if hasattr(self, "center_"):  # as of the fit, whatever `kernel` is by now
-            return -np.sqrt(squared_distances(X, self.center_.astype(np.float64)))
+            return -np.sqrt(self._squared_distances(X))
+        X = check_rows(self, X)
         squares = self_values(self._fitted_kernel, X) - 2 * self._products(X)
         return -np.sqrt(np.maximum(squares + self._center_square, 0))
+
+    def _squared_distances(self, X):
+        """Return those of rows from the centre; they tell whether X is finite."""
+        rows = check_rows(self, X, ensure_all_finite=False)
+        with np.errstate(invalid="ignore"):
+            squares = squared_distances(rows, self.center_.astype(np.float64))
+        if not np.isfinite(squares).all():
+            check_rows(self, X)
+        return squares
 
     def _products(self, X):
         """Return <image of x, centre> in the space of the kernel."""
@@ -514,15 +523,17 @@ def squared_distances(X, center):
     """Return |x - center|^2 for the rows x of an array or CSR (float64).
 
     Sparse rows that are near the centre, for what rounding may do to the difference of long ones,
-    are made dense, a few at a time.
+    are made dense.
     """
+    at_once = max(1, DENSE_VALUES // len(center))
     if not sp.issparse(X):
-        return row_norms(X.astype(np.float64, copy=False) - center, squared=True)
+        starts = range(0, len(X), at_once)
+        away = (np.subtract(X[k : k + at_once], center, dtype=np.float64) for k in starts)
+        return np.concatenate([row_norms(rows, squared=True) for rows in away])
     norms, square = Matrix(X).squared_norms(), center @ center  # entries may stand twice
     squares = norms + square - 2 * safe_sparse_dot(X, center)
     errors = distance_error(len(center), np.maximum(norms, square))
     rounded = np.flatnonzero(errors > MOST_LOST * squares)
-    at_once = max(1, DENSE_VALUES // len(center))
     for start in range(0, len(rounded), at_once):
         numbers = rounded[start : start + at_once]
         squares[numbers] = squared_distances(X[numbers].toarray(), center)
