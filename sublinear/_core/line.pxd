@@ -673,6 +673,12 @@ cdef inline double entry_value(const Line* x, Py_ssize_t k) noexcept nogil:
     return (<const double*> x.values)[place]
 
 
+cdef inline void prefetch_entry(const Line* x, Py_ssize_t k) noexcept nogil:
+    """Ask for entry k, or for what would be there, if entries lie apart."""
+    if x.stride != 1:
+        prefetch(x.values + k * x.stride * value_bytes(x.storage))
+
+
 cdef inline double value_at(const Line* x, Py_ssize_t j) noexcept nogil:
     """x_j, found by bisection where x is sparse"""
     cdef Py_ssize_t low = 0, high = x.size, middle

@@ -1,19 +1,17 @@
 """A sampler over n weights with cheap updates."""
 import numpy as np
 
+from sublinear._core.sweeps cimport sum_of
+
 
 cdef void rebuild_sums(SumNodes* tree) noexcept nogil:
     cdef int level
-    cdef Py_ssize_t parent, child
-    cdef double total
+    cdef Py_ssize_t parent, first
     for level in range(1, tree.n_levels):
         for parent in range(tree.size[level]):
-            total = 0
-            for child in range(
-                parent * FAN_OUT, min((parent + 1) * FAN_OUT, tree.size[level - 1])
-            ):
-                total += tree.level[level - 1][child]
-            tree.level[level][parent] = total
+            first = parent * FAN_OUT
+            tree.level[level][parent] = sum_of(
+                tree.level[level - 1] + first, min(FAN_OUT, tree.size[level - 1] - first))
     tree.drift = 0
 
 

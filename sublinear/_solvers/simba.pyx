@@ -25,12 +25,15 @@ costs about as much as the steps between; refresh=1 is the paper's algorithm. Ra
 length of the round; rounds of doubling length have means of their own, p goes on from the mean of
 the last round, u from where it is.
 """
+from cython cimport final
 from libc.math cimport floor, log, sqrt
 
 import numpy as np
 
 from sublinear._core.computed cimport ComputedMatrix
-from sublinear._core.line cimport Line, entry_index, entry_value, line_at, line_size
+from sublinear._core.line cimport (
+    Line, entry_index, entry_value, line_at, line_size, prefetch_entry,
+)
 from sublinear._core.matrix cimport Matrix
 from sublinear._core.matrix import NotFinite
 from sublinear._core.random cimport RandomBits, uniform
@@ -43,6 +46,8 @@ from sublinear._core.sweeps cimport TINY, variance_bounded
 cdef enum:
     GROUPS = 5               # without slack, with slack: labels +1, -1; the row with the rest
     LAST = 4
+    MANY = 8                 # a column with one in so many rows: sums are made anew
+    ENTRIES_AHEAD = 64
 
 cdef double LARGEST_ETA = 1 / 6.0       # the analysis wants no more
 cdef double SMALL_FACTOR = 2.0**-200
@@ -343,6 +348,7 @@ cdef class SIMBA:
         cdef double v, weight
         cdef Line x
         cdef Py_ssize_t g, k, i
+        cdef bint at_once = False
         for g in range(GROUPS):
             base[g] = self.slack[g] + self.label[g] * bias
             if j == self.d:
@@ -351,7 +357,9 @@ cdef class SIMBA:
             self.seen[g] += self.factor[g] / total
         if 0 <= j < self.d:
             x = line_at(&self.columns.rows, j)
+            at_once = x.size * MANY >= self.n
             for k in range(x.size):
+                prefetch_entry(&x, k + ENTRIES_AHEAD)
                 i = entry_index(&x, k)
                 g = self.group[i]
                 self.sum_of_values += entry_value(&x, k)
@@ -359,8 +367,15 @@ cdef class SIMBA:
                 weight = self.nodes[g].level[0][i]
                 self._settle(i, g, weight)
                 weight *= variance_bounded(self.eta * v) / common[g]
-                set_weight(self.nodes[g], i, weight if weight > TINY else TINY)
+                weight = weight if weight > TINY else TINY
+                if at_once:
+                    self.nodes[g].level[0][i] = weight
+                else:
+                    set_weight(self.nodes[g], i, weight)
             self.accesses += x.size
+        if at_once:
+            for g in range(GROUPS):
+                rebuild_sums(self.nodes[g])
         for g in range(GROUPS):
             self.factor[g] *= common[g]
         self.sum_of_bias += bias
@@ -369,6 +384,7 @@ cdef class SIMBA:
         self.rounds.taken += 1
         self.n_iter += 1
 
+    @final
     cdef void _settle(self, Py_ssize_t i, Py_ssize_t g, double weight) noexcept nogil:
         """Count in the mean of p what row i had since it was last looked at."""
         self.p_sum[i] += weight * (self.seen[g] - self.seen_before[i])
@@ -397,25 +413,30 @@ cdef class SIMBA:
 
     cdef void _place(self) noexcept nogil:
         """Let p be q, give slack to the rows where it is largest, and every group a factor of 1."""
-        cdef Py_ssize_t k, i, g
-        if self.n_full + (self.remaining > 0) < self.n and self.n_full + (self.remaining > 0) > 0:
-            select_first(&self.q[0], &self.order[0], self.n, self.n_full + (self.remaining > 0))
-        for k in range(self.n):
+        cdef Py_ssize_t n_slack = self.n_full + (self.remaining > 0), k, i, g
+        if 0 < n_slack < self.n:
+            select_first(&self.q[0], &self.order[0], self.n, n_slack)
+        for i in range(self.n):
+            self.nodes[self.group[i]].level[0][i] = 0
+            self._join(i, self.targets[i] < 0)
+        for k in range(n_slack):
             i = self.order[k]
             self.nodes[self.group[i]].level[0][i] = 0
-            if k == self.n_full and self.remaining > 0:
-                g = LAST
-                self.label[LAST] = self.targets[i]
-            else:
-                g = (2 if k < self.n_full else 0) + (self.targets[i] < 0)
-            self.group[i] = <signed char> g
-            self.nodes[g].level[0][i] = max(self.q[i], TINY)
-            self.seen_before[i] = 0
+            self._join(i, LAST if k == self.n_full else 2 + (self.targets[i] < 0))
+        if self.remaining > 0:
+            self.label[LAST] = self.targets[self.order[self.n_full]]
         for g in range(GROUPS):
             self.factor[g] = 1
             self.seen[g] = 0
             rebuild_sums(self.nodes[g])
         self.since_refresh = 0
+
+    @final
+    cdef void _join(self, Py_ssize_t i, Py_ssize_t g) noexcept nogil:
+        """Let row i be of group g."""
+        self.group[i] = <signed char> g
+        self.nodes[g].level[0][i] = max(self.q[i], TINY)
+        self.seen_before[i] = 0
 
     def means(self):
         """Return the means of w, of b and of p over this round (float64)."""
