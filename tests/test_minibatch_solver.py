@@ -65,6 +65,13 @@ class Problem:
         return values.weights_of_dual(self.X, self.alpha, duals, self.weights)
 
 
+def widened(X, n_columns):
+    """X with its columns spread among so many: sums over all of them are taken by row if many."""
+    wide = np.zeros((len(X), n_columns))
+    wide[:, np.linspace(0, n_columns - 1, X.shape[1]).astype(int)] = X
+    return wide
+
+
 def nearly_one_line():
     """Rows on a line up to noise, to both sides: small steps cancel, large ones add up."""
     problem = Problem("hinge")
@@ -114,9 +121,12 @@ def test_step_by_step(rule, name, size, weighted):
     compare_steps(Problem(name, weighted=weighted), n_steps, rule, size=size)
 
 
+@pytest.mark.parametrize("n_columns", [6, 100])
 @pytest.mark.parametrize("name", ORACLES)
-def test_every_loss_step_by_step(name):
-    compare_steps(Problem(name, weighted=True), 40, "aggressive", size=4)
+def test_every_loss_step_by_step(name, n_columns):
+    problem = Problem(name, weighted=True)
+    problem.X = widened(problem.X, n_columns)
+    compare_steps(problem, 40, "aggressive", size=4)
 
 
 @pytest.mark.parametrize("sampling", SAMPLINGS)
@@ -239,19 +249,19 @@ def test_slices_change_nothing(rule, average, sampling):
     assert (sliced.accesses, sliced.n_steps) == (whole.accesses, whole.n_steps)
 
 
+@pytest.mark.parametrize("n_columns", [50, 3000])
 @pytest.mark.parametrize("rule", RULES)
-def test_a_large_batch_is_worked_on_in_pieces(rule):
+def test_a_large_batch_is_worked_on_in_pieces(rule, n_columns):
     """So that the driver can look for Ctrl-C; at any time w is that of the duals."""
-    problem = Problem(n_rows=700)
-    problem.X = np.random.default_rng(3).normal(size=(700, 500))
-    problem.y = np.sign(problem.X @ np.ones(500))
-    problem.sigma_squared = spectral_norm_squared(problem.X)
-    solver = problem.solver(rule, 700)
-    oracle = problem.oracle(rule, 700, batches(700, "shuffle", 700))
+    problem = Problem(n_rows=200)
+    problem.X = widened(problem.X, n_columns)
+    solver = problem.solver(rule, 200)
+    solver.piece = 60
+    oracle = problem.oracle(rule, 200, batches(200, "shuffle", 200))
     for iteration, (w, duals, beta) in enumerate(itertools.islice(oracle, 3)):
         calls = 0
         while solver.n_steps == iteration:
-            assert solver.accesses == iteration * problem.X.size
+            assert solver.accesses == iteration * problem.sizes.sum()
             np.testing.assert_allclose(
                 solver.w, problem.weights_of_dual(solver.release_duals()), atol=1e-12
             )
@@ -264,6 +274,17 @@ def test_a_large_batch_is_worked_on_in_pieces(rule):
         np.testing.assert_allclose(solver.w, w, rtol=1e-8, atol=1e-10)
         np.testing.assert_allclose(solver.release_duals(), duals, rtol=1e-8, atol=1e-10)
         assert solver.beta == pytest.approx(beta, rel=1e-7)
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_threads_change_no_bit(rule):
+    problem = Problem(n_rows=1200)
+    problem.X = np.random.default_rng(3).normal(size=(1200, 1000))  # enough to be shared out
+    one, two = (problem.solver(rule, 1200, n_threads=n_threads) for n_threads in (1, 2))
+    for solver in (one, two):
+        run_epochs(solver, 3)
+    np.testing.assert_array_equal(one.w, two.w)
+    np.testing.assert_array_equal(one.duals(), two.duals())
 
 
 @pytest.mark.parametrize("rule", RULES)

@@ -118,6 +118,27 @@ class ManyColumns:
         self.model.fit(self.X, self.y)
 
 
+class MiniBatch:
+    """Ten passes of mini-batched dual ascent."""
+
+    params = [["safe", "aggressive"], [16, 1024], list(PROBLEMS)]
+    param_names = ["rule", "batch_size", "problem"]
+
+    def setup(self, rule, batch_size, problem):
+        self.X, self.y = PROBLEMS[problem]()
+        self.model = SDCAClassifier(
+            alpha=ALPHA,
+            batch_size=batch_size,
+            batch_rule=rule,
+            max_iter=10,
+            tol=1e-9,
+            random_state=0,
+        )
+
+    def time_fit(self, rule, batch_size, problem):
+        timed_fit(self.model, self.X, self.y)
+
+
 class Prediction:
     """Scores of many rows, beside LinearSVC's."""
 

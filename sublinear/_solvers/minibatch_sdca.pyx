@@ -17,8 +17,8 @@ aggressive   beta starts at beta_b. Tentative steps d with beta give
              they really interact. The steps are taken with rho, unless the dual would fall, and
              beta <- beta^gamma rho^(1 - gamma).
 
-Cost per iteration: the stored entries of b rows, up to twice (naive, safe) or six times from the
-cache (aggressive).
+Cost per iteration: the stored entries of b rows, twice (naive, safe), three times where they are
+more than a quarter of the weights (aggressive), else seven times; from the cache but for the first.
 
 Departures from the paper: sigma^2 belongs to the rows scaled to length 1, whatever their lengths
 are, and each step uses its own |x_i|^2, so that no assumption |x_i| <= 1 is needed (Lemma 1 holds
@@ -31,16 +31,20 @@ them: an iteration touches those of its batch only.
 """
 from libc.math cimport pow
 from libc.stdint cimport uint32_t
+from libc.string cimport memset
 from cython.parallel cimport prange
 
 import numpy as np
 
+from sublinear._core.dense_lines cimport dense_add64, dense_squares64
 from sublinear._core.line cimport (
-    Line, add, dot, line_at, line_size, squared_norm, zero_entries,
+    CACHED_WEIGHTS, LINE_AHEAD, OFFSET_AHEAD, Line, add, dot, drawn_line, line_at, line_size,
+    prefetch_ahead, zero_entries,
 )
 from sublinear._core.losses cimport Loss
 from sublinear._core.objective cimport Objective
 from sublinear._core.order cimport Draws, Order, make_ready, next_chunk
+from sublinear._core.portable cimport prefetch
 from sublinear._core.random cimport RandomBits
 
 cdef enum Rule:
@@ -70,7 +74,9 @@ AVERAGES = {"last": LAST, "tail": TAIL, "decaying": DECAYING}
 cdef double DECAY = 0.9
 cdef enum:
     EPOCHS_OF_GRACE = 3    # before a dual no better than the first one counts as divergence
-    PIECE = 1 << 18        # feature values of a stage between two looks for an interrupt
+    IN_CACHE = 1 << 15     # feature values of a batch that is still there
+    WHOLE = 4              # entries of a vector that take as long as a stored one of a row
+    PIECE = 1 << 21        # feature values of a stage between two looks for an interrupt
 
 
 cdef class MiniBatchSDCA:
@@ -99,6 +105,8 @@ cdef class MiniBatchSDCA:
         Iterations, epochs (of n examples) completed, feature values read.
     n_refused : int
         Iterations whose steps would have lowered the dual (aggressive rule).
+    piece : int
+        Examples of a batch that are worked on before `advance` returns.
     beta : float
         The present one.
     """
@@ -109,6 +117,7 @@ cdef class MiniBatchSDCA:
     cdef readonly object w
     cdef readonly Py_ssize_t n_steps, n_iter, accesses, n_refused
     cdef readonly double beta
+    cdef public Py_ssize_t piece
     cdef Loss loss
     cdef Order order
     cdef Py_ssize_t batch_size, n_seen
@@ -117,8 +126,12 @@ cdef class MiniBatchSDCA:
     cdef Average average
     cdef double largest_beta, gamma, step_scale, first_dual, last_dual
     cdef Stage stage
-    cdef Py_ssize_t place, piece       # of the batch: where the stage is, examples at once
+    cdef Py_ssize_t place              # of the batch: where the stage is
     cdef Py_ssize_t entries, n_pieces
+    cdef Py_ssize_t n_weights
+    cdef Py_ssize_t longest_row, row_entries    # stored entries at most, and on average
+    cdef bint is_far               # a batch, or its weights, may have left the cache after a look
+    cdef bint sums_whole           # what belongs to all weights is done at once, not row by row
     cdef double rho, together, separate, increase
     cdef double* weights
     cdef double* direction                 # sum of the batch's steps, zero between iterations
@@ -146,7 +159,14 @@ cdef class MiniBatchSDCA:
         self.beta = self.largest_beta = 1 if self.rule == NAIVE else beta
         self.gamma = gamma
         self.step_scale = 1 / (objective.alpha * objective.total_weight)
-        self.piece = max(1, PIECE * n // max(1, objective.matrix.n_stored))
+        self.longest_row = objective.matrix.longest_row
+        self.row_entries = max(1, objective.matrix.n_stored // n)
+        self.n_weights = objective.matrix.n_weights
+        self.piece = max(1, PIECE // self.row_entries)
+        self.is_far = self.n_weights > CACHED_WEIGHTS or batch_size * self.row_entries > IN_CACHE
+        self.sums_whole = (
+            self.rule == AGGRESSIVE
+            and self.n_weights <= WHOLE * batch_size * self.row_entries)
         self.prediction = np.empty(batch_size)
         self.step = np.empty(batch_size)
         self.direction_array = np.zeros(objective.matrix.n_weights)
@@ -216,16 +236,17 @@ cdef class MiniBatchSDCA:
 
     cdef void _run(self, Py_ssize_t limit) noexcept nogil:
         cdef Draws* draws = &self.order.draws
-        cdef Py_ssize_t size, k
+        cdef Py_ssize_t size
         while True:
-            make_ready(draws, min(draws.count, draws.position + self.batch_size))
+            make_ready(draws, min(draws.count, draws.position + self.batch_size + OFFSET_AHEAD))
             size = min(self.batch_size, draws.count - draws.position)
             if self.stage == LOOK and self.place == 0:
                 self.entries = 0
-                for k in range(draws.position, draws.position + size):
-                    self.entries += line_size(&self.objective.matrix.rows, draws.items[k])
-                if self.accesses + self.entries > limit:
-                    return
+                if self.accesses + size * self.longest_row > limit:
+                    self._count(draws.items + draws.position, 0, size)
+                    if self.accesses + self.entries > limit:
+                        return
+                    self.entries = 0
             if not self._iterate(draws.items + draws.position, size):
                 return
             self.accesses += self.entries
@@ -243,6 +264,8 @@ cdef class MiniBatchSDCA:
         cdef Py_ssize_t end
         while self.stage != OVER:
             end = min(size, self.place + self.piece)
+            if self.stage == TAKE and self.sums_whole:    # w moves with all duals
+                end = size
             self._work_on(batch, self.place, end)
             self.place = end
             if end == size:
@@ -260,8 +283,8 @@ cdef class MiniBatchSDCA:
     ) noexcept nogil:
         """The present stage for examples begin, .., end - 1 of the batch."""
         if self.stage == LOOK:
-            self._predict(batch, begin, end)
-            self._propose(batch, begin, end, self.beta)
+            self._look(batch, begin, end)
+            self._count(batch, begin, end)
         elif self.stage == GATHER:
             self._gather(batch, begin, end)
         elif self.stage == MEASURE:
@@ -283,36 +306,82 @@ cdef class MiniBatchSDCA:
             self.together = self.separate = 0
             self.stage = MEASURE
         elif self.stage == MEASURE:
+            if self.sums_whole:
+                self.together = dense_squares64(self.direction, self.n_weights)
             self.rho = self.together / self.separate if self.separate > 0 else 1
             self.rho = min(max(self.rho, 1), self.largest_beta)
             self.beta = pow(self.beta, self.gamma) * pow(self.rho, 1 - self.gamma)
             self.stage = FORGET
         elif self.stage == FORGET:
+            if self.sums_whole:
+                memset(self.direction, 0, self.n_weights * sizeof(double))
             self.stage = GATHER_AGAIN
         elif self.stage == GATHER_AGAIN:
             self.together = self.increase = 0
             self.stage = WEIGH
         elif self.stage == WEIGH:
+            if self.sums_whole:
+                self.together = dense_squares64(self.direction, self.n_weights)
             self.increase -= 0.5 / self.step_scale * self.together
             self.stage = TAKE if self.increase >= 0 else CLEAR
             self.n_refused += self.increase < 0
         elif self.stage == TAKE and self.rule == AGGRESSIVE:
+            if self.sums_whole:
+                dense_add64(self.direction, 1, self.weights, self.n_weights)
             self.stage = CLEAR
         else:
+            if self.stage == CLEAR and self.sums_whole:
+                memset(self.direction, 0, self.n_weights * sizeof(double))
             self.stage = OVER
 
-    cdef void _predict(
+    cdef void _count(
         self, const uint32_t* batch, Py_ssize_t begin, Py_ssize_t end
     ) noexcept nogil:
-        """z_i = <w, x_i>, in parallel: this is what other machines would do."""
         cdef Py_ssize_t k
-        cdef int n_threads = self.objective.threads_for(min(self.entries, PIECE))
-        for k in prange(begin, end, schedule="static", num_threads=n_threads):
-            self.prediction[k] = self._product(batch[k])
+        for k in range(begin, end):
+            self.entries += line_size(&self.objective.matrix.rows, batch[k])
 
-    cdef inline double _product(self, Py_ssize_t i) noexcept nogil:
-        cdef Line x = line_at(&self.objective.matrix.rows, i)
-        return dot(&x, self.weights)
+    cdef void _look(
+        self, const uint32_t* batch, Py_ssize_t begin, Py_ssize_t end
+    ) noexcept nogil:
+        """Predictions and steps, in parallel: this is what other machines would do."""
+        cdef int n_threads = self.objective.threads_for((end - begin) * self.row_entries)
+        cdef Py_ssize_t share = (end - begin + n_threads - 1) // n_threads, first, last
+        cdef int t
+        if n_threads == 1:    # to begin a team of one costs as much as some rows
+            self._look_at(batch, begin, end)
+            return
+        for t in prange(n_threads, schedule="static", num_threads=n_threads):
+            first = min(end, begin + t * share)
+            last = min(end, first + share)
+            self._look_at(batch, first, last)
+
+    cdef void _look_at(
+        self, const uint32_t* batch, Py_ssize_t begin, Py_ssize_t end
+    ) noexcept nogil:
+        self._predict(begin, end)
+        self._propose(batch, begin, end, self.beta)
+
+    cdef void _predict(self, Py_ssize_t begin, Py_ssize_t end) noexcept nogil:
+        """z_i = <w, x_i>"""
+        cdef const Draws* draws = &self.order.draws
+        cdef Py_ssize_t position
+        cdef Line x
+        for position in range(draws.position + begin, draws.position + end):
+            self._look_ahead(position)
+            x = drawn_line(
+                &self.objective.matrix.rows, draws.items, position, draws.ready, self.weights)
+            self.prediction[position - draws.position] = dot(&x, self.weights)
+
+    cdef inline void _look_ahead(self, Py_ssize_t position) noexcept nogil:
+        """Ask for what the draws after `position` will read beside their rows."""
+        cdef Py_ssize_t later = position + LINE_AHEAD
+        cdef uint32_t i
+        if later < self.order.draws.ready:
+            i = self.order.draws.items[later]
+            prefetch(&self.dual[i])
+            prefetch(&self.curvature[i])
+            prefetch(&self.objective.targets[i])
 
     cdef void _propose(
         self, const uint32_t* batch, Py_ssize_t begin, Py_ssize_t end, double beta
@@ -329,6 +398,14 @@ cdef class MiniBatchSDCA:
         """What a step of dual i adds to w, in units of x_i."""
         return self.step_scale * self.objective.weight(i) * step
 
+    cdef inline Line _line(
+        self, const uint32_t* batch, Py_ssize_t k, Py_ssize_t end, const double* w
+    ) noexcept nogil:
+        """The line of an example that has been looked at; those after it may be far by now."""
+        if self.is_far:
+            prefetch_ahead(&self.objective.matrix.rows, batch, k, end, w)
+        return line_at(&self.objective.matrix.rows, batch[k])
+
     cdef void _gather(
         self, const uint32_t* batch, Py_ssize_t begin, Py_ssize_t end
     ) noexcept nogil:
@@ -336,7 +413,7 @@ cdef class MiniBatchSDCA:
         cdef Py_ssize_t k
         cdef Line x
         for k in range(begin, end):
-            x = line_at(&self.objective.matrix.rows, batch[k])
+            x = self._line(batch, k, end, self.direction)
             add(&x, self._factor(batch[k], self.step[k]), self.direction)
 
     cdef void _clear(
@@ -344,22 +421,34 @@ cdef class MiniBatchSDCA:
     ) noexcept nogil:
         cdef Py_ssize_t k
         cdef Line x
+        if self.sums_whole:
+            return
         for k in range(begin, end):
-            x = line_at(&self.objective.matrix.rows, batch[k])
+            x = self._line(batch, k, end, self.direction)
             zero_entries(&x, self.direction)
 
     cdef void _measure(
         self, const uint32_t* batch, Py_ssize_t begin, Py_ssize_t end
     ) noexcept nogil:
         """together += |direction|^2, from the rows that make it up; separate += sum_i |v_i|^2"""
-        cdef double factor
+        cdef double step
+        cdef Py_ssize_t i, k
+        for k in range(begin, end):
+            i, step = batch[k], self.step[k]
+            self.separate += self._factor(i, step) * step * self.curvature[i]
+        self._square(batch, begin, end)
+
+    cdef void _square(
+        self, const uint32_t* batch, Py_ssize_t begin, Py_ssize_t end
+    ) noexcept nogil:
+        """together += sum_k <v_k, direction>"""
         cdef Py_ssize_t k
         cdef Line x
+        if self.sums_whole:
+            return
         for k in range(begin, end):
-            x = line_at(&self.objective.matrix.rows, batch[k])
-            factor = self._factor(batch[k], self.step[k])
-            self.together += factor * dot(&x, self.direction)
-            self.separate += factor * factor * squared_norm(&x)
+            x = self._line(batch, k, end, self.direction)
+            self.together += self._factor(batch[k], self.step[k]) * dot(&x, self.direction)
 
     cdef void _weigh(
         self, const uint32_t* batch, Py_ssize_t begin, Py_ssize_t end
@@ -367,16 +456,14 @@ cdef class MiniBatchSDCA:
         """increase += W (D(a + step) - D(a)), but for what |direction|^2 takes away"""
         cdef double a, y
         cdef Py_ssize_t i, k
-        cdef Line x
         for k in range(begin, end):
             i = batch[k]
             a = self.dual[i]
             y = self.objective.targets[i]
-            x = line_at(&self.objective.matrix.rows, i)
-            self.together += self._factor(i, self.step[k]) * dot(&x, self.direction)
             self.increase += self.objective.weight(i) * (
                 self.loss.conjugate(a, y) - self.loss.conjugate(a + self.step[k], y)
                 - self.prediction[k] * self.step[k])
+        self._square(batch, begin, end)
 
     cdef void _take(
         self, const uint32_t* batch, Py_ssize_t begin, Py_ssize_t end
@@ -390,8 +477,9 @@ cdef class MiniBatchSDCA:
             if self.average != LAST:
                 self._bring_up_to_date(i)
             self.dual[i] += self.step[k]
-            x = line_at(&self.objective.matrix.rows, i)
-            add(&x, self._factor(i, self.step[k]), self.weights)
+            if not self.sums_whole:
+                x = self._line(batch, k, end, self.weights)
+                add(&x, self._factor(i, self.step[k]), self.weights)
 
     cdef inline void _bring_up_to_date(self, Py_ssize_t i) noexcept nogil:
         """Count the iterations over which dual i has not moved in its average."""
