@@ -13,7 +13,7 @@ import scipy.sparse as sp
 MOST_ROWS = 8  # of a block, to be looked at
 MOST_VALUES = 2**10  # of these rows together, or there are fewer; of longer dense rows, every k-th
 LEAST_STRIDE = 8  # of rows, however few a block has
-MOST_MARKS = 512  # an even number: so the last one stays where every second one goes
+MOST_MARKS = 32  # an even number: so the last one stays where every second one goes
 NOTHING = b""
 SAME = (
     "a source must yield the same rows in the same order in every pass: shuffle them once, before "
@@ -33,15 +33,15 @@ class RowMarks:
     ----------
     n_rows : int
         Seen so far.
-    mark : tuple of int
+    mark : list of int
         Of these: checksums of values, columns of sparse rows, labels and weights.
-    marks : dict of int to tuple
+    marks : dict of int to list
         In the first pass, the mark by the number of rows at the ends of blocks. Of many blocks only
         some of the earlier ones are kept: memory does not grow with the stream.
     """
 
     def __init__(self, first=None):
-        self.first, self.n_rows, self.mark, self.marks = first, 0, (0, 0, 0, 0), {}
+        self.first, self.n_rows, self.mark, self.marks = first, 0, [0, 0, 0, 0], {}
         self.stride = first and first.stride
 
     def add(self, X, y, weights):
@@ -57,7 +57,7 @@ class RowMarks:
         start, n_rows = -self.n_rows % self.stride, len(y)
         if start < n_rows:
             parts = _parts(X, y, weights, slice(start, None, self.stride))
-            self.mark = tuple(map(zlib.crc32, parts, self.mark))
+            self.mark = [zlib.crc32(*pair) for pair in zip(parts, self.mark, strict=True)]
         self.n_rows += n_rows
         if self.first is None:
             self._keep()

@@ -16,8 +16,9 @@ Objectives, for rows A_i of norm at most 1 (perceptron: times their label):
              for the ball:                          v_s(i) = |A_i|^2 - 2 (this mean) + |x_s|^2
     result:  sum_s s x_s / sum_s s
 
-Cost per step: two passes; in the first, b values of every row for every step before, and the stored
-entries of the rows drawn, times the depth of b sketches; d times that to find the coordinates.
+Cost per step: two passes; in the first, b values of every row for every step before, those of one
+coordinate found together, and the stored entries of the rows drawn, times the depth of b sketches;
+d times that to find the coordinates.
 
 Departures from the paper:
 
@@ -34,12 +35,16 @@ Departures from the paper:
 """
 import json
 
+from cython cimport final
 from libc.math cimport exp, sqrt
 from libc.stdint cimport uint64_t
+from libc.string cimport memset
 
 import numpy as np
 
-from sublinear._core.line cimport Line, line_at, squared_norm, value_at
+from sublinear._core.line cimport (
+    Line, entry_index, entry_value, is_dense, line_at, squared_norm,
+)
 from sublinear._core.matrix cimport Matrix
 from sublinear._core.random cimport RandomBits, uniform
 from sublinear._core.sketch cimport CountSketch, SketchedL2Sampler, mix, squared_norm_estimate
@@ -48,6 +53,20 @@ from sublinear._core.states import fill, reading, restore, saved, take_random
 cdef double LOOK_AHEAD = 2                   # steps until rows drawn from p show in v
 COUNTS = "n_done", "n_chosen", "accesses", "n_passes", "position", "next_row"
 NUMBERS = *COUNTS, "extreme", "shift", "largest", "total"
+
+
+cdef inline Py_ssize_t first_from(
+    const Py_ssize_t[::1] columns, Py_ssize_t low, Py_ssize_t high, Py_ssize_t j
+) noexcept nogil:
+    """The first place in low .. high - 1 of sorted columns that is not below j, else `high`."""
+    cdef Py_ssize_t middle
+    while low < high:
+        middle = (low + high) // 2
+        if columns[middle] < j:
+            low = middle + 1
+        else:
+            high = middle
+    return low
 
 
 def weights_of(n_steps):
@@ -106,6 +125,10 @@ cdef class SemiStreaming:
     cdef double[::1] square, threshold, step_weight
     cdef Py_ssize_t[::1] chosen              # sorted rows drawn in earlier steps
     cdef double[::1] multiplicity            # how often, times their sign and the scale
+    # draws of coordinates, first_draw[c] .. of column[c]: their steps, factors, and how many alike
+    cdef Py_ssize_t[::1] column, first_draw, step_of
+    cdef double[::1] factor_of, count_of
+    cdef double[::1] parts                   # of a row, by step
 
     def __init__(
         self, RandomBits random, seed, *, bint ball, Py_ssize_t n_columns, Py_ssize_t n_steps,
@@ -128,12 +151,16 @@ cdef class SemiStreaming:
         self.step_weight = weights_of(n_steps + 1)
         self.threshold = np.zeros(batch_size)
         self.square_of_row = np.zeros((n_steps + 1, batch_size))
+        self.parts = np.zeros(n_steps)
         self._collect()
+        self._sort_coordinates()
 
     @property
     def n_words(self):
         """Numbers held, those of the block of rows at hand left out."""
-        arrays = (*self._arrays().values(), self.chosen, self.multiplicity)
+        arrays = (
+            *self._arrays().values(), self.chosen, self.multiplicity, self.column,
+            self.first_draw, self.step_of, self.factor_of, self.count_of, self.parts)
         return sum(np.asarray(array).size for array in arrays)
 
     def _collect(self):
@@ -143,6 +170,18 @@ cdef class SemiStreaming:
         weights = (self.scale * weights_of(len(self.signs))[:, np.newaxis] * self.signs).reshape(-1)
         self.chosen = rows
         self.multiplicity = np.bincount(places, weights[:n], minlength=len(rows)).astype(float)
+
+    def _sort_coordinates(self):
+        """Sort the draws of coordinates by column, equal ones of a step together."""
+        drawn = np.flatnonzero(self.factors[:self.n_done])
+        draws = np.empty(len(drawn), [("column", np.intp), ("step", np.intp), ("factor", float)])
+        draws["column"] = self.coordinates.reshape(-1)[drawn]
+        draws["step"], draws["factor"] = drawn // self.batch_size, self.factors.reshape(-1)[drawn]
+        alike, counts = np.unique(draws, return_counts=True)
+        self.step_of, self.factor_of = alike["step"].copy(), alike["factor"].copy()
+        self.count_of = counts.astype(float)
+        self.column, begins = np.unique(alike["column"], return_index=True)
+        self.first_draw = np.append(begins, len(alike))
 
     def begin_pass(self):
         """Begin a pass that looks: new reservoirs, new sketches."""
@@ -181,6 +220,7 @@ cdef class SemiStreaming:
                 np.all((0 <= np.asarray(j)) & (np.asarray(j) < self.n_columns)) for j in columns)):
             raise ValueError("a state of other steps or columns")
         self._collect()
+        self._sort_coordinates()
 
     def _arrays(self):
         """Return what is held but for single numbers, and what follows from it."""
@@ -251,14 +291,11 @@ cdef class SemiStreaming:
         self, const Line* x, double sign, double square, double* mean_v
     ) noexcept nogil:
         """log p(i) up to a constant, and the mean of v_s(i) over the steps so far."""
-        cdef double limit = 1 / self.eta, mean = 0, total = 0, weights = 0, last = 0, v, part
-        cdef Py_ssize_t s, k
+        cdef double limit = 1 / self.eta, mean = 0, total = 0, weights = 0, last = 0, v
+        cdef Py_ssize_t s
+        self._add_parts(x, sign * self.scale, limit)
         for s in range(self.n_done):
-            v = 0
-            for k in range(self.batch_size):
-                part = self.factor[s, k] * sign * self.scale * value_at(x, self.coordinate[s, k])
-                v += min(limit, max(-limit, part))
-            v /= self.batch_size
+            v = self.parts[s] / self.batch_size
             if self.ball:
                 v = square - 2 * v + self.square[s]
             mean += self.step_weight[s] * v
@@ -269,6 +306,30 @@ cdef class SemiStreaming:
         mean_v[0] = mean / max(1, weights)
         total = self.eta * (total + LOOK_AHEAD * last)
         return total if self.ball else -total
+
+    cdef void _add_parts(self, const Line* x, double scale, double limit) noexcept nogil:
+        """parts[s] = sum over the draws (j, f) of step s of f scale x(j), each within the limit"""
+        cdef Py_ssize_t n = self.column.shape[0], c = 0, k, j
+        memset(&self.parts[0], 0, self.n_done * sizeof(double))
+        if is_dense(x.storage):
+            for c in range(n):
+                self._add_value(c, scale * entry_value(x, self.column[c]), limit)
+            return
+        for k in range(x.size):
+            j = entry_index(x, k)
+            c = first_from(self.column, c, n, j)
+            if c == n:
+                return
+            if self.column[c] == j:
+                self._add_value(c, scale * entry_value(x, k), limit)
+
+    @final
+    cdef void _add_value(self, Py_ssize_t c, double value, double limit) noexcept nogil:
+        cdef Py_ssize_t k
+        cdef double part
+        for k in range(self.first_draw[c], self.first_draw[c + 1]):
+            part = min(limit, max(-limit, self.factor_of[k] * value))
+            self.parts[self.step_of[k]] += self.count_of[k] * part
 
     cdef bint _was_chosen(self) noexcept nogil:
         """Tell whether the next row was drawn before; `position` is then one after its place."""
@@ -314,6 +375,7 @@ cdef class SemiStreaming:
                 self.coordinate[s, k] = sampler.candidate[best]
                 self.factor[s, k] = self.square[s] / (multiple * sampler.value[best])
         self.n_done += 1
+        self._sort_coordinates()
 
     def take_rows(self):
         """From now on the rows in the reservoirs count among those drawn."""
