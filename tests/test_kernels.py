@@ -191,9 +191,10 @@ def test_values_beyond_float32_are_refused(name, scale):
 @pytest.mark.parametrize(
     ("function", "message"),
     [
-        (lambda A, B: np.ones(len(A)), "returned shape"),
-        (lambda A, B: np.full((len(A), len(B)), np.nan), "not finite"),
-        (lambda A, B: np.full((len(A), len(B)), "a"), "not finite"),
+        (lambda A, B: np.ones(len(A)), r"lambda.* returned shape \(5,\)"),
+        (lambda A, B: None, "returned a NoneType"),
+        (lambda A, B: np.full((len(A), len(B)), np.nan), "nan, which is not finite"),
+        (lambda A, B: np.full((len(A), len(B)), "a"), "not real numbers"),
         (lambda A, B: np.arange(len(A) * len(B)).reshape(len(A), -1), "not symmetric"),
     ],
 )

@@ -182,18 +182,25 @@ cdef class CallableRows(KernelRows):
                 self._own_block(start).diagonal() for start in range(0, self.n_rows, PANEL)
             ]).astype(np.float64)
 
+    @property
+    def name(self):
+        """How messages call the function."""
+        return f"the kernel function {getattr(self.function, '__name__', self.function)}"
+
     def _call(self, X, Y):
-        values = np.asarray(self.function(X, Y))
-        if values.shape != (X.shape[0], Y.shape[0]):
+        returned, shape = self.function(X, Y), (X.shape[0], Y.shape[0])
+        values = np.asarray(returned)
+        if values.shape != shape:
+            what = f"shape {values.shape}" if values.ndim else f"a {type(returned).__name__}"
             raise ValueError(
-                f"the kernel function returned shape {values.shape} for sets of {X.shape[0]} and "
-                f"{Y.shape[0]} examples; it must return shape ({X.shape[0]}, {Y.shape[0]})")
-        return checked_values(values, "the kernel function")
+                f"{self.name} returned {what} for sets of {shape[0]} and {shape[1]} examples; "
+                f"it must return an array of shape {shape}")
+        return checked_values(values, self.name)
 
     def _own_block(self, Py_ssize_t start):
         part = self.X[start:start + PANEL]
         values = self._call(part, part)
-        check_symmetric(values, "the kernel function")
+        check_symmetric(values, self.name)
         return values
 
     def block(self, rows, columns=None, int n_threads=1):
@@ -332,8 +339,11 @@ def checked_values(values, source):
     """Return an array of kernel values; ValueError if float32 cannot hold one."""
     if values.dtype.kind == "b":
         values = values.astype(np.float32)
-    if values.dtype.kind not in "fiu" or not largest_of(values) < LARGEST:
-        raise ValueError(f"{source} holds values that are not finite float32 numbers")
+    if values.dtype.kind not in "fiu":
+        raise ValueError(f"{source} holds {values.dtype} values, not real numbers")
+    if not largest_of(values) < LARGEST:
+        first = np.argmin(np.abs(values) < LARGEST)
+        raise ValueError(f"{source} holds {values.flat[first]}, which is not finite in float32")
     return values
 
 
