@@ -29,6 +29,7 @@ Averages: "tail" is the averaged dual of Theorem 2; "decaying" that of the exper
 v <- 0.9 v + 0.1 w after every iteration. Both are kept on the duals, lazily, since w is linear in
 them: an iteration touches those of its batch only.
 """
+from cython cimport final
 from libc.math cimport pow
 from libc.stdint cimport uint32_t
 from libc.string cimport memset
@@ -373,6 +374,7 @@ cdef class MiniBatchSDCA:
                 &self.objective.matrix.rows, draws.items, position, draws.ready, self.weights)
             self.prediction[position - draws.position] = dot(&x, self.weights)
 
+    @final
     cdef inline void _look_ahead(self, Py_ssize_t position) noexcept nogil:
         """Ask for what the draws after `position` will read beside their rows."""
         cdef Py_ssize_t later = position + LINE_AHEAD
@@ -394,6 +396,7 @@ cdef class MiniBatchSDCA:
                 self.dual[i], self.prediction[k], self.objective.targets[i],
                 beta * self.curvature[i]) - self.dual[i]
 
+    @final
     cdef inline double _factor(self, Py_ssize_t i, double step) noexcept nogil:
         """What a step of dual i adds to w, in units of x_i."""
         return self.step_scale * self.objective.weight(i) * step
@@ -481,6 +484,7 @@ cdef class MiniBatchSDCA:
                 x = self._line(batch, k, end, self.weights)
                 add(&x, self._factor(i, self.step[k]), self.weights)
 
+    @final
     cdef inline void _bring_up_to_date(self, Py_ssize_t i) noexcept nogil:
         """Count the iterations over which dual i has not moved in its average."""
         cdef Py_ssize_t count = self.n_steps - self.averaged_until[i]

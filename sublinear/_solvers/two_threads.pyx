@@ -15,6 +15,7 @@ without delays, from zeros if the dual has become worse than theirs.
 
 The steps, their objective and what they cost are those of `sdca`.
 """
+from cython cimport final
 from cython.parallel cimport parallel, threadid
 from libc.stdint cimport uint8_t, uint32_t
 from libc.string cimport memcpy
@@ -462,6 +463,7 @@ cdef class ColumnHalves(TwoThreads):
             g += group
         self._end_chunk(&chunk[0])
 
+    @final
     cdef inline Chunk _begin_chunk(self) noexcept nogil:
         cdef Chunk chunk
         cdef Lines* rows = &self.objective.matrix.rows
@@ -469,16 +471,19 @@ cdef class ColumnHalves(TwoThreads):
         chunk.growth = 0
         return chunk
 
+    @final
     cdef inline void _end_chunk(self, const Chunk* chunk) noexcept nogil:
         cdef Lines* rows = &self.objective.matrix.rows
         self.growth += chunk.growth
         if rows.constant != 0:
             self.weights[rows.length] = chunk.constant / rows.constant
 
+    @final
     cdef inline Py_ssize_t _position(self, Py_ssize_t k) noexcept nogil:
         """Of row k, counted since the solver began, among the draws."""
         return self.order.draws.position + k - self.n_exchanged
 
+    @final
     cdef inline void _multiply(self, int h, Py_ssize_t start, Py_ssize_t stop) noexcept nogil:
         """A half's part of the dot products of the rows [start, stop)."""
         cdef Py_ssize_t k, position
@@ -489,6 +494,7 @@ cdef class ColumnHalves(TwoThreads):
             x = self._half_of_row(h, self.order.draws.items[position])
             self.product[h][k % PRODUCTS] = dot(&x, self.weights)
 
+    @final
     cdef inline void _ask_for(self, int h, Py_ssize_t position) noexcept nogil:
         """Ask for what the draws after `position` will read of a half."""
         cdef const uint32_t* items = self.order.draws.items
@@ -504,6 +510,7 @@ cdef class ColumnHalves(TwoThreads):
             later = self._half_of_row(h, items[position + WEIGHTS_AHEAD])
             prefetch_weights(&later, self.weights)
 
+    @final
     cdef inline Line _half_of_row(self, int h, Py_ssize_t i) noexcept nogil:
         return line_at(&self.half[h], 2 * i + h)
 
