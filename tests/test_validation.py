@@ -279,7 +279,7 @@ def test_rows_to_predict_must_be_finite(value, storage, unused):
     rows[7, 1] = value
     if unused:
         model.coef_[0, 1] = 0.0  # BLAS may leave that out of a product
-    with pytest.raises(ValueError, match=r"X contains (NaN|infinity)[^$]*SDCAClassifier|infinity"):
+    with pytest.raises(ValueError, match=r"X contains (NaN|infinity)"):
         model.decision_function(storage(rows))
 
 

@@ -674,8 +674,8 @@ cdef inline double entry_value(const Line* x, Py_ssize_t k) noexcept nogil:
 
 
 cdef inline void prefetch_entry(const Line* x, Py_ssize_t k) noexcept nogil:
-    """Ask for entry k, or for what would be there, if entries lie apart."""
-    if x.stride != 1:
+    """Ask for entry k, or for what would be there, if entries of a dense line lie apart."""
+    if is_dense(x.storage) and x.stride != 1:
         prefetch(x.values + k * x.stride * value_bytes(x.storage))
 
 

@@ -57,6 +57,7 @@ class RowMarks:
         start, n_rows = -self.n_rows % self.stride, len(y)
         if start < n_rows:
             parts = _parts(X, y, weights, slice(start, None, self.stride))
+            # a list: the interpreter would keep two thousand tuples that came from an iterator
             self.mark = [zlib.crc32(*pair) for pair in zip(parts, self.mark, strict=True)]
         self.n_rows += n_rows
         if self.first is None:

@@ -307,32 +307,22 @@ cdef class MiniBatchSDCA:
             self.together = self.separate = 0
             self.stage = MEASURE
         elif self.stage == MEASURE:
-            if self.sums_whole:
-                self.together = dense_squares64(self.direction, self.n_weights)
             self.rho = self.together / self.separate if self.separate > 0 else 1
             self.rho = min(max(self.rho, 1), self.largest_beta)
             self.beta = pow(self.beta, self.gamma) * pow(self.rho, 1 - self.gamma)
             self.stage = FORGET
         elif self.stage == FORGET:
-            if self.sums_whole:
-                memset(self.direction, 0, self.n_weights * sizeof(double))
             self.stage = GATHER_AGAIN
         elif self.stage == GATHER_AGAIN:
             self.together = self.increase = 0
             self.stage = WEIGH
         elif self.stage == WEIGH:
-            if self.sums_whole:
-                self.together = dense_squares64(self.direction, self.n_weights)
             self.increase -= 0.5 / self.step_scale * self.together
             self.stage = TAKE if self.increase >= 0 else CLEAR
             self.n_refused += self.increase < 0
         elif self.stage == TAKE and self.rule == AGGRESSIVE:
-            if self.sums_whole:
-                dense_add64(self.direction, 1, self.weights, self.n_weights)
             self.stage = CLEAR
         else:
-            if self.stage == CLEAR and self.sums_whole:
-                memset(self.direction, 0, self.n_weights * sizeof(double))
             self.stage = OVER
 
     cdef void _count(
@@ -425,6 +415,8 @@ cdef class MiniBatchSDCA:
         cdef Py_ssize_t k
         cdef Line x
         if self.sums_whole:
+            if begin == 0:
+                memset(self.direction, 0, self.n_weights * sizeof(double))
             return
         for k in range(begin, end):
             x = self._line(batch, k, end, self.direction)
@@ -448,6 +440,8 @@ cdef class MiniBatchSDCA:
         cdef Py_ssize_t k
         cdef Line x
         if self.sums_whole:
+            if begin == 0:
+                self.together = dense_squares64(self.direction, self.n_weights)
             return
         for k in range(begin, end):
             x = self._line(batch, k, end, self.direction)
@@ -483,6 +477,8 @@ cdef class MiniBatchSDCA:
             if not self.sums_whole:
                 x = self._line(batch, k, end, self.weights)
                 add(&x, self._factor(i, self.step[k]), self.weights)
+        if self.sums_whole:
+            dense_add64(self.direction, 1, self.weights, self.n_weights)
 
     @final
     cdef inline void _bring_up_to_date(self, Py_ssize_t i) noexcept nogil:
