@@ -68,7 +68,7 @@ penalize_intercept : bool, default=True
     pack : bool or "auto", default="auto"
         True: work on a copy of the rows, which must be sparse, in which all that a step reads lies
         together: 8 bytes per stored entry and 32 per row. Values are rounded to float32,
-        certificates are not.
+        certificates are not. Short rows over at most 256 columns fill cache lines instead.
         "auto": copy dense X that lies column by column, as that of a data frame does, unless it is
         a mapped file; nothing else, as fits are as fast or faster without, since rows are
         prefetched. False: no copy. Batches, and two threads over long rows, do without packed rows.

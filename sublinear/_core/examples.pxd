@@ -53,8 +53,8 @@ cdef class Examples:
     cdef readonly Objective objective
     cdef readonly PackedRows packed        # None: rows are those of the matrix
     cdef Lines* rows
-    cdef object buffer                     # of the Examples, where rows are not packed
-    cdef Example* example
+    cdef object buffer                     # of the Examples
+    cdef Example* example                  # NULL: they are in the records of packed rows
     cdef Loss loss
     cdef double per_far                    # 1 / far of the loss
     cdef double heavy                      # the weight from which on examples are always sampled

@@ -49,7 +49,7 @@ cdef class Examples:
             self.packed = PackedRows(
                 objective.matrix, objective.targets_array, objective.n_threads)
             self.rows = &self.packed.rows
-        else:
+        if not pack or self.packed.offset == NULL:
             self.buffer = touched(np.zeros((n, sizeof(Example) // sizeof(double))))
             view = self.buffer
             self.example = <Example*> &view[0, 0]
@@ -122,8 +122,7 @@ cdef class Examples:
 
     def cost(self):
         """Return sum_i s_i (l*(-a_i) - l*(0)), what the dual value is less for them but for w."""
-        return self.objective.cost_of(
-            self.buffer[:, 0] if self.packed is None else self.duals())
+        return self.objective.cost_of(self._present_duals())
 
     def scale(self, double factor):
         """Multiply the duals, by a factor from 0 to 1."""
@@ -166,12 +165,16 @@ cdef class Examples:
                 curvatures[i] = self.at(i).curvature
         return result
 
+    def _present_duals(self):
+        """Return the duals, for a look at them: the next step changes them or not."""
+        return self.duals() if self.example == NULL else self.buffer[:, 0]
+
     def release_duals(self):
-        """Return the duals, without more memory where rows are not packed; ends all other use."""
+        """Return the duals, without more memory where it can be; ends all other use."""
         cdef Py_ssize_t i, n = self.rows.count
         cdef double* duals
         self.sleep = None
-        if self.packed is not None:
+        if self.example == NULL:
             return self.duals()
         duals = <double*> self.example     # dual i moves to a place that was read before
         for i in range(n):
@@ -193,14 +196,13 @@ cdef class Examples:
         objective = self.objective
         if objective.free_intercept:
             return objective.certificate_of(self.duals(), models)
-        duals = self.buffer[:, 0] if self.packed is None else self.duals()
+        duals = self._present_duals()
         rounding = 0.0 if self.packed is None or self.packed.exact else FLOAT32_ROUNDING
         return objective.certificate(w, duals, models, rounding)
 
     def estimate(self, w, models):
         """Return the gap and the primal value of the best model, guessed from some of the rows."""
-        return self.objective.estimate(
-            w, self.buffer[:, 0] if self.packed is None else self.duals(), models)
+        return self.objective.estimate(w, self._present_duals(), models)
 
 
 cdef Py_ssize_t collect_awake(

@@ -9,7 +9,7 @@ storage of the same values, with int32 or int64 indices, give the same bits.
 Lines may carry a constant entry, as if the matrix had one more column (row) of equal values: it is
 never stored, and its weight is the last one of ``w``.
 """
-from libc.stdint cimport int32_t, int64_t, uint32_t
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 
 from sublinear._core.dense_lines cimport (
     dense_add32, dense_add64, dense_dot_asking32, dense_dot_asking64, dense_dots32, dense_dots64,
@@ -26,6 +26,11 @@ ctypedef fused index_t:
     int32_t
     int64_t
 
+ctypedef fused column_t:     # of all lines, those of packed rows too
+    int32_t
+    int64_t
+    uint8_t
+
 cdef enum Storage:
     DENSE_FLOAT32
     DENSE_FLOAT64
@@ -33,7 +38,9 @@ cdef enum Storage:
     SPARSE_FLOAT32_INT64
     SPARSE_FLOAT64_INT32
     SPARSE_FLOAT64_INT64
-    PACKED                   # records of sublinear._core.packed; their lines are sparse
+    SPARSE_FLOAT32_UINT8     # lines of PACKED_SHORT; only `dot`, `add` and single entries read them
+    PACKED                   # rows of sublinear._core.packed; their lines are sparse
+    PACKED_SHORT
 
 cdef enum:
     RECORD_HEADER = 24       # bytes before a record's float32 values and then int32 indices
@@ -49,12 +56,12 @@ cdef struct Line:
     Py_ssize_t length      # its place: the number of the other columns
 
 # The lines of a matrix. Offsets of sparse lines have the type of the indices; those of packed lines
-# are int64 and count bytes.
+# are int64 and count bytes. Short ones have none, but equal length; the last byte tells their size.
 cdef struct Lines:
     Storage storage
     Py_ssize_t count
     Py_ssize_t length
-    Py_ssize_t line_stride  # distance of dense lines, in entries
+    Py_ssize_t line_stride  # distance of dense lines, in entries; of short packed ones, in bytes
     Py_ssize_t stride
     const char* values
     const char* indices
@@ -69,7 +76,7 @@ cdef inline bint is_dense(Storage storage) noexcept nogil:
 
 cdef inline Py_ssize_t value_bytes(Storage storage) noexcept nogil:
     if storage == DENSE_FLOAT32 or storage == SPARSE_FLOAT32_INT32 \
-            or storage == SPARSE_FLOAT32_INT64:
+            or storage == SPARSE_FLOAT32_INT64 or storage == SPARSE_FLOAT32_UINT8:
         return 4
     return 8
 
@@ -79,6 +86,7 @@ cdef inline bint has_int32(Storage storage) noexcept nogil:
 
 
 cdef inline Py_ssize_t index_bytes(Storage storage) noexcept nogil:
+    """Of indices and offsets, but for those of packed lines."""
     return 4 if has_int32(storage) else 8
 
 
@@ -91,22 +99,40 @@ cdef inline Py_ssize_t line_start(const Lines* lines, Py_ssize_t i) noexcept nog
     return (<const int64_t*> lines.offsets)[i]
 
 
+cdef inline const char* values_of(const Lines* lines, Py_ssize_t i) noexcept nogil:
+    """Where the values of line i begin, unless it is packed."""
+    return lines.values + line_start(lines, i) * value_bytes(lines.storage)
+
+
+cdef inline const char* short_line(const Lines* lines, Py_ssize_t i) noexcept nogil:
+    """Where line i of PACKED_SHORT begins."""
+    return lines.values + i * lines.line_stride
+
+
 cdef inline Py_ssize_t line_size(const Lines* lines, Py_ssize_t i) noexcept nogil:
     cdef Py_ssize_t size
     if is_dense(lines.storage):
         return lines.length
+    if lines.storage == PACKED_SHORT:
+        return (<const uint8_t*> short_line(lines, i))[lines.line_stride - 1]
     size = line_start(lines, i + 1) - line_start(lines, i)
     return (size - RECORD_HEADER) // 8 if lines.storage == PACKED else size
 
 
 cdef inline Line line_at(const Lines* lines, Py_ssize_t i) noexcept nogil:
     cdef Line line
-    cdef Py_ssize_t start = line_start(lines, i)
+    cdef Py_ssize_t start
     line.size = line_size(lines, i)
     line.stride = lines.stride
     line.later = NULL
     line.constant = lines.constant
     line.length = lines.length
+    if lines.storage == PACKED_SHORT:
+        line.storage = SPARSE_FLOAT32_UINT8
+        line.values = short_line(lines, i)
+        line.indices = line.values + 4 * line.size
+        return line
+    start = line_start(lines, i)
     if lines.storage == PACKED:
         line.storage = SPARSE_FLOAT32_INT32
         line.values = lines.values + start + RECORD_HEADER
@@ -129,6 +155,8 @@ cdef extern from "portable.h" nogil:
 cdef enum:
     WEIGHTS_AHEAD = 2
     CACHED_WEIGHTS = 1 << 16
+    SHORT_AHEAD = 64            # where no offset has to come before
+    SHORT_NEAR_AHEAD = 8
 
 
 cdef inline void prefetch_line(const Lines* lines, Py_ssize_t i) noexcept nogil:
@@ -160,20 +188,27 @@ cdef inline bint takes_rows(const Lines* lines) noexcept nogil:
 
 
 cdef inline void prefetch_near_line(const Lines* lines, Py_ssize_t i) noexcept nogil:
-    """Ask once more for a line, which has been asked for; see dense_lines.h."""
-    cdef Line line = line_at(lines, i)
-    if line.stride == 1:
-        prefetch_near_span(line.values, line.values + line.size * value_bytes(line.storage))
+    """Ask once more for a dense line, which has been asked for; see dense_lines.h."""
+    cdef const char* values = values_of(lines, i)
+    if lines.stride == 1:
+        prefetch_near_span(values, values + lines.length * value_bytes(lines.storage))
 
 
 cdef inline void prefetch_lines_ahead(
     const Lines* lines, const uint32_t* draws, Py_ssize_t position, Py_ssize_t ready
 ) noexcept nogil:
     """Ask for the lines of the draws after `position`, up to `ready`."""
+    cdef const char* line
     if is_dense(lines.storage):
         if position + LINE_AHEAD < ready:
             prefetch_line(lines, draws[position + LINE_AHEAD])
             prefetch_near_line(lines, draws[position + NEAR_AHEAD])
+    elif lines.storage == PACKED_SHORT:
+        if position + SHORT_AHEAD < ready:
+            line = short_line(lines, draws[position + SHORT_AHEAD])
+            prefetch_span(line, line + lines.line_stride)
+            line = short_line(lines, draws[position + SHORT_NEAR_AHEAD])
+            prefetch_near_span(line, line + lines.line_stride)
     elif position + OFFSET_AHEAD < ready:
         prefetch(lines.offsets + draws[position + OFFSET_AHEAD] * index_bytes(lines.storage))
         prefetch_line(lines, draws[position + LINE_AHEAD])
@@ -203,7 +238,7 @@ cdef inline Line drawn_line(
     if not takes_rows(lines):
         prefetch_ahead(lines, draws, position, ready, w)
     elif position + LINE_AHEAD < ready:
-        line.later = line_at(lines, draws[position + LINE_AHEAD]).values
+        line.later = values_of(lines, draws[position + LINE_AHEAD])
         prefetch_near_line(lines, draws[position + NEAR_AHEAD])
     return line
 
@@ -211,7 +246,7 @@ cdef inline Line drawn_line(
 # Loops over typed pointers. Four partial sums hide the latency of the additions.
 
 cdef inline double sparse_dot(
-    const real_t* values, const index_t* indices, Py_ssize_t size, const double* w
+    const real_t* values, const column_t* indices, Py_ssize_t size, const double* w
 ) noexcept nogil:
     cdef double a = 0, b = 0, c = 0, d = 0
     cdef Py_ssize_t k = 0
@@ -228,7 +263,7 @@ cdef inline double sparse_dot(
 
 
 cdef inline void sparse_add(
-    const real_t* values, const index_t* indices, Py_ssize_t size, double factor, double* w
+    const real_t* values, const column_t* indices, Py_ssize_t size, double factor, double* w
 ) noexcept nogil:
     cdef Py_ssize_t k
     for k in range(size):
@@ -374,6 +409,8 @@ cdef inline double dot(const Line* x, const double* w) noexcept nogil:
         total = sparse_dot(<const double*> x.values, <const int64_t*> x.indices, x.size, w)
     elif x.storage == SPARSE_FLOAT32_INT64:
         total = sparse_dot(<const float*> x.values, <const int64_t*> x.indices, x.size, w)
+    elif x.storage == SPARSE_FLOAT32_UINT8:
+        total = sparse_dot(<const float*> x.values, <const uint8_t*> x.indices, x.size, w)
     elif x.storage == DENSE_FLOAT64:
         if x.stride == 1:
             total = dense_dot_asking64(
@@ -401,6 +438,8 @@ cdef inline void add(const Line* x, double factor, double* w) noexcept nogil:
         sparse_add(<const double*> x.values, <const int64_t*> x.indices, x.size, factor, w)
     elif x.storage == SPARSE_FLOAT32_INT64:
         sparse_add(<const float*> x.values, <const int64_t*> x.indices, x.size, factor, w)
+    elif x.storage == SPARSE_FLOAT32_UINT8:
+        sparse_add(<const float*> x.values, <const uint8_t*> x.indices, x.size, factor, w)
     elif x.storage == DENSE_FLOAT64:
         if x.stride == 1:
             dense_add64(<const double*> x.values, factor, w, x.size)
@@ -662,6 +701,8 @@ cdef inline Py_ssize_t entry_index(const Line* x, Py_ssize_t k) noexcept nogil:
         return k
     if has_int32(x.storage):
         return (<const int32_t*> x.indices)[k]
+    if x.storage == SPARSE_FLOAT32_UINT8:
+        return (<const uint8_t*> x.indices)[k]
     return (<const int64_t*> x.indices)[k]
 
 

@@ -11,9 +11,9 @@ cdef struct Record:
 cdef class PackedRows:
     cdef Lines rows
     cdef char* records
-    cdef const long long* offset
+    cdef const long long* offset           # NULL: short rows, which are entries alone
     cdef public bint exact
-    cdef readonly object buffer, offsets
+    cdef readonly object buffer, offsets   # no offsets of short rows
 
 
 cdef inline Record* record_at(PackedRows packed, Py_ssize_t i) noexcept nogil:

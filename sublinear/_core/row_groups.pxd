@@ -3,7 +3,7 @@ from libc.stdint cimport uint32_t
 
 from sublinear._core.line cimport (
     DENSE_FLOAT64, PACKED, Line, Lines, add_constants, add_with_squares, dot, dot_rows, is_dense,
-    line_at, line_start, takes_rows, value_bytes,
+    line_at, takes_rows, value_bytes, values_of,
 )
 from sublinear._core.sparse_rows cimport add_sparse, dot_sparse
 
@@ -47,10 +47,6 @@ cdef inline void set_group(Group* group, const Lines* lines) noexcept nogil:
     group.most = MOST_TOGETHER // 4
     if is_dense(lines.storage):
         group.most = min(MOST_TOGETHER, max(4, VALUES_TOGETHER // max(1, lines.length)))
-
-
-cdef inline const char* values_of(const Lines* lines, Py_ssize_t i) noexcept nogil:
-    return lines.values + line_start(lines, i) * value_bytes(lines.storage)
 
 
 cdef inline void append_line(Group* group, Py_ssize_t i, Py_ssize_t later) noexcept nogil:
