@@ -15,6 +15,7 @@ from sublinear._core.line cimport (
 )
 from sublinear._core.losses cimport Loss
 from sublinear._core.matrix cimport Matrix
+from sublinear._core.portable cimport prefetch
 from sublinear._core.row_groups cimport (
     MOST_TOGETHER, Group, add_group, append_line, dot_group, set_group, take_lines,
 )
@@ -128,7 +129,7 @@ cdef class AnchoredGradient:
         cdef double[MOST_TOGETHER] z, slope, value, of_targets, of_weights
         cdef const double* y = of_targets
         cdef const double* s = NULL if rows.weights == NULL else of_weights
-        cdef Py_ssize_t r, i, count = last - first
+        cdef Py_ssize_t r, i, later, count = last - first
         if rows.order == NULL:
             take_lines(group, first, count, ahead)
             y = rows.targets + first
@@ -140,7 +141,9 @@ cdef class AnchoredGradient:
                 if not group.together:
                     prefetch_ahead(rows.lines, rows.order, first + r, rows.stop, &self.w[0])
                 i = rows.order[first + r]
-                append_line(group, i, rows.order[min(first + r + ahead, rows.stop - 1)])
+                later = rows.order[min(first + r + ahead, rows.stop - 1)]
+                append_line(group, i, later)
+                prefetch(rows.targets + later)
                 of_targets[r] = rows.targets[i]
                 if s != NULL:
                     of_weights[r] = rows.weights[i]

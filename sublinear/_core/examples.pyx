@@ -166,11 +166,11 @@ cdef class Examples:
         return result
 
     def _present_duals(self):
-        """Return the duals, for a look at them: the next step changes them or not."""
+        """Return the duals, a view of them where they lie together."""
         return self.duals() if self.example == NULL else self.buffer[:, 0]
 
     def release_duals(self):
-        """Return the duals, without more memory where it can be; ends all other use."""
+        """Return the duals, without more memory where they lie together; ends all other use."""
         cdef Py_ssize_t i, n = self.rows.count
         cdef double* duals
         self.sleep = None

@@ -13,6 +13,7 @@ weights (see sublinear._core.strata).
 """
 from libc.stdint cimport uint32_t
 
+from sublinear._core.portable cimport prefetch
 from sublinear._core.random cimport RandomBits, below, bitgen_t, uniform
 from sublinear._core.strata cimport Places, Strata, example_at
 
@@ -26,6 +27,7 @@ cdef enum:
     BLOCK_OF_DRAWS = 256
     RUN = 64               # neighbours that share a pool
     POOL = 4096            # draws
+    EXCHANGES = 64         # at once
 
 cdef struct Draws:
     uint32_t* items        # what is drawn, by position
@@ -47,14 +49,23 @@ cdef void next_pool(Draws* draws) noexcept nogil
 cdef inline void shuffle(
     Draws* draws, Py_ssize_t first, Py_ssize_t last, Py_ssize_t end
 ) noexcept nogil:
-    """Draw the choices of [first, last) from those of [first, end)."""
-    cdef Py_ssize_t k, other
+    """Draw the choices of [first, last) from those of [first, end).
+
+    Some are drawn and asked for before they are exchanged: where they lie is beyond the cache.
+    """
+    cdef Py_ssize_t k, count
+    cdef Py_ssize_t others[EXCHANGES]
     cdef uint32_t choice
-    for k in range(first, last):
-        other = k + below(draws.bits, <uint32_t> (end - k))
-        choice = draws.choices[k]
-        draws.choices[k] = draws.choices[other]
-        draws.choices[other] = choice
+    while first < last:
+        count = min(EXCHANGES, last - first)
+        for k in range(count):
+            others[k] = first + k + below(draws.bits, <uint32_t> (end - first - k))
+            prefetch(draws.choices + others[k])
+        for k in range(count):
+            choice = draws.choices[first + k]
+            draws.choices[first + k] = draws.choices[others[k]]
+            draws.choices[others[k]] = choice
+        first += count
 
 
 cdef inline void take_items(Draws* draws, Py_ssize_t first, Py_ssize_t last) noexcept nogil:
