@@ -8,7 +8,7 @@ from scipy.stats import chisquare
 from stepping import bits
 
 from sublinear._core.matrix import Matrix
-from sublinear._core.order import SAMPLINGS, Order, pools_pay
+from sublinear._core.order import SAMPLINGS, Order, pools_pay, sort_indices
 from sublinear._core.random import RandomBits
 
 
@@ -22,6 +22,15 @@ def test_shuffled_epochs_are_permutations(n):
     seen = epochs(order, n, 5)
     assert all(sorted(epoch) == list(range(n)) for epoch in seen)
     assert n < 4 or seen[0] != seen[1]
+
+
+@pytest.mark.parametrize(("n", "count"), [(1, 0), (1, 1), (9, 1), (300, 150), (300, 300)])
+def test_indices_are_sorted_in_place(n, count):
+    for seed in range(20):
+        items = np.random.default_rng(seed).permutation(n)[:count].astype(np.uint32)
+        expected = np.sort(items)
+        sort_indices(items, n)
+        np.testing.assert_array_equal(items, expected)
 
 
 @pytest.mark.parametrize("n", [1, 2, 300])

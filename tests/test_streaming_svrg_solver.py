@@ -154,15 +154,72 @@ def test_weights_count_like_repetition():
     np.testing.assert_allclose(weighted.model(), repeated.model(), atol=1e-8)
 
 
-def test_an_order_is_followed():
+def in_random_order(n):
+    return np.random.default_rng(0).permutation(n).astype(np.uint32)
+
+
+def fed_in_order(solvers, X, targets, order, length, **options):
+    """Give solvers the rows of one block in an order, `length` at a time."""
+    weights, constant = options.get("weights"), options.get("constant", 0.0)
+    blocks = RowBlock(X, targets[0], weights, constant, order).with_all(targets)
+    for start in range(0, len(order), length):
+        for solver, block in zip(solvers, blocks, strict=True):
+            solver.take(block, start, min(start + length, len(order)))
+    return solvers
+
+
+@pytest.mark.parametrize("length", [1, 250, 900])
+def test_an_order_is_followed_but_for_rows_that_are_summed(length):
     X, y, loss, _ = problem("squared")
-    order = np.random.default_rng(0).permutation(len(y)).astype(np.uint32)
-    solver = CombinedSVRG(loss, 5, 0.0, kept_rows=128)
-    block = RowBlock(X, y, None, 0.0, order)
-    for start in range(0, len(y), 250):
-        solver.take(block, start, min(start + 250, len(y)))
+    order = in_random_order(len(y))
+    (solver,) = fed_in_order(
+        [CombinedSVRG(loss, 5, 0.0, kept_rows=128)], X, [y], order.copy(), length
+    )
+    for stop, start in ((512, 384), (900, 640)):  # what stages of 256 and 512 rows do not keep
+        order[start:stop] = np.sort(order[start:stop])
     expected = fed(CombinedSVRG(loss, 5, 0.0, kept_rows=128), X[order], y[order])
     np.testing.assert_array_equal(solver.model(), expected.model())
+    np.testing.assert_array_equal(solver.sample.rows, expected.sample.rows)
+    assert solver.risk() == expected.risk()
+
+
+def test_an_order_is_followed_by_inner_steps():
+    X, y, loss, _ = problem("squared")
+    order, scheme = in_random_order(len(y)), {"smoothness": 5.0, "step": 0.1, "growth": 2.0}
+    first, second = (
+        PaperSVRG(
+            loss,
+            5,
+            0.01,
+            RandomBits(np.random.SeedSequence(0)),
+            first_stage=100,
+            inner_steps=150,
+            **scheme,
+        )
+        for _ in range(2)
+    )
+    fed_in_order([first], X, [y], order.copy(), 70)
+    fed(second, X[order], y[order])
+    assert first.n_stages == second.n_stages > 1
+    np.testing.assert_allclose(first.model(), second.model(), rtol=1e-12)
+
+
+def test_problems_whose_stages_differ_share_an_order():
+    X, y, loss, _ = problem("logistic", 2000)
+    separable = np.sign(X[:, 0])  # whose first stage goes on
+    options = {"kept_rows": 64, "most_kept_values": 2000}
+    solvers = [CombinedSVRG(loss, 5, 1e-4, **options) for _ in range(2)]
+    fed_in_order(solvers, X, [y, separable], in_random_order(len(y)), 300)
+    assert solvers[0].kept_rows < solvers[1].kept_rows
+    for solver, targets in zip(solvers, [y, separable], strict=True):
+        (alone,) = fed_in_order(
+            [CombinedSVRG(loss, 5, 1e-4, **options)],
+            X,
+            [targets],
+            in_random_order(len(y)),
+            len(y),
+        )
+        np.testing.assert_array_equal(solver.model(), alone.model())
 
 
 @pytest.mark.parametrize("stop", [5, 128, 200, 300, 700])

@@ -1,4 +1,6 @@
 """Index streams: shuffled epochs, one fixed permutation, independent draws, random subsets."""
+from libc.stdint cimport uint8_t
+
 import numpy as np
 
 SAMPLINGS = {
@@ -15,6 +17,21 @@ def pools_pay(matrix):
     A long row is read in the order of memory anyway.
     """
     return matrix.n_stored <= SHORT_ROW * matrix.n_rows and matrix.n_stored >= BEYOND_CACHE
+
+
+def sort_indices(uint32_t[::1] items, Py_ssize_t n):
+    """Sort different indices from {0, .., n - 1} in place."""
+    cdef Py_ssize_t k, index, count = items.shape[0]
+    cdef uint8_t[::1] marks = np.zeros(n, dtype=np.uint8)
+    with nogil:
+        for k in range(count):
+            marks[items[k]] = 1
+        k = 0
+        for index in range(n):
+            if k == count:
+                break
+            items[k] = <uint32_t> index    # the next one stays, unless there is another
+            k += marks[index]
 
 
 cdef void next_pool(Draws* draws) noexcept nogil:

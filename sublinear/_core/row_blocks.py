@@ -9,7 +9,9 @@ import scipy.sparse as sp
 from sublinear._core.kept_rows import Sample, joined
 from sublinear._core.losses import COUNT_LOSSES
 from sublinear._core.matrix import Matrix
+from sublinear._core.order import sort_indices
 
+NEAR = 8  # one in so many rows, from which on those of a sum are read in the order of memory
 COUNTING = tuple(entry.loss for entry in COUNT_LOSSES.values())
 
 
@@ -24,7 +26,7 @@ class RowBlock:
     constant : float
         The value of the constant feature; 0 for none.
     order : ndarray of uint32, default=None
-        The order of the rows; None: as they are.
+        The order of the rows, which `sort` changes; None: as they are.
     """
 
     def __init__(self, X, targets, weights, constant, order=None):
@@ -32,6 +34,7 @@ class RowBlock:
         self.matrix = Matrix(X, constant=constant)
         self.targets, self.weights = targets, weights
         self._copies = None  # of rows, for several problems
+        self._sorted = 0  # up to where the order is that of memory, as only sums count there
 
     @property
     def n_rows(self):
@@ -44,7 +47,25 @@ class RowBlock:
         copies = {} if len(targets) > 1 else None
         for block, its_targets in zip(blocks, targets, strict=True):
             block.targets, block._copies = its_targets, copies
+            if copies is not None and self.order is not None:
+                block.order = self.order.copy()  # their stages may have different lengths
         return blocks
+
+    def forget_copies(self):
+        """Let go of kept rows that were shared with other problems."""
+        if self._copies is not None:
+            self._copies.clear()
+
+    def sort(self, start, stop):
+        """Let rows from `start` to `stop` - 1 or the last one come as they lie in memory.
+
+        Where they are too few for that to bring them nearer, they stay as they are; and so do the
+        rows before the `stop` of the last call.
+        """
+        if self.order is not None and start >= self._sorted:
+            self._sorted = min(stop, self.n_rows)
+            if NEAR * (self._sorted - start) >= self.matrix.n_rows:
+                sort_indices(self.order[start : self._sorted], self.matrix.n_rows)
 
     def chosen(self, start, stop):
         """Return what picks the rows start .. stop - 1 out of X."""

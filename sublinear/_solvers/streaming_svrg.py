@@ -144,13 +144,15 @@ class CombinedSVRG:
             room = keep if keep > 0 else self.stage_rows - self.gradient.n_rows
             stop = min(last, start + room)
             check_range(block.add_weights(self.total_weight, start, stop))
-            if keep > 0:
-                self.kept.append(block.kept(start, stop))
-            else:
-                self.heavy.take(block, start, stop)
+            if keep <= 0:
+                block.sort(start, start + room)  # the rest of the stage is but summed
             self.gradient.add(block, start, stop)
             if finite and not np.isfinite(self.gradient.sums).all():
                 raise FloatingPointError("the sums of a stage are not finite")
+            if keep > 0:  # from the cache now
+                self.kept.append(block.kept(start, stop))
+            else:
+                self.heavy.take(block, start, stop)
             self.n_rows += stop - start
             if self.gradient.n_rows == self.stage_rows:
                 self._end_stage()
@@ -632,7 +634,9 @@ class PaperSVRG:
         last = block.n_rows if last is None else last
         while start < last:
             if self.steps_left == 0:
-                stop = min(last, start + self.stage_rows - self.gradient.n_rows)
+                room = self.stage_rows - self.gradient.n_rows
+                stop = min(last, start + room)
+                block.sort(start, start + room)  # they are but summed
                 check_range(block.add_weights(self.gradient.total_weight, start, stop))
                 self.gradient.add(block, start, stop)
                 if self.gradient.n_rows == self.stage_rows:
