@@ -146,6 +146,7 @@ cdef class AnchoredGradient:
                 prefetch(rows.targets + later)
                 of_targets[r] = rows.targets[i]
                 if s != NULL:
+                    prefetch(rows.weights + later)
                     of_weights[r] = rows.weights[i]
         dot_group(group, &self.w[0], z)
         self.loss.derivatives_of(z, y, slope, count)
