@@ -385,14 +385,13 @@ class _StreamingSVRG(StreamFit, BaseEstimator):
             random = RandomBits(self._stream_seeds.spawn(1)[0])
             order = Order(X.shape[0], "shuffle", random).take(X.shape[0])
         weights = check_sample_weight(sample_weight, X)
-        blocks = self._blocks(X, targets, weights, order)
-        n_rows = blocks[0].n_rows
+        whole = self._blocks(X, targets, weights, order)[0]
         most_rows = rows_of_a_block(X)
         n_values = X.size * min(1.0, most_rows / X.shape[0])
         try:
-            for start in range(0, n_rows, most_rows):
-                rows = start, min(start + most_rows, n_rows)
-                blocks[0].forget_copies()
+            for start in range(0, whole.n_rows, most_rows):
+                rows = start, min(start + most_rows, whole.n_rows)
+                blocks = whole.with_all(targets)
                 if not seen:
                     if self._take_finite(blocks, n_values, *rows):
                         continue

@@ -204,21 +204,16 @@ def test_an_order_is_followed_by_inner_steps():
     np.testing.assert_allclose(first.model(), second.model(), rtol=1e-12)
 
 
-def test_problems_whose_stages_differ_share_an_order():
+def test_problems_whose_stages_differ_follow_one_order():
     X, y, loss, _ = problem("logistic", 2000)
     separable = np.sign(X[:, 0])  # whose first stage goes on
     options = {"kept_rows": 64, "most_kept_values": 2000}
     solvers = [CombinedSVRG(loss, 5, 1e-4, **options) for _ in range(2)]
-    fed_in_order(solvers, X, [y, separable], in_random_order(len(y)), 300)
+    order = in_random_order(len(y))
+    fed_in_order(solvers, X, [y, separable], order, 300)
     assert solvers[0].kept_rows < solvers[1].kept_rows
     for solver, targets in zip(solvers, [y, separable], strict=True):
-        (alone,) = fed_in_order(
-            [CombinedSVRG(loss, 5, 1e-4, **options)],
-            X,
-            [targets],
-            in_random_order(len(y)),
-            len(y),
-        )
+        alone = fed(CombinedSVRG(loss, 5, 1e-4, **options), X[order], targets[order])
         np.testing.assert_array_equal(solver.model(), alone.model())
 
 

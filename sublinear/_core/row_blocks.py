@@ -47,22 +47,16 @@ class RowBlock:
         copies = {} if len(targets) > 1 else None
         for block, its_targets in zip(blocks, targets, strict=True):
             block.targets, block._copies = its_targets, copies
-            if copies is not None and self.order is not None:
-                block.order = self.order.copy()  # their stages may have different lengths
         return blocks
-
-    def forget_copies(self):
-        """Let go of kept rows that were shared with other problems."""
-        if self._copies is not None:
-            self._copies.clear()
 
     def sort(self, start, stop):
         """Let rows from `start` to `stop` - 1 or the last one come as they lie in memory.
 
         Where they are too few for that to bring them nearer, they stay as they are; and so do the
-        rows before the `stop` of the last call.
+        rows before the `stop` of the last call, and those of several problems, which share an order
+        but may sum other rows.
         """
-        if self.order is not None and start >= self._sorted:
+        if self.order is not None and self._copies is None and start >= self._sorted:
             self._sorted = min(stop, self.n_rows)
             if NEAR * (self._sorted - start) >= self.matrix.n_rows:
                 sort_indices(self.order[start : self._sorted], self.matrix.n_rows)
