@@ -160,14 +160,19 @@ cdef enum:
 
 
 cdef inline void prefetch_line(const Lines* lines, Py_ssize_t i) noexcept nogil:
-    cdef Line line = line_at(lines, i)
-    if lines.storage == PACKED:
-        prefetch_span(line.values - RECORD_HEADER, line.values + 8 * line.size)
+    cdef Py_ssize_t start = line_start(lines, i), stop, width = value_bytes(lines.storage)
+    if is_dense(lines.storage):
+        if lines.stride == 1:
+            stop = start + lines.length
+            prefetch_span(lines.values + start * width, lines.values + stop * width)
         return
-    if line.stride == 1 or not is_dense(line.storage):
-        prefetch_span(line.values, line.values + line.size * value_bytes(line.storage))
-    if not is_dense(line.storage):
-        prefetch_span(line.indices, line.indices + line.size * index_bytes(line.storage))
+    stop = line_start(lines, i + 1)
+    if lines.storage == PACKED:    # whose offsets count bytes
+        prefetch_span(lines.values + start, lines.values + stop)
+        return
+    prefetch_span(lines.values + start * width, lines.values + stop * width)
+    width = index_bytes(lines.storage)
+    prefetch_span(lines.indices + start * width, lines.indices + stop * width)
 
 
 cdef inline void prefetch_weights(const Line* x, const double* w) noexcept nogil:

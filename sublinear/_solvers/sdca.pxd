@@ -1,4 +1,6 @@
 """Dual coordinate ascent: its state, and its steps, for the schedules that extend it to inline."""
+from libc.stdint cimport uint32_t
+
 from sublinear._core.examples cimport Example, Examples, PassMean, Sample, Visits
 from sublinear._core.line cimport OFFSET_AHEAD, Line, Lines, add, dot, drawn_line
 from sublinear._core.losses cimport Loss
@@ -33,37 +35,6 @@ cdef class SDCA:
     cdef void _next_pass(self) noexcept nogil
     cdef void _draw_awake(self) noexcept nogil
 
-    cdef inline Py_ssize_t _visit(
-        self, Draws* draws, Py_ssize_t stop, double* w, Py_ssize_t limit, bint with_mean,
-        Sample* sample, Visits* visits
-    ) noexcept nogil:
-        """Steps over the draws before `stop`, at most VISITS; returns the entries of their rows.
-
-        They end before a row with which those would exceed the limit. The mean of the pass takes
-        from w what it needs meanwhile, if asked to.
-        """
-        cdef Lines* rows = self.examples.rows
-        cdef Py_ssize_t first = draws.position, i, k = 0, entries = 0
-        cdef double change
-        cdef Line x
-        make_ready(draws, stop + OFFSET_AHEAD)
-        while draws.position < stop:
-            self.examples.prefetch_state(draws.items, draws.position, draws.ready)
-            i = draws.items[draws.position]
-            x = drawn_line(rows, draws.items, draws.position, draws.ready, w)
-            if entries + x.size > limit:
-                break
-            change = self._step(self.examples, i, dot(&x, w) + self.offset, k, visits)
-            if x.size <= ALWAYS_ADDED or change != 0:
-                add(&x, change, w)
-            entries += x.size
-            draws.position += 1
-            k += 1
-            if with_mean and draws.position == self.mean.next:
-                self.mean.add(w)
-        self.examples.settle(sample, draws.items + first, first, k, visits)
-        return entries
-
     cdef inline double _step(
         self, Examples examples, Py_ssize_t i, double prediction, Py_ssize_t k, Visits* visits
     ) noexcept nogil:
@@ -74,3 +45,36 @@ cdef class SDCA:
         visits.before[k], visits.after[k] = before, example.dual
         visits.prediction[k], visits.target[k] = prediction, target
         return self.step_scale * self.objective.weight(i) * (example.dual - before)
+
+
+cdef inline Py_ssize_t visit(
+    SDCA self, Draws* draws, Py_ssize_t stop, double* w, Py_ssize_t limit, bint with_mean,
+    Sample* sample, Visits* visits
+) noexcept nogil:
+    """Steps over the draws before `stop`, at most VISITS; returns the entries of their rows.
+
+    They end before a row with which those would exceed the limit. The mean of the pass takes
+    from w what it needs meanwhile, if asked to.
+    """
+    cdef Lines* rows = self.examples.rows
+    cdef Py_ssize_t first = draws.position, position = first, i, entries = 0
+    cdef const uint32_t* items = draws.items
+    cdef double change
+    cdef Line x
+    make_ready(draws, stop + OFFSET_AHEAD)
+    while position < stop:
+        self.examples.prefetch_state(items, position, draws.ready)
+        i = items[position]
+        x = drawn_line(rows, items, position, draws.ready, w)
+        if entries + x.size > limit:
+            break
+        change = self._step(self.examples, i, dot(&x, w) + self.offset, position - first, visits)
+        if x.size <= ALWAYS_ADDED or change != 0:
+            add(&x, change, w)
+        entries += x.size
+        position += 1
+        if with_mean and position == self.mean.next:
+            self.mean.add(w)
+    self.examples.settle(sample, items + first, first, position - first, visits)
+    draws.position = position
+    return entries

@@ -219,8 +219,9 @@ cdef class SDCA:
             self._begin_pass()
         while draws.position < draws.count:
             first, stop = draws.position, min(draws.count, draws.position + VISITS)
-            self.accesses += self._visit(
-                draws, stop, self.weights, limit - self.accesses, True, &self.sample, &visits)
+            self.accesses += visit(
+                self, draws, stop, self.weights, limit - self.accesses, True, &self.sample,
+                &visits)
             self.n_visited += draws.position - first
             if draws.position < stop:
                 return

@@ -33,7 +33,7 @@ from sublinear._core.objective cimport Objective
 from sublinear._core.order cimport Draws, make_ready, restart
 from sublinear._core.portable cimport clock, omp_get_num_threads, publish, wait_for
 from sublinear._core.random cimport RandomBits
-from sublinear._solvers.sdca cimport SDCA
+from sublinear._solvers.sdca cimport SDCA, visit
 
 from sublinear._core.aligned import apart
 
@@ -328,8 +328,8 @@ cdef class RowHalves(TwoThreads):
         cdef double* change = half.change[b % KEPT_BLOCKS]
         cdef Visits visits
         memcpy(change, half.w, self.n_weights * sizeof(double))
-        half.accesses += self._visit(
-            draws, stop, half.w, BLOCK * self.longest, h == 0, &half.sample, &visits)
+        half.accesses += visit(
+            self, draws, stop, half.w, BLOCK * self.longest, h == 0, &half.sample, &visits)
         half.growth += self._growth(draws.items + first, stop - first, &visits)
         half.n_visited += stop - first
         for j in range(self.n_weights):
