@@ -18,8 +18,9 @@ from cpython.exc cimport PyErr_CheckSignals
 
 import numpy as np
 
+from sublinear._core.classes cimport dot_classes
 from sublinear._core.dense_lines cimport dense_dot64
-from sublinear._core.line cimport Line, dot_classes, line_at
+from sublinear._core.line cimport Line, line_at
 
 cdef enum:
     SEQUENCES_PER_CALL = 256      # between two looks at pending signals

@@ -8,7 +8,6 @@ import scipy.linalg
 from scipy.linalg.lapack import dpotrf, dpotrs
 from scipy.optimize import brentq
 from scipy.sparse import issparse
-from scipy.sparse.linalg import LinearOperator, cg
 
 from sublinear._core.kept_rows import MOST_WEIGHTS, Evaluation, KeptRows
 from sublinear._core.row_blocks import is_of_counts
@@ -373,10 +372,12 @@ class Hessian:
             self.matrix = rows.gram(curvatures)
 
     def product(self, v):
-        """Return the matrix times v."""
+        """Return the matrix times a vector or a matrix."""
+        shifted = (self.shift * v.T).T
         if self.matrix is not None:
-            return self.matrix @ v + self.shift * v
-        return self.rows.product(self.curvatures, v) + self.shift * v
+            return self.matrix @ v + shifted
+        product = self.rows.product if v.ndim == 1 else self.rows.products
+        return product(self.curvatures, v) + shifted
 
     @cached_property
     def squares(self):
@@ -398,17 +399,12 @@ class Hessian:
 
     def solve(self, right):
         """Return the matrix's inverse, or a pseudo-inverse, times a vector or a matrix."""
-        units = self.units if right.ndim == 1 else self.units[:, np.newaxis]
+        units = self._units_of(right)
         return self._solve_scaled(right / units) / units
 
     def _solve_scaled(self, right):
         if self.matrix is None:
-            if right.ndim == 2:
-                return np.column_stack([self._solve_scaled(column) for column in right.T])
-            operator = LinearOperator(
-                (len(right), len(right)), matvec=self._scaled_product, dtype=np.float64
-            )
-            return cg(operator, right, rtol=CG_TOLERANCE, maxiter=MAX_CG_STEPS)[0]
+            return conjugate_gradients(self._scaled_product, right)
         if self.factor is None:
             shifted = self.matrix.copy()
             shifted.flat[:: len(shifted) + 1] += self.shift
@@ -416,7 +412,12 @@ class Hessian:
         return self.factor(right)
 
     def _scaled_product(self, v):
-        return self.product(v / self.units) / self.units
+        units = self._units_of(v)
+        return self.product(v / units) / units
+
+    def _units_of(self, v):
+        """The units in the shape of a vector or a matrix."""
+        return self.units if v.ndim == 1 else self.units[:, np.newaxis]
 
     def explains(self, right, solution):
         """Tell whether a solution leaves less than half of the right side."""
@@ -442,6 +443,29 @@ class Hessian:
             return np.sum(eigenvalues / (eigenvalues + shift)) - allowed
 
         return brentq(beyond, low, high) if beyond(low) > 0 else 0.0
+
+
+def conjugate_gradients(product, right):
+    """Return solutions of a positive definite system for a vector, or for all columns of a matrix.
+
+    They leave CG_TOLERANCE of the right sides. The columns share the products, which read the rows,
+    and nothing else.
+    """
+    solution, rest, direction = np.zeros_like(right), right.copy(), right
+    squares = np.sum(rest**2, axis=0)
+    enough = CG_TOLERANCE**2 * squares
+    for _ in range(MAX_CG_STEPS):
+        going = squares > enough
+        if not going.any():
+            break
+        image = product(direction)
+        curvature = np.sum(direction * image, axis=0)
+        step = np.where(going, squares, 0.0) / np.where(going, curvature, 1.0)
+        solution += step * direction
+        rest -= step * image
+        before, squares = squares, np.sum(rest**2, axis=0)
+        direction = rest + np.where(going, squares, 0.0) / np.where(going, before, 1.0) * direction
+    return solution
 
 
 def factorised(matrix):

@@ -12,8 +12,9 @@ from cpython.exc cimport PyErr_CheckSignals
 
 import numpy as np
 
+from sublinear._core.classes cimport add_classes, dot_classes
 from sublinear._core.dense_lines cimport dense_dot64
-from sublinear._core.line cimport Line, add_classes, dot_classes, line_at
+from sublinear._core.line cimport Line, line_at
 
 cdef enum:
     PRODUCTS_PER_CALL = 1 << 24   # between two looks at pending signals

@@ -4,6 +4,7 @@ from typing import NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
+from sublinear._core.classes cimport add_classes, dot_classes
 from sublinear._core.line cimport Line, add, add_with_squares, dot, line_at
 from sublinear._core.losses cimport Loss
 from sublinear._core.matrix cimport Matrix
@@ -235,4 +236,19 @@ cdef class KeptRows:
             for i in range(self.matrix.n_rows):
                 x = line_at(&self.matrix.rows, i)
                 add(&x, curvatures[i] * dot(&x, &v[0]), &result[0])
+        return result.base
+
+    def products(self, const double[::1] curvatures, const double[:, ::1] V):
+        """Return sum_i c_i x_i x_i' V, shape (n_weights, n_vectors)."""
+        cdef Py_ssize_t i, j, n_vectors = V.shape[1]
+        cdef Line x
+        cdef double[:, ::1] result = np.zeros((self.matrix.n_columns, n_vectors))
+        cdef double[::1] factors = np.empty(n_vectors)
+        with nogil:
+            for i in range(self.matrix.n_rows):
+                x = line_at(&self.matrix.rows, i)
+                dot_classes(&x, &V[0, 0], n_vectors, &factors[0])
+                for j in range(n_vectors):
+                    factors[j] *= curvatures[i]
+                add_classes(&x, &factors[0], n_vectors, &result[0, 0])
         return result.base

@@ -16,13 +16,13 @@
 #define SUBLINEAR_CALL_SPARSE(name, ...)                                                    \
     do {                                                                                    \
         if (value_bytes == 8 && index_bytes == 4)                                           \
-            name##_double_int32(values, indices, offsets, __VA_ARGS__);                     \
+            name##_double_int32(values, indices, __VA_ARGS__);                     \
         else if (value_bytes == 8)                                                          \
-            name##_double_int64(values, indices, offsets, __VA_ARGS__);                     \
+            name##_double_int64(values, indices, __VA_ARGS__);                     \
         else if (index_bytes == 4)                                                          \
-            name##_float_int32(values, indices, offsets, __VA_ARGS__);                      \
+            name##_float_int32(values, indices, __VA_ARGS__);                      \
         else                                                                                \
-            name##_float_int64(values, indices, offsets, __VA_ARGS__);                      \
+            name##_float_int64(values, indices, __VA_ARGS__);                      \
     } while (0)
 
 /* How many rows ahead products ask for offsets and entries: they follow each other faster than steps do.
@@ -120,7 +120,7 @@ static inline void sublinear_dot_sparse(
     const void *offsets, const uint32_t *order, ptrdiff_t start, ptrdiff_t stop,
     const double *w, const double *v, double *dots, double *seconds)
 {
-    SUBLINEAR_CALL_SPARSE(sublinear_dot_sparse, order, start, stop, w, v, dots, seconds);
+    SUBLINEAR_CALL_SPARSE(sublinear_dot_sparse, offsets, order, start, stop, w, v, dots, seconds);
 }
 
 /* The entries of the longest row; -1 if the offsets are not those of rows. */
@@ -242,7 +242,7 @@ static inline void sublinear_add_sparse(
     const double *weights, double *sum, double *squares)
 {
     SUBLINEAR_CALL_SPARSE(
-        sublinear_add_sparse, order, count, factors, weights, sum, squares);
+        sublinear_add_sparse, offsets, order, count, factors, weights, sum, squares);
 }
 
 /* gram += sum over the sparse rows x = order[r] of weights_r x x', in and above the diagonal. */
@@ -270,7 +270,7 @@ static inline void sublinear_add_sparse_gram(
     const void *offsets, const uint32_t *order, ptrdiff_t count, const double *weights,
     ptrdiff_t pitch, double *gram)
 {
-    SUBLINEAR_CALL_SPARSE(sublinear_add_sparse_gram, order, count, weights, pitch, gram);
+    SUBLINEAR_CALL_SPARSE(sublinear_add_sparse_gram, offsets, order, count, weights, pitch, gram);
 }
 
 #endif

@@ -29,9 +29,8 @@ c n / N times the most draws of a sequence is at most 1: after epochs of a permu
 import numpy as np
 
 from sublinear._core.chain cimport ChainObjective, Chains
-from sublinear._core.line cimport (
-    Line, add_pair, is_dense, line_at, line_start, prefetch_line,
-)
+from sublinear._core.classes cimport add_pair
+from sublinear._core.line cimport Line, is_dense, line_at, line_start, prefetch_line
 from sublinear._core.order cimport Draws
 from sublinear._core.portable cimport prefetch
 from sublinear._core.random cimport RandomBits

@@ -22,12 +22,12 @@ permutation they are there.
 """
 import numpy as np
 
+from sublinear._core.classes cimport add_classes, add_pair, dot_classes
 from sublinear._core.dense_lines cimport dense_dot64
 from sublinear._core.joint_losses cimport ALL_CLASSES, JointLoss
 from sublinear._core.joint_objective cimport JointObjective
 from sublinear._core.line cimport (
-    LINE_AHEAD, Line, add_classes, add_pair, dot_classes, line_at, line_size,
-    prefetch_lines_ahead, squared_norm,
+    LINE_AHEAD, Line, line_at, line_size, prefetch_lines_ahead, squared_norm,
 )
 from sublinear._core.order cimport Draws
 from sublinear._core.portable cimport prefetch

@@ -1,0 +1,96 @@
+"""Dots and sums of a Line with W, an array of shape (length of w, n_classes) in row order.
+
+That is a dense_add of the entries for all classes per entry of the line, in the order of these.
+"""
+from libc.stdint cimport int32_t, int64_t
+
+from sublinear._core.line cimport (
+    DENSE_FLOAT64, SPARSE_FLOAT32_INT32, SPARSE_FLOAT32_INT64, SPARSE_FLOAT64_INT32,
+    SPARSE_FLOAT64_INT64, Line, index_bytes, index_t, is_dense, real_t, value_bytes,
+)
+
+cdef extern from "classes.h" nogil:
+    void dot_classes_of "sublinear_dot_classes"(
+        int value_bytes, int index_bytes, const void* values, const void* indices,
+        Py_ssize_t stride, Py_ssize_t size, const double* W, Py_ssize_t n_classes,
+        double* scores) noexcept
+    void add_classes_of "sublinear_add_classes"(
+        int value_bytes, int index_bytes, const void* values, const void* indices,
+        Py_ssize_t stride, Py_ssize_t size, const double* factors, Py_ssize_t n_classes,
+        double* W) noexcept
+
+
+cdef inline void dot_classes(
+    const Line* x, const double* W, Py_ssize_t n_classes, double* scores
+) noexcept nogil:
+    """scores = W' x"""
+    cdef Py_ssize_t c
+    cdef bint dense = is_dense(x.storage)
+    dot_classes_of(
+        value_bytes(x.storage), index_bytes(x.storage), x.values, NULL if dense else x.indices,
+        x.stride if dense else 1, x.size, W, n_classes, scores)
+    if x.constant != 0:
+        for c in range(n_classes):
+            scores[c] += x.constant * W[x.length * n_classes + c]
+
+
+cdef inline void add_classes(
+    const Line* x, const double* factors, Py_ssize_t n_classes, double* W
+) noexcept nogil:
+    """W += x factors'"""
+    cdef Py_ssize_t c
+    cdef bint dense = is_dense(x.storage)
+    add_classes_of(
+        value_bytes(x.storage), index_bytes(x.storage), x.values, NULL if dense else x.indices,
+        x.stride if dense else 1, x.size, factors, n_classes, W)
+    if x.constant != 0:
+        for c in range(n_classes):
+            W[x.length * n_classes + c] += x.constant * factors[c]
+
+
+cdef inline void sparse_add_pair(
+    const real_t* values, const index_t* indices, Py_ssize_t size, double factor,
+    Py_ssize_t n_classes, double* up, double* down
+) noexcept nogil:
+    cdef Py_ssize_t k, j
+    for k in range(size):
+        j = indices[k] * n_classes
+        up[j] += factor * values[k]
+        down[j] -= factor * values[k]
+
+
+cdef inline void strided_add_pair(
+    const real_t* values, Py_ssize_t stride, Py_ssize_t size, double factor,
+    Py_ssize_t n_classes, double* up, double* down
+) noexcept nogil:
+    cdef Py_ssize_t k
+    for k in range(size):
+        up[k * n_classes] += factor * values[k * stride]
+        down[k * n_classes] -= factor * values[k * stride]
+
+
+cdef inline void add_pair(
+    const Line* x, double factor, Py_ssize_t n_classes, Py_ssize_t plus, Py_ssize_t minus, double* W
+) noexcept nogil:
+    """W[:, plus] += factor * x, W[:, minus] -= factor * x"""
+    if x.storage == SPARSE_FLOAT64_INT32:
+        sparse_add_pair(<const double*> x.values, <const int32_t*> x.indices, x.size, factor,
+                        n_classes, W + plus, W + minus)
+    elif x.storage == SPARSE_FLOAT32_INT32:
+        sparse_add_pair(<const float*> x.values, <const int32_t*> x.indices, x.size, factor,
+                        n_classes, W + plus, W + minus)
+    elif x.storage == SPARSE_FLOAT64_INT64:
+        sparse_add_pair(<const double*> x.values, <const int64_t*> x.indices, x.size, factor,
+                        n_classes, W + plus, W + minus)
+    elif x.storage == SPARSE_FLOAT32_INT64:
+        sparse_add_pair(<const float*> x.values, <const int64_t*> x.indices, x.size, factor,
+                        n_classes, W + plus, W + minus)
+    elif x.storage == DENSE_FLOAT64:
+        strided_add_pair(<const double*> x.values, x.stride, x.size, factor, n_classes, W + plus,
+                         W + minus)
+    else:
+        strided_add_pair(<const float*> x.values, x.stride, x.size, factor, n_classes, W + plus,
+                         W + minus)
+    if x.constant != 0:
+        W[x.length * n_classes + plus] += factor * x.constant
+        W[x.length * n_classes + minus] -= factor * x.constant
