@@ -1,6 +1,7 @@
 """Partitions, their dual ascent and its estimators: in this process, and on a cluster of two."""
 
 import functools
+import importlib
 import itertools
 import os
 import pickle
@@ -1035,6 +1036,15 @@ def test_a_worker_that_is_killed_in_mid_fit(client, da, binary):
     whole = sublinear.SDCAClassifier("smoothed_hinge", pack=False, **EXACT).fit(X, y)
     np.testing.assert_allclose(model.coef_, whole.coef_, atol=1e-5)
     assert model.result_.primal == pytest.approx(whole.result_.primal, rel=1e-11)
+
+
+def test_a_source_whose_module_workers_do_not_have_is_an_error(client, tmp_path, monkeypatch):
+    text = "class Source:\n    def __call__(self):\n        return iter([])\n"
+    (tmp_path / "module_of_the_client.py").write_text(text)
+    monkeypatch.syspath_prepend(tmp_path)
+    source = importlib.import_module("module_of_the_client").Source()
+    with pytest.raises(ImportError, match="source 0 cannot be loaded .* its module has to be"):
+        SDCAClassifier(client=client, **EXACT).fit([source, source])
 
 
 class DeadlyOnce:

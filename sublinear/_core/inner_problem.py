@@ -425,6 +425,13 @@ class Hessian:
         right = right / self.units
         return rest @ rest <= right @ right / 4
 
+    def degrees(self, n_probes):
+        """Return an estimate of the effective number of degrees of freedom, by random signs."""
+        shape = len(self.curvatures), n_probes
+        signs = np.random.default_rng(0).choice([-1.0, 1.0], size=shape)
+        probes = self.rows.rows.T @ (signs * np.sqrt(self.curvatures)[:, np.newaxis])
+        return np.sum(probes * self.solve(probes)) / n_probes
+
     def shift_for_degrees(self, allowed):
         """Return s with sum_j h_j / (h_j + s) at most `allowed`, h_j the eigenvalues in `units`.
 
@@ -449,22 +456,23 @@ def conjugate_gradients(product, right):
     """Return solutions of a positive definite system for a vector, or for all columns of a matrix.
 
     They leave CG_TOLERANCE of the right sides. The columns share the products, which read the rows,
-    and nothing else.
+    and nothing else. A column stays as it is once a direction has no curvature.
     """
     solution, rest, direction = np.zeros_like(right), right.copy(), right
     squares = np.sum(rest**2, axis=0)
-    enough = CG_TOLERANCE**2 * squares
+    enough, going = CG_TOLERANCE**2 * squares, True
     for _ in range(MAX_CG_STEPS):
-        going = squares > enough
+        going = going & (squares > enough)
         if not going.any():
             break
         image = product(direction)
         curvature = np.sum(direction * image, axis=0)
-        step = np.where(going, squares, 0.0) / np.where(going, curvature, 1.0)
+        going = going & (curvature > 0)
+        step = np.where(going, squares, 0) / np.where(going, curvature, 1)
         solution += step * direction
         rest -= step * image
         before, squares = squares, np.sum(rest**2, axis=0)
-        direction = rest + np.where(going, squares, 0.0) / np.where(going, before, 1.0) * direction
+        direction = rest + np.where(going, squares, 0) / np.where(going, before, 1) * direction
     return solution
 
 

@@ -242,6 +242,8 @@ cdef class KeptRows:
         """Return sum_i c_i x_i x_i' V, shape (n_weights, n_vectors)."""
         cdef Py_ssize_t i, j, n_vectors = V.shape[1]
         cdef Line x
+        if not sp.issparse(self.rows):
+            return self.rows.T @ (curvatures.base[:, np.newaxis] * (self.rows @ V.base))
         cdef double[:, ::1] result = np.zeros((self.matrix.n_columns, n_vectors))
         cdef double[::1] factors = np.empty(n_vectors)
         with nogil:

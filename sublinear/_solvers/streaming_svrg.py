@@ -195,9 +195,13 @@ class CombinedSVRG:
 
     def _end_stage(self):
         longer, rows = self._longer_first_stage(), self._in_memory()
-        max_steps = STEPS_OF_MANY if longer else None
-        found = self._solved(rows, ENOUGH_AT_FIRST, max_steps=max_steps)
-        if self.n_stages == 0 and not (found.inner.converged and stand_for_others(found)):
+        too_few = self.n_stages == 0 and self._would_be_followed()
+        if not (too_few and longer):
+            max_steps = STEPS_OF_MANY if longer else None
+            found = self._solved(rows, ENOUGH_AT_FIRST, max_steps=max_steps)
+        if self.n_stages == 0 and (
+            too_few or not (found.inner.converged and stand_for_others(found))
+        ):
             if longer:
                 self.kept_rows = self.stage_rows = longer
                 return
@@ -230,6 +234,19 @@ class CombinedSVRG:
         most = int(self.kept_rows * self.most_kept_values / n_values(self._first_rows().rows))
         longer = min(2 * self.kept_rows, most)
         return longer if longer >= LEAST_GROWTH * self.kept_rows else 0
+
+    @one_blas_thread()
+    def _would_be_followed(self):
+        """Tell whether the first rows have too many degrees of freedom, before there is a model.
+
+        At the anchor, that is, where more rows have curvature than at the model of most losses.
+        """
+        sample = self._first_rows()
+        most = MOST_LEVERAGE * len(sample.targets)
+        if len(self.anchor) <= most:
+            return False
+        inner = InnerProblem(self.loss, sample, self.alpha, self.anchor)
+        return inner.hessian(inner.first).degrees(LEVERAGE_PROBES) > most
 
     @one_blas_thread()
     def _limits_help(self):

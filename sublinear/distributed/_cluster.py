@@ -203,8 +203,24 @@ def contiguous_groups(sizes, count):
 
 
 def make_partition(kind, index, numeric, source, *blocks):
-    """Return a partition of blocks or of a source."""
-    return kind(index, blocks if source is None else source, numeric)
+    """Return a partition of blocks or of a pickled source."""
+    return kind(index, blocks if source is None else unpickled(source, index), numeric)
+
+
+def unpickled(source, index):
+    """Return a source; ImportError if this worker does not have what it is made of.
+
+    Dask would lose the worker where a message cannot be read.
+    """
+    from distributed.protocol import pickle
+
+    try:
+        return pickle.loads(source)
+    except (ImportError, AttributeError) as error:
+        raise ImportError(
+            f"source {index} cannot be loaded on a worker ({error}): its module has to be there "
+            "as well, as with client.upload_file"
+        ) from error
 
 
 def checked_chunk(chunk, numeric, number):
@@ -366,6 +382,8 @@ class ClusterPartitions:
         self._make([k for k, actor in enumerate(self.actors) if actor is None])
 
     def _make(self, partitions):
+        from distributed.protocol import pickle
+
         self._forget(partitions)
         for k in partitions:
             place = self.places[k]
@@ -374,7 +392,7 @@ class ClusterPartitions:
                 self.kind,
                 k,
                 self.numeric,
-                self.sources[k] if self.sources else None,
+                pickle.dumps(self.sources[k]) if self.sources else None,
                 *(self.blocks[i] for i in self.groups[k]),
                 actor=True,
                 pure=False,
