@@ -25,6 +25,7 @@ STALE = 0.1  # decrement left by a step that calls for another Hessian
 MAX_CG_STEPS = 100
 CG_TOLERANCE = 1e-2  # leaves 1e-4 of a decrement: less than is enough
 CONDITION = 15  # logarithm of a pivots' ratio beyond which directions are dropped
+MOST_PROBED = 1 << 20  # values of probes that are solved together
 SMALLEST_UNIT = 1e-150  # smaller features count as zeros: their squares end below 1e-300
 SMALLEST = 1e-13  # eigenvalue of a span by the largest; less is rounding
 ROWS_PER_DEGREE_AT_FIRST = 4  # kept rows per degree of freedom of an anchor that is limited
@@ -228,9 +229,12 @@ class InnerProblem:
         """Return a better Place, its gradient and direction, or None.
 
         The direction is None where the Hessian has become stale. If it has not, the step has made
-        the gradient smaller in its norm, and need not be shortened.
+        the gradient smaller in its norm, and need not be shortened. One that is not factorised
+        costs as much as a new one, and is not kept.
         """
         there = self._place(here.weights - direction)
+        if hessian.matrix is None:
+            return self._with_gradient(self._shortened(here, direction, decrement, there))
         gradient = self.gradient(there.weights, there.evaluation)
         direction_there = hessian.solve(gradient)
         fell = there.value <= here.value + ROUNDING * abs(here.value)
@@ -425,12 +429,20 @@ class Hessian:
         right = right / self.units
         return rest @ rest <= right @ right / 4
 
+    def probed(self, rows, roots, n_probes, random):
+        """Yield random signs s, p = X' (roots * s) and the inverse times p, some columns each."""
+        signs = random.choice([-1.0, 1.0], size=(len(roots), n_probes))
+        together = max(1, MOST_PROBED // len(self.units))
+        for start in range(0, n_probes, together):
+            some = signs[:, start : start + together]
+            probes = rows.T @ (roots[:, np.newaxis] * some)
+            yield some, probes, self.solve(probes)
+
     def degrees(self, n_probes):
-        """Return an estimate of the effective number of degrees of freedom, by random signs."""
-        shape = len(self.curvatures), n_probes
-        signs = np.random.default_rng(0).choice([-1.0, 1.0], size=shape)
-        probes = self.rows.rows.T @ (signs * np.sqrt(self.curvatures)[:, np.newaxis])
-        return np.sum(probes * self.solve(probes)) / n_probes
+        """Return an estimate of the effective number of degrees of freedom."""
+        roots, random = np.sqrt(self.curvatures), np.random.default_rng(0)
+        found = self.probed(self.rows.rows, roots, n_probes, random)
+        return sum(np.sum(probes * solved) for _, probes, solved in found) / n_probes
 
     def shift_for_degrees(self, allowed):
         """Return s with sum_j h_j / (h_j + s) at most `allowed`, h_j the eigenvalues in `units`.

@@ -564,27 +564,30 @@ class EstimatedForms(QuadraticForms):
 
     def _weigh_rows(self):
         random = np.random.default_rng(0)
-        leverages = self._probed(np.sqrt(self.curvatures), LEVERAGE_PROBES, random)[-1]
+        leverages, _ = self._probed(np.sqrt(self.curvatures), LEVERAGE_PROBES, random)
         self.leverages = leverages.mean(axis=1)
         self._leave_out(self.leverages.mean())  # that of a single row is mostly chance
-        self.probes, self.solved, self.along, terms = self._probed(self.roots, PROBES, random)
+        terms, (self.first, self.second) = self._probed(self.roots, PROBES, random)
         self.terms = terms[:, : PROBES // 2].mean(axis=1)
         self.same_terms = terms[:, PROBES // 2 :].mean(axis=1)
 
     def _probed(self, roots, n_probes, random):
-        """Return probes p = X' (roots * signs), H^-1 p, roots * X H^-1 p, and that times signs."""
-        rows, roots = self.kept.rows, roots[:, np.newaxis]
-        signs = random.choice([-1.0, 1.0], size=(len(roots), n_probes))
-        probes = rows.T @ (roots * signs)
-        solved = self.hessian.solve(probes)
-        along = roots * (rows @ solved)
-        return probes, solved, along, signs * along
+        """Return what each row adds to tr A for every probe, and the means of both traces.
+
+        With random signs s and p = X' (roots * s), these are s * roots * X H^-1 p, p' H^-1 p, and
+        |roots * X H^-1 p|^2 less what is due to the mean gradient.
+        """
+        terms, traces = [], np.zeros(2)
+        for signs, probes, solved in self.hessian.probed(self.kept.rows, roots, n_probes, random):
+            along = roots[:, np.newaxis] * (self.kept.rows @ solved)
+            terms.append(signs * along)
+            of_mean = np.sum((self.mean @ solved) ** 2)
+            traces += np.sum(probes * solved), np.sum(along**2) - of_mean
+        return np.hstack(terms), traces / n_probes
 
     def traces(self):
         """Return estimates of tr A and tr A^2."""
-        first = np.sum(self.probes * self.solved) / PROBES
-        second = np.sum(self.along**2) - np.sum((self.mean @ self.solved) ** 2)
-        return first - self.mean @ self.hessian.solve(self.mean), second / PROBES
+        return self.first - self.mean @ self.hessian.solve(self.mean), self.second
 
 
 class PaperSVRG:
