@@ -1043,7 +1043,7 @@ def test_a_source_whose_module_workers_do_not_have_is_an_error(client, tmp_path,
     (tmp_path / "module_of_the_client.py").write_text(text)
     monkeypatch.syspath_prepend(tmp_path)
     source = importlib.import_module("module_of_the_client").Source()
-    with pytest.raises(ImportError, match="source 0 cannot be loaded .* its module has to be"):
+    with pytest.raises(ImportError, match=r"source 0 cannot be loaded .* its module has to be"):
         SDCAClassifier(client=client, **EXACT).fit([source, source])
 
 

@@ -153,6 +153,40 @@ def test_large_scores_do_not_overflow():
     assert np.isfinite(LOSSES["logistic"].subgradients(Z, [2, 1])).all()
 
 
+def csr(values, indices):
+    def layout(X):
+        rows = sparse.csr_array(X.astype(values))
+        rows.indices, rows.indptr = rows.indices.astype(indices), rows.indptr.astype(indices)
+        return rows
+
+    return layout
+
+
+LAYOUTS = [
+    *itertools.starmap(csr, itertools.product((np.float32, np.float64), (np.int32, np.int64))),
+    np.ascontiguousarray,
+    np.asfortranarray,
+    lambda X: X.astype(np.float32),
+]
+
+
+@pytest.mark.parametrize("n_classes", [2, 3, 4, 5, 7, 16, 17, 20, 39])
+def test_sums_over_rows_for_any_number_of_classes(n_classes):
+    """Loops take sixteen classes at once, then four, then one; storages give the same bits."""
+    random = np.random.default_rng(0)
+    X = random.integers(-8, 9, size=(30, 6)) / 8 * (random.random((30, 6)) < 0.6)
+    y = random.integers(0, n_classes, 30).astype(np.intc)
+    loss, W = JOINT_LOSSES["logistic"](n_classes), random.normal(size=(6, n_classes))
+    objectives = [JointObjective(Matrix(make(X)), y, loss, 0.5) for make in LAYOUTS]
+    values = [objective.primal(W) for objective in objectives]
+    duals = loss.feasible_duals(random.normal(size=(30, n_classes)), y)
+    weights = np.stack([objective.weights_of_dual(duals) for objective in objectives])
+    expected = joint.primal(X, y, joint.MultinomialLogistic(), 0.5, W)
+    assert values[0] == pytest.approx(expected, rel=1e-12) and set(values) == {values[0]}
+    np.testing.assert_allclose(weights[0], X.T @ duals / (0.5 * 30), atol=1e-14)
+    np.testing.assert_array_equal(weights, weights[:1].repeat(len(LAYOUTS), axis=0))
+
+
 def test_probabilities_are_those_of_the_fitted_model(multiclass):
     X, y = multiclass
     model = PegasosClassifier("logistic", max_iter=5, **JOINT).fit(X, y)

@@ -309,6 +309,51 @@ def test_an_evaluation_of_kept_rows(layout, d):
     assert kept.evaluate(loss, v, y, shares).gram is None
 
 
+@pytest.mark.parametrize("layout", [np.ascontiguousarray, sparse.csr_array])
+@pytest.mark.parametrize("n_vectors", [1, 3, 4, 16, 21])
+def test_products_of_kept_rows_with_several_vectors(layout, n_vectors):
+    random = np.random.default_rng(n_vectors)
+    X = np.where(random.random((90, 30)) < 0.2, random.normal(size=(90, 30)), 0)
+    vectors, curvatures = random.normal(size=(30, n_vectors)), random.random(90)
+    found = KeptRows(layout(X)).products(curvatures, vectors)
+    np.testing.assert_allclose(found, X.T * curvatures @ X @ vectors, rtol=0, atol=1e-12)
+
+
+def test_conjugate_gradients_of_several_columns():
+    """Each is that of its own, however many steps the others take."""
+    random = np.random.default_rng(0)
+    X = random.normal(size=(80, 40))
+    matrix = X.T @ X + np.eye(40)
+    vectors = np.linalg.eigh(matrix)[1]
+    right = np.column_stack([random.normal(size=(40, 3)), vectors[:, 0], np.zeros(40)])
+    together = inner_problem.conjugate_gradients(matrix.__matmul__, right)
+    rest = np.linalg.norm(matrix @ together - right, axis=0)
+    assert (rest <= 1e-2 * np.linalg.norm(right, axis=0) * (1 + 1e-6)).all()
+    for column, alone in zip(right.T, together.T, strict=True):
+        found = inner_problem.conjugate_gradients(matrix.__matmul__, column)
+        np.testing.assert_allclose(found, alone, rtol=0, atol=1e-12)
+
+
+def test_conjugate_gradients_stop_where_there_is_no_curvature():
+    found = inner_problem.conjugate_gradients(np.zeros_like, np.ones((3, 2)))
+    np.testing.assert_array_equal(found, 0)
+
+
+def test_probes_are_solved_in_groups(monkeypatch):
+    """Of many weights they would take more memory than the rows; the estimate stays the same."""
+    random = np.random.default_rng(0)
+    d = inner_problem.MOST_WEIGHTS + 1
+    rows = KeptRows(random.normal(size=(2 * d, d)))
+    hessian = inner_problem.Hessian(rows, np.ones(2 * d), 0.5)
+    degrees = hessian.degrees(5)
+    exact = np.trace(
+        rows.rows @ np.linalg.solve(rows.rows.T @ rows.rows + 0.5 * np.eye(d), rows.rows.T)
+    )
+    assert degrees == pytest.approx(exact, rel=0.05)
+    monkeypatch.setattr(inner_problem, "MOST_PROBED", 2 * d)
+    assert hessian.degrees(5) == pytest.approx(degrees, rel=1e-6)
+
+
 def test_curvatures_whose_products_would_be_subnormal_are_0():
     scores = np.array([600.0, 680.0, 740.0])
     loss = MARGIN_LOSSES["logistic"].loss()
@@ -614,6 +659,24 @@ def test_few_rows_are_kept_where_they_stand_for_others(loss):
     X, y, compiled, _ = problem(loss, 3000)
     solver = fed(CombinedSVRG(compiled, 5, 0.0, kept_rows=400, most_kept_values=5 * 3000), X, y)
     assert solver.kept_rows == 400
+
+
+def test_rows_that_the_weights_would_follow_are_not_solved_for(monkeypatch):
+    """Where more rows can be kept, these come first: 600 weights need nine thousand."""
+    sizes, minimise = [], InnerProblem.minimise
+
+    def counted(self, *limits):
+        sizes.append(len(self.targets))
+        return minimise(self, *limits)
+
+    monkeypatch.setattr(InnerProblem, "minimise", counted)
+    X, y = wide_problem("squared", 40_000)
+    solver = CombinedSVRG(
+        REGISTRY["squared"].loss(), 600, 0.0, kept_rows=700, most_kept_values=SPARSE_VALUES * X.nnz
+    )
+    fed(solver, X, y)
+    assert solver.n_stages == 1
+    assert sizes[-1] == solver.kept_rows and min(sizes) >= 9000
 
 
 def wide_problem(loss, n, d=600, seed=0):
