@@ -28,11 +28,12 @@ from sublinear import PegasosClassifier, SDCAClassifier, StreamingSVRGClassifier
 from sublinear.sources import GeneratorSource, ParquetSource, SvmlightSource, open_source
 
 N_TEXT, N_BINARY = 60_000, 600_000  # rows: files of a few tenths of a second
+N_LONG = 5 * N_TEXT  # of a stream that is long beside what a fit does at its beginning
 N_SPARSE, N_DENSE = 1000, 50
 BLOCK_ROWS = 10_000
 LEAST_ROWS, TIMES = 10**5, (1, 10, 100)  # of the fits whose memory is measured
 CLASSES = [-1, 1]
-TEXT = ("svmlight", "CSV")
+TEXT_ROWS = {"svmlight": N_TEXT, "longer svmlight": N_LONG, "CSV": N_TEXT}
 HEADER = ["what", "case", "figure", "compared with", "ratio"]
 
 
@@ -43,6 +44,7 @@ def write_files(folder):
     D = rng.standard_normal((N_BINARY, N_DENSE))
     y = np.where(rng.random(N_BINARY) < 0.5, -1, 1)
     dump_svmlight_file(S[:N_TEXT], y[:N_TEXT], str(folder / "rows.svm"), zero_based=False)
+    dump_svmlight_file(S[:N_LONG], y[:N_LONG], str(folder / "longer.svm"), zero_based=False)
     table = np.column_stack([D[:N_TEXT], y[:N_TEXT]])
     np.savetxt(folder / "rows.csv", table, delimiter=",", fmt="%.9g")
     np.save(folder / "rows.npy", D)
@@ -57,6 +59,7 @@ def write_files(folder):
     svmlight = {"n_features": N_SPARSE, "index_base": 1}
     sources = {
         "svmlight": open_source(folder / "rows.svm", **svmlight),
+        "longer svmlight": open_source(folder / "longer.svm", **svmlight),
         "CSV": open_source(folder / "rows.csv"),
         "CSR shards": open_source(sorted(folder.glob("*.npz"))),
         ".npy": open_source(folder / "rows.npy", labels=folder / "y.npy"),
@@ -185,7 +188,7 @@ TITLES = {
 def rows(figures):
     """Yield the table's rows."""
     for name, seconds in figures.get("throughput", {}).items():
-        alone, n_rows = seconds["source alone"], N_TEXT if name in TEXT else N_BINARY
+        alone, n_rows = seconds["source alone"], TEXT_ROWS.get(name, N_BINARY)
         for method in ("Pegasos", "Streaming SVRG"):
             yield [
                 "throughput",

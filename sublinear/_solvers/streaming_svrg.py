@@ -193,6 +193,7 @@ class CombinedSVRG:
         n_kept = sum(len(sample.targets) for sample in self.kept)
         return self.stage_rows - self.gradient.n_rows, max(0, self.kept_rows - n_kept)
 
+    @one_blas_thread()  # a second one would wait for work until the next stage
     def _end_stage(self):
         longer, rows = self._longer_first_stage(), self._in_memory()
         too_few = self.n_stages == 0 and self._would_be_followed()
@@ -235,7 +236,6 @@ class CombinedSVRG:
         longer = min(2 * self.kept_rows, most)
         return longer if longer >= LEAST_GROWTH * self.kept_rows else 0
 
-    @one_blas_thread()
     def _would_be_followed(self):
         """Tell whether the first rows have too many degrees of freedom, before there is a model.
 
@@ -248,7 +248,6 @@ class CombinedSVRG:
         inner = InnerProblem(self.loss, sample, self.alpha, self.anchor)
         return inner.hessian(inner.first).degrees(LEVERAGE_PROBES) > most
 
-    @one_blas_thread()
     def _limits_help(self):
         """Tell whether `limited` weights are better for kept rows that they do not rest on."""
         sample, losses = self._first_rows(), []
@@ -465,7 +464,6 @@ def forms_at(model, loss, sample, counts, alpha, total_weight):
     return forms_of(kept, evaluation, hessian, roots, weight_in_memory / total_weight / counts)
 
 
-@one_blas_thread()
 def stand_for_others(solution):
     """Tell whether the rows of a Solution can stand for other rows, from a part of them."""
     inner, weights = solution.inner, solution.inside
