@@ -76,8 +76,8 @@ def problems(folder, names):
         yield Problem(name, X, np.r_[y, y_test], ALPHAS[name])
 
 
-def interleaved_medians(tasks, repetitions):
-    """Return {name: median seconds}. Tasks take the repetition and return seconds.
+def interleaved_seconds(tasks, repetitions):
+    """Return {name: seconds of each repetition}. Tasks take the repetition and return seconds.
 
     Each repetition runs every task once, so that a slow moment of the machine meets all of them.
     """
@@ -85,6 +85,12 @@ def interleaved_medians(tasks, repetitions):
     for repetition in range(repetitions):
         for name, task in tasks.items():
             seconds[name].append(task(repetition))
+    return seconds
+
+
+def interleaved_medians(tasks, repetitions):
+    """Return {name: median seconds} of the same."""
+    seconds = interleaved_seconds(tasks, repetitions)
     return {name: statistics.median(values) for name, values in seconds.items()}
 
 

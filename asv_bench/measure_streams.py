@@ -20,7 +20,7 @@ from pathlib import Path
 
 import numpy as np
 import scipy.sparse as sp
-from figures import interleaved_medians, report, seconds_of
+from figures import interleaved_seconds, report, seconds_of
 from one_fit import resident
 from sklearn.datasets import dump_svmlight_file
 
@@ -33,6 +33,7 @@ N_SPARSE, N_DENSE = 1000, 50
 BLOCK_ROWS = 10_000
 LEAST_ROWS, TIMES = 10**5, (1, 10, 100)  # of the fits whose memory is measured
 CLASSES = [-1, 1]
+ALONE = "source alone"
 TEXT_ROWS = {"svmlight": N_TEXT, "longer svmlight": N_LONG, "CSV": N_TEXT}
 HEADER = ["what", "case", "figure", "compared with", "ratio"]
 
@@ -75,7 +76,11 @@ def write_files(folder):
 
 
 def throughput(source, repetitions):
-    """Return median seconds of a bare loop over a source and of fits to it."""
+    """Return median seconds of a bare loop over a source and of fits to it.
+
+    And the median of the loop's time by that of a fit in the same turn: the speed of a machine may
+    change between turns.
+    """
 
     def read():
         for _ in source:
@@ -85,12 +90,17 @@ def throughput(source, repetitions):
         return lambda _: seconds_of(lambda: model.fit_stream(source, classes=CLASSES))
 
     tasks = {
-        "source alone": lambda _: seconds_of(read),
+        ALONE: lambda _: seconds_of(read),
         "Pegasos": task(PegasosClassifier(random_state=0)),
         "Streaming SVRG": task(StreamingSVRGClassifier()),
     }
-    interleaved_medians(tasks, 1)
-    return interleaved_medians(tasks, repetitions)
+    interleaved_seconds(tasks, 1)
+    seconds = interleaved_seconds(tasks, repetitions)
+    alone = np.array(seconds[ALONE])
+    return {
+        name: {"seconds": float(np.median(own)), "share": float(np.median(alone / own))}
+        for name, own in seconds.items()
+    }
 
 
 def generated(n_rows):
@@ -187,16 +197,12 @@ TITLES = {
 
 def rows(figures):
     """Yield the table's rows."""
-    for name, seconds in figures.get("throughput", {}).items():
-        alone, n_rows = seconds["source alone"], TEXT_ROWS.get(name, N_BINARY)
+    for name, tasks in figures.get("throughput", {}).items():
+        n_rows = TEXT_ROWS.get(name, N_BINARY)
+        rates = {task: f"{task}, {n_rows / tasks[task]['seconds']:,.0f} rows/s" for task in tasks}
         for method in ("Pegasos", "Streaming SVRG"):
-            yield [
-                "throughput",
-                name,
-                f"{method}, {n_rows / seconds[method]:,.0f} rows/s",
-                f"source alone, {n_rows / alone:,.0f} rows/s",
-                f"{alone / seconds[method]:.2f}",
-            ]
+            share = f"{tasks[method]['share']:.2f}"
+            yield ["throughput", name, rates[method], rates[ALONE], share]
     for kind, peaks in figures.get("memory", {}).items():
         first, *others = peaks
         for n_rows in others:
