@@ -196,13 +196,12 @@ class CombinedSVRG:
     @one_blas_thread()  # a second one would wait for work until the next stage
     def _end_stage(self):
         longer, rows = self._longer_first_stage(), self._in_memory()
-        too_few = self.n_stages == 0 and self._would_be_followed()
-        if not (too_few and longer):
-            max_steps = STEPS_OF_MANY if longer else None
-            found = self._solved(rows, ENOUGH_AT_FIRST, max_steps=max_steps)
-        if self.n_stages == 0 and (
-            too_few or not (found.inner.converged and stand_for_others(found))
-        ):
+        if longer and self._would_be_followed():
+            self.kept_rows = self.stage_rows = longer
+            return
+        max_steps = STEPS_OF_MANY if longer else None
+        found = self._solved(rows, ENOUGH_AT_FIRST, max_steps=max_steps)
+        if self.n_stages == 0 and not (found.inner.converged and stand_for_others(found)):
             if longer:
                 self.kept_rows = self.stage_rows = longer
                 return
@@ -501,7 +500,8 @@ class QuadraticForms:
     ----------
     unit : float
     terms, same_terms : ndarray of shape (n_rows,)
-        What each row adds to tr A, the mean gradient left out; two estimates where it is estimated.
+        What each row adds to tr A, the mean gradient left out; two estimates where it is estimated,
+        and none for too many degrees of freedom.
     leverages : ndarray of shape (n_rows,)
         c_i x_i' H^-1 x_i, c_i the curvatures: 1 for a row that the model can follow anywhere. Their
         sum is the effective number of degrees of freedom.
@@ -520,6 +520,11 @@ class QuadraticForms:
         """Make slopes those at a model that has not seen the row."""
         self.roots = self.roots / (1 - np.clip(self.fitted * leverages, 0, MOST_OF_A_ROW))
 
+    @property
+    def has_too_many_degrees(self):
+        """Whether G would have too many directions even if all rows told as much of it."""
+        return ROWS_PER_DEGREE * self.leverages.sum() > len(self.leverages)
+
     def are_telling(self):
         """Tell whether the kept rows say what G and H are for other rows.
 
@@ -527,6 +532,8 @@ class QuadraticForms:
         so it is where classes are nearly separable, and alpha is small. And G is not known by
         fewer rows than it has directions, as where a few are on the wrong side.
         """
+        if self.has_too_many_degrees:
+            return False
         degrees, total = self.leverages.sum(), self.terms.sum()
         if total == 0:  # no row has a slope
             return bool(0 < degrees <= MOST_LEVERAGE * len(self.terms))
@@ -564,6 +571,8 @@ class EstimatedForms(QuadraticForms):
         random = np.random.default_rng(0)
         leverages, _ = self._probed(np.sqrt(self.curvatures), LEVERAGE_PROBES, random)
         self.leverages = leverages.mean(axis=1)
+        if self.has_too_many_degrees:
+            return
         self._leave_out(self.leverages.mean())  # that of a single row is mostly chance
         terms, (self.first, self.second) = self._probed(self.roots, PROBES, random)
         self.terms = terms[:, : PROBES // 2].mean(axis=1)
