@@ -1038,13 +1038,19 @@ def test_a_worker_that_is_killed_in_mid_fit(client, da, binary):
     assert model.result_.primal == pytest.approx(whole.result_.primal, rel=1e-11)
 
 
-def test_a_source_whose_module_workers_do_not_have_is_an_error(client, tmp_path, monkeypatch):
+def test_a_source_whose_module_workers_do_not_have_is_an_error(
+    client, binary, tmp_path, monkeypatch
+):
     text = "class Source:\n    def __call__(self):\n        return iter([])\n"
     (tmp_path / "module_of_the_client.py").write_text(text)
     monkeypatch.syspath_prepend(tmp_path)
     source = importlib.import_module("module_of_the_client").Source()
     with pytest.raises(ImportError, match=r"source 0 cannot be loaded .* its module has to be"):
         SDCAClassifier(client=client, **EXACT).fit([source, source])
+    model = SDCAClassifier(client=client, **CLOSE).fit([[binary]])
+    for ask in (model.predict_sources, model.score):
+        with pytest.raises(ImportError, match="source 0 cannot be loaded"):
+            ask([source])
 
 
 class DeadlyOnce:

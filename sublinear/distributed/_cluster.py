@@ -207,11 +207,20 @@ def make_partition(kind, index, numeric, source, *blocks):
     return kind(index, blocks if source is None else unpickled(source, index), numeric)
 
 
-def unpickled(source, index):
-    """Return a source; ImportError if this worker does not have what it is made of.
+def told_of_source(function, source, index, *arguments):
+    """Return function(source, *arguments) of a pickled source."""
+    return function(unpickled(source, index), *arguments)
 
-    Dask would lose the worker where a message cannot be read.
-    """
+
+def pickled(source):
+    """Return bytes: in a message itself, what a worker cannot read would cost Dask the worker."""
+    from distributed.protocol import pickle
+
+    return pickle.dumps(source)
+
+
+def unpickled(source, index):
+    """Return a source; ImportError if this worker does not have what it is made of."""
     from distributed.protocol import pickle
 
     try:
@@ -382,8 +391,6 @@ class ClusterPartitions:
         self._make([k for k, actor in enumerate(self.actors) if actor is None])
 
     def _make(self, partitions):
-        from distributed.protocol import pickle
-
         self._forget(partitions)
         for k in partitions:
             place = self.places[k]
@@ -392,7 +399,7 @@ class ClusterPartitions:
                 self.kind,
                 k,
                 self.numeric,
-                pickle.dumps(self.sources[k]) if self.sources else None,
+                pickled(self.sources[k]) if self.sources else None,
                 *(self.blocks[i] for i in self.groups[k]),
                 actor=True,
                 pure=False,

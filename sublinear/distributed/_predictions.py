@@ -1,7 +1,6 @@
 """Predictions and scores where the rows are: chunk by chunk, source by source."""
 
 import functools
-import itertools
 import math
 from functools import partial
 from typing import NamedTuple
@@ -20,6 +19,8 @@ from sublinear.distributed._cluster import (
     connected,
     is_dask,
     of_chunks,
+    pickled,
+    told_of_source,
 )
 from sublinear.distributed._estimator import is_sources, is_stream, refuse_weights
 from sublinear.distributed._partitions import blocks_of
@@ -44,13 +45,18 @@ class _Predictions:
     def _of_sources(self, function, sources):
         """Return function(source, model, place) for every source, computed on the workers."""
         model = self._scorer()
-        asked = [
-            (source, model, f"block {{}} of partition {k}") for k, source in enumerate(sources)
-        ]
+        places = [f"block {{}} of partition {k}" for k in range(len(sources))]
         with connected(self.client) as client:
             if client is None:
-                return list(itertools.starmap(function, asked))
-            return client.gather([client.submit(function, *these, pure=False) for these in asked])
+                pairs = zip(sources, places, strict=True)
+                return [function(source, model, place) for source, place in pairs]
+            asked = [
+                client.submit(
+                    told_of_source, function, pickled(source), k, model, places[k], pure=False
+                )
+                for k, source in enumerate(sources)
+            ]
+            return client.gather(asked)
 
     def _evaluation(self, X, y, sample_weight):
         """Return the Evaluation of all rows of a list of sources or of dask arrays."""
