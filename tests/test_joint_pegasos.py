@@ -6,6 +6,7 @@ import pickle
 
 import numpy as np
 import pytest
+from layouts import csr
 from reference import joint
 from reference.pegasos import averaged
 from scipy import sparse
@@ -153,17 +154,12 @@ def test_large_scores_do_not_overflow():
     assert np.isfinite(LOSSES["logistic"].subgradients(Z, [2, 1])).all()
 
 
-def csr(values, indices):
-    def layout(X):
-        rows = sparse.csr_array(X.astype(values))
-        rows.indices, rows.indptr = rows.indices.astype(indices), rows.indptr.astype(indices)
-        return rows
-
-    return layout
-
-
 LAYOUTS = [
-    *itertools.starmap(csr, itertools.product((np.float32, np.float64), (np.int32, np.int64))),
+    *(
+        functools.partial(csr, values=values, indices=indices)
+        for values in (np.float32, np.float64)
+        for indices in (np.int32, np.int64)
+    ),
     np.ascontiguousarray,
     np.asfortranarray,
     lambda X: X.astype(np.float32),

@@ -4,6 +4,7 @@ import itertools
 
 import numpy as np
 import pytest
+from layouts import csr
 from scipy import sparse
 
 from sublinear._core.losses import Squared
@@ -21,12 +22,6 @@ def example(n_rows=23, n_columns=37, density=0.4, seed=0):
     X = random.normal(size=(n_rows, n_columns)).astype(np.float32).astype(np.float64)
     X[random.random(X.shape) > density * 2 * np.linspace(0, 1, n_rows)[:, np.newaxis]] = 0
     X[-1] = np.arange(1, n_columns + 1)
-    return X
-
-
-def csr(X, values=np.float64, indices=np.int32):
-    X = sparse.csr_array(X.astype(values))
-    X.indices, X.indptr = X.indices.astype(indices), X.indptr.astype(indices)
     return X
 
 

@@ -10,6 +10,7 @@ import warnings
 
 import numpy as np
 import pytest
+from layouts import csr
 from reference import objective as values
 from reference.losses import LOSSES
 from scipy import sparse
@@ -72,12 +73,6 @@ def same(model, other, exact=True):
             np.testing.assert_array_equal(ours, theirs)
         else:
             np.testing.assert_allclose(ours, theirs, rtol=1e-9, atol=1e-12)
-
-
-def csr(X, dtype, index):
-    S = sparse.csr_array(X.astype(dtype))
-    S.indices, S.indptr = S.indices.astype(index), S.indptr.astype(index)
-    return S
 
 
 def make(loss, **parameters):

@@ -4,6 +4,7 @@ from functools import partial
 
 import numpy as np
 import pytest
+from layouts import csr
 from reference import objective as values
 from reference.losses import LOSSES as ORACLES
 from reference.orders import fisher_yates, in_pools
@@ -104,15 +105,6 @@ class Problem:
         return solution.x[:n_columns]
 
 
-def csr_of(values, indices):
-    def make(X):
-        X = sparse.csr_array(X.astype(values))
-        X.indices, X.indptr = X.indices.astype(indices), X.indptr.astype(indices)
-        return X
-
-    return make
-
-
 @pytest.mark.parametrize("pack", PACKING)
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("name", ORACLES)
@@ -177,7 +169,9 @@ def test_far_from_the_margin_sleep_is_longer(margin, passes):
     assert solver.w[0] == 1.0
 
 
-@pytest.mark.parametrize("make", [np.asarray, np.asfortranarray, csr_of(np.float32, np.int64)])
+@pytest.mark.parametrize(
+    "make", [np.asarray, np.asfortranarray, partial(csr, values=np.float32, indices=np.int64)]
+)
 def test_other_storages_step_by_step(make):
     problem = Problem("smoothed_hinge")
     solver = SDCA(problem.objective(make), bits())
@@ -204,7 +198,15 @@ def test_constant_column():
 def test_packed_and_all_csr_types_give_the_same_bits(name):
     problem = Problem(name, n_rows=300, weighted=True)
     runs = [
-        run_epochs(SDCA(problem.objective(csr_of(values, indices), 1.0), bits(), None, pack), 7)
+        run_epochs(
+            SDCA(
+                problem.objective(partial(csr, values=values, indices=indices), 1.0),
+                bits(),
+                None,
+                pack,
+            ),
+            7,
+        )
         for values in (np.float32, np.float64)
         for indices in (np.int32, np.int64)
         for pack in PACKING

@@ -1,6 +1,7 @@
-"""Dots and sums of a Line with W, an array of shape (length of w, n_classes) in row order.
+"""Dots and sums of a Line with several vectors at once, say those of all classes.
 
-That is a dense_add of the entries for all classes per entry of the line, in the order of these.
+They are the columns of W, an array of shape (length of w, n_classes) in row order. Each gets the
+same bits whatever the others are: its sum takes the line's entries in their order.
 """
 from libc.stdint cimport int32_t, int64_t
 

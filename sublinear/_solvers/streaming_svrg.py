@@ -195,11 +195,11 @@ class CombinedSVRG:
 
     @one_blas_thread()  # a second one would wait for work until the next stage
     def _end_stage(self):
-        longer, rows = self._longer_first_stage(), self._in_memory()
+        longer = self._longer_first_stage()
         if longer and self._would_be_followed():
             self.kept_rows = self.stage_rows = longer
             return
-        max_steps = STEPS_OF_MANY if longer else None
+        rows, max_steps = self._in_memory(), STEPS_OF_MANY if longer else None
         found = self._solved(rows, ENOUGH_AT_FIRST, max_steps=max_steps)
         if self.n_stages == 0 and not (found.inner.converged and stand_for_others(found)):
             if longer:
