@@ -51,6 +51,8 @@ class InnerProblem:
         That of `minimise`, of the minimiser or a place near by.
     limit : ndarray of shape (n_weights,)
         The part of r that keeps steps short.
+    left : float
+        What a step leaves of an excess risk, as the sample's curvature is not that of all rows.
     taken : float
         The part of a step that `held_back` left of it.
     converged : bool
@@ -69,6 +71,7 @@ class InnerProblem:
         check_sum(seen if gradient is None else seen + gradient.sum())
         self.converged = True
         self.taken = 1.0
+        self.left = min(1.0, len(anchor) / len(self.targets))
         self.model = None  # the Hessian at the anchor
         self.corrected = gradient is not None
         if limited:
@@ -146,7 +149,10 @@ class InnerProblem:
             return np.zeros(len(self.anchor))
         sums, squares = self.rows.moments(self.shares)
         varies = (squares == 0) | (squares - sums**2 > ROUNDING * squares)  # not an intercept
-        return np.where(varies, hessian.units**2 * hessian.shift_for_degrees(allowed), 0.0)
+        shift = hessian.shift_for_degrees(allowed)
+        made = 1 / (1 + shift)
+        self.left = (1 - made) ** 2 + made**2 * allowed / len(self.targets)
+        return np.where(varies, hessian.units**2 * shift, 0.0)
 
     def minimise(self, precision=0.0, max_steps=None):
         """Return the minimiser by Newton's method; a Hessian is used as long as it serves.
@@ -447,11 +453,13 @@ class Hessian:
     def shift_for_degrees(self, allowed):
         """Return s with sum_j h_j / (h_j + s) at most `allowed`, h_j the eigenvalues in `units`.
 
-        It is the least such s where the matrix is factorised, their sum / allowed otherwise, but
-        for what is due to means.
+        It is the least such s where the matrix is factorised, and otherwise the one for their mean
+        in place of each of them, which is no smaller; but for what is due to means.
         """
         if self.matrix is None:
-            return np.sum(self.squares / self.units**2) / allowed
+            eigenvalues = self.squares / self.units**2
+            spread = max(1, np.count_nonzero(eigenvalues))
+            return max(0.0, np.sum(eigenvalues) * (1 / allowed - 1 / spread))
         scaled = self.matrix / self.units / self.units[:, np.newaxis]
         eigenvalues = scipy.linalg.eigvalsh(scaled)
         eigenvalues = eigenvalues[eigenvalues > 0]

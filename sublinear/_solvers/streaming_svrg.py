@@ -74,9 +74,10 @@ MOST_OF_A_ROW = 0.9  # leverage, so that a slope becomes at most ten times as la
 MOST_LEVERAGE = 1 / 15  # mean one of the kept rows, beyond which the model fits them too well
 ROWS_PER_DEGREE = 3  # of freedom, at least, on which G rests
 LEAST_GROWTH = 1.25  # of a first stage, that is worth another inner problem
-STEPS_OF_MANY = 50  # of Newton's method, where a first stage that needs more can be made longer
+STEPS_OF_MANY = 25  # of Newton's method; more are for classes that are separable, or nearly
+LAG = 0.05  # behind the minimiser, in its excess risk, of steps that are kept short
 HELD_OUT = 4  # one in so many kept rows judges whether limits help
-SPARSE_VALUES = 16  # of dense rows, which take the time of a stored entry of sparse ones
+SPARSE_VALUES = 2  # of dense rows, which take as much memory as a stored entry of sparse ones
 TELLING_ROWS, TELLING_VALUES = 1024, 2**17  # of kept rows, at least, that tell if they are enough
 PROGRESS = "n_stages", "n_rows", "accesses", "stage_loss"
 COMBINED = *PROGRESS, "weight", "prior", "squares", "stage_rows", "kept_rows"
@@ -125,9 +126,10 @@ class CombinedSVRG:
         self.converged = True
         self._begin_stage()
 
-    def _begin_stage(self):
+    def _begin_stage(self, left=0.0):
         self.gradient = AnchoredGradient(self.loss, self.anchor, self.n_threads)
-        self.stage_rows = max(self.kept_rows, int((self.growth - 1) * self.n_rows))
+        growth = min(self.growth - 1, growth_at(left))
+        self.stage_rows = max(self.kept_rows, int(growth * self.n_rows))
         self.kept = []  # the first rows
         # of the others those that stand for themselves
         self.heavy = HeavyRows(is_of_counts(self.loss), self.kept_rows)
@@ -222,7 +224,7 @@ class CombinedSVRG:
         self.n_stages += 1
         masses = self.heavy.masses(self.sample.targets, self.sample.weights)
         bound, mean_mass = self.heavy.bound, float(self.counts @ masses) / self.n_rows
-        self._begin_stage()
+        self._begin_stage(inner.left)
         # as much as one of `kept_rows` rows has to stand for when this stage ends
         rows_by_then = self.n_rows + self.stage_rows
         self.heavy.bound = max(bound, mean_mass * rows_by_then / self.kept_rows)
@@ -259,7 +261,7 @@ class CombinedSVRG:
         for limited in (False, True):
             inner = InnerProblem(self.loss, seen, self.alpha, self.anchor, limited=limited)
             with np.errstate(over="ignore", invalid="ignore"):
-                scores = unseen.rows @ inner.minimise(ENOUGH_AT_FIRST)
+                scores = unseen.rows @ inner.minimise(ENOUGH_AT_FIRST, STEPS_OF_MANY)
                 losses.append(unseen.weights @ self.loss.values(scores, unseen.targets))
         return not losses[0] <= losses[1]
 
@@ -386,6 +388,15 @@ def check_range(total_weight):
             "the sum of sample_weight over all blocks is outside the range of floating-point "
             "numbers: scale the weights"
         )
+
+
+def growth_at(left):
+    """Return by how much of the rows before a stage may be longer than none, if steps are short.
+
+    While K rows become (1 + r) K, their minimiser moves by r times its excess risk, and steps that
+    leave a part of an excess risk lag behind it by r left / (1 - left) of that.
+    """
+    return LAG * (1 - left) / left if left > 0 else math.inf
 
 
 def n_values(rows):
