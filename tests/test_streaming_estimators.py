@@ -193,7 +193,7 @@ def test_fit_stream_is_partial_fit(regression):
         model.coef_, StreamingSVRGRegressor(kept_rows=50).partial_fit(X, y).coef_
     )
     assert model.result_.n_rows == 200
-    assert model.n_iter_ == model.result_.n_stages == 3  # of 50, 50 and 100 rows
+    assert model.n_iter_ == model.result_.n_stages == 4  # too few rows for longer ones
 
 
 @pytest.mark.parametrize("first", [0, 1])

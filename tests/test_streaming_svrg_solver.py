@@ -56,12 +56,14 @@ def uneven(n, spread):
 
 @pytest.mark.parametrize("alpha", [0.0, 0.1])
 @pytest.mark.parametrize("loss", SMOOTH)
-@pytest.mark.parametrize("n", [60, 100, 333, 900])
-def test_combined_scheme_agrees_with_its_oracle(loss, alpha, n):
+@pytest.mark.parametrize(
+    ("n", "kept_rows"), [(60, 100), (100, 100), (333, 100), (900, 100), (900, 60)]
+)
+def test_combined_scheme_agrees_with_its_oracle(loss, alpha, n, kept_rows):
     X, y, compiled, oracle = problem(loss, n)
-    solver = fed(CombinedSVRG(compiled, 5, alpha, kept_rows=100), X, y, cuts=(7, 50))
+    solver = fed(CombinedSVRG(compiled, 5, alpha, kept_rows=kept_rows), X, y, cuts=(7, 50))
     counts = loss in COUNT_LOSSES
-    expected = combined_scheme(X, y, oracle, alpha=alpha, kept_rows=100, counts=counts)
+    expected = combined_scheme(X, y, oracle, alpha=alpha, kept_rows=kept_rows, counts=counts)
     np.testing.assert_allclose(solver.model(), expected, atol=2e-3, rtol=2e-3)
     assert solver.n_rows == n
 
@@ -744,6 +746,52 @@ def test_a_shift_leaves_the_degrees_of_freedom_that_are_allowed(small, allowed):
     shift = inner_problem.Hessian(none, np.zeros(1), np.zeros(12), pairs).shift_for_degrees(allowed)
     shift += 5e-12  # what is less is rounding
     assert 6 * ((2 - small) / (2 - small + shift) + small / (small + shift)) <= allowed
+
+
+@pytest.mark.parametrize(("kept", "least"), [(1200, 0.8), (4000, 0.9)])
+def test_a_long_stream_makes_up_for_few_kept_rows(kept, least):
+    """The excess risk of the minimiser by that of a model; steps held back in long stages: .05, .52."""
+    random = np.random.default_rng(0)
+    d, n = 600, 60_000
+    X = sparse.random_array((n, d), density=0.02, rng=random, format="csr")
+    X.data = random.normal(size=X.nnz)
+    best = random.normal(size=d)
+    y = X @ best + random.normal(size=n)
+    solver = fed(CombinedSVRG(REGISTRY["squared"].loss(), d, 0.0, kept_rows=kept), X, y)
+    minimiser = np.linalg.solve((X.T @ X).toarray(), X.T @ y)
+    excess = [np.sum((v - best) ** 2) for v in (minimiser, solver.model())]  # features are alike
+    assert excess[0] >= least * excess[1]
+
+
+@pytest.mark.parametrize("allowed", [3, 10, 29, 31, 500])
+def test_a_shift_by_mean_eigenvalues_is_large_enough(allowed):
+    """Of 600 features 30 are in the rows; the shift is no larger than their mean asks for."""
+    random = np.random.default_rng(0)
+    X = np.zeros((200, 600))
+    X[:, :30] = random.normal(size=(200, 30)) @ random.normal(size=(30, 30))
+    hessian = inner_problem.Hessian(KeptRows(sparse.csr_array(X)), np.full(200, 0.005), 0.0)
+    assert hessian.matrix is None
+    shift = hessian.shift_for_degrees(allowed)
+    scaled = (X.T * 0.005 @ X) / hessian.units / hessian.units[:, np.newaxis]
+    eigenvalues = np.linalg.eigvalsh(scaled)[-30:]
+    assert np.sum(eigenvalues / (eigenvalues + shift)) <= allowed * (1 + 1e-9)
+    assert shift == pytest.approx(
+        max(0, np.sum(hessian.squares / hessian.units**2) * (1 / allowed - 1 / 30))
+    )
+
+
+def test_a_step_whose_problem_was_not_solved_is_not_made(monkeypatch):
+    X, y, loss, _ = problem("logistic", 600)
+    solver = fed(CombinedSVRG(loss, 5, 0.0, kept_rows=300), X[:300], y[:300])
+    anchor = solver.anchor
+    monkeypatch.setattr(inner_problem, "MAX_CORRECTED_STEPS", 0)
+    monkeypatch.setattr(inner_problem, "EXACT", 0.0)
+    fed(solver, X[300:], y[300:])
+    assert solver.n_stages == 2
+    np.testing.assert_array_equal(solver.model(), anchor)
+    # what the rows say is not lost
+    slope = X.T @ loss.derivatives(X @ anchor, y) / 600
+    np.testing.assert_allclose(solver.prior, slope, atol=1e-5)
 
 
 @pytest.mark.parametrize("kept", [100, 300, 700])

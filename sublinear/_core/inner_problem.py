@@ -205,8 +205,12 @@ class InnerProblem:
         """Return weights between w~ and those given; the nearer, the more the rows' losses grow.
 
         They may grow as much as is chance, a few standard errors to first order. They grow further
-        where the slope comes from rows whose curvature the sample lacks.
+        where the slope comes from rows whose curvature the sample lacks. Weights that are still on
+        their way, as where classes are separable, may be anywhere.
         """
+        if not self.converged:
+            self.taken = 0.0
+            return self.anchor
         step, start = weights - self.anchor, self.first.scores
         along, before = self.rows.rows @ step, self.loss.values(start, self.targets)
         slopes = self.loss.derivatives(start, self.targets) * along

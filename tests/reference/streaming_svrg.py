@@ -32,8 +32,8 @@ def combined_scheme(X, y, loss, *, alpha, kept_rows, growth=2.0, counts=False):
     w, position, bound = np.zeros(X.shape[1]), 0, 0.0
     masses = y if counts else np.ones(len(y))
     rows, stand = np.arange(0), np.ones(0)
+    size = kept_rows
     while position < len(y):
-        size = max(kept_rows, int((growth - 1) * position))
         stage = np.arange(position, min(position + size, len(y)))
         if position == 0 or len(stage) < kept_rows:
             rows, stand = np.append(rows, stage), np.append(stand, np.ones(len(stage)))
@@ -46,7 +46,9 @@ def combined_scheme(X, y, loss, *, alpha, kept_rows, growth=2.0, counts=False):
         share = len(stage) / (stage[-1] + 1)
         w = inner_minimum(X, y, loss, alpha, w, stage, rows, stand / stand.sum(), share, counts)
         position += size
-        following = position + max(kept_rows, int((growth - 1) * position))
+        left = X.shape[1] / len(rows)
+        size = max(kept_rows, int(min(growth - 1, 0.06 * (1 - left) / left) * position))
+        following = position + size
         bound = max(bound, following / position * (stand @ masses[rows]) / kept_rows)
     return w
 
