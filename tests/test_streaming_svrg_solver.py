@@ -750,7 +750,7 @@ def test_a_shift_leaves_the_degrees_of_freedom_that_are_allowed(small, allowed):
 
 @pytest.mark.parametrize(("kept", "least"), [(1200, 0.8), (4000, 0.9)])
 def test_a_long_stream_makes_up_for_few_kept_rows(kept, least):
-    """The excess risk of the minimiser by that of a model; steps held back in long stages: .05, .52."""
+    """The minimiser's excess risk by the model's: with stages as long as all before .05 and .52."""
     random = np.random.default_rng(0)
     d, n = 600, 60_000
     X = sparse.random_array((n, d), density=0.02, rng=random, format="csr")
