@@ -13,7 +13,7 @@ from sublinear._core.kept_rows import MOST_WEIGHTS, Evaluation, KeptRows
 from sublinear._core.row_blocks import is_of_counts
 
 MAX_NEWTON_STEPS = 200
-MAX_CORRECTED_STEPS = 50  # where a slope is added, which may have no minimiser
+MAX_CORRECTED_STEPS = 20  # where a slope is added, which may have no minimiser
 MAX_DOUBLINGS = 30
 MAX_HALVINGS = 60
 EXACT = 1e-15  # Newton decrement at which to stop, by the value
@@ -28,7 +28,6 @@ CONDITION = 15  # logarithm of a pivots' ratio beyond which directions are dropp
 MOST_PROBED = 1 << 20  # values of probes that are solved together
 SMALLEST_UNIT = 1e-150  # smaller features count as zeros: their squares end below 1e-300
 SMALLEST = 1e-13  # eigenvalue of a span by the largest; less is rounding
-ROWS_PER_DEGREE_AT_FIRST = 4  # kept rows per degree of freedom of an anchor that is limited
 ROWS_PER_DEGREE = 10  # kept rows per degree of freedom, below which steps are damped,
 EFFECTIVE_PER_DEGREE = 2  # and effective ones: heavy rows do not err in what they stand for
 
@@ -45,6 +44,9 @@ class InnerProblem:
     quadratic objective where it is, and brings v back from where the rows are flat, but <c, v> is
     not.
 
+    Where the sample is all there is, r may leave it so few degrees of freedom as are `allowed`, by
+    its effective rows.
+
     Attributes
     ----------
     latest : Hessian
@@ -59,7 +61,7 @@ class InnerProblem:
         Whether there were steps enough.
     """
 
-    def __init__(self, loss, sample, alpha, anchor, gradient=None, squares=None, limited=False):
+    def __init__(self, loss, sample, alpha, anchor, gradient=None, squares=None, allowed=None):
         self.loss, self.alpha, self.anchor = loss, alpha, anchor
         rows, self.targets, weights = sample.compact()
         self.rows = KeptRows(rows)
@@ -74,11 +76,9 @@ class InnerProblem:
         self.left = min(1.0, len(anchor) / len(self.targets))
         self.model = None  # the Hessian at the anchor
         self.corrected = gradient is not None
-        if limited:
+        if allowed is not None:
             hessian = self.hessian(self.first, reweighted=not self.first.curvatures.any())
-            self.damping = self.limit = self._limit(
-                hessian, self.n_effective / ROWS_PER_DEGREE_AT_FIRST
-            )
+            self.damping = self.limit = self._limit(hessian, allowed * self.n_effective)
         if self.corrected:  # else the sample is all there is
             self.slope = gradient - self.first.gradient
             self.damping = self._damping(squares - BY_CHANCE * self.first.squares)

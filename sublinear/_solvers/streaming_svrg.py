@@ -54,7 +54,6 @@ from scipy.special import gammaincinv
 from sublinear._core.anchored_gradient import AnchoredGradient, inner_steps
 from sublinear._core.blas import one_blas_thread
 from sublinear._core.inner_problem import (
-    ROWS_PER_DEGREE_AT_FIRST,
     Hessian,
     InnerProblem,
     Span,
@@ -76,7 +75,8 @@ ROWS_PER_DEGREE = 3  # of freedom, at least, on which G rests
 LEAST_GROWTH = 1.25  # of a first stage, that is worth another inner problem
 STEPS_OF_MANY = 25  # of Newton's method; more are for classes that are separable, or nearly
 LAG = 0.06  # behind the minimiser, in its excess risk, of steps that are kept short
-HELD_OUT = 4  # one in so many kept rows judges whether limits help
+LIMITS = None, 1 / 4, 1 / 10  # of a first model's degrees of freedom, by the effective rows
+HELD_OUT = 4  # one in so many kept rows judges which of them is best
 SPARSE_VALUES = 2  # of dense rows, which take as much memory as a stored entry of sparse ones
 TELLING_ROWS, TELLING_VALUES = 1024, 2**17  # of kept rows, at least, that tell if they are enough
 PROGRESS = "n_stages", "n_rows", "accesses", "stage_loss"
@@ -207,8 +207,9 @@ class CombinedSVRG:
             if longer:
                 self.kept_rows = self.stage_rows = longer
                 return
-            if self._limits_help():
-                found = self._solved(rows, ENOUGH_AT_FIRST, limited=True)
+            allowed = self._best_limit()
+            if allowed is not None:
+                found = self._solved(rows, ENOUGH_AT_FIRST, allowed)
         weights, inner = found.weights, found.inner
         self.prior = -self.alpha * weights
         if inner.taken < 1:
@@ -249,21 +250,20 @@ class CombinedSVRG:
         inner = InnerProblem(self.loss, sample, self.alpha, self.anchor)
         return inner.hessian(inner.first).degrees(LEVERAGE_PROBES) > most
 
-    def _limits_help(self):
-        """Tell whether `limited` weights are better for kept rows that they do not rest on."""
+    def _best_limit(self):
+        """Return the one of LIMITS that is best for kept rows that the weights do not rest on."""
         sample, losses = self._first_rows(), []
         n_rows = len(sample.targets)
-        too_few = effective_rows(sample.weights) < ROWS_PER_DEGREE_AT_FIRST * len(self.anchor)
-        if n_rows < HELD_OUT or not too_few:
-            return False
+        if n_rows < HELD_OUT or effective_rows(sample.weights) * LIMITS[-1] >= len(self.anchor):
+            return None
         held_out = np.arange(n_rows) % HELD_OUT == 0
         seen, unseen = (part_of_sample(sample, chosen) for chosen in (~held_out, held_out))
-        for limited in (False, True):
-            inner = InnerProblem(self.loss, seen, self.alpha, self.anchor, limited=limited)
+        for allowed in LIMITS:
+            inner = InnerProblem(self.loss, seen, self.alpha, self.anchor, allowed=allowed)
             with np.errstate(over="ignore", invalid="ignore"):
-                scores = unseen.rows @ inner.minimise(ENOUGH_AT_FIRST, STEPS_OF_MANY)
+                scores = unseen.rows @ inner.minimise(ENOUGH, STEPS_OF_MANY)
                 losses.append(unseen.weights @ self.loss.values(scores, unseen.targets))
-        return not losses[0] <= losses[1]
+        return LIMITS[np.argmin(np.nan_to_num(losses, nan=np.inf))]
 
     def _first_rows(self):
         """The Sample of the first rows of this stage."""
@@ -303,11 +303,11 @@ class CombinedSVRG:
         return self.found
 
     @one_blas_thread()
-    def _solved(self, rows, precision, limited=False, max_steps=None):
+    def _solved(self, rows, precision, allowed=None, max_steps=None):
         """Return the Solution on the rows `_in_memory`.
 
-        To that precision where all rows are those of the first stage; then they may be `limited` to
-        the degrees of freedom that the rows can tell.
+        To that precision where all rows are those of the first stage; then there may be so many
+        degrees of freedom as are `allowed`, by the effective rows.
         """
         gradient, (sample, counts), corrections = self.gradient, rows, ()
         sample = sample._replace(weights=sample.weights * counts)
@@ -317,11 +317,11 @@ class CombinedSVRG:
             slope = share * gradient.mean + (1 - share) * self.prior
             corrections = slope, (self.squares + gradient.squares) / total
             precision = ENOUGH
-        span = None if limited else self._span(sample)
+        span = self._span(sample) if allowed is None else None
         alpha, anchor = self.alpha, self.anchor
         if span is not None:
             sample, alpha, anchor = span.sample, span.alpha, span.coordinates(anchor)
-        inner = InnerProblem(self.loss, sample, alpha, anchor, *corrections, limited=limited)
+        inner = InnerProblem(self.loss, sample, alpha, anchor, *corrections, allowed=allowed)
         with np.errstate(over="ignore", invalid="ignore"):  # steps too long are halved
             weights = inner.minimise(precision, max_steps)
             if corrections:
