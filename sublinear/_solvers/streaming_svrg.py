@@ -198,12 +198,14 @@ class CombinedSVRG:
     @one_blas_thread()  # a second one would wait for work until the next stage
     def _end_stage(self):
         longer = self._longer_first_stage()
-        if longer and self._would_be_followed():
+        followed = self.n_stages == 0 and self._would_be_followed()
+        if longer and followed:
             self.kept_rows = self.stage_rows = longer
             return
         rows, max_steps = self._in_memory(), STEPS_OF_MANY if longer else None
-        found = self._solved(rows, ENOUGH_AT_FIRST, max_steps=max_steps)
-        if self.n_stages == 0 and not (found.inner.converged and stand_for_others(found)):
+        allowed = self._best_limit() if followed else None
+        found = self._solved(rows, ENOUGH_AT_FIRST, allowed, max_steps)
+        if self.n_stages == 0 and not (followed or stand_for_others(found)):
             if longer:
                 self.kept_rows = self.stage_rows = longer
                 return
@@ -475,8 +477,13 @@ def forms_at(model, loss, sample, counts, alpha, total_weight):
 
 
 def stand_for_others(solution):
-    """Tell whether the rows of a Solution can stand for other rows, from a part of them."""
+    """Tell whether the rows of a Solution can stand for other rows, from a part of them.
+
+    They cannot where Newton's method did not converge.
+    """
     inner, weights = solution.inner, solution.inside
+    if not inner.converged:
+        return False
     part = slice(0, max(TELLING_ROWS, TELLING_VALUES // len(weights)))
     kept, targets, shares = KeptRows(inner.rows.rows[part]), inner.targets[part], inner.shares[part]
     evaluation = kept.evaluate(inner.loss, weights, targets, shares)
