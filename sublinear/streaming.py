@@ -65,10 +65,11 @@ alpha : float, default=0.0
     kept_rows : int, default=None
         "practical": rows kept of a stage. None: 20 for every feature, 4096 at the least, and at the
         most as many as hold 2^23 values if dense. Where few of them decide the model, as with
-        classes that are nearly separable, as many as hold 2^23 values; a sparse entry counts as 16.
+        classes that are nearly separable, as many as hold 2^23 values; a sparse entry counts as 2.
     growth : float, default=None
-        By what factor a stage multiplies the rows seen ("practical", default 2), or b, by which a
-        stage is longer than the last one ("theory", default 3).
+        By what factor a stage multiplies the rows seen ("practical", default 2; less where few kept
+        rows for so many weights hold its step back), or b, by which a stage is longer than the last
+        one ("theory", default 3).
     order : float, default=2.0
         "theory": p, the power at which the initial error falls.
     smoothness, strong_convexity : float, default=None

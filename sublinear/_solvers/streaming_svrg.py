@@ -24,7 +24,7 @@ CombinedSVRG, for use:
         g <- mean gradient of k_s rows at w~; keep the first and the heaviest of them: S
         w~ <- argmin over v of
               mean_{i in S} (psi_i(v) - <grad psi_i(w~), v>) + k_s / (K + k_s) <g, v>
-        K <- K + k_s,  k_{s+1} <- (b - 1) K
+        K <- K + k_s,  k_{s+1} <- (b - 1) K, or less where S has few rows for so many weights
 
 Departures of the second: the inner problem, which the paper's steps approach with draws from the
 stream, is solved on rows kept in memory by Newton's method, so neither L nor the strong convexity
@@ -96,7 +96,7 @@ class CombinedSVRG:
     most_kept_values : int, default=0
         Otherwise more rows, up to so many values; a sparse one counts as SPARSE_VALUES.
     growth : float, default=2.0
-        By what factor a stage multiplies the rows seen.
+        By what factor a stage multiplies the rows seen at the most.
     n_threads : int, default=1
 
     Attributes
@@ -128,7 +128,7 @@ class CombinedSVRG:
 
     def _begin_stage(self, left=0.0):
         self.gradient = AnchoredGradient(self.loss, self.anchor, self.n_threads)
-        growth = min(self.growth - 1, growth_at(left))
+        growth = min(self.growth - 1, growth_of_stages(left))
         self.stage_rows = max(self.kept_rows, int(growth * self.n_rows))
         self.kept = []  # the first rows
         # of the others those that stand for themselves
@@ -392,11 +392,11 @@ def check_range(total_weight):
         )
 
 
-def growth_at(left):
-    """Return by how much of the rows before a stage may be longer than none, if steps are short.
+def growth_of_stages(left):
+    """Return r: stages of at most r times the rows before lag behind their minimiser by LAG.
 
-    While K rows become (1 + r) K, their minimiser moves by r times its excess risk, and steps that
-    leave a part of an excess risk lag behind it by r left / (1 - left) of that.
+    While K rows become (1 + r) K, it moves by r times its excess risk; steps that leave a part of
+    an excess risk stay behind it by r left / (1 - left) of that.
     """
     return LAG * (1 - left) / left if left > 0 else math.inf
 
