@@ -234,6 +234,8 @@ cdef class KeptRows:
         cdef double[::1] result = np.zeros(self.matrix.n_columns)
         with nogil:
             for i in range(self.matrix.n_rows):
+                if curvatures[i] == 0:    # where a loss is flat
+                    continue
                 x = line_at(&self.matrix.rows, i)
                 add(&x, curvatures[i] * dot(&x, &v[0]), &result[0])
         return result.base
