@@ -763,6 +763,29 @@ def test_a_long_stream_makes_up_for_few_kept_rows(kept, least):
     assert excess[0] >= least * excess[1]
 
 
+@pytest.mark.parametrize(("noise", "best"), [(0.0, None), (1.0, 1 / 4), (4.0, 1 / 10)])
+def test_a_first_model_has_the_degrees_of_freedom_that_are_best_for_others(
+    noise, best, monkeypatch
+):
+    random = np.random.default_rng(0)
+    d, kept, n = 600, 1500, 6000
+    X = sparse.random_array((n, d), density=0.02, rng=random, format="csr")
+    X.data = random.normal(size=X.nnz)
+    scores = X @ random.normal(size=d)
+    y = scores + noise * scores.std() * random.normal(size=n)
+
+    def risk(allowed=()):
+        if allowed != ():
+            monkeypatch.setattr(CombinedSVRG, "_best_limit", lambda _: allowed)
+        solver = CombinedSVRG(REGISTRY["squared"].loss(), d, 0.0, kept_rows=kept)
+        anchor = fed(solver, X[:kept], y[:kept]).anchor
+        return np.mean((X[kept:] @ anchor - y[kept:]) ** 2)
+
+    chosen, risks = risk(), {allowed: risk(allowed) for allowed in (None, 1 / 4, 1 / 10)}
+    assert min(risks, key=risks.get) == best
+    assert chosen == risks[best]
+
+
 @pytest.mark.parametrize("allowed", [3, 10, 29, 31, 500])
 def test_a_shift_by_mean_eigenvalues_is_large_enough(allowed):
     """Of 600 features 30 are in the rows; the shift is no larger than their mean asks for."""
