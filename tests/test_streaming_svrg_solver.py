@@ -803,6 +803,18 @@ def test_a_shift_by_mean_eigenvalues_is_large_enough(allowed):
     )
 
 
+@pytest.mark.parametrize("n", [1000, 95_403, 200_000])
+def test_a_constant_feature_is_told_from_what_rounding_leaves_of_it(n):
+    """With an error of the sums of many rows for its unit it would be all that is solved for."""
+    random = np.random.default_rng(0)
+    X = np.column_stack([random.normal(size=n) + 1e4, np.ones(n), np.zeros(n)])
+    shares = np.full(n, 0.25 / n)
+    squares, variances = KeptRows(X).variances(shares)
+    np.testing.assert_allclose(squares, shares @ X**2)
+    assert variances[0] == pytest.approx(0.25, rel=0.1)
+    assert list(variances[1:]) == [0, 0]
+
+
 def test_a_step_whose_problem_was_not_solved_is_not_made(monkeypatch):
     X, y, loss, _ = problem("logistic", 600)
     solver = fed(CombinedSVRG(loss, 5, 0.0, kept_rows=300), X[:300], y[:300])

@@ -147,8 +147,8 @@ class InnerProblem:
         """Return curvature that leaves the sample so few degrees of freedom."""
         if len(self.anchor) <= allowed:
             return np.zeros(len(self.anchor))
-        sums, squares = self.rows.moments(self.shares)
-        varies = (squares == 0) | (squares - sums**2 > ROUNDING * squares)  # not an intercept
+        squares, variances = self.rows.variances(self.shares)
+        varies = (squares == 0) | (variances > 0)  # not an intercept
         shift = hessian.shift_for_degrees(allowed)
         made = 1 / (1 + shift)
         self.left = (1 - made) ** 2 + made**2 * allowed / len(self.targets)
@@ -401,9 +401,8 @@ class Hessian:
         """
         if self.matrix is not None:
             return np.maximum(np.diag(self.matrix), 0)
-        sums, squares = self.rows.moments(self.curvatures)
-        variances = squares - sums**2 / max(self.curvatures.sum(), SMALLEST)
-        return np.where(variances > ROUNDING * squares, variances, squares)
+        squares, variances = self.rows.variances(self.curvatures)
+        return np.where(variances > 0, variances, squares)
 
     @cached_property
     def units(self):

@@ -20,6 +20,7 @@ cdef enum:
     PADDING = 8
 
 MOST_WEIGHTS = 512        # of a Gram matrix
+LEAST_ROWS = 4096         # that rounding is looked for as of
 SPARSE_COST = 10          # operations on dense values that take as long as one on a stored entry
 
 
@@ -216,8 +217,12 @@ cdef class KeptRows:
                 k += count
         return square.whole()
 
-    def moments(self, const double[::1] c):
-        """Return sum_i c_i x_i and sum_i c_i x_i^2, shape (2, n_weights)."""
+    def variances(self, const double[::1] c):
+        """Return sum_i c_i x_i^2, and what it is without that of the mean: 0 if but rounding.
+
+        Both have the shape (n_weights,). Additions of the same number err alike, so that those of a
+        constant feature may be off by a unit in the last place for each row.
+        """
         cdef Py_ssize_t i
         cdef Line x
         cdef double[:, ::1] sums = np.zeros((2, self.matrix.n_columns))
@@ -225,7 +230,10 @@ cdef class KeptRows:
             for i in range(self.matrix.n_rows):
                 x = line_at(&self.matrix.rows, i)
                 add_with_squares(&x, c[i], c[i], &sums[0, 0], &sums[1, 0])
-        return sums.base
+        means, squares = sums.base
+        left = squares - means**2 / (np.sum(c) or 1.0)
+        rounding = np.finfo(float).eps * (LEAST_ROWS + self.matrix.n_rows) * squares
+        return squares, np.where(left > rounding, left, 0.0)
 
     def product(self, const double[::1] curvatures, const double[::1] v):
         """Return sum_i c_i <x_i, v> x_i, shape (n_weights,)."""
