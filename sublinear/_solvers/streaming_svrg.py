@@ -197,8 +197,9 @@ class CombinedSVRG:
 
     @one_blas_thread()  # a second one would wait for work until the next stage
     def _end_stage(self):
-        longer = self._longer_first_stage()
-        followed = self.n_stages == 0 and self._would_be_followed()
+        needed = self._rows_needed()
+        longer = self._longer_first_stage(needed)
+        followed = needed > self.gradient.n_rows
         if longer and followed:
             self.kept_rows = self.stage_rows = longer
             return
@@ -232,25 +233,30 @@ class CombinedSVRG:
         rows_by_then = self.n_rows + self.stage_rows
         self.heavy.bound = max(bound, mean_mass * rows_by_then / self.kept_rows)
 
-    def _longer_first_stage(self):
+    def _rows_needed(self):
+        """Return for how many rows the first ones have few enough degrees of freedom, or 0.
+
+        At the anchor, that is, where more rows have curvature than at the model of most losses. More
+        rows have no fewer degrees of freedom: those of their mean are a concave function.
+        """
+        if self.n_stages > 0:
+            return 0
+        sample = self._first_rows()
+        if len(self.anchor) <= MOST_LEVERAGE * len(sample.targets):
+            return 0
+        inner = InnerProblem(self.loss, sample, self.alpha, self.anchor)
+        return inner.hessian(inner.first).degrees(LEVERAGE_PROBES) / MOST_LEVERAGE
+
+    def _longer_first_stage(self, needed):
         """Return how many rows the first stage may have if those so far are not enough, or 0."""
         if self.n_stages > 0:
             return 0
         most = int(self.kept_rows * self.most_kept_values / n_values(self._first_rows().rows))
-        longer = min(2 * self.kept_rows, most)
+        longer = 2 * self.kept_rows
+        while longer < min(needed, most):
+            longer *= 2
+        longer = min(longer, most)
         return longer if longer >= LEAST_GROWTH * self.kept_rows else 0
-
-    def _would_be_followed(self):
-        """Tell whether the first rows have too many degrees of freedom, before there is a model.
-
-        At the anchor, that is, where more rows have curvature than at the model of most losses.
-        """
-        sample = self._first_rows()
-        most = MOST_LEVERAGE * len(sample.targets)
-        if len(self.anchor) <= most:
-            return False
-        inner = InnerProblem(self.loss, sample, self.alpha, self.anchor)
-        return inner.hessian(inner.first).degrees(LEVERAGE_PROBES) > most
 
     def _best_limit(self):
         """Return the one of LIMITS that is best for kept rows that the weights do not rest on."""
