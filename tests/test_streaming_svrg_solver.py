@@ -69,6 +69,36 @@ def test_combined_scheme_agrees_with_its_oracle(loss, alpha, n, kept_rows):
 
 
 @pytest.mark.parametrize("loss", SMOOTH)
+@pytest.mark.parametrize("n", [200, 201, 215, 333, 700])
+def test_short_stages_agree_with_their_oracle(loss, n, monkeypatch):
+    monkeypatch.setattr(streaming_svrg, "LAG", 0.002)
+    monkeypatch.setattr(streaming_svrg, "LAG_OF_SHORT", 0.004)
+    monkeypatch.setattr(streaming_svrg, "ENOUGH", 1e-9)
+    X, y, compiled, oracle = problem(loss, n)
+    solver = fed(CombinedSVRG(compiled, 5, 0.01, kept_rows=100), X, y, cuts=(7, 50, 150))
+    options = {"counts": loss in COUNT_LOSSES, "lag": 0.002, "lag_of_short": 0.004}
+    expected = combined_scheme(X, y, oracle, alpha=0.01, kept_rows=100, **options)
+    np.testing.assert_allclose(solver.model(), expected, atol=2e-3, rtol=2e-3)
+    assert solver.n_stages >= n // 100 and solver.stage_rows < 100
+
+
+def test_the_newest_rows_stand_for_others_after_short_stages():
+    """And heavy ones for themselves; all of them together for all rows."""
+    n, kept = 3000, 100
+    X, y, loss, _ = problem("squared", n, d=40)
+    weights = np.where(np.arange(n) % 500 == 3, 1e4, 1.0)
+    solver = fed(CombinedSVRG(loss, 40, 0.0, kept_rows=kept), X, y, weights=weights)
+    alone = solver.sample.weights > 1
+    last = solver.n_rows - solver.gradient.n_rows
+    light = np.flatnonzero(weights[:last] == 1)
+    assert solver.n_stages > n // kept
+    np.testing.assert_array_equal(solver.sample.rows[~alone], X[light[-kept:]])
+    assert alone.sum() == np.sum(weights[:last] > 1)
+    assert (solver.counts[alone] == 1).all() and np.ptp(solver.counts[~alone]) == 0
+    assert solver.counts @ solver.sample.weights == pytest.approx(weights[:last].sum())
+
+
+@pytest.mark.parametrize("loss", SMOOTH)
 def test_a_single_stage_is_the_empirical_risk_minimiser(loss):
     X, y, compiled, oracle = problem(loss, 400)
     model = fed(CombinedSVRG(compiled, 5, 0.01, kept_rows=400), X, y).model()

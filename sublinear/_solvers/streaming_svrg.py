@@ -75,6 +75,8 @@ ROWS_PER_DEGREE = 3  # of freedom, at least, on which G rests
 LEAST_GROWTH = 1.25  # of a first stage, that is worth another inner problem
 STEPS_OF_MANY = 25  # of Newton's method; more are for classes that are separable, or nearly
 LAG = 0.06  # behind the minimiser, in its excess risk, of steps that are kept short
+LAG_OF_SHORT = 0.25  # of stages that are shorter than there are kept rows,
+SHORTEST = 0.1  # but not than this part of them
 LIMITS = None, 1 / 4, 1 / 10  # of a first model's degrees of freedom, by the effective rows
 HELD_OUT = 4  # one in so many kept rows judges which of them is best
 SPARSE_VALUES = 2  # of dense rows, which take as much memory as a stored entry of sparse ones
@@ -128,8 +130,7 @@ class CombinedSVRG:
 
     def _begin_stage(self, left=0.0):
         self.gradient = AnchoredGradient(self.loss, self.anchor, self.n_threads)
-        growth = min(self.growth - 1, growth_of_stages(left))
-        self.stage_rows = max(self.kept_rows, int(growth * self.n_rows))
+        self.stage_rows = length_of_stage(left, self.n_rows, self.kept_rows, self.growth - 1)
         self.kept = []  # the first rows
         # of the others those that stand for themselves
         self.heavy = HeavyRows(is_of_counts(self.loss), self.kept_rows)
@@ -143,7 +144,8 @@ class CombinedSVRG:
         last, self.found = block.n_rows if last is None else last, None
         while start < last:
             keep = self.kept_rows - self.gradient.n_rows
-            room = keep if keep > 0 else self.stage_rows - self.gradient.n_rows
+            room = self.stage_rows - self.gradient.n_rows
+            room = min(keep, room) if keep > 0 else room
             stop = min(last, start + room)
             check_range(block.add_weights(self.total_weight, start, stop))
             if keep <= 0:
@@ -220,7 +222,7 @@ class CombinedSVRG:
         if inner.limit.any():  # which held the weights back; not those of a span
             self.prior -= inner.limit * (weights - self.anchor)
         self.anchor = weights
-        self.sample, self.counts = rows
+        self._keep_newest(rows)
         self.stage_loss = self.gradient.mean_loss
         self.squares = self.squares + self.gradient.squares
         self.weight += self.gradient.total_weight
@@ -282,25 +284,43 @@ class CombinedSVRG:
     def _in_memory(self):
         """Return a Sample of rows that stand for all, and for how many each of them does.
 
-        Those beyond the bound stand for themselves, and so do those of a short stage, all of which
-        are kept; the first ones of a longer stage stand for all others.
+        Those of the first stage stand for themselves. Later the first ones of a stage stand for all
+        others, together with earlier ones as long as they are fewer than `kept_rows`; but rows
+        beyond the bound stand for themselves.
         """
         if not self.kept:
             return self.sample, self.counts
         fresh = self._first_rows()
-        if self.gradient.n_rows < self.kept_rows or self.sample is None:
-            parts = [fresh] if self.sample is None else [self.sample, fresh]
-            earlier = np.ones(0) if self.sample is None else self.counts
-            return joined(parts), np.append(earlier, np.ones(len(fresh.targets)))
-        alone, old = (self.heavy.beyond(*sample[1:]) for sample in (fresh, self.sample))
-        earlier = [part_of_sample(self.sample, old)] if old.any() else []
-        sample = joined([fresh, *earlier, *self.heavy.samples])
-        counts, light = np.ones(len(sample.targets)), np.flatnonzero(~alone)
+        if self.sample is None:
+            return fresh, np.ones(len(fresh.targets))
+        if self.gradient.n_rows < self.kept_rows:
+            earlier = [self.sample]
+        else:
+            alone = self.heavy.beyond(*self.sample[1:])
+            earlier = [part_of_sample(self.sample, alone)] if alone.any() else []
+        sample = joined([*earlier, fresh, *self.heavy.samples])
+        return sample, self._counts_of(sample)
+
+    def _counts_of(self, sample):
+        """Return for how many rows each of a Sample stands that stand for all."""
+        counts = np.ones(len(sample.targets))
+        light = ~self.heavy.beyond(*sample[1:])
         their_weight = sample.weights[light].sum()
         if their_weight > 0:
             rest = self.total_weight - (sample.weights.sum() - their_weight)
             counts[light] = max(1.0, rest / their_weight)
-        return sample, counts
+        return counts
+
+    def _keep_newest(self, rows):
+        """Keep of rows `_in_memory` the last `kept_rows` of those that stand for others."""
+        self.sample, self.counts = rows
+        light = np.flatnonzero(~self.heavy.beyond(*self.sample[1:]))
+        if self.n_stages == 0 or len(light) <= self.kept_rows:
+            return
+        chosen = np.ones(len(self.counts), dtype=bool)
+        chosen[light[: -self.kept_rows]] = False
+        self.sample = part_of_sample(self.sample, chosen)
+        self.counts = self._counts_of(self.sample)
 
     def model(self):
         """Return the weights if the stream ended here (float64)."""
@@ -398,13 +418,22 @@ def check_range(total_weight):
         )
 
 
-def growth_of_stages(left):
-    """Return r: stages of at most r times the rows before lag behind their minimiser by LAG.
+def length_of_stage(left, n_rows, kept_rows, growth):
+    """Return how many rows a stage has: at most `growth` times those before, but `kept_rows`.
 
-    While K rows become (1 + r) K, it moves by r times its excess risk; steps that leave a part of
-    an excess risk stay behind it by r left / (1 - left) of that.
+    While K rows become (1 + r) K, their minimiser moves by r times its excess risk; steps that leave
+    a part of an excess risk stay behind it by r left / (1 - left) of that. The lag is LAG at most,
+    but LAG_OF_SHORT in stages of fewer than `kept_rows`, which take as long to solve. The second
+    stage is none of these: its rows are the first ones that the model was not fitted to.
     """
-    return LAG * (1 - left) / left if left > 0 else math.inf
+    pace = (1 - left) / left if left > 0 else math.inf
+    length = int(min(growth, LAG * pace) * n_rows)
+    if length >= kept_rows:
+        return length
+    if n_rows <= kept_rows:
+        return kept_rows
+    shorter = min(LAG_OF_SHORT * pace * n_rows, kept_rows)
+    return math.ceil(max(shorter, SHORTEST * kept_rows))
 
 
 def n_values(rows):

@@ -23,7 +23,9 @@ def paper_scheme(X, y, loss, *, alpha, rate, first_stage, draw_steps, growth):
     return w
 
 
-def combined_scheme(X, y, loss, *, alpha, kept_rows, growth=2.0, counts=False):
+def combined_scheme(
+    X, y, loss, *, alpha, kept_rows, growth=2.0, counts=False, lag=0.06, lag_of_short=0.25
+):
     """Run the combined scheme, its inner problems by a general minimiser.
 
     `rows` are those that stand for all, each for so many as `stand` says; with counts those of
@@ -31,23 +33,33 @@ def combined_scheme(X, y, loss, *, alpha, kept_rows, growth=2.0, counts=False):
     """
     w, position, bound = np.zeros(X.shape[1]), 0, 0.0
     masses = y if counts else np.ones(len(y))
-    rows, stand = np.arange(0), np.ones(0)
-    size = kept_rows
+    size, rows = kept_rows, np.arange(0)
+
+    def standing(light, heavy, n):
+        rows = np.sort(np.append(light, heavy))
+        each = (n - len(heavy)) / max(1, len(light))
+        return rows, np.where(np.isin(rows, light), each, 1.0)
+
     while position < len(y):
         stage = np.arange(position, min(position + size, len(y)))
-        if position == 0 or len(stage) < kept_rows:
-            rows, stand = np.append(rows, stage), np.append(stand, np.ones(len(stage)))
+        n, known = stage[-1] + 1, np.append(rows, stage)
+        if position == 0:
+            rows, stand = stage, np.ones(n)
         else:
-            rows = np.append(rows, stage)
-            heavy = rows[masses[rows] > bound]
-            light = stage[:kept_rows][masses[stage[:kept_rows]] <= bound]
-            rows, stand = np.append(light, heavy), np.ones(len(light) + len(heavy))
-            stand[: len(light)] = (stage[-1] + 1 - len(heavy)) / len(light)
-        share = len(stage) / (stage[-1] + 1)
+            for_others = known if len(stage) < kept_rows else stage[:kept_rows]
+            light = for_others[masses[for_others] <= bound]
+            rows, stand = standing(light, known[masses[known] > bound], n)
+        share = len(stage) / n
         w = inner_minimum(X, y, loss, alpha, w, stage, rows, stand / stand.sum(), share, counts)
-        position += size
         left = X.shape[1] / len(rows)
-        size = max(kept_rows, int(min(growth - 1, 0.06 * (1 - left) / left) * position))
+        if position > 0:
+            light = rows[masses[rows] <= bound][-kept_rows:]
+            rows, stand = standing(light, rows[masses[rows] > bound], n)
+        pace, position = (1 - left) / left * n, n
+        size = int(min((growth - 1) * n, lag * pace))
+        if size < kept_rows:
+            shorter = int(np.ceil(max(lag_of_short * pace, 0.1 * kept_rows)))
+            size = kept_rows if n <= kept_rows else min(kept_rows, shorter)
         following = position + size
         bound = max(bound, following / position * (stand @ masses[rows]) / kept_rows)
     return w
