@@ -42,9 +42,9 @@ def rows_of(random, n_rows, n_columns):
     return X
 
 
-def streamed(model, X, y, **options):
+def streamed(model, X, y, block=BLOCK, **options):
     """Return the weights of a model of one pass, and the seconds it took."""
-    blocks = [(X[k : k + BLOCK], y[k : k + BLOCK]) for k in range(0, len(y), BLOCK)]
+    blocks = [(X[k : k + block], y[k : k + block]) for k in range(0, len(y), block)]
     start = time.perf_counter()
     model.fit_stream(blocks, **options)
     return np.ravel(model.coef_), time.perf_counter() - start

@@ -645,6 +645,17 @@ def test_heavy_rows_are_the_heaviest_wherever_blocks_are_cut():
         )
 
 
+def test_rows_below_a_bound_that_rises_are_heavy_no_more():
+    heavy = HeavyRows(False, 10, bound=1.0)
+    for weights in ([2.0, 3.0, 0.5], [4.0], [5.0, 6.0]):
+        n = len(weights)
+        heavy.add(Sample(np.zeros((n, 1)), np.zeros(n), np.array(weights)))
+    for bound, left in ((0.5, [2, 3, 4, 5, 6]), (3.0, [4, 5, 6]), (4.0, [5, 6])):
+        heavy.rise_to(bound)
+        assert np.concatenate([sample.weights for sample in heavy.samples]).tolist() == left
+    assert heavy.bound == 4
+
+
 def test_steps_are_shortened_where_losses_grow():
     random, loss = np.random.default_rng(0), REGISTRY["poisson"].loss()
     X = random.normal(size=(500, 2))
@@ -709,6 +720,18 @@ def test_rows_that_the_weights_would_follow_are_not_solved_for(monkeypatch):
     fed(solver, X, y)
     assert solver.n_stages == 1
     assert sizes[-1] == solver.kept_rows and min(sizes) >= 9000
+
+
+def test_first_rows_tell_how_many_more_are_needed():
+    """Fifteen for each degree of freedom: nearly as many as there are rows, so 2^4 as many."""
+    X, y = wide_problem("squared", 4000)
+    loss, values = REGISTRY["squared"].loss(), SPARSE_VALUES * X.nnz
+    solver = CombinedSVRG(loss, 600, 0.0, kept_rows=100, most_kept_values=values)
+    fed(solver, X[:100], y[:100])
+    assert solver.n_stages == 0 and solver.kept_rows == 1600
+    few = CombinedSVRG(loss, 600, 0.0, kept_rows=100, most_kept_values=values / 5)
+    fed(few, X[:100], y[:100])
+    assert few.n_stages == 0 and few.kept_rows == pytest.approx(800, rel=0.1)
 
 
 def wide_problem(loss, n, d=600, seed=0):

@@ -136,6 +136,13 @@ class HeavyRows:
         if chosen.any():
             self._append(part_of_sample(sample, chosen))
 
+    def rise_to(self, bound):
+        """Let the bound be at least that."""
+        self.bound = max(self.bound, bound)
+        samples, self.samples = self.samples, []
+        for sample in samples:
+            self.add(sample)
+
     def _append(self, sample):
         self.samples.append(sample)
         if sum(len(sample.targets) for sample in self.samples) > self.most:

@@ -179,7 +179,7 @@ class CombinedSVRG:
         self.found = None
         self.gradient.add_sums(sums, n_rows, accesses, total_weight)
         self.kept += kept
-        self.heavy.bound = max(self.heavy.bound, bound)
+        self.heavy.rise_to(bound)
         for sample in others:
             self.heavy.add(sample)
         self.n_rows += n_rows
@@ -238,8 +238,8 @@ class CombinedSVRG:
     def _rows_needed(self):
         """Return for how many rows the first ones have few enough degrees of freedom, or 0.
 
-        At the anchor, that is, where more rows have curvature than at the model of most losses. More
-        rows have no fewer degrees of freedom: those of their mean are a concave function.
+        At the anchor, that is, where more rows have curvature than at the model of most losses.
+        More rows have no fewer degrees of freedom: they are a concave function of the Hessian.
         """
         if self.n_stages > 0:
             return 0
@@ -293,12 +293,13 @@ class CombinedSVRG:
         fresh = self._first_rows()
         if self.sample is None:
             return fresh, np.ones(len(fresh.targets))
+        still = self.heavy.beyond(*self.sample[1:])
         if self.gradient.n_rows < self.kept_rows:
-            earlier = [self.sample]
-        else:
-            alone = self.heavy.beyond(*self.sample[1:])
-            earlier = [part_of_sample(self.sample, alone)] if alone.any() else []
-        sample = joined([*earlier, fresh, *self.heavy.samples])
+            still |= self.counts == self.counts.max()  # no rows that were kept for their mass alone
+        parts = [fresh, *self.heavy.samples]
+        if still.any():
+            parts.insert(0, self.sample if still.all() else part_of_sample(self.sample, still))
+        sample = joined(parts)
         return sample, self._counts_of(sample)
 
     def _counts_of(self, sample):
@@ -419,12 +420,12 @@ def check_range(total_weight):
 
 
 def length_of_stage(left, n_rows, kept_rows, growth):
-    """Return how many rows a stage has: at most `growth` times those before, but `kept_rows`.
+    """Return how many rows a stage has: `growth` times those before at most, or `kept_rows`.
 
-    While K rows become (1 + r) K, their minimiser moves by r times its excess risk; steps that leave
-    a part of an excess risk stay behind it by r left / (1 - left) of that. The lag is LAG at most,
-    but LAG_OF_SHORT in stages of fewer than `kept_rows`, which take as long to solve. The second
-    stage is none of these: its rows are the first ones that the model was not fitted to.
+    While K rows become (1 + r) K, their minimiser moves by r times its excess risk; steps that
+    leave a part of an excess risk stay behind it by r left / (1 - left) of that. The lag is LAG at
+    most, but LAG_OF_SHORT in stages of fewer than `kept_rows`, which take as long to solve. The
+    second stage is none of these: its rows are the first that no model was fitted to.
     """
     pace = (1 - left) / left if left > 0 else math.inf
     length = int(min(growth, LAG * pace) * n_rows)

@@ -42,10 +42,11 @@ def combined_scheme(
 
     while position < len(y):
         stage = np.arange(position, min(position + size, len(y)))
-        n, known = stage[-1] + 1, np.append(rows, stage)
+        n = stage[-1] + 1
         if position == 0:
             rows, stand = stage, np.ones(n)
         else:
+            known = np.append(rows[(stand == stand.max()) | (masses[rows] > bound)], stage)
             for_others = known if len(stage) < kept_rows else stage[:kept_rows]
             light = for_others[masses[for_others] <= bound]
             rows, stand = standing(light, known[masses[known] > bound], n)
