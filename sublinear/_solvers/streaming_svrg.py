@@ -82,7 +82,7 @@ HELD_OUT = 4  # one in so many kept rows judges which of them is best
 SPARSE_VALUES = 2  # of dense rows, which take as much memory as a stored entry of sparse ones
 TELLING_ROWS, TELLING_VALUES = 1024, 2**17  # of kept rows, at least, that tell if they are enough
 PROGRESS = "n_stages", "n_rows", "accesses", "stage_loss"
-COMBINED = *PROGRESS, "weight", "prior", "squares", "stage_rows", "kept_rows"
+COMBINED = *PROGRESS, "weight", "prior", "squares", "stage_rows", "kept_rows", "rows_needed"
 
 
 class CombinedSVRG:
@@ -124,6 +124,7 @@ class CombinedSVRG:
         self.n_stages = self.n_rows = self.accesses = 0
         self.sample = None  # rows that stand for all at the end of the last stage,
         self.counts = None  # and for how many each of them
+        self.rows_needed = 0.0  # for the degrees of freedom that were seen
         self.stage_loss = math.nan
         self.converged = True
         self._begin_stage()
@@ -199,9 +200,8 @@ class CombinedSVRG:
 
     @one_blas_thread()  # a second one would wait for work until the next stage
     def _end_stage(self):
-        needed = self._rows_needed()
-        longer = self._longer_first_stage(needed)
-        followed = needed > self.gradient.n_rows
+        followed = self.n_stages == 0 and self._would_be_followed()
+        longer = self._longer_first_stage()
         if longer and followed:
             self.kept_rows = self.stage_rows = longer
             return
@@ -235,27 +235,29 @@ class CombinedSVRG:
         rows_by_then = self.n_rows + self.stage_rows
         self.heavy.bound = max(bound, mean_mass * rows_by_then / self.kept_rows)
 
-    def _rows_needed(self):
-        """Return for how many rows the first ones have few enough degrees of freedom, or 0.
+    def _would_be_followed(self):
+        """Tell whether the first rows have too many degrees of freedom, before there is a model.
 
         At the anchor, that is, where more rows have curvature than at the model of most losses.
-        More rows have no fewer degrees of freedom: they are a concave function of the Hessian.
+        More rows have no fewer degrees of freedom: they are a concave function of the Hessian. So
+        they are estimated once, unless there may be rows enough.
         """
-        if self.n_stages > 0:
-            return 0
         sample = self._first_rows()
-        if len(self.anchor) <= MOST_LEVERAGE * len(sample.targets):
-            return 0
-        inner = InnerProblem(self.loss, sample, self.alpha, self.anchor)
-        return inner.hessian(inner.first).degrees(LEVERAGE_PROBES) / MOST_LEVERAGE
+        n_rows = len(sample.targets)
+        if n_rows >= self.rows_needed and len(self.anchor) > MOST_LEVERAGE * n_rows:
+            inner = InnerProblem(self.loss, sample, self.alpha, self.anchor)
+            probes = min(LEVERAGE_PROBES, max(1, LEVERAGE_PROBES * TELLING_ROWS // n_rows))
+            degrees = inner.hessian(inner.first).degrees(probes)
+            self.rows_needed = degrees / MOST_LEVERAGE
+        return n_rows < self.rows_needed
 
-    def _longer_first_stage(self, needed):
+    def _longer_first_stage(self):
         """Return how many rows the first stage may have if those so far are not enough, or 0."""
         if self.n_stages > 0:
             return 0
         most = int(self.kept_rows * self.most_kept_values / n_values(self._first_rows().rows))
         longer = 2 * self.kept_rows
-        while longer < min(needed, most):
+        while longer < min(self.rows_needed, most):
             longer *= 2
         longer = min(longer, most)
         return longer if longer >= LEAST_GROWTH * self.kept_rows else 0
