@@ -20,7 +20,7 @@ cdef enum:
     PADDING = 8
 
 MOST_WEIGHTS = 512        # of a Gram matrix
-LEAST_ROWS = 4096         # that rounding is looked for as of
+ROUNDED_ROWS = 4096       # added to the rows that rounding is allowed for, as few vary much
 SPARSE_COST = 10          # operations on dense values that take as long as one on a stored entry
 
 
@@ -232,7 +232,7 @@ cdef class KeptRows:
                 add_with_squares(&x, c[i], c[i], &sums[0, 0], &sums[1, 0])
         means, squares = sums.base
         left = squares - means**2 / (np.sum(c) or 1.0)
-        rounding = np.finfo(float).eps * (LEAST_ROWS + self.matrix.n_rows) * squares
+        rounding = np.finfo(float).eps * (ROUNDED_ROWS + self.matrix.n_rows) * squares
         return squares, np.where(left > rounding, left, 0.0)
 
     def product(self, const double[::1] curvatures, const double[::1] v):
