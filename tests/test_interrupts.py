@@ -59,7 +59,7 @@ def interrupt_later(delay):
 
 
 def run(model, X, y):
-    interrupt_later(0.5)
+    interrupt_later(0.25)
     raised = None
     try:
         model.fit(X, y)
