@@ -11,13 +11,13 @@ from scipy import sparse
 from sublinear import SDCAClassifier, StreamingSVRGClassifier
 from sublinear._core import inner_problem
 from sublinear._core.anchored_gradient import AnchoredGradient
-from sublinear._core.inner_problem import InnerProblem
+from sublinear._core.inner_problem import FREE, InnerProblem, Restraint
 from sublinear._core.kept_rows import KeptRows, Sample
 from sublinear._core.losses import COUNT_LOSSES, MARGIN_LOSSES, REGRESSION_LOSSES
 from sublinear._core.random import RandomBits
 from sublinear._core.row_blocks import HeavyRows, RowBlock, copied_dense, copied_sparse
 from sublinear._solvers import streaming_svrg
-from sublinear._solvers.streaming_svrg import SPARSE_VALUES, CombinedSVRG, PaperSVRG
+from sublinear._solvers.streaming_svrg import ALIKE, OWN, SPARSE_VALUES, CombinedSVRG, PaperSVRG
 
 REGISTRY = MARGIN_LOSSES | REGRESSION_LOSSES | COUNT_LOSSES
 ORACLES = reference.LOSSES | reference.COUNT_LOSSES
@@ -816,10 +816,10 @@ def test_a_long_stream_makes_up_for_few_kept_rows(kept, least):
     assert excess[0] >= least * excess[1]
 
 
-@pytest.mark.parametrize(("noise", "best"), [(0.0, None), (1.0, 1 / 4), (4.0, 1 / 10)])
-def test_a_first_model_has_the_degrees_of_freedom_that_are_best_for_others(
-    noise, best, monkeypatch
-):
+@pytest.mark.parametrize(
+    ("noise", "best"), [(0.0, FREE), (1.0, Restraint(1, alike=True)), (4.0, Restraint(1 / 10))]
+)
+def test_a_first_model_has_the_restraint_that_is_best_for_others(noise, best, monkeypatch):
     random = np.random.default_rng(0)
     d, kept, n = 600, 1500, 6000
     X = sparse.random_array((n, d), density=0.02, rng=random, format="csr")
@@ -827,16 +827,94 @@ def test_a_first_model_has_the_degrees_of_freedom_that_are_best_for_others(
     scores = X @ random.normal(size=d)
     y = scores + noise * scores.std() * random.normal(size=n)
 
-    def risk(allowed=()):
-        if allowed != ():
-            monkeypatch.setattr(CombinedSVRG, "_best_limit", lambda _: allowed)
+    def risk(restraint=None):
+        if restraint is not None:
+            monkeypatch.setattr(CombinedSVRG, "_best_restraint", lambda _: restraint)
         solver = CombinedSVRG(REGISTRY["squared"].loss(), d, 0.0, kept_rows=kept)
         anchor = fed(solver, X[:kept], y[:kept]).anchor
         return np.mean((X[kept:] @ anchor - y[kept:]) ** 2)
 
-    chosen, risks = risk(), {allowed: risk(allowed) for allowed in (None, 1 / 4, 1 / 10)}
+    chosen, risks = risk(), {restraint: risk(restraint) for restraint in (FREE, *OWN, *ALIKE)}
     assert min(risks, key=risks.get) == best
     assert chosen == risks[best]
+
+
+def rare_columns(n, d, per_row=10, seed=0):
+    """Rows of words by Zipf's law, and classes by a logistic model of all of them."""
+    random = np.random.default_rng(seed)
+    frequency = 1 / np.arange(1, d + 1) ** 1.1
+    words = random.choice(d, n * per_row, p=frequency / frequency.sum()).astype(np.int32)
+    starts = np.arange(0, n * per_row + 1, per_row, dtype=np.int32)
+    X = sparse.csr_array((np.full(n * per_row, per_row**-0.5), words, starts), shape=(n, d))
+    X.sum_duplicates()
+    score = 3 * X @ random.normal(size=d)
+    return X, np.where(score + random.logistic(size=n) > 0, 1.0, -1.0)
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("loss", ["logistic", "smoothed_hinge", "squared_hinge"])
+def test_weights_of_rare_columns_stay_where_their_rows_are_flat(loss, seed):
+    """Kept rows with such a column are few, and have no curvature once they are far away."""
+    d, n, kept = 3000, 8000, 1000
+    X, y = rare_columns(2 * n, d, seed=seed)
+    compiled, oracle = REGISTRY[loss].loss(), ORACLES[loss]()
+    model = fed(CombinedSVRG(compiled, d, 0.0, kept_rows=kept), X[:n], y[:n]).model()
+    losses = [oracle.value(X[n:] @ v, y[n:]).mean() for v in (model, 0 * model)]
+    assert losses[0] < 0.8 * losses[1]
+
+
+def test_a_limit_is_no_less_than_that_of_rows_of_mean_curvature():
+    random, n, d = np.random.default_rng(0), 300, 100
+    X, y = random.choice([-1.0, 1.0], size=(n, d)), random.choice([-1.0, 1.0], n)
+    X[:, 0] = 0.0
+    X[:3, 0], anchor = 1.0, np.zeros(d)
+    anchor[0] = 40.0  # where the column's rows are flat
+    sample, loss = Sample(X, y, np.ones(n)), REGISTRY["logistic"].loss()
+    inner = InnerProblem(loss, sample, 0.0, anchor, np.zeros(d), np.mean(X**2, axis=0))
+    assert inner.first.gram[0, 0] < 1e-10
+    assert inner.limit[0] == pytest.approx(inner.limit[1] * 3 / n, rel=0.02)
+
+
+def test_a_penalty_alike_in_all_columns_fades():
+    d, n, kept = 3000, 8000, 1000
+    X, y = rare_columns(n, d)
+    loss, alpha = REGISTRY["logistic"].loss(), 1e-9
+    solver = fed(CombinedSVRG(loss, d, alpha, kept_rows=kept), X[:kept], y[:kept])
+    (ridge,) = np.unique(solver.ridge)  # no column is constant
+    assert ridge > 100 * kept * alpha
+    # the mean gradient of the rows so far is that of a minimiser with the penalty
+    np.testing.assert_allclose(solver.prior, -ridge / kept * solver.anchor, rtol=1e-6)
+    resumed = CombinedSVRG(loss, d, alpha, kept_rows=kept)
+    resumed.resume(solver.state())
+    for one in (solver, resumed):
+        fed(one, X[kept:], y[kept:])
+        np.testing.assert_array_equal(one.ridge, ridge)
+        np.testing.assert_array_equal(one._penalty, ridge / n)
+    np.testing.assert_array_equal(resumed.model(), solver.model())
+    solver.ridge[:] = alpha * n / 2
+    np.testing.assert_array_equal(solver._penalty, alpha)
+
+
+def test_a_stream_of_rare_columns_may_end_in_its_first_stage():
+    """Where its rows leave too much freedom, the model has a penalty that suits rows held out."""
+    d, n, kept = 4000, 1500, 500
+    X, y = rare_columns(3 * n, d)
+    compiled, oracle = REGISTRY["logistic"].loss(), ORACLES["logistic"]()
+
+    def solver():
+        return CombinedSVRG(compiled, d, 0.0, kept_rows=kept, most_kept_values=10**6)
+
+    def risk(weights):
+        return oracle.value(X[n:] @ weights, y[n:]).mean()
+
+    asked, whole = solver(), fed(solver(), X[:n], y[:n])
+    for start in range(0, n, 300):
+        fed(asked, X[start : start + 300], y[start : start + 300])
+        asked.model()  # makes no difference
+    assert whole.n_stages == 0
+    np.testing.assert_array_equal(asked.model(), whole.model())
+    whole.rows_needed, whole.found = 0.0, None
+    assert risk(asked.model()) < np.log(2) < risk(whole.model())  # the latter without a penalty
 
 
 @pytest.mark.parametrize("allowed", [3, 10, 29, 31, 500])

@@ -32,6 +32,25 @@ ROWS_PER_DEGREE = 10  # kept rows per degree of freedom, below which steps are d
 EFFECTIVE_PER_DEGREE = 2  # and effective ones: heavy rows do not err in what they stand for
 
 
+class Restraint(NamedTuple):
+    """What keeps the weights of a first model near 0.
+
+    Attributes
+    ----------
+    degrees : float or None
+        Of freedom, by the effective rows, at the most.
+    alike : bool
+        Whether the penalty is the same for all features, not in units of their own. That is what
+        features which are rare, and not small, call for.
+    """
+
+    degrees: float | None = None
+    alike: bool = False
+
+
+FREE = Restraint()
+
+
 class InnerProblem:
     """mean over a sample of l(<v, x_i>) + <c, v> + alpha / 2 |v|^2 + <r, (v - w~)^2> / 2.
 
@@ -44,8 +63,7 @@ class InnerProblem:
     quadratic objective where it is, and brings v back from where the rows are flat, but <c, v> is
     not.
 
-    Where the sample is all there is, r may leave it so few degrees of freedom as are `allowed`, by
-    its effective rows.
+    Where the sample is all there is, r may be what a Restraint makes it.
 
     Attributes
     ----------
@@ -61,7 +79,7 @@ class InnerProblem:
         Whether there were steps enough.
     """
 
-    def __init__(self, loss, sample, alpha, anchor, gradient=None, squares=None, allowed=None):
+    def __init__(self, loss, sample, alpha, anchor, gradient=None, squares=None, restraint=FREE):
         self.loss, self.alpha, self.anchor = loss, alpha, anchor
         rows, self.targets, weights = sample.compact()
         self.rows = KeptRows(rows)
@@ -76,9 +94,11 @@ class InnerProblem:
         self.left = min(1.0, len(anchor) / len(self.targets))
         self.model = None  # the Hessian at the anchor
         self.corrected = gradient is not None
-        if allowed is not None:
+        if restraint.degrees is not None:
             hessian = self.hessian(self.first, reweighted=not self.first.curvatures.any())
-            self.damping = self.limit = self._limit(hessian, allowed * self.n_effective)
+            degrees = restraint.degrees * self.n_effective
+            limit = self._limit_alike if restraint.alike else self._limit
+            self.damping = self.limit = limit(hessian, degrees)
         if self.corrected:  # else the sample is all there is
             self.slope = gradient - self.first.gradient
             self.damping = self._damping(squares - BY_CHANCE * self.first.squares)
@@ -144,15 +164,26 @@ class InnerProblem:
         return damping + self.limit
 
     def _limit(self, hessian, allowed):
-        """Return curvature that leaves the sample so few degrees of freedom."""
+        """Return curvature that leaves the sample so few degrees of freedom.
+
+        It is in the features' own units, but no less than in those that they would have if all
+        rows had the curvature of their mean: where a feature's few rows are flat, steps would have
+        no end.
+        """
         if len(self.anchor) <= allowed:
             return np.zeros(len(self.anchor))
         squares, variances = self.rows.variances(self.shares)
-        varies = (squares == 0) | (variances > 0)  # not an intercept
         shift = hessian.shift_for_degrees(allowed)
         made = 1 / (1 + shift)
         self.left = (1 - made) ** 2 + made**2 * allowed / len(self.targets)
-        return np.where(varies, hessian.units**2 * shift, 0.0)
+        alike = hessian.curvatures.sum() * np.where(variances > 0, variances, squares)
+        units = np.maximum(hessian.units**2, alike)
+        return np.where(is_varied(squares, variances), units * shift, 0.0)
+
+    def _limit_alike(self, hessian, allowed):
+        """Return curvature alike in all features that leaves no more degrees of freedom."""
+        varied = is_varied(*self.rows.variances(self.shares))
+        return np.where(varied, hessian.squares[varied].sum() / allowed, 0.0)
 
     def minimise(self, precision=0.0, max_steps=None):
         """Return the minimiser by Newton's method; a Hessian is used as long as it serves.
@@ -284,6 +315,11 @@ class InnerProblem:
             length /= 2
             there = self._place(here.weights - length * direction)
         return None
+
+
+def is_varied(squares, variances):
+    """Tell which features are no intercepts; those that no row has are none."""
+    return (squares == 0) | (variances > 0)
 
 
 def effective_rows(weights):

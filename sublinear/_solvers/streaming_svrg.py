@@ -33,7 +33,9 @@ S, without the slope; so the new w~ minimises that of all K + k_s rows to first 
 thrown away, and the stream may end anywhere. Where few rows decide the model, as with classes that
 are nearly separable, S cannot stand for other rows: the first stage goes on, and keeps all its
 rows, until S can, or holds as many as it may. If these are too few for so many weights, w~ is held
-back by a penalty, where that is better on rows held out; g of the K rows is then that penalty's.
+back by a Restraint, where that is better on rows held out; g of the K rows is then that penalty's.
+One that is the same for all features stays: K alpha is no smaller from then on, so that it fades
+as rows come. Rare features, as words are, call for it.
 
 Rows of S stand for K + k_s rows, but those of large weight, or with large counts, for themselves:
 a stage keeps all of them. A step that makes the losses of the rows in memory larger than chance
@@ -45,6 +47,7 @@ Cost: a dot and two additions per row; a Newton system per stage; per stage the 
 import json
 import math
 from copy import copy
+from functools import cache
 from typing import NamedTuple
 
 import numpy as np
@@ -54,8 +57,11 @@ from scipy.special import gammaincinv
 from sublinear._core.anchored_gradient import AnchoredGradient, inner_steps
 from sublinear._core.blas import one_blas_thread
 from sublinear._core.inner_problem import (
+    CHANCE,
+    FREE,
     Hessian,
     InnerProblem,
+    Restraint,
     Span,
     effective_rows,
 )
@@ -77,12 +83,15 @@ STEPS_OF_MANY = 25  # of Newton's method; more are for classes that are separabl
 LAG = 0.06  # behind the minimiser, in its excess risk, of steps that are kept short
 LAG_OF_SHORT = 0.25  # the same, of stages of fewer rows than are kept
 SHORTEST = 0.1  # a later stage, as a part of the kept rows
-LIMITS = None, 1 / 4, 1 / 10  # of a first model's degrees of freedom, by the effective rows
+LEAST_DEGREES = 1 / 10  # of freedom that a first model is left, by the effective rows
+OWN = Restraint(LEAST_DEGREES), Restraint(1 / 4)  # restraints of a first model, the strongest first
+ALIKE = tuple(Restraint(degrees, alike=True) for degrees in (1 / 4, 1 / 2, 1, 2, 4))
 HELD_OUT = 4  # one in so many kept rows judges which of them is best
 SPARSE_VALUES = 2  # of dense rows, which take as much memory as a stored entry of sparse ones
 TELLING_ROWS, TELLING_VALUES = 1024, 2**17  # of kept rows, at least, that tell if they are enough
 PROGRESS = "n_stages", "n_rows", "accesses", "stage_loss"
-COMBINED = *PROGRESS, "weight", "prior", "squares", "stage_rows", "kept_rows", "rows_needed"
+SUMS = "weight", "prior", "squares", "ridge"
+COMBINED = *PROGRESS, *SUMS, "stage_rows", "kept_rows", "rows_needed"
 
 
 class CombinedSVRG:
@@ -119,6 +128,7 @@ class CombinedSVRG:
         self.growth, self.n_threads = growth, n_threads
         self.anchor = np.zeros(n_weights)
         self.prior = np.zeros(n_weights)  # mean gradient of the K rows at the anchor
+        self.ridge = np.zeros(n_weights)  # what alpha times all rows' weight is at the least
         self.weight = 0.0  # K
         self.squares = np.zeros(n_weights)  # of features, summed over all rows
         self.n_stages = self.n_rows = self.accesses = 0
@@ -193,6 +203,13 @@ class CombinedSVRG:
         return self.weight + self.gradient.total_weight
 
     @property
+    def _penalty(self):
+        """Alpha, or more of it while rows are few."""
+        if not self.ridge.any():
+            return self.alpha
+        return np.maximum(self.alpha, self.ridge / self.total_weight)
+
+    @property
     def rows_wanted(self):
         """How many rows this stage lacks, and how many of them are to be kept."""
         n_kept = sum(len(sample.targets) for sample in self.kept)
@@ -206,21 +223,23 @@ class CombinedSVRG:
             self.kept_rows = self.stage_rows = longer
             return
         rows, max_steps = self._in_memory(), STEPS_OF_MANY if longer else None
-        allowed = self._best_limit() if followed else None
-        found = self._solved(rows, ENOUGH_AT_FIRST, allowed, max_steps)
+        restraint = self._best_restraint() if followed else FREE
+        found = self._solved(rows, ENOUGH_AT_FIRST, restraint, max_steps)
         if self.n_stages == 0 and not (followed or stand_for_others(found)):
             if longer:
                 self.kept_rows = self.stage_rows = longer
                 return
-            allowed = self._best_limit()
-            if allowed is not None:
-                found = self._solved(rows, ENOUGH_AT_FIRST, allowed)
+            restraint = self._best_restraint()
+            if restraint != FREE:
+                found = self._solved(rows, ENOUGH_AT_FIRST, restraint)
         weights, inner = found.weights, found.inner
-        self.prior = -self.alpha * weights
+        self.prior = -self._penalty * weights
         if inner.taken < 1:
             self.prior += (1 - inner.taken) * inner.slope_at_anchor
         if inner.limit.any():  # which held the weights back; not those of a span
             self.prior -= inner.limit * (weights - self.anchor)
+        if restraint.alike:
+            self.ridge = self.total_weight * np.where(inner.limit > 0, self.alpha + inner.limit, 0)
         self.anchor = weights
         self._keep_newest(rows)
         self.stage_loss = self.gradient.mean_loss
@@ -262,20 +281,31 @@ class CombinedSVRG:
         longer = min(longer, most)
         return longer if longer >= LEAST_GROWTH * self.kept_rows else 0
 
-    def _best_limit(self):
-        """Return the one of LIMITS that is best for kept rows that the weights do not rest on."""
-        sample, losses = self._first_rows(), []
+    def _best_restraint(self):
+        """Return the Restraint that is best for kept rows that the weights do not rest on.
+
+        One that does not depend on the units of features, unless another is better by more than
+        chance.
+        """
+        sample = self._first_rows()
         n_rows = len(sample.targets)
-        if n_rows < HELD_OUT or effective_rows(sample.weights) * LIMITS[-1] >= len(self.anchor):
-            return None
+        if n_rows < HELD_OUT or effective_rows(sample.weights) * LEAST_DEGREES >= len(self.anchor):
+            return FREE
         held_out = np.arange(n_rows) % HELD_OUT == 0
         seen, unseen = (part_of_sample(sample, chosen) for chosen in (~held_out, held_out))
-        for allowed in LIMITS:
-            inner = InnerProblem(self.loss, seen, self.alpha, self.anchor, allowed=allowed)
+
+        @cache
+        def losses(restraint):
+            inner = InnerProblem(self.loss, seen, self.alpha, self.anchor, restraint=restraint)
             with np.errstate(over="ignore", invalid="ignore"):
                 scores = unseen.rows @ inner.minimise(ENOUGH, STEPS_OF_MANY)
-                losses.append(unseen.weights @ self.loss.values(scores, unseen.targets))
-        return LIMITS[np.argmin(np.nan_to_num(losses, nan=np.inf))]
+                values = unseen.weights * self.loss.values(scores, unseen.targets)
+            return np.nan_to_num(values, nan=np.inf)
+
+        own, alike = (weakest_that_pays([*kind, FREE], losses) for kind in (OWN, ALIKE))
+        with np.errstate(invalid="ignore"):
+            saved = losses(own) - losses(alike)
+        return alike if saved.sum() > CHANCE * np.linalg.norm(saved) else own
 
     def _first_rows(self):
         """The Sample of the first rows of this stage."""
@@ -330,15 +360,18 @@ class CombinedSVRG:
         if self.gradient.total_weight == 0 and self.n_stages != 1:
             return self.anchor
         if self.found is None:
-            self.found = self._solved(self._in_memory(), 0.0).weights
+            followed = self.n_stages == 0 and self.n_rows < self.rows_needed
+            restraint = self._best_restraint() if followed else FREE
+            restraint = restraint if restraint.alike else FREE  # others are for steps
+            self.found = self._solved(self._in_memory(), 0.0, restraint).weights
         return self.found
 
     @one_blas_thread()
-    def _solved(self, rows, precision, allowed=None, max_steps=None):
+    def _solved(self, rows, precision, restraint=FREE, max_steps=None):
         """Return the Solution on the rows `_in_memory`.
 
-        To that precision where all rows are those of the first stage; then there may be so many
-        degrees of freedom as are `allowed`, by the effective rows.
+        To that precision where all rows are those of the first stage; then there may be a
+        Restraint.
         """
         gradient, (sample, counts), corrections = self.gradient, rows, ()
         sample = sample._replace(weights=sample.weights * counts)
@@ -348,11 +381,11 @@ class CombinedSVRG:
             slope = share * gradient.mean + (1 - share) * self.prior
             corrections = slope, (self.squares + gradient.squares) / total
             precision = ENOUGH
-        span = self._span(sample) if allowed is None else None
-        alpha, anchor = self.alpha, self.anchor
+        span = self._span(sample) if restraint == FREE else None
+        alpha, anchor = self._penalty, self.anchor
         if span is not None:
             sample, alpha, anchor = span.sample, span.alpha, span.coordinates(anchor)
-        inner = InnerProblem(self.loss, sample, alpha, anchor, *corrections, allowed=allowed)
+        inner = InnerProblem(self.loss, sample, alpha, anchor, *corrections, restraint=restraint)
         with np.errstate(over="ignore", invalid="ignore"):  # steps too long are halved
             weights = inner.minimise(precision, max_steps)
             if corrections:
@@ -364,7 +397,7 @@ class CombinedSVRG:
         """Return the Span of a few wide rows that are all there are, else None."""
         if self.n_stages > 1 or (self.n_stages == 1 and self.gradient.total_weight > 0):
             return None
-        return Span.of(sample, self.alpha)
+        return None if self.ridge.any() else Span.of(sample, self.alpha)
 
     def state(self):
         """Return what `resume` needs, a flat dict of arrays and numbers."""
@@ -399,7 +432,7 @@ class CombinedSVRG:
         model = self.model()
         if not self.converged:
             return UNKNOWN
-        (sample, counts), alpha = self._in_memory(), self.alpha
+        (sample, counts), alpha = self._in_memory(), self._penalty
         span = self._span(sample)
         if span is not None:
             sample, alpha, model = span.sample, span.alpha, span.coordinates(model)
@@ -442,6 +475,16 @@ def length_of_stage(left, n_rows, kept_rows, growth):
 def n_values(rows):
     """Return what kept rows count as, in values of dense ones."""
     return max(1, SPARSE_VALUES * rows.nnz) if issparse(rows) else rows.size
+
+
+def weakest_that_pays(restraints, losses):
+    """Return the one beyond which weaker ones are worse; the strongest comes first."""
+    best, *weaker = restraints
+    for restraint in weaker:
+        if not losses(restraint).sum() < losses(best).sum():
+            break
+        best = restraint
+    return best
 
 
 class Solution(NamedTuple):
