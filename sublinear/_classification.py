@@ -6,6 +6,7 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.metaestimators import available_if
 
 from sublinear._core.losses import MARGIN_LOSSES
+from sublinear._documentation import with_parameters
 from sublinear._fitted_parameters import fitted_with
 from sublinear._validation import (
     check_sample_weight,
@@ -38,12 +39,13 @@ class OneVsRestMixin(ClassifierMixin):
         name = super()._problem_name(k)
         return name if len(self.classes_) == 2 else f"{name}, class {self.classes_[k]}"
 
+    @with_parameters()
     def decision_function(self, X):
         """Return the score of every example.
 
         Parameters
         ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        %(new_rows)s
 
         Returns
         -------
@@ -53,12 +55,13 @@ class OneVsRestMixin(ClassifierMixin):
         scores = self._scores(X)
         return scores.ravel() if scores.shape[1] == 1 else scores
 
+    @with_parameters()
     def predict(self, X):
         """Return the label with the largest score.
 
         Parameters
         ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        %(new_rows)s
 
         Returns
         -------
@@ -87,6 +90,7 @@ class ProbabilityMixin:
     """Class probabilities of models with logistic loss, from their scores."""
 
     @available_if(has_probabilities)
+    @with_parameters()
     def predict_proba(self, X):
         """Return class probabilities; only with loss="logistic".
 
@@ -95,7 +99,7 @@ class ProbabilityMixin:
 
         Parameters
         ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        %(new_rows)s
 
         Returns
         -------
@@ -107,6 +111,7 @@ class ProbabilityMixin:
         return np.exp(self._log_probabilities(scores))
 
     @available_if(has_probabilities)
+    @with_parameters()
     def predict_log_proba(self, X):
         """Return the logarithms of class probabilities; only with loss="logistic".
 
@@ -114,7 +119,7 @@ class ProbabilityMixin:
 
         Parameters
         ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        %(new_rows)s
 
         Returns
         -------

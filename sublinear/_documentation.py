@@ -2,17 +2,58 @@
 
 import inspect
 
+# Of several files: any docstring, and any text of one, may name these. Those that the classes or
+# functions of one file share are in that file.
+SHARED = {
+    "rows": """\
+X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        Dense or CSR, float32 or float64, is used as it is; other types are converted.""",
+    "new_rows": """\
+X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        Rows with the features of the fit.""",
+    "labels": """\
+y : array-like of shape (n_samples,)
+        Labels; with more than two classes, one-vs-rest.""",
+    "multiclass_labels": """\
+y : array-like of shape (n_samples,)
+        Labels; with more than two classes, `multi_class` says how.""",
+    "numbers": """\
+y : array-like of shape (n_samples,)
+        Numbers.""",
+    "sample_weight": """\
+sample_weight : array-like of shape (n_samples,), default=None
+        Not negative; a weight k counts like k copies of the example.""",
+    "all_classes": """\
+classes : array-like of shape (n_classes,), default=None
+        All labels that will ever come; needed at the first call.""",
+    "intercept_scaling": """\
+intercept_scaling : float, default=1.0
+        Value of the constant feature; the larger, the less the intercept is penalised.""",
+    "degree": """\
+degree : int, default=3
+        The power of kernel="poly", from 0 to 1000.""",
+    "coef0": """\
+coef0 : float, default=0.0
+        What kernels that have it add to gamma <x, z>.""",
+    "draws": """\
+random_state : int, RandomState, Generator or None, default=None
+        Seeds the draws.""",
+    "random_draws": """\
+random_state : None, int, RandomState or Generator, default=None
+        Seed or source of the random draws.""",
+}
+
 
 def with_parameters(**texts):
-    """Return a decorator that puts texts where the docstring of a class has %(name)s.
+    """Return a decorator that puts texts where a docstring has %(name)s, or else SHARED ones.
 
-    The texts are indented as it is in the source; Python takes that off from 3.13 on.
+    Texts are indented as that of a class is in the source; Python takes that off from 3.13 on.
     """
 
     def decorate(documented):
         if documented.__doc__:
             whole = inspect.cleandoc(documented.__doc__)
-            for name, text in texts.items():
+            for name, text in (*texts.items(), *SHARED.items()):
                 whole = whole.replace(f"%({name})s", text.rstrip().replace("\n    ", "\n"))
             documented.__doc__ = whole
         return documented

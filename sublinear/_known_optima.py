@@ -8,6 +8,7 @@ import numpy as np
 from scipy import sparse
 from scipy.linalg import helmert
 
+from sublinear._documentation import with_parameters
 from sublinear._validation import check_number, check_sizes, generator
 
 FARTHEST = 0.9  # how much of a row's length its margin may take up
@@ -60,6 +61,7 @@ class LowerBoundInstance(NamedTuple):
     entry: tuple[int, int]
 
 
+@with_parameters()
 def make_planted_margin(
     n_samples,
     n_features,
@@ -97,7 +99,7 @@ def make_planted_margin(
         the mean of all rows from w.
     dtype : {float64, float32}, default=float64
         The type of X.
-    random_state : None, int, RandomState or Generator, default=None
+    %(random_draws)s
 
     Returns
     -------
@@ -222,6 +224,7 @@ class _SparseRows:
         return sparse.coo_array((values, (rows, columns)), shape=self.shape).tocsr()
 
 
+@with_parameters()
 def make_enclosing_ball(
     n_samples,
     n_features,
@@ -258,7 +261,7 @@ def make_enclosing_ball(
         of all points from the centre.
     dtype : {float64, float32}, default=float64
         The type of X.
-    random_state : None, int, RandomState or Generator, default=None
+    %(random_draws)s
 
     Returns
     -------
@@ -308,6 +311,7 @@ def make_enclosing_ball(
     return KnownEnclosingBall(X, center, radius, dual)
 
 
+@with_parameters()
 def make_matrix_game(
     n_rows, n_columns, *, value=0.1, support=0.5, dtype=np.float64, random_state=None
 ):
@@ -327,7 +331,7 @@ def make_matrix_game(
         Share of the strategies that the equilibrium uses; one at least.
     dtype : {float64, float32}, default=float64
         The type of A.
-    random_state : None, int, RandomState or Generator, default=None
+    %(random_draws)s
 
     Returns
     -------
@@ -359,6 +363,7 @@ def make_matrix_game(
     return KnownMatrixGame(A.astype(dtype, copy=False), value, p, x)
 
 
+@with_parameters()
 def make_simplex_qp(n_rows, n_columns, *, support=0.1, dtype=np.float64, random_state=None):
     """Generate min over the simplex of p'b + p'AA'p with a known solution.
 
@@ -373,7 +378,7 @@ def make_simplex_qp(n_rows, n_columns, *, support=0.1, dtype=np.float64, random_
         Share of the entries of p that are not 0; one at least.
     dtype : {float64, float32}, default=float64
         The type of A.
-    random_state : None, int, RandomState or Generator, default=None
+    %(random_draws)s
 
     Returns
     -------
@@ -400,6 +405,7 @@ def make_simplex_qp(n_rows, n_columns, *, support=0.1, dtype=np.float64, random_
     return KnownSimplexQP(A, b, float(p @ b + mean @ mean), p)
 
 
+@with_parameters()
 def make_lower_bound_instance(n_samples, n_features, *, answer=None, width=None, random_state=None):
     """Generate an instance of the lower bounds of Clarkson, Hazan and Woodruff (section VII).
 
@@ -419,7 +425,7 @@ def make_lower_bound_instance(n_samples, n_features, *, answer=None, width=None,
     width : float, default=None
         W of the paper, at least n_features, or 2 + sqrt(2) for two columns: so much by default. The
         larger, the smaller is the margin of a NO instance.
-    random_state : None, int, RandomState or Generator, default=None
+    %(random_draws)s
 
     Returns
     -------

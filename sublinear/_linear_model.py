@@ -9,6 +9,7 @@ from sublinear._classification import OneVsRestMixin, ProbabilityMixin
 from sublinear._core.computed import ComputedMatrix
 from sublinear._core.losses import REGRESSION_LOSSES
 from sublinear._core.objective import Objective
+from sublinear._documentation import with_parameters
 from sublinear._threads import effective_threads
 from sublinear._validation import (
     as_matrix,
@@ -17,24 +18,27 @@ from sublinear._validation import (
     products_with,
 )
 
-COMMON_PARAMETERS = """\
+COMMON_PARAMETERS = {
+    "alpha": """\
 alpha : float, default=1e-4
-        Strength of the penalty alpha / 2 |w|^2; the lambda of the papers.
-    fit_intercept : bool, default=True
+        Strength of the penalty alpha / 2 |w|^2; the lambda of the papers.""",
+    "intercept": """\
+fit_intercept : bool, default=True
         Append a constant feature of value `intercept_scaling` to every row. Its weight is
         penalised like the others: the objective holds
         alpha / 2 (|coef|^2 + (intercept / intercept_scaling)^2).
-    intercept_scaling : float, default=1.0
-        Value of the constant feature; the larger, the less the intercept is penalised.
-    tol : float, default=1e-3
+    %(intercept_scaling)s""",
+    "limits": """\
+tol : float, default=1e-3
         Stop when the duality gap is at most tol times the objective. 0: run to the limits.
     max_iter : int, default=1000
         Limit on epochs. An epoch looks at as many examples as there are; SDCA's at those whose
         duals have moved lately.
     max_accesses : int, default=None
         Limit on feature values read by the solver of each binary problem, never exceeded. What
-        certificates read is counted apart.
-    n_jobs : int, default=None
+        certificates read is counted apart.""",
+    "run": """\
+n_jobs : int, default=None
         Threads: over one-vs-rest problems, or inside a single one. None means 1, -1 all
         processors. The result does not depend on n_jobs, with one exception: on one large problem
         two threads of an SDCA estimator share the steps by a fixed schedule. Its result differs
@@ -48,8 +52,8 @@ alpha : float, default=1e-4
     verbose : int, default=0
         1: show progress and the gap on stderr.
     callback : callable, default=None
-        Called with a Snapshot at every certificate; stops the fit by returning True.
-"""
+        Called with a Snapshot at every certificate; stops the fit by returning True.""",
+}
 
 
 def duals_of_last_fit(estimator, n_problems, n_rows):
@@ -165,12 +169,13 @@ class LinearRegressor(RegressorMixin, LinearModel):
         super()._set_model(models, training)
         self.coef_, self.intercept_ = self.coef_[0], self.intercept_[0]
 
+    @with_parameters()
     def predict(self, X):
         """Return <x_i, coef> + intercept.
 
         Parameters
         ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        %(new_rows)s
 
         Returns
         -------

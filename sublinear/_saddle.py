@@ -31,14 +31,17 @@ FIRST_ROUND = 1024  # steps, where nothing tells how many it will take
 LEAST_MAX_ITER = 10**6
 MOST_STEPS = 2.0**50
 
-SADDLE_PARAMETERS = """\
+VARIANT = """\
 variant : {%(variants)s}, default="auto"
         "plain": the algorithm of Clarkson et al. "variance_reduced": stages that begin with a pass
         over X, whose results the steps then correct; it closes small gaps faster.%(whole)s "auto":
-        "%(default)s" with certify="las_vegas", else "plain".
-    batch_size : int or "auto", default="auto"
+        %(default)s with certify="las_vegas" and constants="practical", else "plain"."""
+
+
+STEPS = """\
+batch_size : int or "auto", default="auto"
         Rows, and columns, drawn in one step. "auto": 16 for dense data, 32 with variance reduction;
-        for sparse data as many as store about n_samples + n_features values, but 1 with
+        for sparse data as many as store about as much as a dense row and a dense column, but 1 with
         variant="plain" for margins of short lines, at the cost of their stored entries; 1 with
         constants="theory".
     certify : {%(certify)s} or None, default="las_vegas"
@@ -50,17 +53,18 @@ variant : {%(variants)s}, default="auto"
         thousands of times more steps for margins.
     max_iter : int, default=None
         Limit on steps, counted in rows drawn. None: with certify="las_vegas" 1000 times what it
-        takes to read X once, at least a million; else the number of steps that epsilon asks for.
+        takes to read the data once, at least a million; else the number of steps that epsilon
+        asks for.
     max_accesses : int, default=None
         Limit on feature values read by the solver, never exceeded. What certificates read, and a
-        pass for the norms of the rows, is counted apart.
-    random_state : int, RandomState, Generator or None, default=None
-        Seeds the draws.
-    verbose : int, default=0
+        pass that measures the data first, is counted apart."""
+
+
+WATCHERS = """\
+verbose : int, default=0
         1: show progress and the gap on stderr.
     callback : callable, default=None
-        Called with a Snapshot at every certificate; stops the fit by returning True.
-"""
+        Called with a Snapshot at every certificate; stops the fit by returning True."""
 
 
 SAMPLED = """\
@@ -73,21 +77,25 @@ SAMPLED = """\
 
 ACTIVE_SET = """
         "active_set": whole passes that find the farthest rows; the ball of these alone is solved
-        in between."""
+        in between; `max_iter` limits passes (None: 10000)."""
+WHERE_ACTIVE = """\
+"active_set" (for nu=0, kernel="linear" and rows in memory, "variance_reduced" otherwise)"""
 
 
-def saddle_parameters(certify, variants=VARIANTS, whole="", default="variance_reduced"):
-    """Return the documentation of the parameters, for these ways to certify and variants."""
-    text = SADDLE_PARAMETERS.replace("%(certify)s", ", ".join(f'"{way}"' for way in certify))
-    text = text.replace("%(variants)s", ", ".join(f'"{variant}"' for variant in variants))
-    text = text.replace("%(whole)s", whole).replace("%(default)s", default)
+def saddle_parameters(certify, variants=VARIANTS, whole="", default='"variance_reduced"'):
+    """Return texts of the parameters by name, for these ways to certify and variants."""
+    variant = VARIANT.replace("%(variants)s", ", ".join(f'"{variant}"' for variant in variants))
+    variant = variant.replace("%(whole)s", whole).replace("%(default)s", default)
+    steps = STEPS.replace("%(certify)s", ", ".join(f'"{way}"' for way in certify))
     if "sampled" in certify:
-        return text.replace("%(sampled)s", SAMPLED.rstrip())
-    return text.replace("        %(sampled)s\n", "")
+        steps = steps.replace("%(sampled)s", SAMPLED.rstrip())
+    else:
+        steps = steps.replace("        %(sampled)s\n", "")
+    return {"variant": variant, "steps": steps, "watchers": WATCHERS}
 
 
 def check_saddle_parameters(estimator, certify=CERTIFY, variants=VARIANTS):
-    """Raise ValueError unless the parameters of SADDLE_PARAMETERS make sense."""
+    """Raise ValueError unless the `saddle_parameters` make sense."""
     check_number("epsilon", estimator.epsilon, low=0, open_low=True)
     check_choice("variant", estimator.variant, variants)
     check_choice("constants", estimator.constants, CONSTANTS)
@@ -240,7 +248,7 @@ class RoundsPlan:
     Parameters
     ----------
     settings : object
-        Has the attributes of SADDLE_PARAMETERS.
+        Has the `saddle_parameters` as attributes.
     geometry : str
 
     Attributes

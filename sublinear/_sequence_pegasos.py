@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_consistent_length, check_is_fitted
 
 from sublinear._core.chain import ChainObjective, Chains
 from sublinear._core.matrix import Matrix
+from sublinear._documentation import with_parameters
 from sublinear._drive import Limits
 from sublinear._fit_method import fit_method
 from sublinear._linear_model import LinearModel
@@ -101,6 +102,26 @@ def _offsets(lengths, n_rows):
     return np.concatenate([[0], np.cumsum(lengths)]).astype(np.intp)
 
 
+_ROWS = """\
+X : {array-like, sparse matrix} of shape (n_rows, n_features), or a list of such
+        The rows of all sequences, one sequence after the other; or one matrix for each.
+        Dense or CSR, float32 or float64, is used as it is; other types and lists are copied."""
+
+_LABELS = """\
+y : array-like of shape (n_rows,), or a list of such
+        The label of every row; a list of sequences where X is a list."""
+
+_LENGTHS = """\
+lengths : array-like of shape (n_sequences,), default=None
+        How many rows each sequence has. None: all rows are one sequence, or X is a list."""
+
+_WEIGHTS = """\
+sample_weight : array-like of shape (n_sequences,), default=None
+        Of the sequences. Not negative; a weight k counts like k copies."""
+
+_documented = with_parameters(X=_ROWS, y=_LABELS, lengths=_LENGTHS, sample_weight=_WEIGHTS)
+
+
 class SequenceBlock(NamedTuple):
     """Rows of sequences, as a Block; the weights are those of the sequences."""
 
@@ -110,6 +131,7 @@ class SequenceBlock(NamedTuple):
     offsets: np.ndarray | None
 
 
+@with_parameters()
 class SequencePegasos(OneSolverStreamFit, LinearModel):
     """Labels for the rows of sequences: a linear chain, learnt by Pegasos.
 
@@ -137,7 +159,7 @@ class SequencePegasos(OneSolverStreamFit, LinearModel):
     fit_intercept : bool, default=True
         Append a constant feature of value `intercept_scaling` to every row; its weights are
         penalised like the others.
-    intercept_scaling : float, default=1.0
+    %(intercept_scaling)s
     tol : float, default=1e-3
         Stop when the duality gap is at most tol times the objective. 0: run to the limits.
     max_iter : int, default=100
@@ -233,20 +255,16 @@ class SequencePegasos(OneSolverStreamFit, LinearModel):
         check_number("max_accesses", self.max_accesses, low=1, integer=True, optional=True)
 
     @fit_method
+    @_documented
     def fit(self, X, y, lengths=None, sample_weight=None):
         """Fit the model.
 
         Parameters
         ----------
-        X : {array-like, sparse matrix} of shape (n_rows, n_features), or a list of such
-            The rows of all sequences, one sequence after the other; or one matrix for each.
-            Dense or CSR, float32 or float64, is used as it is; other types and lists are copied.
-        y : array-like of shape (n_rows,), or a list of such
-            The label of every row; a list of sequences where X is a list.
-        lengths : array-like of shape (n_sequences,), default=None
-            How many rows each sequence has. None: all rows are one sequence, or X is a list.
-        sample_weight : array-like of shape (n_sequences,), default=None
-            Of the sequences. Not negative; a weight k counts like k copies.
+        %(X)s
+        %(y)s
+        %(lengths)s
+        %(sample_weight)s
 
         Returns
         -------
@@ -269,6 +287,7 @@ class SequencePegasos(OneSolverStreamFit, LinearModel):
         return self._solve(training, self._limits())
 
     @fit_method
+    @_documented
     def partial_fit(self, X, y, lengths=None, classes=None, sample_weight=None):
         """Take one epoch over a block of sequences, going on from the present model.
 
@@ -277,10 +296,11 @@ class SequencePegasos(OneSolverStreamFit, LinearModel):
 
         Parameters
         ----------
-        X, y, lengths, sample_weight
-            As in `fit`.
-        classes : array-like of shape (n_classes,), default=None
-            All labels that will ever come; needed at the first call.
+        %(X)s
+        %(y)s
+        %(lengths)s
+        %(all_classes)s
+        %(sample_weight)s
 
         Returns
         -------
@@ -389,13 +409,14 @@ class SequencePegasos(OneSolverStreamFit, LinearModel):
             rows.append(self.intercept_[np.newaxis])
         return np.ascontiguousarray(np.vstack(rows), dtype=np.float64)
 
+    @_documented
     def decode(self, X, lengths=None):
         """Return the best labels and their scores.
 
         Parameters
         ----------
-        X, lengths
-            As in `fit`.
+        %(X)s
+        %(lengths)s
 
         Returns
         -------
@@ -415,13 +436,14 @@ class SequencePegasos(OneSolverStreamFit, LinearModel):
             labels = np.split(labels, offsets[1:-1])
         return labels, scores
 
+    @_documented
     def predict(self, X, lengths=None):
         """Return the best labels: those of `decode`.
 
         Parameters
         ----------
-        X, lengths
-            As in `fit`.
+        %(X)s
+        %(lengths)s
 
         Returns
         -------
@@ -429,17 +451,21 @@ class SequencePegasos(OneSolverStreamFit, LinearModel):
         """
         return self.decode(X, lengths)[0]
 
+    @_documented
     def score(self, X, y, lengths=None, sample_weight=None):
         """Return the fraction of rows whose label is right.
 
         Parameters
         ----------
-        X, y, lengths, sample_weight
-            As in `fit`: a row has the weight of its sequence.
+        %(X)s
+        %(y)s
+        %(lengths)s
+        %(sample_weight)s
 
         Returns
         -------
         accuracy : float
+            A row has the weight of its sequence.
         """
         X, y, lengths = _stack(X, y, lengths)
         labels = self.predict(X, lengths)

@@ -6,7 +6,18 @@ import numpy as np
 from scipy import sparse
 from scipy.special import logsumexp
 
+from sublinear._documentation import with_parameters
+
 SMALLEST = 1e-300  # stands in for a probability of 0 under the logarithm
+
+_documented = with_parameters(
+    X="""\
+X : {ndarray, sparse matrix} of shape (n_rows, n_symbols)
+        Counts of symbols.""",
+    lengths="""\
+lengths : array-like of shape (n_sequences,)
+        How many rows of X each sequence has, one sequence after the other.""",
+)
 
 
 @dataclass(frozen=True)
@@ -27,13 +38,13 @@ class HiddenMarkovModel:
     transition: np.ndarray
     emission: np.ndarray
 
+    @_documented
     def log_emissions(self, X):
         """Return the log probability of every row's symbols under every tag, up to a constant.
 
         Parameters
         ----------
-        X : {ndarray, sparse matrix} of shape (n_rows, n_symbols)
-            Counts of symbols.
+        %(X)s
 
         Returns
         -------
@@ -41,6 +52,7 @@ class HiddenMarkovModel:
         """
         return X @ np.log(np.maximum(self.emission, SMALLEST)).T
 
+    @_documented
     def posteriors(self, X, lengths):
         """Return the probability of every tag at every row, given the whole sequence.
 
@@ -48,8 +60,8 @@ class HiddenMarkovModel:
 
         Parameters
         ----------
-        X : {ndarray, sparse matrix} of shape (n_rows, n_symbols)
-        lengths : array-like of shape (n_sequences,)
+        %(X)s
+        %(lengths)s
 
         Returns
         -------
@@ -78,13 +90,14 @@ class HiddenMarkovModel:
         together = forward + backward
         return np.exp(together - logsumexp(together, axis=2, keepdims=True))
 
+    @_documented
     def decode(self, X, lengths):
         """Return the most probable tag of every row: no rule makes fewer errors on average.
 
         Parameters
         ----------
-        X, lengths
-            As for `posteriors`.
+        %(X)s
+        %(lengths)s
 
         Returns
         -------
@@ -92,13 +105,14 @@ class HiddenMarkovModel:
         """
         return self.posteriors(X, lengths).argmax(axis=1)
 
+    @_documented
     def least_error(self, X, lengths):
         """Return the expected fraction of wrong tags of `decode` on these rows.
 
         Parameters
         ----------
-        X, lengths
-            As for `posteriors`.
+        %(X)s
+        %(lengths)s
 
         Returns
         -------

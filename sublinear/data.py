@@ -13,6 +13,7 @@ import numpy as np
 from sublinear import _dual_store_build as building
 from sublinear._core.computed import ComputedMatrix
 from sublinear._core.matrix import Matrix
+from sublinear._documentation import with_parameters
 from sublinear._validation import check_flag, check_matrix, check_number, generator
 
 __all__ = ["AccessBudgetError", "DualStore", "FeatureOracle", "FourierFeatures"]
@@ -150,6 +151,7 @@ class DualStore:
         Parameters
         ----------
         n_values : int
+            Stored values, as the `accesses` of a result count them.
 
         Returns
         -------
@@ -262,10 +264,20 @@ def _resident(array):
     return int((np.frombuffer(states, np.uint8) & 1).sum()) * page
 
 
+_STORAGE = """\
+dtype : {float64, float32}, default=float64
+        The type in which lines are kept.
+    budget : int, default=None
+        How many values may be computed; no limit by default.
+    cache : int, default=2**26
+        Bytes for rows, and for columns, that are kept."""
+
+
 class AccessBudgetError(RuntimeError):
     """A FeatureOracle was asked for more values than its budget allows."""
 
 
+@with_parameters(storage=_STORAGE)
 class FeatureOracle:
     """A matrix whose rows and columns a program computes when they are asked for.
 
@@ -280,12 +292,7 @@ class FeatureOracle:
     row, column : callable
         Given a number, return that row, of shape (n_columns,), or that column, of shape
         (n_rows,): real and finite numbers.
-    dtype : {float64, float32}, default=float64
-        The type in which lines are kept.
-    budget : int, default=None
-        How many values may be computed; no limit by default.
-    cache : int, default=2**26
-        Bytes for rows, and for columns, that are kept.
+    %(storage)s
 
     Attributes
     ----------
@@ -326,6 +333,7 @@ class FeatureOracle:
         Parameters
         ----------
         i : int
+            Its number, from 0 to n_rows - 1.
 
         Returns
         -------
@@ -348,6 +356,7 @@ class FeatureOracle:
         Parameters
         ----------
         j : int
+            Its number, from 0 to n_columns - 1.
 
         Returns
         -------
@@ -393,6 +402,7 @@ class FeatureOracle:
         return ComputedMatrix(compute, shape, self.dtype, capacity, constant, transposed)
 
 
+@with_parameters(storage=_STORAGE)
 class FourierFeatures(FeatureOracle):
     """Random Fourier features of the rows of X, computed where they are asked for.
 
@@ -402,12 +412,13 @@ class FourierFeatures(FeatureOracle):
     Parameters
     ----------
     X : {ndarray, sparse matrix} of shape (n_samples, n_features)
+        The rows that features are computed of.
     n_components : int, default=1000
         Number of columns of the oracle.
     gamma : float, default=1.0
-    random_state : None, int, RandomState or Generator, default=None
-    dtype, budget, cache
-        As in FeatureOracle.
+        Positive; that of the kernel exp(-gamma |x - x'|^2).
+    %(random_draws)s
+    %(storage)s
 
     Notes
     -----
@@ -464,6 +475,7 @@ class FourierFeatures(FeatureOracle):
         Parameters
         ----------
         X : array-like of shape (n_rows, n_features)
+            Rows with as many columns as those of the oracle were made of.
 
         Returns
         -------

@@ -4,6 +4,7 @@ import numpy as np
 from scipy import sparse
 
 from sublinear import _sequences
+from sublinear._documentation import with_parameters
 from sublinear._known_optima import (
     make_enclosing_ball,
     make_lower_bound_instance,
@@ -124,6 +125,7 @@ def load(
     return data.X, data.y
 
 
+@with_parameters()
 def make_sparse_classification(
     n_samples=20_000,
     n_features=20_000,
@@ -154,8 +156,7 @@ def make_sparse_classification(
         1.0 is Zipf's law, 0.0 draws all columns alike.
     noise : float, default=0.03
         Fraction of labels flipped, between 0 and 0.5.
-    random_state : None, int, RandomState or Generator, default=None
-        Seed or source of the random draws.
+    %(random_draws)s
     return_coef : bool, default=False
         Whether to return the planted vector too.
 
@@ -193,6 +194,7 @@ def make_sparse_classification(
     return (X, y, coef) if return_coef else (X, y)
 
 
+@with_parameters()
 def make_tagged_sequences(
     n_sequences=1000,
     *,
@@ -214,7 +216,9 @@ def make_tagged_sequences(
     Parameters
     ----------
     n_sequences : int, default=1000
+        Number of sequences.
     n_tags, n_symbols : int, default=8, 500
+        Number of tags, at least 2, and of symbols.
     symbols_per_row : int, default=2
         Independent draws; a row holds their counts.
     mean_length : float, default=20
@@ -223,8 +227,7 @@ def make_tagged_sequences(
         How likely a tag is to stay, before it changes at random; from 0 to 1.
     clarity : float, default=0.6
         How much of a tag's symbols is its own, the rest is common to all; from 0 to 1.
-    random_state : None, int, RandomState or Generator, default=None
-        Seed or source of the random draws.
+    %(random_draws)s
     model : HiddenMarkovModel, default=None
         Draw from this one; the parameters of a new one then have no effect.
 

@@ -4,13 +4,16 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from sublinear._documentation import with_parameters
 from sublinear._result import Result
 from sublinear._saddle import (
+    CERTIFY_EXACTLY,
     VARIANTS,
     Plan,
     checked_data,
     random_of,
     run_saddle,
+    saddle_parameters,
     settings_of,
     variant_of,
 )
@@ -33,6 +36,7 @@ class GameResult(Result):
     column_strategy: np.ndarray = field(default=None, repr=False)
 
 
+@with_parameters(**saddle_parameters(CERTIFY_EXACTLY))
 def solve_matrix_game(
     A,
     epsilon=0.05,
@@ -61,12 +65,13 @@ def solve_matrix_game(
     variant : {"auto", "plain", "variance_reduced", "optimistic"}, default="auto"
         "plain" and "variance_reduced" as in `MinimumEnclosingBall`. "optimistic": multiplicative
         weights in whole passes, in which each player predicts that the other one does what it did
-        last; `max_iter` limits passes. "auto": "optimistic" with certify="las_vegas", else "plain".
-    batch_size, certify, constants, max_iter, max_accesses, random_state
-        As in `MinimumEnclosingBall`.
+        last; `max_iter` limits passes (None: 10000). "auto": "optimistic" with
+        certify="las_vegas" and constants="practical", else "plain".
+    %(steps)s
     largest : float, default=None
         The largest absolute entry of A, or a bound on it. None: it is found by a pass, for A in
         memory after the middle of its range is taken off all entries.
+    %(draws)s
 
     Returns
     -------

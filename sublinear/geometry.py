@@ -30,6 +30,7 @@ from sublinear._result import Result, relative_gap
 from sublinear._saddle import (
     ACTIVE_SET,
     CERTIFY_EXACTLY,
+    WHERE_ACTIVE,
     Plan,
     check_saddle_parameters,
     checked_data,
@@ -76,7 +77,7 @@ VARIANTS = (*SAMPLED_VARIANTS, "active_set")
 
 
 @with_parameters(
-    saddle=saddle_parameters(CERTIFY_EXACTLY, VARIANTS, ACTIVE_SET, "active_set"),
+    **saddle_parameters(CERTIFY_EXACTLY, VARIANTS, ACTIVE_SET, WHERE_ACTIVE),
     kernel=KERNEL_PARAMETERS,
 )
 class MinimumEnclosingBall(CallbackSupportMixin, OutlierMixin, BaseEstimator):
@@ -94,7 +95,10 @@ class MinimumEnclosingBall(CallbackSupportMixin, OutlierMixin, BaseEstimator):
     nu : float, default=0.0
         Between 0 and 1: what part of the rows may lie outside. Rows on the sphere and outside are
         at least that part. 0: all rows lie in the ball.
-    %(saddle)s
+    %(variant)s
+    %(steps)s
+    %(draws)s
+    %(watchers)s
     %(kernel)s
 
     Attributes
@@ -210,7 +214,8 @@ class MinimumEnclosingBall(CallbackSupportMixin, OutlierMixin, BaseEstimator):
             origin; other types are converted. Sparse data also gets a copy in column order. Of a
             store or an oracle only what the fit draws is asked for, given row_norms and
             certify=None.
-        y : ignored
+        y : None
+            Not used.
         sample_weight : array-like of shape (n_samples,), default=None
             Not negative; rows of weight 0 are left out. With nu > 0 a weight k counts like k copies
             of the row, without it other weights do not matter.
@@ -367,12 +372,13 @@ class MinimumEnclosingBall(CallbackSupportMixin, OutlierMixin, BaseEstimator):
         warn_of_gap(self, result, limits, name="MinimumEnclosingBall", advice=advice)
         return self
 
+    @with_parameters()
     def score_samples(self, X):
         """Return minus the distance of every row from the centre.
 
         Parameters
         ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        %(new_rows)s
 
         Returns
         -------
@@ -398,6 +404,7 @@ class MinimumEnclosingBall(CallbackSupportMixin, OutlierMixin, BaseEstimator):
         """Return <image of x, centre> in the space of the kernel."""
         return kernel_sum(self._fitted_kernel, self.support_vectors_, self.center_coef_[None], X)[0]
 
+    @with_parameters()
     def decision_function(self, X):
         """Return the radius minus the distance from the centre, but for rounding.
 
@@ -405,7 +412,7 @@ class MinimumEnclosingBall(CallbackSupportMixin, OutlierMixin, BaseEstimator):
 
         Parameters
         ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        %(new_rows)s
 
         Returns
         -------
@@ -413,12 +420,13 @@ class MinimumEnclosingBall(CallbackSupportMixin, OutlierMixin, BaseEstimator):
         """
         return self.score_samples(X) - self.offset_
 
+    @with_parameters()
     def predict(self, X):
         """Return +1 for rows in the ball, -1 for rows outside.
 
         Parameters
         ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        %(new_rows)s
 
         Returns
         -------
@@ -561,6 +569,7 @@ class SimplexResult(Result):
     p: np.ndarray = field(default=None, repr=False)
 
 
+@with_parameters(**saddle_parameters(CERTIFY_EXACTLY), kernel=KERNEL_PARAMETERS)
 def solve_simplex_qp(
     A,
     b=None,
@@ -582,6 +591,8 @@ def solve_simplex_qp(
 ):
     """Minimise p'b + |A'p|^2, or p'b + p'K p with a kernel matrix, over the simplex.
 
+    With a kernel K_ij = k(A_i, A_j).
+
     Parameters
     ----------
     A : {array-like, sparse matrix, DualStore, FeatureOracle} of shape (n_rows, n_columns)
@@ -592,15 +603,14 @@ def solve_simplex_qp(
     epsilon : float, default=0.01
         How far from the minimum the objective may be, absolute.
     variant : {"auto", "plain", "variance_reduced", "active_set"}, default="auto"
-        As in `MinimumEnclosingBall`, but "auto" is "variance_reduced" with certify="las_vegas":
-        working sets suit it where p has few entries.
-    batch_size, certify, constants, max_iter, max_accesses, random_state
-        As in `MinimumEnclosingBall`.
+        As in `MinimumEnclosingBall`, but "auto" is "variance_reduced" where that would be
+        "active_set": working sets suit it where p has few entries.
+    %(steps)s
     row_norm : float, default=None
         The largest norm of a row, or a bound on it. None: it is computed, which takes a pass with
         variant="plain"; the other variants do not need it.
-    kernel, kernel_values, gamma, degree, coef0
-        As in `MinimumEnclosingBall`: K_ij = k(A_i, A_j).
+    %(draws)s
+    %(kernel)s
 
     Returns
     -------

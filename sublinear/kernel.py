@@ -54,19 +54,26 @@ kernel : {"rbf", "poly", "sigmoid", "linear", "precomputed"} or callable, defaul
         Positive. "scale": 1 / (n_features * variance of the values of X), weighted by
         `sample_weight`, as rows that are repeated would be, not by `class_weight`; sklearn.svm.SVC
         does not weight it. "auto": 1 / n_features.
-    degree : int, default=3
-    coef0 : float, default=0.0"""
+    %(degree)s
+    %(coef0)s"""
 
-_FIT_PARAMETERS = """\
+_INTERCEPT_PARAMETERS = """\
 fit_intercept : bool, default=True
+        Whether there is an intercept; without, it is 0.
     penalize_intercept : bool, default=True
         True: the kernel gets the constant intercept_scaling^2, and the objective the term
         (intercept / intercept_scaling)^2 / 2. False: as in sklearn.svm.SVC; the dual
         variables then sum up to 0, and `intercept_scaling` has no effect. (`dual_coef_` holds
         them unless other coefficients make a better model: after `max_support`, and after the
         method of second order at times.)
-    intercept_scaling : float, default=1.0
-    tol : float, default=1e-3
+    %(scaling)s"""
+
+_SCALING = """\
+intercept_scaling : float, default=1.0
+        The larger, the less the intercept is penalised."""
+
+_LIMITS = """\
+tol : float, default=1e-3
         Stop when the duality gap is at most tol times the objective. 0: run to the limits.
     max_iter : int, default=1000
         Limit on rounds. A round solves for a block of some thousands of examples; an iteration of
@@ -93,7 +100,7 @@ max_accesses : int, default=None
         Threads: over the problems of several classes, as many as `memory_limit` has room for, or
         inside a single one. None means 1, -1 all processors. The result does not depend on them.
     random_state : int, RandomState, Generator or None, default=None
-        Seeds the choice of blocks.
+        Seeds the choice of blocks, with Pegasos the order of the examples.
     warm_start : bool, default=False
         Start the next fit from the end of this one, if there are as many examples and problems,
         and `max_support` has taken nothing away. Pegasos does so only if objective, X, y and
@@ -101,8 +108,8 @@ max_accesses : int, default=None
     verbose : int, default=0
         1: show progress and the gap on stderr.
     callback : callable, default=None
-        Called with a Snapshot at every certificate, after each round; stops the fit by returning
-        True. Its `coef` holds the dual coefficients of all training examples."""
+        Called with a Snapshot at every certificate, with KernelSDCA after each round; stops the fit
+        by returning True. Its `coef` holds the dual coefficients of all training examples."""
 
 _ATTRIBUTES = """\
 support_ : ndarray of shape (n_SV,)
@@ -141,13 +148,21 @@ support_ : ndarray of shape (n_SV,)
         What `max_support` took away.
     classes_ : ndarray of shape (n_classes,)"""
 
+_DATA = """\
+X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        Dense or CSR, float32 or float64, is used as it is; other types are converted. With
+        kernel="precomputed" the kernel matrix, of shape (n_samples, n_samples)."""
+
 _parameters = with_parameters(
     multiclass=_MULTICLASS_PARAMETERS,
     class_attributes=_CLASS_ATTRIBUTES,
     kernel=_PARAMETERS,
-    fit=_FIT_PARAMETERS,
+    intercept=_INTERCEPT_PARAMETERS,
+    scaling=_SCALING,
+    limits=_LIMITS,
     run=_RUN_PARAMETERS,
     attributes=_ATTRIBUTES,
+    X=_DATA,
 )
 
 
@@ -200,11 +215,12 @@ class KernelSDCAClassifier(KernelClassifierMixin, _KernelSDCAModel):
         With m = y (f(x) + intercept), y = +1 or -1: max(0, 1 - m); its square; the hinge rounded
         off over [1 - smoothing, 1].
     %(kernel)s
-    %(fit)s
-    %(run)s
     smoothing : float, default=1.0
         Width of the rounding of loss="smoothed_hinge".
+    %(intercept)s
     %(multiclass)s
+    %(limits)s
+    %(run)s
 
     Attributes
     ----------
@@ -293,17 +309,15 @@ class KernelSDCAClassifier(KernelClassifierMixin, _KernelSDCAModel):
         self.callback = callback
 
     @fit_method
+    @_parameters
     def fit(self, X, y, sample_weight=None):
         """Fit the model.
 
         Parameters
         ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Dense or CSR, float32 or float64, is used as it is; other types are converted. With
-            kernel="precomputed" the kernel matrix, of shape (n_samples, n_samples).
-        y : array-like of shape (n_samples,)
-        sample_weight : array-like of shape (n_samples,), default=None
-            Not negative; a weight k counts like k copies of the example.
+        %(X)s
+        %(multiclass_labels)s
+        %(sample_weight)s
 
         Returns
         -------
@@ -335,7 +349,8 @@ class KernelSDCARegressor(RegressorMixin, _KernelSDCAModel):
     epsilon : float, default=0.1
         Width of the insensitive or quadratic zone, in the units of y. (StreamingSVRGRegressor's is
         1.35 by default.)
-    %(fit)s
+    %(intercept)s
+    %(limits)s
     %(run)s
 
     Attributes
@@ -416,16 +431,15 @@ class KernelSDCARegressor(RegressorMixin, _KernelSDCAModel):
         self.callback = callback
 
     @fit_method
+    @_parameters
     def fit(self, X, y, sample_weight=None):
         """Fit the model.
 
         Parameters
         ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            As in KernelSDCAClassifier.
-        y : array-like of shape (n_samples,)
-        sample_weight : array-like of shape (n_samples,), default=None
-            Not negative; a weight k counts like k copies of the example.
+        %(X)s
+        %(numbers)s
+        %(sample_weight)s
 
         Returns
         -------
@@ -451,12 +465,13 @@ class KernelSDCARegressor(RegressorMixin, _KernelSDCAModel):
     def _size_of_scores(self, training):
         return float(np.std(training.targets[0]())) or 1.0
 
+    @with_parameters()
     def predict(self, X):
         """Return f(x_i) + intercept.
 
         Parameters
         ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        %(new_rows)s
 
         Returns
         -------
@@ -481,16 +496,6 @@ class KernelPegasosClassifier(KernelClassifierMixin, KernelModel):
         For probabilities see sklearn.calibration.CalibratedClassifierCV: there is no
         `predict_proba`.
     %(kernel)s
-    fit_intercept : bool, default=True
-        The kernel gets the constant intercept_scaling^2, and the objective the term
-        (intercept / intercept_scaling)^2 / 2.
-    intercept_scaling : float, default=1.0
-    tol : float, default=1e-3
-        Stop when the duality gap is at most tol times the objective, which takes many epochs if
-        tol is small. 0: run to the limits.
-    max_iter : int, default=1000
-        Limit on epochs. An epoch looks at as many examples as there are.
-    %(run)s
     smoothing : float, default=1.0
         Width of the rounding of loss="smoothed_hinge".
     batch_size : int or "all", default=1
@@ -498,7 +503,17 @@ class KernelPegasosClassifier(KernelClassifierMixin, KernelModel):
     sampling : {"shuffle", "fixed", "replacement", "subsets"}, default="shuffle"
         A new permutation of the examples for every epoch; one permutation for all; independent
         draws, as in the paper; an independent subset for every batch.
+    fit_intercept : bool, default=True
+        The kernel gets the constant intercept_scaling^2, and the objective the term
+        (intercept / intercept_scaling)^2 / 2.
+    %(scaling)s
     %(multiclass)s
+    tol : float, default=1e-3
+        Stop when the duality gap is at most tol times the objective, which takes many epochs if
+        tol is small. 0: run to the limits.
+    max_iter : int, default=1000
+        Limit on epochs. An epoch looks at as many examples as there are.
+    %(run)s
 
     Attributes
     ----------
@@ -621,17 +636,15 @@ class KernelPegasosClassifier(KernelClassifierMixin, KernelModel):
         self._n_drawn = np.array([counts["n_drawn"] for counts in kept])
 
     @fit_method
+    @_parameters
     def fit(self, X, y, sample_weight=None):
         """Fit the model.
 
         Parameters
         ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Dense or CSR, float32 or float64, is used as it is; other types are converted. With
-            kernel="precomputed" the kernel matrix, of shape (n_samples, n_samples).
-        y : array-like of shape (n_samples,)
-        sample_weight : array-like of shape (n_samples,), default=None
-            Not negative; a weight k counts like k copies of the example.
+        %(X)s
+        %(multiclass_labels)s
+        %(sample_weight)s
 
         Returns
         -------

@@ -106,7 +106,7 @@ class _SaddleClassifier(LinearClassifier):
         )
 
 
-@with_parameters(saddle=saddle_parameters(CERTIFY), kernel=KERNEL_PARAMETERS)
+@with_parameters(**saddle_parameters(CERTIFY), kernel=KERNEL_PARAMETERS)
 class SublinearPerceptron(_SaddleClassifier):
     """The hyperplane of the largest margin, by reading single rows and columns.
 
@@ -125,14 +125,17 @@ class SublinearPerceptron(_SaddleClassifier):
         the norm like the others.
     intercept_scaling : float, default=1.0
         Value of the constant feature.
-    %(saddle)s
-    n_jobs : int, default=None
-        Threads over one-vs-rest problems. The result does not depend on them.
-    %(kernel)s
+    %(variant)s
+    %(steps)s
     row_norm : float, default=None
         The largest norm of a row, the constant feature included, or a bound on it. None: it is
         computed, which takes a pass. With it, and certify=None or "sampled", X is not scanned
         before the fit, and what the fit does not read stays unread.
+    n_jobs : int, default=None
+        Threads over one-vs-rest problems. The result does not depend on them.
+    %(draws)s
+    %(watchers)s
+    %(kernel)s
 
     Attributes
     ----------
@@ -235,6 +238,7 @@ class SublinearPerceptron(_SaddleClassifier):
         return not by_lines or self.kernel != "linear"
 
     @fit_method
+    @with_parameters()
     def fit(self, X, y, sample_weight=None):
         """Fit the model.
 
@@ -244,8 +248,7 @@ class SublinearPerceptron(_SaddleClassifier):
             Dense or CSR, float32 or float64, is used as it is; other types are converted. Sparse
             data also gets a copy in column order. Of a store or an oracle only what the fit draws
             is asked for, given row_norm and certify=None.
-        y : array-like of shape (n_samples,)
-            Labels; with more than two classes, one-vs-rest.
+        %(labels)s
         sample_weight : array-like of shape (n_samples,), default=None
             Not negative; examples of weight 0 are left out, but not their classes.
 
@@ -320,8 +323,7 @@ class L2SVMClassifier(_SaddleClassifier):
         Stop when the duality gap is at most epsilon times the objective.
     fit_intercept : bool, default=True
         Append a constant feature of value `intercept_scaling` to every row.
-    intercept_scaling : float, default=1.0
-        Value of the constant feature.
+    %(intercept_scaling)s
     batch_size : int or "auto", default="auto"
         Rows, and columns, drawn in one step.
     max_iter : int, default=None
@@ -333,8 +335,7 @@ class L2SVMClassifier(_SaddleClassifier):
         Factors on the weights of the examples by class; "balanced" gives all the same total.
     n_jobs : int, default=None
         Threads over one-vs-rest problems. The result does not depend on them.
-    random_state : int, RandomState, Generator or None, default=None
-        Seeds the draws.
+    %(draws)s
     verbose : int, default=0
         1: show progress and the gap on stderr.
     callback : callable, default=None
@@ -420,6 +421,7 @@ class L2SVMClassifier(_SaddleClassifier):
         self.coef0 = coef0
 
     @fit_method
+    @with_parameters()
     def fit(self, X, y, sample_weight=None):
         """Fit the model.
 
@@ -429,10 +431,8 @@ class L2SVMClassifier(_SaddleClassifier):
             Dense or CSR, float32 or float64, is used as it is; other types are converted. Sparse
             data also gets a copy in column order. A store or an oracle is read as a whole, once in
             every stage.
-        y : array-like of shape (n_samples,)
-            Labels; with more than two classes, one-vs-rest.
-        sample_weight : array-like of shape (n_samples,), default=None
-            Not negative; a weight k counts like k copies of the example.
+        %(labels)s
+        %(sample_weight)s
 
         Returns
         -------

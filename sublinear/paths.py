@@ -7,6 +7,7 @@ import numpy as np
 from sklearn.base import clone
 
 from sublinear._core.losses import MARGIN_LOSSES, REGRESSION_LOSSES
+from sublinear._documentation import with_parameters
 from sublinear._validation import as_real, check_choice, check_number
 from sublinear.kernel import KernelSDCAClassifier, KernelSDCARegressor
 from sublinear.sdca import SDCAClassifier, SDCARegressor
@@ -71,6 +72,7 @@ def _fitted_in_order(first, training, name, values, order):
     return tuple(models)
 
 
+@with_parameters()
 def sdca_path(X, y, alphas, *, loss="hinge", sample_weight=None, **parameters):
     """Fit SDCA models along values of alpha, each starting from the duals of the last one.
 
@@ -78,13 +80,14 @@ def sdca_path(X, y, alphas, *, loss="hinge", sample_weight=None, **parameters):
 
     Parameters
     ----------
-    X : {array-like, sparse matrix} of shape (n_samples, n_features)
+    %(rows)s
     y : array-like of shape (n_samples,)
+        Labels, or numbers where `loss` is one of SDCARegressor.
     alphas : array-like of shape (n_alphas,)
         Positive. They are worked through from the largest to the smallest.
     loss : str, default="hinge"
         A loss of SDCAClassifier or of SDCARegressor, which decides between the two.
-    sample_weight : array-like of shape (n_samples,), default=None
+    %(sample_weight)s
     **parameters
         Other parameters of the estimator, but for `alpha`, `warm_start` and those of batches.
 
@@ -145,6 +148,7 @@ class KernelPath:
         return tuple(tuple(model.result_ for model in row) for row in self.models)
 
 
+@with_parameters()
 def kernel_path(X, y, Cs, gammas=("scale",), *, loss="hinge", sample_weight=None, **parameters):
     """Fit kernel machines for values of C and gamma, each from the last one of the same gamma.
 
@@ -154,13 +158,16 @@ def kernel_path(X, y, Cs, gammas=("scale",), *, loss="hinge", sample_weight=None
     Parameters
     ----------
     X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        As in `KernelSDCAClassifier.fit`.
     y : array-like of shape (n_samples,)
+        Labels, or numbers where `loss` is one of KernelSDCARegressor.
     Cs : array-like of shape (n_Cs,)
         Positive. They are worked through from the smallest to the largest.
     gammas : sequence of floats, "scale" or "auto", or one of them, default=("scale",)
+        Values of `gamma`, worked through in this order.
     loss : str, default="hinge"
         A loss of KernelSDCAClassifier or of KernelSDCARegressor, which decides between the two.
-    sample_weight : array-like of shape (n_samples,), default=None
+    %(sample_weight)s
     **parameters
         Other parameters of the estimator, but for `C`, `gamma` and `warm_start`.
 

@@ -282,7 +282,7 @@ class _PegasosModel(StreamFit, BiasTreatment, LinearModel):
             part["coefficients"] = np.zeros(0)  # those of the last block are not kept
 
 
-@with_parameters(common=COMMON_PARAMETERS, pegasos=_PEGASOS_PARAMETERS)
+@with_parameters(**COMMON_PARAMETERS, pegasos=_PEGASOS_PARAMETERS)
 class PegasosClassifier(_PegasosModel, LinearClassifier):
     """Linear classification by Pegasos: stochastic sub-gradient descent with steps 1 / (alpha t).
 
@@ -293,10 +293,11 @@ class PegasosClassifier(_PegasosModel, LinearClassifier):
     ----------
     loss : {"hinge", "smoothed_hinge", "logistic", "squared_hinge"}, default="hinge"
         As in SDCAClassifier. "squared_hinge", whose derivatives are not bounded, needs projection.
-    %(common)s
+    %(alpha)s
     smoothing : float, default=1.0
         Width of the rounding of loss="smoothed_hinge".
     %(pegasos)s
+    %(intercept)s
     class_weight : dict, "balanced" or None, default=None
         Factors on the weights of the examples by class; "balanced" gives all the same total.
     multi_class : {"ovr", "joint"}, default="ovr"
@@ -309,6 +310,8 @@ class PegasosClassifier(_PegasosModel, LinearClassifier):
     cost : array-like of shape (n_classes, n_classes), default=None
         For multi_class="joint" and loss="hinge": cost[i, j] is that of predicting classes_[j] for
         an example of classes_[i]; not negative, 0 on the diagonal. None: 1 off the diagonal.
+    %(limits)s
+    %(run)s
 
     Attributes
     ----------
@@ -461,17 +464,15 @@ class PegasosClassifier(_PegasosModel, LinearClassifier):
         return super()._log_probabilities(scores)
 
     @fit_method
+    @with_parameters()
     def fit(self, X, y, sample_weight=None):
         """Fit the model.
 
         Parameters
         ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Dense or CSR, float32 or float64, is used as it is; other types are converted.
-        y : array-like of shape (n_samples,)
-            Labels; with more than two classes, `multi_class` says how.
-        sample_weight : array-like of shape (n_samples,), default=None
-            Not negative; a weight k counts like k copies of the example.
+        %(rows)s
+        %(multiclass_labels)s
+        %(sample_weight)s
 
         Returns
         -------
@@ -502,6 +503,7 @@ class PegasosClassifier(_PegasosModel, LinearClassifier):
 
     @available_if(_PegasosModel._takes_streams)
     @fit_method
+    @with_parameters()
     def partial_fit(self, X, y, classes=None, sample_weight=None):
         """Take one epoch over a batch of examples, going on from the present model.
 
@@ -511,10 +513,9 @@ class PegasosClassifier(_PegasosModel, LinearClassifier):
 
         Parameters
         ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-        y : array-like of shape (n_samples,)
-        classes : array-like of shape (n_classes,), default=None
-            All labels that will ever come; needed at the first call.
+        %(rows)s
+        %(multiclass_labels)s
+        %(all_classes)s
         sample_weight : array-like of shape (n_samples,), default=None
             They count relative to their mean in this batch, as `class_weight` does: alone, an
             example has the weight 1. "balanced" balances every batch by itself.
@@ -541,7 +542,7 @@ class PegasosClassifier(_PegasosModel, LinearClassifier):
         return self._class_training(*block)
 
 
-@with_parameters(common=COMMON_PARAMETERS, pegasos=_PEGASOS_PARAMETERS)
+@with_parameters(**COMMON_PARAMETERS, pegasos=_PEGASOS_PARAMETERS)
 class PegasosRegressor(_PegasosModel, LinearRegressor):
     """Linear regression by Pegasos: stochastic sub-gradient descent with steps 1 / (alpha t).
 
@@ -552,11 +553,14 @@ class PegasosRegressor(_PegasosModel, LinearRegressor):
     ----------
     loss : {"epsilon_insensitive", "absolute", "huber", "squared"}, default="epsilon_insensitive"
         As in SDCARegressor. "squared", whose derivatives are not bounded, needs projection.
-    %(common)s
+    %(alpha)s
     epsilon : float, default=0.1
         Width of the insensitive or quadratic zone, in the units of y. (StreamingSVRGRegressor's is
         1.35 by default.)
     %(pegasos)s
+    %(intercept)s
+    %(limits)s
+    %(run)s
 
     Attributes
     ----------
@@ -640,17 +644,15 @@ class PegasosRegressor(_PegasosModel, LinearRegressor):
         self.callback = callback
 
     @fit_method
+    @with_parameters()
     def fit(self, X, y, sample_weight=None):
         """Fit the model.
 
         Parameters
         ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Dense or CSR, float32 or float64, is used as it is; other types are converted.
-        y : array-like of shape (n_samples,)
-            Numbers.
-        sample_weight : array-like of shape (n_samples,), default=None
-            Not negative; a weight k counts like k copies of the example.
+        %(rows)s
+        %(numbers)s
+        %(sample_weight)s
 
         Returns
         -------
@@ -673,6 +675,7 @@ class PegasosRegressor(_PegasosModel, LinearRegressor):
 
     @available_if(_PegasosModel._takes_streams)
     @fit_method
+    @with_parameters()
     def partial_fit(self, X, y, sample_weight=None):
         """Take one epoch over a batch of examples, going on from the present model.
 
@@ -681,8 +684,8 @@ class PegasosRegressor(_PegasosModel, LinearRegressor):
 
         Parameters
         ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-        y : array-like of shape (n_samples,)
+        %(rows)s
+        %(numbers)s
         sample_weight : array-like of shape (n_samples,), default=None
             They count relative to their mean in this batch: alone, an example has the weight 1.
 

@@ -10,6 +10,7 @@ import numpy as np
 from sublinear._callbacks import call_back
 from sublinear._core.random import RandomBits
 from sublinear._core.sample_sizes import samples_for, squared
+from sublinear._documentation import with_parameters
 from sublinear._drive import Limits, drive
 from sublinear._result import Result
 from sublinear._saddle import (
@@ -98,6 +99,7 @@ class LowRegretStep(compiled.LowRegretStep):
         Parameters
         ----------
         n_steps : int
+            Steps of the round, unless a limit or a callback ends it before.
         """
         return super().start(n_steps)
 
@@ -107,6 +109,7 @@ class LowRegretStep(compiled.LowRegretStep):
         Parameters
         ----------
         n_steps : int
+            Steps of the round, as in `start`.
         """
         return super().go_on(n_steps)
 
@@ -116,6 +119,7 @@ class LowRegretStep(compiled.LowRegretStep):
         Parameters
         ----------
         i : int
+            The row drawn, from 0 to n_rows - 1.
         """
         return super().step(i)
 
@@ -139,6 +143,7 @@ class LowRegretStep(compiled.LowRegretStep):
         Parameters
         ----------
         epsilon : float
+            Half of the epsilon of `solve_primal_dual`; all of it with constants="theory".
 
         Returns
         -------
@@ -172,7 +177,9 @@ class Sampler(compiled.Sampler):
         Parameters
         ----------
         x : ndarray of shape (n,), float64
+            The present point of the low-regret step; for certify="sampled" that of a certificate.
         random : numpy.random.Generator
+            For all that is random here; seeded by the `random_state` of `solve_primal_dual`.
         """
         return super().sample(x, random)
 
@@ -182,6 +189,7 @@ class Sampler(compiled.Sampler):
         Parameters
         ----------
         x : ndarray of shape (n,), float64
+            The point of a certificate: a mean of those of the low-regret step.
 
         Returns
         -------
@@ -193,6 +201,16 @@ class Sampler(compiled.Sampler):
         """Return what the standard deviations of estimates at x are at most; by default `scale`.
 
         certify="sampled" rests on it.
+
+        Parameters
+        ----------
+        x : ndarray of shape (n,), float64
+            The point of a certificate, as in `values`.
+
+        Returns
+        -------
+        deviation : float
+            Finite, not negative.
         """
         return super().deviation(x)
 
@@ -227,6 +245,7 @@ class BallStep(compiled.BallStep):
     offsets : array-like of shape (n_rows,), default=None
         None means zeros.
     radius : float, default=1.0
+        Of the ball, whose centre is the origin.
     rate : float, default=1.0
         Factor on the step radius / (row_norm sqrt(2 T)) of the theory. Larger ones, up to 30, are
         often better.
@@ -447,6 +466,7 @@ class _SampledCertificates(_Certificates):
         return np.median(means / size, axis=0).min() - self.error
 
 
+@with_parameters()
 def solve_primal_dual(
     low_regret,
     sampler,
@@ -497,8 +517,7 @@ def solve_primal_dual(
         low_regret.n_steps(epsilon) and log(n) (scale / epsilon)^2.
     max_accesses : int, default=None
         Limit on values read by the steps, never exceeded; both blocks must know `most_accesses`.
-    random_state : int, RandomState, Generator or None, default=None
-        Seeds the draws.
+    %(draws)s
     callback : callable, default=None
         Called with a Snapshot at every certificate, whose `coef` is x; stops by returning True.
 

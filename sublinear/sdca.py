@@ -219,7 +219,7 @@ class _DualModel(DualStreamFit, LinearModel):
         return solver.release_duals()
 
 
-@with_parameters(common=COMMON_PARAMETERS, dual=_DUAL_PARAMETERS)
+@with_parameters(**COMMON_PARAMETERS, dual=_DUAL_PARAMETERS)
 class SDCAClassifier(_DualModel, LinearClassifier):
     """Linear classification by stochastic dual coordinate ascent, with a duality gap.
 
@@ -231,12 +231,15 @@ class SDCAClassifier(_DualModel, LinearClassifier):
     loss : {"hinge", "squared_hinge", "smoothed_hinge", "logistic"}, default="hinge"
         With m = y (<w, x> + intercept), y = +1 or -1: max(0, 1 - m); its square; the hinge rounded
         off over [1 - smoothing, 1]; log(1 + exp(-m)).
-    %(common)s
-    %(dual)s
+    %(alpha)s
     smoothing : float, default=1.0
         Width of the rounding of loss="smoothed_hinge".
+    %(intercept)s
     class_weight : dict, "balanced" or None, default=None
         Factors on the weights of the examples by class; "balanced" gives all the same total.
+    %(limits)s
+    %(dual)s
+    %(run)s
 
     Attributes
     ----------
@@ -330,17 +333,15 @@ class SDCAClassifier(_DualModel, LinearClassifier):
         self.callback = callback
 
     @fit_method
+    @with_parameters()
     def fit(self, X, y, sample_weight=None):
         """Fit the model.
 
         Parameters
         ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Dense or CSR, float32 or float64, is used as it is; other types are converted.
-        y : array-like of shape (n_samples,)
-            Labels; with more than two classes, one-vs-rest.
-        sample_weight : array-like of shape (n_samples,), default=None
-            Not negative; a weight k counts like k copies of the example.
+        %(rows)s
+        %(labels)s
+        %(sample_weight)s
 
         Returns
         -------
@@ -362,7 +363,7 @@ class SDCAClassifier(_DualModel, LinearClassifier):
         return self._class_training(X, y, sample_weight)
 
 
-@with_parameters(common=COMMON_PARAMETERS, dual=_DUAL_PARAMETERS)
+@with_parameters(**COMMON_PARAMETERS, dual=_DUAL_PARAMETERS)
 class SDCARegressor(_DualModel, LinearRegressor):
     """Linear regression by stochastic dual coordinate ascent, with a duality gap.
 
@@ -374,11 +375,14 @@ class SDCARegressor(_DualModel, LinearRegressor):
     loss : {"squared", "absolute", "epsilon_insensitive", "huber"}, default="squared"
         With r = <w, x> + intercept - y: r^2 / 2; |r|; max(0, |r| - epsilon); r^2 / 2 up to
         |r| = epsilon and epsilon (|r| - epsilon / 2) beyond.
-    %(common)s
-    %(dual)s
+    %(alpha)s
     epsilon : float, default=0.1
         Width of the insensitive or quadratic zone, in the units of y. (StreamingSVRGRegressor's is
         1.35 by default.)
+    %(intercept)s
+    %(limits)s
+    %(dual)s
+    %(run)s
 
     Attributes
     ----------
@@ -458,17 +462,15 @@ class SDCARegressor(_DualModel, LinearRegressor):
         self.callback = callback
 
     @fit_method
+    @with_parameters()
     def fit(self, X, y, sample_weight=None):
         """Fit the model.
 
         Parameters
         ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Dense or CSR, float32 or float64, is used as it is; other types are converted.
-        y : array-like of shape (n_samples,)
-            Numbers.
-        sample_weight : array-like of shape (n_samples,), default=None
-            Not negative; a weight k counts like k copies of the example.
+        %(rows)s
+        %(numbers)s
+        %(sample_weight)s
 
         Returns
         -------

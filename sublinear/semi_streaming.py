@@ -17,6 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 from sublinear._checkpoint import open_checkpoint
 from sublinear._core.matrix import LEAST_SQUARE, Matrix, Underflow
 from sublinear._core.random import RandomBits
+from sublinear._documentation import with_parameters
 from sublinear._fit_method import all_or_nothing
 from sublinear._solvers.semi_streaming import SemiStreaming
 from sublinear._stream import Stream
@@ -256,6 +257,7 @@ class _SemiStreaming(BaseEstimator):
         return total
 
 
+@with_parameters()
 class SemiStreamingPerceptron(ClassifierMixin, _SemiStreaming):
     """A hyperplane through the origin with a large margin, by passes over a source.
 
@@ -273,7 +275,7 @@ class SemiStreamingPerceptron(ClassifierMixin, _SemiStreaming):
         draws are made, in 0.6 log(n) / epsilon, 3 log(n) and 20 steps at the least.
     batch_size : int, default=16
         Draws in a step, which takes two passes.
-    random_state : int, RandomState, Generator or None, default=None
+    %(draws)s
 
     Attributes
     ----------
@@ -369,13 +371,15 @@ class SemiStreamingPerceptron(ClassifierMixin, _SemiStreaming):
         return self
 
     @all_or_nothing
+    @with_parameters()
     def fit(self, X, y):
         """Fit arrays: `fit_stream` and `materialize`.
 
         Parameters
         ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        %(rows)s
         y : array-like of shape (n_samples,)
+            Labels of two classes.
 
         Returns
         -------
@@ -397,6 +401,7 @@ class SemiStreamingPerceptron(ClassifierMixin, _SemiStreaming):
         Parameters
         ----------
         source : iterable of (X, y)
+            That of the fit, or one of the same rows in the same order.
 
         Returns
         -------
@@ -424,12 +429,13 @@ class SemiStreamingPerceptron(ClassifierMixin, _SemiStreaming):
     def _signs(self, block):
         return margin_targets(block.y, self.classes_[1])
 
+    @with_parameters()
     def decision_function(self, X):
         """Return <x_i, coef>.
 
         Parameters
         ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        %(new_rows)s
 
         Returns
         -------
@@ -438,12 +444,13 @@ class SemiStreamingPerceptron(ClassifierMixin, _SemiStreaming):
         check_is_fitted(self, "coef_")
         return products_with(self, X, self.coef_[0])
 
+    @with_parameters()
     def predict(self, X):
         """Return the label of the side on which a row lies.
 
         Parameters
         ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        %(new_rows)s
 
         Returns
         -------
@@ -453,6 +460,7 @@ class SemiStreamingPerceptron(ClassifierMixin, _SemiStreaming):
         return self.classes_[chosen]
 
 
+@with_parameters()
 class SemiStreamingEnclosingBall(_SemiStreaming):
     """The smallest ball around the rows, by passes over a source.
 
@@ -468,7 +476,7 @@ class SemiStreamingEnclosingBall(_SemiStreaming):
         epsilon^2 draws are made, in 0.6 log(n) / epsilon, 3 log(n) and 20 steps at the least.
     batch_size : int, default=16
         Draws in a step, which takes two passes.
-    random_state : int, RandomState, Generator or None, default=None
+    %(draws)s
 
     Attributes
     ----------
@@ -554,12 +562,13 @@ class SemiStreamingEnclosingBall(_SemiStreaming):
         return self
 
     @all_or_nothing
+    @with_parameters()
     def fit(self, X, y=None):
         """Fit an array: `fit_stream` and `materialize`.
 
         Parameters
         ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        %(rows)s
         y : None
             Not used.
 
@@ -583,6 +592,7 @@ class SemiStreamingEnclosingBall(_SemiStreaming):
         Parameters
         ----------
         source : iterable of X, or of (X, ..)
+            That of the fit, or one of the same rows in the same order.
 
         Returns
         -------

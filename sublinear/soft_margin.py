@@ -6,6 +6,7 @@ import numpy as np
 from sklearn.base import clone
 
 from sublinear._core.sample_sizes import squared
+from sublinear._documentation import with_parameters
 from sublinear._drive import Limits
 from sublinear._fit_method import fit_method
 from sublinear._linear_model import LinearClassifier
@@ -33,6 +34,17 @@ PRACTICAL = {"primal_rate": 3.0, "dual_rate": 1.0}
 THEORY = {"primal_rate": 1.0, "dual_rate": 1.0}
 THEORY_STEPS = 100.0**2  # T = this * log(n) / epsilon^2
 
+_ROWS = """\
+X : {array-like, sparse matrix, DualStore, FeatureOracle} of shape (n_samples, n_features)
+        Dense or CSR, float32 or float64, is used as it is; other types are converted. Sparse
+        data also gets a copy in column order. Of a store or an oracle only what the fit asks
+        for is read, given row_norm and certify=None."""
+
+_WEIGHTS = """\
+sample_weight : array-like of shape (n_samples,), default=None
+        Whole numbers, or whole multiples of the least positive weight: a row is repeated as
+        often, in lowest terms, one of weight 0 left out; its class stays."""
+
 
 def repetitions(weights):
     """Return the rows that stand for whole-numbered weights, each as often as it counts."""
@@ -56,6 +68,7 @@ def repetitions(weights):
     return np.repeat(np.arange(len(weights)), counts.astype(np.intp))
 
 
+@with_parameters()
 class SIMBAClassifier(LinearClassifier):
     """Support vector machine that reads single rows and columns: SIMBA.
 
@@ -97,8 +110,7 @@ class SIMBAClassifier(LinearClassifier):
         The largest norm of a row, or a bound on it. None: it is computed, which takes a pass.
     n_jobs : int, default=None
         Threads over one-vs-rest problems. The result does not depend on them.
-    random_state : int, RandomState, Generator or None, default=None
-        Seeds the draws.
+    %(draws)s
     verbose : int, default=0
         1: show progress and the gap on stderr.
     callback : callable, default=None
@@ -185,20 +197,15 @@ class SIMBAClassifier(LinearClassifier):
         check_run_parameters(self)
 
     @fit_method
+    @with_parameters(X=_ROWS, sample_weight=_WEIGHTS)
     def fit(self, X, y, sample_weight=None):
         """Fit the model.
 
         Parameters
         ----------
-        X : {array-like, sparse matrix, DualStore, FeatureOracle} of shape (n_samples, n_features)
-            Dense or CSR, float32 or float64, is used as it is; other types are converted. Sparse
-            data also gets a copy in column order. Of a store or an oracle only what the fit asks
-            for is read, given row_norm and certify=None.
-        y : array-like of shape (n_samples,)
-            Labels; with more than two classes, one-vs-rest.
-        sample_weight : array-like of shape (n_samples,), default=None
-            Whole numbers, or whole multiples of the least positive weight: a row is repeated as
-            often, in lowest terms, one of weight 0 left out; its class stays.
+        %(X)s
+        %(labels)s
+        %(sample_weight)s
 
         Returns
         -------
@@ -297,14 +304,17 @@ class SIMBAClassifier(LinearClassifier):
         warn_of_gap(self, self.result_, limits, name=type(self).__name__, scales=scales)
 
 
+@with_parameters(X=_ROWS, sample_weight=_WEIGHTS)
 def simba_path(X, y, nus, *, sample_weight=None, **parameters):
     """Fit one SIMBAClassifier for each nu, each begun where the last one ended.
 
     Parameters
     ----------
-    X, y, sample_weight
-        As for SIMBAClassifier.
+    %(X)s
+    %(labels)s
     nus : float or sequence of float
+        Values of `nu`, each between 0 and 1, in the order of the fits.
+    %(sample_weight)s
     **parameters
         Of SIMBAClassifier, except nu.
 

@@ -55,9 +55,7 @@ WHY_NOT_KNOWN = (
 )
 
 _PARAMETERS = """\
-alpha : float, default=0.0
-        Strength of the penalty alpha / 2 |w|^2.
-    constants : {"practical", "theory"}, default="practical"
+constants : {"practical", "theory"}, default="practical"
         "practical": stages are combined, and the inner problem of a stage is solved on rows kept in
         memory; nothing about the data needs to be known. "theory": the paper's Algorithm 1 with the
         parameters of `theory.streaming_svrg_parameters`, which need `smoothness` and
@@ -79,7 +77,7 @@ alpha : float, default=0.0
     fit_intercept : bool, default=True
         Append a constant feature of value `intercept_scaling` to every row, penalised like the
         others.
-    intercept_scaling : float, default=1.0
+    %(intercept_scaling)s
     penalize_intercept : bool, default=True
         False: the penalty is alpha / 2 |coef|^2 alone, whatever `intercept_scaling` is.
     shuffle : bool, default=True
@@ -94,6 +92,14 @@ alpha : float, default=0.0
     verbose : int, default=0
         1: show progress of `fit_stream` on stderr.
 """
+
+_PENALTY = """\
+alpha : float, default=0.0
+        Strength of the penalty alpha / 2 |w|^2."""
+
+_NUMBERS = """\
+y : array-like of shape (n_samples,)
+        Numbers; with loss="poisson" not negative."""
 
 _ATTRIBUTES = """\
 n_features_in_ : int
@@ -494,7 +500,7 @@ def default_kept_rows(n_weights):
     return max(LEAST_KEPT_ROWS, min(KEPT_ROWS_PER_WEIGHT * n_weights, most))
 
 
-@with_parameters(common=_PARAMETERS, attributes=_ATTRIBUTES)
+@with_parameters(alpha=_PENALTY, common=_PARAMETERS, attributes=_ATTRIBUTES)
 class StreamingSVRGRegressor(RegressorMixin, _StreamingSVRG):
     """Linear regression in one pass over a stream, by Streaming SVRG.
 
@@ -508,6 +514,7 @@ class StreamingSVRGRegressor(RegressorMixin, _StreamingSVRG):
     loss : {"squared", "huber", "poisson"}, default="squared"
         "squared": (z - y)^2 / 2; "huber": the same for |z - y| <= epsilon, linear beyond;
         "poisson": counts y of mean exp(z), which `predict` returns.
+    %(alpha)s
     epsilon : float, default=1.35
         Where loss="huber" becomes linear, in the units of y. (That of the other regressors is 0.1
         by default.)
@@ -600,14 +607,15 @@ class StreamingSVRGRegressor(RegressorMixin, _StreamingSVRG):
         return tags
 
     @all_or_nothing
+    @with_parameters(y=_NUMBERS)
     def fit(self, X, y, sample_weight=None):
         """Fit the model to all rows at once, in one pass.
 
         Parameters
         ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-        y : array-like of shape (n_samples,)
-        sample_weight : array-like of shape (n_samples,), default=None
+        %(rows)s
+        %(y)s
+        %(sample_weight)s
 
         Returns
         -------
@@ -626,14 +634,15 @@ class StreamingSVRGRegressor(RegressorMixin, _StreamingSVRG):
         return self
 
     @all_or_nothing
+    @with_parameters(y=_NUMBERS)
     def partial_fit(self, X, y, sample_weight=None):
         """Go on with more rows of the stream.
 
         Parameters
         ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-        y : array-like of shape (n_samples,)
-        sample_weight : array-like of shape (n_samples,), default=None
+        %(rows)s
+        %(y)s
+        %(sample_weight)s
 
         Returns
         -------
@@ -676,12 +685,13 @@ class StreamingSVRGRegressor(RegressorMixin, _StreamingSVRG):
     def intercept_(self):
         return self._fitted("intercept_", lambda: self._intercepts()[0])
 
+    @with_parameters()
     def predict(self, X):
         """Return <x_i, coef> + intercept, its exponential with loss="poisson".
 
         Parameters
         ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        %(new_rows)s
 
         Returns
         -------
@@ -691,7 +701,7 @@ class StreamingSVRGRegressor(RegressorMixin, _StreamingSVRG):
         return np.exp(scores) if fitted_with(self, "loss") == "poisson" else scores
 
 
-@with_parameters(common=_PARAMETERS, attributes=_ATTRIBUTES)
+@with_parameters(alpha=_PENALTY, common=_PARAMETERS, attributes=_ATTRIBUTES)
 class StreamingSVRGClassifier(ProbabilityMixin, OneVsRestMixin, _StreamingSVRG):
     """Linear classification in one pass over a stream, by Streaming SVRG.
 
@@ -700,6 +710,8 @@ class StreamingSVRGClassifier(ProbabilityMixin, OneVsRestMixin, _StreamingSVRG):
     Parameters
     ----------
     loss : {"logistic", "smoothed_hinge", "squared_hinge"}, default="logistic"
+        As in SDCAClassifier.
+    %(alpha)s
     smoothing : float, default=1.0
         Width of the rounded part of loss="smoothed_hinge".
     %(common)s
@@ -782,14 +794,15 @@ class StreamingSVRGClassifier(ProbabilityMixin, OneVsRestMixin, _StreamingSVRG):
         self.verbose = verbose
 
     @all_or_nothing
+    @with_parameters()
     def fit(self, X, y, sample_weight=None):
         """Fit the model to all rows at once, in one pass.
 
         Parameters
         ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-        y : array-like of shape (n_samples,)
-        sample_weight : array-like of shape (n_samples,), default=None
+        %(rows)s
+        %(labels)s
+        %(sample_weight)s
 
         Returns
         -------
@@ -810,16 +823,16 @@ class StreamingSVRGClassifier(ProbabilityMixin, OneVsRestMixin, _StreamingSVRG):
         return self
 
     @all_or_nothing
+    @with_parameters()
     def partial_fit(self, X, y, classes=None, sample_weight=None):
         """Go on with more rows of the stream.
 
         Parameters
         ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-        y : array-like of shape (n_samples,)
-        classes : array-like of shape (n_classes,), default=None
-            All labels that will ever come; needed at the first call.
-        sample_weight : array-like of shape (n_samples,), default=None
+        %(rows)s
+        %(labels)s
+        %(all_classes)s
+        %(sample_weight)s
 
         Returns
         -------

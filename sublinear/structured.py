@@ -17,6 +17,7 @@ from sklearn.utils.validation import check_consistent_length, check_is_fitted
 
 from sublinear._certified_model import Outcome, check_finite, warn_if_limited
 from sublinear._core.random import RandomBits
+from sublinear._documentation import with_parameters
 from sublinear._drive import Limits, drive
 from sublinear._fit_method import all_or_nothing
 from sublinear._sequence_pegasos import SequencePegasos
@@ -49,7 +50,10 @@ class StructuredProblem:
 
         Parameters
         ----------
-        x, y : object
+        x : object
+            An input, one of X.
+        y : object
+            An output: one of y, or what a decoder returned.
 
         Returns
         -------
@@ -65,7 +69,10 @@ class StructuredProblem:
 
         Parameters
         ----------
-        y, other : object
+        y : object
+            The right output of an input, one of y.
+        other : object
+            What is said instead: an output that a decoder returned, which may be the right one.
 
         Returns
         -------
@@ -82,8 +89,11 @@ class StructuredProblem:
         Parameters
         ----------
         weights : ndarray of shape (n_joint_features,), float64
-            Read-only.
-        x, y : object
+            Those of a model during the fit. Read-only.
+        x : object
+            An input, one of X.
+        y : object
+            Its right output.
 
         Returns
         -------
@@ -97,8 +107,9 @@ class StructuredProblem:
         Parameters
         ----------
         weights : ndarray of shape (n_joint_features,), float64
-            Read-only.
+            Those of the fitted model, `coef_`. Read-only.
         x : object
+            An input, one of the X of `predict`.
 
         Returns
         -------
@@ -106,6 +117,14 @@ class StructuredProblem:
         """
         raise NotImplementedError("a StructuredProblem needs decode(weights, x)")
 
+
+_INPUTS = """\
+X : sequence of n_samples inputs
+        Whatever `problem` understands."""
+
+_OUTPUTS = """\
+y : sequence of n_samples outputs
+        The right output of every input."""
 
 _METHODS = ("joint_features", "loss", "loss_augmented_decode", "decode")
 
@@ -267,16 +286,15 @@ class PegasosStructured(OneSolverStreamFit, BaseEstimator):
         _check_examples(X, y)
 
     @all_or_nothing
+    @with_parameters(X=_INPUTS, y=_OUTPUTS)
     def fit(self, X, y, sample_weight=None):
         """Fit the model.
 
         Parameters
         ----------
-        X : sequence of n_samples inputs
-            Whatever `problem` understands.
-        y : sequence of n_samples outputs
-        sample_weight : array-like of shape (n_samples,), default=None
-            Not negative; a weight k counts like k copies of the example.
+        %(X)s
+        %(y)s
+        %(sample_weight)s
 
         Returns
         -------
@@ -296,13 +314,15 @@ class PegasosStructured(OneSolverStreamFit, BaseEstimator):
         return self._run(X, y, sample_weight, Limits(self.tol, self.max_iter))
 
     @all_or_nothing
+    @with_parameters(X=_INPUTS, y=_OUTPUTS)
     def partial_fit(self, X, y, sample_weight=None):
         """Take one epoch over a block of examples, going on from the present model.
 
         Parameters
         ----------
-        X, y, sample_weight
-            As in `fit`.
+        %(X)s
+        %(y)s
+        %(sample_weight)s
 
         Returns
         -------
@@ -344,12 +364,13 @@ class PegasosStructured(OneSolverStreamFit, BaseEstimator):
         warn_if_limited(self, limits, "raise alpha")
         return self
 
+    @with_parameters(X=_INPUTS)
     def predict(self, X):
         """Return the output that scores highest for every input.
 
         Parameters
         ----------
-        X : sequence of n_samples inputs
+        %(X)s
 
         Returns
         -------
@@ -359,13 +380,15 @@ class PegasosStructured(OneSolverStreamFit, BaseEstimator):
         weights = read_only(self.coef_.view())
         return [self.problem.decode(weights, x) for x in _array_of_objects(X)]
 
+    @with_parameters(X=_INPUTS, y=_OUTPUTS)
     def score(self, X, y, sample_weight=None):
         """Return minus the weighted mean loss of the predictions; 0 is best.
 
         Parameters
         ----------
-        X, y, sample_weight
-            As in `fit`.
+        %(X)s
+        %(y)s
+        %(sample_weight)s
 
         Returns
         -------

@@ -138,7 +138,10 @@ def safe_beta(n_samples, batch_size, sigma_squared):
 
     Parameters
     ----------
-    n_samples, batch_size : int
+    n_samples : int
+        Rows of the data.
+    batch_size : int
+        b, examples per iteration; from 1 to n_samples.
     sigma_squared : float
         See `spectral_norm_squared`; from 1 / n_samples to 1.
 
@@ -160,7 +163,9 @@ def batch_speedup(X, batch_size):
     Parameters
     ----------
     X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        Its rows count as in `spectral_norm_squared`.
     batch_size : int
+        b, examples per iteration; from 1 to n_samples.
 
     Returns
     -------
@@ -207,11 +212,13 @@ def minibatch_sdca_iterations(n_samples, alpha, epsilon, *, batch_size=1, sigma_
     Parameters
     ----------
     n_samples : int
+        Rows of the data.
     alpha : float
         The lambda of the paper.
     epsilon : float
         Wanted bound on the expected duality gap of the averaged dual.
     batch_size : int, default=1
+        b, examples per iteration; from 1 to n_samples.
     sigma_squared : float, default=1.0
         See `spectral_norm_squared`; the default is the worst case.
 

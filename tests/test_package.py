@@ -19,6 +19,7 @@ from sublinear._core.parallel import bounds_checked
 
 PLACES = ("sublinear", "sublinear.semi_streaming", "sublinear.distributed")
 OPTIONAL = ("tqdm", "matplotlib", "pandas", "dask")
+MODULES = [module.name for module in pkgutil.walk_packages(sublinear.__path__, "sublinear.")]
 
 
 def estimators(place):
@@ -119,6 +120,20 @@ def test_methods_that_learn_tell_what_they_raise(place):
                     assert f"\n{section}\n---" in text, (estimator, name, section)
 
 
+@pytest.mark.parametrize("name", MODULES)
+def test_no_docstring_has_a_placeholder_left(name):
+    if name.startswith("sublinear.distributed"):
+        pytest.importorskip("distributed")
+    if name == "sublinear.__main__":
+        return
+    for value in vars(importlib.import_module(name)).values():
+        if getattr(value, "__module__", None) == name:
+            members = vars(value).values() if inspect.isclass(value) else ()
+            for thing in (value, *members):
+                text = getattr(thing, "__doc__", None) or ""
+                assert not re.search(r"%\((?!name\))\w+\)s", text), thing
+
+
 OF_ROWS = [one for one in estimators("sublinear") if one is not sublinear.PegasosStructured]
 
 
@@ -130,9 +145,6 @@ def test_fitted_attributes_are_documented(estimator, binary):
     for name in vars(model):
         if name.endswith("_") and not name.startswith("_"):
             assert name in attributes, name
-
-
-MODULES = [module.name for module in pkgutil.walk_packages(sublinear.__path__, "sublinear.")]
 
 
 @pytest.mark.parametrize("name", MODULES)

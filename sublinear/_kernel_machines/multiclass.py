@@ -12,6 +12,7 @@ from itertools import combinations
 import numpy as np
 
 from sublinear._classification import OneVsRestMixin
+from sublinear._documentation import with_parameters
 from sublinear._fit_method import forget
 from sublinear._validation import check_choice, check_sample_weight, combine_weights, find_classes
 
@@ -130,12 +131,13 @@ class KernelClassifierMixin(OneVsRestMixin):
             ends = np.cumsum(self.n_support_)
             self.n_support_ = np.diff(np.searchsorted(kept, ends), prepend=0)
 
+    @with_parameters()
     def decision_function(self, X):
         """Return the score of every example.
 
         Parameters
         ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        %(new_rows)s
 
         Returns
         -------
@@ -149,6 +151,7 @@ class KernelClassifierMixin(OneVsRestMixin):
             return scores_of_classes(scores, self._pairs, len(self.classes_))
         return scores
 
+    @with_parameters()
     def predict(self, X):
         """Return the label with the largest score; one-vs-one: with the most votes.
 
@@ -156,7 +159,7 @@ class KernelClassifierMixin(OneVsRestMixin):
 
         Parameters
         ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        %(new_rows)s
 
         Returns
         -------

@@ -35,14 +35,15 @@ KERNEL_PARAMETERS = """\
 kernel : {"linear", "poly", "rbf"}, default="linear"
         "poly": (gamma <x, z> + coef0)^degree; "rbf": exp(-gamma |x - z|^2). With these the model
         is a sum of kernel functions around rows drawn, found without variance reduction, and
-        `epsilon` and `result_` are in the units of the kernel's space.
+        `epsilon` and the result are in the units of the kernel's space.
     kernel_values : {"exact", "sampled"}, default="exact"
-        With "poly" and "rbf": kernel rows of the rows drawn, n_samples values each, or unbiased
-        estimates of them from a few columns. Certificates have exact values.
+        With "poly" and "rbf": kernel rows of the rows drawn, a value for each row, or unbiased
+        estimates of them from a few columns. Certificates have exact values. batch_size="auto" is
+        16, with estimates 1.
     gamma : {"scale", "auto"} or float, default="scale"
-        Positive. "scale": 1 / (n_features * variance of the values of X); "auto": 1 / n_features.
-    degree : int, default=3
-    coef0 : float, default=0.0"""
+        Positive. "scale": 1 / (n_features * variance of all values); "auto": 1 / n_features.
+    %(degree)s
+    %(coef0)s"""
 
 
 def is_linear(settings):
@@ -122,7 +123,7 @@ class KernelPlan(RoundsPlan):
     Parameters
     ----------
     settings : object
-        Has the attributes of SADDLE_PARAMETERS and KERNEL_PARAMETERS.
+        Has the `saddle_parameters` and those of KERNEL_PARAMETERS as attributes.
     geometry : str
     space : KernelSpace
     epsilon : float

@@ -19,7 +19,7 @@ from sublinear._validation import (
     positive_classes,
 )
 from sublinear.distributed._cluster import connected
-from sublinear.distributed._estimator import OverPartitions
+from sublinear.distributed._estimator import OverPartitions, documented
 from sublinear.distributed._partitions import (
     Problem,
     ask_steadily,
@@ -105,6 +105,7 @@ class CertifiedRounds(OverPartitions, LinearModel):
     """
 
     @all_or_nothing
+    @documented
     def fit(
         self, X, y=None, sample_weight=None, *, checkpoint=None, checkpoint_every=10, resume=True
     ):
@@ -117,8 +118,7 @@ class CertifiedRounds(OverPartitions, LinearModel):
             source per partition.
         y : dask array or array-like of shape (n_samples,), default=None
             Cut as X is.
-        sample_weight : dask array or array-like of shape (n_samples,), default=None
-            Not negative; a weight k counts like k copies of the example.
+        %(sample_weight)s
         checkpoint : str or path-like, default=None
             A file of this process for the state of the fit, that of the partitions with it;
             replaced every `checkpoint_every` rounds, when a callback stops the fit, and at the end.

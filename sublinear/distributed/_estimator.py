@@ -51,7 +51,10 @@ combination : {"adaptive", "safe"}, default="adaptive"
         that is expected to take, which happens where columns have very different scales, rows lie
         far from the origin, or alpha is small; True: after the first round; False: never. tol=0
         does without it.
-    warm_start : bool, default=False
+"""
+
+_DUAL_WARM_START = """\
+warm_start : bool, default=False
         Begin where the last fit ended, if there are as many rows and classes; partitions and alpha
         may be others. The duals are kept in this process as `dual_coef_`, 8 bytes a row for each
         class.
@@ -75,23 +78,34 @@ batch_size : int or "all", default="all"
         the certificates of the next fit.
 """
 
-_COMMON = """\
+_ALPHA = """\
 alpha : float, default=1e-4
         Strength of the penalty alpha / 2 |w|^2.
-    fit_intercept : bool, default=True
+"""
+
+_INTERCEPT = """\
+fit_intercept : bool, default=True
         Append a constant feature of value `intercept_scaling` to every row; its weight is penalised
         like the others.
-    intercept_scaling : float, default=1.0
-        Value of the constant feature.
-    tol : float, default=1e-3
+    %(intercept_scaling)s
+"""
+
+_LIMITS = """\
+tol : float, default=1e-3
         Stop when the duality gap is at most tol times the objective. 0: run to the limits.
     max_iter : int, default=1000
         Limit on rounds.
     max_accesses : int, default=None
         Limit on feature values read by the solvers of each binary problem, never exceeded.
-    random_state : int, RandomState, Generator or None, default=None
+"""
+
+_ORDER = """\
+random_state : int, RandomState, Generator or None, default=None
         Seeds the order of the examples.
-    verbose : int, default=0
+"""
+
+_WATCHERS = """\
+verbose : int, default=0
         1: show progress and the gap on stderr.
     callback : callable, default=None
         Called with a Snapshot at every certificate; stops the fit by returning True.
@@ -116,11 +130,22 @@ Notes
     blocks are copied, unless they come from a list, a tuple or a class of `sublinear.sources`.
 """
 
+_WEIGHTS = """\
+sample_weight : dask array or array-like of shape (n_samples,), default=None
+        Not negative; a weight k counts like k copies of the example.
+"""
+
 documented = with_parameters(
     cluster=_CLUSTER,
     dual_ascent=_DUAL_ASCENT,
+    dual_warm_start=_DUAL_WARM_START,
     large_batches=_LARGE_BATCHES,
-    rounds=_COMMON,
+    alpha=_ALPHA,
+    intercept=_INTERCEPT,
+    limits=_LIMITS,
+    order=_ORDER,
+    watchers=_WATCHERS,
+    sample_weight=_WEIGHTS,
     partitions=_OVER_PARTITIONS,
     notes=_NOTES,
 )

@@ -105,11 +105,15 @@ class PegasosClassifier(ChunkClassifier, _LargeBatches, LinearClassifier):
         bounded, needs projection.
     %(cluster)s
     %(large_batches)s
-    %(rounds)s
+    %(alpha)s
     smoothing : float, default=1.0
         Width of the rounding of loss="smoothed_hinge".
+    %(intercept)s
     class_weight : dict, "balanced" or None, default=None
         Factors on the weights of the examples by class; "balanced" gives all the same total.
+    %(limits)s
+    %(order)s
+    %(watchers)s
 
     Attributes
     ----------
@@ -198,10 +202,14 @@ class PegasosRegressor(ChunkRegressor, _LargeBatches, LinearRegressor):
         needs projection.
     %(cluster)s
     %(large_batches)s
-    %(rounds)s
+    %(alpha)s
     epsilon : float, default=0.1
         Width of the insensitive or quadratic zone, in the units of y. (StreamingSVRGRegressor's is
         1.35 by default.)
+    %(intercept)s
+    %(limits)s
+    %(order)s
+    %(watchers)s
 
     Attributes
     ----------

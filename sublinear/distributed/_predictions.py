@@ -11,6 +11,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from sublinear._classification import has_probabilities
+from sublinear._documentation import with_parameters
 from sublinear._stream import checked_block, naming
 from sublinear._warnings import warn
 from sublinear.distributed._cluster import (
@@ -25,6 +26,18 @@ from sublinear.distributed._cluster import (
 from sublinear.distributed._estimator import is_sources, is_stream, refuse_weights
 from sublinear.distributed._partitions import blocks_of
 from sublinear.sources._faults import EmptySource
+
+_documented = with_parameters(
+    X="""\
+X : dask array, array-like or sparse matrix of shape (n_samples, n_features)
+        Rows with the features of the fit.""",
+    X_or_sources="""\
+X : dask array, array-like or sparse matrix of shape (n_samples, n_features), or list
+        Rows with the features of the fit. A list of sources, and no y.""",
+    sample_weight="""\
+sample_weight : dask array or array-like of shape (n_samples,), default=None
+        Weights of the rows, not negative. Sources yield their own.""",
+)
 
 
 class _Predictions:
@@ -197,12 +210,13 @@ class ChunkClassifier(_Predictions):
 
     _numeric = False
 
+    @_documented
     def decision_function(self, X):
         """Return <x_i, coef> + intercept; a dask array for one.
 
         Parameters
         ----------
-        X : dask array, array-like or sparse matrix of shape (n_samples, n_features)
+        %(X)s
 
         Returns
         -------
@@ -214,12 +228,13 @@ class ChunkClassifier(_Predictions):
         n_columns = None if len(self.classes_) == 2 else len(self.classes_)
         return self._by_chunks("decision_function", X, self.coef_.dtype, n_columns)
 
+    @_documented
     def predict(self, X):
         """Return the label with the largest score; a dask array for one.
 
         Parameters
         ----------
-        X : dask array, array-like or sparse matrix of shape (n_samples, n_features)
+        %(X)s
 
         Returns
         -------
@@ -231,12 +246,13 @@ class ChunkClassifier(_Predictions):
         return self._by_chunks("predict", X, self.classes_.dtype)
 
     @available_if(has_probabilities)
+    @_documented
     def predict_proba(self, X):
         """Return class probabilities; only with loss="logistic". A dask array for one.
 
         Parameters
         ----------
-        X : dask array, array-like or sparse matrix of shape (n_samples, n_features)
+        %(X)s
 
         Returns
         -------
@@ -248,12 +264,13 @@ class ChunkClassifier(_Predictions):
         return self._by_chunks("predict_proba", X, self.coef_.dtype, len(self.classes_))
 
     @available_if(has_probabilities)
+    @_documented
     def predict_log_proba(self, X):
         """Return the logarithms of class probabilities; only with loss="logistic".
 
         Parameters
         ----------
-        X : dask array, array-like or sparse matrix of shape (n_samples, n_features)
+        %(X)s
 
         Returns
         -------
@@ -265,15 +282,16 @@ class ChunkClassifier(_Predictions):
         check_is_fitted(self)
         return self._by_chunks("predict_log_proba", X, self.coef_.dtype, len(self.classes_))
 
+    @_documented
     def score(self, X, y=None, sample_weight=None):
         """Return the accuracy, where the rows are for dask arrays and sources.
 
         Parameters
         ----------
-        X : dask array, array-like or sparse matrix of shape (n_samples, n_features), or list
-            A list of sources, and no y.
-        y : dask array or array-like of shape (n_samples,)
-        sample_weight : dask array or array-like of shape (n_samples,), default=None
+        %(X_or_sources)s
+        y : dask array or array-like of shape (n_samples,), default=None
+            True labels. Sources yield their own.
+        %(sample_weight)s
 
         Returns
         -------
@@ -290,12 +308,13 @@ class ChunkRegressor(_Predictions):
 
     _numeric = True
 
+    @_documented
     def predict(self, X):
         """Return <x_i, coef> + intercept, or its exponential for counts; a dask array for one.
 
         Parameters
         ----------
-        X : dask array, array-like or sparse matrix of shape (n_samples, n_features)
+        %(X)s
 
         Returns
         -------
@@ -306,15 +325,16 @@ class ChunkRegressor(_Predictions):
         check_is_fitted(self)
         return self._by_chunks("predict", X, self.coef_.dtype)
 
+    @_documented
     def score(self, X, y=None, sample_weight=None):
         """Return the coefficient of determination R^2, where the rows are.
 
         Parameters
         ----------
-        X : dask array, array-like or sparse matrix of shape (n_samples, n_features), or list
-            A list of sources, and no y.
-        y : dask array or array-like of shape (n_samples,)
-        sample_weight : dask array or array-like of shape (n_samples,), default=None
+        %(X_or_sources)s
+        y : dask array or array-like of shape (n_samples,), default=None
+            True numbers. Sources yield their own.
+        %(sample_weight)s
 
         Returns
         -------

@@ -102,11 +102,16 @@ class SDCAClassifier(ChunkClassifier, _DualAscent, LinearClassifier):
         As in :class:`sublinear.SDCAClassifier`.
     %(cluster)s
     %(dual_ascent)s
-    %(rounds)s
+    %(alpha)s
     smoothing : float, default=1.0
         Width of the rounding of loss="smoothed_hinge".
+    %(intercept)s
     class_weight : dict, "balanced" or None, default=None
         Factors on the weights of the examples by class; "balanced" gives all the same total.
+    %(limits)s
+    %(order)s
+    %(dual_warm_start)s
+    %(watchers)s
 
     Attributes
     ----------
@@ -197,10 +202,15 @@ class SDCARegressor(ChunkRegressor, _DualAscent, LinearRegressor):
         As in :class:`sublinear.SDCARegressor`.
     %(cluster)s
     %(dual_ascent)s
-    %(rounds)s
+    %(alpha)s
     epsilon : float, default=0.1
         Width of the insensitive or quadratic zone, in the units of y. (StreamingSVRGRegressor's is
         1.35 by default.)
+    %(intercept)s
+    %(limits)s
+    %(order)s
+    %(dual_warm_start)s
+    %(watchers)s
 
     Attributes
     ----------

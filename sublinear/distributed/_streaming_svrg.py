@@ -39,6 +39,7 @@ class _StreamedStages(OverPartitions):
         return super()._is_stored(before) and grown
 
     @all_or_nothing
+    @documented
     def fit(
         self,
         X,
@@ -59,7 +60,7 @@ class _StreamedStages(OverPartitions):
             source per partition, which is read block by block and not kept.
         y : dask array or array-like of shape (n_samples,), default=None
             Cut as X is.
-        sample_weight : dask array or array-like of shape (n_samples,), default=None
+        %(sample_weight)s
         classes : array-like of shape (n_classes,), default=None
             Classifiers: all labels. None: sources are read twice, the first time for them.
         checkpoint : str or path-like, default=None
@@ -211,7 +212,7 @@ class StreamingSVRGRegressor(ChunkRegressor, _StreamedStages, streaming.Streamin
     fit_intercept : bool, default=True
         Append a constant feature of value `intercept_scaling` to every row, penalised like the
         others.
-    intercept_scaling : float, default=1.0
+    %(intercept_scaling)s
     penalize_intercept : bool, default=True
         False: the penalty is alpha / 2 |coef|^2 alone, whatever `intercept_scaling` is.
     warm_start : bool, default=False
@@ -292,6 +293,7 @@ class StreamingSVRGClassifier(ChunkClassifier, _StreamedStages, streaming.Stream
     Parameters
     ----------
     loss : {"logistic", "smoothed_hinge", "squared_hinge"}, default="logistic"
+        As in :class:`sublinear.StreamingSVRGClassifier`.
     %(cluster)s
     alpha : float, default=0.0
         Strength of the penalty alpha / 2 |w|^2.
@@ -305,7 +307,7 @@ class StreamingSVRGClassifier(ChunkClassifier, _StreamedStages, streaming.Stream
     fit_intercept : bool, default=True
         Append a constant feature of value `intercept_scaling` to every row, penalised like the
         others.
-    intercept_scaling : float, default=1.0
+    %(intercept_scaling)s
     penalize_intercept : bool, default=True
         False: the penalty is alpha / 2 |coef|^2 alone, whatever `intercept_scaling` is.
     warm_start : bool, default=False

@@ -23,9 +23,11 @@ class ArraySource:
     Parameters
     ----------
     X : ndarray, CSR matrix or data frame of shape (n_samples, n_features)
+        The rows. Other sparse formats are converted to CSR, a data frame to an array.
     y : array-like of shape (n_samples,), default=None
         None where there is nothing to learn, only to predict.
     sample_weight : array-like of shape (n_samples,), or float, default=None
+        Weights of the rows, or one for all; None: blocks have none.
     block_rows : int, default=None
         Rows of a block; the last one may have fewer. None: 32768, or up to 131072 short ones, as
         long as they hold no more than 2^21 values.
@@ -128,10 +130,13 @@ class NpySource:
     Parameters
     ----------
     path : str or path-like
+        The file.
     labels : str, path-like or array-like, default=None
         A .npy file, or the array. None where there is nothing to learn, only to predict.
     sample_weight : array-like of shape (n_samples,), default=None
+        Weights of the rows; None: blocks have none.
     block_rows : int, default=8192
+        Rows of a block; the last one may have fewer.
     """
 
     def __init__(self, path, labels=None, sample_weight=None, *, block_rows=BLOCK_ROWS):
