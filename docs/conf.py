@@ -27,6 +27,8 @@ autosummary_generate = True
 # The estimators' pages list their own methods; members of scikit-learn's mixins keep their home.
 numpydoc_show_class_members = False
 numpydoc_xref_param_type = False
+# Parameters: in the order of the signature, with a type, with a description.
+numpydoc_validation_checks = {"PR03", "PR04", "PR07"}
 
 html_theme = "pydata_sphinx_theme"
 html_title = "sublinear"
