@@ -302,10 +302,9 @@ class CombinedSVRG:
                 values = unseen.weights * self.loss.values(scores, unseen.targets)
             return np.nan_to_num(values, nan=np.inf)
 
-        own, alike = (weakest_that_pays([*kind, FREE], losses) for kind in (OWN, ALIKE))
-        with np.errstate(invalid="ignore"):
-            saved = losses(own) - losses(alike)
-        return alike if saved.sum() > CHANCE * np.linalg.norm(saved) else own
+        own = weakest_that_pays((*OWN, FREE), losses, CHANCE)
+        alike = weakest_that_pays((*ALIKE, FREE), losses)
+        return weakest_that_pays((own, alike), losses, CHANCE)
 
     def _first_rows(self):
         """The Sample of the first rows of this stage."""
@@ -477,11 +476,16 @@ def n_values(rows):
     return max(1, SPARSE_VALUES * rows.nnz) if issparse(rows) else rows.size
 
 
-def weakest_that_pays(restraints, losses):
-    """Return the one beyond which weaker ones are worse; the strongest comes first."""
+def weakest_that_pays(restraints, losses, chance=0.0):
+    """Return the one beyond which none is better; the strongest comes first.
+
+    Better by more than `chance` standard errors of what it saves on the rows that are held out.
+    """
     best, *weaker = restraints
     for restraint in weaker:
-        if not losses(restraint).sum() < losses(best).sum():
+        with np.errstate(invalid="ignore"):
+            saved = losses(best) - losses(restraint)
+        if not saved.sum() > chance * np.linalg.norm(saved):
             break
         best = restraint
     return best
