@@ -47,10 +47,10 @@ combination : {"adaptive", "safe"}, default="adaptive"
         Certificates then cost two passes, and more rounds may be needed.
     second_order : bool or "auto", default="auto"
         Whether to go over to a proximal Newton method, whose rounds send n_weights^2 numbers, where
-        there are at most 2048 weights. "auto": once rounds of dual ascent have taken as long as
-        that is expected to take, which happens where columns have very different scales, rows lie
-        far from the origin, or alpha is small; True: after the first round; False: never. tol=0
-        does without it.
+        there are at most 2048 weights. "auto": where more is left for rounds of dual ascent, at
+        their pace, than that is expected to take, which happens where columns have very different
+        scales, rows lie far from the origin, or alpha is small; True: after the first round; False:
+        never. tol=0 does without it.
 """
 
 _DUAL_WARM_START = """\
