@@ -15,6 +15,7 @@ from sublinear import (
     KernelPegasosClassifier,
     KernelSDCAClassifier,
     KernelSDCARegressor,
+    L2SVMClassifier,
     MinimumEnclosingBall,
     solve_simplex_qp,
 )
@@ -446,3 +447,31 @@ def test_a_sublinear_fit_ends_where_rounding_is_most_of_the_gap():
     with pytest.warns(ConvergenceWarning, match="That is rounding"):
         found = solve_simplex_qp(X, None, 2e-4, kernel="rbf", gamma=0.5, random_state=0)
     assert found.status == "rounding"
+
+
+@pytest.mark.parametrize("gamma", [1e2, 1e4])
+def test_rows_that_are_all_far_apart_have_the_identity_for_a_matrix(gamma):
+    """In float32 the exponent of a row with itself is off by more than 1, and may be positive."""
+    X = np.random.default_rng(0).normal(size=(60, 3)) * 1000
+    y = np.where(X[:, 0] > 0, 1, -1)
+    order = np.arange(len(X))
+    assert kernel_rows(RBF(gamma), X).block(order, order).max() <= 1
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model = KernelSDCAClassifier(C=1e3, gamma=gamma, random_state=0).fit(X, y)
+    assert model.result_.status == "converged"
+    assert model.score(X, y) == 1
+
+
+@pytest.mark.parametrize("far", [1e2, 1e3, 1e5])
+@pytest.mark.parametrize("make", [KernelSDCAClassifier, L2SVMClassifier])
+def test_a_row_far_from_others_does_not_spoil_predictions(halves, make, far):
+    X, y = halves
+    model = make(kernel="rbf", gamma=0.5, random_state=0).fit(X, y)
+    rows = X[:20].copy()
+    rows[0] = far
+    K = pairwise_kernels(rows, X[model.support_], metric="rbf", gamma=0.5)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        scores = model.decision_function(rows)
+    np.testing.assert_allclose(scores, K @ model.dual_coef_[0] + model.intercept_, atol=1e-9)

@@ -422,6 +422,23 @@ def test_a_first_line_of_places_may_be_a_header(tmp_path, read, label_column):
         assert read(path, header=False, **options)[1].tolist() == ["kind", "a", "b"]
 
 
+@pytest.mark.parametrize("read", [load, lambda path, **more: next(iter(CSVSource(path, **more)))])
+@pytest.mark.parametrize("label_column", ["first", "last"])
+@pytest.mark.parametrize("labels", [("a", "b"), ("1", "7")])
+def test_places_may_name_the_label_too(tmp_path, read, label_column, labels):
+    path = tmp_path / "frame.csv"
+    rows = [["5", "6"], ["3", "4"]]
+    for fields, label in zip(rows, labels, strict=True):
+        fields.insert(0 if label_column == "first" else 2, label)
+    path.write_text("\n".join(map(",".join, [["0", "1", "2"], *rows])))
+    options = {"label_column": label_column, "text_labels": True}
+    with pytest.warns(UserWarning, match="line 1 looks like the names 0, 1, .. of columns"):
+        assert len(read(path, **options)[1]) == 3
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert read(path, header=True, **options)[1].tolist() == list(labels)
+
+
 def test_labels_that_belie_a_header_are_an_error(tmp_path):
     path = tmp_path / "mixed.csv"
     path.write_text("1,2,x\n3,4,1\n5,6,x\n")

@@ -324,6 +324,16 @@ PANEL_TARGET static inline void PANEL_FUNCTION(panel_tanh)(float *restrict x)
     }
 }
 
+/* Positive numbers become 0: those of the exponents of rbf are rounding, of any size far from 0. */
+PANEL_TARGET static inline void PANEL_FUNCTION(panel_at_most_0)(float *restrict x)
+{
+    uint32_t bits[PANEL];
+    memcpy(bits, x, sizeof bits);
+    for (int l = 0; l < PANEL; l++)
+        bits[l] &= 0u - (bits[l] >> 31);
+    memcpy(x, bits, sizeof bits);
+}
+
 /* Kernel values from what panel_dots has summed, in place.
 
    linear: sum; poly: (sum + shift)^degree; sigmoid: tanh(sum + shift); rbf: 2^sum, the shift of x in
@@ -333,8 +343,10 @@ PANEL_TARGET static void PANEL_FUNCTION(panel_finish)(
 {
     const float shift = kernel->shift;
     if (kernel->kind == PANEL_RBF)
-        for (ptrdiff_t r = 0; r < n_rows; r++)
+        for (ptrdiff_t r = 0; r < n_rows; r++) {
+            PANEL_FUNCTION(panel_at_most_0)(tile + r * PANEL);
             PANEL_FUNCTION(panel_exp2)(tile + r * PANEL);
+        }
     else if (kernel->kind == PANEL_SIGMOID)
         for (ptrdiff_t r = 0; r < n_rows; r++) {
             float *restrict value = tile + r * PANEL;

@@ -354,7 +354,7 @@ class KernelModel(CertifiedModel):
         if kernel.is_given:
             return ExactRows(CallableRows(kernel.name, support, X))
         rows = kernel_rows(kernel.function(), support, X, memory=0)
-        return checked_rounding(ExactRows(rows) if self._is_exact else rows)
+        return checked_rounding(ExactRows(rows) if self._is_exact else told_apart(rows))
 
 
 def shifted_block(rows, shift, chosen):

@@ -15,6 +15,7 @@ from sublinear._kernel_machines.training import (
     checked_square,
     gamma_value,
     like,
+    told_apart,
 )
 from sublinear._saddle import RoundsPlan
 from sublinear._solvers.kernel_primal_dual import KernelPrimalDual
@@ -201,7 +202,7 @@ def kernel_sum(fitted, support_vectors, coefficients, X, n_jobs=None):
         part = X[start : start + CHUNK]
         if sp.issparse(part) and not sp.issparse(support):
             part = part.toarray()
-        rows = checked_rounding(kernel_rows(kernel, support, part, memory=0))
+        rows = checked_rounding(told_apart(kernel_rows(kernel, support, part, memory=0)))
         products = np.zeros((len(coefficients), rows.n_columns))
         rows.add_product(order, coefficients, products, effective_threads(n_jobs))
         sums[:, start : start + CHUNK] = products

@@ -151,12 +151,13 @@ def _has_names(fields, column, label_column):
 
 
 def _may_be_places(fields, column):
-    """Tell whether a first line has a name for the label, and for features their places."""
+    """Tell whether a first line has places for names: of all columns, or a name for the label."""
+    if column is None or len(fields) < 3:
+        return False
     features = [field for k, field in enumerate(fields) if k != column]
-    places = [str(k) for k in range(len(features))]
-    return (
-        column is not None and len(features) > 1 and features == places and _is_name(fields[column])
-    )
+    if _is_name(fields[column]):
+        return features == [str(k) for k in range(len(features))]
+    return fields == [str(k) for k in range(len(fields))]
 
 
 def _is_utf8(text):
