@@ -352,9 +352,11 @@ class _StreamingSVRG(StreamFit, BaseEstimator):
         """Do as `_take`, unless sums of that many values cost more than a look at them would.
 
         Return False, and leave the rows, if they cost more or are not finite: because of a value,
-        or of large ones.
+        or of large ones. And if some have the weight 0: no sum has these.
         """
         if self.constants != "practical" or n_values <= VALUES_PER_SUM * self.n_features_in_:
+            return False
+        if blocks[0].n_rows < blocks[0].matrix.n_rows:
             return False
         try:
             self._take(blocks, *rows, finite=True)

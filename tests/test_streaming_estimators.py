@@ -557,3 +557,16 @@ def test_large_counts(scale):
     model = StreamingSVRGRegressor("poisson").fit(X, y)
     np.testing.assert_allclose(model.coef_, [0.5, 0, 0], atol=1e-5)
     assert model.intercept_ == pytest.approx(np.log(scale), abs=1e-5)
+
+
+@pytest.mark.parametrize("learn", ["fit", "partial_fit", "fit_stream"])
+def test_values_that_are_not_finite_are_refused_in_rows_of_weight_zero_too(learn):
+    random = np.random.default_rng(0)
+    X, y, weights = random.normal(size=(500, 3)), random.normal(size=500), np.ones(500)
+    X[77, 1], weights[77] = np.nan, 0.0
+    model = StreamingSVRGRegressor()
+    with pytest.raises(ValueError, match="X contains NaN"):
+        if learn == "fit_stream":
+            model.fit_stream([(X, y, weights)])
+        else:
+            getattr(model, learn)(X, y, weights)
