@@ -274,17 +274,20 @@ PANEL_TARGET static void PANEL_FUNCTION(panel_dots)(
 }
 
 /* x[l] = 2^max(-126, x[l]), for x[l] <= 126: minimax polynomial, relative error 1e-7 and rounding.
+   With the bits of -0.0 for `highest`, positive numbers count as 0; with 0 they do not.
 
    Loops over 64 numbers without branches, which compilers turn into vectors. The bits of negative
    numbers grow as unsigned integers with what they stand for: their minimum is one operation where
    compilers take several to compare numbers that might be NaN. */
-PANEL_TARGET static inline void PANEL_FUNCTION(panel_exp2)(float *restrict x)
+PANEL_TARGET static inline void PANEL_FUNCTION(panel_exp2)(float *restrict x, uint32_t highest)
 {
     const float magic = 12582912.0f; /* 1.5 * 2^23: adding it rounds to an integer */
     const uint32_t lowest = 0xC2FC0000u; /* -126.0f */
     float shifted[PANEL];
     uint32_t exponent[PANEL], bits[PANEL];
     memcpy(bits, x, sizeof bits);
+    for (int l = 0; l < PANEL; l++)
+        bits[l] = bits[l] > highest ? bits[l] : highest;
     for (int l = 0; l < PANEL; l++)
         bits[l] = bits[l] < lowest ? bits[l] : lowest;
     memcpy(x, bits, sizeof bits);
@@ -312,7 +315,7 @@ PANEL_TARGET static inline void PANEL_FUNCTION(panel_tanh)(float *restrict x)
         power[l] = 2.88539008f * x[l];
         power[l] = power[l] < 126.0f ? power[l] : 126.0f;
     }
-    PANEL_FUNCTION(panel_exp2)(power);
+    PANEL_FUNCTION(panel_exp2)(power, 0);
     for (int l = 0; l < PANEL; l++) {
         float square = x[l] * x[l], p = -5.70497895e-3f;
         float far = 1.0f - 2.0f / (1.0f + power[l]);
@@ -324,16 +327,6 @@ PANEL_TARGET static inline void PANEL_FUNCTION(panel_tanh)(float *restrict x)
     }
 }
 
-/* Positive numbers become 0: those of the exponents of rbf are rounding, of any size far from 0. */
-PANEL_TARGET static inline void PANEL_FUNCTION(panel_at_most_0)(float *restrict x)
-{
-    uint32_t bits[PANEL];
-    memcpy(bits, x, sizeof bits);
-    for (int l = 0; l < PANEL; l++)
-        bits[l] &= 0u - (bits[l] >> 31);
-    memcpy(x, bits, sizeof bits);
-}
-
 /* Kernel values from what panel_dots has summed, in place.
 
    linear: sum; poly: (sum + shift)^degree; sigmoid: tanh(sum + shift); rbf: 2^sum, the shift of x in
@@ -343,10 +336,8 @@ PANEL_TARGET static void PANEL_FUNCTION(panel_finish)(
 {
     const float shift = kernel->shift;
     if (kernel->kind == PANEL_RBF)
-        for (ptrdiff_t r = 0; r < n_rows; r++) {
-            PANEL_FUNCTION(panel_at_most_0)(tile + r * PANEL);
-            PANEL_FUNCTION(panel_exp2)(tile + r * PANEL);
-        }
+        for (ptrdiff_t r = 0; r < n_rows; r++)
+            PANEL_FUNCTION(panel_exp2)(tile + r * PANEL, 0x80000000u); /* above 0 is rounding */
     else if (kernel->kind == PANEL_SIGMOID)
         for (ptrdiff_t r = 0; r < n_rows; r++) {
             float *restrict value = tile + r * PANEL;
