@@ -407,7 +407,7 @@ class _Sample:
         if not self.predicts:
             return found + "no penalty predicts better than a constant."
         if not self.classifies:
-            return found + f"an alpha of {self.soft['alpha']:.3g} predicts best."
+            return found + f"an alpha of {self.soft['alpha']:.3g} predicts best of those tried."
         return found + f"a good model has norm {self.norm:.3g}, where the longest row has length 1."
 
     def _fit(self, rows, y, scaled):

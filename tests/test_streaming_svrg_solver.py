@@ -336,7 +336,8 @@ def test_an_evaluation_of_kept_rows(layout, d):
     np.testing.assert_allclose(evaluation.squares, shares @ X**2, **close)
     np.testing.assert_allclose(evaluation.curvatures, curvatures, **close)
     np.testing.assert_allclose(evaluation.gram, X.T * curvatures @ X, **close)
-    np.testing.assert_allclose(kept.product(curvatures, v), evaluation.gram @ v, **close)
+    product = kept.products(curvatures, v[:, np.newaxis])[:, 0]
+    np.testing.assert_allclose(product, evaluation.gram @ v, **close)
     np.testing.assert_allclose(kept.norms, (X**2).sum(axis=1), **close)
     assert kept.evaluate(loss, v, y, shares).gram is None
 
@@ -349,26 +350,6 @@ def test_products_of_kept_rows_with_several_vectors(layout, n_vectors):
     vectors, curvatures = random.normal(size=(30, n_vectors)), random.random(90)
     found = KeptRows(layout(X)).products(curvatures, vectors)
     np.testing.assert_allclose(found, X.T * curvatures @ X @ vectors, rtol=0, atol=1e-12)
-
-
-def test_conjugate_gradients_of_several_columns():
-    """Each is that of its own, however many steps the others take."""
-    random = np.random.default_rng(0)
-    X = random.normal(size=(80, 40))
-    matrix = X.T @ X + np.eye(40)
-    vectors = np.linalg.eigh(matrix)[1]
-    right = np.column_stack([random.normal(size=(40, 3)), vectors[:, 0], np.zeros(40)])
-    together = inner_problem.conjugate_gradients(matrix.__matmul__, right)
-    rest = np.linalg.norm(matrix @ together - right, axis=0)
-    assert (rest <= 1e-2 * np.linalg.norm(right, axis=0) * (1 + 1e-6)).all()
-    for column, alone in zip(right.T, together.T, strict=True):
-        found = inner_problem.conjugate_gradients(matrix.__matmul__, column)
-        np.testing.assert_allclose(found, alone, rtol=0, atol=1e-12)
-
-
-def test_conjugate_gradients_stop_where_there_is_no_curvature():
-    found = inner_problem.conjugate_gradients(np.zeros_like, np.ones((3, 2)))
-    np.testing.assert_array_equal(found, 0)
 
 
 def test_probes_are_solved_in_groups(monkeypatch):

@@ -9,6 +9,7 @@ from scipy.linalg.lapack import dpotrf, dpotrs
 from scipy.optimize import brentq
 from scipy.sparse import issparse
 
+from sublinear._core.conjugate_gradients import MOST_STEPS, conjugate_gradients
 from sublinear._core.kept_rows import MOST_WEIGHTS, Evaluation, KeptRows
 from sublinear._core.row_blocks import is_of_counts
 
@@ -22,8 +23,8 @@ BY_CHANCE = 1.25  # a stream's squares by the sample's, up to which nothing is m
 MODEL_SHARE = 0.1  # of the quadratic model at the anchor, beside the rows' losses
 CHANCE = 3.0  # standard errors by which the rows' losses may grow in a stage
 STALE = 0.1  # decrement left by a step that calls for another Hessian
-MAX_CG_STEPS = 100
 CG_TOLERANCE = 1e-2  # leaves 1e-4 of a decrement: less than is enough
+PROBE_TOLERANCE = 5e-2  # leaves less of a trace than chance does
 CONDITION = 15  # logarithm of a pivots' ratio beyond which directions are dropped
 MOST_PROBED = 1 << 20  # values of probes that are solved together
 SMALLEST_UNIT = 1e-150  # smaller features count as zeros: their squares end below 1e-300
@@ -92,7 +93,7 @@ class InnerProblem:
         self.converged = True
         self.taken = 1.0
         self.left = min(1.0, len(anchor) / len(self.targets))
-        self.model = None  # the Hessian at the anchor
+        self.model, self.model_slope = None, 0.0  # the Hessian at the anchor, part of the gradient
         self.corrected = gradient is not None
         if restraint.degrees is not None:
             hessian = self.hessian(self.first, reweighted=not self.first.curvatures.any())
@@ -104,33 +105,35 @@ class InnerProblem:
             self.damping = self._damping(squares - BY_CHANCE * self.first.squares)
             # slopes of counts do not level off: their curvature far away would be one of huge rows
             if not (self.loss.quadratic or is_of_counts(loss)):
-                self.model_slope = self.gradient(anchor, self.first)
+                self.model_slope = MODEL_SHARE * self.slope_at_anchor
                 self.model = self.hessian(self.first)
 
     def evaluate(self, v, gram=False):
         """Return the Evaluation of the sample's rows at v."""
         return self.rows.evaluate(self.loss, v, self.targets, self.shares, gram)
 
-    def value(self, v, scores):
+    def _value(self, v, scores, pull=None):
         """Return the objective at v."""
         away = v - self.anchor
-        value = (
+        pull = self._pull(away) if pull is None else pull
+        return (
             self.shares @ self.loss.values(scores, self.targets)
             + self.slope @ v
             + v @ (self.alpha * v) / 2
-            + away @ (self.damping * away) / 2
+            + away @ (self.damping * away + self.model_slope + pull) / 2
         )
-        if self.model is None:
-            return value
-        return value + MODEL_SHARE * (away @ (self.model_slope + self.model.product(away) / 2))
 
-    def gradient(self, v, evaluation):
-        """Return the gradient at v."""
-        away = v - self.anchor
-        gradient = evaluation.gradient + self.slope + self.alpha * v + self.damping * away
-        if self.model is None:
-            return gradient
-        return gradient + MODEL_SHARE * (self.model_slope + self.model.product(away))
+    def gradient(self, place):
+        """Return the gradient at a Place."""
+        v, away = place.weights, place.weights - self.anchor
+        slope = place.evaluation.gradient + self.slope + place.pull
+        return slope + self.alpha * v + self.damping * away
+
+    def _pull(self, away):
+        """Return the model's gradient so far away from the anchor."""
+        if self.model is None or not away.any():
+            return self.model_slope
+        return self.model_slope + MODEL_SHARE * self.model.product(away)
 
     def hessian(self, evaluation, reweighted=False):
         """Return the Hessian, or that of iteratively re-weighted least squares."""
@@ -189,26 +192,29 @@ class InnerProblem:
         """Return the minimiser by Newton's method; a Hessian is used as long as it serves.
 
         The last step's decrement is at most `precision` times twice what a step gained; 0: by
-        rounding.
+        rounding. In a stage of the past whose Hessians are not factorised, that is what the last
+        step leaves, if decrements shrink on as they did: with new Hessians they shrink ever faster.
         """
-        here = Place(self.anchor, self.first, self.value(self.anchor, self.first.scores))
-        beginning, most_gained = abs(here.value), 0.0
+        here = self._place(self.anchor, self.first)
+        beginning, most_gained, shrink = abs(here.value), 0.0, 1.0
         hessian, reweighted = self.hessian(here.evaluation), False
-        gradient = self.gradient(here.weights, here.evaluation)
+        gradient = self.gradient(here)
         direction = hessian.solve(gradient)
         if self.loss.quadratic:  # in its squares; other losses take numbers that overflow there
             in_units = gradient / hessian.units
             check_sum(here.value + gradient @ direction + in_units @ in_units)
         enough = MAX_CORRECTED_STEPS if self.corrected else MAX_NEWTON_STEPS
+        # a first stage may gain far more than features have to explain, as by an intercept
+        enough_gained = precision / MOST_STEPS if self.corrected else 0.0
         for _ in range(max_steps or enough):
             decrement = gradient @ direction
             found = None
             if reweighted or hessian.explains(gradient, direction):
                 exact = self.loss.quadratic and hessian.matrix is not None
-                if precision and (exact or decrement < precision * most_gained):
+                if precision and (exact or shrink * decrement < precision * most_gained):
                     last = here.weights - direction
                     # a Hessian says nothing of the values beyond a kink
-                    if exact or self.value(last, self.rows.rows @ last) <= here.value:
+                    if exact or self._value(last, self.rows.rows @ last) <= here.value:
                         return last
                 if reweighted and not self.corrected:
                     found = self._lengthened(here, direction, decrement)
@@ -218,7 +224,7 @@ class InnerProblem:
                 if reweighted:
                     return here.weights
                 hessian, reweighted = self.hessian(here.evaluation, True), True
-                direction = hessian.solve(gradient)
+                direction, shrink = hessian.solve(gradient), 1.0
                 continue
             before = here
             here, gradient, direction = found
@@ -228,7 +234,9 @@ class InnerProblem:
                 return here.weights
             if direction is None:
                 hessian, reweighted = self.hessian(here.evaluation), False
-                direction = hessian.solve(gradient)
+                direction = hessian.solve(gradient, gained=enough_gained * most_gained)
+            if self.corrected and hessian.matrix is None:
+                shrink = min(1.0, gradient @ direction / decrement)
         self.converged = False
         return here.weights
 
@@ -262,9 +270,10 @@ class InnerProblem:
         """The gradient there."""
         return self.first.gradient + self.slope + self.alpha * self.anchor
 
-    def _place(self, v):
-        evaluation = self.evaluate(v)
-        return Place(v, evaluation, self.value(v, evaluation.scores))
+    def _place(self, v, evaluation=None):
+        evaluation = evaluation or self.evaluate(v)
+        pull = self._pull(v - self.anchor)
+        return Place(v, evaluation, self._value(v, evaluation.scores, pull), pull)
 
     def _stepped(self, here, direction, decrement, hessian):
         """Return a better Place, its gradient and direction, or None.
@@ -276,7 +285,7 @@ class InnerProblem:
         there = self._place(here.weights - direction)
         if hessian.matrix is None:
             return self._with_gradient(self._shortened(here, direction, decrement, there))
-        gradient = self.gradient(there.weights, there.evaluation)
+        gradient = self.gradient(there)
         direction_there = hessian.solve(gradient)
         fell = there.value <= here.value + ROUNDING * abs(here.value)
         if fell and gradient @ direction_there <= STALE * decrement:
@@ -299,7 +308,7 @@ class InnerProblem:
         return self._with_gradient(best)
 
     def _with_gradient(self, there):
-        return there and (there, self.gradient(there.weights, there.evaluation), None)
+        return there and (there, self.gradient(there), None)
 
     def _shortened(self, here, direction, decrement, there):
         """Return the first Place of v - direction, v - direction / 2, .. that is better, or None.
@@ -338,11 +347,12 @@ def check_sum(number):
 
 
 class Place(NamedTuple):
-    """Weights, their Evaluation, and the objective there."""
+    """Weights, their Evaluation, the objective there, and the gradient of the anchor's model."""
 
     weights: np.ndarray
     evaluation: Evaluation
     value: float
+    pull: np.ndarray | float
 
 
 class Span:
@@ -418,16 +428,15 @@ class Hessian:
     def __init__(self, rows, curvatures, shift, matrix=None):
         self.rows, self.curvatures, self.shift = rows, curvatures, shift
         self.matrix, self.factor = matrix, None
+        self.rest = None  # what the last solution of conjugate gradients left, in `units`
         if matrix is None and rows.n_weights <= MOST_WEIGHTS:
             self.matrix = rows.gram(curvatures)
 
     def product(self, v):
-        """Return the matrix times a vector or a matrix."""
-        shifted = (self.shift * v.T).T
+        """Return the matrix times a vector."""
         if self.matrix is not None:
-            return self.matrix @ v + shifted
-        product = self.rows.product if v.ndim == 1 else self.rows.products
-        return product(self.curvatures, v) + shifted
+            return self.matrix @ v + self.shift * v
+        return self.rows.products(self.curvatures, v[:, np.newaxis])[:, 0] + self.shift * v
 
     @cached_property
     def squares(self):
@@ -446,32 +455,38 @@ class Hessian:
         units = np.sqrt(self.squares + self.shift)
         return np.where(units > SMALLEST_UNIT, units, 1.0)
 
-    def solve(self, right):
-        """Return the matrix's inverse, or a pseudo-inverse, times a vector or a matrix."""
-        units = self._units_of(right)
-        return self._solve_scaled(right / units) / units
+    def solve(self, right, tolerance=CG_TOLERANCE, gained=0.0):
+        """Return the matrix's inverse, or a pseudo-inverse, times a vector or a matrix.
 
-    def _solve_scaled(self, right):
+        Not factorised, it is worked out until `tolerance` is left of the right side, or no more
+        than half of it and a step adds no more than `gained` to right @ solution.
+        """
+        units = self._units_of(right)
+        return self._solve_scaled(right / units, tolerance, gained) / units
+
+    def _solve_scaled(self, right, tolerance, gained):
         if self.matrix is None:
-            return conjugate_gradients(self._scaled_product, right)
+            solution, self.rest = conjugate_gradients(
+                self.rows, self.curvatures, self.shift, self.units, right, tolerance, gained
+            )
+            return solution
         if self.factor is None:
             shifted = self.matrix.copy()
             shifted.flat[:: len(shifted) + 1] += self.shift
             self.factor = factorised(shifted / self.units / self.units[:, np.newaxis])
         return self.factor(right)
 
-    def _scaled_product(self, v):
-        units = self._units_of(v)
-        return self.product(v / units) / units
-
     def _units_of(self, v):
         """The units in the shape of a vector or a matrix."""
         return self.units if v.ndim == 1 else self.units[:, np.newaxis]
 
     def explains(self, right, solution):
-        """Tell whether a solution leaves less than half of the right side."""
-        rest = (self.product(solution) - right) / self.units
+        """Tell whether the last solution, that for `right`, leaves less than half of it."""
         right = right / self.units
+        if self.matrix is None:
+            rest = self.rest
+        else:
+            rest = self.product(solution) / self.units - right
         return rest @ rest <= right @ right / 4
 
     def probed(self, rows, roots, n_probes, random):
@@ -481,7 +496,7 @@ class Hessian:
         for start in range(0, n_probes, together):
             some = signs[:, start : start + together]
             probes = rows.T @ (roots[:, np.newaxis] * some)
-            yield some, probes, self.solve(probes)
+            yield some, probes, self.solve(probes, PROBE_TOLERANCE)
 
     def degrees(self, n_probes):
         """Return an estimate of the effective number of degrees of freedom."""
@@ -509,30 +524,6 @@ class Hessian:
             return np.sum(eigenvalues / (eigenvalues + shift)) - allowed
 
         return brentq(beyond, low, high) if beyond(low) > 0 else 0.0
-
-
-def conjugate_gradients(product, right):
-    """Return solutions of a positive definite system for a vector, or for all columns of a matrix.
-
-    They leave CG_TOLERANCE of the right sides. The columns share the products, which read the rows,
-    and nothing else. A column stays as it is once a direction has no curvature.
-    """
-    solution, rest, direction = np.zeros_like(right), right.copy(), right
-    squares = np.sum(rest**2, axis=0)
-    enough, going = CG_TOLERANCE**2 * squares, True
-    for _ in range(MAX_CG_STEPS):
-        going = going & (squares > enough)
-        if not going.any():
-            break
-        image = product(direction)
-        curvature = np.sum(direction * image, axis=0)
-        going = going & (curvature > 0)
-        step = np.where(going, squares, 0) / np.where(going, curvature, 1)
-        solution += step * direction
-        rest -= step * image
-        before, squares = squares, np.sum(rest**2, axis=0)
-        direction = rest + np.where(going, squares, 0) / np.where(going, before, 1) * direction
-    return solution
 
 
 def factorised(matrix):

@@ -153,11 +153,8 @@ cdef class KeptRows:
     ----------
     rows : ndarray, C-contiguous, or CSR matrix of shape (n_rows, n_weights), float64
     """
-    cdef readonly object rows
-    cdef Matrix matrix
-
     def __init__(self, rows):
-        self.rows, self.matrix = rows, Matrix(rows)
+        self.rows, self.matrix, self.sparse = rows, Matrix(rows), sp.issparse(rows)
 
     @property
     def n_weights(self):
@@ -235,32 +232,35 @@ cdef class KeptRows:
         rounding = np.finfo(float).eps * (ROUNDED_ROWS + self.matrix.n_rows) * squares
         return squares, np.where(left > rounding, left, 0.0)
 
-    def product(self, const double[::1] curvatures, const double[::1] v):
-        """Return sum_i c_i <x_i, v> x_i, shape (n_weights,)."""
-        cdef Py_ssize_t i
-        cdef Line x
-        cdef double[::1] result = np.zeros(self.matrix.n_columns)
-        with nogil:
-            for i in range(self.matrix.n_rows):
-                if curvatures[i] == 0:    # where a loss is flat
-                    continue
-                x = line_at(&self.matrix.rows, i)
-                add(&x, curvatures[i] * dot(&x, &v[0]), &result[0])
-        return result.base
-
     def products(self, const double[::1] curvatures, const double[:, ::1] V):
         """Return sum_i c_i x_i x_i' V, shape (n_weights, n_vectors)."""
+        cdef double[:, ::1] result = np.zeros((self.matrix.n_columns, V.shape[1]))
+        cdef double[::1] factors = np.empty(V.shape[1])
+        with nogil:
+            self.add_products(curvatures, V, result, factors)
+        return result.base
+
+    cdef int add_products(
+        self, const double[::1] curvatures, const double[:, ::1] V, double[:, ::1] result,
+        double[::1] factors
+    ) except -1 nogil:
+        """result += sum_i c_i x_i x_i' V, with room for n_vectors factors"""
         cdef Py_ssize_t i, j, n_vectors = V.shape[1]
         cdef Line x
-        if not sp.issparse(self.rows):
-            return self.rows.T @ (curvatures.base[:, np.newaxis] * (self.rows @ V.base))
-        cdef double[:, ::1] result = np.zeros((self.matrix.n_columns, n_vectors))
-        cdef double[::1] factors = np.empty(n_vectors)
-        with nogil:
-            for i in range(self.matrix.n_rows):
-                x = line_at(&self.matrix.rows, i)
-                dot_classes(&x, &V[0, 0], n_vectors, &factors[0])
-                for j in range(n_vectors):
-                    factors[j] *= curvatures[i]
-                add_classes(&x, &factors[0], n_vectors, &result[0, 0])
-        return result.base
+        if n_vectors > 1 and not self.sparse:
+            with gil:
+                along = self.rows @ np.asarray(V)
+                np.asarray(result)[:] += self.rows.T @ (np.asarray(curvatures)[:, None] * along)
+            return 0
+        for i in range(self.matrix.n_rows):
+            if curvatures[i] == 0:    # where a loss is flat
+                continue
+            x = line_at(&self.matrix.rows, i)
+            if n_vectors == 1:
+                add(&x, curvatures[i] * dot(&x, &V[0, 0]), &result[0, 0])
+                continue
+            dot_classes(&x, &V[0, 0], n_vectors, &factors[0])
+            for j in range(n_vectors):
+                factors[j] *= curvatures[i]
+            add_classes(&x, &factors[0], n_vectors, &result[0, 0])
+        return 0

@@ -216,31 +216,20 @@ def copied_dense(X, chosen, constant):
 
 
 def copied_sparse(X, chosen, constant):
-    """Do as `copied_dense`; scipy looks at slices more than they need."""
+    """Do as `copied_dense`, with the smaller indices; scipy looks at slices more than they need."""
     if not isinstance(chosen, slice):
-        rows = sp.csr_array(X[chosen].astype(np.float64))
-    else:
-        offsets = X.indptr[chosen.start : chosen.stop + 1]
-        entries = slice(offsets[0], offsets[chosen.stop - chosen.start])
-        rows = csr_of(
-            X.data[entries].astype(np.float64),
-            X.indices[entries].copy(),
-            offsets - offsets[0],
-            X.shape[1],
-        )
-    return with_constant(rows, constant) if constant else rows
-
-
-def with_constant(rows, constant):
-    """Return CSR rows with one column more, which holds a constant."""
-    n_rows, n_columns = rows.shape
-    ends = rows.indptr[1:]
-    return csr_of(
-        np.insert(rows.data, ends, constant),
-        np.insert(rows.indices, ends, n_columns),
-        rows.indptr + np.arange(n_rows + 1, dtype=rows.indptr.dtype),
-        n_columns + 1,
-    )
+        X, chosen = X[chosen], slice(0, len(chosen))
+    offsets = X.indptr[chosen.start : chosen.stop + 1]
+    entries, n_more = slice(offsets[0], offsets[-1]), int(bool(constant))
+    indptr = offsets - offsets[0] + n_more * np.arange(len(offsets))
+    small = max(indptr[-1], X.shape[1]) < np.iinfo(np.int32).max
+    inside = np.ones(indptr[-1], dtype=bool)
+    if constant:
+        inside[indptr[1:] - 1] = False
+    data = np.full(len(inside), constant, dtype=np.float64)
+    indices = np.full(len(inside), X.shape[1], dtype=np.int32 if small else np.int64)
+    data[inside], indices[inside] = X.data[entries], X.indices[entries]
+    return csr_of(data, indices, indptr.astype(indices.dtype), X.shape[1] + n_more)
 
 
 def csr_of(data, indices, indptr, n_columns):
