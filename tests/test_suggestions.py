@@ -21,6 +21,7 @@ from sublinear import (
     suggest_solver,
     suggestions,
 )
+from sublinear._solvers.pegasos import Pegasos
 from sublinear.data import DualStore, FeatureOracle
 from sublinear.datasets import make_planted_margin, make_sparse_classification
 from sublinear.semi_streaming import SemiStreamingPerceptron
@@ -63,11 +64,24 @@ def test_values_are_within_a_factor_of_the_fewest_on_two_thirds_of_the_map(measu
         for make, cost in suggestions.MEASURED.items():
             run = cell["solvers"].get(make.__name__, {})
             if "values" in run:
-                values[make.__name__] = run["values"] + cost.passes * cell["stored"]
+                besides = cost.passes_for(run["values"] / cell["stored"])
+                values[make.__name__] = run["values"] + besides * cell["stored"]
         if STREAM in values:
             values[STREAM] = cell["stored"]
         held += values.get(chosen(cell, "values"), math.inf) <= 4 * min(values.values())
     assert held / len(measured["cells"]) >= 0.65
+
+
+@pytest.mark.parametrize("epochs", [1, 4, 11.6, 32.4])
+def test_pegasos_reads_the_passes_that_are_foretold(epochs):
+    random = np.random.default_rng(0)
+    X = random.normal(size=(5000, 60))
+    y = np.where(X[:, 0] + random.normal(size=5000) > 0, 1, 0)
+    limits = {"max_iter": math.ceil(epochs), "max_accesses": round(epochs * X.size), "tol": 0}
+    model = PegasosClassifier(alpha=1e-3, random_state=0, **limits).fit(X, y)
+    foretold = suggestions.MEASURED[PegasosClassifier].passes_for(epochs)
+    assert model.result_.certificate_accesses == foretold * X.size
+    assert Pegasos.certificate_growth == suggestions.CERTIFICATE_GROWTH
 
 
 def test_costs_are_those_of_the_map(measured):
