@@ -38,6 +38,7 @@ def test_conjugate_gradients_of_several_columns(layout):
     np.testing.assert_allclose(rest, right - system.matrix @ together, rtol=0, atol=1e-12)
     sizes = np.linalg.norm(rest, axis=0)
     assert (sizes <= 1e-2 * np.linalg.norm(right, axis=0) * (1 + 1e-6)).all()
+    np.testing.assert_array_equal(system.solve(np.asfortranarray(right), 1e-2)[0], together)
     for column, alone in zip(right.T, together.T, strict=True):
         np.testing.assert_allclose(system.solve(column, 1e-2)[0], alone, rtol=0, atol=1e-12)
 

@@ -41,7 +41,7 @@ def conjugate_gradients(
     solution, rest : ndarray of the shape of right
         The rest is what is left of the right side.
     """
-    cdef double[:, ::1] rest = np.array(right, dtype=np.float64).reshape(len(units), -1)
+    cdef double[:, ::1] rest = np.array(right, dtype=np.float64, order="C").reshape(len(units), -1)
     cdef double[:, ::1] direction = rest.copy(), scaled = np.empty_like(rest)
     cdef double[:, ::1] solution = np.zeros_like(rest), image = np.empty_like(rest)
     cdef double[::1] shifts = np.array(np.broadcast_to(shift, len(units)), dtype=np.float64)
