@@ -6,6 +6,8 @@ import os
 import re
 import subprocess
 import sys
+import warnings
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -128,6 +130,15 @@ class TestFitAndPredict:
         assert status == 0
         assert err.startswith("sublinear: warning: ")
         assert err.count("\n") == 1
+
+    def test_a_warning_is_shown_once(self, capsys):
+        def warn(_):
+            warnings.simplefilter("always")
+            for text in ("one", "other", "one"):
+                warnings.warn(text, UserWarning, stacklevel=1)
+
+        assert cli._status_of(SimpleNamespace(run=warn)) == 0
+        assert capsys.readouterr().err == "sublinear: warning: one\nsublinear: warning: other\n"
 
     def test_predictions_into_a_file(self, run, train):
         run("fit", train, "-o", "model", *FIT)

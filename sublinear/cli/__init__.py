@@ -34,7 +34,7 @@ def main(argv=None):
 def _status_of(options):
     try:
         with warnings.catch_warnings():
-            warnings.showwarning = _show_warning
+            warnings.showwarning = _shows_each_warning_once()
             options.run(options)
     except KeyboardInterrupt:
         return _complain("interrupted", status=1)
@@ -52,5 +52,14 @@ def _complain(message, status=2):
     return status
 
 
-def _show_warning(message, category, filename, lineno, file=None, line=None):
-    print(f"sublinear: warning: {one_line(message)}", file=sys.stderr)
+def _shows_each_warning_once():
+    """Return a `warnings.showwarning`: what holds for one fit holds for those that follow it."""
+    shown = set()
+
+    def show(message, *_):
+        line = f"sublinear: warning: {one_line(message)}"
+        if line not in shown:
+            shown.add(line)
+            print(line, file=sys.stderr)
+
+    return show
