@@ -123,7 +123,7 @@ class InnerProblem:
             + away @ (self.damping * away + self.model_slope + pull) / 2
         )
 
-    def gradient(self, place):
+    def _gradient(self, place):
         """Return the gradient at a Place."""
         v, away = place.weights, place.weights - self.anchor
         slope = place.evaluation.gradient + self.slope + place.pull
@@ -198,7 +198,7 @@ class InnerProblem:
         here = self._place(self.anchor, self.first)
         beginning, most_gained, shrink = abs(here.value), 0.0, 1.0
         hessian, reweighted = self.hessian(here.evaluation), False
-        gradient = self.gradient(here)
+        gradient = self._gradient(here)
         direction = hessian.solve(gradient)
         if self.loss.quadratic:  # in its squares; other losses take numbers that overflow there
             in_units = gradient / hessian.units
@@ -285,7 +285,7 @@ class InnerProblem:
         there = self._place(here.weights - direction)
         if hessian.matrix is None:
             return self._with_gradient(self._shortened(here, direction, decrement, there))
-        gradient = self.gradient(there)
+        gradient = self._gradient(there)
         direction_there = hessian.solve(gradient)
         fell = there.value <= here.value + ROUNDING * abs(here.value)
         if fell and gradient @ direction_there <= STALE * decrement:
@@ -308,7 +308,7 @@ class InnerProblem:
         return self._with_gradient(best)
 
     def _with_gradient(self, there):
-        return there and (there, self.gradient(there), None)
+        return there and (there, self._gradient(there), None)
 
     def _shortened(self, here, direction, decrement, there):
         """Return the first Place of v - direction, v - direction / 2, .. that is better, or None.
