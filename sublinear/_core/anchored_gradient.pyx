@@ -205,7 +205,9 @@ cdef struct Rows:
 
 cdef Py_ssize_t count_entries(const Rows* rows) noexcept nogil:
     cdef Py_ssize_t total = 0, k
-    if rows.order == NULL and not is_dense(rows.lines.storage):
+    if is_dense(rows.lines.storage):
+        return (rows.stop - rows.start) * rows.lines.length
+    if rows.order == NULL:
         return line_start(rows.lines, rows.stop) - line_start(rows.lines, rows.start)
     for k in range(rows.start, rows.stop):
         total += line_size(rows.lines, k if rows.order == NULL else rows.order[k])

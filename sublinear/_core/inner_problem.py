@@ -112,16 +112,19 @@ class InnerProblem:
         """Return the Evaluation of the sample's rows at v."""
         return self.rows.evaluate(self.loss, v, self.targets, self.shares, gram)
 
-    def _value(self, v, scores, pull=None):
-        """Return the objective at v."""
+    def _value(self, v, losses, pull):
+        """Return the objective at v, of the rows' losses and the model's gradient there."""
         away = v - self.anchor
-        pull = self._pull(away) if pull is None else pull
         return (
-            self.shares @ self.loss.values(scores, self.targets)
+            self.shares @ losses
             + self.slope @ v
             + v @ (self.alpha * v) / 2
             + away @ (self.damping * away + self.model_slope + pull) / 2
         )
+
+    def _value_at(self, v):
+        losses = self.loss.values(self.rows.rows @ v, self.targets)
+        return self._value(v, losses, self._pull(v - self.anchor))
 
     def _gradient(self, place):
         """Return the gradient at a Place."""
@@ -140,9 +143,8 @@ class InnerProblem:
         curvatures, matrix = evaluation.curvatures, evaluation.gram
         shift = self.alpha + self.damping
         if reweighted:
-            slopes = self.loss.derivatives(evaluation.scores, self.targets)
             away = np.maximum(np.abs(evaluation.scores - self.targets), 1e-12)
-            curvatures, matrix = self.shares * np.abs(slopes) / away, None
+            curvatures, matrix = self.shares * np.abs(evaluation.slopes) / away, None
         if self.model is not None:
             curvatures = curvatures + MODEL_SHARE * self.first.curvatures
             shift = (1 + MODEL_SHARE) * shift
@@ -214,7 +216,7 @@ class InnerProblem:
                 if precision and (exact or shrink * decrement < precision * most_gained):
                     last = here.weights - direction
                     # a Hessian says nothing of the values beyond a kink
-                    if exact or self._value(last, self.rows.rows @ last) <= here.value:
+                    if exact or self._value_at(last) <= here.value:
                         return last
                 if reweighted and not self.corrected:
                     found = self._lengthened(here, direction, decrement)
@@ -250,9 +252,9 @@ class InnerProblem:
         if not self.converged:
             self.taken = 0.0
             return self.anchor
-        step, start = weights - self.anchor, self.first.scores
-        along, before = self.rows.rows @ step, self.loss.values(start, self.targets)
-        slopes = self.loss.derivatives(start, self.targets) * along
+        step, start, before = weights - self.anchor, self.first.scores, self.first.losses
+        along = self.rows.rows @ step
+        slopes = self.first.slopes * along
         error = np.sqrt(self.shares**2 @ (slopes - self.shares @ slopes) ** 2)
         slack = ROUNDING * (self.shares @ np.abs(before))
         for halvings in range(MAX_HALVINGS + 1):
@@ -273,7 +275,7 @@ class InnerProblem:
     def _place(self, v, evaluation=None):
         evaluation = evaluation or self.evaluate(v)
         pull = self._pull(v - self.anchor)
-        return Place(v, evaluation, self._value(v, evaluation.scores, pull), pull)
+        return Place(v, evaluation, self._value(v, evaluation.losses, pull), pull)
 
     def _stepped(self, here, direction, decrement, hessian):
         """Return a better Place, its gradient and direction, or None.

@@ -90,6 +90,8 @@ class Evaluation(NamedTuple):
     ----------
     scores : ndarray of shape (n_rows,)
         z_i = <v, x_i>.
+    losses, slopes : ndarray of shape (n_rows,)
+        l(z_i) and l'(z_i).
     gradient, squares : ndarray of shape (n_weights,)
         sum_i s_i l'(z_i) x_i and sum_i s_i x_i^2, s_i the shares.
     curvatures : ndarray of shape (n_rows,)
@@ -99,6 +101,8 @@ class Evaluation(NamedTuple):
     """
 
     scores: np.ndarray
+    losses: np.ndarray
+    slopes: np.ndarray
     gradient: np.ndarray
     squares: np.ndarray
     curvatures: np.ndarray
@@ -172,10 +176,11 @@ cdef class KeptRows:
     ):
         """Return the Evaluation at v, without a Gram matrix where there are too many weights."""
         cdef Py_ssize_t k = 0, r, count, n = self.matrix.n_rows, d = self.matrix.n_columns
-        cdef double[:, ::1] sums = np.zeros((2, d)), of_rows = np.empty((2, n))
-        cdef double[MOST_TOGETHER] slope
+        cdef double[:, ::1] sums = np.zeros((2, d)), of_rows = np.empty((4, n))
+        cdef double[MOST_TOGETHER] factors
         cdef double* z = &of_rows[0, 0]
-        cdef double* c = &of_rows[1, 0]
+        cdef double* slopes = &of_rows[2, 0]
+        cdef double* c = &of_rows[3, 0]
         cdef double least_factor = LEAST_FACTOR
         cdef Gram square = None
         cdef Group group
@@ -188,17 +193,17 @@ cdef class KeptRows:
                 count = min(group.most, n - k)
                 take_lines(&group, k, count, count)
                 dot_group(&group, &v[0], z + k)
-                loss.derivatives_of(z + k, &targets[k], slope, count)
-                loss.second_derivatives_of(z + k, &targets[k], c + k, count)
+                loss.evaluate_of(
+                    z + k, &targets[k], &of_rows[1, k], slopes + k, c + k, count)
                 for r in range(count):
-                    slope[r] *= shares[k + r]
+                    factors[r] = slopes[k + r] * shares[k + r]
                     c[k + r] = c[k + r] * shares[k + r] if c[k + r] >= least_factor else 0
-                add_group(&group, slope, &shares[k], &sums[0, 0], &sums[1, 0])
+                add_group(&group, factors, &shares[k], &sums[0, 0], &sums[1, 0])
                 if gram:
                     square.add_rows(&group, c + k)
                 k += count
-        scores, curvatures = of_rows.base
-        return Evaluation(scores, *sums.base, curvatures, square.whole() if gram else None)
+        *of_losses, curvatures = of_rows.base
+        return Evaluation(*of_losses, *sums.base, curvatures, square.whole() if gram else None)
 
     def gram(self, const double[::1] c):
         """Return sum_i c_i x_i x_i', shape (n_weights, n_weights)."""

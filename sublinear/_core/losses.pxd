@@ -25,3 +25,7 @@ cdef class Loss:
         self, const double* z, const double* y, double* out, Py_ssize_t count) noexcept nogil
     cdef void second_derivatives_of(
         self, const double* z, const double* y, double* out, Py_ssize_t count) noexcept nogil
+    # all three: values, derivatives and second derivatives
+    cdef void evaluate_of(
+        self, const double* z, const double* y, double* values, double* slopes,
+        double* curvatures, Py_ssize_t count) noexcept nogil

@@ -36,6 +36,9 @@ cdef extern from "logistic.h" nogil:
         const double* z, const double* y, double* slopes, Py_ssize_t size) noexcept
     void logistic_curvatures "sublinear_logistic_curvatures"(
         const double* z, double* curvatures, Py_ssize_t size) noexcept
+    void logistic_evaluate "sublinear_logistic_evaluate"(
+        const double* z, const double* y, double* values, double* slopes, double* curvatures,
+        Py_ssize_t size) noexcept
     Py_ssize_t signs_of_integers "sublinear_signs_int64_t"(
         const int64_t* labels, int64_t negative, int64_t positive, double* signs,
         Py_ssize_t size) noexcept
@@ -103,6 +106,14 @@ cdef class Loss:
         cdef Py_ssize_t k
         for k in range(count):
             out[k] = self.second_derivative(z[k], y[k])
+
+    cdef void evaluate_of(
+        self, const double* z, const double* y, double* values, double* slopes,
+        double* curvatures, Py_ssize_t count
+    ) noexcept nogil:
+        self.values_of(z, y, values, count)
+        self.derivatives_of(z, y, slopes, count)
+        self.second_derivatives_of(z, y, curvatures, count)
 
     def values(self, predictions, targets):
         """Return l(z) for arrays of predictions and targets of one shape (n,)."""
@@ -325,6 +336,12 @@ cdef class Logistic(Loss):
         self, const double* z, const double* y, double* out, Py_ssize_t count
     ) noexcept nogil:
         logistic_curvatures(z, out, count)
+
+    cdef void evaluate_of(
+        self, const double* z, const double* y, double* values, double* slopes,
+        double* curvatures, Py_ssize_t count
+    ) noexcept nogil:
+        logistic_evaluate(z, y, values, slopes, curvatures, count)
 
     cdef double conjugate(self, double dual, double target) noexcept nogil:
         cdef double b = clip(target * dual, 0, 1)

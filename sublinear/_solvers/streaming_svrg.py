@@ -557,7 +557,7 @@ def forms_at(model, loss, sample, counts, alpha, total_weight):
     evaluation = kept.evaluate(loss, model, targets, shares, gram=True)
     hessian = Hessian(kept, evaluation.curvatures, alpha, evaluation.gram)
     # squared: the curvatures of G + mean mean'
-    roots = np.sqrt(shares * weights) * loss.derivatives(evaluation.scores, targets)
+    roots = np.sqrt(shares * weights) * evaluation.slopes
     return forms_of(kept, evaluation, hessian, roots, weight_in_memory / total_weight / counts)
 
 
@@ -572,7 +572,7 @@ def stand_for_others(solution):
     part = slice(0, max(TELLING_ROWS, TELLING_VALUES // len(weights)))
     kept, targets, shares = KeptRows(inner.rows.rows[part]), inner.targets[part], inner.shares[part]
     evaluation = kept.evaluate(inner.loss, weights, targets, shares)
-    roots = shares * inner.loss.derivatives(evaluation.scores, targets)
+    roots = shares * evaluation.slopes
     return forms_of(kept, evaluation, inner.latest, roots).are_telling()
 
 
