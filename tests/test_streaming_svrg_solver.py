@@ -7,6 +7,7 @@ import pytest
 from reference import losses as reference
 from reference.streaming_svrg import combined_scheme, paper_scheme
 from scipy import sparse
+from scipy.special import expit
 
 from sublinear import SDCAClassifier, StreamingSVRGClassifier
 from sublinear._core import inner_problem
@@ -330,6 +331,8 @@ def test_an_evaluation_of_kept_rows(layout, d):
     curvatures = shares * loss.second_derivatives(X @ v, y)
     close = {"rtol": 0, "atol": 1e-12}
     np.testing.assert_allclose(evaluation.scores, X @ v, **close)
+    np.testing.assert_allclose(evaluation.losses, np.logaddexp(0, -y * (X @ v)), **close)
+    np.testing.assert_allclose(evaluation.slopes, -y * expit(-y * (X @ v)), **close)
     np.testing.assert_allclose(
         evaluation.gradient, (shares * loss.derivatives(X @ v, y)) @ X, **close
     )
