@@ -267,3 +267,17 @@ def test_tiny_logistic_duals_keep_their_digits():
     b = np.logspace(-30, -10, 9)
     found = MARGIN_LOSSES["logistic"].maker(None)().conjugates(b, np.ones(9))
     np.testing.assert_allclose(found, b * np.log(b) - b, rtol=1e-9)
+
+
+def test_the_logistic_loss_is_exact_to_rounding_however_large_margins_are():
+    random = np.random.default_rng(0)
+    y = random.choice([-1.0, 1.0], 3000)
+    margins = random.normal(size=3000) * 10 ** random.uniform(-8, 2, 3000)
+    loss, near = MARGIN_LOSSES["logistic"].loss(), {"rtol": 2e-15, "atol": 0}
+    p = np.exp(-np.abs(margins))
+    values = np.log1p(p) + np.maximum(-margins, 0)
+    np.testing.assert_allclose(loss.values(y * margins, y), values, **near)
+    slopes = -y * np.where(margins > 0, p, 1) / (1 + p)
+    np.testing.assert_allclose(loss.derivatives(y * margins, y), slopes, **near)
+    curvatures = p / (1 + p) ** 2
+    np.testing.assert_allclose(loss.second_derivatives(y * margins, y), curvatures, **near)
