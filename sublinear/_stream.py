@@ -20,7 +20,7 @@ import numpy as np
 from scipy import sparse
 from sklearn import config_context
 from sklearn.base import is_classifier
-from sklearn.utils.validation import check_array, check_X_y
+from sklearn.utils.validation import assert_all_finite, check_array, check_X_y
 
 from sublinear._archive import copied_seeds, plain_seeds, seeds_of
 from sublinear._callbacks import rows_shown
@@ -56,7 +56,7 @@ class UnseenBlock(Block):
 def checked_block(block, y_numeric, look_at_values=True):
     """Return the Block of what a source yields; weights may all be 0, rows may be missing.
 
-    Without `look_at_values` X may hold what is not finite.
+    Without `look_at_values` X and y may hold what is not finite.
 
     Raises
     ------
@@ -73,7 +73,10 @@ def checked_block(block, y_numeric, look_at_values=True):
     X, y, *weights = block
     if y is None:
         raise ValueError(NO_LABELS)
-    with naming_entries(X=X, y=y if y_numeric else ()):
+    with (
+        naming_entries(X=X, y=y if y_numeric else ()),
+        config_context(assume_finite=None if look_at_values else True),  # of y
+    ):
         X, y = check_X_y(
             X,
             y,
@@ -248,9 +251,11 @@ class Stream:
         """Return the Block, or None if it holds nothing."""
         if self.check:
             block = self.check(block)
-        elif not isinstance(block, Block):
-            self._compare_names(block)
-            block = UnseenBlock(*checked_block(block, self.y_numeric, False))
+        else:
+            if not isinstance(block, Block):
+                self._compare_names(block)
+                block = UnseenBlock(*checked_block(block, self.y_numeric, False))
+            assert_all_finite(block.y, input_name="y")
         X, weights = block.X, block.sample_weight
         n_features = X.shape[1] if X.ndim == 2 else None
         if self.n_features is None:

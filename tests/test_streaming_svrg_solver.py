@@ -13,10 +13,11 @@ from sublinear import SDCAClassifier, StreamingSVRGClassifier
 from sublinear._core import inner_problem
 from sublinear._core.anchored_gradient import AnchoredGradient
 from sublinear._core.inner_problem import FREE, InnerProblem, Restraint
-from sublinear._core.kept_rows import KeptRows, Sample
+from sublinear._core.kept_rows import KeptRows, Sample, copied_sparse
 from sublinear._core.losses import COUNT_LOSSES, MARGIN_LOSSES, REGRESSION_LOSSES
+from sublinear._core.matrix import Matrix
 from sublinear._core.random import RandomBits
-from sublinear._core.row_blocks import HeavyRows, RowBlock, copied_dense, copied_sparse
+from sublinear._core.row_blocks import HeavyRows, RowBlock, copied_dense
 from sublinear._solvers import streaming_svrg
 from sublinear._solvers.streaming_svrg import ALIKE, OWN, SPARSE_VALUES, CombinedSVRG, PaperSVRG
 
@@ -379,14 +380,19 @@ def test_curvatures_whose_products_would_be_subnormal_are_0():
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("index", [np.int32, np.int64])
 @pytest.mark.parametrize("chosen", [slice(0, 0), slice(3, 9), np.array([7, 2, 2])])
-def test_sparse_rows_are_kept_as_dense_ones(chosen, dtype):
+def test_sparse_rows_are_kept_as_dense_ones(chosen, index, dtype):
     random = np.random.default_rng(0)
     X = np.where(random.random((12, 6)) < 0.4, random.normal(size=(12, 6)), 0).astype(dtype)
     expected = np.column_stack([X[chosen], np.full(len(X[chosen]), 2.5)])
-    rows = copied_sparse(sparse.csr_array(X), chosen, 2.5)
+    sparse_X = sparse.csr_array(X)
+    sparse_X.indices, sparse_X.indptr = (
+        a.astype(index) for a in (sparse_X.indices, sparse_X.indptr)
+    )
+    rows = copied_sparse(Matrix(sparse_X, constant=2.5), chosen)
     rows.check_format(full_check=True)
-    assert rows.dtype == np.float64 and rows.has_sorted_indices
+    assert rows.dtype == np.float64 and rows.has_sorted_indices and rows.indices.dtype == np.int32
     np.testing.assert_array_equal(rows.toarray(), expected)
     np.testing.assert_array_equal(copied_dense(X, chosen, 2.5), expected)
 

@@ -1,11 +1,15 @@
 """Rows of a stream that stay in memory, and sums over all of them, Gram matrices among them."""
+from libc.stdint cimport int32_t, int64_t, uint32_t
+
 from typing import NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 
 from sublinear._core.classes cimport add_classes, dot_classes
-from sublinear._core.line cimport Line, add, add_with_squares, dot, line_at
+from sublinear._core.line cimport (
+    Line, Lines, add, add_with_squares, copy_entries, dot, index_t, line_at, line_size,
+)
 from sublinear._core.losses cimport Loss
 from sublinear._core.matrix cimport Matrix
 from sublinear._core.row_groups cimport (
@@ -81,6 +85,56 @@ def joined(samples):
     sparse = any(map(sp.issparse, rows))
     stacked = sp.vstack(rows, format="csr") if sparse else np.vstack(rows)
     return Sample(stacked, np.concatenate(targets), np.concatenate(weights))
+
+
+def copied_sparse(Matrix matrix, chosen):
+    """Return the CSR matrix of some rows, with the constant as a column more, and small indices.
+
+    Parameters
+    ----------
+    matrix : Matrix
+        Sparse.
+    chosen : slice without a step, or ndarray of row numbers
+
+    Returns
+    -------
+    rows : CSR array, float64
+    """
+    if isinstance(chosen, slice):
+        chosen = np.arange(chosen.start, chosen.stop)
+    cdef const uint32_t[::1] numbers = chosen.astype(np.uint32)
+    cdef Py_ssize_t r, n_rows = numbers.shape[0], n_weights = matrix.n_weights
+    cdef int64_t[::1] offsets = np.zeros(n_rows + 1, dtype=np.int64)
+    cdef bint has_constant = matrix.constant != 0
+    for r in range(n_rows):
+        offsets[r + 1] = offsets[r] + line_size(&matrix.rows, numbers[r]) + has_constant
+    cdef double[::1] values = np.empty(offsets[n_rows])
+    cdef int32_t[::1] small
+    cdef int64_t[::1] large
+    if max(offsets[n_rows], n_weights) <= np.iinfo(np.int32).max:
+        columns = small = np.empty(offsets[n_rows], dtype=np.int32)
+        copy_lines(&matrix.rows, numbers, offsets, values, small)
+    else:
+        columns = large = np.empty(offsets[n_rows], dtype=np.int64)
+        copy_lines(&matrix.rows, numbers, offsets, values, large)
+    rows = sp.csr_array((n_rows, n_weights))    # whose arrays need no look
+    rows.data, rows.indices, rows.indptr = values.base, columns, offsets.base.astype(columns.dtype)
+    return rows
+
+
+cdef void copy_lines(
+    const Lines* lines, const uint32_t[::1] numbers, const int64_t[::1] offsets,
+    double[::1] values, index_t[::1] columns
+) noexcept:
+    """Copy lines, each to its offset."""
+    cdef Py_ssize_t r, at
+    cdef Line x
+    for r in range(numbers.shape[0]):
+        x, at = line_at(lines, numbers[r]), offsets[r]
+        if x.size > 0:
+            copy_entries(&x, &values[at], &columns[at])
+        if x.constant != 0:
+            values[at + x.size], columns[at + x.size] = x.constant, <index_t> x.length
 
 
 class Evaluation(NamedTuple):

@@ -508,6 +508,28 @@ cdef inline Py_ssize_t nonzeros(const Line* x, float* values, int32_t* columns) 
         <const float*> x.values, x.stride, <const int32_t*> NULL, x.size, values, columns)
 
 
+cdef inline void copy_arrays(
+    const real_t* values, const column_t* indices, Py_ssize_t size, double* copies,
+    index_t* columns
+) noexcept nogil:
+    cdef Py_ssize_t k
+    for k in range(size):
+        copies[k] = values[k]
+        columns[k] = <index_t> indices[k]
+
+
+cdef inline void copy_entries(const Line* x, double* values, index_t* columns) noexcept nogil:
+    """Copy the entries of a sparse line that is not packed."""
+    if x.storage == SPARSE_FLOAT64_INT32:
+        copy_arrays(<const double*> x.values, <const int32_t*> x.indices, x.size, values, columns)
+    elif x.storage == SPARSE_FLOAT32_INT32:
+        copy_arrays(<const float*> x.values, <const int32_t*> x.indices, x.size, values, columns)
+    elif x.storage == SPARSE_FLOAT64_INT64:
+        copy_arrays(<const double*> x.values, <const int64_t*> x.indices, x.size, values, columns)
+    else:
+        copy_arrays(<const float*> x.values, <const int64_t*> x.indices, x.size, values, columns)
+
+
 cdef enum:
     LANES = 16                # of dense loops, which add fewer entries one after another
 

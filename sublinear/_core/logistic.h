@@ -102,7 +102,8 @@ SUBLINEAR_WIDEST static void sublinear_logistic_evaluate(
     }
 }
 
-/* signs of -1 and +1 for the labels of two classes; returns how many labels are one of them */
+/* signs of -1 and +1 for the labels of two classes, if wanted; returns how many labels are one of
+   them */
 #define SUBLINEAR_SIGNS(label)                                                              \
     SUBLINEAR_WIDEST static ptrdiff_t sublinear_signs_##label(                              \
         const label *restrict labels, label negative, label positive,                       \
@@ -110,7 +111,8 @@ SUBLINEAR_WIDEST static void sublinear_logistic_evaluate(
     {                                                                                       \
         int64_t known = 0;                                                                  \
         for (ptrdiff_t k = 0; k < size; k++) {                                              \
-            signs[k] = labels[k] == positive ? 1.0 : -1.0;                                  \
+            if (signs)                                                                      \
+                signs[k] = labels[k] == positive ? 1.0 : -1.0;                              \
             known += labels[k] == positive ? 1 : 0;                                         \
             known += labels[k] == negative ? 1 : 0;                                         \
         }                                                                                   \

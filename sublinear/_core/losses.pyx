@@ -642,19 +642,24 @@ def signs(labels, classes):
     Returns
     -------
     targets : ndarray of shape (n,), float64, or None
-        -1 for the first class, +1 for the second. None if there are other labels, or if labels or
-        classes are not of the usual types of numbers.
+        -1 for the first class, +1 for the second; the labels themselves if they are these. None if
+        there are other labels, or if labels or classes are not of the usual types of numbers.
     """
-    cdef double[::1] targets = np.empty(len(labels))
-    cdef Py_ssize_t n = targets.shape[0], n_known = 0
+    cdef Py_ssize_t n = len(labels), n_known = 0
     cdef const int64_t[::1] integers
     cdef const double[::1] numbers
+    cdef double[::1] made
+    cdef double* to_make = NULL
     if n == 0 or classes.dtype.kind not in "if":
         return None
+    targets = labels = np.ascontiguousarray(labels)
+    if labels.dtype != np.float64 or classes[0] != -1 or classes[1] != 1:
+        targets = made = np.empty(n)
+        to_make = &made[0]
     if labels.dtype == np.float64:
-        numbers = np.ascontiguousarray(labels)
-        n_known = signs_of_numbers(&numbers[0], classes[0], classes[1], &targets[0], n)
+        numbers = labels
+        n_known = signs_of_numbers(&numbers[0], classes[0], classes[1], to_make, n)
     elif labels.dtype == classes.dtype == np.int64:
-        integers = np.ascontiguousarray(labels)
-        n_known = signs_of_integers(&integers[0], classes[0], classes[1], &targets[0], n)
-    return targets.base if n_known == n else None
+        integers = labels
+        n_known = signs_of_integers(&integers[0], classes[0], classes[1], to_make, n)
+    return targets if n_known == n else None

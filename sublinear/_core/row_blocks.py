@@ -6,7 +6,7 @@ from functools import partial
 import numpy as np
 import scipy.sparse as sp
 
-from sublinear._core.kept_rows import Sample, joined
+from sublinear._core.kept_rows import Sample, copied_sparse, joined
 from sublinear._core.losses import COUNT_LOSSES
 from sublinear._core.matrix import Matrix
 from sublinear._core.order import sort_indices
@@ -88,8 +88,9 @@ class RowBlock:
         return Sample(self._copied(rows), self.targets[rows], weights)
 
     def _copied(self, chosen):
-        copied = copied_sparse if sp.issparse(self.X) else copied_dense
-        return copied(self.X, chosen, self.constant)
+        if sp.issparse(self.X):
+            return copied_sparse(self.matrix, chosen)
+        return copied_dense(self.X, chosen, self.constant)
 
 
 class HeavyRows:
@@ -213,27 +214,3 @@ def copied_dense(X, chosen, constant):
     copied[:, :n_columns] = rows
     copied[:, n_columns:] = constant
     return copied
-
-
-def copied_sparse(X, chosen, constant):
-    """Do as `copied_dense`, with the smaller indices; scipy looks at slices more than they need."""
-    if not isinstance(chosen, slice):
-        X, chosen = X[chosen], slice(0, len(chosen))
-    offsets = X.indptr[chosen.start : chosen.stop + 1]
-    entries, n_more = slice(offsets[0], offsets[-1]), int(bool(constant))
-    indptr = offsets - offsets[0] + n_more * np.arange(len(offsets))
-    small = max(indptr[-1], X.shape[1]) < np.iinfo(np.int32).max
-    inside = np.ones(indptr[-1], dtype=bool)
-    if constant:
-        inside[indptr[1:] - 1] = False
-    data = np.full(len(inside), constant, dtype=np.float64)
-    indices = np.full(len(inside), X.shape[1], dtype=np.int32 if small else np.int64)
-    data[inside], indices[inside] = X.data[entries], X.indices[entries]
-    return csr_of(data, indices, indptr.astype(indices.dtype), X.shape[1] + n_more)
-
-
-def csr_of(data, indices, indptr, n_columns):
-    """Return the CSR matrix of arrays that are known to be sound."""
-    rows = sp.csr_array((len(indptr) - 1, n_columns), dtype=data.dtype)
-    rows.data, rows.indices, rows.indptr = data, indices, indptr
-    return rows
