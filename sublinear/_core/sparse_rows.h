@@ -1,6 +1,6 @@
 /* Loops over many rows of CSR arrays, whose types are looked at once. Columns ascend, but where that is
-   checked. Four entries, or two, in adjacent columns go together, as where some columns of a table are
-   always filled. */
+   checked. Rows may begin with entries in adjacent columns, as where the first columns of a table are
+   always filled: these go four at a time. Later ones do not, as processors cannot foresee where they come. */
 #ifndef SUBLINEAR_SPARSE_ROWS_H
 #define SUBLINEAR_SPARSE_ROWS_H
 
@@ -39,36 +39,40 @@ static inline void sublinear_prefetch_near_start(const void *start, const void *
     sublinear_prefetch_near(at < last ? at : last);
 }
 
-/* Products, summed in the order of line.pxd. */
+/* Whether the next four entries are in adjacent columns. */
+#define SUBLINEAR_ADJACENT_ENTRIES (k + 4 <= end && indices[k + 3] - indices[k] == 3)
+
+/* Products, summed in the order of line.pxd: in vectors at the beginning of a row, and those of long rows
+   until few are left, for which gathering weights in vectors does not pay. */
 #if SUBLINEAR_VECTORS
-#define SUBLINEAR_GATHERED(w)                                                               \
-    (sublinear_quad){(w)[indices[k]], (w)[indices[k + 1]], (w)[indices[k + 2]],             \
-                     (w)[indices[k + 3]]}
-#define SUBLINEAR_ADD_PRODUCTS(real, SECOND)                                                \
-    {                                                                                       \
-        sublinear_quad x, a, b = {0};                                                       \
+enum { SUBLINEAR_FEW = 16 };
+
+#define SUBLINEAR_AT_ONCE(target, w) SUBLINEAR_QUAD_double(target, (w) + indices[k])
+#define SUBLINEAR_GATHERED(target, w)                                                       \
+    (target) = (sublinear_quad){(w)[indices[k]], (w)[indices[k + 1]], (w)[indices[k + 2]],  \
+                                (w)[indices[k + 3]]}
+#define SUBLINEAR_ADD_WHILE(condition, LOAD, real, SECOND)                                  \
+    for (; condition; k += 4) {                                                             \
         SUBLINEAR_QUAD_##real(x, values + k);                                               \
-        if (indices[k + 3] - indices[k] == 3) {                                             \
-            SUBLINEAR_QUAD_double(a, w + indices[k]);                                       \
-            if (SECOND)                                                                     \
-                SUBLINEAR_QUAD_double(b, v + indices[k]);                                   \
-        } else {                                                                            \
-            a = SUBLINEAR_GATHERED(w);                                                      \
-            if (SECOND)                                                                     \
-                b = SUBLINEAR_GATHERED(v);                                                  \
+        LOAD(a, w);                                                                         \
+        sums += x * a;                                                                      \
+        if (SECOND) {                                                                       \
+            LOAD(a, v);                                                                     \
+            seconds += x * a;                                                               \
         }                                                                                   \
-        sum += x * a;                                                                       \
-        if (SECOND)                                                                         \
-            second += x * b;                                                                \
+    }
+#define SUBLINEAR_ADD_IN_VECTORS(real, SECOND)                                              \
+    {                                                                                       \
+        sublinear_quad x, a, sums = {0}, seconds = {0};                                     \
+        SUBLINEAR_ADD_WHILE(SUBLINEAR_ADJACENT_ENTRIES, SUBLINEAR_AT_ONCE, real, SECOND)    \
+        SUBLINEAR_ADD_WHILE(k + SUBLINEAR_FEW < end, SUBLINEAR_GATHERED, real, SECOND)      \
+        for (int i = 0; i < 4; i++) {                                                       \
+            sum[i] = sums[i];                                                               \
+            second[i] = seconds[i];                                                         \
+        }                                                                                   \
     }
 #else
-typedef double sublinear_quad[4];
-#define SUBLINEAR_ADD_PRODUCTS(real, SECOND)                                                \
-    for (int i = 0; i < 4; i++) {                                                           \
-        sum[i] += values[k + i] * w[indices[k + i]];                                        \
-        if (SECOND)                                                                         \
-            second[i] += values[k + i] * v[indices[k + i]];                                 \
-    }
+#define SUBLINEAR_ADD_IN_VECTORS(real, SECOND)
 #endif
 
 #define SUBLINEAR_DOT_SPARSE_ROWS(real, integer, SECOND)                                    \
@@ -76,7 +80,7 @@ typedef double sublinear_quad[4];
         const ptrdiff_t row = order == NULL ? r : (ptrdiff_t)order[r];                      \
         const ptrdiff_t end = offsets[row + 1];                                             \
         ptrdiff_t k = offsets[row];                                                         \
-        sublinear_quad sum = {0}, second = {0};                                             \
+        double sum[4] = {0}, second[4] = {0};                                               \
         if (order != NULL && r + SUBLINEAR_OFFSETS < stop) {                                \
             const integer *later = offsets + order[r + SUBLINEAR_ENTRIES];                  \
             const integer *soon = offsets + order[r + SUBLINEAR_ENTRIES_NEAR];              \
@@ -86,8 +90,13 @@ typedef double sublinear_quad[4];
             sublinear_prefetch_near_start(values + soon[0], values + soon[1]);              \
             sublinear_prefetch_near_start(indices + soon[0], indices + soon[1]);            \
         }                                                                                   \
+        SUBLINEAR_ADD_IN_VECTORS(real, SECOND)                                              \
         for (; k + 4 <= end; k += 4)                                                        \
-            SUBLINEAR_ADD_PRODUCTS(real, SECOND)                                            \
+            for (int i = 0; i < 4; i++) {                                                   \
+                sum[i] += values[k + i] * w[indices[k + i]];                                \
+                if (SECOND)                                                                 \
+                    second[i] += values[k + i] * v[indices[k + i]];                         \
+            }                                                                               \
         for (; k < end; k++) {                                                              \
             sum[0] += values[k] * w[indices[k]];                                            \
             if (SECOND)                                                                     \
@@ -170,49 +179,32 @@ SUBLINEAR_CHECK_COLUMNS(sublinear_check_columns_int32, int32_t, uint32_t, INT32_
 SUBLINEAR_CHECK_COLUMNS(sublinear_check_columns_int64, int64_t, uint64_t, INT64_MAX)
 
 /* sum += factor * x and, WITH_SQUARES, squares += weight * x^2 for entries k .. end - 1 of a sparse row,
-   columns ascending: four or two in adjacent columns go together. */
+   columns ascending. */
 #if SUBLINEAR_VECTORS
-typedef double sublinear_pair __attribute__((vector_size(16)));
-typedef float sublinear_pair32 __attribute__((vector_size(8)));
-#define SUBLINEAR_PAIR_double(target, source) memcpy(&(target), (source), sizeof(target))
-#define SUBLINEAR_PAIR_float(target, source)                                                \
-    do {                                                                                    \
-        sublinear_pair32 narrow_;                                                           \
-        memcpy(&narrow_, (source), sizeof(narrow_));                                        \
-        (target) = __builtin_convertvector(narrow_, sublinear_pair);                        \
-    } while (0)
-
-#define SUBLINEAR_ADD_ADJACENT(vector, LOAD, entries, WITH_SQUARES)                         \
-    if (k + (entries) <= end && indices[k + (entries) - 1] - indices[k] == (entries) - 1) { \
-        vector x, s, q;                                                                     \
-        LOAD(x, values + k);                                                                \
-        memcpy(&s, sum + indices[k], sizeof(s));                                            \
+#define SUBLINEAR_ADD_BEGINNING(real, WITH_SQUARES)                                         \
+    for (; SUBLINEAR_ADJACENT_ENTRIES; k += 4) {                                            \
+        sublinear_quad x, s, q;                                                             \
+        SUBLINEAR_QUAD_##real(x, values + k);                                               \
+        SUBLINEAR_QUAD_double(s, sum + indices[k]);                                         \
         s += factor * x;                                                                    \
         memcpy(sum + indices[k], &s, sizeof(s));                                            \
         if (WITH_SQUARES) {                                                                 \
-            memcpy(&q, squares + indices[k], sizeof(q));                                    \
+            SUBLINEAR_QUAD_double(q, squares + indices[k]);                                 \
             q += weight * x * x;                                                            \
             memcpy(squares + indices[k], &q, sizeof(q));                                    \
         }                                                                                   \
-        k += (entries);                                                                     \
-        continue;                                                                           \
     }
-#define SUBLINEAR_ADD_TOGETHER(real, WITH_SQUARES)                                          \
-    SUBLINEAR_ADD_ADJACENT(sublinear_quad, SUBLINEAR_QUAD_##real, 4, WITH_SQUARES)          \
-    SUBLINEAR_ADD_ADJACENT(sublinear_pair, SUBLINEAR_PAIR_##real, 2, WITH_SQUARES)
 #else
-#define SUBLINEAR_ADD_TOGETHER(real, WITH_SQUARES)
+#define SUBLINEAR_ADD_BEGINNING(real, WITH_SQUARES)
 #endif
 
 #define SUBLINEAR_ADD_ENTRIES(real, WITH_SQUARES)                                           \
-    while (k < end) {                                                                       \
-        SUBLINEAR_ADD_TOGETHER(real, WITH_SQUARES)                                          \
-        for (part = k + 4 < end ? k + 4 : end; k < part; k++) {                             \
-            const double x = values[k];                                                     \
-            sum[indices[k]] += factor * x;                                                  \
-            if (WITH_SQUARES)                                                               \
-                squares[indices[k]] += weight * x * x;                                      \
-        }                                                                                   \
+    SUBLINEAR_ADD_BEGINNING(real, WITH_SQUARES)                                             \
+    for (; k < end; k++) {                                                                  \
+        const double x = values[k];                                                         \
+        sum[indices[k]] += factor * x;                                                      \
+        if (WITH_SQUARES)                                                                   \
+            squares[indices[k]] += weight * x * x;                                          \
     }
 
 /* the same for all entries of the rows order[r]. No weights: all are 1; no squares: they are not asked for. */
@@ -225,7 +217,7 @@ typedef float sublinear_pair32 __attribute__((vector_size(8)));
         for (ptrdiff_t r = 0; r < count; r++) {                                             \
             const double factor = factors[r], weight = weights == NULL ? 1.0 : weights[r];  \
             const ptrdiff_t end = offsets[order[r] + 1];                                    \
-            ptrdiff_t k = offsets[order[r]], part;                                          \
+            ptrdiff_t k = offsets[order[r]];                                                \
             if (squares == NULL) {                                                          \
                 SUBLINEAR_ADD_ENTRIES(real, 0)                                              \
             } else {                                                                        \
@@ -257,7 +249,7 @@ static inline void sublinear_add_sparse(
             for (ptrdiff_t i = offsets[order[r]]; i < end; i++) {                           \
                 const double factor = weights[r] * values[i], weight = 0.0;                 \
                 double *restrict sum = gram + indices[i] * pitch, *squares = NULL;          \
-                ptrdiff_t k = i, part;                                                      \
+                ptrdiff_t k = i;                                                            \
                 SUBLINEAR_ADD_ENTRIES(real, 0)                                              \
             }                                                                               \
         }                                                                                   \
