@@ -92,14 +92,18 @@ def solve_all(problems, n_threads):
     if n_threads == 1 or len(problems) == 1:
         outcomes = [guarded(problem) for problem in problems]
     else:
+        futures = []
         with ThreadPoolExecutor(n_threads) as pool:
-            futures = [pool.submit(guarded, problem) for problem in problems]
             try:
+                for problem in problems:
+                    futures.append(pool.submit(guarded, problem))
                 wait(futures, return_when=FIRST_EXCEPTION)
             except KeyboardInterrupt as interrupt:
                 errors.insert(0, interrupt)
                 stop.set()
             outcomes = [future.result() for future in futures]
+        # those that no thread was given find that they are to stop
+        outcomes += [guarded(problem) for problem in problems[len(futures) :]]
     return outcomes, errors[0] if errors else None
 
 

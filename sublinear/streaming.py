@@ -336,12 +336,13 @@ class _StreamingSVRG(StreamFit, BaseEstimator):
     def _take(self, blocks, start=0, stop=None, finite=False):
         """Show every solver the rows start .. stop - 1 of its RowBlock, or all from `start` on.
 
-        After an error none has seen it, unless there are so many weights that copies of the sums
-        would cost more than a block; `finite`, which makes an error of sums out of range, is for
-        blocks that are worth copies.
+        After an error none has seen them: copies do, unless there are so many weights that copies
+        of the sums would cost more than a block, and no stage ends, where errors come from.
+        `finite`, which makes an error of sums out of range, is for blocks that are worth copies.
         """
         self._known, solvers = {}, self._solvers
-        if finite or self.n_features_in_ <= FEW_WEIGHTS:
+        n_rows = (blocks[0].n_rows if stop is None else stop) - start
+        if finite or self.n_features_in_ <= FEW_WEIGHTS or n_rows >= solvers[0].rows_left:
             solvers = [solver.copy() for solver in solvers]
         for solver, block in zip(solvers, blocks, strict=True):
             with np.errstate(over="ignore", invalid="ignore"):  # found where a model is asked for

@@ -359,6 +359,29 @@ def test_what_is_damaged_in_a_state_is_named(case, array, number, request, tmp_p
             fitted(case, request, checkpoint=path)
 
 
+@pytest.mark.parametrize(
+    ("case", "name", "count"),
+    [
+        ("streaming svrg", "0.stage.n_rows", 10**6),
+        ("streaming svrg", "0.kept_rows", 0),
+        ("streaming svrg, theory", "0.stage.n_rows", 10**6),
+    ],
+)
+def test_counts_that_do_not_go_together_are_refused(case, name, count, request, tmp_path):
+    path = tmp_path / "state"
+    with contextlib.suppress(Cut):
+        fitted(case, request, checkpoint=path, cut=47, read_ahead=0)
+    arrays = dict(np.load(path))
+    header = json.loads(arrays["header"].tobytes())
+    assert header["state"][name] != count
+    header["state"][name] = count
+    arrays["header"] = np.frombuffer(json.dumps(header).encode(), dtype=np.uint8)
+    with open(path, "wb") as stream:
+        np.savez(stream, **arrays)
+    with pytest.raises(ValueError, match=r"state: .* the rows that the stage has"):
+        fitted(case, request, checkpoint=path)
+
+
 def test_the_place_is_checked_before_the_work(binary, tmp_path):
     with pytest.raises(OSError, match="there is no folder"):
         refit(binary, Path(tmp_path, "missing", "state"))

@@ -283,6 +283,11 @@ class TestNumpy:
         np.savez(tmp_path / "a.npz", X=rows[0], y=y)
         assert load(tmp_path / "a.npz")[1].tolist() == expected
 
+    def test_labels_of_bytes_are_utf8(self, rows, tmp_path):
+        np.savez(tmp_path / "a.npz", X=rows[0], y=np.array([b"\xe4", b"b"] * 3))
+        with pytest.raises(ValueError, match=r"a\.npz: labels must be UTF-8 text"):
+            load(tmp_path / "a.npz")
+
     @pytest.mark.parametrize("build", [sparse.csr_array, sparse.csr_matrix, sparse.csc_array])
     @pytest.mark.parametrize("compressed", [True, False])
     def test_scipy_archive(self, rows, tmp_path, build, compressed):

@@ -3,12 +3,14 @@
 import itertools
 import math
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from sublinear import _drive
+from sublinear._certified_model import solve_all
 from sublinear._drive import LEAST_WORK, Limits, Snapshot, as_stored, drive
 from sublinear._result import TraceRow, combine, relative_gap
 
@@ -312,6 +314,22 @@ def test_an_interrupt_inside_a_certificate():
     assert isinstance(error, KeyboardInterrupt)
     assert (result.status, len(result.trace)) == ("interrupted", 2)
     assert result.primal == result.trace[-1].primal
+
+
+def test_an_interrupt_while_threads_are_being_started(monkeypatch):
+    """Ctrl-C before the second problem has a thread: the first stops, the others never begin."""
+    submit, calls = ThreadPoolExecutor.submit, itertools.count(1)
+
+    def interrupted(self, *arguments):
+        if next(calls) == 2:
+            raise KeyboardInterrupt
+        return submit(self, *arguments)
+
+    monkeypatch.setattr(ThreadPoolExecutor, "submit", interrupted)
+    problems = [lambda stop: SimpleNamespace(stopped=stop.wait(timeout=60), error=None)] * 3
+    outcomes, error = solve_all(problems, 2)
+    assert isinstance(error, KeyboardInterrupt)
+    assert [outcome.stopped for outcome in outcomes] == [True] * 3
 
 
 def test_the_stop_event():

@@ -529,7 +529,13 @@ def test_products_get_more_work_where_that_is_enough_at_their_pace(gap, is_late)
 
 @pytest.mark.parametrize(
     "gap, at_start, wanted, times",
-    [(1e-2, 1, 1e-4, 2), (1, 1, 0.1, np.inf), (np.nan, 1, 0.1, np.inf), (0.1, 5, 0.1, 1)],
+    [
+        (1e-2, 1, 1e-4, 2),
+        (1, 1, 0.1, np.inf),
+        (np.nan, 1, 0.1, np.inf),
+        (0.1, 5, 0.1, 1),
+        (0.0, 1, np.nan, np.inf),
+    ],
 )
 def test_gaps_shrink_by_the_same_factor(gap, at_start, wanted, times):
     assert work_in_all(gap, at_start, wanted) == pytest.approx(times)

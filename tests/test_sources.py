@@ -708,6 +708,12 @@ def test_types_of_parquet_labels(parquet_of, labels, kind, category):
     same_twice(parquet_of(x=[1.0, 2.0], y=column), [[1], [2]], expected)
 
 
+def test_parquet_labels_with_a_nul(parquet_of):
+    """NumPy would take them for those without."""
+    with pytest.raises(ValueError, match="column 'y' has a label with a NUL"):
+        list(parquet_of(x=[1.0, 2.0], y=["a", "a\0"]))
+
+
 @pytest.mark.parametrize("kind", ["string_view", "binary_view"])
 def test_parquet_labels_that_are_views_of_text(parquet_of, kind):
     pyarrow = pytest.importorskip("pyarrow")
@@ -1202,3 +1208,16 @@ def test_a_stray_quote_swallows_no_lines(tmp_path, block_bytes):
     path.write_text('1,2,"a\n3,4,b\n5,6,c\n')
     with pytest.raises(ValueError, match="line 1: a quote is not closed"):
         CSVSource(path)
+
+
+@pytest.mark.parametrize("block_bytes", [1, 2**22])
+@pytest.mark.parametrize("ending", ["\n", "\r\n", ""])
+@pytest.mark.parametrize("last", ['2,"1', '"2,1', '"2'])
+def test_a_quote_that_is_open_where_a_block_ends(tmp_path, block_bytes, ending, last):
+    """NumPy would take the end of the text for the end of the quote."""
+    path = tmp_path / "data.csv"
+    path.write_text(f"x,y\n1,0\n4,1\n{last}{ending}", newline="")
+    with pytest.raises(ValueError, match=r"data\.csv, line 4: a quote is not closed"):
+        list(CSVSource(path, block_bytes=block_bytes))
+    source = CSVSource(path, block_bytes=block_bytes, on_error="skip")
+    assert sum(len(y) for _, y in source) == 2 and source.skipped == 1

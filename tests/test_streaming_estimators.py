@@ -75,6 +75,32 @@ def test_targets_whose_squares_overflow_are_refused(place, kept_rows):
     assert np.isfinite(model.set_params(loss="huber").fit(X, y).coef_).all()
 
 
+def test_a_first_stage_whose_losses_overflow_is_refused():
+    X, y = far_off(1e160)
+    with pytest.raises(ValueError, match="left the range of floating-point numbers: scale"):
+        StreamingSVRGRegressor("huber", epsilon=1e160).fit(X, y)
+
+
+@pytest.mark.parametrize("n_columns", [900, 1500])
+@pytest.mark.parametrize("loss", ["squared", "logistic"])
+def test_a_refused_block_leaves_the_model_as_it_was(loss, n_columns):
+    random = np.random.default_rng(0)
+    X, options = random.normal(size=(200, n_columns)), {"alpha": 0.01, "kept_rows": 20}
+    y, bad = np.where(X[:, 0] > 0, 1.0, -1.0), X[:50].copy()
+    bad[0, 0] = 1e200
+    model = (StreamingSVRGRegressor if loss == "squared" else StreamingSVRGClassifier)(**options)
+    classes = {} if loss == "squared" else {"classes": [-1, 1]}
+    other = clone(model)
+    for start in range(0, 200, 50):
+        rows = slice(start, start + 50)
+        model.partial_fit(X[rows], y[rows], **classes)
+        other.partial_fit(X[rows], y[rows], **classes)
+        if start:
+            with pytest.raises(ValueError, match="scale X"):
+                model.partial_fit(bad, y[:50])
+    np.testing.assert_array_equal(model.coef_, other.coef_)
+
+
 @pytest.mark.filterwarnings("error::RuntimeWarning")
 @pytest.mark.parametrize("options", [{"kept_rows": 5000}, {**THEORY, "random_state": 0}])
 def test_large_targets_scale_the_model_and_its_risk(options):

@@ -111,8 +111,10 @@ def test_a_single_stage_is_the_empirical_risk_minimiser(loss):
 @pytest.mark.parametrize("loss", ["squared", "logistic"])
 @pytest.mark.parametrize("alpha", [0.0, 0.2, np.array([0.1, 0.2, 0.3, 0.0, 0.0])], ids=str)
 @pytest.mark.parametrize("scheme", [(40, 2.0), (1, 1.5), (3, 1.25)])
-def test_paper_scheme_agrees_with_its_oracle(loss, alpha, scheme):
+@pytest.mark.parametrize("weight", [None, 1e-9, 7.0])
+def test_paper_scheme_agrees_with_its_oracle(loss, alpha, scheme, weight):
     X, y, compiled, oracle = problem(loss)
+    weights = weight and weight * np.random.default_rng(0).uniform(0.5, 1.5, len(y))
     scheme = dict(zip(("first_stage", "growth"), scheme, strict=True))
     solver = PaperSVRG(
         compiled,
@@ -132,9 +134,10 @@ def test_paper_scheme_agrees_with_its_oracle(loss, alpha, scheme):
         alpha=alpha,
         rate=0.05,
         draw_steps=lambda: 1 + int(30 * random.doubles(1)[0]),
+        weights=weights,
         **scheme,
     )
-    fed(solver, X, y, cuts=(11, 12, 300))
+    fed(solver, X, y, cuts=(11, 12, 300), weights=weights)
     np.testing.assert_allclose(solver.model(), expected, atol=1e-12)
     assert solver.n_stages >= 3
 

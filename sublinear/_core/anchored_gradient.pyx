@@ -216,13 +216,18 @@ cdef Py_ssize_t count_entries(const Rows* rows) noexcept nogil:
 
 def inner_steps(
     block, Py_ssize_t start, Py_ssize_t stop, Loss loss, double rate,
-    const double[::1] alpha, const double[::1] anchor, const double[::1] mean, double[::1] w
+    const double[::1] alpha, AnchoredGradient gradient, double[::1] w
 ):
-    """Take an inner step of the paper's Algorithm 1 for every row; return the values read."""
+    """Take an inner step of the paper's Algorithm 1 for every row; return the values read.
+
+    Rows count by their weight beside the mean one of the stage.
+    """
     cdef Matrix matrix = block.matrix
     cdef const double[::1] targets = block.targets
     cdef const double[::1] weights = block.weights
     cdef const uint32_t[::1] order = block.order
+    cdef const double[::1] anchor = gradient.w, mean = gradient.mean
+    cdef double mean_weight = gradient.total_weight / gradient.n_rows
     cdef Py_ssize_t k, i, j, n_read = 0
     cdef double change, s
     cdef Line x
@@ -230,12 +235,12 @@ def inner_steps(
         for k in range(start, stop):
             i = k if order is None else order[k]
             x = line_at(&matrix.rows, i)
-            s = 1.0 if weights is None else weights[i]
+            s = (1.0 if weights is None else weights[i]) / mean_weight
             change = s * (
                 loss.derivative(dot(&x, &w[0]), targets[i])
                 - loss.derivative(dot(&x, &anchor[0]), targets[i]))
             for j in range(w.shape[0]):
-                w[j] -= rate * (mean[j] + alpha[j] * (w[j] - anchor[j]))
+                w[j] -= rate * (mean[j] + alpha[j] * w[j])
             add(&x, -rate * change, &w[0])
             n_read += x.size
     return n_read

@@ -205,6 +205,8 @@ class InnerProblem:
         if self.loss.quadratic:  # in its squares; other losses take numbers that overflow there
             in_units = gradient / hessian.units
             check_sum(here.value + gradient @ direction + in_units @ in_units)
+        elif not self.corrected:  # later rows, which may be few, at an old anchor
+            check_sum(here.value)
         enough = MAX_CORRECTED_STEPS if self.corrected else MAX_NEWTON_STEPS
         # a first stage may gain far more than features have to explain, as by an intercept
         enough_gained = precision / MOST_STEPS if self.corrected else 0.0

@@ -12,11 +12,12 @@ def work_in_all(gap, at_start, wanted, most=math.inf):
 
     All passes are to shrink the gap by the same factor. `at_start` is what it was; for zero weights
     their objective. The relative gap would not do: where the optimum is near 0 that stays near 1
-    for long. Beyond `most`, where a limit comes first, it is infinite.
+    for long. Beyond `most`, where a limit comes first, it is infinite; so it is where the start, or
+    what is wanted, is no number, as after a step that diverged.
     """
     if gap <= wanted:
         return 1.0
-    if not gap < at_start:
+    if not 0 < gap < at_start or math.isnan(wanted):
         return math.inf
     times = math.log(at_start / max(wanted, 1e-300)) / math.log(at_start / gap)
     return times if times <= most else math.inf

@@ -57,7 +57,10 @@ def _as_labels(path, y):
     if y.ndim != 1:
         raise ValueError(f"{path}: labels must form a 1-d array, not one of shape {y.shape}")
     if y.dtype.kind == "S":
-        y = np.char.decode(y, "utf-8")
+        try:
+            y = np.char.decode(y, "utf-8")
+        except UnicodeDecodeError as error:
+            raise ValueError(f"{path}: labels must be UTF-8 text: {error}") from error
     if y.dtype.kind not in "biufU":
         raise ValueError(f"{path}: labels must be numbers or strings, not {y.dtype}")
     if y.dtype.kind == "f" and not np.isfinite(y).all():

@@ -68,7 +68,7 @@ from sublinear._core.inner_problem import (
 from sublinear._core.kept_rows import KeptRows, Sample, joined
 from sublinear._core.random import RandomBits
 from sublinear._core.row_blocks import HeavyRows, is_of_counts, part_of_sample
-from sublinear._core.states import fill, restore, saved, take, take_random
+from sublinear._core.states import fill, refusal, restore, saved, take, take_random
 
 ENOUGH = 1e-3  # a stage's Newton decrement by the first one, which is of the size of its noise
 ENOUGH_AT_FIRST = 1e-6  # the same of the first stage, which begins far away
@@ -155,8 +155,7 @@ class CombinedSVRG:
         last, self.found = block.n_rows if last is None else last, None
         while start < last:
             keep = self.kept_rows - self.gradient.n_rows
-            room = self.stage_rows - self.gradient.n_rows
-            room = min(keep, room) if keep > 0 else room
+            room = min(keep, self.rows_left) if keep > 0 else self.rows_left
             stop = min(last, start + room)
             check_range(block.add_weights(self.total_weight, start, stop))
             if keep <= 0:
@@ -210,10 +209,15 @@ class CombinedSVRG:
         return np.maximum(self.alpha, self.ridge / self.total_weight)
 
     @property
+    def rows_left(self):
+        """How many rows this stage lacks."""
+        return self.stage_rows - self.gradient.n_rows
+
+    @property
     def rows_wanted(self):
         """How many rows this stage lacks, and how many of them are to be kept."""
         n_kept = sum(len(sample.targets) for sample in self.kept)
-        return self.stage_rows - self.gradient.n_rows, max(0, self.kept_rows - n_kept)
+        return self.rows_left, max(0, self.kept_rows - n_kept)
 
     @one_blas_thread()  # a second one would wait for work until the next stage
     def _end_stage(self):
@@ -416,6 +420,8 @@ class CombinedSVRG:
         self._begin_stage()
         self.gradient.resume(state)
         restore(self, COMBINED, state)
+        if self.kept_rows < 1 or self.rows_left < 1:
+            raise refusal(state, "stage_rows", "is less than the rows that the stage has")
         kept, heavy, self.sample = (
             Sample.from_state(state, name, len(self.anchor)) for name in ("kept", "heavy", "sample")
         )
@@ -764,7 +770,7 @@ class PaperSVRG:
         last = block.n_rows if last is None else last
         while start < last:
             if self.steps_left == 0:
-                room = self.stage_rows - self.gradient.n_rows
+                room = self.rows_left
                 stop = min(last, start + room)
                 block.sort(start, start + room)  # they are but summed
                 check_range(block.add_weights(self.gradient.total_weight, start, stop))
@@ -773,7 +779,6 @@ class PaperSVRG:
                     self.steps_left = 1 + int(self.random.doubles(1)[0] * self.inner_steps)
             else:
                 stop = min(last, start + self.steps_left)
-                mean = self.gradient.mean + self.alpha * self.anchor
                 self.accesses += inner_steps(
                     block,
                     start,
@@ -781,8 +786,7 @@ class PaperSVRG:
                     self.loss,
                     self.rate,
                     self.alpha,
-                    self.anchor,
-                    mean,
+                    self.gradient,
                     self.weights,
                 )
                 self.steps_left -= stop - start
@@ -806,6 +810,11 @@ class PaperSVRG:
         self._begin_stage()
 
     @property
+    def rows_left(self):
+        """How many rows this stage lacks before its inner steps."""
+        return self.stage_rows - self.gradient.n_rows
+
+    @property
     def has_stepped(self):
         """Whether the first stage has come to its inner steps."""
         return self.n_stages > 0 or self.steps_left > 0
@@ -827,6 +836,10 @@ class PaperSVRG:
         self.gradient.resume(state)
         fill({"w": self.weights}, state)
         restore(self, ("steps_left",), state)
+        if self.rows_left < 0 or (self.rows_left == 0) != (
+            0 < self.steps_left <= 1 + self.inner_steps
+        ):
+            raise refusal(state, "steps_left", "does not go with the rows that the stage has")
         take_random(state, self.random)
 
     def risk(self):

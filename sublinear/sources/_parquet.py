@@ -129,7 +129,10 @@ def _labels_of(part):
         part = part.dictionary_decode()
     text = "string", "large_string", "string_view", "binary", "large_binary", "binary_view"
     if str(part.type) in text:  # not every version of Arrow knows views
-        return part.cast("string").to_numpy(zero_copy_only=False).astype(str)
+        labels = part.cast("string").to_numpy(zero_copy_only=False)
+        if any("\0" in label for label in labels):  # NumPy drops them at the end of a text
+            raise ValueError("has a label with a NUL")
+        return labels.astype(str)
     return _numbers_of(part, "numbers or text")
 
 

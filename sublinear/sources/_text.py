@@ -275,6 +275,9 @@ class CSVSource(_TextSource):
     def _table(self, chunk, names):
         """Parse numbers; `names`, unless None, gets the labels, codes of which take their place."""
         encode = {} if names is None else {self._column: partial(code_of, names)}
+        last = chunk[chunk.rfind(b"\n", 0, -1) + 1 :]
+        if last.count(b'"') % 2 and self._line_fault(last):  # NumPy closes it where the text ends
+            raise ValueError("a quote is not closed")
         table = np.loadtxt(
             io.BytesIO(chunk),
             delimiter=",",
@@ -290,6 +293,7 @@ class CSVSource(_TextSource):
         return table
 
     def _line_fault(self, line):
+        line = line if line.endswith(b"\n") else line + b"\n"  # which an open quote takes in
         try:
             fields = next(csv.reader([line.decode("utf-8", "surrogateescape")]), [])
         except csv.Error as error:

@@ -4,20 +4,26 @@ import numpy as np
 from scipy.optimize import minimize
 
 
-def paper_scheme(X, y, loss, *, alpha, rate, first_stage, draw_steps, growth):
-    """Run Algorithm 1 over the rows; draw_steps() is the number of inner steps of a stage."""
+def paper_scheme(X, y, loss, *, alpha, rate, first_stage, draw_steps, growth, weights=None):
+    """Run Algorithm 1 over the rows; draw_steps() is the number of inner steps of a stage.
+
+    Rows count by their weight beside the mean one of the stage.
+    """
     w, position, length = np.zeros(X.shape[1]), 0, first_stage
+    weights = np.ones(len(y)) if weights is None else weights
     while position < len(y):
         anchor, size = w.copy(), int(np.ceil(length))
         rows = slice(position, position + size)
         if position + size > len(y):
             break
-        mean = X[rows].T @ loss.derivative(X[rows] @ anchor, y[rows]) / size + alpha * anchor
+        slopes = weights[rows] * loss.derivative(X[rows] @ anchor, y[rows])
+        mean = X[rows].T @ slopes / weights[rows].sum() + alpha * anchor
         position += size
         inner = slice(position, position + draw_steps())
-        for x, target in zip(X[inner], y[inner], strict=True):
+        relative = weights[inner] / weights[rows].mean()
+        for x, target, s in zip(X[inner], y[inner], relative, strict=True):
             change = loss.derivative(x @ w, target) - loss.derivative(x @ anchor, target)
-            w = w - rate * (change * x + alpha * (w - anchor) + mean)
+            w = w - rate * (s * change * x + alpha * (w - anchor) + mean)
             position += 1
         length *= growth
     return w
