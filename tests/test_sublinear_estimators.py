@@ -301,6 +301,15 @@ def test_far_balls_of_an_oracle_count_rounding():
         assert result.dual <= least_ball(seen)[1] * (1 + 1e-6) <= result.primal * (1 + 2e-6)
 
 
+@pytest.mark.parametrize("scale", (1e-30, 1e-22, 1e19, 1e36))
+def test_balls_of_float32_whose_squares_leave_its_range(scale):
+    X = np.random.default_rng(0).normal(size=(60, 5))
+    ball = MinimumEnclosingBall(random_state=0).fit((X * scale).astype(np.float32))
+    assert ball.result_.status == "converged" and ball.n_iter_ <= 3
+    radius = MinimumEnclosingBall(random_state=0).fit(X).radius_
+    assert ball.radius_ == pytest.approx(scale * radius, rel=2e-3)
+
+
 @pytest.mark.parametrize("dtype", (np.float64, np.float32))
 @pytest.mark.parametrize("offset", OFFSETS)
 def test_predictions_of_sparse_rows_far_from_the_origin(offset, dtype):

@@ -38,7 +38,8 @@ START_ROWS = 256
 GROWTH, CANDIDATES = 1, 8   # rows added at once, rows looked at: times sqrt(n)
 LEAST_GROWTH = 32
 MOST_EXTENSIONS = 10        # of the working set between two passes
-COARSE = 1e-4               # relative gaps for which products in float32 do
+COARSE = 1e-4               # relative gaps for which products in float32 do,
+LEAST_SQUARE, MOST_SQUARE = 1e-30, 1e36    # and squares of distances that leave them in its range
 # rows, and columns, of products that BLAS makes on one thread: threads might change bits
 BLOCK, PART = 32, 256
 
@@ -172,6 +173,8 @@ class ActiveSet(SaddleSolver):
             self.offsets = problem.offsets + 2 * payoffs - inner(x, x)
         # means of sparse rows, and so all products, are float64
         coarse = not self.sparse and X.dtype == np.float32 and relative and epsilon >= COARSE
+        farthest = np.max(beginning.norms - 2 * payoffs) + inner(x, x)
+        coarse = coarse and LEAST_SQUARE < farthest < MOST_SQUARE
         self.dtype = np.float32 if coarse else np.float64
         self.part = min(PART, max(1, len(x)))
         self.groups, self.members = [], np.empty(0, dtype=np.intp)
