@@ -33,7 +33,7 @@ tol : float, default=1e-3
         Stop when the duality gap is at most tol times the objective. 0: run to the limits.
     max_iter : int, default=1000
         Limit on epochs. An epoch looks at as many examples as there are; SDCA's at those whose
-        duals have moved lately.
+        duals have moved lately, Pegasos' at more where sample weights differ.
     max_accesses : int, default=None
         Limit on feature values read by the solver of each binary problem, never exceeded. What
         certificates read is counted apart.""",

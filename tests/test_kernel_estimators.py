@@ -653,3 +653,28 @@ def test_equal_targets_are_fitted_at_once(data, loss, target):
     assert model.result_.status == "converged" and model.n_iter_ == 1
     # the middle of the intercepts without loss, whose ends are as far off as epsilon
     np.testing.assert_allclose(model.predict(X), target, rtol=1e-12, atol=1e-16)
+
+
+@pytest.mark.parametrize("C", [1e8, 1e10])
+@pytest.mark.parametrize(
+    "model", [KernelSDCARegressor("squared"), KernelSDCAClassifier("squared_hinge")], ids=repr
+)
+def test_a_kernel_matrix_that_float32_makes_indefinite(model, C):
+    """Rows that are nearly one, and next to no penalty: nothing bounds steps in float32."""
+    X = 1 + 1e-3 * np.random.default_rng(0).normal(size=(60, 1))
+    y = np.where(np.arange(60) % 2, 1.0, -1.0)
+    model = clone(model).set_params(gamma=0.1, C=C, random_state=0).fit(X, y)
+    assert model.result_.status == "converged"
+    assert 0 <= model.result_.gap <= 1e-3 * model.result_.primal
+
+
+def test_a_large_kernel_matrix_of_rank_one():
+    random = np.random.default_rng(0)
+    x = 1 + 1e-3 * random.normal(size=60)
+    y = -385 + 0.1 * random.normal(size=60)
+    given = KernelSDCARegressor("squared", kernel="precomputed", random_state=0)
+    linear = KernelSDCARegressor("squared", kernel="linear", random_state=0)
+    given.fit(1e10 * np.outer(x, x), y)
+    linear.fit(1e5 * x[:, np.newaxis], y)
+    assert given.result_.status == linear.result_.status == "converged"
+    assert given.result_.primal == pytest.approx(linear.result_.primal, rel=2e-3)

@@ -391,8 +391,9 @@ cdef class KernelSDCA:
         self.inner_work += (2 if pairs else 1) * taken * problem.size
         if taken == limit and self.inner_steps < most:
             return False
-        target = self.coefficients.copy()
-        target[self.rows] = self._reached()
+        target, reached = self.coefficients.copy(), self._reached()
+        if np.isfinite(reached).all():    # else K_WW, rounded, is indefinite: others take over
+            target[self.rows] = reached
         if self.objective.free_intercept:
             self._restore_sum(target)
         self._change(np.flatnonzero(target != self.coefficients), target)
