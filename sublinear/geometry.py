@@ -110,7 +110,8 @@ class MinimumEnclosingBall(CallbackSupportMixin, OutlierMixin, BaseEstimator):
         coefficients, not negative and of sum 1: center = sum_j center_coef_j k(row j, .).
     radius_ : float
         Every row of X is within it, but for rounding behind the ninth digit of its square; with
-        nu > 0 all but less than nu of them. NaN with certify=None.
+        nu > 0 all but less than nu of them. NaN where none is proved: with certify=None, or if
+        the fit was interrupted before its first certificate.
     dual_coef_ : ndarray of shape (n_samples,), float64
         Not negative, of sum 1, with nu > 0 at most sample_weight_i / (nu * their sum): the p of the
         bound `result_.dual` = sum_i p_i |x_i|^2 - |sum_i p_i x_i|^2. Absent with certify=None.
@@ -417,8 +418,19 @@ class MinimumEnclosingBall(CallbackSupportMixin, OutlierMixin, BaseEstimator):
         Returns
         -------
         scores : ndarray of shape (n_samples,), float64
+
+        Raises
+        ------
+        ValueError
+            If no radius is proved (see `radius_`).
         """
-        return self.score_samples(X) - self.offset_
+        scores = self.score_samples(X)
+        if math.isnan(self.offset_):
+            raise ValueError(
+                "no radius is proved: certify=None proves none, nor does a fit interrupted before "
+                "its first certificate; score_samples tells how far rows are from the centre"
+            )
+        return scores - self.offset_
 
     @with_parameters()
     def predict(self, X):
@@ -431,6 +443,11 @@ class MinimumEnclosingBall(CallbackSupportMixin, OutlierMixin, BaseEstimator):
         Returns
         -------
         labels : ndarray of shape (n_samples,)
+
+        Raises
+        ------
+        ValueError
+            If no radius is proved (see `radius_`).
         """
         return np.where(self.decision_function(X) >= 0, 1, -1)
 

@@ -337,6 +337,8 @@ def test_csv_label_columns(tmp_path):
         CSVSource(path, label_column="missing")
     with pytest.raises(ValueError, match="label column 3, but there are 3 columns"):
         CSVSource(path, label_column=3)
+    with pytest.raises(ValueError, match=r"label_column must be .*, got 1\.0"):
+        CSVSource(path, label_column=1.0)
     source = CSVSource(path, label_column=None)
     assert [(X.tolist(), y) for X, y in source] == [([[1, 5, 2], [3, 6, 4]], None)]
     with pytest.raises(ValueError, match="block 1 of the source: no labels"):

@@ -301,6 +301,16 @@ def test_far_balls_of_an_oracle_count_rounding():
         assert result.dual <= least_ball(seen)[1] * (1 + 1e-6) <= result.primal * (1 + 2e-6)
 
 
+@pytest.mark.parametrize("kernel", ("linear", "rbf"))
+def test_a_ball_without_a_proved_radius_does_not_judge(kernel):
+    X = np.random.default_rng(0).normal(size=(60, 5))
+    ball = MinimumEnclosingBall(0.1, certify=None, kernel=kernel, random_state=0).fit(X)
+    assert np.isnan(ball.radius_) and np.isfinite(ball.score_samples(X)).all()
+    for judge in (ball.predict, ball.decision_function):
+        with pytest.raises(ValueError, match="no radius is proved: certify=None"):
+            judge(X)
+
+
 @pytest.mark.parametrize("scale", (1e-30, 1e-22, 1e19, 1e36))
 def test_balls_of_float32_whose_squares_leave_its_range(scale):
     X = np.random.default_rng(0).normal(size=(60, 5))

@@ -1,5 +1,7 @@
 """Columns of a table: the one with the labels, and the names of the others."""
 
+from numbers import Integral
+
 from sublinear._readers.fields import shown
 
 
@@ -13,6 +15,10 @@ def label_index(path, first, label_column, named):
             found = "more than one column" if position in columns else "no column"
             raise ValueError(f"{path}: {found} named {position!r} in the header")
         return columns.index(position)
+    if not isinstance(position, Integral):
+        raise ValueError(
+            f'label_column must be "first", "last", a number, a name or None, got {label_column!r}'
+        )
     if not -len(first) <= position < len(first):
         raise ValueError(f"{path}: label column {position}, but there are {len(first)} columns")
     return position % len(first)
