@@ -106,17 +106,20 @@ def copied_sparse(Matrix matrix, chosen):
     cdef Py_ssize_t r, n_rows = numbers.shape[0], n_weights = matrix.n_weights
     cdef int64_t[::1] offsets = np.zeros(n_rows + 1, dtype=np.int64)
     cdef bint has_constant = matrix.constant != 0
-    for r in range(n_rows):
-        offsets[r + 1] = offsets[r] + line_size(&matrix.rows, numbers[r]) + has_constant
+    with nogil:
+        for r in range(n_rows):
+            offsets[r + 1] = offsets[r] + line_size(&matrix.rows, numbers[r]) + has_constant
     cdef double[::1] values = np.empty(offsets[n_rows])
     cdef int32_t[::1] small
     cdef int64_t[::1] large
     if max(offsets[n_rows], n_weights) <= np.iinfo(np.int32).max:
         columns = small = np.empty(offsets[n_rows], dtype=np.int32)
-        copy_lines(&matrix.rows, numbers, offsets, values, small)
+        with nogil:
+            copy_lines(&matrix.rows, numbers, offsets, values, small)
     else:
         columns = large = np.empty(offsets[n_rows], dtype=np.int64)
-        copy_lines(&matrix.rows, numbers, offsets, values, large)
+        with nogil:
+            copy_lines(&matrix.rows, numbers, offsets, values, large)
     rows = sp.csr_array((n_rows, n_weights))    # whose arrays need no look
     rows.data, rows.indices, rows.indptr = values.base, columns, offsets.base.astype(columns.dtype)
     return rows
@@ -125,7 +128,7 @@ def copied_sparse(Matrix matrix, chosen):
 cdef void copy_lines(
     const Lines* lines, const uint32_t[::1] numbers, const int64_t[::1] offsets,
     double[::1] values, index_t[::1] columns
-) noexcept:
+) noexcept nogil:
     """Copy lines, each to its offset."""
     cdef Py_ssize_t r, at
     cdef Line x

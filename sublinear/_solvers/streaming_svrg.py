@@ -420,7 +420,9 @@ class CombinedSVRG:
         self._begin_stage()
         self.gradient.resume(state)
         restore(self, COMBINED, state)
-        if self.kept_rows < 1 or self.rows_left < 1:
+        if self.kept_rows < 1:
+            raise refusal(state, "kept_rows", "is 0")
+        if self.rows_left < 1:
             raise refusal(state, "stage_rows", "is less than the rows that the stage has")
         kept, heavy, self.sample = (
             Sample.from_state(state, name, len(self.anchor)) for name in ("kept", "heavy", "sample")
