@@ -219,7 +219,7 @@ class MinimumEnclosingBall(CallbackSupportMixin, OutlierMixin, BaseEstimator):
             Not used.
         sample_weight : array-like of shape (n_samples,), default=None
             Not negative; rows of weight 0 are left out. With nu > 0 a weight k counts like k copies
-            of the row, without it other weights do not matter.
+            of the row; without it other weights count for gamma="scale" alone.
         row_norms : array-like of shape (n_samples,), default=None
             The norms of the rows, for certify=None. None: they are computed, which takes a pass;
             certificates always rest on computed ones.
@@ -247,7 +247,7 @@ class MinimumEnclosingBall(CallbackSupportMixin, OutlierMixin, BaseEstimator):
         given = GivenRows(weights)
         X, row_norms, weights = drop_weightless(X, row_norms, weights)
         if not is_linear(self):
-            return self._fit_kernel(X, y, given)
+            return self._fit_kernel(X, y, weights, given)
         if self.certify is not None:
             row_norms = None  # what is proved rests on them
         return self._fit_rows(X, y, row_norms, weights, variant, given)
@@ -329,9 +329,9 @@ class MinimumEnclosingBall(CallbackSupportMixin, OutlierMixin, BaseEstimator):
         observers.close()
         return model + origin, result, error
 
-    def _fit_kernel(self, X, y, given):
+    def _fit_kernel(self, X, y, weights, given):
         """The ball in the space of a kernel."""
-        space = KernelSpace(self, X)
+        space = KernelSpace(self, X, weights=weights)
         # kernel values hold to their rounding
         zero = math.inf if are_equal(X, space.squares) else 1e-14 * space.diagonal.max()
         problem = EnclosingBall(space.diagonal, space.longest, self.epsilon, zero)

@@ -250,7 +250,8 @@ class SublinearPerceptron(_SaddleClassifier):
             is asked for, given row_norm and certify=None.
         %(labels)s
         sample_weight : array-like of shape (n_samples,), default=None
-            Not negative; examples of weight 0 are left out, but not their classes.
+            Not negative; examples of weight 0 are left out, but not their classes. Other weights
+            count for gamma="scale" alone.
 
         Returns
         -------
@@ -269,8 +270,8 @@ class SublinearPerceptron(_SaddleClassifier):
         self.classes_ = find_classes(y)  # those without weight, too
         weights = check_sample_weight(sample_weight, X)
         given = GivenRows(weights)
-        X, y, _ = drop_weightless(X, y, weights)
-        training = self._class_training(X, y, None)
+        X, y, weights = drop_weightless(X, y, weights)
+        training = self._class_training(X, y, None, weights)
         training.given = given
         limits = Limits(
             self.epsilon,

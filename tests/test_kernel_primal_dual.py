@@ -448,6 +448,21 @@ def test_weights_count_as_copies_for_gamma(rings):
     assert expected.dual <= found.primal
 
 
+def test_weights_that_are_no_part_of_a_problem_count_for_gamma(rings):
+    X, y = rings
+    X = X * [1.0, 3.0, 1.0]
+    counts = np.where(np.abs(X[:, 1]) > 1, 5, 1)
+    copies = np.repeat(np.arange(len(y)), counts)
+    for model in (
+        SublinearPerceptron(0.05, kernel="rbf", random_state=0),
+        MinimumEnclosingBall(0.05, kernel="rbf", random_state=0),
+    ):
+        expected = clone(model).fit(X[copies], y[copies])._fitted_kernel.gamma
+        found = clone(model).fit(X, y, sample_weight=counts)._fitted_kernel.gamma
+        assert found == pytest.approx(expected, rel=1e-12)
+        assert found != pytest.approx(clone(model).fit(X, y)._fitted_kernel.gamma, rel=1e-2)
+
+
 def test_class_weight_leaves_gamma_as_it_is(rings):
     X, y = rings[:2]
     settings = {"alpha": 0.5, "epsilon": 0.5, "kernel": "rbf", "random_state": 0}

@@ -42,7 +42,8 @@ kernel : {"linear", "poly", "rbf"}, default="linear"
         estimates of them from a few columns. Certificates have exact values. batch_size="auto" is
         16, with estimates 1.
     gamma : {"scale", "auto"} or float, default="scale"
-        Positive. "scale": 1 / (n_features * variance of all values); "auto": 1 / n_features.
+        Positive. "scale": 1 / (n_features * variance of all values, rows counted by their
+        weights); "auto": 1 / n_features.
     %(degree)s
     %(coef0)s"""
 
