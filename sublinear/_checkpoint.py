@@ -262,6 +262,8 @@ def set_fitted_state(estimator, state, n_rows=None):
     _check_shapes(state, n_rows)
     for name in FITTED:
         if state[name] is not None:
+            if hasattr(type(estimator), name):  # a property
+                raise refusal(state, name, "holds what no fit has stored")
             setattr(estimator, name, _fitted(state, name))
     if "classes_" in vars(estimator) and take(state, "object_classes", False):
         estimator.classes_ = estimator.classes_.astype(object)

@@ -17,6 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 from sublinear._checkpoint import open_checkpoint
 from sublinear._core.matrix import LEAST_SQUARE, Matrix, Underflow
 from sublinear._core.random import RandomBits
+from sublinear._core.states import take
 from sublinear._documentation import with_parameters
 from sublinear._fit_method import all_or_nothing
 from sublinear._solvers.semi_streaming import SemiStreaming
@@ -173,7 +174,7 @@ class _SemiStreaming(BaseEstimator):
         if state:
             solver.set_state(state)
             first_pass, first_block, n_blocks = (
-                state[name] for name in ("pass", "block", "n_blocks")
+                take(state, name, 0) for name in ("pass", "block", "n_blocks")
             )
             checkpoint.last = n_blocks
         for number in range(first_pass, n_passes):
@@ -412,8 +413,8 @@ class SemiStreamingPerceptron(ClassifierMixin, _SemiStreaming):
         return self
 
     def _meet(self, block):
+        found = distinct_plain(block.y)  # first: scikit-learn does not say what mixed labels are
         check_classification_targets(block.y)
-        found = distinct_plain(block.y)
         self.classes_ = found if self.classes_ is None else join_labels(self.classes_, found)
         if len(self.classes_) > 2:
             raise ValueError(

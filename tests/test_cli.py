@@ -871,6 +871,14 @@ def test_classes_that_are_text_are_compared_as_text(folder, run, stream):
         assert err == f"error rate 0.0000 (0 of {rows})\n"
 
 
+def test_test_sets_of_too_few_rows_for_two_classes(folder, fails):
+    (folder / "four.csv").write_text("1,2,0\n2,1,1\n3,4,0\n5,1,1\n")
+    said = fails("compare", "four.csv")
+    assert "--test-size 0.25 makes 1 of 4 rows the test set" in said
+    said = fails("compare", "four.csv", "--test-size", "0.7")
+    assert "--test-size 0.7 makes 3 of 4 rows the test set" in said
+
+
 @pytest.mark.parametrize("stream", [[], ["--stream"]])
 def test_a_single_row_with_a_label_of_text(folder, run, stream):
     (folder / "a.csv").write_text("1,2,a\n-1,2,b\n")

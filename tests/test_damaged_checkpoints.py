@@ -25,6 +25,8 @@ STREAMED = [
     "pegasos, regression",
     "sdca, free intercepts",
     "sdca, second order",
+    "semi-streaming perceptron",
+    "semi-streaming ball",
 ]
 # of any length; not needed by all; where any number may stand
 FREE_LENGTH = re.compile(r"\.(awake|sigmas|lines|trace)$")

@@ -1,6 +1,9 @@
 """scikit-learn's own checks of what an estimator must be."""
 
+import numpy as np
 import pytest
+from scipy import sparse
+from sklearn.base import clone
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from sublinear import (
@@ -126,3 +129,19 @@ def expected_failures(estimator):
 @parametrize_with_checks(CASES, expected_failed_checks=expected_failures)
 def test_scikit_learn_checks(estimator, check):
     check(estimator)
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("estimator", CASES, ids=lambda estimator: type(estimator).__name__)
+def test_unsorted_and_repeated_entries_of_read_only_rows(estimator):
+    dense = np.random.default_rng(0).normal(size=(30, 4))
+    y = np.where(dense[:, 0] > 0, 1, 2)  # counts, too
+    halves = np.hstack([dense, dense])[:, ::-1] / 2
+    indices = np.tile([3, 2, 1, 0], 60)
+    messy = sparse.csr_array((halves.ravel(), indices, np.arange(31) * 8), shape=dense.shape)
+    for part in (messy.data, messy.indices, messy.indptr):
+        part.flags.writeable = False
+    expected = clone(estimator).set_params(random_state=0).fit(sparse.csr_array(dense), y)
+    found = clone(estimator).set_params(random_state=0).fit(messy, y)
+    np.testing.assert_array_equal(found.predict(dense), expected.predict(dense))
+    assert len(messy.data) == 240

@@ -27,7 +27,7 @@ from sublinear import (
     suggest_solver,
 )
 from sublinear.data import DualStore, FourierFeatures
-from sublinear.semi_streaming import SemiStreamingEnclosingBall
+from sublinear.semi_streaming import SemiStreamingEnclosingBall, SemiStreamingPerceptron
 from sublinear.sources import ArraySource
 
 CLASSIFIERS = (SDCAClassifier, PegasosClassifier)
@@ -641,7 +641,15 @@ def test_arrays_of_a_source_and_blocks_of_a_store_that_are_no_numbers(tmp_path):
 
 
 @pytest.mark.parametrize("labels", [["a", 1], [1, "a"], [None, "a"], [True, "a"]])
-@pytest.mark.parametrize("fit", [SDCAClassifier().fit, SublinearPerceptron().fit, suggest_solver])
+@pytest.mark.parametrize(
+    "fit",
+    [
+        SDCAClassifier().fit,
+        SublinearPerceptron().fit,
+        SemiStreamingPerceptron().fit,
+        suggest_solver,
+    ],
+)
 def test_labels_of_several_kinds_are_refused_as_such(fit, labels):
     with pytest.raises(ValueError, match="labels must be all numbers or all text"):
         fit(X, np.array(labels * 15, dtype=object))

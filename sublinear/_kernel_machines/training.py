@@ -209,7 +209,8 @@ def gamma_value(gamma, X, weights=None):
         return 1.0 / X.shape[1]
     if gamma != "scale":
         return float(gamma)
-    variance, largest = weighted_variance(X, weights), float(max(X.max(), -X.min()))
+    matrix = Matrix(X)
+    variance, largest = weighted_variance(matrix, weights), matrix.largest_entry()
     if variance < LEAST_VARIANCE and 0 < largest < math.sqrt(LEAST_VARIANCE):
         raise ValueError('the variance of X underflows for gamma="scale": scale X up')
     # values that differ by roundings are one value, whose variance, 0, makes gamma 1 in SVC too
@@ -217,13 +218,12 @@ def gamma_value(gamma, X, weights=None):
     return 1.0 / (X.shape[1] * variance) if math.sqrt(variance) > rounding else 1.0
 
 
-def weighted_variance(X, weights=None):
-    """Return the variance of all values of X, rows counted by their weights, without a copy.
+def weighted_variance(matrix, weights=None):
+    """Return the variance of all values, rows counted by their weights, without a copy.
 
     Float64 sums of deviations from the mean: a float32 copy of the values has the same variance.
     All is measured from one of the values, which leaves no rounding where all are the same.
     """
-    matrix = Matrix(X)
     weights = np.ones(matrix.n_rows) if weights is None else weights
     count = weights.sum() * matrix.n_columns
     is_full = matrix.n_stored == matrix.n_rows * matrix.n_columns

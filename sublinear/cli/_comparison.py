@@ -126,6 +126,12 @@ def make_problem(X, y, *, alpha, scale="none", intercept=False, test_size=0.25, 
     An intercept is the weight of a constant column, penalised as the others, for every solver.
     """
     y, classes = _two_classes(y)
+    n_test = math.ceil(test_size * len(y))
+    if min(n_test, len(y) - n_test) < 2:
+        raise ValueError(
+            f"--test-size {test_size:g} makes {n_test} of {len(y)} rows the test set: it and the "
+            "training set need two rows at least, one of each class"
+        )
     X = _for_all_solvers(X)
     parts = train_test_split(X, y, test_size=test_size, random_state=seed, stratify=y)
     X_train, X_test, y_train, y_test = parts
