@@ -103,8 +103,8 @@ max_accesses : int, default=None
         Seeds the choice of blocks, with Pegasos the order of the examples.
     warm_start : bool, default=False
         Start the next fit from the end of this one, if there are as many examples and problems,
-        and `max_support` has taken nothing away. Pegasos does so only if objective, X, y and
-        weights are the same, and begins anew otherwise.
+        and `max_support` has taken nothing away. Pegasos does so only if objective, X (256 rows of
+        it), y and weights are the same, and begins anew otherwise.
     verbose : int, default=0
         1: show progress and the gap on stderr.
     callback : callable, default=None
