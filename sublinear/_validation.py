@@ -405,7 +405,8 @@ def find_classes(y):
     classes = _two_numbers(y)
     if classes is None:
         classes = distinct(y)  # first: scikit-learn does not say what mixed labels are
-        check_classification_targets(y)
+        with np.errstate(invalid="ignore"):  # it makes integers of them
+            check_classification_targets(y)
     check_two_classes(classes)
     return classes
 
@@ -536,7 +537,9 @@ def _two_numbers(y):
         return None
     low, high = y.min(), y.max()
     whole = low == np.rint(low) and high == np.rint(high)
-    if low == high or not whole or not ((y == low) | (y == high)).all():
+    # others are continuous to scikit-learn
+    is_label = whole and max(-float(low), float(high)) < 2**63
+    if low == high or not is_label or not ((y == low) | (y == high)).all():
         return None
     return np.array([low, high], dtype=y.dtype)
 

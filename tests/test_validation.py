@@ -308,6 +308,7 @@ BAD_LABELS = {
     "half, then whole": (1 - Y / 2, "continuous|Unknown label type"),
     "whole, then half": (Y / 2 + 0.5, "continuous|Unknown label type"),
     "nearly integers": (Y + 0.5, "continuous|Unknown label type"),
+    "huge": ((Y + 1) * 1e300, "continuous|Unknown label type"),
     "NaN": (np.where(Y, np.nan, 1.0), "NaN"),
     "inf": (np.where(Y, np.inf, 1.0), "infinity"),
     "too short": (Y[:29], "inconsistent"),
