@@ -622,6 +622,16 @@ class TestProcess:
             done = subprocess.run(predict, stdout=subprocess.PIPE, stderr=full)
             assert done.returncode == 0 and done.stdout.count(b"\n") == 200
 
+    @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs a device that is full")
+    def test_no_room_for_the_predictions(self, train, folder):
+        command = [sys.executable, "-m", "sublinear"]
+        subprocess.run([*command, "fit", train, "-o", "model", *FIT], check=True)
+        with open("/dev/full", "w") as full:
+            predict = [*command, "predict", "model", train]
+            done = subprocess.run(predict, stdout=full, stderr=subprocess.PIPE, text=True)
+        assert done.returncode == 2
+        assert re.fullmatch(r"sublinear: error: standard output: .*\n", done.stderr)
+
     def test_an_error_that_nobody_reads(self, folder):
         command = [sys.executable, "-m", "sublinear", "fit", "nothing.svm", "-o", "model"]
         with subprocess.Popen(command, stderr=subprocess.PIPE) as process:

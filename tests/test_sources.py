@@ -809,6 +809,21 @@ def test_blocks_are_made_of_what_is_read_when_their_turn_comes(binary):
     assert not any(thread.is_alive() for thread in source.readers)
 
 
+def test_columns_are_found_where_an_interrupt_is_heard(tmp_path, binary, monkeypatch):
+    """Python raises KeyboardInterrupt in the main thread, and nothing would end the pass."""
+    dump_svmlight_file(*binary, str(tmp_path / "data.svm"))
+    finders = []
+    find = SvmlightSource.find_columns
+
+    def noted(self):
+        finders.append(threading.current_thread())
+        find(self)
+
+    monkeypatch.setattr(SvmlightSource, "find_columns", noted)
+    assert len(list(ReadAhead(SvmlightSource(tmp_path / "data.svm")))) == 1
+    assert finders == [threading.current_thread()]
+
+
 def test_reading_ahead_changes_nothing_and_reads_ahead(binary):
     X, y = binary
     same_twice(ReadAhead(ArraySource(X, y, block_rows=11)), X, y)
@@ -988,6 +1003,30 @@ def test_unsorted_shards_are_fitted(tmp_path):
         models[0].fit_stream(source, classes=[0, 1])
         models[1].fit_stream(dense, classes=[0, 1])
         np.testing.assert_allclose(models[0].coef_, models[1].coef_)
+
+
+@pytest.mark.parametrize("place", range(46))
+def test_a_flipped_bit_in_the_directory_of_a_shard(tmp_path, place):
+    """zipfile has several kinds of errors for it."""
+    path = tmp_path / "a.npz"
+    np.savez(path, X=np.eye(2), y=[0, 1])
+    sound = path.read_bytes()
+    for bit in range(8):
+        data = bytearray(sound)
+        data[sound.index(b"PK\1\2") + place] ^= 1 << bit
+        path.write_bytes(data)
+        try:
+            assert len(list(NpzSource(path))) == 1
+        except ValueError as error:
+            assert "a.npz" in str(error)
+
+
+def test_a_flipped_bit_in_the_header_of_an_array(tmp_path):
+    path = tmp_path / "x.npy"
+    np.save(path, np.eye(2))
+    path.write_bytes(path.read_bytes().replace(b"<f8", b",f8"))
+    with pytest.raises(ValueError, match=r"x\.npy: damaged or not an array file"):
+        list(NpySource(path))
 
 
 @pytest.mark.parametrize("name", ["X", "X.npy"])
@@ -1213,13 +1252,14 @@ def test_a_stray_quote_swallows_no_lines(tmp_path, block_bytes):
 
 
 @pytest.mark.parametrize("block_bytes", [1, 2**22])
-@pytest.mark.parametrize("ending", ["\n", "\r\n", ""])
-@pytest.mark.parametrize("last", ['2,"1', '"2,1', '"2'])
+@pytest.mark.parametrize("ending", ["\n", "\r\n", "\n\n", ""])
+@pytest.mark.parametrize("last", ['2,"1', '"2,1', '"2', '"2","1', '"2' + '"",1'])
 def test_a_quote_that_is_open_where_a_block_ends(tmp_path, block_bytes, ending, last):
     """NumPy would take the end of the text for the end of the quote."""
     path = tmp_path / "data.csv"
     path.write_text(f"x,y\n1,0\n4,1\n{last}{ending}", newline="")
-    with pytest.raises(ValueError, match=r"data\.csv, line 4: a quote is not closed"):
-        list(CSVSource(path, block_bytes=block_bytes))
+    for read in (lambda: list(CSVSource(path, block_bytes=block_bytes)), lambda: load(path)):
+        with pytest.raises(ValueError, match=r"data\.csv, line 4: a quote is not closed"):
+            read()
     source = CSVSource(path, block_bytes=block_bytes, on_error="skip")
     assert sum(len(y) for _, y in source) == 2 and source.skipped == 1

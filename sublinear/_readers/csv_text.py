@@ -211,7 +211,21 @@ def _parse_csv(path, start, names):
     sound = X.shape[1] == start.n_columns and np.isfinite(X).all()
     if not sound or not all(map(is_label, names)):
         raise ValueError(f"{path}{_csv_fault(path, start)}")
+    number, line = _last_line(path)
+    if b'"' in line:  # an open quote NumPy closes where the text ends
+        fault = csv_line_fault(line, start.column, start.n_columns)
+        if fault:
+            raise ValueError(f"{path}, line {number}: {fault}")
     return X
+
+
+def _last_line(path):
+    """Return the number of the last line that is not empty, and the line as bytes."""
+    last = 0, b""
+    with open_file(path) as stream:
+        for number, line in enumerate(stream, start=1):
+            last = (number, line) if line.strip(b"\r\n") else last
+    return last
 
 
 def code_of(names, text):
@@ -263,7 +277,7 @@ def _should_be_numbers(names, start):
 def _csv_fault(path, start, text_labels=True):
     """Return ', line 3: what is wrong' for the first row that is not as it should be."""
     with open_csv(path) as stream:
-        reader = csv.reader(itertools.islice(stream, start.lines, None))
+        reader = csv.reader(map(_ended, itertools.islice(stream, start.lines, None)))
         number = start.lines + 1  # of the line where a row begins
         try:
             for fields in reader:
@@ -274,6 +288,20 @@ def _csv_fault(path, start, text_labels=True):
         except csv.Error as error:
             return f", line {start.lines + reader.line_num}: {error}"
     return ""
+
+
+def csv_line_fault(line, column, n_columns, text_labels=True):
+    """Return what is wrong with a line, bytes, that is a row; None if nothing is."""
+    try:
+        fields = next(csv.reader([_ended(line.decode("utf-8", "surrogateescape"))]), [])
+    except csv.Error as error:
+        return str(error)
+    return csv_row_fault(fields, column, n_columns, text_labels)
+
+
+def _ended(line):
+    """Return a line with a line break, which an open quote takes in."""
+    return line if line.endswith(("\n", "\r")) else line + "\n"
 
 
 def csv_row_fault(fields, column, n_columns, text_labels=True):

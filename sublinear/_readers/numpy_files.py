@@ -148,7 +148,8 @@ def _array_in(data):
 
 _ARRAY_ERRORS = (
     *(ValueError, TypeError, KeyError, EOFError, OSError),
-    *(tokenize.TokenError, zipfile.BadZipFile, zlib.error),
+    *(SyntaxError, tokenize.TokenError),  # in a header
+    *(RuntimeError, zipfile.BadZipFile, zlib.error),  # the first one of what zipfile cannot read
 )
 
 

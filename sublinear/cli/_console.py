@@ -26,7 +26,7 @@ def standard_streams():
 def results():
     """Lend standard output; if its reader has gone, nothing more is written.
 
-    Raises ValueError for what its encoding does not have.
+    Raises ValueError for what its encoding does not have, and where it is full.
     """
     try:
         yield sys.stdout
@@ -34,6 +34,11 @@ def results():
     except BrokenPipeError as error:
         _discard(sys.stdout)
         raise ReaderGone from error
+    except OSError as error:
+        if error.filename is not None:  # of what is read meanwhile
+            raise
+        _discard(sys.stdout)
+        raise ValueError(f"standard output: {error.strerror}") from error
     except UnicodeEncodeError as error:
         raise ValueError(
             f"standard output is {error.encoding}, which has no {error.object[error.start]!a}: set "

@@ -86,8 +86,11 @@ class ReadAhead(SourceAround):
 
 
 def lasting_blocks(source):
-    """Yield the blocks of a source, or copies if it may fill their arrays again."""
-    yield from source if type(source) in _LASTING else map(_copied, source)
+    """Return an iterator over the blocks of a source, or copies if it may fill their arrays again.
+
+    What the source does before its first block is done here, as finding the columns of text.
+    """
+    return iter(source) if type(source) in _LASTING else map(_copied, source)
 
 
 # Only these: an __iter__ of anyone else, of a subclass too, may be a generator.
