@@ -824,6 +824,25 @@ def test_columns_are_found_where_an_interrupt_is_heard(tmp_path, binary, monkeyp
     assert finders == [threading.current_thread()]
 
 
+def test_a_source_is_begun_by_the_thread_that_reads_it(binary):
+    """A connection to a database, for one, belongs to the thread that opened it."""
+    threads = []
+
+    class Source:
+        def __iter__(self):
+            threads.append(threading.current_thread())
+            return self
+
+        def __next__(self):
+            threads.append(threading.current_thread())
+            if len(threads) > 2:
+                raise StopIteration
+            return binary
+
+    assert len(list(ReadAhead(Source()))) == 1
+    assert len(set(threads)) == 1 and threads[0] is not threading.current_thread()
+
+
 def test_reading_ahead_changes_nothing_and_reads_ahead(binary):
     X, y = binary
     same_twice(ReadAhead(ArraySource(X, y, block_rows=11)), X, y)

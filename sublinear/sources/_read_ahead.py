@@ -88,9 +88,14 @@ class ReadAhead(SourceAround):
 def lasting_blocks(source):
     """Return an iterator over the blocks of a source, or copies if it may fill their arrays again.
 
-    What the source does before its first block is done here, as finding the columns of text.
+    What those of this package do before their first block is done here: they find the columns of
+    text, in a pass that Ctrl-C is to end. Others may open what only the thread that reads may use.
     """
-    return iter(source) if type(source) in _LASTING else map(_copied, source)
+    return iter(source) if type(source) in _LASTING else _copies(source)
+
+
+def _copies(source):
+    yield from map(_copied, source)
 
 
 # Only these: an __iter__ of anyone else, of a subclass too, may be a generator.
