@@ -108,8 +108,8 @@ class DualStore:
             About how many bytes to use, apart from one block as it comes and from 16 bytes for
             each row and column.
         overwrite : bool, default=False
-            Whether to replace a store that is there already, sound or damaged. A folder that holds
-            anything else is left as it is.
+            Whether to replace a store that is there already, sound or damaged, if its header.json
+            can still be read. A folder that holds anything else is left as it is.
 
         Returns
         -------
