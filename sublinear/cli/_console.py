@@ -1,6 +1,7 @@
 """Standard output and standard error, whose readers may go, or never have been."""
 
 import contextlib
+import errno
 import os
 import sys
 
@@ -35,7 +36,7 @@ def results():
         _discard(sys.stdout)
         raise ReaderGone from error
     except OSError as error:
-        if error.filename is not None:  # of what is read meanwhile
+        if error.errno != errno.ENOSPC:  # maybe of what is read meanwhile
             raise
         _discard(sys.stdout)
         raise ValueError(f"standard output: {error.strerror}") from error
