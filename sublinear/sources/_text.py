@@ -28,7 +28,7 @@ from sublinear._readers.svmlight_text import (
 from sublinear._validation import check_choice, check_number
 from sublinear.sources._faults import nothing_in
 
-BLOCK_BYTES = 2**22
+BLOCK_BYTES = 2**21  # Ctrl-C waits for svmlight's parser, which takes 0.1 s for so many
 
 
 class _TextSource:
@@ -105,8 +105,9 @@ class _TextSource:
 
 
 _TEXT_PARAMETERS = """\
-block_bytes : int, default=2**22
-        Bytes of text in a block, about: it ends with a line.
+block_bytes : int, default=2**21
+        Bytes of text in a block, about: it ends with a line. Ctrl-C waits for the parser of a
+        block of svmlight text.
     on_error : {"raise", "skip"}, default="raise"
         What to do with a malformed line: raise a ValueError that names the file and the line, or
         leave it out and count it."""
