@@ -9,9 +9,16 @@ from scipy import sparse
 from scipy.linalg import helmert
 
 from sublinear._documentation import with_parameters
-from sublinear._validation import check_number, check_sizes, generator
+from sublinear._validation import (
+    check_flag,
+    check_float_dtype,
+    check_number,
+    check_sizes,
+    generator,
+)
 
 FARTHEST = 0.9  # how much of a row's length its margin may take up
+LARGEST_LEAN = 1e6  # beyond it rounding is all that is left beside it
 LARGEST_SIMPLEX = 64  # corners: as many points it takes to know an optimum
 
 
@@ -124,7 +131,8 @@ def make_planted_margin(
     width = n_features if row_entries is None else row_entries
     check_number("row_entries", width, low=2, high=n_features, integer=True)
     check_number("support", support, low=0, high=1)
-    check_number("lean", lean, low=0)
+    check_number("lean", lean, low=0, high=LARGEST_LEAN)
+    check_float_dtype(dtype)
     n_sets = n_features // width
     largest = FARTHEST * math.sqrt(width / n_features)
     check_number("margin", margin, low=0, high=largest, open_low=True)
@@ -248,7 +256,7 @@ def make_enclosing_ball(
     n_samples, n_features : int
         Number of points, at least 2, and of coordinates.
     radius : float, default=0.5
-        The radius of the smallest ball, less than 1.
+        The radius of the smallest ball, at most 1.
     rank : int, default=None
         Directions from the centre are combinations of so many vectors, plus noise; by default
         they are drawn uniformly.
@@ -281,7 +289,8 @@ def make_enclosing_ball(
     check_number("radius", radius, low=0, high=1, open_low=True)
     check_number("support", support, low=0, high=1)
     check_number("noise", noise, low=0)
-    check_number("lean", lean, low=0)
+    check_number("lean", lean, low=0, high=LARGEST_LEAN)
+    check_float_dtype(dtype)
     check_number("rank", rank, low=1, integer=True, optional=True)
     rng = generator(random_state)
     vectors = None if rank is None else rng.standard_normal((rank, n_features)) / math.sqrt(rank)
@@ -349,6 +358,7 @@ def make_matrix_game(
     check_sizes(1, n_rows=n_rows, n_columns=n_columns)
     check_number("value", value, low=-0.9, high=0.9)
     check_number("support", support, low=0, high=1)
+    check_float_dtype(dtype)
     rng = generator(random_state)
     p, x = (_sparse_strategy(rng, n, support) for n in (n_rows, n_columns))
     A = rng.uniform(-1, 1, (n_rows, n_columns))
@@ -395,6 +405,7 @@ def make_simplex_qp(n_rows, n_columns, *, support=0.1, dtype=np.float64, random_
     """
     check_sizes(1, n_rows=n_rows, n_columns=n_columns)
     check_number("support", support, low=0, high=1)
+    check_float_dtype(dtype)
     rng = generator(random_state)
     p = _sparse_strategy(rng, n_rows, support)
     A = rng.standard_normal((n_rows, n_columns))
@@ -444,6 +455,7 @@ def make_lower_bound_instance(n_samples, n_features, *, answer=None, width=None,
     check_sizes(2, n_samples=n_samples, n_features=n_features)
     if n_samples % 2:
         raise ValueError(f"n_samples must be even, got {n_samples}")
+    check_flag("answer", answer, optional=True)
     least = n_features if n_features > 2 else 2 + math.sqrt(2)  # that the margin be as below
     width = least if width is None else width
     check_number("width", width, low=least)

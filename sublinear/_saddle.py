@@ -49,8 +49,9 @@ batch_size : int or "auto", default="auto"
         that epsilon asks for: "exact" ends with one certificate, which takes a pass, None without.
         %(sampled)s
     constants : {"practical", "theory"}, default="practical"
-        Number of steps and step sizes: as experiments suggest, or as the proofs need them, which is
-        thousands of times more steps for margins.
+        Number of steps and step sizes: as experiments suggest, or as the proofs need them: for
+        margins thousands of times more steps, for balls, programmes and games a quarter as many or
+        fewer, after which nothing but a certificate says that epsilon is reached.
     max_iter : int, default=None
         Limit on steps, counted in rows drawn. None: with certify="las_vegas" 1000 times what it
         takes to read the data once, at least a million; else the number of steps that epsilon
@@ -101,7 +102,7 @@ def check_saddle_parameters(estimator, certify=CERTIFY, variants=VARIANTS):
     check_choice("constants", estimator.constants, CONSTANTS)
     check_choice("certify", estimator.certify, certify, optional=True)
     if estimator.batch_size != "auto":
-        check_number("batch_size", estimator.batch_size, low=1, integer=True)
+        check_number("batch_size", estimator.batch_size, low=1, high=2**24, integer=True)
     for name in ("max_iter", "max_accesses"):
         check_number(name, getattr(estimator, name), low=1, integer=True, optional=True)
     check_run_parameters(estimator)

@@ -203,19 +203,15 @@ def distance_error(n_columns, square):
     return 4 * (n_columns + 1) * ROUND_OFF * square
 
 
-class SimplexQP(Saddle):
-    """Minimise max_i |x|^2 + |e|^2 - b_i - 2 <A_i, x> - 2 r_i e_i over x and e.
+class RoundedSaddle(Saddle):
+    """A problem whose terms may cancel: what their rounding may amount to is in its values.
 
-    That is minus the simplex QP min p'b + p'(A A' + diag r^2) p, whose p the dual value belongs to.
-
-    Where rows are long compared with the value, its terms cancel. What their rounding may amount to
-    is added to the primal value and taken off the dual one, if it can be noticed.
+    It is added to the primal value and taken off the dual one, if it can be noticed.
 
     Parameters
     ----------
-    offsets : ndarray of shape (n_rows,), float64
     unit : float or None
-        About the largest distance of a row from x.
+        As the solver wants it.
     epsilon : float, default=1.0
         The gap that will be asked for.
 
@@ -225,14 +221,11 @@ class SimplexQP(Saddle):
         What rounding adds to the gap of the last primal value and the last dual value.
     """
 
-    geometry = "hull"
     relative = False  # epsilon, to the value
-    n_sums = 1  # additions one after another that make a value of the products, inner's up to 24
 
-    def __init__(self, offsets, unit=None, epsilon=1.0):
+    def __init__(self, unit=None, epsilon=1.0):
         super().__init__(unit)
-        self.offsets, self.epsilon = offsets, epsilon
-        self.largest_offset = np.abs(offsets).max()
+        self.epsilon = epsilon
         self._primal_rounding = self._dual_rounding = 0.0
 
     @property
@@ -245,6 +238,31 @@ class SimplexQP(Saddle):
         if self.relative:
             unnoticed = min(unnoticed, UNNOTICED_DIGITS) * abs(value)
         return bound if bound > unnoticed else 0.0
+
+
+class SimplexQP(RoundedSaddle):
+    """Minimise max_i |x|^2 + |e|^2 - b_i - 2 <A_i, x> - 2 r_i e_i over x and e.
+
+    That is minus the simplex QP min p'b + p'(A A' + diag r^2) p, whose p the dual value belongs to.
+
+    Where rows are long compared with the value, its terms cancel.
+
+    Parameters
+    ----------
+    offsets : ndarray of shape (n_rows,), float64
+    unit : float or None
+        About the largest distance of a row from x.
+    epsilon : float, default=1.0
+        The gap that will be asked for.
+    """
+
+    geometry = "hull"
+    n_sums = 1  # additions one after another that make a value of the products, inner's up to 24
+
+    def __init__(self, offsets, unit=None, epsilon=1.0):
+        super().__init__(unit, epsilon)
+        self.offsets = offsets
+        self.largest_offset = np.abs(offsets).max()
 
     def primal_error(self, x, longest):
         """Return a bound on the rounding of |x|^2 - b_i - 2 <A_i, x>.
@@ -437,8 +455,10 @@ class SquaredHinge(SimplexQP):
         return value
 
 
-class Game(Saddle):
+class Game(RoundedSaddle):
     """Minimise max_i <A_i, x> over x in the simplex.
+
+    Where all payoffs are large compared with their differences, these cancel.
 
     Parameters
     ----------
@@ -446,19 +466,31 @@ class Game(Saddle):
         About the largest |A_ij - middle|.
     middle : float, default=0.0
         What may be taken off all payoffs, which leaves the strategies as they are.
+    epsilon : float, default=1.0
+        The gap that will be asked for.
     """
 
     geometry = "simplex"
 
-    def __init__(self, unit, middle=0.0):
-        super().__init__(unit)
+    def __init__(self, unit, middle=0.0, epsilon=1.0):
+        super().__init__(unit, epsilon)
         self.middle = middle
 
     def primal(self, x, payoffs, longest, rounded):
-        return x, payoffs.max() if is_distribution(x) else math.inf
+        self._primal_rounding = self._error(x)
+        value = payoffs.max() + self._primal_rounding
+        return x, value if is_distribution(x) else math.inf
 
     def dual(self, p, gradient, longest=0.0):
-        return gradient.min() if is_distribution(p) else -math.inf
+        self._dual_rounding = self._error(p)
+        value = gradient.min() - self._dual_rounding
+        return value if is_distribution(p) else -math.inf
+
+    def _error(self, weights):
+        """Return a bound on the rounding of a mean of payoffs, if it can be noticed."""
+        n_terms = np.count_nonzero(weights) + 1
+        off = n_terms * ROUND_OFF + abs(1.0 - float(np.add.reduce(weights)))
+        return self.noticed(off * (abs(self.middle) + self.unit), 0.0)
 
 
 def is_distribution(weights):

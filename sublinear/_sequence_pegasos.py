@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 from scipy import sparse
+from sklearn.utils import column_or_1d
 from sklearn.utils.validation import check_consistent_length, check_is_fitted
 
 from sublinear._core.chain import ChainObjective, Chains
@@ -34,6 +35,7 @@ from sublinear._validation import (
     declared_classes,
     examples_of_batch,
     find_classes,
+    sequence_offsets,
 )
 
 FRAMES = {"pandas": {}, "polars": {"how": "vertical_relaxed"}}  # how to stack those of a library
@@ -60,12 +62,13 @@ def _stack(X, y, lengths):
         raise ValueError("lengths must be None where X is a list of matrices")
     lengths = [matrix.shape[0] for matrix in map(_matrix, X)]
     if y is not None:
-        if len(y) != len(X) or [len(labels) for labels in y] != lengths:
+        y = [np.asarray(labels) for labels in y]
+        if [labels.shape[:1] for labels in y] != [(length,) for length in lengths]:
             raise ValueError(
                 "where X is a list of matrices, y must be a list of as many label sequences, each "
                 "as long as its matrix has rows"
             )
-        y = np.concatenate([np.asarray(labels) for labels in y])
+        y = np.concatenate(y)
     return _joined(list(X)), y, lengths
 
 
@@ -83,23 +86,6 @@ def _joined(matrices):
 
 def _matrix(X):
     return X if sparse.issparse(X) else np.asarray(X)
-
-
-def _offsets(lengths, n_rows):
-    """Return where every sequence begins, and n_rows at the end (intp)."""
-    if lengths is None:
-        lengths = [n_rows]
-    lengths = np.asarray(lengths)
-    if lengths.ndim != 1 or lengths.size == 0 or lengths.dtype.kind not in "iu":
-        raise ValueError("lengths must be a list of whole numbers, one for each sequence")
-    if lengths.min() < 1:
-        raise ValueError(
-            f"every sequence needs at least one row, but lengths[{lengths.argmin()}] is "
-            f"{lengths.min()}: leave empty sequences out"
-        )
-    if lengths.sum() != n_rows:
-        raise ValueError(f"lengths add up to {lengths.sum()}, but X has {n_rows} rows")
-    return np.concatenate([[0], np.cumsum(lengths)]).astype(np.intp)
 
 
 _ROWS = """\
@@ -292,7 +278,7 @@ class SequencePegasos(OneSolverStreamFit, LinearModel):
         """Take one epoch over a block of sequences, going on from the present model.
 
         Step sizes go on falling over all calls: the model minimises the objective over the stream.
-        No certificate is computed.
+        No certificate is computed; `tol`, `max_iter` and `max_accesses` are for `fit`.
 
         Parameters
         ----------
@@ -344,7 +330,7 @@ class SequencePegasos(OneSolverStreamFit, LinearModel):
         X, y, _ = checked_block((X, y), y_numeric=False)
         if X.shape[0] == 0:
             return SequenceBlock(X, y, None, None)
-        offsets = _offsets(lengths, X.shape[0])
+        offsets = sequence_offsets(lengths, X.shape[0])
         return SequenceBlock(X, y, checked_weights(weights, len(offsets) - 1), offsets)
 
     def _learn_block(self, block, first, options):
@@ -358,7 +344,7 @@ class SequencePegasos(OneSolverStreamFit, LinearModel):
 
     def _sequences(self, X, y, lengths, sample_weight):
         """Return the Training; its target is the pair of label codes and offsets."""
-        offsets = _offsets(lengths, X.shape[0])
+        offsets = sequence_offsets(lengths, X.shape[0])
         weights = check_sample_weight(sample_weight, offsets[1:])
         targets = [lambda: (class_codes(y, self.classes_), offsets)]
         return self._training(X, y, targets, weights, sample_weight)
@@ -404,9 +390,12 @@ class SequencePegasos(OneSolverStreamFit, LinearModel):
 
     def _weights(self):
         """Return the fitted weights as the compiled code wants them (float64)."""
-        rows = [self.transition_, self.start_[np.newaxis], self.coef_.T]
-        if self.fit_intercept:
-            rows.append(self.intercept_[np.newaxis])
+        rows = [
+            self.transition_,
+            self.start_[np.newaxis],
+            self.coef_.T,
+            self.intercept_[np.newaxis],
+        ]
         return np.ascontiguousarray(np.vstack(rows), dtype=np.float64)
 
     @_documented
@@ -427,9 +416,9 @@ class SequencePegasos(OneSolverStreamFit, LinearModel):
         check_is_fitted(self)
         stacked, _, counted = _stack(X, None, lengths)
         stacked = check_rows(self, stacked)
-        offsets = _offsets(counted, stacked.shape[0])
-        # intercept_ is the weight of the constant feature times its value
-        matrix = Matrix(stacked, constant=1.0 if self.fit_intercept else 0.0)
+        offsets = sequence_offsets(counted, stacked.shape[0])
+        # intercept_ is the weight of the constant feature times its value, or 0
+        matrix = Matrix(stacked, constant=1.0)
         codes, scores = Chains(matrix, offsets, len(self.classes_)).best_paths(self._weights())
         labels = self.classes_[codes]
         if _is_list_of_matrices(X):
@@ -468,10 +457,10 @@ class SequencePegasos(OneSolverStreamFit, LinearModel):
             A row has the weight of its sequence.
         """
         X, y, lengths = _stack(X, y, lengths)
-        labels = self.predict(X, lengths)
+        labels, y = self.predict(X, lengths), column_or_1d(y)
         check_consistent_length(labels, y)
-        offsets = _offsets(lengths, len(labels))
+        offsets = sequence_offsets(lengths, len(labels))
         weights = check_sample_weight(sample_weight, offsets[1:])
         if weights is not None:
             weights = np.repeat(weights, np.diff(offsets))
-        return float(np.average(labels == np.asarray(y), weights=weights))
+        return float(np.average(labels == y, weights=weights))

@@ -7,6 +7,7 @@ from scipy import sparse
 from scipy.special import logsumexp
 
 from sublinear._documentation import with_parameters
+from sublinear._validation import sequence_offsets
 
 SMALLEST = 1e-300  # stands in for a probability of 0 under the logarithm
 
@@ -68,8 +69,8 @@ class HiddenMarkovModel:
         posteriors : ndarray of shape (n_rows, n_tags)
         """
         emitted = self.log_emissions(X)
-        lengths = np.asarray(lengths)
-        first = np.cumsum(lengths) - lengths
+        offsets = sequence_offsets(lengths, len(emitted))
+        first, lengths = offsets[:-1], np.diff(offsets)
         result = np.empty_like(emitted)
         for length in np.unique(lengths):
             rows = first[lengths == length, np.newaxis] + np.arange(length)

@@ -332,7 +332,7 @@ class StreamFit:
     ):
         """Fit the model to blocks of rows that need not fit into memory together.
 
-        A new fit, unless `warm_start` is set.
+        A new fit, unless there is a `warm_start` and it is set.
 
         Parameters
         ----------
@@ -342,8 +342,8 @@ class StreamFit:
             that can be iterated again, and yields the same rows in the same order every time.
             Weights count as in `partial_fit`, where there is one.
         classes : array-like of shape (n_classes,), default=None
-            All labels that the source will yield. Classifiers that take one pass need them, others
-            find them out.
+            All labels that the source will yield, for classifiers. Those that take one pass need
+            them, others find them out.
         checkpoint : str or path-like, default=None
             A file for the state of the fit, replaced every `checkpoint_every` blocks, when a
             callback stops the fit, and at the end. None: no file.

@@ -56,6 +56,12 @@ def _or_none(optional):
     return " or None" if optional else ""
 
 
+def check_float_dtype(dtype):
+    """Raise ValueError unless this is float64 or float32."""
+    if np.dtype(dtype) not in (np.float64, np.float32):
+        raise ValueError(f"dtype must be float64 or float32, got {dtype!r}")
+
+
 def check_sizes(least, **sizes):
     """Raise ValueError unless all sizes are integers of at least so much."""
     for name, size in sizes.items():
@@ -398,6 +404,23 @@ def check_total_weight(total, name):
 
 SHOWN_LABELS = 5  # of those that are wrong
 WEIGHTLESS = "class_weight leaves no example with a positive weight"
+
+
+def sequence_offsets(lengths, n_rows):
+    """Return where every sequence begins, and n_rows at the end (intp); None: there is one."""
+    if lengths is None:
+        lengths = [n_rows]
+    lengths = np.asarray(lengths)
+    if lengths.ndim != 1 or lengths.size == 0 or lengths.dtype.kind not in "iu":
+        raise ValueError("lengths must be a list of whole numbers, one for each sequence")
+    if lengths.min() < 1:
+        raise ValueError(
+            f"every sequence needs at least one row, but lengths[{lengths.argmin()}] is "
+            f"{lengths.min()}: leave empty sequences out"
+        )
+    if lengths.sum() != n_rows:
+        raise ValueError(f"lengths add up to {lengths.sum()}, but X has {n_rows} rows")
+    return np.concatenate([[0], np.cumsum(lengths)]).astype(np.intp)
 
 
 def find_classes(y):

@@ -28,6 +28,8 @@ __all__ = [
     "make_tagged_sequences",
 ]
 
+MOST_DRAWS = 100  # for each stored entry of a row; the others are repetitions
+
 
 def load(
     path,
@@ -70,7 +72,7 @@ def load(
     header : bool, optional
         Whether a CSV file starts with a line of column names. By default it does if there is a name
         for a feature in its first line, or one for the label and the next label is a number. Names
-        are neither numbers nor words for a missing value: nothing, ?, NA, NaN, null, none.
+        are neither numbers nor words for a missing value: nothing, ?, NA, N/A, NaN, null, none.
     text_labels : {True, None}, optional
         True: the labels of a CSV file are text, numbers among them too. By default they are if one
         of them is no number, or all are whole numbers and 64 bits do not hold one of them.
@@ -150,10 +152,12 @@ def make_sparse_classification(
     n_features : int, default=20_000
         Number of columns.
     row_entries : float, default=60
-        Mean number of stored entries in a row; less than ``n_features``.
+        Mean number of stored entries in a row; less than ``n_features``. Every row has one at
+        least, so a mean below 3 comes out higher.
     exponent : float, default=1.0
         The column of rank r is drawn with probability proportional to r ** -exponent;
-        1.0 is Zipf's law, 0.0 draws all columns alike.
+        1.0 is Zipf's law, 0.0 draws all columns alike. The steeper it is, the more draws a row
+        of many entries takes; more than 100 for each are refused.
     noise : float, default=0.03
         Fraction of labels flipped, between 0 and 0.5.
     %(random_draws)s
@@ -181,6 +185,7 @@ def make_sparse_classification(
     if row_entries >= n_features:
         raise ValueError(f"row_entries must be below n_features={n_features}, got {row_entries}")
     check_number("noise", noise, low=0, high=0.5)
+    check_number("exponent", exponent, low=0)
     rng = generator(random_state)
     # Shuffled, since the rank of a column of real data does not show in its number.
     probabilities = rng.permutation(np.arange(1, n_features + 1, dtype=np.float64) ** -exponent)
@@ -250,13 +255,16 @@ def make_tagged_sequences(
     >>> model.least_error(X, lengths) < 0.5
     True
     """
-    check_sizes(1, n_sequences=n_sequences, symbols_per_row=symbols_per_row, n_symbols=n_symbols)
-    check_sizes(2, n_tags=n_tags)
-    check_number("persistence", persistence, low=0, high=1)
-    check_number("clarity", clarity, low=0, high=1)
+    check_sizes(1, n_sequences=n_sequences, symbols_per_row=symbols_per_row)
     check_number("mean_length", mean_length, low=1)
+    if not isinstance(model, (HiddenMarkovModel, type(None))):
+        raise ValueError(f"model must be a HiddenMarkovModel or None, got {model!r}")
     rng = generator(random_state)
     if model is None:
+        check_sizes(1, n_symbols=n_symbols)
+        check_sizes(2, n_tags=n_tags)
+        check_number("persistence", persistence, low=0, high=1)
+        check_number("clarity", clarity, low=0, high=1)
         model = _sequences.random_model(rng, n_tags, n_symbols, persistence, clarity)
     lengths = 1 + rng.poisson(mean_length - 1, n_sequences)
     X, y = _sequences.draw(rng, model, lengths, symbols_per_row)
@@ -279,10 +287,16 @@ def _draw_counts(rng, n_samples, probabilities, row_entries):
 
 def _draws_for(row_entries, probabilities):
     """Return how many draws hit ``row_entries`` distinct columns on average (bisection)."""
-    log_missed = np.log1p(-probabilities)
+    with np.errstate(divide="ignore"):  # a very steep law has one column that is never missed
+        log_missed = np.log1p(-probabilities)
     low, high = 0.0, 1.0
     while -np.expm1(high * log_missed).sum() < row_entries:
         low, high = high, 2 * high
+        if low > MOST_DRAWS * max(1, row_entries):
+            raise ValueError(
+                f"row_entries={row_entries} different columns of a row would take more than "
+                f"{MOST_DRAWS} draws each: lower row_entries or the exponent"
+            )
     for _ in range(40):
         middle = (low + high) / 2
         if -np.expm1(middle * log_missed).sum() < row_entries:

@@ -105,7 +105,7 @@ def solve_matrix_game(
     A = checked_data(A)
     matrix = as_matrix(A)
     check_number("largest", largest, low=0, open_low=True, optional=True)
-    problem = Game(largest) if largest else _measured(A, matrix)
+    problem = Game(largest, epsilon=epsilon) if largest else _measured(A, matrix, epsilon)
     problem.accesses = matrix.n_stored if largest is None else 0
     plan = Plan(settings, "simplex", matrix, epsilon, problem.unit, variant=variant)
     if variant == "optimistic":
@@ -118,9 +118,11 @@ def solve_matrix_game(
     return GameResult(**vars(result), row_strategy=p / p.sum(), column_strategy=x / x.sum())
 
 
-def _measured(A, matrix):
+def _measured(A, matrix, epsilon):
     """Return the problem; a constant added to all entries changes no step of it."""
     if has_matrix(A):
-        return Game(matrix.largest_entry() or 1.0)
+        return Game(matrix.largest_entry() or 1.0, epsilon=epsilon)
+    if not getattr(A, "has_canonical_format", True):
+        A = A.copy()  # SciPy would sort the caller's
     low, high = float(A.min()), float(A.max())
-    return Game((high / 2 - low / 2) or abs(high) or 1.0, low / 2 + high / 2)
+    return Game((high / 2 - low / 2) or abs(high) or 1.0, low / 2 + high / 2, epsilon)

@@ -52,7 +52,7 @@ kernel : {"rbf", "poly", "sigmoid", "linear", "precomputed"} or callable, defaul
         1 / (C * sum of sample weights).
     gamma : {"scale", "auto"} or float, default="scale"
         Positive. "scale": 1 / (n_features * variance of the values of X), weighted by
-        `sample_weight`, as rows that are repeated would be, not by `class_weight`; sklearn.svm.SVC
+        `sample_weight`, as rows that are repeated would be, not by weights of classes; sklearn.svm.SVC
         does not weight it. "auto": 1 / n_features.
     %(degree)s
     %(coef0)s"""
@@ -87,8 +87,8 @@ max_accesses : int, default=None
         Bytes that a fit, or a prediction, may take besides X, the model and a few numbers per
         example, and per feature where X is wide and sparse; None means 1 GiB. With less, blocks are
         smaller and the training examples are rearranged again for every product, which is slower,
-        and KernelSDCA may have no room for the method of second order, without which hard fits
-        end at `max_iter`.
+        and SDCA may have no room for the method of second order, without which hard fits end at
+        `max_iter`.
     max_support : int, default=None
         Keep at most so many support vectors, for fast predictions: those whose span comes nearest
         to the model in the kernel's space, with the coefficients that are then best. `result_` has
@@ -108,7 +108,7 @@ max_accesses : int, default=None
     verbose : int, default=0
         1: show progress and the gap on stderr.
     callback : callable, default=None
-        Called with a Snapshot at every certificate, with KernelSDCA after each round; stops the fit
+        Called with a Snapshot at every certificate, with SDCA after each round; stops the fit
         by returning True. Its `coef` holds the dual coefficients of all training examples."""
 
 _ATTRIBUTES = """\

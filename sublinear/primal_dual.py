@@ -8,6 +8,7 @@ from types import SimpleNamespace
 import numpy as np
 
 from sublinear._callbacks import call_back
+from sublinear._core.aligned import read_only
 from sublinear._core.random import RandomBits
 from sublinear._core.sample_sizes import samples_for, squared
 from sublinear._documentation import with_parameters
@@ -129,7 +130,7 @@ class LowRegretStep(compiled.LowRegretStep):
         Parameters
         ----------
         p : ndarray of shape (n_rows,), float64
-            Not negative, of sum 1.
+            Not negative, of sum 1. Read-only.
 
         Returns
         -------
@@ -178,6 +179,7 @@ class Sampler(compiled.Sampler):
         ----------
         x : ndarray of shape (n,), float64
             The present point of the low-regret step; for certify="sampled" that of a certificate.
+            Read-only.
         random : numpy.random.Generator
             For all that is random here; seeded by the `random_state` of `solve_primal_dual`.
         """
@@ -189,7 +191,7 @@ class Sampler(compiled.Sampler):
         Parameters
         ----------
         x : ndarray of shape (n,), float64
-            The point of a certificate: a mean of those of the low-regret step.
+            The point of a certificate: a mean of those of the low-regret step. Read-only.
 
         Returns
         -------
@@ -247,8 +249,8 @@ class BallStep(compiled.BallStep):
     radius : float, default=1.0
         Of the ball, whose centre is the origin.
     rate : float, default=1.0
-        Factor on the step radius / (row_norm sqrt(2 T)) of the theory. Larger ones, up to 30, are
-        often better.
+        Factor on the step radius / (row_norm sqrt(2 T)) of the theory, for which `n_steps` is.
+        Larger ones, up to 30, are often better.
     row_norm : float, default=None
         The largest norm of a row. None: found by a pass when a solution begins.
     """
@@ -271,7 +273,7 @@ class SimplexStep(compiled.SimplexStep):
     offsets : array-like of shape (n_rows,), default=None
         None means zeros.
     rate : float, default=1.0
-        Factor on the rate sqrt(log(n_columns) / T) / largest of the theory.
+        Factor on the rate sqrt(log(n_columns) / T) / largest of the theory, for which `n_steps` is.
     largest : float, default=None
         The largest absolute entry of A. None: found by a pass when a solution begins.
     """
@@ -386,6 +388,7 @@ class _Certificates:
     def __init__(self, low_regret, sampler, needs_bound):
         self.blocks, self.needs_bound = (low_regret, sampler), needs_bound
         self.accesses = self.full_accesses = 0
+        self.has_bound = False
 
     def counted(self, call, *arguments):
         """Call; what the blocks read meanwhile is counted here."""
@@ -416,9 +419,14 @@ class _Certificates:
 
     def certificate(self, x, p):
         low_regret = self.blocks[0]
+        # whoever keeps or changes what they are shown must not change what is returned
+        x, p = read_only(x.view()), read_only(p.view())
         bound = self.counted(low_regret.bound, p)
         if not (_is_number(bound) and bound > -math.inf):
             raise ValueError(f"bound(p) of the low-regret step must be a number, got {bound!r}")
+        self.has_bound = self.has_bound or bound < math.inf
+        if bound == math.inf and isinstance(low_regret, compiled.CompiledStep):
+            raise ValueError("sums of A left the range of floating-point numbers: scale A down")
         if bound == math.inf and self.needs_bound:
             raise ValueError(
                 'the low-regret step has no bound(p), which certify="las_vegas" needs: add it, or '
@@ -566,8 +574,13 @@ def solve_primal_dual(
     check_number("the sampler's scale", sampler.scale, low=0, open_low=True)
     share, factor = SHARES[constants]
     regret = share * epsilon
+    n_steps = problem.counted(low_regret.n_steps, regret)
+    if not (_is_number(n_steps) and n_steps >= 0):
+        raise ValueError(
+            f"n_steps(epsilon) of the low-regret step must be a number, not negative, got {n_steps!r}"
+        )
     asked = max(
-        problem.counted(low_regret.n_steps, regret),
+        n_steps,
         factor * math.log(max(2, sampler.n_rows)) * squared(sampler.scale / regret),
     )
     first, max_steps = round_lengths(
@@ -578,6 +591,8 @@ def solve_primal_dual(
         theory=constants == "theory",
     )
     problem.counted(low_regret.start, first)
+    if not hasattr(low_regret, "x"):
+        raise ValueError("the low-regret step has no point: start(n_steps) must set x")
     solver = compiled.GenericPrimalDual(
         problem,
         low_regret,
@@ -606,6 +621,11 @@ def solve_primal_dual(
     advice = None
     if result.status == "max_iter" and math.isinf(result.dual):
         advice = "The low-regret step has no bound(p), without which nothing is proved."
+        if problem.has_bound:
+            advice = (
+                "bound(p) of the low-regret step was below the least of the sampler's values: are "
+                "both for the same functions?"
+            )
     scales = [scale for block in (low_regret, sampler) for scale in getattr(block, "scales", ())]
     name = "solve_primal_dual"
     warn_of_gap(settings, result, limits, name=name, advice=advice, scales=scales)
@@ -625,6 +645,7 @@ def _check_parameters(low_regret, sampler, epsilon, certify, constants, max_iter
                 f"{name} must be an instance of a subclass of "
                 f"sublinear.primal_dual.{kind.__name__}, got {block!r}"
             )
+        compiled.check_made(block)
         if max_accesses is not None and block.most_accesses < 0:
             raise ValueError(
                 f"max_accesses needs {name}.most_accesses, the most that one call reads: set it"

@@ -442,7 +442,11 @@ class SemiStreamingPerceptron(ClassifierMixin, _SemiStreaming):
         -------
         scores : ndarray of shape (n_samples,)
         """
-        check_is_fitted(self, "coef_")
+        check_is_fitted(
+            self,
+            "coef_",
+            msg="%(name)s has no weights yet: call fit, or, after fit_stream, materialize(source)",
+        )
         return products_with(self, X, self.coef_[0])
 
     @with_parameters()

@@ -16,6 +16,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_consistent_length, check_is_fitted
 
 from sublinear._certified_model import Outcome, check_finite, warn_if_limited
+from sublinear._core.aligned import read_only
 from sublinear._core.random import RandomBits
 from sublinear._documentation import with_parameters
 from sublinear._drive import Limits, drive
@@ -25,7 +26,6 @@ from sublinear._solvers.structured_pegasos import (
     StructuredObjective,
     StructuredPegasos,
     checked_loss,
-    read_only,
 )
 from sublinear._stream import OneSolverStreamFit, checked_weights, described
 from sublinear._validation import (
@@ -145,9 +145,21 @@ def _array_of_objects(examples):
     return array
 
 
+def _check_sequence(name, examples):
+    if sparse.issparse(examples):
+        raise ValueError(
+            f"{name} is one sparse matrix: pass a list, of its rows if these are the examples"
+        )
+    if not hasattr(examples, "__len__"):
+        raise ValueError(
+            f"{name} must be a sequence of as many things as there are examples, got a "
+            f"{type(examples).__name__}"
+        )
+
+
 def _check_examples(X, y):
-    if sparse.issparse(X):
-        raise ValueError("X is one sparse matrix: pass a list, of its rows if these are the inputs")
+    for name, examples in (("X", X), ("y", y)):
+        _check_sequence(name, examples)
     check_consistent_length(X, y)
     if len(X) == 0:
         raise ValueError("there are no examples")
@@ -165,7 +177,9 @@ class PegasosStructured(OneSolverStreamFit, BaseEstimator):
     Parameters
     ----------
     problem : StructuredProblem
-        Feature map, loss and decoders; any object with the methods of StructuredProblem.
+        Feature map, loss and decoders; any object with the methods of StructuredProblem. A
+        checkpoint knows its class and the features of the first block: a problem that differs from
+        it in something else is not told apart.
     alpha : float, default=1e-4
         Strength of the penalty; the lambda of the paper.
     batch_size : int or "all", default=1
@@ -218,8 +232,8 @@ class PegasosStructured(OneSolverStreamFit, BaseEstimator):
     ...         return int(np.argmax(weights.reshape(3, -1) @ x))
     >>> X = np.random.default_rng(0).normal(size=(60, 3))
     >>> y = X.argmax(axis=1)
-    >>> model = PegasosStructured(ThreeClasses(), alpha=0.01, random_state=0).fit(X, y)
-    >>> model.score(X, y) > -0.1
+    >>> model = PegasosStructured(ThreeClasses(), alpha=0.01, max_iter=20, tol=0, random_state=0)
+    >>> model.fit(X, y).score(X, y) > -0.1
     True
     """
 
@@ -252,11 +266,7 @@ class PegasosStructured(OneSolverStreamFit, BaseEstimator):
             )
         X, y, weights = [*block, None][:3]
         for name, examples in (("X", X), ("y", y)):
-            if not hasattr(examples, "__len__"):
-                raise ValueError(
-                    f"{name} must be a sequence of as many things as there are examples, got a "
-                    f"{type(examples).__name__}"
-                )
+            _check_sequence(name, examples)
         check_consistent_length(X, y)
         return ExamplesBlock(
             _array_of_objects(X), _array_of_objects(y), checked_weights(weights, len(X))
@@ -275,6 +285,8 @@ class PegasosStructured(OneSolverStreamFit, BaseEstimator):
         check_number("tol", self.tol, low=0)
         check_number("max_iter", self.max_iter, low=1, integer=True)
         check_step_parameters(self)
+        if isinstance(self.problem, type):
+            raise ValueError(f"problem is a class: pass an object, {self.problem.__name__}()")
         missing = [name for name in _METHODS if not callable(getattr(self.problem, name, None))]
         if missing:
             raise ValueError(
@@ -305,8 +317,8 @@ class PegasosStructured(OneSolverStreamFit, BaseEstimator):
         ValueError
             For parameters, data or joint features that make no sense.
         KeyboardInterrupt
-            After Ctrl-C; `coef_` holds the model reached so far. Errors in the methods of
-            `problem` reach the caller in the same way.
+            After Ctrl-C; `coef_` holds the model reached so far. It does so, too, after errors in
+            the methods of `problem`, and after a ValueError for what they return.
         """
         self._check(X, y)
         check_batch_fits(self.batch_size, len(X))
@@ -332,7 +344,8 @@ class PegasosStructured(OneSolverStreamFit, BaseEstimator):
         ------
         ValueError
             For parameters or data that make no sense, or rows that do not continue those before;
-            the message says what to do. The estimator is left as it was.
+            the message says what to do. The estimator is left as it was, after errors in the
+            methods of `problem` too: give it the same block again once they are mended.
         """
         self._check(X, y)
         self._state = getattr(self, "_state", None)
@@ -355,6 +368,8 @@ class PegasosStructured(OneSolverStreamFit, BaseEstimator):
         if self._state is not None:
             solver.resume(self._state)
         model, result, error = drive(solver, limits)
+        if isinstance(error, Exception) and not limits.certify:
+            raise error  # a block of partial_fit can be given again
         check_finite([Outcome(model, result)], 1.0, np.float64)
         self.coef_, self.result_ = model, result
         self.n_iter_ = self.result_.n_iter
@@ -377,6 +392,7 @@ class PegasosStructured(OneSolverStreamFit, BaseEstimator):
         outputs : list
         """
         check_is_fitted(self)
+        _check_sequence("X", X)
         weights = read_only(self.coef_.view())
         return [self.problem.decode(weights, x) for x in _array_of_objects(X)]
 

@@ -6,7 +6,6 @@ margins.
 
 import functools
 import math
-import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
@@ -30,6 +29,7 @@ from sublinear._validation import (
     has_matrix,
     margin_targets,
 )
+from sublinear._warnings import muted
 from sublinear.data import FeatureOracle
 from sublinear.margin import SublinearPerceptron
 from sublinear.pegasos import PegasosClassifier
@@ -138,7 +138,9 @@ MEASURED = {
 # A margin of nine tenths of the largest takes so many draws per 1 / margin^2 for rows of length 1;
 # from where a pass buys as many draws on, they are faster than passes.
 MARGIN_DRAWS = 12.0
-OPTIMUM_PASSES = 10.0  # of SDCA, with certificates, to a relative gap of 1e-3
+# Of SDCA with certificates, to such a relative gap, which mostly brings nine tenths of the margin.
+MARGIN_TOL, MARGIN_PASSES = 0.1, 10.0
+OPTIMUM_PASSES = 10.0  # the same to a relative gap of 1e-3; of rows of very different scales more
 EPOCHS, FEW_STEPS = 10, 2**15  # of Pegasos at least, whichever is less: they cost next to nothing
 MORE = 16.0  # times the estimated steps are taken: a sample has smaller norms, problems differ
 
@@ -207,8 +209,8 @@ or iterable of blocks
         "prediction": a test error near the least, soon. "optimum": a small, certified gap of a
         penalised loss. "margin": the hyperplane of the largest margin, for rows that one separates.
     cost : {"seconds", "values"}, default=None
-        What is to be saved: time, or values read by the whole fit. None: values for a DualStore
-        or a FeatureOracle, seconds for other data.
+        What is to be saved where solvers are compared, goal="prediction" for classes: time, or
+        values read by the whole fit. None: values for a DualStore, seconds for other data.
     task : {"classification", "regression"}, default=None
         None: classification if y holds text, or whole numbers; else regression. Iterators need it.
     random_state : int, RandomState, Generator or None, default=None
@@ -311,10 +313,11 @@ class _Data:
     def description(self):
         kind = "dense" if self.is_dense else "sparse"
         size = f"{self.n_rows} x {self.n_columns}, {kind}"
-        if not self.is_guess or self.n_problems < AMOUNTS or self.y.dtype.kind not in "iuf":
+        n_labels = len(distinct(self.y))  # of a first block it may be one
+        if not self.is_guess or n_labels < AMOUNTS or self.y.dtype.kind not in "iuf":
             return size
         return (
-            f"{size}; y holds {self.n_problems} different whole numbers, taken for classes: for "
+            f"{size}; y holds {n_labels} different whole numbers, taken for classes: for "
             'amounts, pass task="regression"'
         )
 
@@ -355,8 +358,9 @@ class _Sample:
     soft, hard : dict
         Parameters for such rows: with the alpha of the least error on rows held out, made smaller
         as for a model of all rows by the root of the number of rows; with a small one.
-    norm : float
-        |w| of its model, for rows divided by the longest; of several classes, root mean square.
+    norm, largest_norm : float
+        |w| of its model, for rows divided by the longest; of several classes, root mean square and
+        the largest.
     slack : float
         Its hinge loss, per norm: nu of SIMBA by Lemma 2.1.
     predicts : bool
@@ -380,7 +384,8 @@ class _Sample:
         self.passes = int(np.clip(TRIAL_VALUES / work, *TRIAL_PASSES))
         self._measure()
         self.soft = self.hard = self._scaled(1e-4)
-        self.norm, self.slack = PRESUMED_NORM, 0.01
+        self.norm = self.largest_norm = PRESUMED_NORM
+        self.slack = 0.01
         parts = np.arange(self.n_rows) % HELD_OUT
         self.is_telling = self.n_rows >= FEWEST_ROWS and all(
             len(np.unique(self.y[parts != turn])) > 1 for turn in range(self.turns)
@@ -404,8 +409,11 @@ class _Sample:
         apart = squares - 2 * (self.X @ self.centre) + self.centre @ self.centre
         apart = apart @ self.weights**2 / (self.weights @ self.weights)
         self.length = _rounded(math.sqrt(usual))
-        # all rows may be the same; of less than this rounding leaves nothing
-        self.spread = math.sqrt(max(apart, 1e-14 * usual)) if filled.any() else 1.0
+        # rows may all be the same, which says nothing; of less than this rounding leaves nothing
+        if not filled.any():
+            self.spread = 1.0
+        else:
+            self.spread = math.sqrt(apart if apart > 1e-14 * usual else usual)
 
     def _scaled(self, alpha):
         """Return what alpha, and the intercept, are for rows like most."""
@@ -430,8 +438,7 @@ class _Sample:
         """Return SDCA's model of some rows."""
         make = SDCAClassifier if self.classifies else SDCARegressor
         model = make(tol=TRIAL_TOL, max_iter=self.passes, random_state=0, **scaled)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ConvergenceWarning)
+        with muted(ConvergenceWarning):
             return model.fit(self.X[rows], y[rows])
 
     def _try_alphas(self, parts, smaller):
@@ -475,6 +482,7 @@ class _Sample:
         """Note the norm and the hinge loss of a model, the mean of its problems."""
         squares = (model.coef_.astype(np.float64) ** 2).sum(axis=1)
         self.norm = max(1.0, math.sqrt(squares.mean()) * self.row_norm)
+        self.largest_norm = max(1.0, math.sqrt(squares.max()) * self.row_norm)
         scores = model.decision_function(self.X[rows])
         labels = model.classes_ if scores.ndim > 1 else model.classes_[1:]
         signs = np.where(y[rows, np.newaxis] == labels, 1.0, -1.0).reshape(scores.shape)
@@ -502,14 +510,15 @@ class _Sample:
         counts = (squares > 0).T @ self.weights**2
         sums = squares.T @ self.weights**2
         means = sums[counts > 0] / counts[counts > 0]
-        return math.sqrt(means.max() / means.min()) if means.size else 1.0
+        return math.sqrt(means.max()) / math.sqrt(means.min()) if means.size else 1.0
 
 
 def _drawn(data, random):
     """Draw rows and their targets, some of every class where classes are not too many."""
     size = data.most_rows
     numbers = random.choice(data.n_rows, size, replace=False)
-    if data.classes is not None and len(data.classes) * MEMBERS <= size // 2:
+    is_part = size < data.n_rows
+    if is_part and data.classes is not None and len(data.classes) * MEMBERS <= size // 2:
         members = [np.flatnonzero(data.y == label) for label in data.classes]
         members = [random.choice(of, min(MEMBERS, len(of)), replace=False) for of in members]
         numbers = np.concatenate([numbers[: size - sum(map(len, members))], *members])
@@ -524,6 +533,8 @@ def _advice_for(data, sample):
     predict worse. Rows of length 1 lose what lengths and an intercept say, so they must predict
     better.
     """
+    if sample.n_rows < 2:
+        return ""  # a row has no scales to compare
     found = {}  # what to do, by the fact that calls for it
     scaler = StandardScaler() if data.is_dense else MaxAbsScaler()
     factor = sample.factor_of_columns()
@@ -593,7 +604,7 @@ def _rounded(value):
     return float(f"{value:.3g}")
 
 
-def estimates_for(n_rows, n_columns, stored, norm):
+def estimates_for(n_rows, n_columns, stored, norm, largest_norm=None):
     """Return {estimator: steps, values and seconds until the test error is near the least}.
 
     Values are those of the steps, and of the passes that the estimator makes besides.
@@ -602,10 +613,14 @@ def estimates_for(n_rows, n_columns, stored, norm):
     ----------
     norm : float
         |w| of a good model, for rows of length 1 at most.
+    largest_norm : float, default=None
+        Of several problems, whose norms have the mean `norm`. SDCA ends each by its certificate,
+        others take as many steps for all of them as for this one.
     """
     found = {}
     for make, cost in MEASURED.items():
-        steps = cost.steps_for(n_columns, norm)
+        ends_each = make is SDCAClassifier or largest_norm is None
+        steps = cost.steps_for(n_columns, norm if ends_each else largest_norm)
         if isinstance(cost, StreamCost) and steps > n_rows:
             continue  # one pass is not enough
         values = steps * values_of_step(make, n_rows, n_columns, stored)
@@ -646,7 +661,7 @@ def _prediction(data, sample, cost):
     if sample.advice or sample.norm > LARGEST_NORM:
         return _optimum(data, sample, "Nothing like this is on the map. ")
     shape = data.n_rows, data.n_columns, data.stored
-    found = estimates_for(*shape, sample.norm)
+    found = estimates_for(*shape, sample.norm, sample.largest_norm)
     ranked = sorted(found, key=lambda make: found[make][cost])
     allowed = candidates(*shape[:2], sample.norm, cost)
     if data.dear:
@@ -668,6 +683,8 @@ def _prediction(data, sample, cost):
         steps = max(steps, min(EPOCHS * data.n_rows, FEW_STEPS))
     besides = MEASURED[best].passes_for(steps / data.n_rows)
     values = steps * values_of_step(best, *shape) + besides * data.stored
+    if best is StreamingSVRGClassifier:
+        values = data.stored  # it reads all rows, once
     estimates = {make.__name__: found[make] for make in ranked}
     return _suggestion(_set_up(best, data, sample, steps), data, values, reason, sample, estimates)
 
@@ -692,7 +709,7 @@ def _set_up(make, data, sample, steps):
 def _optimum(data, sample, why=""):
     reason = (
         f"{sample.description} {why}SDCAClassifier has no step size and certifies its gap, which "
-        "it closes in some ten passes."
+        "it closes in some ten passes, more for a small penalty."
     )
     values = OPTIMUM_PASSES * data.stored
     return _suggestion(SDCAClassifier(**sample.soft), data, values, reason, sample)
@@ -706,12 +723,13 @@ def _margin(data, sample):
     draws = math.ceil(MARGIN_DRAWS / margin**2)
     reason = (
         f"{sample.description} Its margin is {margin:.2g} of the longest row, so about {draws} "
-        "draws of a row and a column bring nine tenths of the largest, and a pass costs as much "
-        f"as {shape[0] * shape[1] / sum(shape):.0f}."
+        "draws of a row and a column bring nine tenths of the largest, if not too many rows lie "
+        f"near it, and a pass costs as much as {shape[0] * shape[1] / sum(shape):.0f}."
     )
     if not pays_by_lines(*shape, margin):
-        reason += " SDCAClassifier with a small alpha gets there in a pass or two."
-        return _suggestion(SDCAClassifier(**sample.hard), data, 2 * data.stored, reason, sample)
+        reason += " SDCAClassifier with a small alpha gets there in some ten passes, more if it is small."
+        model, values = SDCAClassifier(tol=MARGIN_TOL, **sample.hard), MARGIN_PASSES * data.stored
+        return _suggestion(model, data, values, reason, sample)
     model = SublinearPerceptron(
         _rounded(0.1 * margin * sample.row_norm),
         intercept_scaling=sample.row_norm,
@@ -727,7 +745,7 @@ def _margin(data, sample):
 def _for_numbers(data, sample):
     reason = (
         f"{sample.description} The map is of classifiers. SDCARegressor has no step size and "
-        "certifies its gap, which it closes in some ten passes."
+        "certifies its gap, which it closes in some ten passes, more for a small penalty."
     )
     values = OPTIMUM_PASSES * data.stored
     return _suggestion(SDCARegressor(**sample.soft), data, values, reason, sample)
@@ -762,7 +780,7 @@ def _for_blocks(source, goal, task):
             'blocks that can be read once are not looked at: pass task="classification"'
             ' or task="regression"'
         )
-    classifies = task == "classification"
+    classifies, after = task == "classification", ""
     if goal == "prediction" or (goal == "optimum" and reads_once):
         model = StreamingSVRGClassifier() if classifies else StreamingSVRGRegressor()
         why = "One pass, as good as the minimiser over all rows to some per cent."
@@ -772,9 +790,9 @@ def _for_blocks(source, goal, task):
     elif reads_once or not classifies:
         raise ValueError('goal="margin" takes labels, and many passes over the blocks')
     else:
-        model = SemiStreamingPerceptron()
+        model, after = SemiStreamingPerceptron(), " and materialize, which finds the weights"
         why = "Passes in memory that knows neither the rows nor the columns."
-    return SolverSuggestion(model, f"{found} {why} Call fit_stream.")
+    return SolverSuggestion(model, f"{found} {why} Call fit_stream{after}.")
 
 
 def _first_rows(source):
@@ -789,6 +807,8 @@ def _first_rows(source):
     for block in blocks:
         if not isinstance(block, (tuple, list)) or len(block) < 2:
             raise ValueError("without y, X must yield blocks (X, y): its first one is none")
+        if not hasattr(block[1], "__len__"):
+            raise ValueError("y is missing: blocks must be (X, y), and an array X comes with its y")
         if len(block[1]):
             return block[:2]
     raise nothing_in(source)

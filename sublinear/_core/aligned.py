@@ -1,4 +1,4 @@
-"""Arrays by cache lines and pages."""
+"""Arrays by cache lines and pages, and those that are shown to others."""
 
 import math
 
@@ -23,6 +23,12 @@ def apart(*shape):
     zeros = aligned((*shape[:-1], -(-shape[-1] // width) * width))
     zeros[:] = 0
     return zeros[..., : shape[-1]]
+
+
+def read_only(array):
+    """Return this array, which can no longer be written to."""
+    array.flags.writeable = False
+    return array
 
 
 def touched(array):

@@ -18,4 +18,5 @@ def samples_for(deviation, error, failure, n_values):
     """
     error = max(float(error), 1e-300)  # half of the least epsilon is 0
     size = math.floor(8 * squared(deviation / error)) + 1
-    return size, int(2 * math.log(n_values / failure) / math.log(16 / 7)) | 1
+    ratio = math.log(n_values) - math.log(failure)  # of numbers whose quotient may be out of range
+    return size, int(2 * ratio / math.log(16 / 7)) | 1

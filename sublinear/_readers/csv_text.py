@@ -5,7 +5,6 @@ import csv
 import functools
 import itertools
 import os
-import warnings
 from typing import NamedTuple
 
 import numpy as np
@@ -192,18 +191,16 @@ def _parse_csv(path, start, names):
     if start.column is not None:
         encode[start.column] = functools.partial(code_of, names)
     try:
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", "loadtxt: input contained no data")
-            X = np.loadtxt(
-                os.fspath(path.absolute()),
-                delimiter=",",
-                comments=None,
-                quotechar='"',
-                skiprows=start.lines,
-                converters=encode,
-                encoding="utf-8-sig",
-                ndmin=2,
-            )
+        X = np.loadtxt(
+            os.fspath(path.absolute()),
+            delimiter=",",
+            comments=None,
+            quotechar='"',
+            skiprows=start.lines,
+            converters=encode,
+            encoding="utf-8-sig",
+            ndmin=2,
+        )
     except ValueError as error:
         raise ValueError(f"{path}{_csv_fault(path, start) or f': {error}'}") from error
     if X.size == 0:

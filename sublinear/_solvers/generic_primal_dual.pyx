@@ -30,6 +30,7 @@ from numpy.random cimport bitgen_t
 
 import numpy as np
 
+from sublinear._core.aligned import read_only
 from sublinear._core.computed cimport ComputedMatrix
 from sublinear._core.flat_sampler cimport Draw, FlatSampler, draw_entries, sum_blocks
 from sublinear._core.line cimport Line, add, entry_index, entry_value, line_at, line_size
@@ -109,6 +110,12 @@ cdef class Sampler(ReadsValues):
         return self.scale
 
 
+def check_made(block):
+    """Raise ValueError for a compiled block whose subclass has not called super().__init__."""
+    if isinstance(block, (CompiledStep, CompiledSampler)) and block.matrix is None:
+        raise ValueError(f"{type(block).__name__}.__init__ must call super().__init__, with A")
+
+
 cdef class CompiledStep(LowRegretStep):
     """x = scale * value, moved by rows.
 
@@ -144,6 +151,7 @@ cdef class CompiledStep(LowRegretStep):
         return self.scale * self.array
 
     def step(self, i):
+        check_made(self)
         if self.computed:
             (<ComputedMatrix> self.matrix).hold((i,))
         self.move(self.matrix.checked_row(i))
@@ -192,6 +200,7 @@ cdef class BallStep(CompiledStep):
 
     def go_on(self, n_steps):
         unit = self._measured(self.matrix.largest_norm)
+        self.matrix.check_underflow(unit * unit)
         self.step_length = self.rate * self.radius / (unit * np.sqrt(2 * n_steps))
         self._project()
 
@@ -355,7 +364,9 @@ cdef class CompiledSampler(Sampler):
         cdef bitgen_t* bits = <bitgen_t*> PyCapsule_GetPointer(
             random.bit_generator.capsule, "BitGenerator")
         cdef Py_ssize_t j
-        cdef double[::1] out = np.empty(self.n_rows)
+        cdef double[::1] out
+        check_made(self)
+        out = np.empty(self.n_rows)
         check_length(point.shape[0], self.size)
         j = self.draw(&point[0], 1.0, bits)
         if self.computed and j >= 0:
@@ -414,6 +425,8 @@ cdef class CompiledSampler(Sampler):
 
 def checked(values, size, what):
     """Return what a user's object returned as float64; ValueError unless finite and of a size."""
+    if np.iscomplexobj(values):
+        raise ValueError(f"{what} must be real numbers, got complex ones")
     try:
         array = np.ascontiguousarray(values, dtype=np.float64)
     except (TypeError, ValueError) as error:
@@ -484,7 +497,8 @@ cdef class GenericPrimalDual(SaddleSolver):
         self.random = random
         self.generator = np.random.Generator(random.bit_generator)
         self.n = sampler.n_rows
-        self.x = checked(low_regret.x, None, "the point x of the low-regret step")
+        self.x = read_only(checked(
+            low_regret.x, None, "the point x of the low-regret step").copy())
         self.d = len(self.x)
         if isinstance(low_regret, CompiledStep) and low_regret.matrix.n_rows != self.n:
             raise ValueError(
@@ -588,8 +602,8 @@ cdef class GenericPrimalDual(SaddleSolver):
 
     def _look_at_x(self):
         if not self.compiled:
-            self.x = checked(
-                self.low_regret.x, self.d, "the point x of the low-regret step").copy()
+            self.x = read_only(checked(
+                self.low_regret.x, self.d, "the point x of the low-regret step").copy())
 
     cdef void _reweight(self) noexcept nogil:
         cdef double seen = 0

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import sparse
 
+from sublinear._core.aligned import read_only
 from sublinear._core.iterates import certify_best, choose
 from sublinear._core.matrix import Matrix
 from sublinear._core.order import Order
@@ -53,7 +54,10 @@ class StructuredObjective:
             raise ValueError("joint_features must return real numbers, got complex ones")
         # copied, as the next one may be in the same array; float64, as the difference of two rows
         # is taken, and unsigned numbers and truth values have no negative ones
-        row = row.astype(np.float64)
+        try:
+            row = row.astype(np.float64)
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"joint_features must return numbers: {error}") from error
         if row.ndim == 1:
             row = row.reshape(1, -1)
         if row.ndim != 2 or row.shape[0] != 1 or row.shape[1] == 0:
@@ -100,11 +104,6 @@ def checked_loss(value):
     if not 0 <= loss < np.inf:
         raise ValueError(f"loss must be finite and not negative, got {loss}")
     return loss
-
-
-def read_only(array):
-    array.flags.writeable = False
-    return array
 
 
 class StructuredPegasos:

@@ -75,7 +75,7 @@ def _add_compare(commands):
         help="where compare.json and compare.png go (the current folder)",
     )
     parser.add_argument("--quiet", action="store_true", help="no progress display")
-    parser.set_defaults(run=run_compare, stream=False)
+    parser.set_defaults(run=run_compare, stream=False, **OF_PASSES)
 
 
 def _add_fit(commands):
@@ -123,7 +123,8 @@ def _add_fit(commands):
     group.add_argument(
         "--on-error",
         choices=("raise", "skip"),
-        help="whether a malformed line ends the fit or is left out and counted (%(default)s)",
+        help="whether a malformed line ends the fit or is left out and counted "
+        f"({OF_STREAMS['on_error']})",
     )
     group.add_argument(
         "--checkpoint",
@@ -132,11 +133,17 @@ def _add_fit(commands):
     )
     group.add_argument(
         "--no-resume",
-        action="store_true",
+        action="store_const",
+        const=True,
         help="begin anew even if the file of --checkpoint exists",
     )
-    group.add_argument("--checkpoint-every", type=_count, metavar="K", help="blocks (%(default)s)")
-    parser.set_defaults(run=run_fit, **OF_STREAMS)
+    group.add_argument(
+        "--checkpoint-every",
+        type=_count,
+        metavar="K",
+        help=f"blocks ({OF_STREAMS['checkpoint_every']})",
+    )
+    parser.set_defaults(run=run_fit)
 
 
 def _add_predict(commands):
@@ -210,9 +217,12 @@ def _add_training_options(parser):
     parser.add_argument(
         "--alpha", type=_positive, default=1e-4, help="regularisation (%(default)s)"
     )
-    parser.add_argument("--tol", type=_positive, help="relative gap to stop at (%(default)s)")
-    parser.add_argument("--max-iter", type=_count, metavar="N", help="passes (%(default)s)")
-    parser.set_defaults(**OF_PASSES)
+    parser.add_argument(
+        "--tol", type=_positive, help=f"relative gap to stop at ({OF_PASSES['tol']})"
+    )
+    parser.add_argument(
+        "--max-iter", type=_count, metavar="N", help=f"passes ({OF_PASSES['max_iter']})"
+    )
 
 
 def _number(text, convert, accept, wanted):

@@ -36,8 +36,8 @@ SOLVERS = {
     "svrg": (StreamingSVRGClassifier, StreamingSVRGRegressor),
 }
 
-# What has no meaning, but for these defaults, unless a file is read block by block, and for a fit
-# that takes one pass.
+# Options, with their defaults, that have no meaning unless a file is read block by block, and for a
+# fit that takes one pass.
 OF_STREAMS = {"on_error": "raise", "checkpoint": None, "no_resume": False, "checkpoint_every": 100}
 OF_PASSES = {"tol": 1e-3, "max_iter": 1000, "max_accesses": None}
 
@@ -47,11 +47,10 @@ def run_fit(options):
     check_outputs([options.output, _interrupted(options.output), *checkpoint], options)
     if options.label_column == "none":
         raise ValueError("a fit needs labels: --label-column none is for predict")
-    if not options.stream:
-        _refuse_options(options, OF_STREAMS, "only with --stream")
-    if options.solver == "svrg" or (options.solver == "pegasos" and options.stream):
-        why = "only for several passes; svrg, and pegasos with --stream, take one"
-        _refuse_options(options, OF_PASSES, why)
+    one_pass = options.solver == "svrg" or (options.solver == "pegasos" and options.stream)
+    why = "only for several passes; svrg, and pegasos with --stream, take one"
+    _set_defaults(options, OF_STREAMS, None if options.stream else "only with --stream")
+    _set_defaults(options, OF_PASSES, why if one_pass else None)
     if options.task == "auto" and options.loss in (*REGRESSION_LOSSES, *COUNT_LOSSES):
         options.task = "regression"
     estimator, data, fit = (_prepare_stream if options.stream else _prepare)(options)
@@ -67,12 +66,15 @@ def run_fit(options):
             print(f"{_result_lines(estimator)}\nwrote {options.output}")
 
 
-def _refuse_options(options, defaults, why):
-    """Raise ValueError if one of the options is not as by default."""
-    given = [name for name, default in defaults.items() if getattr(options, name) != default]
-    if given:
+def _set_defaults(options, defaults, why_not):
+    """Set those of the options that are not given; ValueError if some are that must not be."""
+    given = [name for name in defaults if getattr(options, name) is not None]
+    if given and why_not:
         flags = ", ".join("--" + name.replace("_", "-") for name in given)
-        raise ValueError(f"{flags}: {why}")
+        raise ValueError(f"{flags}: {why_not}")
+    for name, default in defaults.items():
+        if name not in given:
+            setattr(options, name, default)
 
 
 def _prepare(options):

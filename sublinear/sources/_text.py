@@ -106,8 +106,8 @@ class _TextSource:
 
 _TEXT_PARAMETERS = """\
 block_bytes : int, default=2**21
-        Bytes of text in a block, about: it ends with a line. Ctrl-C waits for the parser of a
-        block of svmlight text.
+        Bytes of text in a block, about: it ends with a line. Where the text is svmlight, Ctrl-C
+        waits for the parser of a block.
     on_error : {"raise", "skip"}, default="raise"
         What to do with a malformed line: raise a ValueError that names the file and the line, or
         leave it out and count it."""
@@ -221,7 +221,7 @@ class CSVSource(_TextSource):
     header : bool, default=None
         Whether the file starts with a line of column names. None: it does if there is a name for a
         feature in its first line, or one for the label and the next label is a number. Names are
-        neither numbers nor words for a missing value: nothing, ?, NA, NaN, null, none.
+        neither numbers nor words for a missing value: nothing, ?, NA, N/A, NaN, null, none.
     text_labels : {True, None}, default=None
         True: labels are text, numbers among them too. None finds out.
     %(text)s
