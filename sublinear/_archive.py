@@ -130,6 +130,8 @@ def _check_members(path, format, required, known):
     """Refuse what is no such archive before any of it is read into memory."""
     if not path.exists():
         raise FileNotFoundError(f"{path}: no such file")
+    if not path.is_file():  # of a pipe nothing may ever come
+        raise OSError(f"{path}: not a regular file")
     try:
         with zipfile.ZipFile(path) as archive:
             members = archive.infolist()

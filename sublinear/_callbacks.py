@@ -144,7 +144,7 @@ class Progress:
 
 def drive_shown(shown, name, unit, solver, limits, *, observe, **options):
     """Do what `drive` does, with a progress display if it is to be `shown`."""
-    if not shown:
+    if not shown or sys.stderr is None:
         return drive(solver, limits, observe=observe, **options)
     with contextlib.closing(Progress(name, limits, unit)) as progress:
 
@@ -158,7 +158,7 @@ def drive_shown(shown, name, unit, solver, limits, *, observe, **options):
 @contextlib.contextmanager
 def rows_shown(shown, name):
     """Lend a function that counts rows, on stderr if they are to be `shown`."""
-    if not shown:
+    if not shown or sys.stderr is None:
         yield lambda rows: None
         return
     with contextlib.closing(RowProgress(name)) as progress:

@@ -78,6 +78,31 @@ def header_checksum(header):
     return zlib.crc32(json.dumps(rest, sort_keys=True).encode())
 
 
+def is_sound(header):
+    """Tell whether a header names all files of a store, with the lengths that belong to its shape."""
+    try:
+        shape, chunk, files = header["shape"], header["chunk"], header["files"]
+        value = {"float32": 4, "float64": 8}[header["dtype"]]
+        index = {"int32": 4, "int64": 8}[header["index_dtype"]] if header["sparse"] else None
+        if any(type(size) is not int or size < 1 for size in (*shape, chunk)):
+            return False
+        sizes = {}
+        for side, count in zip(("rows", "columns"), shape, strict=True):
+            if index is None:
+                sizes[f"{side}.values"] = shape[0] * shape[1] * value
+                continue
+            n_stored = files["rows.values"]["bytes"] // value
+            sizes[f"{side}.values"] = n_stored * value
+            sizes[f"{side}.indices"] = n_stored * index
+            sizes[f"{side}.offsets"] = (count + 1) * index
+        return files.keys() == sizes.keys() and all(
+            files[name]["bytes"] == size and len(files[name]["checksums"]) == -(-size // chunk)
+            for name, size in sizes.items()
+        )
+    except (AttributeError, KeyError, TypeError, ValueError):
+        return False
+
+
 def _check_replaceable(path, target, overwrite):
     """Raise FileExistsError if anything is at target but a store that may be overwritten."""
     if not target.exists():
@@ -319,11 +344,9 @@ class _Build:
             yield entries
 
 
-def mapped(path, dtype, shape=None):
+def mapped(path, dtype):
     """A file as a read-only array; mmap refuses empty files."""
-    if path.stat().st_size == 0:
-        return np.empty(0 if shape is None else shape, dtype)
-    return np.memmap(path, dtype, "r", shape=shape)
+    return np.memmap(path, dtype, "r") if path.stat().st_size else np.empty(0, dtype)
 
 
 def parts(array, size):

@@ -6,12 +6,15 @@ import os
 import re
 import secrets
 import shutil
+import time
 from pathlib import Path
 
 try:
     import fcntl
 except ImportError:  # on Windows, where what a killed process leaves stays
     fcntl = None
+
+STARTING = 60.0  # seconds, by far, from making a file to its lock
 
 __all__ = [
     "NamedFile",
@@ -109,10 +112,12 @@ def _remove_leftovers(target):
 
 def _remove_leftover(beside):
     # Another process may be writing to the same target. A writer locks its file before the first
-    # byte, and the system unlocks it when the process dies: what holds bytes and no lock is left.
+    # byte, and the system unlocks it when the process dies: what holds bytes and no lock is left,
+    # and what has been empty for longer than it takes to lock it.
     with contextlib.suppress(OSError), open(beside, "r+b") as stream:
         fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        if os.fstat(stream.fileno()).st_size:
+        status = os.fstat(stream.fileno())
+        if status.st_size or time.time() - status.st_mtime > STARTING:
             beside.unlink()
 
 

@@ -172,6 +172,7 @@ class Stream:
         self.source, self.y_numeric, self.look, self.check = source, y_numeric, look, check
         self.read_ahead = 0 if isinstance(source, ArraySource) else read_ahead
         self.n_features = self.dtype = self.feature_names = None
+        self.reading = None  # what yields the blocks of the present pass
         self.blocks = self.rows = 0
         self.is_repeated = False  # whether passes are compared
         self.last_pass = None  # the StreamSummary of the last whole one
@@ -207,6 +208,7 @@ class Stream:
         source = self._checked_whole() or self.source
         if self.read_ahead:
             source = ReadAhead(source, self.read_ahead)
+        self.reading = source
         with contextlib.closing(_generator(source)) as blocks:
             for block in blocks:
                 self.blocks += 1
@@ -245,7 +247,8 @@ class Stream:
 
     def naming_block(self):
         """Say in a ValueError or TypeError that it is about the present block."""
-        return naming(f"block {self.blocks} of {self.name}")
+        file = getattr(self.reading, "present", None)
+        return naming(f"block {self.blocks} of {self.name}{f' ({file})' if file else ''}")
 
     def _checked(self, block):
         """Return the Block, or None if it holds nothing."""

@@ -126,7 +126,7 @@ def check_run_parameters(estimator):
     n_jobs, callback = (getattr(estimator, name, None) for name in ("n_jobs", "callback"))
     verbose = getattr(estimator, "verbose", 0)
     if n_jobs is not None:
-        check_number("n_jobs", n_jobs, low=-math.inf, integer=True)
+        check_number("n_jobs", n_jobs, low=-math.inf, high=2**31 - 1, integer=True)
         if n_jobs == 0:
             raise ValueError("n_jobs must be a number of threads, -1 for all, or None, not 0")
     if not isinstance(verbose, bool):

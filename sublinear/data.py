@@ -30,7 +30,9 @@ class DualStore:
 
     Opening a store checks its header, the lengths of its files and the tables of where lines
     begin; values and indices are checked as well where the times of the files say that they were
-    written after the store was built (a copy has to be read once, then), or on request.
+    written after the store was built (a copy has to be read once, then), or on request. So verify
+    a store that is a stranger's. Its files must not be written to while a fit reads them, which may
+    end the process; `build` replaces a store, and fits go on with the old one.
 
     Parameters
     ----------
@@ -206,6 +208,8 @@ class DualStore:
             )
         if header["byteorder"] != sys.byteorder:
             raise ValueError(f"{self.path}: a store of a machine with the other byte order")
+        if not building.is_sound(header):
+            raise self._damaged(f"{building.HEADER} makes no sense")
         return header
 
     def _check_sizes(self):
@@ -225,21 +229,33 @@ class DualStore:
                         f"bytes {k * chunk} to {(k + 1) * chunk} of {name} do not match their "
                         "checksum"
                     )
+        side, _, part = name.partition(".")
+        if part == "indices":  # a checksum does not tell who has written them
+            last = self.shape[side == "rows"] - 1
+            for indices in _pieces(self._array(name, self._header["index_dtype"])):
+                if indices.min() < 0 or indices.max() > last:
+                    raise self._damaged(f"{name} has indices that are not from 0 to {last}")
 
     def _damaged(self, how):
         return ValueError(f"{self.path}: the store was changed or damaged: {how}; build it again")
 
     def _map(self, side, shape):
         """The arrays of one order: values, and for sparse data indices and offsets."""
-        values = self.path / f"{side}.values"
+        values = self._array(f"{side}.values", self._header["dtype"])
         if not self.is_sparse:
-            return (_advised(building.mapped(values, self._header["dtype"], shape)),)
+            return (values.reshape(shape),)
         index = self._header["index_dtype"]
-        return (
-            _advised(building.mapped(values, self._header["dtype"])),
-            _advised(building.mapped(self.path / f"{side}.indices", index)),
-            np.fromfile(self.path / f"{side}.offsets", index),
-        )
+        offsets = np.fromfile(self.path / f"{side}.offsets", index)
+        if offsets[0] != 0 or offsets[-1] != values.size or (np.diff(offsets) < 0).any():
+            raise self._damaged(f"{side}.offsets does not say where lines begin")
+        return values, self._array(f"{side}.indices", index), offsets
+
+    def _array(self, name, dtype):
+        return _advised(building.mapped(self.path / name, dtype))
+
+
+def _pieces(array, size=2**20):
+    return (array[start : start + size] for start in range(0, len(array), size))
 
 
 def _advised(array):

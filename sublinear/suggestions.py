@@ -313,8 +313,10 @@ class _Data:
     def description(self):
         kind = "dense" if self.is_dense else "sparse"
         size = f"{self.n_rows} x {self.n_columns}, {kind}"
+        if not self.is_guess or self.task == "regression" or self.y.dtype.kind not in "iuf":
+            return size
         n_labels = len(distinct(self.y))  # of a first block it may be one
-        if not self.is_guess or n_labels < AMOUNTS or self.y.dtype.kind not in "iuf":
+        if n_labels < AMOUNTS:
             return size
         return (
             f"{size}; y holds {n_labels} different whole numbers, taken for classes: for "
@@ -727,7 +729,9 @@ def _margin(data, sample):
         f"near it, and a pass costs as much as {shape[0] * shape[1] / sum(shape):.0f}."
     )
     if not pays_by_lines(*shape, margin):
-        reason += " SDCAClassifier with a small alpha gets there in some ten passes, more if it is small."
+        reason += (
+            " SDCAClassifier with a small alpha gets there in some ten passes, more if it is small."
+        )
         model, values = SDCAClassifier(tol=MARGIN_TOL, **sample.hard), MARGIN_PASSES * data.stored
         return _suggestion(model, data, values, reason, sample)
     model = SublinearPerceptron(

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 from sklearn.base import clone
+from sklearn.datasets import make_classification
 from sklearn.metrics.pairwise import linear_kernel
 
 from sublinear import (
@@ -529,3 +530,13 @@ def test_inside_a_meta_estimator_that_propagates(binary):
     Twice().set_callbacks(recorder).fit(*binary)
     assert recorder.count("certificate") >= 2
     assert recorder.calls.count(("setup", "fit")) == 1
+
+
+@pytest.mark.parametrize("make", [SDCAClassifier, SublinearPerceptron])
+def test_no_progress_is_shown_where_there_is_no_standard_error(monkeypatch, make):
+    """As under pythonw, or for a daemon."""
+    monkeypatch.setattr(sys, "stderr", None)
+    X, y = make_classification(60, 5, random_state=0)
+    assert make(verbose=1, random_state=0).fit(X, y).result_.n_iter > 0
+    model = SDCAClassifier(verbose=1, random_state=0).fit_stream([(X, y)])
+    assert model.result_.n_iter > 0

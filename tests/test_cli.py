@@ -18,7 +18,7 @@ import sublinear
 from sublinear import cli, load_model
 from sublinear._model_file import write_model
 from sublinear._streamed_sdca.solver import StreamedSDCA
-from sublinear.cli import _compare, _fit, _predict
+from sublinear.cli import _compare, _console, _fit, _predict
 from sublinear.datasets import make_sparse_classification
 
 FIT = ["--alpha", "0.01", "--seed", "0", "--quiet"]
@@ -777,7 +777,7 @@ class TestStream:
 
     def test_options_that_do_not_apply(self, fails, train):
         of_streams = ["--checkpoint", "s"], ["--checkpoint-every", 5], ["--no-resume"]
-        for option in (*of_streams, ["--on-error", "skip"]):
+        for option in (*of_streams, ["--on-error", "skip"], ["--on-error", "raise"]):
             err = fails("fit", train, "-o", "model", *option)
             assert f"{option[0]}: only with --stream" in err
         err = fails("fit", train, "-o", "model", "--no-resume", "--checkpoint", "s")
@@ -791,7 +791,33 @@ class TestStream:
         arguments = ("fit", train, "-o", "model", *FIT, "--solver", *solver)
         for option in (["--tol", "1e-9"], ["--max-iter", "5"], ["--max-accesses", "10"]):
             assert f"{option[0]}: only for several passes" in fails(*arguments, *option)
-        assert run(*arguments, "--tol", "1e-3")[0] == 0  # as by default
+        assert "--tol: only for several passes" in fails(*arguments, "--tol", "1e-3")  # the default
+        assert run(*arguments)[0] == 0
+
+    def test_options_of_checkpoints(self, fails, train):
+        for option in (["--no-resume"], ["--checkpoint-every", "7"]):
+            err = fails("fit", train, "-o", "model", "--stream", *option)
+            assert f"{option[0]}: only with --checkpoint" in err
+
+    def test_a_fault_in_a_shard_names_it(self, fails, folder):
+        (folder / "shards").mkdir()
+        for k in range(4):
+            X = np.eye(3 if k < 3 else 2)
+            labels = {} if k == 1 else {"y": np.arange(len(X))}
+            np.savez(folder / "shards" / f"{k}.npz", X=X, **labels)
+        task = ("fit", "shards", "-o", "model", "--stream", "--task", "classification")
+        assert re.search(r"\(shards.1\.npz\): no labels to learn from", fails(*task))
+        np.savez(folder / "shards" / "1.npz", X=np.eye(3), y=np.arange(3))
+        assert re.search(r"\(shards.3\.npz\): 2 columns, but the first", fails(*task))
+
+    def test_no_rows(self, fails, folder):
+        (folder / "blank.svm").write_text("\n\n")
+        err = fails("fit", "blank.svm", "-o", "model", "--stream")
+        assert "blank.svm: the file holds no rows" in err
+
+    def test_budgets_beyond_64_bits(self, run, train):
+        budget = ("--max-accesses", 2**63)
+        assert run("fit", train, "-o", "model", *FIT, "--stream", *budget)[0] == 0
 
     def test_what_only_a_stream_can_read(self, fails, folder):
         (folder / "shards").mkdir()
@@ -936,3 +962,54 @@ def test_large_identifiers_are_classes(folder, run, stream):
     assert load_model("model").classes_.tolist() == [2**53, 2**53 + 1]
     _, out, err = run("predict", "model", "a.csv", *stream)
     assert out.split() == labels and err == "error rate 0.0000 (0 of 40)\n"
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="the system has no such pipes")
+def test_a_pipe_is_no_model(folder, train, fails):
+    os.mkfifo("pipe")
+    assert "pipe: not a regular file" in fails("predict", "pipe", train)
+
+
+def test_a_byte_order_mark_before_a_quoted_label(folder, run):
+    (folder / "train.csv").write_text('1,3,"a"\n-1,2,"b"\n')
+    assert run("fit", "train.csv", "-o", "model", *FIT)[0] == 0
+    (folder / "one.csv").write_bytes(b'\xef\xbb\xbf1,3,"a"\n')
+    assert run("predict", "model", "one.csv")[:2] == (0, "a\n")
+
+
+def test_a_label_of_two_lines_cannot_be_printed(folder, run, fails):
+    np.savez("rows.npz", X=np.diag([1.0, -1, 1, -1]), y=["a\nb", "c", "a\nb", "c"])
+    assert run("fit", "rows.npz", "-o", "model", *FIT)[0] == 0
+    err = fails("predict", "model", "rows.npz")
+    assert r"model: its label 'a\nb' is not one line" in err
+
+
+@pytest.mark.parametrize("stream", [[], ["--stream"]])
+def test_values_that_are_not_finite_are_said_of_their_file(folder, run, fails, stream):
+    X, y = np.eye(4), np.array([0, 1, 0, 1])
+    np.savez("rows.npz", X=X, y=y)
+    assert run("fit", "rows.npz", "-o", "model", *FIT)[0] == 0
+    np.savez("rows.npz", X=np.where(X == 1, np.nan, X), y=y)
+    for arguments in (("fit", "rows.npz", "-o", "other", *FIT), ("predict", "model", "rows.npz")):
+        err = fails(*arguments, *stream)
+        assert "rows.npz" in err and "Input X contains NaN" in err
+        assert "HistGradientBoosting" not in err
+
+
+def test_a_file_named_dash(train, fails):
+    assert "-o -: name a file" in fails("fit", train, "-o", "-")
+
+
+def test_jobs_beyond_a_c_integer(train, fails):
+    assert "n_jobs must be an integer" in fails("fit", train, "-o", "model", "--jobs", 2**31)
+
+
+def test_a_warning_has_a_line_of_its_own(capsys):
+    with _console.standard_streams():
+        show = cli._shows_each_warning_once()
+        print("SDCA 3 passes", end="", file=sys.stderr)
+        show("slow")
+        show("slow")
+        show("wide")
+    err = capsys.readouterr().err
+    assert err == "SDCA 3 passes\nsublinear: warning: slow\nsublinear: warning: wide\n"

@@ -101,6 +101,10 @@ class TestMakeSparseClassification:
             ({"row_entries": 0}, "row_entries"),
             ({"n_features": 50, "row_entries": 50}, "row_entries"),
             ({"noise": 0.6}, "noise"),
+            ({"exponent": np.nan}, "exponent"),
+            ({"exponent": "steep"}, "exponent"),
+            ({"n_features": 50, "row_entries": 30, "exponent": 5.0}, "lower row_entries"),
+            ({"n_features": 50, "row_entries": 30, "exponent": 1e3}, "lower row_entries"),
         ],
     )
     def test_unusable_parameters(self, options, name):
@@ -504,8 +508,22 @@ class TestTaggedSequences:
             {"persistence": 2},
             {"clarity": -1},
             {"mean_length": 0},
+            {"model": 3},
         ],
     )
     def test_bad_parameters(self, wrong):
         with pytest.raises(ValueError, match=next(iter(wrong))):
             make_tagged_sequences(**{"n_sequences": 5, **wrong})
+
+    def test_parameters_of_a_new_model_have_no_effect_on_a_given_one(self):
+        model = make_tagged_sequences(2, random_state=0)[3]
+        assert (
+            make_tagged_sequences(2, n_tags=1, clarity=9, random_state=0, model=model)[3] is model
+        )
+
+    @pytest.mark.parametrize("lengths", [[3], [0, 20], [1.5], []])
+    def test_lengths_that_are_not_those_of_the_rows(self, lengths):
+        X, _, _, model = make_tagged_sequences(4, random_state=0)
+        for method in (model.posteriors, model.decode, model.least_error):
+            with pytest.raises(ValueError, match="lengths"):
+                method(X, lengths)

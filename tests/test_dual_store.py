@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 import tracemalloc
+import zlib
 
 import numpy as np
 import pytest
@@ -516,6 +517,46 @@ class TestOpen:
         path.write_text(json.dumps(header))
         with pytest.raises(ValueError, match=words):
             DualStore(stored[0].path)
+
+    @pytest.mark.parametrize(
+        "change",
+        [
+            {"shape": [60]},
+            {"shape": [60, 0]},
+            {"shape": [10**6, 7]},
+            {"dtype": "object"},
+            {"dtype": None},
+            {"chunk": -1},
+            {"files": {}},
+            {"files": []},
+            {"sparse": None, "index_dtype": None},
+        ],
+    )
+    def test_forged_headers(self, stored, change):
+        store, _ = stored
+        path = store.path / "header.json"
+        header = json.loads(path.read_text()) | change
+        if change.get("sparse", 0) is None and not store.is_sparse:
+            header["sparse"], header["index_dtype"] = True, "int32"
+        header["checksum"] = building.header_checksum(header)
+        path.write_text(json.dumps(header))
+        with pytest.raises(ValueError, match=r"header\.json makes no sense"):
+            DualStore(store.path)
+
+    @pytest.mark.parametrize("name", ["rows.indices", "columns.indices", "rows.offsets"])
+    @pytest.mark.parametrize("wrong", [2**30, -1])
+    def test_forged_places(self, tmp_path, name, wrong):
+        """Whoever writes files can write checksums."""
+        path = DualStore.build(tmp_path / "store", sparse.csr_array(make())).path
+        places = np.fromfile(path / name, np.int32)
+        places[1] = wrong
+        places.tofile(path / name)
+        header = json.loads((path / "header.json").read_text())
+        header["files"][name]["checksums"] = [zlib.crc32(places.tobytes())]
+        header["checksum"] = building.header_checksum(header)
+        (path / "header.json").write_text(json.dumps(header))
+        with pytest.raises(ValueError, match=f"{name} (has indices|does not say)"):
+            DualStore(path, verify=True)
 
     def test_verify_is_a_flag(self, stored):
         with pytest.raises(ValueError, match="verify"):

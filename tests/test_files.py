@@ -81,6 +81,14 @@ def test_what_is_created_and_not_yet_locked_is_kept(tmp_path):
     assert beside.exists()
 
 
+def test_what_was_created_long_ago_and_never_locked_is_removed(tmp_path):
+    beside = _files.place_beside(tmp_path / "state")
+    beside.touch()
+    os.utime(beside, (0, 0))
+    _files._remove_leftovers(tmp_path / "state")
+    assert not beside.exists()
+
+
 def test_files_of_other_names_are_kept(tmp_path):
     others = [".state.20240101", ".state.bak.partial", ".state2.0123abcd.partial", "state.partial"]
     for name in others:

@@ -619,6 +619,76 @@ def test_blocks_are_for_the_same_functions(A, step, sampler, words):
         solve_primal_dual(step(A), sampler(A), 1.0, random_state=0)
 
 
+def test_a_bound_below_what_is_reached_is_no_bound(A):
+    with pytest.warns(ConvergenceWarning, match="are both for the same functions"):
+        step = type("Wrong", (BallStep,), {"bound": lambda self, p: -10.0})(A)
+        result = solved(step, L2Sampler(A), certify="exact")
+    assert result.dual == np.inf
+
+
+def test_bounds_that_overflow():
+    A = np.full((3, 2), 1e300)
+    with pytest.raises(ValueError, match="left the range of floating-point numbers: scale A"):
+        solve_primal_dual(
+            BallStep(A, row_norm=1e300), L2Sampler(A, scale=1e300), 1e299, random_state=0
+        )
+
+
+def test_rows_too_short_for_their_squares():
+    A = np.full((3, 2), 1e-170)
+    with pytest.raises(ValueError, match="underflow: scale the data up"):
+        solve_primal_dual(
+            BallStep(A, row_norm=2e-170), L2Sampler(A, scale=2e-170), 1e-171, random_state=0
+        )
+
+
+@pytest.mark.parametrize("method", ("values", "sample", "bound"))
+def test_what_blocks_are_shown_is_read_only(A, method):
+    """Otherwise a block that keeps or changes it changes the result."""
+
+    def change(self, shown, *others):
+        shown[:] = 0
+        return getattr(type(self).__base__, method)(self, shown, *others)
+
+    base = BallStep if method == "bound" else L2Sampler
+    block = type("Changing", (base,), {method: change})(A)
+    blocks = (block, L2Sampler(A)) if method == "bound" else (BallStep(A), block)
+    with pytest.raises(ValueError, match="read-only"):
+        solved(*blocks, certify="exact")
+
+
+@pytest.mark.parametrize("n_steps", (None, "3", [1], np.nan, -5))
+def test_bad_numbers_of_steps(A, n_steps):
+    step = type("Step", (BallStep,), {"n_steps": lambda self, epsilon: n_steps})(A)
+    with pytest.raises(ValueError, match=r"n_steps\(epsilon\) of the low-regret step"):
+        solved(step, L2Sampler(A))
+
+
+def test_blocks_that_are_not_made(A):
+    step = type("Step", (BallStep,), {"__init__": lambda self: None})()
+    sampler = type("Columns", (L2Sampler,), {"__init__": lambda self: None})()
+    for call in (
+        lambda: step.step(0),
+        lambda: sampler.sample(np.ones(D), np.random.default_rng(0)),
+        lambda: solved(step, L2Sampler(A)),
+        lambda: solved(BallStep(A), sampler),
+    ):
+        with pytest.raises(ValueError, match=r"must call super\(\).__init__\(\)"):
+            call()
+
+
+def test_a_step_without_a_point(A):
+    step = type("Pointless", (LowRegretStep,), {"start": lambda self, n_steps: None})()
+    with pytest.raises(ValueError, match="must set x"):
+        solved(step, L2Sampler(A))
+
+
+def test_complex_estimates(A):
+    sampler = type("Phases", (L2Sampler,), {"sample": lambda self, x, random: 1j * (A @ x)})(A)
+    with pytest.raises(ValueError, match="real numbers, got complex ones"):
+        solved(BallStep(A), sampler)
+
+
 def test_no_offsets_are_zeros(A):
     with_zeros = solved(BallStep(A, np.zeros(N)), L2Sampler(A))
     np.testing.assert_array_equal(with_zeros.x, solved(BallStep(A), L2Sampler(A)).x)

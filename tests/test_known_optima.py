@@ -245,3 +245,29 @@ class TestLowerBoundInstance:
     def test_unusable_parameters(self, options, words):
         with pytest.raises(ValueError, match=words):
             datasets.make_lower_bound_instance(**{"n_samples": 4, "n_features": 5, **options})
+
+
+@pytest.mark.parametrize("dtype", [int, complex, np.float16])
+@pytest.mark.parametrize(
+    "make",
+    [
+        datasets.make_planted_margin,
+        datasets.make_enclosing_ball,
+        datasets.make_matrix_game,
+        datasets.make_simplex_qp,
+    ],
+)
+def test_types_that_cannot_hold_a_known_optimum(make, dtype):
+    with pytest.raises(ValueError, match="dtype must be float64 or float32"):
+        make(60, 40, dtype=dtype)
+
+
+def test_an_answer_is_yes_or_no():
+    with pytest.raises(ValueError, match="answer must be True or False or None"):
+        datasets.make_lower_bound_instance(8, 4, answer="no")
+
+
+@pytest.mark.parametrize("make", [datasets.make_planted_margin, datasets.make_enclosing_ball])
+def test_rows_that_lean_beyond_all_numbers(make):
+    with pytest.raises(ValueError, match="lean"):
+        make(60, 40, lean=1e308)

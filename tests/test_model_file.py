@@ -322,7 +322,7 @@ class TestNotAModel:
     def test_missing_or_folder(self, tmp_path):
         with pytest.raises(FileNotFoundError, match="no such file"):
             load_model(tmp_path / "model")
-        with pytest.raises(OSError, match="directory"):
+        with pytest.raises(OSError, match="not a regular file"):
             load_model(tmp_path)
 
     def test_other_arrays(self, tmp_path):

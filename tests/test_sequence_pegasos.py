@@ -12,7 +12,7 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from stepping import batches, bits
 
-from sublinear import SequencePegasos
+from sublinear import SequencePegasos, load_model, save_model
 from sublinear._core.chain import ChainObjective, Chains
 from sublinear._core.matrix import Matrix
 from sublinear._core.order import SAMPLINGS
@@ -392,6 +392,8 @@ def test_bad_input():
         (((matrix for matrix in matrices), labels), r"X is a generator: pass a list, list\(X\)"),
         ((matrices, iter(labels)), r"pass a list, list\(y\)"),
         (([], []), "there are no sequences"),
+        ((matrices, ["NVD"] * len(matrices)), "as many label sequences"),
+        ((matrices, range(len(matrices))), "as many label sequences"),
     ):
         with pytest.raises(ValueError, match=words):
             SequencePegasos().fit(*data)
@@ -442,6 +444,29 @@ def test_data_frames_keep_the_names_of_their_columns():
         model.score(swapped, y)
     with pytest.raises(ValueError, match="same columns"):
         model.fit([frames[0], swapped[1], *frames[2:]], y)
+
+
+def test_scores_of_labels_in_a_column(tagged):
+    X, y, lengths = tagged
+    model = SequencePegasos(alpha=0.05, max_iter=3, tol=0, random_state=0).fit(X, y, lengths)
+    assert model.score(X, y[:, np.newaxis], lengths) == model.score(X, y, lengths)
+    for labels in (None, np.stack([y, y], axis=1)):
+        with pytest.raises(ValueError, match="y should be a 1d array"):
+            model.score(X, labels, lengths)
+
+
+def test_predictions_are_those_of_the_fit_whatever_fit_intercept_has_become(tmp_path):
+    X = np.random.default_rng(0).normal(size=(200, 1))
+    y, lengths = np.where(X[:, 0] > 1, "a", "b"), [10] * 20
+    model = SequencePegasos(alpha=1e-3, max_iter=50, tol=0, random_state=0).fit(X, y, lengths)
+    labels, scores = model.decode(X, lengths)
+    assert abs(model.intercept_).max() > 0.1
+    model.set_params(fit_intercept=False)
+    save_model(model, tmp_path / "model")
+    for one in (model, load_model(tmp_path / "model")):
+        again = one.decode(X, lengths)
+        np.testing.assert_array_equal(again[0], labels)
+        np.testing.assert_array_equal(again[1], scores)
 
 
 def test_labels_are_needed():

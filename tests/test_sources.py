@@ -341,7 +341,7 @@ def test_csv_label_columns(tmp_path):
         CSVSource(path, label_column=1.0)
     source = CSVSource(path, label_column=None)
     assert [(X.tolist(), y) for X, y in source] == [([[1, 5, 2], [3, 6, 4]], None)]
-    with pytest.raises(ValueError, match="block 1 of the source: no labels"):
+    with pytest.raises(ValueError, match=r"block 1 of the source \(.*\): no labels"):
         SDCAClassifier().fit_stream(source)
     with pytest.raises(ValueError, match="no labels"):
         distinct_labels(source)
@@ -497,7 +497,7 @@ def test_a_source_with_a_sound_line_or_none_does_not_say_that_all_were_left_out(
     (tmp_path / "rows.csv").write_text("a,b,y\n1,x,0\n1,2,0\n")
     assert distinct_labels(source).tolist() == [0] and source.why_empty is None
     (tmp_path / "rows.csv").write_text("a,b,y\n")
-    with pytest.raises(ValueError, match="the source is empty"):
+    with pytest.raises(ValueError, match=r"rows\.csv: the file holds no rows"):
         distinct_labels(source)
 
 
@@ -603,7 +603,7 @@ def test_files_without_labels_are_for_prediction(tmp_path, binary, form):
     assert all(y is None for _, y in source)
     with pytest.raises(ValueError, match="no labels"):
         distinct_labels(source)
-    with pytest.raises(ValueError, match="block 1 of the source: no labels"):
+    with pytest.raises(ValueError, match=r"block 1 of the source \(.*\): no labels"):
         StreamingSVRGRegressor().fit_stream(source)
 
 
@@ -1149,7 +1149,7 @@ def test_whole_numbers_beyond_64_bits_are_text(tmp_path):
     path, labels = tmp_path / "a.csv", [str(10**20), str(10**20 + 1)]
     path.write_text("".join(f"0.5,{label}\n" for label in labels))
     assert load(path)[1].tolist() == labels
-    with pytest.raises(ValueError, match="more than 64 bits; text_labels=True"):
+    with pytest.raises(ValueError, match="more than 64 bits: text_labels=True"):
         list(CSVSource(path))
     ((_, y),) = CSVSource(path, text_labels=True)
     assert y.tolist() == labels

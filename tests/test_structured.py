@@ -224,6 +224,13 @@ def test_bad_input(multiclass):
             PegasosStructured(Classes(3), **parameters).fit(X, y)
     with pytest.raises(ValueError, match="must have the methods"):
         PegasosStructured(None).fit(X, y)
+    with pytest.raises(ValueError, match=r"problem is a class: pass an object, Classes\(\)"):
+        PegasosStructured(Classes).fit(X, y)
+    with pytest.raises(ValueError, match="y must be a sequence .* got a NoneType"):
+        PegasosStructured(Classes(3)).fit(X, None)
+    model = PegasosStructured(Classes(3), **FEW).fit(X, y)
+    with pytest.raises(ValueError, match="X is one sparse matrix"):
+        model.predict(sparse.csr_array(X))
 
 
 def test_bad_losses_in_a_score(multiclass):
@@ -242,6 +249,22 @@ def test_errors_of_the_problem_reach_the_caller(multiclass):
 
     with pytest.raises(ZeroDivisionError, match="mine"):
         PegasosStructured(Failing(3), **FEW).fit(X, y)
+
+
+def test_a_block_that_failed_can_be_given_again(multiclass):
+    X, y = multiclass
+    model, other = (PegasosStructured(Classes(3), **FEW).partial_fit(X, y) for _ in range(2))
+    coef, broken = model.coef_.copy(), X.copy()
+    broken[len(X) // 2] = np.nan
+    with pytest.raises(ValueError, match="NaN"):
+        model.partial_fit(broken, y)
+    np.testing.assert_array_equal(model.coef_, coef)
+    np.testing.assert_array_equal(model.partial_fit(X, y).coef_, other.partial_fit(X, y).coef_)
+
+
+def test_features_that_are_no_numbers(multiclass):
+    with pytest.raises(ValueError, match="joint_features must return numbers"):
+        PegasosStructured(Classes(3, lambda row: ["text"]), **FEW).fit(*multiclass)
 
 
 def test_weights_are_read_only(multiclass):

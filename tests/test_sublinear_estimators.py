@@ -185,6 +185,29 @@ def test_a_game_of_signs_does_not_stall(seed):
     assert result.status == "converged"
 
 
+@pytest.mark.parametrize("as_matrix", (sparse.csr_matrix, sparse.csr_array))
+def test_games_leave_unsorted_rows_as_they_are(as_matrix):
+    arrays = np.array([1.0, 2, 3, 4]), np.array([1, 0, 1, 0]), np.array([0, 2, 4])
+    A = as_matrix(arrays, shape=(2, 2))
+    sorted_one = solve_matrix_game(A.toarray(), 0.01, random_state=0)
+    for array in (A.data, A.indices, A.indptr):
+        array.flags.writeable = False
+    result = solve_matrix_game(A, 0.01, random_state=0)
+    np.testing.assert_array_equal(A.indices, [1, 0, 1, 0])
+    assert result.primal == pytest.approx(sorted_one.primal, abs=0.01)
+
+
+def test_payoffs_whose_differences_are_rounding():
+    payoffs = np.random.default_rng(0).uniform(-1, 1, (40, 30)) + 1e12
+    with pytest.warns(ConvergenceWarning):
+        result = solve_matrix_game(payoffs, 1e-3, random_state=0)
+    assert result.status == "rounding"
+    exact = np.longdouble(payoffs)
+    x, p = np.longdouble(result.column_strategy), np.longdouble(result.row_strategy)
+    assert (exact @ (x / x.sum())).max() - ((p / p.sum()) @ exact).min() <= result.gap
+    assert solve_matrix_game(payoffs, 0.1, random_state=0).status == "converged"
+
+
 @pytest.mark.parametrize("make", (sparse.csr_array, np.asfortranarray, np.array))
 @pytest.mark.parametrize("dtype", (np.float32, np.float64))
 def test_layouts_and_types(make, dtype):

@@ -2,6 +2,8 @@
 
 import json
 import math
+import warnings
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -9,6 +11,7 @@ import pytest
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.datasets import load_iris, load_wine, make_classification
+from sklearn.model_selection import cross_val_score
 
 from sublinear import (
     PegasosClassifier,
@@ -408,6 +411,69 @@ def test_margins():
     assert "No hyperplane" in mixed.reason
 
 
+@pytest.mark.parametrize(
+    ("n", "d", "margin"), [(3000, 200, 0.2), (2000, 50, 0.1), (600, 100, 0.05)]
+)
+def test_margins_by_passes(n, d, margin):
+    data = make_planted_margin(n, d, margin=margin, random_state=0)
+    suggestion = suggest_solver(data.X, data.y, goal="margin", random_state=0)
+    model = suggestion.estimator.set_params(random_state=0).fit(data.X, data.y)
+    w = np.append(model.coef_, model.intercept_)
+    reached = (data.y * (data.X @ w[:-1] + w[-1])).min() / np.linalg.norm(w)
+    assert reached >= 0.9 * margin
+    read = model.result_.accesses + model.result_.certificate_accesses
+    assert suggestion.values / 2 <= read <= 5 * suggestion.values
+
+
+def test_one_pass_over_a_stream_reads_all_rows_once():
+    X, y = make_classification(3000, 20, n_informative=10, random_state=1)
+    suggestion = suggest_solver(X, y, cost="values", random_state=0)
+    assert isinstance(suggestion.estimator, StreamingSVRGClassifier)
+    assert suggestion.passes == 1
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_hardest_class_has_steps_enough(seed):
+    X, y = load_iris(return_X_y=True)
+    model = suggest_solver(X, y, random_state=seed).estimator.set_params(random_state=0)
+    assert cross_val_score(model, X, y).mean() > 0.92
+
+
+@pytest.mark.parametrize("n_rows", (40, 160))
+def test_all_rows_are_the_sample_if_they_are_few(n_rows):
+    X, y = make_classification(n_rows, 5, random_state=0)
+    assert suggest_solver(X, y, random_state=0).sample_rows == n_rows
+
+
+@pytest.mark.parametrize("goal", ("prediction", "optimum", "margin"))
+def test_blocks_sorted_by_label(goal):
+    X, y = make_classification(400, 5, random_state=0)
+    order = np.argsort(y, kind="stable")
+    source = ArraySource(X[order], y[order], block_rows=100)
+    assert "fit_stream" in suggest_solver(source, goal=goal).reason
+
+
+def test_a_single_row_has_no_scales():
+    suggestion = suggest_solver([[1.0, 1e6]], [0.5])
+    assert "scale" not in suggestion.reason and "centre" not in suggestion.reason
+    assert suggestion.estimator.alpha > 1
+
+
+@pytest.mark.filterwarnings("error")
+def test_scales_beyond_the_range_of_quotients():
+    X, y = make_classification(200, 5, random_state=0)
+    assert "differ by a factor of" in suggest_solver(X * [1, 1, 1, 1, 1e150], y).reason
+
+
+def test_filters_of_warnings_stay_as_they_are():
+    """Threads that change them at the same time leave them changed."""
+    X, y = make_classification(300, 10, random_state=0)
+    before = list(warnings.filters)
+    with ThreadPoolExecutor(4) as threads:
+        list(threads.map(lambda seed: suggest_solver(X, y, random_state=seed), range(24)))
+    assert warnings.filters == before
+
+
 def test_numbers(text):
     X, *_ = text
     y = np.random.default_rng(0).normal(size=X.shape[0])
@@ -467,6 +533,8 @@ def test_blocks(text):
         ([], None, {}, "the source is empty"),
         ([(np.ones((0, 2)), np.ones(0))], None, {}, "the source is empty"),
         ([1, 2], None, {}, "must yield blocks"),
+        ([[1.0, 2.0], [3.0, 4.0]], None, {}, "y is missing"),
+        ([(np.eye(2), None)], None, {}, "y is missing"),
         (3, None, {}, "X must be an array"),
         (np.eye(4), [0.5, 1, 0, 1], {"goal": "margin"}, 'goal="margin" is for labels'),
     ],

@@ -358,6 +358,14 @@ def test_theorem_2_on_a_small_problem(batch_size):
     assert np.mean(gaps) <= epsilon
 
 
+def test_numbers_of_numpy_do_not_overflow():
+    expected = minibatch_sdca_iterations(200, 1e-2, 0.1, batch_size=3, sigma_squared=0.5)
+    counts = minibatch_sdca_iterations(
+        np.uint8(200), 1e-2, 0.1, batch_size=np.int8(3), sigma_squared=0.5
+    )
+    assert counts == expected
+
+
 HUGE = {"int": 10**400, "not printed": 10**5000, "fraction": Fraction(10**400, 3)}
 
 

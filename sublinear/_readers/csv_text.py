@@ -12,7 +12,7 @@ import numpy as np
 from sublinear._readers.columns import checked_names, label_index
 from sublinear._readers.dataset import LARGEST_FLOAT, Dataset
 from sublinear._readers.fields import is_finite_number, shown
-from sublinear._readers.files import decompressed, open_file, undamaged
+from sublinear._readers.files import decompressed, open_behind_mark, open_file, undamaged
 from sublinear._warnings import warn
 
 _MISSING = ("", "?", "na", "n/a", "null", "none")  # "nan" is a number
@@ -219,7 +219,7 @@ def _parse_csv(path, start, names):
 def _last_line(path):
     """Return the number of the last line that is not empty, and the line as bytes."""
     last = 0, b""
-    with open_file(path) as stream:
+    with open_behind_mark(path) as stream:
         for number, line in enumerate(stream, start=1):
             last = (number, line) if line.strip(b"\r\n") else last
     return last

@@ -113,7 +113,7 @@ cdef class Sampler(ReadsValues):
 def check_made(block):
     """Raise ValueError for a compiled block whose subclass has not called super().__init__."""
     if isinstance(block, (CompiledStep, CompiledSampler)) and block.matrix is None:
-        raise ValueError(f"{type(block).__name__}.__init__ must call super().__init__, with A")
+        raise ValueError(f"{type(block).__name__}.__init__ must call super().__init__() with A")
 
 
 cdef class CompiledStep(LowRegretStep):

@@ -37,7 +37,7 @@ class StreamedSDCA:
 
     def __init__(self, objective, ascent, max_accesses=np.inf, plan=None):
         self.objective, self.ascent = objective, ascent
-        self.max_accesses, self.crossing = max_accesses, Crossing(plan)
+        self.max_accesses, self.crossing = min(max_accesses, 2**62), Crossing(plan)
         self.free_intercept = ascent.free_intercept
         self.n_iter = 0
         self.blocks = self.block = None  # what is left of the pass; the present block of it

@@ -9,7 +9,7 @@ import sys
 import warnings
 
 from sublinear.cli._arguments import make_parser
-from sublinear.cli._console import ReaderGone, one_line, standard_streams
+from sublinear.cli._console import ReaderGone, at_line_start, one_line, standard_streams
 
 __all__ = ["main"]
 
@@ -60,6 +60,6 @@ def _shows_each_warning_once():
         line = f"sublinear: warning: {one_line(message)}"
         if line not in shown:
             shown.add(line)
-            print(line, file=sys.stderr)
+            print(line if at_line_start() else f"\n{line}", file=sys.stderr)
 
     return show

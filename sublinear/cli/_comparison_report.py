@@ -79,8 +79,8 @@ def _notes(comparison):
     )
     notes = [
         f"* no dual value of its own: its objective minus {comparison.best_dual:.6f}, the best",
-        "  dual value that a certified solver reached in this run. Weak duality puts every dual",
-        "  value below the optimum, so the distance to the optimum is no larger than this.",
+        "  dual value of this run, its fit of reference to a tenth of tol included. Weak duality",
+        "  puts every dual value below the optimum: the distance to it is no larger than this.",
         "+ passes times stored entries; for LinearSVC an upper bound, as shrinking skips rows.",
         "Values that certificates read are counted apart:",
         f"  {certificates}.",

@@ -51,7 +51,7 @@ class Progress:
     """Standard error: the work goes on where it cannot be written how far it is."""
 
     def __init__(self, stream):
-        self.stream = stream
+        self.stream, self.at_line_start = stream, True
 
     def __getattr__(self, name):
         return getattr(self.stream, name)
@@ -59,6 +59,7 @@ class Progress:
     def write(self, text):
         with self._unheard():
             self.stream.write(text)
+        self.at_line_start = text.endswith("\n") if text else self.at_line_start
         return len(text)
 
     def flush(self):
@@ -71,6 +72,11 @@ class Progress:
             yield
         except OSError:  # the reader has gone, or a disk is full
             _discard(self.stream)
+
+
+def at_line_start():
+    """Tell whether a message would not go on a line that shows how far the work is."""
+    return getattr(sys.stderr, "at_line_start", True)
 
 
 def _discard(stream):

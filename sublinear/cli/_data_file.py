@@ -1,5 +1,6 @@
 """The data file that the options name: reading it, judging its labels, never replacing it."""
 
+import contextlib
 import os
 from pathlib import Path
 
@@ -38,6 +39,18 @@ def read_data(options, **more):
             "--stream"
         )
     return read(path, format=options.format, **given)
+
+
+@contextlib.contextmanager
+def naming_values(options):
+    """Say of which file scikit-learn says that its values are not finite, without its advice."""
+    try:
+        yield
+    except ValueError as error:
+        first = str(error).partition("\n")[0]
+        if not first.startswith("Input "):
+            raise
+        raise ValueError(f"{options.data}: {first}") from error
 
 
 def label_column(options):
@@ -84,6 +97,8 @@ def check_outputs(outputs, options, *inputs):
     """
     others = [path for path in (options.data, options.labels, *inputs) if path is not None]
     for output in outputs:
+        if str(output) == "-":
+            raise ValueError("-o -: name a file; predict prints what it finds without -o")
         place = os.path.realpath(output)
         for other in others:
             if os.path.realpath(other) == place:

@@ -16,6 +16,7 @@ from sublinear.cli._data_file import (
     check_outputs,
     columns_of_table,
     label_column,
+    naming_values,
     read_data,
 )
 from sublinear.pegasos import PegasosClassifier, PegasosRegressor
@@ -49,6 +50,9 @@ def run_fit(options):
         raise ValueError("a fit needs labels: --label-column none is for predict")
     one_pass = options.solver == "svrg" or (options.solver == "pegasos" and options.stream)
     why = "only for several passes; svrg, and pegasos with --stream, take one"
+    if options.checkpoint is None and options.stream:
+        of_checkpoints = {name: OF_STREAMS[name] for name in ("no_resume", "checkpoint_every")}
+        _set_defaults(options, of_checkpoints, "only with --checkpoint")
     _set_defaults(options, OF_STREAMS, None if options.stream else "only with --stream")
     _set_defaults(options, OF_PASSES, why if one_pass else None)
     if options.task == "auto" and options.loss in (*REGRESSION_LOSSES, *COUNT_LOSSES):
@@ -83,7 +87,12 @@ def _prepare(options):
     if data.y is None:
         raise ValueError(f"{options.data}: no labels to learn from; give --labels FILE.npy")
     estimator = _estimator(options, _is_regression(options, data.y, data.y.size))
-    return estimator, data, lambda: estimator.fit(data.X, data.y)
+
+    def fit():
+        with naming_values(options):
+            estimator.fit(data.X, data.y)
+
+    return estimator, data, fit
 
 
 def _prepare_stream(options):

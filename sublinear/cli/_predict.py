@@ -16,6 +16,7 @@ from sublinear.cli._data_file import (
     check_outputs,
     columns_of_table,
     format_of_data,
+    naming_values,
     read_data,
 )
 
@@ -24,16 +25,27 @@ def run_predict(options):
     if options.output is not None:
         check_outputs([options.output], options, options.model)
     estimator, notes = read_model(options.model)
+    _check_one_line_each(getattr(estimator, "classes_", ()), options.model)
     options = _with_what_is_known(options, estimator, notes)
     score = _ErrorRate(estimator.classes_) if hasattr(estimator, "classes_") else _Determination()
     with _text_output(options.output) as stream:
         for X, y in _rows_for(estimator, options):
-            predicted = estimator.predict(X)
+            with naming_values(options):
+                predicted = estimator.predict(X)
             stream.write("".join(f"{label}\n" for label in predicted.tolist()))
             if y is not None:
                 score.add(predicted, whole_numbers_as_integers(y))
     if score.rows:
         print(score, file=sys.stderr)
+
+
+def _check_one_line_each(classes, model):
+    for label in classes:
+        if isinstance(label, str) and label.splitlines() != [label]:
+            raise ValueError(
+                f"{model}: its label {label!r} is not one line, as predictions are; predict from "
+                "Python"
+            )
 
 
 def _with_what_is_known(options, estimator, notes):

@@ -125,7 +125,8 @@ class NpySource:
     """A dense matrix in a .npy file, every block a memory map of its own.
 
     What has been read does not count as this process's memory once its block is gone. A file in
-    Fortran order is mapped as a whole.
+    Fortran order is mapped as a whole. While a fit reads it the file must not be written to, by
+    `numpy.save` for one, which ends the process: write a new one beside it, and rename that.
 
     Parameters
     ----------
@@ -145,8 +146,11 @@ class NpySource:
         self._given = path, labels, sample_weight
         if isinstance(labels, (str, Path)):
             labels = read_labels(labels)
-        self._map = map_npy(path)
-        self._whole = ArraySource(self._map, labels, sample_weight, block_rows=block_rows)
+        self._map, self.present = map_npy(path), path
+        try:
+            self._whole = ArraySource(self._map, labels, sample_weight, block_rows=block_rows)
+        except ValueError as error:
+            raise ValueError(f"{path}: {error}") from error
 
     def __reduce__(self):
         """Pickle the names of the files; whoever unpickles it maps them again."""
@@ -189,9 +193,11 @@ class NpzSource:
         if labels is not None and len(self.paths) > 1:
             raise ValueError(f"{path}: each of {len(self.paths)} shards needs labels y of its own")
         self.labels, self.block_rows = labels, block_rows
+        self.present = None
 
     def __iter__(self):
         for path in self.paths:
+            self.present = path
             X, y, *_ = read(path, format="npz", may_be_empty=True, labels=self.labels)
             if X.shape[0] > 0:
                 yield from ArraySource(X, y, block_rows=self.block_rows or X.shape[0])

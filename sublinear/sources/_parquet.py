@@ -47,7 +47,7 @@ class ParquetSource:
         self._open, self._arrow_error = pyarrow.parquet.ParquetFile, pyarrow.ArrowException
         self.paths = files_of(path, ("parquet",))
         self.block_rows = block_rows
-        self.label_column = label_column
+        self.label_column, self.present = label_column, None
         self.use_threads = cpu_count() > 2 if use_threads is None else use_threads
 
     @property
@@ -66,6 +66,7 @@ class ParquetSource:
         """Yield what `block_of` makes blocks of: decoded columns, and what is known of them."""
         first = None
         for path in self.paths:
+            self.present = path
             with self._opened(path) as file:
                 places, names = _columns_of(file.schema_arrow)
                 first = first or names

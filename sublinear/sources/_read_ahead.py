@@ -39,6 +39,11 @@ class SourceAround:
         """The names of the source's features, None for none."""
         return getattr(self.source, "feature_names", None)
 
+    @property
+    def present(self):
+        """The file that the present block is from, None if the source has none."""
+        return getattr(self.source, "present", None)
+
 
 class ReadAhead(SourceAround):
     """Another source's blocks, read on a thread while the last ones are being used.
@@ -57,7 +62,11 @@ class ReadAhead(SourceAround):
     def __init__(self, source, blocks=2):
         super().__init__(source)
         check_number("blocks", blocks, low=1, integer=True)
-        self.blocks = blocks
+        self.blocks, self._present = blocks, None
+
+    @property
+    def present(self):
+        return self._present  # the source itself is ahead
 
     def __iter__(self):
         waiting = queue.Queue(self.blocks)
@@ -65,13 +74,13 @@ class ReadAhead(SourceAround):
         in_two_steps = hasattr(self.source, "raw_blocks")
         source = self.source.raw_blocks() if in_two_steps else lasting_blocks(self.source)
         reader = threading.Thread(
-            target=_read, args=(source, waiting, ended), name="sublinear-reader", daemon=True
+            target=self._read, args=(source, waiting, ended), name="sublinear-reader", daemon=True
         )
         reader.start()
         try:
             while True:
                 try:
-                    what, item = waiting.get(timeout=PATIENCE)
+                    what, item, self._present = waiting.get(timeout=PATIENCE)
                 except queue.Empty:  # Ctrl-C gets its turn
                     continue
                 if what == "error":
@@ -83,6 +92,24 @@ class ReadAhead(SourceAround):
         finally:
             ended.set()
             reader.join(GOODBYE)
+
+    def _read(self, source, waiting, ended):
+        """Put every block, then the end or what was raised, each with the file it is from."""
+
+        def put(*item):
+            while not ended.is_set():
+                with contextlib.suppress(queue.Full):
+                    return waiting.put((*item, super(ReadAhead, self).present), timeout=PATIENCE)
+
+        try:
+            for block in source:
+                put("block", block)
+                if ended.is_set():
+                    return
+                block = None
+            put("end", None)
+        except BaseException as error:
+            put("error", error)
 
 
 def lasting_blocks(source):
@@ -136,22 +163,3 @@ def _is_buffer(part):
     with contextlib.suppress(TypeError):
         return memoryview(part).nbytes >= 0
     return False
-
-
-def _read(source, waiting, ended):
-    """Put ("block", block) for every block, then ("end", None) or ("error", what was raised)."""
-
-    def put(*item):
-        while not ended.is_set():
-            with contextlib.suppress(queue.Full):
-                return waiting.put(item, timeout=PATIENCE)
-
-    try:
-        for block in source:
-            put("block", block)
-            if ended.is_set():
-                return
-            block = None
-        put("end", None)
-    except BaseException as error:
-        put("error", error)

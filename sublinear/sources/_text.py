@@ -39,11 +39,11 @@ class _TextSource:
     def __init__(self, path, block_bytes, on_error):
         check_number("block_bytes", block_bytes, low=1, integer=True)
         check_choice("on_error", on_error, ("raise", "skip"))
-        self.path = Path(path)
+        self.path = self.present = Path(path)
         self.block_bytes = block_bytes
         self.on_error = on_error
         self.skipped, self._first_skipped = 0, None
-        self.why_empty = None  # in words, if the last pass has left out all lines
+        self.why_empty = None  # in words, if the last pass had no rows
         check_readable(self.path)
 
     def __iter__(self):
@@ -67,8 +67,9 @@ class _TextSource:
                     is_empty = False
                     yield block
                 line += chunk.count(b"\n")
-        if is_empty and self.skipped:
-            self.why_empty = f"{self.path}: {self._all_left_out()}"
+        if is_empty:
+            why = self._all_left_out() if self.skipped else "the file holds no rows"
+            self.why_empty = f"{self.path}: {why}"
 
     def _all_left_out(self):
         if self.skipped == 1:
@@ -161,16 +162,17 @@ class SvmlightSource(_TextSource):
         watch : callable, default=None
             Called with the number of rows of every block.
         """
-        lowest, columns = 1, 0
+        lowest, columns, n_rows = 1, 0, 0
         for X, _ in self._blocks(self._parse_unlimited, partial(self._fault_in, n_features=None)):
             lowest = min(lowest, X.indices.min(initial=1))
             columns = max(columns, int(X.indices.max(initial=-1)) + 1)  # of no entries 0
+            n_rows += X.shape[0]
             if watch:
                 watch(X.shape[0])
         if self.index_base is None:
             self.index_base = int(lowest)
         if self.n_features is None:
-            if self.why_empty:
+            if n_rows == 0:
                 raise nothing_in(self)
             if columns - self.index_base < 1:
                 raise ValueError(f"{self.path}: the file holds no feature columns")
@@ -269,7 +271,10 @@ class CSVSource(_TextSource):
         if names is not None:
             y = labels_from(names, self._text_labels)[y.astype(np.intp)]
             if y.dtype.kind == "U" and not self._text_labels:
-                raise ValueError("a label is a whole number of more than 64 bits; text_labels=True")
+                raise ValueError(
+                    "a label is a whole number of more than 64 bits: text_labels=True "
+                    "(--text-labels) takes all labels for text"
+                )
         return np.delete(table, self._column, axis=1), y
 
     def _table(self, chunk, names):
