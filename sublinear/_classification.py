@@ -5,6 +5,7 @@ from scipy.special import expit, log_expit, log_softmax
 from sklearn.base import ClassifierMixin
 from sklearn.utils.metaestimators import available_if
 
+from sublinear._core.aligned import contiguous
 from sublinear._core.losses import MARGIN_LOSSES
 from sublinear._documentation import with_parameters
 from sublinear._fitted_parameters import fitted_with
@@ -31,7 +32,7 @@ class OneVsRestMixin(ClassifierMixin):
     def _targets(self, y):
         """Return a function for each problem, which makes its targets."""
         if y.dtype == np.float64 and np.array_equal(self.classes_, [-1, 1]):
-            return [lambda: np.ascontiguousarray(y)]  # they are targets
+            return [lambda: contiguous(y)]  # they are targets
         labels = positive_classes(self.classes_)
         return [lambda label=label: margin_targets(y, label) for label in labels]
 

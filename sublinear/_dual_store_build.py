@@ -79,7 +79,7 @@ def header_checksum(header):
 
 
 def is_sound(header):
-    """Tell whether a header names all files of a store, with the lengths that belong to its shape."""
+    """Tell whether a header names the files of a store, as long as its shape asks for."""
     try:
         shape, chunk, files = header["shape"], header["chunk"], header["files"]
         value = {"float32": 4, "float64": 8}[header["dtype"]]
@@ -99,7 +99,7 @@ def is_sound(header):
             files[name]["bytes"] == size and len(files[name]["checksums"]) == -(-size // chunk)
             for name, size in sizes.items()
         )
-    except (AttributeError, KeyError, TypeError, ValueError):
+    except (AttributeError, LookupError, TypeError, ValueError):
         return False
 
 

@@ -6,6 +6,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from sublinear._certified_model import CertifiedModel, Training
 from sublinear._classification import OneVsRestMixin, ProbabilityMixin
+from sublinear._core.aligned import contiguous
 from sublinear._core.computed import ComputedMatrix
 from sublinear._core.losses import REGRESSION_LOSSES
 from sublinear._core.objective import Objective
@@ -161,7 +162,7 @@ class LinearRegressor(RegressorMixin, LinearModel):
 
     def _number_training(self, X, y, sample_weight):
         """Return the Training of the problem."""
-        targets = np.ascontiguousarray(y, dtype=np.float64)
+        targets = contiguous(y, dtype=np.float64)
         weights = check_sample_weight(sample_weight, X)
         return self._training(X, y, [lambda: targets], weights, sample_weight)
 

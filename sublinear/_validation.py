@@ -13,6 +13,7 @@ from sklearn.utils.extmath import safe_sparse_dot
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_consistent_length, validate_data
 
+from sublinear._core.aligned import contiguous
 from sublinear._core.iterates import AVERAGES
 from sublinear._core.matrix import Matrix, csr_arrays
 from sublinear._core.order import SAMPLINGS
@@ -375,7 +376,7 @@ def weights_of_rows(sample_weight, X):
     weights = as_real("sample_weight", sample_weight)
     if weights.ndim == 0:
         weights = np.full(X.shape[0], float(weights))
-    weights = np.ascontiguousarray(weights)
+    weights = contiguous(weights)
     if weights.ndim != 1:
         raise ValueError(f"sample_weight must be one-dimensional, got shape {weights.shape}")
     check_consistent_length(weights, X)
@@ -599,7 +600,7 @@ def check_cost(cost, n_classes):
     if cost is None:
         return None
     try:
-        cost = np.ascontiguousarray(cost, dtype=np.float64)
+        cost = contiguous(cost, dtype=np.float64)
     except (TypeError, ValueError) as error:
         raise ValueError(f"cost must be a matrix of numbers: {error}") from error
     if cost.shape != (n_classes, n_classes):

@@ -7,7 +7,6 @@ from contextvars import ContextVar
 
 from sklearn.exceptions import ConvergenceWarning
 
-
 _muted = ContextVar("muted", default=())
 
 

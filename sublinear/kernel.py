@@ -14,6 +14,7 @@ import numpy as np
 from sklearn.base import RegressorMixin
 
 from sublinear._certified_model import problem_mark
+from sublinear._core.aligned import contiguous
 from sublinear._core.losses import MARGIN_LOSSES, REGRESSION_LOSSES
 from sublinear._core.matrix import Matrix
 from sublinear._core.order import SAMPLINGS
@@ -52,8 +53,8 @@ kernel : {"rbf", "poly", "sigmoid", "linear", "precomputed"} or callable, defaul
         1 / (C * sum of sample weights).
     gamma : {"scale", "auto"} or float, default="scale"
         Positive. "scale": 1 / (n_features * variance of the values of X), weighted by
-        `sample_weight`, as rows that are repeated would be, not by weights of classes; sklearn.svm.SVC
-        does not weight it. "auto": 1 / n_features.
+        `sample_weight`, as rows that are repeated would be, not by weights of classes;
+        sklearn.svm.SVC does not weight it. "auto": 1 / n_features.
     %(degree)s
     %(coef0)s"""
 
@@ -457,7 +458,7 @@ class KernelSDCARegressor(RegressorMixin, _KernelSDCAModel):
     def _prepare(self, X, y, sample_weight):
         self._check_parameters()
         X, y = self._check_data(X, y, y_numeric=True)
-        targets = np.ascontiguousarray(y, dtype=np.float64)
+        targets = contiguous(y, dtype=np.float64)
         check_targets(targets)
         weights = check_sample_weight(sample_weight, X)
         return self._training(X, y, [lambda: targets], weights, sample_weight)

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import numpy as np
 
 from sublinear._callbacks import call_back
-from sublinear._core.aligned import read_only
+from sublinear._core.aligned import contiguous, read_only
 from sublinear._core.random import RandomBits
 from sublinear._core.sample_sizes import samples_for, squared
 from sublinear._documentation import with_parameters
@@ -220,7 +220,7 @@ class Sampler(compiled.Sampler):
 def _checked_offsets(offsets, n_rows):
     if offsets is None:
         return None
-    offsets = np.ascontiguousarray(as_real("offsets", offsets))
+    offsets = contiguous(as_real("offsets", offsets))
     if offsets.shape != (n_rows,) or not np.isfinite(offsets).all():
         raise ValueError(f"offsets must be {n_rows} finite numbers, one per row of A")
     return offsets
@@ -577,7 +577,8 @@ def solve_primal_dual(
     n_steps = problem.counted(low_regret.n_steps, regret)
     if not (_is_number(n_steps) and n_steps >= 0):
         raise ValueError(
-            f"n_steps(epsilon) of the low-regret step must be a number, not negative, got {n_steps!r}"
+            "n_steps(epsilon) of the low-regret step must be a number, not negative, got "
+            f"{n_steps!r}"
         )
     asked = max(
         n_steps,

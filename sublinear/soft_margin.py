@@ -86,8 +86,8 @@ class SIMBAClassifier(LinearClassifier):
         thousandths.
     epsilon : float, default=0.01
         How far from the largest margin the fit may end, absolute, where the longest row, or
-        `row_norm`, has length 1. By Lemma 2.1 norm and loss are then at most 1 / (1 - epsilon / margin) times
-        their optimal values.
+        `row_norm`, has length 1. By Lemma 2.1 norm and loss are then at most
+        1 / (1 - epsilon / margin) times their optimal values.
     fit_intercept : bool, default=True
         Whether there is a bias b.
     rates : {"adaptive", "constant"}, default="adaptive"
@@ -103,8 +103,8 @@ class SIMBAClassifier(LinearClassifier):
         is thousands of times more steps.
     max_iter : int, default=None
         Limit on steps; None: a thousand times what it takes to read X once, at least a million,
-        with certify="las_vegas", else the number that epsilon asks for. Where there is no certificate
-        to stop at, a number given is taken in place of that one.
+        with certify="las_vegas", else the number that epsilon asks for. Where no certificate ends
+        the fit, a number given is taken in place of that one.
     max_accesses : int, default=None
         Limit on stored values read by the solver of each binary problem, never exceeded.
     row_norm : float, default=None

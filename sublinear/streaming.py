@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from sublinear._archive import copied_seeds, plain_seeds, seeds_of
 from sublinear._classification import OneVsRestMixin, ProbabilityMixin
+from sublinear._core.aligned import contiguous
 from sublinear._core.losses import COUNT_LOSSES, MARGIN_LOSSES, REGRESSION_LOSSES, signs
 from sublinear._core.order import Order
 from sublinear._core.random import RandomBits
@@ -677,7 +678,7 @@ class StreamingSVRGRegressor(RegressorMixin, _StreamingSVRG):
         return X, y, targets
 
     def _targets(self, y):
-        targets = np.ascontiguousarray(y, dtype=np.float64)
+        targets = contiguous(y, dtype=np.float64)
         if self.loss == "poisson" and (targets < 0).any():
             raise ValueError('loss="poisson" is for counts: y must not be negative')
         return [targets]

@@ -805,14 +805,14 @@ class TestStream:
             X = np.eye(3 if k < 3 else 2)
             labels = {} if k == 1 else {"y": np.arange(len(X))}
             np.savez(folder / "shards" / f"{k}.npz", X=X, **labels)
-        task = ("fit", "shards", "-o", "model", "--stream", "--task", "classification")
+        task = ("fit", "shards", "-o", "model", *FIT, "--stream", "--task", "classification")
         assert re.search(r"\(shards.1\.npz\): no labels to learn from", fails(*task))
         np.savez(folder / "shards" / "1.npz", X=np.eye(3), y=np.arange(3))
         assert re.search(r"\(shards.3\.npz\): 2 columns, but the first", fails(*task))
 
     def test_no_rows(self, fails, folder):
         (folder / "blank.svm").write_text("\n\n")
-        err = fails("fit", "blank.svm", "-o", "model", "--stream")
+        err = fails("fit", "blank.svm", "-o", "model", *FIT, "--stream")
         assert "blank.svm: the file holds no rows" in err
 
     def test_budgets_beyond_64_bits(self, run, train):

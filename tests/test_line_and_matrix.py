@@ -7,6 +7,8 @@ import pytest
 from layouts import csr
 from scipy import sparse
 
+from sublinear import PegasosRegressor, SDCARegressor
+from sublinear._core.aligned import contiguous
 from sublinear._core.losses import Squared
 from sublinear._core.matrix import Matrix
 from sublinear._core.objective import Objective
@@ -415,3 +417,24 @@ def test_halves_where_the_rows_looked_at_are_empty():
     X[1, [2, 5, 7]] = 1.0
     offsets = Matrix(X.tocsr()).halves().arrays[2]
     assert (offsets[2], offsets[3], offsets[4]) == (0, 1, 3)
+
+
+def test_what_compiled_loops_read_is_aligned():
+    array = np.arange(6.0).reshape(2, 3)
+    assert contiguous(array) is array
+    for given in (unaligned(array), array[:, ::-1], np.asfortranarray(array)):
+        copy = contiguous(given)
+        assert copy.flags.aligned and copy.flags.c_contiguous
+        np.testing.assert_array_equal(copy, given)
+    assert contiguous(unaligned(array), np.float32).dtype == np.float32
+
+
+@pytest.mark.parametrize(
+    "model", [SDCARegressor(random_state=0), PegasosRegressor(tol=0, max_iter=5, random_state=0)]
+)
+def test_unaligned_targets_and_weights(model):
+    random = np.random.default_rng(0)
+    X, y, weights = random.normal(size=(40, 3)), random.normal(size=40), random.uniform(1, 2, 40)
+    expected = model.fit(X, y, sample_weight=weights).coef_
+    given = unaligned(y), unaligned(weights)
+    np.testing.assert_array_equal(model.fit(X, given[0], sample_weight=given[1]).coef_, expected)

@@ -226,7 +226,7 @@ def test_bad_input(multiclass):
         PegasosStructured(None).fit(X, y)
     with pytest.raises(ValueError, match=r"problem is a class: pass an object, Classes\(\)"):
         PegasosStructured(Classes).fit(X, y)
-    with pytest.raises(ValueError, match="y must be a sequence .* got a NoneType"):
+    with pytest.raises(ValueError, match=r"y must be a sequence .* got a NoneType"):
         PegasosStructured(Classes(3)).fit(X, None)
     model = PegasosStructured(Classes(3), **FEW).fit(X, y)
     with pytest.raises(ValueError, match="X is one sparse matrix"):

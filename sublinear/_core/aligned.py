@@ -25,6 +25,15 @@ def apart(*shape):
     return zeros[..., : shape[-1]]
 
 
+def contiguous(array, dtype=None):
+    """Return an array as compiled loops read it: C-contiguous, and aligned as not all files are.
+
+    It is the same one if it is so already.
+    """
+    array = np.ascontiguousarray(array, dtype=dtype)
+    return array if array.flags.aligned else array.copy()
+
+
 def read_only(array):
     """Return this array, which can no longer be written to."""
     array.flags.writeable = False

@@ -16,6 +16,8 @@ from libc.math cimport exp, log, log1p
 
 import numpy as np
 
+from sublinear._core.aligned import contiguous
+
 
 cdef class JointLoss:
     """Base of the losses; the methods below apply one of them to arrays, for tests.
@@ -83,7 +85,7 @@ cdef class JointLoss:
         return result
 
     def _rows(self, array):
-        array = np.ascontiguousarray(array, dtype=np.float64)
+        array = contiguous(array, dtype=np.float64)
         if array.ndim != 2 or array.shape[1] != self.n_classes:
             raise ValueError(f"rows must have {self.n_classes} entries")
         return array

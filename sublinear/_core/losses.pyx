@@ -21,6 +21,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from sublinear._core.aligned import contiguous
 from sublinear._core.portable cimport clip
 
 cdef double FAR = 0.25    # of a margin
@@ -169,7 +170,7 @@ cdef class Loss:
 
 def columns(*arrays):
     """Return arrays as float64 vectors of one length."""
-    arrays = [np.ascontiguousarray(array, dtype=np.float64) for array in arrays]
+    arrays = [contiguous(array, dtype=np.float64) for array in arrays]
     if any(array.shape != arrays[0].shape for array in arrays):
         raise ValueError(f"shapes differ: {[array.shape for array in arrays]}")
     return arrays
@@ -652,7 +653,7 @@ def signs(labels, classes):
     cdef double* to_make = NULL
     if n == 0 or classes.dtype.kind not in "if":
         return None
-    targets = labels = np.ascontiguousarray(labels)
+    targets = labels = contiguous(labels)
     if labels.dtype != np.float64 or classes[0] != -1 or classes[1] != 1:
         targets = made = np.empty(n)
         to_make = &made[0]

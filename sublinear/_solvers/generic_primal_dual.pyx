@@ -30,7 +30,7 @@ from numpy.random cimport bitgen_t
 
 import numpy as np
 
-from sublinear._core.aligned import read_only
+from sublinear._core.aligned import contiguous, read_only
 from sublinear._core.computed cimport ComputedMatrix
 from sublinear._core.flat_sampler cimport Draw, FlatSampler, draw_entries, sum_blocks
 from sublinear._core.line cimport Line, add, entry_index, entry_value, line_at, line_size
@@ -360,7 +360,7 @@ cdef class CompiledSampler(Sampler):
         self.measured = True
 
     def sample(self, x, random):
-        cdef const double[::1] point = np.ascontiguousarray(x, dtype=np.float64)
+        cdef const double[::1] point = contiguous(x, dtype=np.float64)
         cdef bitgen_t* bits = <bitgen_t*> PyCapsule_GetPointer(
             random.bit_generator.capsule, "BitGenerator")
         cdef Py_ssize_t j
@@ -405,7 +405,7 @@ cdef class CompiledSampler(Sampler):
             self.full_accesses += self.n_rows
 
     def values(self, x):
-        x = np.ascontiguousarray(x, dtype=np.float64)
+        x = contiguous(x, dtype=np.float64)
         result = np.empty(self.n_rows)
         for rows in slices(self.n_rows):
             result[rows] = self.matrix.row_dots(x, rows)
@@ -428,7 +428,7 @@ def checked(values, size, what):
     if np.iscomplexobj(values):
         raise ValueError(f"{what} must be real numbers, got complex ones")
     try:
-        array = np.ascontiguousarray(values, dtype=np.float64)
+        array = contiguous(values, dtype=np.float64)
     except (TypeError, ValueError) as error:
         raise ValueError(f"{what} must be real numbers: {error}") from error
     if array.ndim != 1 or (size is not None and array.shape[0] != size):

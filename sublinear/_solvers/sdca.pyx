@@ -266,13 +266,16 @@ cdef class SDCA:
     @property
     def intercept(self):
         """That of `model`."""
-        cdef Matrix matrix = self.objective.matrix
-        return self.offset + matrix.constant * self.weights[matrix.n_columns]
+        return self.offset + self._of_constant()
 
     def set_intercept(self, double intercept):
         """Begin with an intercept that is not penalised."""
+        self.offset = intercept - self._of_constant()
+
+    def _of_constant(self):
+        """What the constant feature adds to every score; without one it has no weight."""
         cdef Matrix matrix = self.objective.matrix
-        self.offset = intercept - matrix.constant * self.weights[matrix.n_columns]
+        return matrix.constant * self.weights[matrix.n_columns] if matrix.constant != 0 else 0.0
 
     def _step_to_balance(self):
         """Let all examples step where the intercept balances them, if balance is what is missing.

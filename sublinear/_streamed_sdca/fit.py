@@ -10,6 +10,7 @@ from sklearn.base import is_classifier
 from sublinear._callbacks import call_back, drive_shown, rows_shown
 from sublinear._certified_model import Outcome, Training, check_finite
 from sublinear._checkpoint import fitted_state, set_fitted_state
+from sublinear._core.aligned import contiguous
 from sublinear._core.objective import Objective
 from sublinear._core.states import take
 from sublinear._drive import as_stored
@@ -113,7 +114,7 @@ class DualStreamFit(StreamFit):
     def _problems(self, extent, classes):
         """Return what makes targets, for every problem; what weighs a block; the total weight."""
         if not is_classifier(self):
-            targets = [partial(np.ascontiguousarray, dtype=np.float64)]
+            targets = [partial(contiguous, dtype=np.float64)]
             return targets, lambda block: block.sample_weight, extent.weight
         self.classes_ = classes
         if classes is None:

@@ -43,8 +43,8 @@ def _check_one_line_each(classes, model):
     for label in classes:
         if isinstance(label, str) and label.splitlines() != [label]:
             raise ValueError(
-                f"{model}: its label {label!r} is not one line, as predictions are; predict from "
-                "Python"
+                f"{model}: its label {str(label)!r} is not one line, as predictions are; predict "
+                "from Python"
             )
 
 

@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from sublinear._checkpoint import fingerprint
+from sublinear._core.aligned import contiguous
 from sublinear._core.inner import inner
 from sublinear._core.matrix import Matrix
 from sublinear._core.objective import CONJUGATE, Objective
@@ -195,7 +196,7 @@ class Partition(Member):
             self._objective(
                 X,
                 weights_of_classes(y, weight, problem.class_factors),
-                np.ascontiguousarray(y, dtype=np.float64)
+                contiguous(y, dtype=np.float64)
                 if self.numeric
                 else margin_targets(y, problem.label),
             )

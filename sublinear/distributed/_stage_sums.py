@@ -21,6 +21,7 @@ from typing import NamedTuple
 import numpy as np
 
 from sublinear._checkpoint import fingerprint
+from sublinear._core.aligned import contiguous
 from sublinear._core.anchored_gradient import AnchoredGradient
 from sublinear._core.kept_rows import Sample
 from sublinear._core.row_blocks import HeavyRows, RowBlock, is_of_counts, part_of_sample
@@ -227,7 +228,7 @@ class StagePartition(Member):
             return [margin_targets(y, label) for label in self.plan.positive]
         if self.plan.counts and (y < 0).any():
             raise ValueError('loss="poisson" is for counts: y must not be negative')
-        return [np.ascontiguousarray(y, dtype=np.float64)]
+        return [contiguous(y, dtype=np.float64)]
 
 
 def even_shares(count, takers, n_partitions):
