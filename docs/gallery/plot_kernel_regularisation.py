@@ -43,6 +43,10 @@ def main():
             **{method: suboptimalities(problem, method, lower) for method in STYLES},
         }
         print(alpha, numbers["alphas"][alpha], flush=True)
+    write(drawn(numbers), numbers, arguments.output, "kernel_regularisation")
+
+
+def drawn(numbers):
     figure, axes = plt.subplots(figsize=(9.5, 4.5), layout="constrained")
     for method, style in STYLES.items():
         for k, (budget, color) in enumerate(zip(BUDGETS, COLORS, strict=True)):
@@ -56,8 +60,8 @@ def main():
     axes.set_xlabel(r"$\lambda$")
     axes.set_ylabel("primal suboptimality  (less than 1e-9: 1e-9)")
     axes.grid(alpha=0.25)
-    figure.legend(fontsize=8, loc="outside right upper")
-    write(figure, numbers, arguments.output, "kernel_regularisation")
+    figure.legend(fontsize=8, loc="outside right upper", handlelength=4)
+    return figure
 
 
 if __name__ == "__main__":
