@@ -101,6 +101,7 @@ class Checkpoint:
             "classes": None if classes is None else plain_labels(classes).tolist(),
         }
         self.last, self.seen = 0, ""
+        self.cut = 0  # a hash of the numbers of rows of all blocks
 
     def identify(self, arrays):
         """Take the first Block, or other arrays, for the mark of a source."""
@@ -108,6 +109,7 @@ class Checkpoint:
 
     def see(self, block):
         """Take a Block into the mark of a source that is read as a whole before the fit goes on."""
+        self.cut = zlib.crc32(str(block.X.shape[0]).encode(), self.cut)
         self.seen = fingerprint(block, self.seen)
 
     def identify_partitions(self, marks):
@@ -119,14 +121,10 @@ class Checkpoint:
         if list(marks) != np.asarray(state["marks"]).tolist():
             raise ValueError(f"{self.path}: {_refusal('partitions')}")
 
-    def count_rows(self, n_rows, cut=None):
-        """Note how many rows have been seen, all that there are.
-
-        And a number that tells how blocks cut them, where that matters.
-        """
+    def count_rows(self, n_rows):
+        """Note how many rows have been seen, all that there are, and how blocks cut them."""
         self.identity["n_rows"] = int(n_rows)
-        if cut is not None:
-            self.identity["cut"] = cut
+        self.identity["cut"] = self.cut
         self.identity["rows"] = self.seen
 
     def load(self):

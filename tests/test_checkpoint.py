@@ -19,6 +19,7 @@ from streamed import CASES, options_for, source_for
 import sublinear
 from sublinear import PegasosClassifier, SDCAClassifier
 from sublinear._checkpoint import fingerprint
+from sublinear.semi_streaming import SemiStreamingPerceptron
 from sublinear.sources import ArraySource, GeneratorSource
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -451,3 +452,15 @@ def test_a_limit_that_was_met_is_told_again(binary, tmp_path):
     for _ in range(2):
         with pytest.warns(ConvergenceWarning, match="max_iter"):
             model.fit_stream([binary], checkpoint=tmp_path / "state")
+
+
+@pytest.mark.parametrize(
+    "model",
+    [SemiStreamingPerceptron(0.3, random_state=0), SDCAClassifier(alpha=0.01, random_state=0)],
+)
+def test_the_same_rows_in_other_blocks_are_said_to_be_that(model, binary, tmp_path):
+    X, y = binary
+    sources = [ArraySource(X, y, block_rows=rows) for rows in (20, 30)]
+    clone(model).fit_stream(sources[0], checkpoint=tmp_path / "state")
+    with pytest.raises(ValueError, match="its blocks had other numbers of rows"):
+        clone(model).fit_stream(sources[1], checkpoint=tmp_path / "state")

@@ -52,7 +52,7 @@ class DualStreamFit(StreamFit):
         targets, weigh, weight = self._problems(extent, classes)
         check_total_weight(weight, "the weights of all blocks")
         if checkpoint:
-            checkpoint.count_rows(extent.n_rows, extent.cut)
+            checkpoint.count_rows(extent.n_rows)
         state = checkpoint and checkpoint.load()
         if state and take(state, "complete", False):
             set_fitted_state(self, state, extent.n_rows)

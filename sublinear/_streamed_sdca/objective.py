@@ -1,7 +1,6 @@
 """What SDCA over a source maximises: the objectives of all problems, a block at a time."""
 
 import itertools
-import zlib
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -19,8 +18,6 @@ class Extent:
     Attributes
     ----------
     n_rows, n_features, n_stored : int
-    cut : int
-        A hash of the numbers of rows of all blocks.
     is_sparse : bool
         Whether the blocks are.
     weight : float
@@ -38,7 +35,6 @@ class Extent:
     n_rows: int = 0
     n_features: int = 0
     n_stored: int = 0
-    cut: int = 0
     is_sparse: bool = False
     weight: float = 0.0
     labels: LabelWeights = field(default_factory=LabelWeights)
@@ -66,7 +62,6 @@ def extent_of(stream, constant, wants_labels, watch):
         weights = np.ones(n_rows) if block.sample_weight is None else block.sample_weight
         extent.n_blocks += 1
         extent.n_rows += n_rows
-        extent.cut = zlib.crc32(str(n_rows).encode(), extent.cut)
         extent.n_stored += matrix.n_stored
         extent.is_sparse = matrix.is_sparse
         if callable(constant):
