@@ -49,9 +49,9 @@ batch_size : int or "auto", default="auto"
         that epsilon asks for: "exact" ends with one certificate, which takes a pass, None without.
         %(sampled)s
     constants : {"practical", "theory"}, default="practical"
-        Number of steps and step sizes: as experiments suggest, or as the proofs need them: for
-        margins thousands of times more steps, for balls, programmes and games a quarter as many or
-        fewer, after which nothing but a certificate says that epsilon is reached.
+        Number of steps and step sizes: as experiments suggest, or those of the proofs, which take
+        thousands of times more steps for margins; for balls, programmes and games they take a
+        quarter as many or fewer, and nothing but a certificate says whether that was enough.
     max_iter : int, default=None
         Limit on steps, counted in rows drawn. None: with certify="las_vegas" 1000 times what it
         takes to read the data once, at least a million; else the number of steps that epsilon
