@@ -32,7 +32,7 @@ STREAMED = [
 FREE_LENGTH = re.compile(r"\.(awake|sigmas|lines|trace)$")
 UNREAD = re.compile(r"\.(sum_of_iterates|direction)$")
 ANY_NUMBER = re.compile(r"(primal|dual|gap|gap_before|bounds|least|entropy|trace)$")
-ALIKE = re.compile(r"([1-9]\d*)\.|part \d|sampler [1-9]")  # others of the same kind have been seen
+ALIKE = re.compile(r"([1-9]\d*)\.|part \d| [1-9]\d*$")  # others of the same kind have been seen
 
 
 class Stopped(Exception):
