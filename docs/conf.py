@@ -69,7 +69,13 @@ def without_private(app, what, name, thing, options, signature, returned):
     return signature, returned
 
 
+def without_fields(app, what, name, thing, skip, options):
+    """Leave out the fields of named tuples: they are among the attributes."""
+    return True if type(thing).__name__ == "_tuplegetter" else None
+
+
 def setup(app):
     """Register what this site adds to Sphinx."""
+    app.connect("autodoc-skip-member", without_fields)
     app.connect("autodoc-process-signature", without_private)
     app.connect("autodoc-process-docstring", keep_bars, priority=900)  # after numpydoc
