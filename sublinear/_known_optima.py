@@ -113,7 +113,7 @@ def make_planted_margin(
     PlantedMargin
         A named tuple: ``X`` of shape (n_samples, n_features), an ndarray, or a csr_array where
         row_entries is given; ``y``, -1 and +1; ``coef``, the unit vector w; ``dual``, weights p
-        in the simplex with \\|sum p_i y_i x_i\\| = margin; ``margin``.
+        in the simplex with |sum p_i y_i x_i| = margin; ``margin``.
 
     Raises
     ------
