@@ -28,6 +28,10 @@ OF_A_SOURCE = (  # other OSErrors may come from a lost connection
     NotADirectoryError,
     PermissionError,
 )
+NO_CLIENT = (
+    "client must be a dask.distributed.Client that is not asynchronous, the address of a scheduler "
+    "or None"
+)
 PLACE_OF_CHUNK = "chunk %d of the rows"
 MOST_VALUES = 1 << 21  # of the vectors that are sent here at once; of more, workers add pairs first
 
@@ -59,16 +63,14 @@ def connected(client):
         own = Client(client, timeout=CONNECT_SECONDS, set_as_default=False)
         with own, own.as_current():
             yield own
-    elif not hasattr(client, "submit") or client.asynchronous:
-        raise ValueError(
-            "client must be a dask.distributed.Client that is not asynchronous, the address of a "
-            f"scheduler or None, got {client!r}"
-        )
+    elif not hasattr(client, "submit"):
+        raise ValueError(f"{NO_CLIENT}, got {client!r}")
     elif client.status != "running":
         raise ValueError(
             f"client is {client.status}: its scheduler cannot be reached; make a new Client"
         )
     else:
+        check_synchronous(client)
         with client.as_current():
             yield client
 
@@ -185,7 +187,26 @@ def of_chunks(client, function, chunks, model):
 
     call, model = delayed(function, pure=False), delayed(model)
     tasks = [call([chunk], model, PLACE_OF_CHUNK % k) for k, chunk in enumerate(chunks)]
-    return compute(*tasks) if client is None else client.gather(client.compute(tasks))
+    return compute(*tasks) if client is None else gathered(client, client.compute(tasks))
+
+
+def gathered(client, futures):
+    """Return the results of futures; after an error workers keep none of them.
+
+    Dask keeps the error, and by its traceback whatever holds the futures.
+    """
+    try:
+        return client.gather(futures)
+    except BaseException:
+        if client.status == "running":  # else there is nobody to be told
+            client.cancel(futures)
+        raise
+
+
+def check_synchronous(client):
+    """Raise ValueError for a client whose methods return awaitables."""
+    if client.asynchronous:
+        raise ValueError(f"{NO_CLIENT}, got {client!r}")
 
 
 def contiguous_groups(sizes, count):
@@ -276,6 +297,7 @@ class ClusterPartitions:
     n_lost = 0
 
     def __init__(self, client, kind, numeric, *, chunks=(), groups=None, sources=()):
+        check_synchronous(client)  # the current one may not be
         self.client, self.kind, self.numeric, self.sources = client, kind, numeric, sources
         workers = self._workers()
         if not workers:
@@ -291,10 +313,13 @@ class ClusterPartitions:
         self.futures = [None] * len(self.groups)
         self.actors = [None] * len(self.groups)
         try:
-            insist(self, self._make_missing, lambda lost: None)
+            insist(self, self._make_missing, lambda lost: None, self._count_lost)
         except BaseException:
             self.close()
             raise
+
+    def _count_lost(self, lost):
+        self.n_lost += len(lost)
 
     def __len__(self):
         return len(self.groups)
@@ -373,9 +398,8 @@ class ClusterPartitions:
             [check(chunk, self.numeric, k) for k, chunk in enumerate(chunks)]
         )
         wait(blocks)
-        for block in blocks:
-            if block.status == "error":
-                block.result()  # raises its error
+        if any(block.status == "error" for block in blocks):
+            gathered(self.client, blocks)  # raises it
         return blocks
 
     def _where_blocks_are(self):
@@ -407,12 +431,15 @@ class ClusterPartitions:
                 allow_other_workers=place is not None,
             )
         homeless = self._await_making(partitions)
-        placed = [k for k in partitions if k not in homeless]
-        made = self._answers({k: lambda k=k: self.futures[k] for k in placed})
-        for k, actor in zip(placed, made, strict=True):
-            self.actors[k] = actor
-        if homeless:
-            raise PartitionsLost(homeless) from OSError("a worker is gone")
+        lost, cause = homeless, OSError("a worker is gone")
+        try:
+            self._answers({k: lambda k=k: self.futures[k] for k in set(partitions) - homeless})
+        except PartitionsLost as error:
+            lost, cause = homeless | error.indices, error.__cause__
+        for k in set(partitions) - lost:
+            self.actors[k] = self.futures[k].result()
+        if lost:
+            raise PartitionsLost(lost) from cause
 
     def _await_making(self, partitions):
         """Wait until partitions are made; return those that are not, as their worker is gone.
@@ -491,8 +518,9 @@ class ClusterPartitions:
         if isinstance(error, CancelledError):
             raise RuntimeError(
                 "rows are lost that Dask cannot compute again: a worker died with data that was "
-                "scattered to it (build the dask arrays from files or functions), or the client "
-                "lost its connection to the scheduler for a while (begin the fit again)"
+                "scattered to it (build the dask arrays from files or functions), tasks were "
+                "cancelled or the cluster restarted, or the client lost its connection to the "
+                "scheduler for a while (begin the fit again)"
             ) from error
         if isinstance(error, OF_A_SOURCE):
             raise error

@@ -200,14 +200,8 @@ class OverPartitions:
             if not X:
                 raise ValueError("there are no sources: X is an empty list")
             refuse_weights(sample_weight)
-            for source in X:
-                if not callable(source):
-                    check_source(source)
+            check_sources(X, client)
             if client is not None:
-                if any(isinstance(source, Iterator) for source in X):
-                    raise ValueError(
-                        "a generator cannot be sent to a worker: give a function that returns it"
-                    )
                 return ClusterPartitions(client, self._kind, self._numeric, sources=X)
             return self._locally(X)
         if is_stream(X):
@@ -249,6 +243,19 @@ class OverPartitions:
 def is_sources(X, y):
     """Tell whether X is a list of sources."""
     return y is None and isinstance(X, (list, tuple))
+
+
+def check_sources(sources, client):
+    """Raise ValueError unless these are sources, which a client, if there is one, can send."""
+    if not isinstance(sources, (list, tuple)):
+        raise ValueError(f"sources must be a list of them, got {type(sources).__name__}")
+    for source in sources:
+        if not callable(source):
+            check_source(source)
+        if client is not None and isinstance(source, Iterator):
+            raise ValueError(
+                "a generator cannot be sent to a worker: give a function that returns it"
+            )
 
 
 def refuse_weights(sample_weight):

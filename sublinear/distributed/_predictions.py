@@ -7,10 +7,12 @@ from typing import NamedTuple
 
 import numpy as np
 from sklearn.exceptions import UndefinedMetricWarning
+from sklearn.metrics import accuracy_score
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from sublinear._classification import has_probabilities
+from sublinear._core.aligned import contiguous
 from sublinear._documentation import with_parameters
 from sublinear._stream import checked_block, naming
 from sublinear._warnings import warn
@@ -18,12 +20,18 @@ from sublinear.distributed._cluster import (
     as_dask_array,
     chunks_like,
     connected,
+    gathered,
     is_dask,
     of_chunks,
     pickled,
     told_of_source,
 )
-from sublinear.distributed._estimator import is_sources, is_stream, refuse_weights
+from sublinear.distributed._estimator import (
+    check_sources,
+    is_sources,
+    is_stream,
+    refuse_weights,
+)
 from sublinear.distributed._partitions import blocks_of
 from sublinear.sources._faults import EmptySource
 
@@ -47,8 +55,17 @@ class _Predictions:
     """
 
     def _by_chunks(self, method, X, dtype, n_columns=None):
-        """Return what a method of the local model says of a dask array, lazily."""
-        X = as_dask_array(X).rechunk({1: -1})  # whole rows
+        """Return what a method of the local model says of a dask array, lazily.
+
+        `dtype` None: scores, which have the type of the weights or of X, whichever holds both.
+        """
+        X = as_dask_array(X)
+        if X.ndim != 2:
+            raise ValueError(f"X must be two-dimensional, got {X.ndim} dimensions")
+        X = X.rechunk({1: -1})  # whole rows
+        if dtype is None:
+            own = X.dtype if X.dtype in (np.float32, np.float64) else np.float64
+            dtype = np.result_type(self.coef_.dtype, own)
         shape = {"drop_axis": 1} if n_columns is None else {"chunks": (X.chunks[0], (n_columns,))}
         empty = np.empty((0,) if n_columns is None else (0, n_columns), dtype=dtype)
         return X.map_blocks(
@@ -60,6 +77,7 @@ class _Predictions:
         model = self._scorer()
         places = [f"block {{}} of partition {k}" for k in range(len(sources))]
         with connected(self.client) as client:
+            check_sources(sources, client)
             if client is None:
                 pairs = zip(sources, places, strict=True)
                 return [function(source, model, place) for source, place in pairs]
@@ -69,7 +87,7 @@ class _Predictions:
                 )
                 for k, source in enumerate(sources)
             ]
-            return client.gather(asked)
+            return gathered(client, asked)
 
     def _evaluation(self, X, y, sample_weight):
         """Return the Evaluation of all rows of a list of sources or of dask arrays."""
@@ -119,7 +137,8 @@ def predictions_of(source, model, place):
         with naming(place.format(number)):
             if number_of(block[0]) > 0:
                 found.append(np.asarray(model.predict(block[0])))
-    return np.concatenate(found) if found else np.empty(0)
+    kind = getattr(model, "classes_", model.coef_).dtype
+    return np.concatenate(found) if found else np.empty(0, kind)
 
 
 def number_of(X):
@@ -182,7 +201,9 @@ def evaluation_of_block(block, model, right):
     weight = np.ones(X.shape[0]) if weight is None else weight
     predicted, mass = model.predict(X), float(weight.sum())
     if right:
-        return Evaluation(len(y), mass, float(weight @ (predicted == y)))
+        hits = accuracy_score(y, predicted, normalize=False, sample_weight=weight)
+        return Evaluation(len(y), mass, float(hits))
+    y = contiguous(y, np.float64)
     mean = float(weight @ y) / mass if mass else 0.0
     errors, spread = (float(weight @ (y - other) ** 2) for other in (predicted, mean))
     return Evaluation(len(y), mass, errors, mean, spread)
@@ -226,7 +247,7 @@ class ChunkClassifier(_Predictions):
             return super().decision_function(X)
         check_is_fitted(self)
         n_columns = None if len(self.classes_) == 2 else len(self.classes_)
-        return self._by_chunks("decision_function", X, self.coef_.dtype, n_columns)
+        return self._by_chunks("decision_function", X, None, n_columns)
 
     @_documented
     def predict(self, X):
@@ -261,7 +282,7 @@ class ChunkClassifier(_Predictions):
         if not is_chunked(X):
             return super().predict_proba(X)
         check_is_fitted(self)
-        return self._by_chunks("predict_proba", X, self.coef_.dtype, len(self.classes_))
+        return self._by_chunks("predict_proba", X, None, len(self.classes_))
 
     @available_if(has_probabilities)
     @_documented
@@ -280,7 +301,7 @@ class ChunkClassifier(_Predictions):
         if not is_chunked(X):
             return super().predict_log_proba(X)
         check_is_fitted(self)
-        return self._by_chunks("predict_log_proba", X, self.coef_.dtype, len(self.classes_))
+        return self._by_chunks("predict_log_proba", X, None, len(self.classes_))
 
     @_documented
     def score(self, X, y=None, sample_weight=None):
@@ -323,7 +344,7 @@ class ChunkRegressor(_Predictions):
         if not is_chunked(X):
             return super().predict(X)
         check_is_fitted(self)
-        return self._by_chunks("predict", X, self.coef_.dtype)
+        return self._by_chunks("predict", X, None)
 
     @_documented
     def score(self, X, y=None, sample_weight=None):
