@@ -112,7 +112,9 @@ def trace_of(state):
 
 def relative_gap(primal, gap):
     """Return gap / max(|primal|, 1e-300)."""
-    return gap / max(abs(primal), 1e-300)
+    return float(gap) / max(
+        abs(float(primal)), 1e-300
+    )  # NumPy would warn of a quotient beyond them
 
 
 # from the best end of a fit to the worst

@@ -119,7 +119,8 @@ def check_loss(estimator, losses):
     """Raise ValueError unless the loss is registered and its parameters make sense."""
     check_choice("loss", estimator.loss, losses)
     for name in losses[estimator.loss].parameters:
-        check_number(name, getattr(estimator, name), low=0, open_low=name != "epsilon")
+        may_be_0 = name == "epsilon" and estimator.loss != "huber"  # whose loss it would make 0
+        check_number(name, getattr(estimator, name), low=0, open_low=not may_be_0)
 
 
 def check_run_parameters(estimator):

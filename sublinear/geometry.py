@@ -94,7 +94,7 @@ class MinimumEnclosingBall(CallbackSupportMixin, OutlierMixin, BaseEstimator):
         How far from the smallest objective the fit may end, relative to that of the ball found.
     nu : float, default=0.0
         Between 0 and 1: what part of the rows may lie outside. Rows on the sphere and outside are
-        at least that part. 0: all rows lie in the ball.
+        at least that part. 0: all rows lie in the ball. Only with kernel="linear".
     %(variant)s
     %(steps)s
     %(draws)s

@@ -555,8 +555,8 @@ class PegasosRegressor(_PegasosModel, LinearRegressor):
         As in SDCARegressor. "squared", whose derivatives are not bounded, needs projection.
     %(alpha)s
     epsilon : float, default=0.1
-        Width of the insensitive or quadratic zone, in the units of y. (StreamingSVRGRegressor's is
-        1.35 by default.)
+        Width of the insensitive or quadratic zone, in the units of y; positive for "huber".
+        (StreamingSVRGRegressor's is 1.35 by default.)
     %(pegasos)s
     %(intercept)s
     %(limits)s

@@ -377,8 +377,8 @@ class SDCARegressor(_DualModel, LinearRegressor):
         |r| = epsilon and epsilon (|r| - epsilon / 2) beyond.
     %(alpha)s
     epsilon : float, default=0.1
-        Width of the insensitive or quadratic zone, in the units of y. (StreamingSVRGRegressor's is
-        1.35 by default.)
+        Width of the insensitive or quadratic zone, in the units of y; positive for "huber".
+        (StreamingSVRGRegressor's is 1.35 by default.)
     %(intercept)s
     %(limits)s
     %(dual)s

@@ -1207,3 +1207,26 @@ def test_bad_chunks_are_named_in_scores(da, regression):
     X = np.vstack([X[:rows], np.full_like(X[rows:], np.nan)])
     with pytest.raises(ValueError, match="chunk 1 of the rows: Input X contains NaN"):
         model.score(*in_chunks(da, X, y, rows=rows))
+
+
+def test_a_fit_that_fails_leaves_nothing_on_workers(client):
+    """Dask keeps the error, and its traceback would keep the chunks that were sound."""
+    X = np.ones((4000, 20))
+    X[1500] = np.nan
+    X = da.from_array(X, chunks=(1000, -1))
+    y = da.from_array(np.arange(4000) % 2, chunks=1000)
+    for _ in range(2):
+        with pytest.raises(ValueError, match="chunk 1 of the rows: Input X contains NaN"):
+            SDCAClassifier(client=client).fit(X, y)
+    assert not client.futures
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int32"])
+def test_predictions_have_the_type_that_they_declare(client, dtype):
+    X = np.random.default_rng(0).normal(size=(80, 3)).astype(np.float32)
+    chunks = da.from_array(X, chunks=(40, -1)), da.from_array(X[:, 0], chunks=40)
+    model = SDCARegressor(client=client, random_state=0).fit(*chunks)
+    predicted = model.predict(chunks[0].astype(dtype))
+    assert predicted.dtype == predicted.compute().dtype
+    with pytest.raises(ValueError, match="X must be two-dimensional"):
+        model.predict(chunks[0][0])

@@ -1089,3 +1089,31 @@ def test_blocks_without_rows_are_passed_over(binary, kind):
         model.score([[], [(X[:0], y[:0])]])
     with pytest.raises(ValueError, match="weights of all rows are 0"):
         model.score([[(X, y, np.zeros(len(y)))]])
+
+
+@pytest.mark.parametrize("wrong", ["text", "numbers"])
+def test_scores_refuse_labels_of_another_kind(wrong):
+    """They would be 0 without a word."""
+    X = np.random.default_rng(0).normal(size=(60, 3))
+    y = (X[:, 0] > 0).astype(int)
+    model = SDCAClassifier(random_state=0).fit([[(X, y)]])
+    assert model.score([[(X, y)]]) == model.score(X, y)
+    labels = y.astype(str) if wrong == "text" else y + 0.5
+    with pytest.raises(ValueError, match="block 1 of partition 0: .*[Mm]ix of"):
+        model.score([[(X, labels)]])
+
+
+def test_numbers_written_as_text_are_scored_as_they_are_fitted():
+    X = np.random.default_rng(0).normal(size=(60, 3))
+    sources = [[(X, X[:, 0].astype(str))]]
+    assert SDCARegressor(random_state=0).fit(sources).score(sources) > 0.9
+
+
+def test_predictions_for_a_source_without_rows_have_the_type_of_labels():
+    X = np.random.default_rng(0).normal(size=(60, 3))
+    y = np.arange(60) % 2
+    model = SDCAClassifier(random_state=0).fit([[(X, y)]])
+    none, some = model.predict_sources([[], [(X, y)]])
+    assert none.dtype == some.dtype == y.dtype and len(none) == 0
+    with pytest.raises(ValueError, match="sources must be a list of them, got ndarray"):
+        model.predict_sources(X)

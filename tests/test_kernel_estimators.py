@@ -678,3 +678,34 @@ def test_a_large_kernel_matrix_of_rank_one():
     linear.fit(1e5 * x[:, np.newaxis], y)
     assert given.result_.status == linear.result_.status == "converged"
     assert given.result_.primal == pytest.approx(linear.result_.primal, rel=2e-3)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "offset"), [("linear", 300.0), ("linear", 100.0), ("rbf", 50.0), ("poly", 20.0)]
+)
+def test_sparse_rows_far_from_0_are_seen_as_the_dense_ones_of_the_fit(kernel, offset):
+    random = np.random.default_rng(0)
+    X = random.normal(size=(300, 4)) + offset
+    y = X[:, 0] - offset + 0.3 * random.normal(size=300) > 0
+    model = KernelSDCAClassifier(kernel=kernel, gamma=0.5, degree=2, random_state=0).fit(X, y)
+    sparse_scores = model.decision_function(sparse.csr_array(X))
+    np.testing.assert_array_equal(sparse_scores, model.decision_function(X))
+
+
+@pytest.mark.parametrize("asymmetry", [1e-7, 5e-6])
+def test_gaps_count_what_predictions_see_of_a_matrix_that_is_not_quite_symmetric(asymmetry):
+    random = np.random.default_rng(0)
+    half = random.normal(size=(20, 30))
+    K = half @ half.T * (1 + asymmetry * random.normal(size=(20, 20)))
+    y, C = random.normal(size=20), 1e5
+    model = KernelSDCARegressor("absolute", kernel="precomputed", C=C, random_state=0).fit(K, y)
+    v = np.zeros(20)
+    v[model.support_] = model.dual_coef_[0]
+    objective = C * np.abs(model.predict(K) - y).sum() + v @ K @ v / 2
+    assert objective - model.result_.primal <= model.result_.gap
+
+
+@pytest.mark.parametrize("make", [KernelSDCARegressor, SDCARegressor, PegasosRegressor])
+def test_a_zone_of_no_width_makes_no_huber_loss(make):
+    with pytest.raises(ValueError, match="epsilon must be a number above 0"):
+        make("huber", epsilon=0.0).fit(np.eye(4), np.arange(4.0))

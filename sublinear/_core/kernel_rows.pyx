@@ -49,6 +49,8 @@ cdef class KernelRows:
         Typical error of a value that a product takes; 0 where the values are given.
     rounding : float
         Typical error of values relative to their spread, where it can be large; else 0.
+    asymmetry : float
+        Typical distance of given values to those of the other side of the diagonal, as `error`.
     unit : float
         Of the rounding of values and changes in products.
     """
@@ -230,9 +232,12 @@ cdef class PrecomputedRows(KernelRows):
         self.n_rows, self.n_columns = matrix.shape
         if has_diagonal:
             check_square(matrix)
-            check_symmetric(checked_values(matrix, "the precomputed matrix"),
-                            "the precomputed matrix")
+            off = check_symmetric(checked_values(matrix, "the precomputed matrix"),
+                                  "the precomputed matrix")
             self.diagonal = matrix.diagonal().astype(np.float64)
+            # predictions have the other side of the diagonal
+            self.asymmetry = off / mean if (mean := self.diagonal.mean()) > 0 else 0.0
+            self.error = max(self.error, self.asymmetry)
 
     def block(self, rows, columns=None, int n_threads=1):
         """As KernelRows.block."""
@@ -263,7 +268,8 @@ cdef class ExactRows(KernelRows):
     def __init__(self, KernelRows source, bint keeps_values=False):
         cdef double finer = EXACT_UNIT / UNIT
         self.source, self.n_rows, self.n_columns = source, source.n_rows, source.n_columns
-        self.error, self.deviation = finer * source.error, finer * source.deviation
+        self.error = max(finer * source.error, source.asymmetry)
+        self.deviation = finer * source.deviation
         self.rounding, self.unit = finer * source.rounding, EXACT_UNIT
         self.keeps = keeps_values and not isinstance(source, PrecomputedRows)
 
@@ -361,12 +367,17 @@ def check_square(matrix):
 
 
 def check_symmetric(values, source):
-    """Raise ValueError unless a square matrix is symmetric up to rounding."""
-    tolerance = ASYMMETRY * largest_of(values)
+    """Raise ValueError unless a square matrix is symmetric up to rounding.
+
+    Returns how far values are from those of the other side of the diagonal (root mean square).
+    """
+    tolerance, squares = ASYMMETRY * largest_of(values), 0.0
     for start in range(0, values.shape[0], PANEL):
-        stop = start + PANEL
-        if not (np.abs(values[start:stop] - values[:, start:stop].T) <= tolerance).all():
+        off = values[start:start + PANEL] - values[:, start:start + PANEL].T
+        if not (np.abs(off) <= tolerance).all():
             raise ValueError(f"{source} is not symmetric")
+        squares += np.square(off, dtype=np.float64).sum()
+    return np.sqrt(squares / values.size)
 
 
 def widened(values):

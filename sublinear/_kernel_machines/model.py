@@ -19,12 +19,12 @@ from sublinear._kernel_machines.support import best_on_span, nearest_span
 from sublinear._kernel_machines.training import (
     FittedKernel,
     KernelTraining,
+    alike,
     check_coefficients,
     check_kernel_shape,
     checked_rounding,
     checked_square,
     gamma_value,
-    like,
     loses_scores,
     told_apart,
 )
@@ -328,13 +328,13 @@ class KernelModel(CertifiedModel):
         margins = np.zeros((len(self.intercept_), n_rows))
         if n_support == 0:
             return margins.T + self.intercept_
-        support = None if precomputed else like(self.support_vectors_, X)
-        stored = max(1, X.nnz // n_rows if sp.issparse(X) else X.shape[1])
+        support, shown = alike(X if precomputed else self.support_vectors_, X)
+        stored = max(1, X.nnz // n_rows if sp.issparse(support) else X.shape[1])
         step, rows_step = self._memory.parts_of_prediction(stored, len(margins))
         order, n_threads = np.arange(n_support), effective_threads(self.n_jobs)
         groups = list(self._groups())
         for start in range(0, n_rows, step):
-            rows = self._prediction_rows(support, X[start : start + step])
+            rows = self._prediction_rows(support, shown(X[start : start + step]))
             part = margins[:, start : start + step]
             for group, problems in groups:
                 of_group = np.zeros((len(problems), rows.n_columns))

@@ -3,18 +3,17 @@
 import math
 
 import numpy as np
-import scipy.sparse as sp
 
 from sublinear._core.kernel_choice import kernel_rows
 from sublinear._core.kernel_estimators import KernelEstimator
 from sublinear._core.matrix import Matrix
 from sublinear._kernel_machines.training import (
     FittedKernel,
+    alike,
     check_kernel_shape,
     checked_rounding,
     checked_square,
     gamma_value,
-    like,
     told_apart,
 )
 from sublinear._saddle import RoundsPlan
@@ -196,13 +195,10 @@ def kernel_sum(fitted, support_vectors, coefficients, X, n_jobs=None):
     if coefficients.shape[1] == 0:
         return sums
     kernel = fitted.function()
-    # a dense model sees rows as it was fitted: it could centre them
-    support = support_vectors if sp.issparse(X) else like(support_vectors, X)
+    support, shown = alike(support_vectors, X)
     order = np.arange(coefficients.shape[1])
     for start in range(0, X.shape[0], CHUNK):
-        part = X[start : start + CHUNK]
-        if sp.issparse(part) and not sp.issparse(support):
-            part = part.toarray()
+        part = shown(X[start : start + CHUNK])
         rows = checked_rounding(told_apart(kernel_rows(kernel, support, part, memory=0)))
         products = np.zeros((len(coefficients), rows.n_columns))
         rows.add_product(order, coefficients, products, effective_threads(n_jobs))

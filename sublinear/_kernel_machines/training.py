@@ -132,11 +132,15 @@ def check_kernel_shape(estimator):
     check_number("coef0", estimator.coef0, low=-math.inf)
 
 
-def like(support, X):
-    """Return support vectors sparse or dense like X."""
+def alike(support, X):
+    """Return support vectors, and a function of rows of X, so that both are sparse or both dense.
+
+    A dense model sees rows as it was fitted: it could centre them.
+    """
     if sp.issparse(X) and not sp.issparse(support):
-        return sp.csr_array(support)
-    return support.toarray() if sp.issparse(support) and not sp.issparse(X) else support
+        return support, lambda rows: rows.toarray()
+    both = sp.issparse(support) == sp.issparse(X)
+    return support if both else support.toarray(), lambda rows: rows
 
 
 def told_apart(rows):

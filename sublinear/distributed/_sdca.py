@@ -204,8 +204,8 @@ class SDCARegressor(ChunkRegressor, _DualAscent, LinearRegressor):
     %(dual_ascent)s
     %(alpha)s
     epsilon : float, default=0.1
-        Width of the insensitive or quadratic zone, in the units of y. (StreamingSVRGRegressor's is
-        1.35 by default.)
+        Width of the insensitive or quadratic zone, in the units of y; positive for "huber".
+        (StreamingSVRGRegressor's is 1.35 by default.)
     %(intercept)s
     %(limits)s
     %(order)s
