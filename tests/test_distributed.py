@@ -1209,7 +1209,7 @@ def test_bad_chunks_are_named_in_scores(da, regression):
         model.score(*in_chunks(da, X, y, rows=rows))
 
 
-def test_a_fit_that_fails_leaves_nothing_on_workers(client):
+def test_a_fit_that_fails_leaves_nothing_on_workers(client, da):
     """Dask keeps the error, and its traceback would keep the chunks that were sound."""
     X = np.ones((4000, 20))
     X[1500] = np.nan
@@ -1222,7 +1222,7 @@ def test_a_fit_that_fails_leaves_nothing_on_workers(client):
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64", "int32"])
-def test_predictions_have_the_type_that_they_declare(client, dtype):
+def test_predictions_have_the_type_that_they_declare(client, da, dtype):
     X = np.random.default_rng(0).normal(size=(80, 3)).astype(np.float32)
     chunks = da.from_array(X, chunks=(40, -1)), da.from_array(X[:, 0], chunks=40)
     model = SDCARegressor(client=client, random_state=0).fit(*chunks)

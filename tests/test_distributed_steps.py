@@ -1099,7 +1099,7 @@ def test_scores_refuse_labels_of_another_kind(wrong):
     model = SDCAClassifier(random_state=0).fit([[(X, y)]])
     assert model.score([[(X, y)]]) == model.score(X, y)
     labels = y.astype(str) if wrong == "text" else y + 0.5
-    with pytest.raises(ValueError, match="block 1 of partition 0: .*[Mm]ix of"):
+    with pytest.raises(ValueError, match=r"block 1 of partition 0: .*[Mm]ix of"):
         model.score([[(X, labels)]])
 
 

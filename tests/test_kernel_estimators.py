@@ -14,7 +14,13 @@ from sklearn.metrics.pairwise import pairwise_kernels
 from sklearn.model_selection import GridSearchCV
 from sklearn.svm import SVC, SVR
 
-from sublinear import KernelPegasosClassifier, KernelSDCAClassifier, KernelSDCARegressor
+from sublinear import (
+    KernelPegasosClassifier,
+    KernelSDCAClassifier,
+    KernelSDCARegressor,
+    PegasosRegressor,
+    SDCARegressor,
+)
 from sublinear._kernel_machines.training import gamma_value
 
 KERNEL_PARAMETERS = {

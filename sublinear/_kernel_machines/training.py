@@ -138,9 +138,15 @@ def alike(support, X):
     A dense model sees rows as it was fitted: it could centre them.
     """
     if sp.issparse(X) and not sp.issparse(support):
-        return support, lambda rows: rows.toarray()
+        return support, dense_rows
     both = sp.issparse(support) == sp.issparse(X)
     return support if both else support.toarray(), lambda rows: rows
+
+
+def dense_rows(X):
+    """Return sparse rows as an array; ValueError for indices out of range, which SciPy follows."""
+    Matrix(X)
+    return X.toarray()
 
 
 def told_apart(rows):

@@ -201,7 +201,7 @@ def evaluation_of_block(block, model, right):
     weight = np.ones(X.shape[0]) if weight is None else weight
     predicted, mass = model.predict(X), float(weight.sum())
     if right:
-        hits = accuracy_score(y, predicted, normalize=False, sample_weight=weight)
+        hits = accuracy_score(y, predicted, normalize=False, sample_weight=weight) if mass else 0
         return Evaluation(len(y), mass, float(hits))
     y = contiguous(y, np.float64)
     mean = float(weight @ y) / mass if mass else 0.0
