@@ -86,10 +86,15 @@ class Result:
     parts: tuple["Result", ...] = ()
 
     @property
-    def relative_gap(primal, gap):
-    """Return gap / max(|primal|, 1e-300)."""
-    gap, primal = float(gap), float(primal)  # NumPy warns of a quotient that is out of range
-    return gap / max(abs(primal), 1e-300)
+    def relative_gap(self):
+        """gap / |primal|, what `tol` is compared with."""
+        return relative_gap(self.primal, self.gap)
+
+    def __repr__(self):
+        return (
+            f"Result(status={self.status!r}, primal={self.primal:.6g}, gap={self.gap:.3g}, "
+            f"n_iter={self.n_iter}, accesses={self.accesses:.4g}, seconds={self.seconds:.3g})"
+        )
 
 
 def array_of_trace(trace):
@@ -107,9 +112,8 @@ def trace_of(state):
 
 def relative_gap(primal, gap):
     """Return gap / max(|primal|, 1e-300)."""
-    return float(gap) / max(
-        abs(float(primal)), 1e-300
-    )  # NumPy would warn of a quotient beyond them
+    gap, primal = float(gap), float(primal)  # NumPy warns of a quotient that is out of range
+    return gap / max(abs(primal), 1e-300)
 
 
 # from the best end of a fit to the worst
