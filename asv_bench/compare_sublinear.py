@@ -314,6 +314,8 @@ def main():
     parser.add_argument("--ours", action="store_true", help="keep the other solver's figures")
     options = parser.parse_args()
     compare, sizes, baseline, reached = PARTS[options.part]
+    if options.sizes and not isinstance(sizes[0], int):
+        parser.error(f"{options.part} has problems of given sizes: leave out --sizes")
     path = options.json or Path(f"compare_sublinear_{options.part}.json")
     known = json.loads(path.read_text()) if path.is_file() else {"fits": [], "settings": {}}
     fits, settings = known["fits"], known["settings"]

@@ -162,7 +162,8 @@ def memory(kind, n_rows, folder):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--repetitions", type=int, default=5)
-    parser.add_argument("--parts", nargs="+", default=["throughput", "memory"])
+    parts = ("throughput", "memory")
+    parser.add_argument("--parts", nargs="+", default=parts, choices=parts)
     parser.add_argument("--json", type=Path, default=Path("measure_streams.json"))
     parser.add_argument("--peak", nargs=3, help=argparse.SUPPRESS)
     options = parser.parse_args()

@@ -9,7 +9,10 @@ from joblib import effective_n_jobs
 from sublinear._core.parallel import bounds_checked, max_threads, openmp_enabled
 from sublinear._version import __version__
 
-PACKAGES = ("numpy", "scipy", "scikit-learn", "joblib", "tqdm", "matplotlib", "pyarrow", "dask")
+PACKAGES = (
+    *("numpy", "scipy", "scikit-learn", "joblib", "threadpoolctl"),
+    *("tqdm", "matplotlib", "pyarrow", "dask", "distributed"),
+)
 
 
 def show_versions():

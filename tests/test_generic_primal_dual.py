@@ -373,6 +373,8 @@ def test_blocks_can_be_used_again(A):
 def test_the_example_of_the_docs(A):
     """A user's own step of the algorithms page: x is not negative."""
     page = Path(__file__).parents[1] / "docs" / "algorithms" / "sublinear.md"
+    if not page.is_file():
+        pytest.skip("the documentation is not here")
     programs = re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)
     program = next(program for program in programs if "class PositiveBallStep" in program)
     names = {"A": A}

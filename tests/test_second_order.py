@@ -1,5 +1,6 @@
 """Methods of second order: against their oracles, in SDCA's estimators, and where they stay out."""
 
+import math
 import tracemalloc
 from itertools import islice
 from types import SimpleNamespace
@@ -219,11 +220,28 @@ def test_conjugate_gradients_need_no_scaling_of_columns(name):
     assert method.gap <= 1e-3 * method.primal
 
 
+def zipf(random, exponent, shape):
+    """The numbers that `random.zipf` draws from NumPy 2.1 on: 2.0 draws others.
+
+    By rejection: Devroye, "Non-uniform random variate generation" (1986), section X.6.
+    """
+    largest, power = np.iinfo(np.int64).max, exponent - 1
+    least, found = float(largest) ** -power, []
+    while len(found) < np.prod(shape):
+        share, height = random.random(), random.random()
+        x = math.floor((share * least + (1 - share)) ** (-1 / power))
+        if 1 <= x <= largest:
+            t = (1 + 1 / x) ** power
+            if height * x * (t - 1) / (2**power - 1) <= t / 2**power:
+                found.append(x)
+    return np.reshape(np.array(found, dtype=np.int64), shape)
+
+
 def clicks(n_rows=4000, n_columns=5000, n_fields=10):
     """Sparse rows of rare categories, every other one with a count, and labels."""
     random = np.random.default_rng(0)
-    columns = random.zipf(1.3, (n_rows, n_fields)) * 97 % n_columns
-    counts = np.minimum(random.zipf(1.8, (n_rows, n_fields)), 1000).astype(np.float64)
+    columns = zipf(random, 1.3, (n_rows, n_fields)) * 97 % n_columns
+    counts = np.minimum(zipf(random, 1.8, (n_rows, n_fields)), 1000).astype(np.float64)
     counts[:, ::2] = 1
     offsets = np.arange(0, n_rows * n_fields + 1, n_fields)
     X = sparse.csr_array((counts.ravel(), columns.ravel(), offsets), (n_rows, n_columns))

@@ -142,6 +142,9 @@ def main():
     parser.add_argument("--output", type=Path, default=Path(__file__).parent / "figures")
     parser.add_argument("--problems", nargs="*", default=list(PROBLEMS), metavar="NAME")
     arguments = parser.parse_args()
+    for part in arguments.problems:
+        if not any(part in name for name in PROBLEMS):
+            parser.error(f"no problem {part}; there are {', '.join(PROBLEMS)}")
     path = arguments.output / "sublinear_slopes.json"
     known = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
     problems = known.get("problems", {})
