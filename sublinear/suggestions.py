@@ -730,7 +730,8 @@ def _margin(data, sample):
     )
     if not pays_by_lines(*shape, margin):
         reason += (
-            " SDCAClassifier with a small alpha gets there in some ten passes, more if it is small."
+            " SDCAClassifier with a small alpha gets there in some ten passes, more for a small "
+            "margin."
         )
         model, values = SDCAClassifier(tol=MARGIN_TOL, **sample.hard), MARGIN_PASSES * data.stored
         return _suggestion(model, data, values, reason, sample)
