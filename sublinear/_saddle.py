@@ -442,7 +442,10 @@ def run_saddle(name, settings, solver, plan, A, *, scales=(), maximise=False):
         raise ValueError(str(not_finite).replace("X holds", "A holds", 1)) from None
     if error is not None:
         raise error
-    is_rounding = solver.objective.rounding > settings.epsilon
+    rounding = solver.objective.rounding
+    is_rounding = rounding > settings.epsilon and (
+        result.status == "rounding" or rounding >= result.gap / 2
+    )
     advice = "That is rounding: raise epsilon, or scale A down." if is_rounding else None
     warn_of_gap(settings, result, limits, name=name, advice=advice, scales=scales)
     return model, named(result, A)

@@ -468,13 +468,16 @@ class Game(RoundedSaddle):
         What may be taken off all payoffs, which leaves the strategies as they are.
     epsilon : float, default=1.0
         The gap that will be asked for.
+    largest : float, default=None
+        The largest absolute payoff; None: unit.
     """
 
     geometry = "simplex"
 
-    def __init__(self, unit, middle=0.0, epsilon=1.0):
+    def __init__(self, unit, middle=0.0, epsilon=1.0, largest=None):
         super().__init__(unit, epsilon)
         self.middle = middle
+        self.largest = unit if largest is None else largest
 
     def primal(self, x, payoffs, longest, rounded):
         self._primal_rounding = self._error(x)
@@ -490,7 +493,7 @@ class Game(RoundedSaddle):
         """Return a bound on the rounding of a mean of payoffs, if it can be noticed."""
         n_terms = np.count_nonzero(weights) + 1
         off = n_terms * ROUND_OFF + abs(1.0 - float(np.add.reduce(weights)))
-        return self.noticed(off * (abs(self.middle) + self.unit), 0.0)
+        return self.noticed(off * self.largest, 0.0)
 
 
 def is_distribution(weights):

@@ -74,7 +74,7 @@ def _stack(X, y, lengths):
 
 def _joined(matrices):
     """Return matrices as one; data frames as a data frame, whose columns keep their names."""
-    columns = [list(matrix.columns) for matrix in matrices if hasattr(matrix, "columns")]
+    columns = [list(names) for names in map(_columns, matrices) if names is not None]
     if any(names != columns[0] for names in columns):
         raise ValueError("the data frames of X must have the same columns in the same order")
     library = type(matrices[0]).__module__.partition(".")[0]
@@ -82,6 +82,11 @@ def _joined(matrices):
         return import_module(library).concat(matrices, **FRAMES[library])
     stack = sparse.vstack if any(map(sparse.issparse, matrices)) else np.vstack
     return stack(matrices)
+
+
+def _columns(X):
+    columns = getattr(X, "columns", None)  # those of Arrow's tables are data
+    return getattr(X, "column_names", columns) if isinstance(columns, list) else columns
 
 
 def _matrix(X):

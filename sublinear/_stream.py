@@ -39,6 +39,7 @@ from sublinear._validation import (
 )
 from sublinear.sources import ArraySource, ReadAhead
 from sublinear.sources._faults import NO_LABELS, nothing_in
+from sublinear.sources._read_ahead import present_file
 
 
 class Block(NamedTuple):
@@ -247,7 +248,7 @@ class Stream:
 
     def naming_block(self):
         """Say in a ValueError or TypeError that it is about the present block."""
-        file = getattr(self.reading, "present", None)
+        file = present_file(self.reading)
         return naming(f"block {self.blocks} of {self.name}{f' ({file})' if file else ''}")
 
     def _checked(self, block):

@@ -121,8 +121,10 @@ def solve_matrix_game(
 def _measured(A, matrix, epsilon):
     """Return the problem; a constant added to all entries changes no step of it."""
     if has_matrix(A):
-        return Game(matrix.largest_entry() or 1.0, epsilon=epsilon)
+        largest = matrix.largest_entry()
+        return Game(largest or 1.0, 0.0, epsilon, largest)
     if not getattr(A, "has_canonical_format", True):
         A = A.copy()  # SciPy would sort the caller's
     low, high = float(A.min()), float(A.max())
-    return Game((high / 2 - low / 2) or abs(high) or 1.0, low / 2 + high / 2, epsilon)
+    unit = (high / 2 - low / 2) or abs(high) or 1.0
+    return Game(unit, low / 2 + high / 2, epsilon, max(high, -low))

@@ -150,6 +150,8 @@ def _check_sequence(name, examples):
         raise ValueError(
             f"{name} is one sparse matrix: pass a list, of its rows if these are the examples"
         )
+    if hasattr(examples, "column_names"):  # whose items are columns
+        raise ValueError(f"{name} is a table of Arrow: pass a list of the examples")
     if not hasattr(examples, "__len__"):
         raise ValueError(
             f"{name} must be a sequence of as many things as there are examples, got a "
@@ -346,6 +348,8 @@ class PegasosStructured(OneSolverStreamFit, BaseEstimator):
             For parameters or data that make no sense, or rows that do not continue those before;
             the message says what to do. The estimator is left as it was, after errors in the
             methods of `problem` too: give it the same block again once they are mended.
+        KeyboardInterrupt
+            After Ctrl-C; the model has seen a part of the block.
         """
         self._check(X, y)
         self._state = getattr(self, "_state", None)

@@ -159,7 +159,7 @@ class SolverSuggestion:
         Rough estimate of the stored values that its fit reads, certificates included; NaN where X
         does not tell how large it is.
     passes : float
-        The same as a multiple of what X stores.
+        The same as a multiple of what X stores; of several classes those of all their problems.
     estimates : dict of str to dict of str to float
         Of every solver compared, until the test error of a binary problem is near the least:
         `steps`, `values`, and `seconds` on the machine where the map was made, of which only the
@@ -411,11 +411,10 @@ class _Sample:
         apart = squares - 2 * (self.X @ self.centre) + self.centre @ self.centre
         apart = apart @ self.weights**2 / (self.weights @ self.weights)
         self.length = _rounded(math.sqrt(usual))
-        # rows may all be the same, which says nothing; of less than this rounding leaves nothing
-        if not filled.any():
-            self.spread = 1.0
-        else:
-            self.spread = math.sqrt(apart if apart > 1e-14 * usual else usual)
+        # all rows may be the same; of less than this rounding leaves nothing
+        self.spread = math.sqrt(max(apart, 1e-14 * usual)) if filled.any() else 1.0
+        if self.n_rows == 1:  # there is nothing that it could be far from
+            self.spread = self.length
 
     def _scaled(self, alpha):
         """Return what alpha, and the intercept, are for rows like most."""
@@ -428,7 +427,7 @@ class _Sample:
     def description(self):
         """What a reason says of it."""
         if not self.is_telling:
-            return f"A sample of {self.n_rows} rows says too little."
+            return f"A sample of {self.n_rows} row{'s'[: self.n_rows - 1]} says too little."
         found = f"On a sample of {self.n_rows} rows "
         if not self.predicts:
             return found + "no penalty predicts better than a constant."
@@ -686,7 +685,7 @@ def _prediction(data, sample, cost):
     besides = MEASURED[best].passes_for(steps / data.n_rows)
     values = steps * values_of_step(best, *shape) + besides * data.stored
     if best is StreamingSVRGClassifier:
-        values = data.stored  # it reads all rows, once
+        values = data.stored  # it reads all rows, once for each problem
     estimates = {make.__name__: found[make] for make in ranked}
     return _suggestion(_set_up(best, data, sample, steps), data, values, reason, sample, estimates)
 

@@ -13,6 +13,7 @@ import warnings
 import zipfile
 from datetime import date
 from decimal import Decimal
+from functools import partial
 
 import numpy as np
 import pytest
@@ -21,9 +22,12 @@ from sklearn.base import clone
 from sklearn.datasets import dump_svmlight_file
 
 from sublinear import (
+    PegasosClassifier,
+    PegasosStructured,
     SDCAClassifier,
     StreamingSVRGClassifier,
     StreamingSVRGRegressor,
+    StructuredProblem,
     suggest_solver,
 )
 from sublinear.datasets import load
@@ -1282,3 +1286,38 @@ def test_a_quote_that_is_open_where_a_block_ends(tmp_path, block_bytes, ending, 
             read()
     source = CSVSource(path, block_bytes=block_bytes, on_error="skip")
     assert sum(len(y) for _, y in source) == 2 and source.skipped == 1
+
+
+def test_what_a_source_of_others_calls_present_is_not_asked_for():
+    class Source(list):
+        @property
+        def present(self):
+            raise RuntimeError("mine")
+
+    blocks = Source([(np.eye(2), [0, 1]), (np.full((2, 2), np.nan), [0, 1])])
+    for read_ahead in (0, 2):
+        with pytest.raises(ValueError, match="block 2 of the source: Input X contains NaN"):
+            SDCAClassifier().fit_stream(blocks, read_ahead=read_ahead)
+
+
+def test_block_rows_are_not_the_fault_of_the_file(tmp_path):
+    np.save(tmp_path / "x.npy", np.eye(3))
+    with pytest.raises(ValueError, match="^block_rows must be"):
+        NpySource(tmp_path / "x.npy", block_rows=0)
+    with pytest.raises(ValueError, match="x.npy: X has 3 rows, but y 2"):
+        NpySource(tmp_path / "x.npy", [0, 1])
+
+
+@pytest.mark.parametrize("read_ahead", [0, 2])
+def test_tables_of_arrow_keep_the_names_of_their_columns(read_ahead):
+    arrow = pytest.importorskip("pyarrow", reason="no pyarrow")
+    X = np.random.default_rng(0).normal(size=(20, 2))
+    y = np.arange(20) % 2
+    table = arrow.table({"a": X[:, 0], "b": X[:, 1]})
+    fit = partial(PegasosClassifier().fit_stream, classes=[0, 1], read_ahead=read_ahead)
+    model = fit(block for block in [(table, y), (table, y)])
+    assert model.feature_names_in_.tolist() == ["a", "b"]
+    with pytest.raises(ValueError, match="block 2 of the source: the columns are named"):
+        fit(block for block in [(table, y), (table.select(["b", "a"]), y)])
+    with pytest.raises(ValueError, match="X is a table of Arrow"):
+        PegasosStructured(StructuredProblem()).fit(table, y)

@@ -208,6 +208,17 @@ def test_payoffs_whose_differences_are_rounding():
     assert solve_matrix_game(payoffs, 0.1, random_state=0).status == "converged"
 
 
+def test_means_of_zeros_are_not_rounded():
+    result = solve_matrix_game(np.zeros((30, 20)), 1e-300)
+    assert result.status == "converged" and result.primal == result.dual == 0
+
+
+def test_a_gap_far_above_rounding_is_not_called_that():
+    payoffs = np.random.default_rng(0).uniform(-1, 1, (50, 40))
+    with pytest.warns(ConvergenceWarning, match="check largest"):
+        solve_matrix_game(payoffs, 1e-2, largest=1e13, max_iter=10_000, random_state=0)
+
+
 @pytest.mark.parametrize("make", (sparse.csr_array, np.asfortranarray, np.array))
 @pytest.mark.parametrize("dtype", (np.float32, np.float64))
 def test_layouts_and_types(make, dtype):

@@ -465,6 +465,16 @@ def test_scales_beyond_the_range_of_quotients():
     assert "differ by a factor of" in suggest_solver(X * [1, 1, 1, 1, 1e150], y).reason
 
 
+@pytest.mark.parametrize("spread", [1e-6, 1e-7])
+def test_rows_that_differ_by_little(spread):
+    """Those of times, for one, far from the origin."""
+    X = np.random.default_rng(0).normal(size=(1000, 20))
+    y = np.sign(X[:, 0])
+    X = 1 + spread * X
+    model = suggest_solver(X, y, random_state=0).estimator
+    assert model.set_params(random_state=0).fit(X, y).score(X, y) > 0.9
+
+
 def test_filters_of_warnings_stay_as_they_are():
     """Threads that change them at the same time leave them changed."""
     X, y = make_classification(300, 10, random_state=0)

@@ -52,6 +52,12 @@ def kernel_rows(kernel, X, Y=None, memory=float("inf"), n_threads=1):
     return rows
 
 
+def centres(kernel, X):
+    """Tell whether `kernel_rows` centres dense rows X."""
+    matrix = Matrix(X)
+    return kernel.is_far(matrix.squared_norms(), lambda: column_means(matrix))
+
+
 def column_means(matrix):
     """Return the mean of the rows of a dense matrix (float64)."""
     return matrix.arrays[0].mean(axis=0, dtype=np.float64)

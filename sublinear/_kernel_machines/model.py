@@ -328,7 +328,7 @@ class KernelModel(CertifiedModel):
         margins = np.zeros((len(self.intercept_), n_rows))
         if n_support == 0:
             return margins.T + self.intercept_
-        support, shown = alike(X if precomputed else self.support_vectors_, X)
+        support, shown = alike(X if precomputed else self.support_vectors_, X, self._fitted_kernel)
         stored = max(1, X.nnz // n_rows if sp.issparse(support) else X.shape[1])
         step, rows_step = self._memory.parts_of_prediction(stored, len(margins))
         order, n_threads = np.arange(n_support), effective_threads(self.n_jobs)

@@ -195,7 +195,7 @@ def kernel_sum(fitted, support_vectors, coefficients, X, n_jobs=None):
     if coefficients.shape[1] == 0:
         return sums
     kernel = fitted.function()
-    support, shown = alike(support_vectors, X)
+    support, shown = alike(support_vectors, X, fitted)
     order = np.arange(coefficients.shape[1])
     for start in range(0, X.shape[0], CHUNK):
         part = shown(X[start : start + CHUNK])

@@ -9,6 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from sublinear._certified_model import Training
+from sublinear._core.kernel_choice import centres
 from sublinear._core.kernel_rows import ExactRows, KernelRows
 from sublinear._core.kernels import KERNELS
 from sublinear._core.matrix import Matrix
@@ -132,15 +133,18 @@ def check_kernel_shape(estimator):
     check_number("coef0", estimator.coef0, low=-math.inf)
 
 
-def alike(support, X):
+def alike(support, X, fitted):
     """Return support vectors, and a function of rows of X, so that both are sparse or both dense.
 
-    A dense model sees rows as it was fitted: it could centre them.
+    Those of X have the say, unless dense ones are centred: the model was fitted to such rows.
     """
-    if sp.issparse(X) and not sp.issparse(support):
+    if sp.issparse(X) == sp.issparse(support):
+        return support, lambda rows: rows
+    if sp.issparse(support):
+        return support.toarray(), lambda rows: rows
+    if not fitted.is_given and centres(fitted.function(), support):
         return support, dense_rows
-    both = sp.issparse(support) == sp.issparse(X)
-    return support if both else support.toarray(), lambda rows: rows
+    return sp.csr_array(support), lambda rows: rows
 
 
 def dense_rows(X):

@@ -143,6 +143,7 @@ class NpySource:
     def __init__(self, path, labels=None, sample_weight=None, *, block_rows=BLOCK_ROWS):
         path = Path(path)
         check_readable(path)
+        check_number("block_rows", block_rows, low=1, integer=True, optional=True)
         self._given = path, labels, sample_weight
         if isinstance(labels, (str, Path)):
             labels = read_labels(labels)

@@ -42,7 +42,7 @@ class SourceAround:
     @property
     def present(self):
         """The file that the present block is from, None if the source has none."""
-        return getattr(self.source, "present", None)
+        return present_file(self.source)
 
 
 class ReadAhead(SourceAround):
@@ -99,7 +99,7 @@ class ReadAhead(SourceAround):
         def put(*item):
             while not ended.is_set():
                 with contextlib.suppress(queue.Full):
-                    return waiting.put((*item, super(ReadAhead, self).present), timeout=PATIENCE)
+                    return waiting.put((*item, present_file(self.source)), timeout=PATIENCE)
 
         try:
             for block in source:
@@ -110,6 +110,11 @@ class ReadAhead(SourceAround):
             put("end", None)
         except BaseException as error:
             put("error", error)
+
+
+def present_file(source):
+    """Return the file that the present block of one of the sources here is from, or None."""
+    return source.present if isinstance(source, _WITH_FILES) else None
 
 
 def lasting_blocks(source):
@@ -124,6 +129,8 @@ def lasting_blocks(source):
 def _copies(source):
     yield from map(_copied, source)
 
+
+_WITH_FILES = (NpySource, NpzSource, SvmlightSource, CSVSource, ParquetSource, SourceAround)
 
 # Only these: an __iter__ of anyone else, of a subclass too, may be a generator.
 _LASTING = (
@@ -145,6 +152,8 @@ def _copied_part(part):
     if isinstance(part, (list, tuple)):
         return (list if isinstance(part, list) else tuple)(map(_copied_part, part))
     if not (sparse.issparse(part) or hasattr(part, "__array__") or _is_buffer(part)):
+        return part
+    if type(part).__module__.partition(".")[0] == "pyarrow":  # nobody writes into them
         return part
     copy = getattr(part, "copy", None) or getattr(part, "clone", None)  # frames keep their names
     return copy() if copy else np.array(part)
