@@ -443,10 +443,11 @@ def run_saddle(name, settings, solver, plan, A, *, scales=(), maximise=False):
     if error is not None:
         raise error
     rounding = solver.objective.rounding
-    is_rounding = rounding > settings.epsilon and (
-        result.status == "rounding" or rounding >= result.gap / 2
-    )
-    advice = "That is rounding: raise epsilon, or scale A down." if is_rounding else None
+    advice = None
+    # a scale that is far off makes steps slow, and this bound large
+    may_be_scale = result.gap > rounding and any(scale is not None for _, scale in scales)
+    if rounding > settings.epsilon and not may_be_scale:
+        advice = "By rounding alone it may stay above epsilon: raise epsilon, or scale A down."
     warn_of_gap(settings, result, limits, name=name, advice=advice, scales=scales)
     return model, named(result, A)
 

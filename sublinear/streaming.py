@@ -52,7 +52,8 @@ MOST_KEPT_VALUES = 2**23  # unless LEAST_KEPT_ROWS rows have more
 # why there is no estimate of the excess risk
 WHY_NOT_KNOWN = (
     "few of the kept rows decide the model (classes that are nearly separable, or few rows for so "
-    "many weights), or Newton's method did not converge; raise alpha or kept_rows"
+    "many weights), columns lie a million times as far from 0 as they spread (centre them), or "
+    "Newton's method did not converge; raise alpha or kept_rows"
 )
 
 _PARAMETERS = """\
@@ -139,10 +140,12 @@ class StreamResult:
         Mean loss of the rows of a stage at the model from before them: an honest estimate of the
         risk of that model. NaN in the first stage.
     sigma_squared : float
-        E |gradient at the optimum|^2 / 2 in the norm of the inverse Hessian; NaN if not known.
+        E |gradient at the optimum|^2 / 2 in the norm of the inverse Hessian, with weights the
+        weighted mean of weight times that; NaN if not known.
     excess_risk : float
-        sigma_squared / rows: what the expected excess risk of the empirical risk minimiser, and of
-        this model, tends to. NaN if not known, and with constants="theory".
+        sigma_squared / rows, with weights / their sum: what the expected excess risk of the
+        empirical risk minimiser, and of this model, tends to. NaN if not known, and with
+        constants="theory".
     excess_risk_interval : tuple of two floats
         Holds the excess risk of the model with probability 0.95, to first order.
     parts : tuple of StreamResult

@@ -1302,9 +1302,9 @@ def test_what_a_source_of_others_calls_present_is_not_asked_for():
 
 def test_block_rows_are_not_the_fault_of_the_file(tmp_path):
     np.save(tmp_path / "x.npy", np.eye(3))
-    with pytest.raises(ValueError, match="^block_rows must be"):
+    with pytest.raises(ValueError, match=r"^block_rows must be"):
         NpySource(tmp_path / "x.npy", block_rows=0)
-    with pytest.raises(ValueError, match="x.npy: X has 3 rows, but y 2"):
+    with pytest.raises(ValueError, match=r"x\.npy: X has 3 rows, but y 2"):
         NpySource(tmp_path / "x.npy", [0, 1])
 
 

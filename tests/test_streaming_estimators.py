@@ -2,6 +2,7 @@
 
 import pickle
 import re
+import warnings
 from dataclasses import asdict
 
 import numpy as np
@@ -596,3 +597,22 @@ def test_values_that_are_not_finite_are_refused_in_rows_of_weight_zero_too(learn
             model.fit_stream([(X, y, weights)])
         else:
             getattr(model, learn)(X, y, weights)
+
+
+@pytest.mark.parametrize(
+    ("offset", "is_known"), [(0.0, True), (1e5, True), (5e6, False), (1e8, False)]
+)
+def test_columns_far_from_0_have_no_false_interval(offset, is_known):
+    random = np.random.default_rng(0)
+    X = random.normal(size=(3000, 4))
+    y = X @ [1, 2, 3, 4.0] + random.normal(size=3000)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        model = StreamingSVRGRegressor(shuffle=False).fit(X + offset, y)
+        result = model.result_
+    if is_known:
+        residual = model.predict(X + offset) - y
+        assert result.excess_risk_interval[1] < 0.01 and (residual**2).mean() < 1.1
+    else:
+        assert np.isnan(result.excess_risk) and result.excess_risk_interval == (0, np.inf)
+        assert any("centre them" in str(one.message) for one in caught)

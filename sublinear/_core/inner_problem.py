@@ -346,7 +346,7 @@ def check_sum(number):
     if not np.isfinite(number):
         raise ValueError(
             "sums over rows left the range of floating-point numbers: scale X, y or sample_weight "
-            "down"
+            "down, or, where they are not large, raise kept_rows or alpha"
         )
 
 

@@ -77,6 +77,7 @@ PROBES = 16  # random signs in the estimate of a trace
 LEVERAGE_PROBES = 4  # of leverages, over which a mean is taken anyway
 MOST_OF_A_ROW = 0.9  # leverage, so that a slope becomes at most ten times as large
 MOST_LEVERAGE = 1 / 15  # mean one of the kept rows, beyond which the model fits them too well
+LOST, CONSTANT = 3e-6, 1e-14  # the range of a feature, of its largest value
 ROWS_PER_DEGREE = 3  # of freedom, at least, on which G rests
 LEAST_GROWTH = 1.25  # of a first stage, that is worth another inner problem
 STEPS_OF_MANY = 25  # of Newton's method; more are for classes that are separable, or nearly
@@ -545,7 +546,7 @@ def estimate_risk(loss, sample, counts, alpha, model, total_weight):
     2 tr A^2 / (2 rows)^2; the interval is that of the gamma distribution with these moments.
     """
     forms = forms_at(model, loss, sample, counts, alpha, total_weight)
-    if not forms.are_telling():
+    if not forms.are_telling() or has_lost_features(forms.kept.rows):
         return UNKNOWN
     first, second = (max(trace, 0.0) for trace in forms.traces())
     sigma_squared = float(first) / 2 * forms.unit * forms.unit
@@ -555,6 +556,19 @@ def estimate_risk(loss, sample, counts, alpha, model, total_weight):
         shape = float(max(0.5, first * first / (2 * second)))  # 0.5: of one square; or rounding
         interval = tuple(excess / shape * gammaincinv(shape, end) for end in (0.025, 0.975))
     return RiskEstimate(sigma_squared, excess, tuple(map(float, interval)))
+
+
+def has_lost_features(rows):
+    """Tell whether features of dense rows lie so far from 0 that squares say nothing of them.
+
+    What the inverse of a Hessian drops is neither fitted nor seen in the forms.
+    """
+    if issparse(rows):
+        return False
+    high, low = rows.max(axis=0), rows.min(axis=0)
+    largest = np.maximum(high, -low)
+    shares = (high / 2 - low / 2) / np.where(largest > 0, largest / 2, 1.0)
+    return bool(((shares > CONSTANT) & (shares < LOST)).any())
 
 
 def forms_at(model, loss, sample, counts, alpha, total_weight):
