@@ -441,10 +441,10 @@ def test_sublinear_certificates_count_what_rounding_does_to_kernel_values(offset
 
 def test_a_sublinear_fit_ends_where_rounding_is_most_of_the_gap():
     X = sparse.csr_array(np.random.default_rng(0).normal(size=(40, 3)) + 60)
-    with pytest.warns(ConvergenceWarning, match="That is rounding"):
+    with pytest.warns(ConvergenceWarning, match="By rounding alone"):
         ball = MinimumEnclosingBall(2e-3, kernel="rbf", gamma=0.5, random_state=0).fit(X)
     assert ball.result_.status == "rounding"
-    with pytest.warns(ConvergenceWarning, match="That is rounding"):
+    with pytest.warns(ConvergenceWarning, match="By rounding alone"):
         found = solve_simplex_qp(X, None, 2e-4, kernel="rbf", gamma=0.5, random_state=0)
     assert found.status == "rounding"
 
