@@ -441,7 +441,7 @@ def test_sublinear_certificates_count_what_rounding_does_to_kernel_values(offset
 
 def test_a_sublinear_fit_ends_where_rounding_is_most_of_the_gap():
     X = sparse.csr_array(np.random.default_rng(0).normal(size=(40, 3)) + 60)
-    with pytest.warns(ConvergenceWarning, match="By rounding alone"):
+    with pytest.warns(ConvergenceWarning, match="That is rounding"):
         ball = MinimumEnclosingBall(2e-3, kernel="rbf", gamma=0.5, random_state=0).fit(X)
     assert ball.result_.status == "rounding"
     with pytest.warns(ConvergenceWarning, match="By rounding alone"):
