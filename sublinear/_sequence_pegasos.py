@@ -32,6 +32,7 @@ from sublinear._validation import (
     check_step_parameters,
     check_training_data,
     class_codes,
+    column_names,
     declared_classes,
     examples_of_batch,
     find_classes,
@@ -324,7 +325,7 @@ class SequencePegasos(OneSolverStreamFit, LinearModel):
         return True
 
     def _check_block(self, block):
-        """Return the SequenceBlock of what a source yields."""
+        """Return the SequenceBlock of what a source yields, and the names of its columns."""
         if not isinstance(block, (tuple, list)) or len(block) not in (2, 3, 4):
             raise ValueError(
                 "a source of sequences must yield (X, y), (X, y, lengths) or "
@@ -332,11 +333,12 @@ class SequencePegasos(OneSolverStreamFit, LinearModel):
             )
         X, y, lengths, weights = [*block, None, None][:4]
         X, y, lengths = _stack(X, y, lengths)
+        names = column_names(X)
         X, y, _ = checked_block((X, y), y_numeric=False)
         if X.shape[0] == 0:
-            return SequenceBlock(X, y, None, None)
+            return SequenceBlock(X, y, None, None), names
         offsets = sequence_offsets(lengths, X.shape[0])
-        return SequenceBlock(X, y, checked_weights(weights, len(offsets) - 1), offsets)
+        return SequenceBlock(X, y, checked_weights(weights, len(offsets) - 1), offsets), names
 
     def _learn_block(self, block, first, options):
         X, y, weights, offsets = block

@@ -30,6 +30,8 @@ from sublinear._core.states import part_of, prefixed, take
 from sublinear._fit_method import all_or_nothing
 from sublinear._validation import (
     WEIGHTLESS,
+    agreed_names,
+    check_names_fit,
     check_number,
     check_sample_weight,
     column_names,
@@ -114,6 +116,11 @@ def looked_at(block):
     return Block(*block)
 
 
+def names_of_block(block):
+    """Return the names of the columns of what a source yields, as `column_names` does."""
+    return column_names(block[0]) if isinstance(block, (tuple, list)) and len(block) else None
+
+
 def check_source(source):
     """Raise TypeError for what is no iterable of blocks."""
     if isinstance(source, (str, bytes)) or not hasattr(source, "__iter__"):
@@ -149,8 +156,8 @@ class Stream:
     look : bool, default=True
         False: yield an UnseenBlock where the values of a block are all that is left to be checked.
     check : callable, default=None
-        Makes a Block, or the like, of what the source yields, or raises ValueError. None: it
-        yields rows.
+        Makes a Block, or the like, of what the source yields, and a list of the names of its
+        columns or None; or raises ValueError. None: it yields rows.
     name : str, default="the source"
         What errors call it.
 
@@ -254,19 +261,19 @@ class Stream:
     def _checked(self, block):
         """Return the Block, or None if it holds nothing."""
         if self.check:
-            block = self.check(block)
+            block, names = self.check(block)
+            self._note_names(names)
         else:
             if not isinstance(block, Block):
-                self._compare_names(block)
+                self._note_names(names_of_block(block))
                 block = UnseenBlock(*checked_block(block, self.y_numeric, False))
             assert_all_finite(block.y, input_name="y")
         X, weights = block.X, block.sample_weight
         n_features = X.shape[1] if X.ndim == 2 else None
         if self.n_features is None:
             self.n_features = n_features
-            names = self.feature_names
-            if names is not None and n_features is not None and len(names) != n_features:
-                raise ValueError(f"{n_features} columns, but {len(names)} feature_names")
+            if n_features is not None:
+                check_names_fit(self.feature_names, n_features)
         if n_features != self.n_features:
             raise ValueError(f"{n_features} columns, but the first block has {self.n_features}")
         if X.shape[0] == 0 or (weights is not None and not weights.any()):
@@ -274,17 +281,10 @@ class Stream:
         self.dtype = X.dtype if self.dtype is None else np.promote_types(self.dtype, X.dtype)
         return looked_at(block) if self.look else block
 
-    def _compare_names(self, block):
+    def _note_names(self, names):
         """Raise ValueError if a block's columns are named otherwise than those before."""
-        rows = block[0] if isinstance(block, (tuple, list)) and len(block) else None
-        names = column_names(rows)
-        if names is None:
-            return
-        if self.feature_names is None:
-            self.feature_names = np.array(names, dtype=object)
-        known = self.feature_names.tolist()
-        if names != known:
-            raise ValueError(f"the columns are named {names}, but those before {known}")
+        names = agreed_names(self.feature_names, names)
+        self.feature_names = None if names is None else np.array(names, dtype=object)
 
 
 def _generator(iterable):
@@ -321,7 +321,7 @@ class StreamFit:
 
     _stream_seeds = None  # of the blocks to come, once there is a stream
     _takes_unseen = False  # whether `_learn_block` takes an UnseenBlock
-    _check_block = None  # makes a Block of what a source yields; None for rows
+    _check_block = None  # makes a Block, and names, of what a source yields; None for rows
 
     @all_or_nothing
     def fit_stream(

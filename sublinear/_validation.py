@@ -265,6 +265,30 @@ def column_names(X):
     return names
 
 
+def agreed_names(known, names):
+    """Return whichever of two lists of column names there is, None for none.
+
+    Raises
+    ------
+    ValueError
+        If they differ.
+    """
+    if known is None or names is None:
+        return names if known is None else known
+    if len(names) != len(known):
+        raise ValueError(f"{len(names)} columns have names, not {len(known)} as before")
+    for name, before in zip(names, known, strict=True):
+        if name != before:
+            raise ValueError(f"a column is named {name!r}, not {before!r} as before")
+    return known
+
+
+def check_names_fit(names, n_features):
+    """Raise ValueError unless there are as many names, if any, as columns."""
+    if names is not None and len(names) != n_features:
+        raise ValueError(f"{n_features} columns, but {len(names)} feature_names")
+
+
 def drop_weightless(X, y, weights):
     """Return X, y and weights without the rows of weight 0; y and weights may be None."""
     if weights is None or weights.all():

@@ -261,7 +261,7 @@ class PegasosStructured(OneSolverStreamFit, BaseEstimator):
         self.random_state = random_state
 
     def _check_block(self, block):
-        """Return the ExamplesBlock of what a source yields."""
+        """Return the ExamplesBlock of what a source yields, which has no columns."""
         if not isinstance(block, (tuple, list)) or len(block) not in (2, 3):
             raise ValueError(
                 f"a source must yield (X, y) or (X, y, sample_weight), got {described(block)}"
@@ -270,9 +270,8 @@ class PegasosStructured(OneSolverStreamFit, BaseEstimator):
         for name, examples in (("X", X), ("y", y)):
             _check_sequence(name, examples)
         check_consistent_length(X, y)
-        return ExamplesBlock(
-            _array_of_objects(X), _array_of_objects(y), checked_weights(weights, len(X))
-        )
+        weights = checked_weights(weights, len(X))
+        return ExamplesBlock(_array_of_objects(X), _array_of_objects(y), weights), None
 
     def _learn_block(self, block, first, options):
         self.partial_fit(*block)

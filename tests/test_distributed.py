@@ -1007,6 +1007,9 @@ def test_dask_data_frames_are_their_arrays(da, binary, make, options):
     assert isinstance(predicted, da.Array)
     np.testing.assert_array_equal(predicted.compute(), same.predict(X))
     assert model.score(A, b) == same.score(*chunks)
+    assert model.feature_names_in_.tolist() == list(rows)
+    with pytest.raises(ValueError, match="a column is named 'x29', not 'x0' as before"):
+        model.predict(A[list(rows)[::-1]])
 
 
 def test_an_address_will_do_and_is_left_alone(client, da, binary):

@@ -5,7 +5,7 @@ import pytest
 from sklearn.base import clone
 
 import sublinear
-from sublinear import PegasosClassifier, SDCAClassifier, StreamingSVRGClassifier
+from sublinear import PegasosClassifier, SDCAClassifier, SequencePegasos, StreamingSVRGClassifier
 from sublinear import distributed as over_partitions
 from sublinear.semi_streaming import SemiStreamingEnclosingBall, SemiStreamingPerceptron
 from sublinear.sources import ArraySource, CSVSource, ParquetSource
@@ -103,9 +103,7 @@ def test_names_of_frames_are_kept_and_compared(model, binary):
     first, same, other = (Frame(X, names) for names in (["a", "b"], ["a", "b"], ["b", "a"]))
     model = clone(model).fit_stream([(first, y), (same, y)], classes=[0, 1])
     assert model.feature_names_in_.tolist() == ["a", "b"]
-    with pytest.raises(
-        ValueError, match=r"block 2 of the source: the columns are named .*'b', 'a'"
-    ):
+    with pytest.raises(ValueError, match=r"block 2 of the source: a column is named 'b', not 'a'"):
         model.fit_stream([(first, y), (other, y)], classes=[0, 1])
 
 
@@ -130,6 +128,45 @@ def test_columns_of_a_frame_in_another_order_are_refused(name, binary):
         model.predict(frame[["b", "a"]])
 
 
+@pytest.mark.parametrize(
+    ("model", "options"),
+    [
+        (over_partitions.SDCAClassifier(), {}),
+        (over_partitions.PegasosClassifier(max_iter=2, tol=0), {}),
+        (over_partitions.StreamingSVRGClassifier(), {"classes": [0, 1]}),
+    ],
+    ids=lambda part: type(part).__name__,
+)
+def test_names_are_those_of_all_partitions(model, options, binary):
+    X, y = binary[0][:, :2], binary[1]
+    first, other = (Frame(X, names) for names in (["a", "b"], ["b", "a"]))
+    sources = [[(first, y)], [(X, y)], ArraySource(first, y)]
+    model = model.fit(sources, **options)
+    assert model.feature_names_in_.tolist() == ["a", "b"]
+    predicted = model.predict_sources(sources)
+    np.testing.assert_array_equal(predicted[0], predicted[1])
+    model.score(sources)
+    words = "a column is named 'b', not 'a' as before"
+    for read in (model.predict_sources, model.score):
+        for source in ([(other, y)], ArraySource(other, y)):
+            with pytest.raises(ValueError, match=f"block 1 of partition 1: {words}"):
+                read([[(first, y)], source])
+    with pytest.raises(ValueError, match=words):
+        model.fit([[(first, y)], [(other, y)]], **options)
+    with pytest.raises(ValueError, match=f"block 2 of partition 0: {words}"):
+        model.fit([[(first, y), (other, y)]], **options)
+    assert model.feature_names_in_.tolist() == ["a", "b"]
+
+
+def test_names_of_sequences_are_kept_and_compared(binary):
+    X, y = binary[0][:, :2], binary[1]
+    first, other = (Frame(X, names) for names in (["a", "b"], ["b", "a"]))
+    model = SequencePegasos().fit_stream([(first, y), (X, y)], classes=[0, 1])
+    assert model.feature_names_in_.tolist() == ["a", "b"]
+    with pytest.raises(ValueError, match="block 2 of the source: a column is named 'b', not 'a'"):
+        model.fit_stream([(first, y), (other, y)], classes=[0, 1])
+
+
 @pytest.mark.parametrize("kind", [list, ArraySource])
 def test_names_of_arrow_tables_are_kept_and_compared(kind, binary):
     pyarrow = pytest.importorskip("pyarrow")
@@ -138,7 +175,7 @@ def test_names_of_arrow_tables_are_kept_and_compared(kind, binary):
     source = ArraySource(table, y) if kind is ArraySource else [(table, y)]
     model = clone(MODELS[0]).fit_stream(source, classes=[0, 1])
     assert model.feature_names_in_.tolist() == ["a", "b"]
-    with pytest.raises(ValueError, match=r"block 2 .*: the columns are named .*'b', 'a'"):
+    with pytest.raises(ValueError, match=r"block 2 .*: a column is named 'b', not 'a'"):
         model.fit_stream([(table, y), (table.select(["b", "a"]), y)], classes=[0, 1])
 
 

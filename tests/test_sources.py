@@ -1317,7 +1317,7 @@ def test_tables_of_arrow_keep_the_names_of_their_columns(read_ahead):
     fit = partial(PegasosClassifier().fit_stream, classes=[0, 1], read_ahead=read_ahead)
     model = fit(block for block in [(table, y), (table, y)])
     assert model.feature_names_in_.tolist() == ["a", "b"]
-    with pytest.raises(ValueError, match="block 2 of the source: the columns are named"):
+    with pytest.raises(ValueError, match="block 2 of the source: a column is named 'b', not 'a'"):
         fit(block for block in [(table, y), (table.select(["b", "a"]), y)])
     with pytest.raises(ValueError, match="X is a table of Arrow"):
         PegasosStructured(StructuredProblem()).fit(table, y)

@@ -23,7 +23,6 @@ from sublinear.distributed._estimator import OverPartitions, documented
 from sublinear.distributed._partitions import (
     Problem,
     ask_steadily,
-    check_same_columns,
     summary_of,
 )
 
@@ -155,9 +154,8 @@ class CertifiedRounds(OverPartitions, LinearModel):
         ):
             found = ask_steadily(partitions, "describe")
             self.stream_ = summary_of(ask_steadily(partitions, "summary"))
-            check_same_columns([part.n_columns for part in found if part is not None])
+            self._note_columns(found)
             training = self._gather(partitions, found)
-            self.n_features_in_ = training.matrix.n_columns
             training.plan = self._beginning(training)
             if checkpoint is not None:
                 checkpoint.identify_partitions(ask_steadily(partitions, "mark"))

@@ -1,5 +1,6 @@
 """What estimators over partitions share: how data becomes partitions, words of their docstrings."""
 
+import functools
 import itertools
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,9 +12,11 @@ from sublinear._documentation import with_parameters
 from sublinear._fitted_parameters import fitted_with
 from sublinear._stream import check_source
 from sublinear._validation import (
+    agreed_names,
     check_number,
     check_sample_weight,
     check_training_data,
+    column_names,
 )
 from sublinear.distributed._cluster import (
     ClusterPartitions,
@@ -21,7 +24,7 @@ from sublinear.distributed._cluster import (
     contiguous_groups,
     is_dask,
 )
-from sublinear.distributed._partitions import LocalPartitions
+from sublinear.distributed._partitions import LocalPartitions, columns_of
 
 _CLUSTER = """\
 client : dask.distributed.Client, str or None, default=None
@@ -123,10 +126,10 @@ n_lost_ : int
 _NOTES = """\
 Notes
     -----
-    `fit` takes dask arrays, or data frames and series of Dask, without their names; or a list of
-    sources instead of X, and no y; or arrays, which are worked on in this process. A source is an
-    iterable of blocks (X, y) or (X, y, sample_weight), or a function that returns one; it is read
-    where its partition is, and kept there in memory. It may fill the arrays of a block again:
+    `fit` takes dask arrays, or data frames and series of Dask; or a list of sources instead of X,
+    and no y; or arrays, which are worked on in this process. A source is an iterable of blocks
+    (X, y) or (X, y, sample_weight), or a function that returns one; it is read where its partition
+    is, and kept there in memory. It may fill the arrays of a block again:
     blocks are copied, unless they come from a list, a tuple or a class of `sublinear.sources`.
 """
 
@@ -181,9 +184,10 @@ class OverPartitions:
         check_number("n_partitions", self.n_partitions, low=1, integer=True, optional=True)
 
     def _partition(self, client, X, y, sample_weight):
-        """Return the partitions of the data; set `partitions_`, and the names of features."""
-        vars(self).pop("feature_names_in_", None)  # of the last fit; arrays bring their own
+        """Return the partitions of the data; set `partitions_`, and names that X has."""
+        vars(self).pop("feature_names_in_", None)  # of the last fit
         if is_dask(X):
+            self._name_features(column_names(X))
             chunks, sizes = chunks_of(X, y, sample_weight)
             count = self.n_partitions or (None if client is not None else 1)
             groups = None if count is None else contiguous_groups(sizes, count)
@@ -217,6 +221,26 @@ class OverPartitions:
         return self._locally(
             [tuple(array[start:stop] for array in arrays)] for start, stop in self.partitions_
         )
+
+    def _name_features(self, names):
+        """Set the names of features, unless they are None."""
+        if names is not None:
+            self.feature_names_in_ = np.array(names, dtype=object)
+
+    def _note_columns(self, found, known=None):
+        """Set the number of columns, and their names, from what all partitions tell.
+
+        Parameters
+        ----------
+        found : list
+            What they tell, None from those without rows.
+        known : list of str, default=None
+            The names of the fit that goes on.
+        """
+        n_columns, names = columns_of([part for part in found if part is not None])
+        own = getattr(self, "feature_names_in_", None)
+        self._name_features(functools.reduce(agreed_names, (known, own, names)))
+        self.n_features_in_ = n_columns
 
     def _locally(self, parts, groups=None):
         return LocalPartitions(

@@ -4,6 +4,7 @@ A solver asks all partitions the same and waits for their answers. Vectors of th
 model are added up on their way to it, as a tree whose shape the number of partitions determines.
 """
 
+import functools
 import itertools
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -20,8 +21,8 @@ from sublinear._core.objective import CONJUGATE, Objective
 from sublinear._core.row_blocks import joined_blocks
 from sublinear._core.starting_intercept import middle, middle_of_parts
 from sublinear._core.states import part_of, prefixed, restore, saved, take
-from sublinear._stream import StreamSummary, check_source, checked_block, naming
-from sublinear._validation import LabelWeights, margin_targets
+from sublinear._stream import StreamSummary, check_source, checked_block, names_of_block, naming
+from sublinear._validation import LabelWeights, agreed_names, check_names_fit, margin_targets
 from sublinear.sources._read_ahead import lasting_blocks
 
 MOST_LOSSES = 5  # of partitions in one request
@@ -87,6 +88,7 @@ class Description(NamedTuple):
     weight: float  # of all examples
     middle: float  # about the weighted median of numeric targets
     labels: LabelWeights | None
+    names: list | None  # of columns
 
 
 def blocks_of(source):
@@ -133,8 +135,10 @@ class Partition(Member):
         self.index, self.numeric = index, numeric
         self.sizes, self.blocks = [], []
         source = blocks_of(source)
+        self.names = getattr(source, "feature_names", None)
         for number, block in enumerate(lasting_blocks(source), start=1):
             with naming(f"block {number} of partition {index}"):
+                self.names = agreed_names(self.names, names_of_block(block))
                 self._keep(checked_block(block, numeric))
         self.skipped = getattr(source, "skipped", 0)
 
@@ -178,6 +182,7 @@ class Partition(Member):
             weight=float(sum(sums)),
             middle=middle_of_parts(middles, sums),
             labels=labels,
+            names=self.names,
         )
 
     def squared_norms(self):
@@ -511,9 +516,24 @@ def summary_of(answers):
     return StreamSummary(*map(sum, zip(*answers, strict=True)))
 
 
-def check_same_columns(widths):
-    """Raise ValueError unless there is one width, and no more."""
+def columns_of(found):
+    """Return the number of columns of all partitions, and their names or None.
+
+    Parameters
+    ----------
+    found : list
+        What partitions tell of their `n_columns` and `names`, those that have rows.
+
+    Raises
+    ------
+    ValueError
+        If there is none, or they differ.
+    """
+    widths = {part.n_columns for part in found}
     if not widths:
         raise ValueError("there are no rows to learn from: all partitions are empty")
-    if len(set(widths)) > 1:
-        raise ValueError(f"the partitions differ in their number of columns: {sorted(set(widths))}")
+    if len(widths) > 1:
+        raise ValueError(f"the partitions differ in their number of columns: {sorted(widths)}")
+    names = functools.reduce(agreed_names, (part.names for part in found))
+    check_names_fit(names, *widths)
+    return *widths, names

@@ -2,6 +2,7 @@
 
 import functools
 import math
+from copy import copy
 from functools import partial
 from typing import NamedTuple
 
@@ -14,7 +15,8 @@ from sklearn.utils.validation import check_is_fitted
 from sublinear._classification import has_probabilities
 from sublinear._core.aligned import contiguous
 from sublinear._documentation import with_parameters
-from sublinear._stream import checked_block, naming
+from sublinear._stream import checked_block, names_of_block, naming
+from sublinear._validation import agreed_names, column_names
 from sublinear._warnings import warn
 from sublinear.distributed._cluster import (
     as_dask_array,
@@ -59,6 +61,7 @@ class _Predictions:
 
         `dtype` None: scores, which have the type of the weights or of X, whichever holds both.
         """
+        self._compare_names(column_names(X))
         X = as_dask_array(X)
         if X.ndim != 2:
             raise ValueError(f"X must be two-dimensional, got {X.ndim} dimensions")
@@ -68,9 +71,12 @@ class _Predictions:
             dtype = np.result_type(self.coef_.dtype, own)
         shape = {"drop_axis": 1} if n_columns is None else {"chunks": (X.chunks[0], (n_columns,))}
         empty = np.empty((0,) if n_columns is None else (0, n_columns), dtype=dtype)
-        return X.map_blocks(
-            apply_to_chunk, self._scorer(), method, empty, dtype=dtype, meta=empty, **shape
-        )
+        model = without_names(self._scorer())
+        return X.map_blocks(apply_to_chunk, model, method, empty, dtype=dtype, meta=empty, **shape)
+
+    def _compare_names(self, names):
+        """Raise ValueError if columns have other names than those of the fit."""
+        agreed_names(getattr(self, "feature_names_in_", None), names)
 
     def _of_sources(self, function, sources):
         """Return function(source, model, place) for every source, computed on the workers."""
@@ -93,6 +99,7 @@ class _Predictions:
         """Return the Evaluation of all rows of a list of sources or of dask arrays."""
         check_is_fitted(self)
         function = partial(evaluation_of, right=not self._numeric)
+        self._compare_names(column_names(X))
         if is_sources(X, y):
             refuse_weights(sample_weight)
             parts = self._of_sources(function, X)
@@ -130,13 +137,29 @@ def apply_to_chunk(chunk, model, method, empty):
     return getattr(model, method)(chunk) if chunk.shape[0] > 0 else empty
 
 
+def without_names(model):
+    """Return a model that takes rows without names as a matter of course."""
+    model = copy(model)
+    vars(model).pop("feature_names_in_", None)
+    return model
+
+
+def check_names(model, source, block):
+    """Raise ValueError if a source's columns have other names than those of the model's fit."""
+    names = getattr(model, "feature_names_in_", None)
+    for given in (getattr(source, "feature_names", None), names_of_block(block)):
+        agreed_names(names, given)
+
+
 def predictions_of(source, model, place):
     """Return the predictions for the rows of a source; `place` names a block in errors."""
-    found = []
-    for number, block in enumerate(blocks_of(source), start=1):
+    source, nameless, found = blocks_of(source), without_names(model), []
+    for number, block in enumerate(source, start=1):
         with naming(place.format(number)):
+            check_names(model, source, block)
             if number_of(block[0]) > 0:
-                found.append(np.asarray(model.predict(block[0])))
+                reader = nameless if names_of_block(block) is None else model
+                found.append(np.asarray(reader.predict(block[0])))
     kind = getattr(model, "classes_", model.coef_).dtype
     return np.concatenate(found) if found else np.empty(0, kind)
 
@@ -186,10 +209,12 @@ def added(first, second):
 
 def evaluation_of(source, model, place, right):
     """Return the Evaluation of the rows of a source; `place` names a block in errors."""
-    total = NOTHING
-    for number, block in enumerate(blocks_of(source), start=1):
+    source, nameless, total = blocks_of(source), without_names(model), NOTHING
+    for number, block in enumerate(source, start=1):
         with naming(place.format(number)):
-            total = added(total, evaluation_of_block(checked_block(block, not right), model, right))
+            check_names(model, source, block)
+            checked = checked_block(block, not right)
+            total = added(total, evaluation_of_block(checked, nameless, right))
     return total
 
 

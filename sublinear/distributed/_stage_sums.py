@@ -68,6 +68,7 @@ class Start(NamedTuple):
     """What is known of a partition from its first block."""
 
     n_columns: int
+    names: list | None  # of columns
     dtype: np.dtype
 
 
@@ -109,6 +110,7 @@ class StagePartition(Member):
             read_ahead=0,
             name=f"partition {self.index}",
         )
+        self.stream.feature_names = getattr(self.stream.source, "feature_names", None)
         self.blocks = iter(self.stream)
         self.position = 0  # in the present block
         self.block = self._next()
@@ -125,7 +127,7 @@ class StagePartition(Member):
         """Return the Start, None without rows."""
         if self.block is None:
             return None
-        return Start(self.stream.n_features, self.stream.dtype)
+        return Start(self.stream.n_features, self.stream.feature_names, self.stream.dtype)
 
     def first_mark(self):
         """Return a hash of the first block, None without rows."""

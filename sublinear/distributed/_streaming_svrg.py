@@ -19,7 +19,7 @@ from sublinear._validation import (
 )
 from sublinear.distributed._cluster import connected
 from sublinear.distributed._estimator import OverPartitions, documented
-from sublinear.distributed._partitions import ask_steadily, check_same_columns, summary_of
+from sublinear.distributed._partitions import ask_steadily, summary_of
 from sublinear.distributed._predictions import ChunkClassifier, ChunkRegressor
 from sublinear.distributed._stage_sums import Plan, StagePartition, Stages
 
@@ -94,20 +94,18 @@ class _StreamedStages(OverPartitions):
         checkpoint = open_checkpoint(checkpoint, checkpoint_every, resume, self, classes)
         warm = self.warm_start and self.__sklearn_is_fitted__()
         expected = self.n_features_in_ if warm else None  # arrays replace it
+        known = getattr(self, "feature_names_in_", None) if warm else None
         with (
             connected(self.client) as client,
             closing(self._partition(client, X, y, sample_weight)) as partitions,
         ):
             starts = ask_steadily(partitions, "start")
-            found = [start for start in starts if start is not None]
-            check_same_columns([start.n_columns for start in found])
-            n_features = found[0].n_columns
-            if warm and n_features != expected:
+            self._note_columns(starts, known)
+            if warm and self.n_features_in_ != expected:
                 raise ValueError(
-                    f"there are {n_features} columns; the model goes on from {expected}"
+                    f"there are {self.n_features_in_} columns; the model goes on from {expected}"
                 )
             plan = self._plan(partitions, classes, warm, checkpoint is not None)
-            self.n_features_in_ = n_features
             state = None
             if checkpoint is not None:
                 checkpoint.identify_partitions(ask_steadily(partitions, "first_mark"))
@@ -116,7 +114,7 @@ class _StreamedStages(OverPartitions):
                 self._solvers = [solver.copy() for solver in self._solvers]
             else:
                 self._begin(1 if plan.positive is None else len(plan.positive))
-            self._dtype = np.result_type(*(start.dtype for start in found))
+            self._dtype = np.result_type(*(start.dtype for start in starts if start is not None))
             self._known = {}
             stages = Stages(partitions, plan, self._solvers)
             if state:
@@ -179,7 +177,7 @@ class _StreamedStages(OverPartitions):
 
     def _scorer(self):
         scorer = self._scorer_class(fitted_with(self, "loss"))
-        for name in ("coef_", "intercept_", "classes_", "n_features_in_"):
+        for name in ("coef_", "intercept_", "classes_", "n_features_in_", "feature_names_in_"):
             if hasattr(self, name):
                 setattr(scorer, name, getattr(self, name))
         return scorer
