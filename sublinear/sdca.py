@@ -81,8 +81,9 @@ penalize_intercept : bool, default=True
     gamma : float, default=0.95
         How slowly batch_rule="aggressive" adapts, from 0 to 1.
     sigma_squared : float, default=None
-        sigma^2 for beta_b, from 1 / n_samples to 1; None computes `spectral_norm_squared` of the
-        data, the constant feature included. The aggressive rule needs only a crude bound.
+        sigma^2 for beta_b, from 1 / n_samples to 1; None takes that of the data, the constant
+        feature included, and 2 % more, as it is approached from below. The aggressive rule needs
+        only a crude bound.
     average : {"last", "tail", "decaying"}, default="last"
         With batches: return the last iterate, the mean since at most half of the epochs (Theorem 2
         of the paper), or the decaying mean of its experiments.

@@ -74,6 +74,9 @@ constants : {"practical", "theory"}, default="practical"
         "theory": p, the power at which the initial error falls.
     smoothness, strong_convexity : float, default=None
         "theory": L of the loss of any row, and mu of its mean, as functions of w.
+    hessian_ratio : float, default=1.0
+        "theory": a, the Hessian of P at its minimum by the least one anywhere: 1 for the squared
+        loss, and for others at most `smoothness / strong_convexity`.
     step, first_stage, inner_steps : float, int, int, default=None
         "theory": eta, k_0 and m in place of those, which make long stages.
     fit_intercept : bool, default=True
@@ -260,6 +263,7 @@ class _StreamingSVRG(StreamFit, BaseEstimator):
             check_number(name, getattr(self, name), low=0, open_low=True, optional=True)
         check_number("growth", self.growth, low=1, open_low=True, optional=True)
         check_number("order", self.order, low=2)
+        check_number("hessian_ratio", self.hessian_ratio, low=1)
         check_run_parameters(self)
 
     def _make_solver(self, n_weights, seed):
@@ -288,7 +292,10 @@ class _StreamingSVRG(StreamFit, BaseEstimator):
         growth, theory = self.growth or 3.0, None
         if None in (self.step, self.first_stage, self.inner_steps):
             theory = streaming_svrg_parameters(
-                self.smoothness / self.strong_convexity, growth=growth, order=self.order
+                self.smoothness / self.strong_convexity,
+                growth=growth,
+                order=self.order,
+                hessian_ratio=self.hessian_ratio,
             )
         return PaperSVRG(
             loss,
@@ -577,6 +584,7 @@ class StreamingSVRGRegressor(RegressorMixin, _StreamingSVRG):
         order=2.0,
         smoothness=None,
         strong_convexity=None,
+        hessian_ratio=1.0,
         step=None,
         first_stage=None,
         inner_steps=None,
@@ -598,6 +606,7 @@ class StreamingSVRGRegressor(RegressorMixin, _StreamingSVRG):
         self.order = order
         self.smoothness = smoothness
         self.strong_convexity = strong_convexity
+        self.hessian_ratio = hessian_ratio
         self.step = step
         self.first_stage = first_stage
         self.inner_steps = inner_steps
@@ -769,6 +778,7 @@ class StreamingSVRGClassifier(ProbabilityMixin, OneVsRestMixin, _StreamingSVRG):
         order=2.0,
         smoothness=None,
         strong_convexity=None,
+        hessian_ratio=1.0,
         step=None,
         first_stage=None,
         inner_steps=None,
@@ -790,6 +800,7 @@ class StreamingSVRGClassifier(ProbabilityMixin, OneVsRestMixin, _StreamingSVRG):
         self.order = order
         self.smoothness = smoothness
         self.strong_convexity = strong_convexity
+        self.hessian_ratio = hessian_ratio
         self.step = step
         self.first_stage = first_stage
         self.inner_steps = inner_steps

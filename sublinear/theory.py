@@ -295,7 +295,8 @@ def streaming_svrg_parameters(condition, *, growth=3.0, order=2.0, hessian_ratio
     growth, order : float
         b >= 3 and p >= 2 of the proof.
     hessian_ratio : float, default=1.0
-        a: the Hessian of P is nowhere more than a times that at the optimum. 1 for least squares.
+        a: the Hessian of P is nowhere less than 1 / a of that at the optimum. 1 for least squares,
+        and at most `condition`.
 
     Returns
     -------

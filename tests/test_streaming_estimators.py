@@ -352,6 +352,7 @@ def test_grid_search(binary):
         ({"alpha": -1}, "alpha must be"),
         ({"constants": "practice"}, "constants must be one of"),
         ({"constants": "theory"}, "needs smoothness and strong_convexity"),
+        ({"hessian_ratio": 0.5}, "hessian_ratio must be"),
         ({"kept_rows": 0}, "kept_rows must be"),
         ({"growth": 1.0}, "growth must be"),
         ({"shuffle": "yes"}, "shuffle must be"),
@@ -416,6 +417,11 @@ def test_parameters_of_the_theory():
     assert theory.step == pytest.approx(1 / 540)
     assert theory.inner_steps == 540 * 10 * 540
     assert theory.first_stage == 10 * 540
+    curved = {"constants": "theory", "smoothness": 5.0, "strong_convexity": 0.5}
+    model = StreamingSVRGRegressor("huber", hessian_ratio=4.0, alpha=0.5, **curved)
+    with pytest.warns(ConvergenceWarning):
+        model.fit(np.eye(3), np.arange(3.0))
+    assert model._solvers[0].first_stage == 4 * theory.first_stage
     # the stage bound of the paper contracts the error by 1 / (4 b^(p + 1))
     eta, m = theory.step, theory.inner_steps
     contraction = (10 / (m * eta) + 4 * eta) / (1 - 4 * eta)

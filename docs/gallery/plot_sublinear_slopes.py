@@ -2,8 +2,9 @@
 
     python plot_sublinear_slopes.py [--problems perceptron ball QP game]
 
-Clarkson, Hazan, Woodruff (2010), Table 1: (n + d) / epsilon^2 up to logarithms, for the perceptron,
-balls, simplex QPs and games. `variant="plain"`, the fewest steps of a grid whose certificate closes
+Clarkson, Hazan, Woodruff (2010), up to logarithms: (n + d) / epsilon^2 for the perceptron (Figure
+1) and games (Corollary IV.2), n / epsilon^2 + d / epsilon for balls and simplex QPs (Figure 1).
+`variant="plain"`, the fewest steps of a grid whose certificate closes
 to epsilon, medians over seeds; dense, n = d. Certificates are left out of both: seconds are those
 of the steps alone, again without a certificate, and want a quiet machine. Problems that are not
 named keep the figures they have.

@@ -20,8 +20,8 @@ Low-regret steps and samplers are objects of a user's, or those compiled here:
 
 Cost per step: n + d, and the stored entries of a row and a column.
 
-Departures: eta is a parameter; rounds of doubling length go on, weights from the means of the last
-round.
+Departures: eta is a parameter; rows are drawn by the weights after their update, which are those
+averaged; rounds of doubling length go on, weights from the means of the last round.
 """
 from cpython.exc cimport PyErr_CheckSignals
 from cpython.pycapsule cimport PyCapsule_GetPointer

@@ -30,6 +30,7 @@ class _StreamedStages(OverPartitions):
     _kind = StagePartition
     _may_change = frozenset({"client", "n_partitions", "verbose", "warm_start"})
     constants, order, shuffle, random_state = "practical", 2.0, False, None
+    hessian_ratio = 1.0
     smoothness = strong_convexity = step = first_stage = inner_steps = None
 
     def _is_stored(self, before):
