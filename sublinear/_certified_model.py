@@ -107,6 +107,11 @@ def solve_all(problems, n_threads):
     return outcomes, errors[0] if errors else None
 
 
+def metadata_of(sample_weight):
+    """Return what scores take besides X and y, None for nothing."""
+    return None if sample_weight is None else {"sample_weight": sample_weight}
+
+
 @dataclass
 class Training:
     """The data of a fit, ready for solvers.

@@ -41,8 +41,11 @@ def all_or_nothing(method):
 
 
 def fit_method(method):
-    """Decorate `fit` or `partial_fit`: `all_or_nothing`, and scikit-learn's callbacks take part."""
-    return with_callbacks(all_or_nothing(method))
+    """Decorate `fit` or `partial_fit`: `all_or_nothing`, and scikit-learn's callbacks take part.
+
+    They end before the attributes from before come back, without those they need for it.
+    """
+    return all_or_nothing(with_callbacks(method))
 
 
 def forget(estimator, names):

@@ -4,7 +4,7 @@ import numpy as np
 from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
-from sublinear._certified_model import CertifiedModel, Training
+from sublinear._certified_model import CertifiedModel, Training, metadata_of
 from sublinear._classification import OneVsRestMixin, ProbabilityMixin
 from sublinear._core.aligned import contiguous
 from sublinear._core.computed import ComputedMatrix
@@ -43,7 +43,8 @@ n_jobs : int, default=None
         Threads: over one-vs-rest problems, or inside a single one. None means 1, -1 all
         processors. The result does not depend on n_jobs, with one exception: on one large problem
         two threads of an SDCA estimator share the steps by a fixed schedule. Its result differs
-        from that of one thread, and is the same for every n_jobs above 1.
+        from that of one thread, and is the same for every n_jobs above 1. Within parallel work of
+        joblib, and in forked processes, there may be one thread all the same.
     random_state : int, RandomState, Generator or None, default=None
         Seeds the order of the examples.
     warm_start : bool, default=False
@@ -112,7 +113,6 @@ class LinearModel(CertifiedModel):
 
     def _training(self, X, y, targets, weights, sample_weight):
         """Return the Training for checked data."""
-        metadata = None if sample_weight is None else {"sample_weight": sample_weight}
         X = by_rows(X) if getattr(self, "pack", None) == "auto" else X
         matrix = as_matrix(X, self._constant(X), effective_threads(self.n_jobs))
         if isinstance(matrix, ComputedMatrix) and not self._asks_for_lines:
@@ -120,7 +120,7 @@ class LinearModel(CertifiedModel):
                 f"{type(self).__name__} does not take a FeatureOracle: it reads every row; "
                 "SIMBAClassifier and SublinearPerceptron ask for single rows and columns"
             )
-        return Training(X, y, metadata, matrix, targets, weights)
+        return Training(X, y, metadata_of(sample_weight), matrix, targets, weights)
 
     def _solver(self, training, k, random, n_jobs):
         return self._make_solver(self._make_objective(training, k, n_jobs), random, k)

@@ -315,7 +315,7 @@ class MinimumEnclosingBall(CallbackSupportMixin, OutlierMixin, BaseEstimator):
 
     def _run(self, solver, limits, training, constant, origin=0.0):
         """Drive a solver that sees rows from `origin`; its model, the result, what interrupted."""
-        observers = Observers(self, training, 1, constant, lambda model, constant: None)
+        observers = Observers(self, training, 1, constant, lambda models: None)
         observe = observers.of_problem(0)
         model, result, error = drive_shown(
             self.verbose,

@@ -3,6 +3,7 @@
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from sublinear._certified_model import metadata_of
 from sublinear._documentation import with_parameters
 from sublinear._drive import Limits
 from sublinear._fit_method import fit_method, forget
@@ -56,14 +57,15 @@ class _SaddleClassifier(LinearClassifier):
     def _class_training(self, X, y, weights, counts=None):
         targets = self._targets(y)
         if is_linear(self):
-            training = self._training(X, y, targets, weights, None)
+            training = self._training(X, y, targets, weights, counts)
             training.matrix.transposed()  # once, before threads ask for it
             training.plan = self._plan(training.matrix)
             return training
         scaling = float(self.intercept_scaling) if self.fit_intercept else 0.0
         space = KernelSpace(self, X, scaling * scaling, counts)
         plan = self._kernel_plan(space)
-        return KernelTraining(X, y, None, None, targets, weights, plan=plan, rows=space.rows)
+        metadata = metadata_of(counts)
+        return KernelTraining(X, y, metadata, None, targets, weights, plan=plan, rows=space.rows)
 
     def _store(self, outcomes, training, seconds):
         for outcome in outcomes:

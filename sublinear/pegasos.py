@@ -13,6 +13,7 @@ from scipy.special import log_softmax
 from sklearn.utils.metaestimators import available_if
 
 from sublinear._archive import plain_seeds, seeds_of
+from sublinear._callbacks import with_callbacks
 from sublinear._certified_model import problem_mark
 from sublinear._core.best_constant import PIECEWISE_LINEAR
 from sublinear._core.joint_losses import JOINT_LOSSES
@@ -242,6 +243,7 @@ class _PegasosModel(StreamFit, BiasTreatment, LinearModel):
             )
         return first
 
+    @with_callbacks
     def _learn_block(self, block, first, options):
         if first:
             super()._learn_block(block, first, options)

@@ -230,7 +230,9 @@ class _StreamingSVRG(StreamFit, BaseEstimator):
         super().__setstate__(state)
         if getattr(self, "_solvers", None):
             present = self.get_params(deep=False)
-            self.set_params(**self._made_with)  # the parameters may have changed since
+            # the parameters may have changed since; the seeds are those of the state
+            usual = {name: None for name in ("n_jobs", "random_state") if name in present}
+            self.set_params(**self._made_with, **usual)
             self._set_stream_state(self._solvers)
             self.set_params(**present)
 

@@ -17,13 +17,16 @@ from sublinear import (
     KernelSDCAClassifier,
     KernelSDCARegressor,
     L2SVMClassifier,
+    MinimumEnclosingBall,
     PegasosClassifier,
     SDCAClassifier,
     SDCARegressor,
+    SequencePegasos,
     Snapshot,
     SublinearPerceptron,
     TraceRow,
 )
+from sublinear import distributed as over_partitions
 from sublinear._core.matrix import NotFinite
 
 try:
@@ -424,15 +427,96 @@ def test_callbacks_may_be_taken_away(case):
     assert len(recorder.calls) == count
 
 
+class Balanced:
+    """Counts what is set up and torn down; fails when a task of this name begins."""
+
+    def __init__(self, fails_at=None):
+        self.open = self.seen = 0
+        self.fails_at = fails_at
+
+    def setup(self, estimator, context):
+        self.open += 1
+        self.seen += 1
+
+    def on_fit_task_begin(self, estimator, context):
+        if context.task_name == self.fails_at:
+            raise RuntimeError("from the hook")
+
+    def on_fit_task_end(self, estimator, context):
+        return False
+
+    def teardown(self, estimator, context):
+        self.open -= 1
+
+
 @needs_callbacks
-def test_a_bad_fit_still_tears_down(binary):
+@pytest.mark.parametrize("entry", [np.nan, 1e308])
+@pytest.mark.parametrize(
+    "kind", [SDCAClassifier, PegasosClassifier, L2SVMClassifier, KernelSDCAClassifier]
+)
+def test_a_fit_to_bad_rows_still_tears_down(kind, entry, binary):
     X, y = binary
+    X = X.copy()
+    X[3, 3] = entry
+    balanced = Balanced()
+    model = kind().set_callbacks(balanced)
+    before = dict(vars(model))
+    with pytest.raises(ValueError, match=r"NaN|range|X|scale"):
+        model.fit(X, y)
+    assert balanced.open == 0
+    assert vars(model) == before
+    model.fit(*binary)
+    assert balanced.open == 0 and balanced.seen > 0
+
+
+@needs_callbacks
+@pytest.mark.parametrize("task", ["fit", "problem"])
+def test_a_hook_that_fails_at_the_beginning_still_tears_down(case, task):
+    model, X, y = case
+    balanced = Balanced(task)
+    with pytest.raises(RuntimeError, match="from the hook"):
+        model.set_callbacks(balanced).fit(X, y)
+    assert (balanced.open, balanced.seen) == (0, 1)
+
+
+@needs_callbacks
+@pytest.mark.parametrize("kind", [PegasosClassifier, SequencePegasos])
+def test_every_block_of_a_stream_tears_down(kind, binary):
+    balanced = Balanced()
+    model = kind(max_iter=2).set_callbacks(balanced)
+    model.fit_stream([binary] * 3, classes=[0, 1])
+    assert (balanced.open, balanced.seen) == (0, 3)
+    assert not [name for name in vars(model) if "ctx" in name or "teardown" in name]
+
+
+@needs_callbacks
+def test_fits_over_partitions_tear_down(binary):
+    balanced = Balanced()
+    over_partitions.SDCAClassifier(alpha=0.1).set_callbacks(balanced).fit(*binary)
+    assert (balanced.open, balanced.seen) == (0, 1)
+
+
+@needs_callbacks
+def test_balls_may_be_watched(binary):
     recorder = Recorder()
-    with pytest.raises(ValueError, match="alpha"):
-        SDCAClassifier(alpha=-1).set_callbacks(recorder).fit(X, y)
-    assert recorder.count("fit", "setup") == recorder.count("fit", "teardown")
-    SDCAClassifier(alpha=0.1).set_callbacks(recorder).fit(X, y)
-    assert recorder.calls[-1] == ("teardown", "fit")
+    MinimumEnclosingBall().set_callbacks(recorder).fit(*binary)
+    assert recorder.count("certificate") > 0 and recorder.scores == []
+
+
+@needs_callbacks
+@pytest.mark.parametrize("kernel", ["linear", "rbf"])
+@pytest.mark.parametrize("kind", [SublinearPerceptron, L2SVMClassifier])
+def test_the_monitor_scores_with_the_weights_of_the_fit(kind, kernel, binary):
+    from sklearn.callback import ScoringMonitor
+
+    X, y = binary
+    weights = np.where(y == 1, 5.0, 1.0)
+    weights[:20] = 0
+    monitor = ScoringMonitor(scoring="accuracy")
+    model = kind(kernel=kernel, epsilon=0.05, random_state=0).set_callbacks(monitor)
+    model.fit(X, y, sample_weight=weights)
+    expected = model.score(X, y, sample_weight=weights)
+    assert monitor.get_logs().data[-1]["accuracy"] == pytest.approx(expected)
 
 
 @needs_callbacks

@@ -7,7 +7,7 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.utils.validation import check_is_fitted
 
-from sublinear._certified_model import SPOILT, CertifiedModel, warn_if_limited
+from sublinear._certified_model import SPOILT, CertifiedModel, metadata_of, warn_if_limited
 from sublinear._core.kernel_choice import kernel_rows
 from sublinear._core.kernel_objective import KernelObjective
 from sublinear._core.kernel_rows import CallableRows, ExactRows, PrecomputedRows, check_square
@@ -117,7 +117,7 @@ class KernelModel(CertifiedModel):
 
     def _training(self, X, y, targets, weights, sample_weight, subsets=None):
         """Return the KernelTraining for checked data."""
-        metadata = None if sample_weight is None else {"sample_weight": sample_weight}
+        metadata = metadata_of(sample_weight)
         gamma = None
         if self.kernel in KERNELS:  # class_weight leaves gamma as it is
             gamma = gamma_value(self.gamma, X, check_sample_weight(sample_weight, X))

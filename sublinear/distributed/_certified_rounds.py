@@ -9,7 +9,7 @@ from sublinear._certified_model import Training
 from sublinear._checkpoint import RoundsCheckpoint, open_checkpoint
 from sublinear._core.starting_intercept import middle_of_parts
 from sublinear._core.states import take
-from sublinear._fit_method import all_or_nothing
+from sublinear._fit_method import fit_method
 from sublinear._linear_model import LinearModel
 from sublinear._validation import (
     LabelWeights,
@@ -103,7 +103,7 @@ class CertifiedRounds(OverPartitions, LinearModel):
                                             solvers; of none where there will not be one
     """
 
-    @all_or_nothing
+    @fit_method
     @documented
     def fit(
         self, X, y=None, sample_weight=None, *, checkpoint=None, checkpoint_every=10, resume=True
