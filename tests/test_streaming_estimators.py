@@ -3,6 +3,7 @@
 import pickle
 import re
 import warnings
+from copy import copy as copied
 from dataclasses import asdict
 
 import numpy as np
@@ -245,6 +246,23 @@ def test_layouts_and_threads(model, request):
     assert narrow.coef_.dtype == np.float32
     assert narrow.intercept_.dtype == np.float32
     np.testing.assert_allclose(narrow.coef_, first.coef_, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("make", [np.random.RandomState, np.random.default_rng])
+@pytest.mark.parametrize("options", [{}, THEORY], ids=["practical", "theory"])
+def test_a_copy_draws_as_the_original_does(make, options, regression):
+    X, y = regression
+    model = StreamingSVRGRegressor(**options, random_state=make(0)).fit(X, y)
+    twin = pickle.loads(pickle.dumps(model))
+    copied(model)
+    np.testing.assert_array_equal(twin.fit(X, y).coef_, model.fit(X, y).coef_)
+
+
+def test_bad_parameters_after_a_fit_are_no_matter_for_pickles(regression):
+    model = StreamingSVRGRegressor().fit(*regression).set_params(n_jobs=0, random_state="none")
+    twin = pickle.loads(pickle.dumps(model))
+    np.testing.assert_array_equal(twin.coef_, model.coef_)
+    assert (twin.n_jobs, twin.random_state) == (0, "none")
 
 
 @pytest.mark.parametrize("options", [{"kept_rows": 40}, THEORY], ids=["practical", "theory"])
