@@ -130,6 +130,8 @@ class Training:
         What else the estimator's solvers have in common.
     given : GivenRows or None
         Where rows without weight are left out.
+    earlier_dtype : numpy.dtype or None
+        Of the model that an earlier part of the data made.
     """
 
     X: object
@@ -141,6 +143,7 @@ class Training:
     solvers: dict | None = None
     plan: object = None
     given: object = None
+    earlier_dtype: np.dtype | None = None
 
     @property
     def n_weights(self):
@@ -155,7 +158,9 @@ class Training:
     @property
     def dtype(self):
         """The type in which a model is stored."""
-        return self.matrix.dtype
+        if self.earlier_dtype is None:
+            return self.matrix.dtype
+        return np.promote_types(self.matrix.dtype, self.earlier_dtype)
 
 
 def check_finite(outcomes, constant, dtype):
@@ -261,7 +266,10 @@ class CertifiedModel(CallbackSupportMixin, BaseEstimator):
         self._store(outcomes, training, time.perf_counter() - started)
         observers.close()
         if error is not None:
-            raise error
+            try:
+                raise error
+            finally:
+                del error, outcomes  # of a cycle that would keep the solvers
         self._warn_if_limited(limits)
         return self
 

@@ -199,7 +199,10 @@ def drive(
         except BaseException as caught:
             run.status = "interrupted"
             error = caught
-        return run.model(), run.result(), error
+        try:
+            return run.model(), run.result(), error
+        finally:
+            del error  # which knows this frame: the solver would wait for the garbage collector
 
 
 _BOUNDS = "primal", "dual", "error"
@@ -249,7 +252,7 @@ class _Run:
     def slices(self):
         """Advance the solver; yield after every slice, until there is a status."""
         solver, limits = self.solver, self.limits
-        size = LEAST_WORK
+        size = 1  # of a slice, in accesses: a step may cost far more than it reads
         while self.status is None:
             before, work, began = solver.accesses, solver.work, time.perf_counter()
             at_end = solver.advance(int(min(before + size, limits.max_accesses, 2**62)))

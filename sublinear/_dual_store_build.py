@@ -318,16 +318,24 @@ class _Build:
                 with io.BufferedWriter(NamedFile(self.place, spool, "ab")) as stream:
                     stream.write(entries[start:stop].view(np.uint8))
         values, indices = self._open("columns.values"), self._open("columns.indices")
-        for spool in spools:
-            entries = np.fromfile(spool, record) if spool.exists() else np.empty(0, record)
-            # stable: rows ascend within a column
-            entries = entries[np.argsort(entries["column"], kind="stable")]
-            values.append(entries["value"])
-            indices.append(entries["row"])
+        for spool, n_columns in zip(spools, np.diff([*starts, self.n_columns]), strict=True):
+            for entries in self._entries_by_columns(spool, record, n_columns == 1):
+                values.append(entries["value"])
+                indices.append(entries["row"])
             spool.unlink(missing_ok=True)
         self._close(values)
         self._close(indices)
         self._write_offsets("columns.offsets", self.column_sizes)
+
+    def _entries_by_columns(self, spool, record, is_column):
+        """Yield a bucket's records, in parts if they are those of a single column."""
+        if not spool.exists():
+            return
+        with open(spool, "rb") as stream:
+            count = max(1, self.memory // SORT_BYTES) if is_column else -1
+            while (entries := np.fromfile(stream, record, count)).size:
+                # stable: rows ascend within a column
+                yield entries[np.argsort(entries["column"], kind="stable")]
 
     def _entries_by_rows(self, record):
         """Yield the stored entries as records, in row order, as many at a time as memory allows."""

@@ -13,3 +13,8 @@ def note_parameters(estimator):
 def fitted_with(estimator, name):
     """Return a parameter as the last fit had it; before a fit, or of a file, the present one."""
     return getattr(estimator, "_made_with", {}).get(name, getattr(estimator, name, None))
+
+
+def like(estimator, **changes):
+    """Return an estimator with the same parameters but for some, which are no copies."""
+    return type(estimator)(**estimator.get_params(deep=False) | changes)

@@ -137,8 +137,7 @@ class LinearModel(CertifiedModel):
         )
 
     def _set_model(self, models, training):
-        matrix = training.matrix
-        self.coef_, self.intercept_ = self._coefficients(models, matrix.constant, matrix.dtype)
+        self.coef_, self.intercept_ = self._coefficients(models, training.constant, training.dtype)
 
     def _coefficients(self, models, constant, dtype):
         """Split models into coef (n_problems, n_features) and intercept (n_problems,)."""

@@ -318,8 +318,9 @@ class SequencePegasos(OneSolverStreamFit, LinearModel):
                 "fit_intercept and intercept_scaling must not change between calls of partial_fit"
             )
         self._seed_stream()
-        limits = Limits(0, 1, certify=False)
-        return self._solve(self._sequences(X, y, lengths, sample_weight), limits)
+        training = self._sequences(X, y, lengths, sample_weight)
+        training.earlier_dtype = None if first else self.coef_.dtype
+        return self._solve(training, Limits(0, 1, certify=False))
 
     def _takes_classes(self):
         return True
@@ -381,7 +382,7 @@ class SequencePegasos(OneSolverStreamFit, LinearModel):
 
     def _set_model(self, models, training):
         super()._set_model(models, training)
-        k, model = len(self.classes_), models[0].astype(training.matrix.dtype, copy=False)
+        k, model = len(self.classes_), models[0].astype(training.dtype, copy=False)
         self.transition_, self.start_ = model[:k].copy(), model[k].copy()
 
     def _store(self, outcomes, training, seconds):

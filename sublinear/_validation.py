@@ -655,11 +655,10 @@ def combine_weights(class_weight, classes, y, weights):
     if class_weight is None:
         return weights
     weights = np.ones(y.shape[0]) if weights is None else weights.copy()
-    members = [y == label for label in classes]
-    masses = np.array([weights[rows].sum() for rows in members])
-    for rows, factor in zip(members, class_factors(class_weight, classes, masses), strict=True):
-        with np.errstate(over="ignore"):
-            weights[rows] *= factor
+    codes = class_codes(y, classes)
+    masses = np.bincount(codes, weights, len(classes))
+    with np.errstate(over="ignore"):
+        weights *= class_factors(class_weight, classes, masses)[codes]
     if not weights.any():
         raise ValueError(WEIGHTLESS)
     check_total_weight(total_of(weights), "the weights, class_weight included,")

@@ -396,10 +396,13 @@ class FeatureOracle:
             )
         if values.dtype.kind not in "fiub":
             raise ValueError(f"the oracle's {kind} {number} holds {values.dtype}, no real numbers")
-        if not np.isfinite(values).all():
-            raise ValueError(f"the oracle's {kind} {number} holds NaN or infinity")
+        with np.errstate(over="ignore"):
+            converted = values.astype(self.dtype, copy=False)
+        if not np.isfinite(converted).all():
+            what = "what" if np.isfinite(values).all() else "NaN or infinity, which"
+            raise ValueError(f"the oracle's {kind} {number} holds {what} {self.dtype} cannot hold")
         self.accesses += length
-        return values.astype(self.dtype, copy=False)
+        return converted
 
     def matrix(self, constant=0.0):
         """Return the rows as solvers read them; its `transposed()` are the columns.
@@ -477,7 +480,7 @@ class FourierFeatures(FeatureOracle):
         )
 
     def _fourier_row(self, i):
-        return self.transform(self.X[[i]])[0]
+        return self._waves(self.X[[i]] @ self._directions.T + self._phases)[0]
 
     def _fourier_column(self, j):
         return self._waves(self.X @ self._directions[j] + self._phases[j])
@@ -496,5 +499,13 @@ class FourierFeatures(FeatureOracle):
         Returns
         -------
         features : ndarray of shape (n_rows, n_components), float64
+
+        Raises
+        ------
+        ValueError
+            For rows of another length, or values that are not finite.
         """
+        X = check_matrix(X)
+        if X.shape[1] != self.X.shape[1]:
+            raise ValueError(f"X has {X.shape[1]} columns, the oracle is made of {self.X.shape[1]}")
         return self._waves(X @ self._directions.T + self._phases)

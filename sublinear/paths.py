@@ -4,10 +4,10 @@ import time
 from dataclasses import dataclass
 
 import numpy as np
-from sklearn.base import clone
 
 from sublinear._core.losses import MARGIN_LOSSES, REGRESSION_LOSSES
 from sublinear._documentation import with_parameters
+from sublinear._fitted_parameters import like
 from sublinear._validation import as_real, check_choice, check_number
 from sublinear.kernel import KernelSDCAClassifier, KernelSDCARegressor
 from sublinear.sdca import SDCAClassifier, SDCARegressor
@@ -66,7 +66,7 @@ def _fitted_in_order(first, training, name, values, order):
     training.solvers = {}
     models = [None] * len(values)
     for k in order:
-        model = clone(first).set_params(callback=first.callback, **{name: float(values[k])})
+        model = like(first, **{name: float(values[k])})
         model._adopt(first, training)
         models[k] = model._solve(training, model._limits())
     return tuple(models)

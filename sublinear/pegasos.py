@@ -262,6 +262,8 @@ class _PegasosModel(StreamFit, BiasTreatment, LinearModel):
     def _solve_block(self, training, first):
         if first:
             self._states = None
+        else:
+            training.earlier_dtype = self.coef_.dtype
         self._mark = None
         self._seed_stream()
         return self._solve(training, Limits(0, 1, certify=False))

@@ -3,18 +3,17 @@
 import math
 
 import numpy as np
-from sklearn.base import clone
 
 from sublinear._core.sample_sizes import squared
 from sublinear._documentation import with_parameters
 from sublinear._drive import Limits
 from sublinear._fit_method import fit_method
+from sublinear._fitted_parameters import like
 from sublinear._linear_model import LinearClassifier
 from sublinear._saddle import CONSTANTS, named, of_margin, round_lengths, warn_of_gap
 from sublinear._saddle_problems import SlackMargin
 from sublinear._solvers.simba import SIMBA
 from sublinear._validation import (
-    as_matrix,
     check_choice,
     check_flag,
     check_number,
@@ -237,7 +236,7 @@ class SIMBAClassifier(LinearClassifier):
             X, y = X[repeated], y[repeated]
         training = self._class_training(X, y, None)
         training.matrix.transposed()  # once, before threads ask for it
-        unit = self.row_norm or as_matrix(X).largest_norm() or 1.0
+        unit = self.row_norm or training.matrix.largest_norm(constant=False) or 1.0
         round_steps, steps = self._steps(len(y), training.matrix.n_stored)
         training.plan = {
             "unit": unit,
@@ -346,7 +345,7 @@ def simba_path(X, y, nus, *, sample_weight=None, **parameters):
     model = SIMBAClassifier(**parameters)
     models, states = [], None
     for nu in nus:
-        model = clone(model).set_params(nu=nu, callback=model.callback)
+        model = like(model, nu=nu)
         models.append(model._fit(X, y, sample_weight, states))
         states = vars(model).pop("_states")
     return models

@@ -187,7 +187,8 @@ def batch_speedup(X, batch_size):
     Takac et al. 2013, sections 3 and 4.
     """
     matrix = _checked(X)
-    return batch_size / safe_beta(matrix.n_rows, batch_size, spectral_norm_of(matrix))
+    beta = safe_beta(matrix.n_rows, batch_size, spectral_norm_of(matrix))
+    return min(float(batch_size), batch_size / beta)
 
 
 @dataclass(frozen=True)

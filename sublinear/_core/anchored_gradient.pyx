@@ -210,7 +210,7 @@ cdef Py_ssize_t count_entries(const Rows* rows) noexcept nogil:
     if rows.order == NULL:
         return line_start(rows.lines, rows.stop) - line_start(rows.lines, rows.start)
     for k in range(rows.start, rows.stop):
-        total += line_size(rows.lines, k if rows.order == NULL else rows.order[k])
+        total += line_size(rows.lines, rows.order[k])
     return total
 
 

@@ -17,9 +17,11 @@ cdef class Chains:
     cdef double[::1] score, previous
     cdef int[:, ::1] back
 
-    cdef Decoded decode(
-        self, const double* weights, double scale, Py_ssize_t i, const int* labels, int* path
-    ) noexcept nogil
+    cdef int decode(
+        self, const double* weights, double scale, Py_ssize_t i, const int* labels, int* path,
+        Decoded* found, bint looks
+    ) except -1 nogil
+    cdef Py_ssize_t after_slice(self, Py_ssize_t first) noexcept nogil
 
 
 cdef class ChainObjective(WeightedExamples):

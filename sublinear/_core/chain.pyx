@@ -23,7 +23,7 @@ from sublinear._core.dense_lines cimport dense_dot64
 from sublinear._core.line cimport Line, line_at
 
 cdef enum:
-    SEQUENCES_PER_CALL = 256      # between two looks at pending signals
+    OPERATIONS_PER_CALL = 1 << 24      # between two looks at pending signals
 
 
 cdef class Chains:
@@ -54,13 +54,24 @@ cdef class Chains:
         self.score = np.empty(n_classes)
         self.previous = np.empty(n_classes)
 
-    cdef Decoded decode(
-        self, const double* weights, double scale, Py_ssize_t i, const int* labels, int* path
-    ) noexcept nogil:
+    cdef Py_ssize_t after_slice(self, Py_ssize_t first) noexcept nogil:
+        """The end of some sequences from `first` on that together cost few operations."""
+        cdef Py_ssize_t rows = max(1, OPERATIONS_PER_CALL // (self.n_classes * self.n_classes))
+        cdef Py_ssize_t last = first + 1
+        while last < self.n_sequences and self.offsets[last + 1] - self.offsets[first] <= rows:
+            last += 1
+        return last
+
+    cdef int decode(
+        self, const double* weights, double scale, Py_ssize_t i, const int* labels, int* path,
+        Decoded* found, bint looks
+    ) except -1 nogil:
         """Write the labels of the best score under scale * weights into path.
 
         Where labels, those of all rows, are not NULL, every one that differs adds 1 to the score.
+        `looks`: for Ctrl-C, now and then; without, it raises nothing.
         """
+        cdef Py_ssize_t rows = max(1, OPERATIONS_PER_CALL // (self.n_classes * self.n_classes))
         cdef Py_ssize_t k = self.n_classes, first = self.offsets[i]
         cdef Py_ssize_t length = self.offsets[i + 1] - first, t, c, p
         cdef const double* start = weights + k * k
@@ -71,10 +82,12 @@ cdef class Chains:
         cdef double value, cost = 1 / scale
         cdef int* back
         cdef Line x
-        cdef Decoded found
         found.truth = found.best = 0
         found.errors = 0
         for t in range(length):
+            if looks and t % rows == rows - 1:
+                with gil:
+                    PyErr_CheckSignals()
             emission = &self.emission[t, 0]
             back = &self.back[t, 0]
             x = line_at(&self.matrix.rows, first + t)
@@ -113,21 +126,23 @@ cdef class Chains:
                 found.errors += 1
             if t > 0:
                 p = self.back[t, p]
-        return found
+        return 0
 
     def best_paths(self, const double[:, ::1] weights):
         """Return the best label of every row (intc) and the score of every sequence's labels."""
         paths, scores = np.empty(self.matrix.n_rows, dtype=np.intc), np.empty(self.n_sequences)
         cdef int[::1] path = paths
         cdef double[::1] score = scores
-        cdef Py_ssize_t i, first, last
+        cdef Py_ssize_t i = 0, last
+        cdef Decoded found
         self.check_weights(weights)
-        for first in range(0, self.n_sequences, SEQUENCES_PER_CALL):
-            last = min(self.n_sequences, first + SEQUENCES_PER_CALL)
+        while i < self.n_sequences:
+            last = self.after_slice(i)
             with nogil:
-                for i in range(first, last):
-                    score[i] = self.decode(
-                        &weights[0, 0], 1, i, NULL, &path[self.offsets[i]]).best
+                while i < last:
+                    self.decode(&weights[0, 0], 1, i, NULL, &path[self.offsets[i]], &found, True)
+                    score[i] = found.best
+                    i += 1
             PyErr_CheckSignals()
         return paths, scores
 
@@ -179,15 +194,16 @@ cdef class ChainObjective(WeightedExamples):
         cdef Chains chains = self.chains
         cdef int[::1] path = np.empty(chains.emission.shape[0], dtype=np.intc)
         cdef double total = 0
-        cdef Py_ssize_t i, first, last
+        cdef Py_ssize_t i = 0, last
         cdef Decoded found
         chains.check_weights(weights)
-        for first in range(0, chains.n_sequences, SEQUENCES_PER_CALL):
-            last = min(chains.n_sequences, first + SEQUENCES_PER_CALL)
+        while i < chains.n_sequences:
+            last = chains.after_slice(i)
             with nogil:
-                for i in range(first, last):
-                    found = chains.decode(&weights[0, 0], 1, i, self.labels, &path[0])
+                while i < last:
+                    chains.decode(&weights[0, 0], 1, i, self.labels, &path[0], &found, True)
                     total += self.weight(i) * (found.best - found.truth)
+                    i += 1
             PyErr_CheckSignals()
         self.accesses += chains.matrix.n_stored
         return self.penalty(weights) + total / self.total_weight

@@ -87,8 +87,8 @@ cdef class ComputedMatrix(Matrix):
             largest = max(largest, float(np.abs(self.buffer[self.slots[i]]).max()))
         return largest
 
-    def squared_norms(self):
-        """Return |row i|^2 for every row, the constant entry included (float64)."""
+    def squared_norms(self, bint constant=True):
+        """Return |row i|^2 for every row, the constant entry included or not (float64)."""
         result = np.empty(self.n_rows)
         cdef double[::1] norms = result
         cdef Py_ssize_t i
@@ -96,6 +96,7 @@ cdef class ComputedMatrix(Matrix):
         for i in range(self.n_rows):
             self.hold((i,))
             x = line_at(&self.rows, i)
+            x.constant *= constant
             norms[i] = squared_norm(&x)
         return result
 

@@ -102,11 +102,12 @@ cdef class Examples:
         cdef Py_ssize_t first, i
         cdef Line x
         for first in range(0, self.rows.count, ROWS_PER_CALL):
-            for i in range(first, min(self.rows.count, first + ROWS_PER_CALL)):
-                dual = self.at(i).dual
-                if dual != 0:
-                    x = line_at(self.rows, i)
-                    add_row(&x, scale * self.objective.weight(i) * dual, &w[0])
+            with nogil:
+                for i in range(first, min(self.rows.count, first + ROWS_PER_CALL)):
+                    dual = self.at(i).dual
+                    if dual != 0:
+                        x = line_at(self.rows, i)
+                        add_row(&x, scale * self.objective.weight(i) * dual, &w[0])
             PyErr_CheckSignals()
         return result
 

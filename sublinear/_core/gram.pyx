@@ -4,8 +4,10 @@ from libc.math cimport sqrt
 from libc.stdint cimport uint32_t
 from libc.string cimport memset
 
+import itertools
+
 import numpy as np
-from scipy.linalg import LinAlgError, cholesky, solve_triangular
+from scipy.linalg import LinAlgError, cholesky, qr, solve_triangular
 from scipy.linalg.blas import dsyrk
 from scipy.linalg.lapack import dpstrf
 
@@ -13,8 +15,14 @@ from sublinear._core.line cimport Line, Lines, add, line_at
 from sublinear._core.matrix cimport Matrix
 from sublinear._core.sparse_rows cimport add_sparse_gram
 
+# Times, measured on one thread, in that of a feature value in a step of coordinate ascent:
+OUTER = 1 / 8           # of an entry of x x'
+DENSE_OUTER = 1 / 160   # of one that a BLAS computes
+
 LEAST_FACTOR = 1e-290   # smaller ones make subnormal products, which take many times as long
 JITTERS = 1e-15, 1e-13, 1e-11   # of diagonal entries, where rounding has made them too small
+FAR = 0.99              # of |x|^2 that is due to the mean row
+LEAST_LENGTH = 1e-9     # of what a row adds to the span of those before, by its length
 LEAST_PIVOT = 2.0**-50          # of the largest diagonal entry: what is left is rounding
 NEAR_LARGEST = 0.3              # of the largest pivot, for those that come with it, as exactly
 PIVOTS_AT_ONCE = 64             # which share a pass over the factor
@@ -104,7 +112,7 @@ def row_products(Matrix matrix):
     """
     cdef Py_ssize_t n_rows = matrix.n_rows, n_columns = matrix.n_columns, start, step
     products = np.zeros((n_rows, n_rows))
-    if matrix.is_sparse:
+    if matrix.is_sparse and OUTER * matrix.n_stored < DENSE_OUTER * n_rows * n_columns:
         X = matrix.csr().astype(np.float64)
         transposed = X.T.tocsr()
         step = max(1, OUTER_BLOCK // max(1, matrix.n_stored))
@@ -112,13 +120,41 @@ def row_products(Matrix matrix):
             products[start:start + step] = (X[start:start + step] @ transposed).toarray()
             PyErr_CheckSignals()
         return products
-    step = max(LEAST_COLUMNS, BLAS_BLOCK // n_rows**2)
-    for start in range(0, n_columns, step):
-        part = np.array(matrix.arrays[0][:, start:start + step], dtype=np.float64, order="F")
+    for part in column_blocks(matrix, max(LEAST_COLUMNS, BLAS_BLOCK // n_rows**2)):
         # into the transposed matrix, which is in the order of columns that a BLAS works on in place
         dsyrk(1.0, part, beta=1.0, c=products.T, lower=True, overwrite_c=True)
         PyErr_CheckSignals()
     return products
+
+
+def column_blocks(matrix, step):
+    """Yield `step` columns of a Matrix at a time, without the constant one, as float64 arrays."""
+    columns = matrix.csr().tocsc() if matrix.is_sparse else matrix.arrays[0]
+    for start in range(0, matrix.n_columns, step):
+        part = columns[:, start:start + step]
+        part = part.toarray(order="F") if matrix.is_sparse else part
+        yield np.array(part, dtype=np.float64, order="F", copy=None)
+
+
+def row_factor(matrix, double constant):
+    """Return U, an upper triangle, with U'U = X X' + constant^2 but for rounding.
+
+    Where rows lie far from the origin, products of them have lost too many digits: then U comes
+    from reflections of the rows themselves, which take a few times as long.
+    """
+    products = row_products(matrix)
+    squares = products.diagonal().copy()
+    square_of_sum = 2 * np.triu(products, 1).sum() + squares.sum()
+    if not square_of_sum > FAR * matrix.n_rows * squares.sum():
+        products += constant * constant
+        return upper_factor(products)
+    factor = np.diag(LEAST_LENGTH * np.sqrt(squares + constant * constant))
+    blocks = column_blocks(matrix, max(LEAST_COLUMNS, matrix.n_rows))
+    for part in itertools.chain([np.full((matrix.n_rows, 1), constant)], blocks):
+        factor = qr(np.vstack([factor, part.T]), overwrite_a=True, mode="r", check_finite=False)[0]
+        factor = factor[:matrix.n_rows]
+        PyErr_CheckSignals()
+    return factor
 
 
 def upper_factor(matrix):

@@ -28,3 +28,4 @@ cdef class Matrix:
     cdef readonly object arrays      # what the rows point into
     cdef object _transposed
     cdef Py_ssize_t checked_row(self, Py_ssize_t i) except -1
+    cdef Py_ssize_t rows_per_call(self)

@@ -29,6 +29,7 @@ cnp.import_array()
 cdef enum:
     LOOK = 1 << 9             # rows whose columns are checked at a time
     LOOKS_PER_CALL = 1 << 9   # of these between two looks at pending signals
+    ENTRIES_PER_CALL = 1 << 22      # between two such looks
 
 COLUMNS_LOOKED_AT = 2**15    # entries, to find the middle of the columns
 LEAST_SQUARE = 1e-300        # those below have lost digits, or all of them
@@ -298,7 +299,8 @@ cdef class Matrix:
         self.n_stored = X.size
         self.rows.storage = DENSE_FLOAT32 if X.dtype == np.float32 else DENSE_FLOAT64
         self.rows.line_stride = X.strides[0] // X.itemsize
-        self.rows.stride = X.strides[1] // X.itemsize
+        # NumPy leaves the stride of a single column open, as 0
+        self.rows.stride = X.strides[1] // X.itemsize if X.shape[1] != 1 else 1
         self.rows.values = <const char*> cnp.PyArray_DATA(X)
 
     def _use_csr(self, X, n_threads):
@@ -469,9 +471,9 @@ cdef class Matrix:
                 add(&x, factors[k] * dot(&x, &v[0]), &total[0])
                 k += 1
 
-    def largest_norm(self):
-        """Return the largest |x_i|; raises Underflow."""
-        square = self.squared_norms().max()
+    def largest_norm(self, bint constant=True):
+        """Return the largest |x_i|, the constant entry included or not; raises Underflow."""
+        square = self.squared_norms(constant).max()
         self.check_underflow(square)
         return float(np.sqrt(square))
 
@@ -485,10 +487,20 @@ cdef class Matrix:
         values = self.arrays[0][:self.n_stored] if self.is_sparse else self.arrays[0]
         return float(max(values.max(), -values.min())) if values.size else 0.0
 
-    def squared_norms(self):
-        """Return |row i|^2 for every row, the constant entry included (float64)."""
+    def squared_norms(self, bint constant=True):
+        """Return |row i|^2 for every row, the constant entry included or not (float64)."""
         result = np.empty(self.n_rows)
         cdef double[::1] norms = result
-        with nogil:
-            squares(&self.rows, 0, self.n_rows, &norms[0])
+        cdef Py_ssize_t first, last, step = self.rows_per_call()
+        cdef Lines rows = self.rows
+        rows.constant *= constant
+        for first in range(0, self.n_rows, step):
+            last = min(self.n_rows, first + step)
+            with nogil:
+                squares(&rows, first, last, &norms[first])
+            PyErr_CheckSignals()
         return result
+
+    cdef Py_ssize_t rows_per_call(self):
+        """Rows of a pass between two looks at pending signals."""
+        return max(1, ENTRIES_PER_CALL // max(1, self.n_stored // max(1, self.n_rows)))

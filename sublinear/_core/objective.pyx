@@ -414,16 +414,21 @@ cdef class Objective(WeightedExamples):
         """Return w(a) = sum_i s_i a_i x_i / (alpha W) as a new array (float64)."""
         result = np.zeros(self.matrix.n_weights)
         cdef double[::1] w = result
-        cdef Py_ssize_t i, n = self.matrix.n_rows
+        cdef Py_ssize_t i = 0, n = self.matrix.n_rows, last
+        cdef Py_ssize_t step = self.matrix.rows_per_call()
         cdef double scale = 1 / (self.alpha * self.total_weight)
         cdef Line x
         if duals.shape[0] != n:
             raise ValueError(f"{n} rows, but {duals.shape[0]} duals")
-        with nogil:
-            for i in range(n):
-                if duals[i] != 0 and self.weight(i) != 0:
-                    x = line_at(&self.matrix.rows, i)
-                    add(&x, scale * self.weight(i) * duals[i], &w[0])
+        while i < n:
+            last = min(n, i + step)
+            with nogil:
+                while i < last:
+                    if duals[i] != 0 and self.weight(i) != 0:
+                        x = line_at(&self.matrix.rows, i)
+                        add(&x, scale * self.weight(i) * duals[i], &w[0])
+                    i += 1
+            PyErr_CheckSignals()
         self.accesses += self.matrix.n_stored
         return result
 
@@ -483,7 +488,10 @@ cdef class Objective(WeightedExamples):
         """Return the curvature of the dual along every coordinate (float64)."""
         result = np.empty(self.matrix.n_rows)
         cdef double[::1] curvatures = result
-        self.check_curvatures(self.curvatures_of(0, self.matrix.n_rows, &curvatures[0]))
+        cdef double total
+        with nogil:
+            total = self.curvatures_of(0, self.matrix.n_rows, &curvatures[0])
+        self.check_curvatures(total)
         return result
 
     def make_feasible(self, double[::1] duals):

@@ -102,8 +102,10 @@ def _parts(X, y, weights, rows):
     else:
         step = 1 + X.shape[1] // MOST_VALUES
         values, columns = X[rows, ::step].astype(np.float64, order="C"), NOTHING
-    weights = NOTHING if weights is None else _numbers(weights[rows])
-    return values, columns, _numbers(y[rows]), weights
+    labels = _numbers(y[rows])
+    # the same rows may lie in a block whose weights are all 1 and in one of others
+    weights = np.ones(len(labels)) if weights is None else _numbers(weights[rows])
+    return values, columns, labels, weights
 
 
 def _entries(X, rows):

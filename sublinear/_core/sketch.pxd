@@ -26,7 +26,7 @@ cdef inline uint64_t hashed(uint64_t seed, Py_ssize_t j) noexcept nogil:
 
 cdef inline double exponential(uint64_t seed, Py_ssize_t j) noexcept nogil:
     """A standard exponential variable that belongs to coordinate j."""
-    return -log(((hashed(seed, j) >> 11) + 0.5) * 2.0**-53)
+    return -log(((hashed(seed, j) >> 12) + 0.5) * 2.0**-52)  # never 1
 
 
 # Depth rows of width counters; coordinate j adds its value, with a sign, to one counter of each.

@@ -9,6 +9,7 @@ from sublinear._warnings import warn
 DEFAULT = 2**30
 PANEL = 64  # rows of a block are a multiple
 SHORT_ROW = 64  # stored entries: kernel values are cheap beside the ascent's steps
+OPERATIONS_PER_CALL = 2**27  # multiplications of a prediction between two looks at Ctrl-C
 LEAST_BLOCK = 512  # rows: below it a fit is markedly slower
 
 
@@ -81,8 +82,14 @@ class KernelMemory:
                 break
         return max(1, int(self.half / needed))
 
-    def parts_of_prediction(self, stored, n_problems):
-        """Return how many rows to predict, and how many support vectors to take, at a time."""
+    def parts_of_prediction(self, stored, n_problems, n_support, n_threads):
+        """Return how many rows to predict, and how many support vectors to take, at a time.
+
+        Rows are so few that Ctrl-C need not wait.
+        """
         quarter, per_row = self.total / 4, 8 * stored
-        rows = max(PANEL, int(quarter / max(per_row, 8 * n_problems)))
-        return rows, max(PANEL, int(quarter / per_row) // PANEL * PANEL)
+        affordable = int(quarter / max(per_row, 8 * n_problems))
+        swift = n_threads * max(PANEL, OPERATIONS_PER_CALL // (stored * n_support))
+        return max(PANEL, min(affordable, swift)), max(
+            PANEL, int(quarter / per_row) // PANEL * PANEL
+        )

@@ -330,8 +330,10 @@ class KernelModel(CertifiedModel):
             return margins.T + self.intercept_
         support, shown = alike(X if precomputed else self.support_vectors_, X, self._fitted_kernel)
         stored = max(1, X.nnz // n_rows if sp.issparse(support) else X.shape[1])
-        step, rows_step = self._memory.parts_of_prediction(stored, len(margins))
         order, n_threads = np.arange(n_support), effective_threads(self.n_jobs)
+        step, rows_step = self._memory.parts_of_prediction(
+            stored, len(margins), n_support, n_threads
+        )
         groups = list(self._groups())
         for start in range(0, n_rows, step):
             rows = self._prediction_rows(support, shown(X[start : start + step]))

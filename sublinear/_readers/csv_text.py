@@ -73,8 +73,9 @@ def beginning_of(path, label_column, header, text_labels=None):
                 "say header=True (--header) if they are names, header=False (--no-header) if not",
                 UserWarning,
             )
+    looks_like_rows = not header and any(map(is_finite_number, first))
     header = header or header_by_label
-    if any(map(_has_line_break, first)) and not (header and second):
+    if any(map(_has_line_break, first)) and (looks_like_rows or not (header and second)):
         raise ValueError(f"{path}, line 1: {_UNCLOSED}")
     if header and second is None:
         raise ValueError(f"{path}: the file holds no rows")

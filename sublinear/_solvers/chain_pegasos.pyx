@@ -28,7 +28,7 @@ c n / N times the most draws of a sequence is at most 1: after epochs of a permu
 """
 import numpy as np
 
-from sublinear._core.chain cimport ChainObjective, Chains
+from sublinear._core.chain cimport ChainObjective, Chains, Decoded
 from sublinear._core.classes cimport add_pair
 from sublinear._core.line cimport Line, is_dense, line_at, line_start, prefetch_line
 from sublinear._core.order cimport Draws
@@ -101,9 +101,10 @@ cdef class ChainPegasos(SubgradientSteps):
 
     cdef void look_at(self, Py_ssize_t i, Py_ssize_t place) noexcept nogil:
         cdef ScaledVector* w = &self.weight_vector.vector
-        self.errors[place] = self.chains.decode(
-            w.values, w.scale, i, self.objective.labels, &self.found[self.chains.offsets[i]]
-        ).errors
+        cdef int* path = &self.found[self.chains.offsets[i]]
+        cdef Decoded found
+        self.chains.decode(w.values, w.scale, i, self.objective.labels, path, &found, False)
+        self.errors[place] = found.errors
 
     cdef void learn_from(self, Py_ssize_t i, Py_ssize_t place, double rate) noexcept nogil:
         cdef ScaledVector* w = &self.weight_vector.vector

@@ -26,6 +26,7 @@ GROWTH = 2.0  # of the work between two certificates of the method of second ord
 PROMISING = 300.0  # times the gap that is wanted: passes of ascent may make it so much smaller
 NEWS = 0.7  # of the gap from which ascent began, where it does so again
 PROGRESS = 0.5  # of a pass of ascent, in the gap, that is worth another pass
+FINE = 1e-6  # a relative gap of the method below which rounding may spoil the iterates to come
 
 
 @dataclass(frozen=True)
@@ -103,6 +104,7 @@ class Finisher:
 
     def _start_counts(self):
         self.second = self.best = None  # the method of second order, its Iterate of least gap
+        self.lowest = (math.inf, None)  # its least primal value, and the coordinates that have it
         self._start_ascents()
         self.is_due = self.is_stuck = self.is_compared = False
         self.space, *self.later = self.spaces  # None: all have been tried
@@ -150,11 +152,12 @@ class Finisher:
 
     @property
     def certificate_growth(self):
-        """1 once the method can go no further: what it has found needs a certificate."""
-        if self.is_stuck:
-            return 1.0
+        """1 where what the method has found needs a certificate: it may find nothing better."""
         growth = self.first.certificate_growth
-        return growth if self.second is None else max(growth, GROWTH)
+        if self.second is None:
+            return growth
+        is_fine = self.best.relative_gap <= FINE
+        return 1.0 if self.is_stuck or is_fine else max(growth, GROWTH)
 
     @property
     def estimated_gap(self):
@@ -254,6 +257,7 @@ class Finisher:
             self.allowance += self.extra_work
             self.mark = second.gap, self.extra_work
             self._note_iterate(second)
+            self._note_weights(second)
             self.second, self.is_compared = second, self.space.is_compared
         return False
 
@@ -273,6 +277,10 @@ class Finisher:
         self.best = Iterate(method.w, method.gap, method.primal, method.candidates())
         self.n_idle = 0
 
+    def _note_weights(self, method):
+        if method.primal < self.lowest[0]:
+            self.lowest = method.primal, method.w
+
     def _iterate(self):
         self.n_iterations += 1
         self.n_idle += 1
@@ -283,6 +291,7 @@ class Finisher:
                 goes_on = False
             if self.second.gap < self.best.gap:
                 self._note_iterate(self.second)
+            self._note_weights(self.second)
         self.is_stuck = not goes_on or self.n_idle >= self.second.most_idle
         if not self.space.method.factorises:
             if self._is_late():
@@ -341,6 +350,7 @@ class Finisher:
         if self.found is not None:
             self.space.hand_over(self.found, self.best)
         self.second = self.best = None
+        self.lowest = (math.inf, None)
         self.is_stuck = False
         self._start_ascents()
         self._leave_space()
@@ -351,7 +361,7 @@ class Finisher:
             return self._certify_first(rounded)
         with np.errstate(all="ignore"), one_blas_thread():
             model, primal, dual, duals = self.space.certify(
-                self.best, self.tol, self.is_stuck, rounded
+                self.best, self.lowest[1], self.tol, self.is_stuck, rounded
             )
         self._note_dual(dual, duals)
         if self.is_compared or primal - dual <= self.tol * primal:

@@ -169,13 +169,15 @@ cdef class CompiledStep(LowRegretStep):
 
     def _gradient(self, p):
         """Return A'p and p'b; rows of weight 0 are not read."""
-        cdef Py_ssize_t i
+        cdef const Py_ssize_t[::1] sequence
+        cdef Py_ssize_t k
         gradient = np.zeros(self.size)
         for rows in slices(self.matrix.n_rows):
             rows = rows[p[rows] != 0]
             self.matrix.add_rows(p[rows], rows, gradient)
-            for i in rows:
-                self.accesses += line_size(&self.matrix.rows, i)
+            sequence = rows
+            for k in range(sequence.shape[0]):
+                self.accesses += line_size(&self.matrix.rows, sequence[k])
             self.full_accesses += len(rows) * self.size
         return gradient, 0.0 if self.offsets is None else float(p @ self.offsets)
 

@@ -24,6 +24,7 @@ Cost per step: half a block's kernel values (none where a batch is a block), and
 a step that changes nothing costs next to nothing, and so does a certificate. After an epoch this is
 less than what Figure 3 computes, during the first one up to twice as much.
 """
+from cpython.exc cimport PyErr_CheckSignals
 from libc.stdint cimport int64_t
 
 import numpy as np
@@ -36,7 +37,9 @@ from sublinear._core.random cimport RandomBits
 cdef enum:
     CALLS = 1 << 14          # kernel values that could be computed during the calls of an epoch
     LEAST_BLOCK = 64         # draws: of the first block, so that small budgets suffice for steps
-    PENDING = 512            # changes brought to all sums together
+    PENDING = 512            # changes brought to all sums together,
+    ROWS_PER_CALL = 256      # of them between two looks at pending signals, or
+    VALUES_PER_CALL = 1 << 24    # as many as take so many kernel values
     CLIPPED_ROWS = 512       # of kernel values among clipped coefficients, at a time
 
 
@@ -205,10 +208,16 @@ cdef class KernelPegasos:
         return self.total_weight / max(self.n_drawn, 1)
 
     def _bring_to_sums(self):
-        self.objective.rows.add_product(
-            self.pending_rows[:self.n_pending], self.pending_changes[np.newaxis, :self.n_pending],
-            self.sums, self.objective.n_threads)
-        self.n_pending = 0
+        """Bring pending changes to the sums; an interrupt leaves some of them pending."""
+        rows, changes = self.pending_rows, self.pending_changes
+        at_once = max(ROWS_PER_CALL, VALUES_PER_CALL // self.n)
+        while self.n_pending > 0:
+            first = max(0, self.n_pending - at_once)
+            part = slice(first, self.n_pending)
+            self.objective.rows.add_product(
+                rows[part], changes[np.newaxis, part], self.sums, self.objective.n_threads)
+            self.n_pending = first
+            PyErr_CheckSignals()
 
     def resume(self, coefficients, Py_ssize_t n_steps, double n_drawn):
         """Go on from the coefficients of w, and the numbers of steps and draws, of another fit."""

@@ -247,25 +247,30 @@ cdef class SemiStreaming:
 
     def look(self, Matrix matrix, const double[::1] signs, Py_ssize_t start, Py_ssize_t stop):
         """Rows [start, stop) of a block pass by: draw from them, sketch those drawn before."""
-        cdef Py_ssize_t i
-        cdef bint draws = self.n_chosen < self.row.shape[0]
+        cdef Py_ssize_t i = start
+        cdef bint draws = self.n_chosen < self.row.shape[0], chosen = False
         cdef double sign, square
         cdef Line x
         cdef SketchedL2Sampler sampler
-        for i in range(start, stop):
-            x = line_at(&matrix.rows, i)
-            sign = signs[i]
-            square = 0
-            if self.ball:
-                square = squared_norm(&x) * self.scale * self.scale
-                self.accesses += x.size
-            self._pass_by(&x, sign, square, draws)
-            if self._was_chosen():
+        while i < stop:
+            with nogil:
+                while i < stop and not chosen:
+                    x = line_at(&matrix.rows, i)
+                    sign = signs[i]
+                    square = 0
+                    if self.ball:
+                        square = squared_norm(&x) * self.scale * self.scale
+                        self.accesses += x.size
+                    self._pass_by(&x, sign, square, draws)
+                    chosen = self._was_chosen()
+                    self.next_row += 1
+                    i += 1
+            if chosen:
+                chosen = False
                 for sampler in self.samplers:
                     sampler.add_line(&x, self.multiplicity[self.position - 1])
                 self.norm.add_line(&x, self.multiplicity[self.position - 1])
                 self.accesses += x.size
-            self.next_row += 1
 
     cdef void _pass_by(self, const Line* x, double sign, double square, bint draws) noexcept nogil:
         """Weigh a row; it may replace rows of the reservoirs."""

@@ -175,7 +175,7 @@ cdef class SIMBA:
         self.n_full = <Py_ssize_t> min(floor(nu * self.n / 2), self.n)
         self.remaining = nu * self.n - 2 * self.n_full if self.n_full < self.n else 0
         if refresh == 0:
-            per_step = matrix.n_stored / self.n + matrix.n_stored / self.d
+            per_step = <double> matrix.n_stored / self.n + <double> matrix.n_stored / self.d
             refresh = max(1, round(self.n / max(1.0, per_step)))
             if self.n_full == 0 and self.remaining == 0:
                 refresh = 2**62

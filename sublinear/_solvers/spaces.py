@@ -8,8 +8,9 @@ A space is made for the solver that begins and for a method. It has
     is_explored            whether the cost of an iteration is known, not a bound on it
     explore()              where it is not: find it, with the work and the accesses of the start
     begin()                return the method's object; both raise LinAlgError or ValueError
-    certify(iterate, tol, every_dual, rounded)    return a model with its primal value, a dual value
-                           and the duals that have it
+    certify(iterate, lowest, tol, every_dual, rounded)    return a model with its primal value, a
+                           dual value and the duals that have it; lowest: the coordinates that the
+                           method found best, or None
     is_compared            whether these are no worse than where the solver that begins has been
     weights(coordinates)   return the model that an Iterate stands for
     hand_over(duals, iterate)    let the solver that begins go on from such duals
@@ -18,7 +19,7 @@ A space is made for the solver that begins and for a method. It has
 import numpy as np
 from scipy.linalg import LinAlgError, solve_triangular
 
-from sublinear._core.gram import PIVOTS_AT_ONCE, row_products, upper_factor
+from sublinear._core.gram import DENSE_OUTER, OUTER, PIVOTS_AT_ONCE, row_factor
 from sublinear._core.matrix import Matrix
 from sublinear._core.objective import Objective
 
@@ -29,9 +30,7 @@ DOUBT = 3  # times what products with the rows are expected to take, as conditio
 SHARP = 1e-3  # of tol: then duals of a kernel machine are as good as they get
 N_MATRICES = 5  # of the size of a kernel matrix, or its factor, that a kernel's span takes at most
 # Times, measured on one thread, in that of a feature value in a step of coordinate ascent
-OUTER = 1 / 8  # of an entry of x x'
 COPY = 1 / 2  # of a value of dense rows on its way to a BLAS
-DENSE_OUTER = 1 / 160  # of an entry of x x' that a BLAS computes
 FACTOR = 1 / 96  # of n^3, for a system of n equations
 PIVOTED = 1 / 16  # of n r^2, for a factor of n rows and r columns
 PASS = 1 / 4  # of a value in a pass over rows in their order
@@ -105,19 +104,23 @@ class _LinearSpace(_Space):
             start["w"] = self._coordinates(self.first.model())
         return self.method(objective, **start)
 
-    def certify(self, iterate, tol, every_dual, rounded):
+    def certify(self, iterate, lowest, tol, every_dual, rounded):
         objective = self.first.objective
-        model = rounded(self.weights(iterate.coordinates))
+        places = [iterate.coordinates]
+        if lowest is not None and lowest is not iterate.coordinates:
+            places.append(lowest)
+        models = [rounded(self.weights(coordinates)) for coordinates in places]
         best, found = -np.inf, None
         for candidate in iterate.candidates:
             duals = candidate()
-            (primal,), dual = objective.certificate_of(duals, [model])
+            primals, dual = objective.certificate_of(duals, models)
+            primal, k = min(zip(primals, range(len(models)), strict=True))
             if dual > best:
                 best, found = dual, duals
             # others are for a method that does not come nearer
             if primal - dual <= tol * primal or not every_dual:
                 break
-        return model, primal, best, found
+        return models[k], primal, best, found
 
     def hand_over(self, duals, iterate):
         constant = self.first.objective.matrix.constant
@@ -165,17 +168,16 @@ class RowSpan(_LinearSpace):
     def costs(matrix, method):
         """As Columns.costs."""
         n_rows, n_stored = matrix.n_rows, matrix.n_stored
-        products = n_rows * n_stored * (OUTER if matrix.is_sparse else DENSE_OUTER)
+        products = n_rows * DENSE_OUTER * n_rows * matrix.n_columns
+        if matrix.is_sparse:
+            products = min(products, n_rows * n_stored * OUTER)
         system = (DENSE_OUTER + FACTOR) * n_rows**3 + method.sweeps * n_rows
         return system + OVERHEAD, products + PASS * n_stored
 
     def _enter(self):
         objective = self.first.objective
         matrix, free = objective.matrix, objective.free_intercept
-        products = row_products(matrix)
-        if not free:
-            products += matrix.constant**2
-        self.factor = upper_factor(products)
+        self.factor = row_factor(matrix, 0.0 if free else matrix.constant)
         return Objective(
             Matrix(np.ascontiguousarray(self.factor.T), matrix.constant if free else 0.0),
             objective.targets_array,
@@ -265,7 +267,7 @@ class KernelSpan(_Space):
         self.before = self._certified(reached), objective.model_error
         return self.method(objective.linear(self.factor))
 
-    def certify(self, iterate, tol, every_dual, rounded):
+    def certify(self, iterate, lowest, tol, every_dual, rounded):
         objective = self.objective
         (model, primal, dual, found), error = self.before
 
@@ -283,7 +285,8 @@ class KernelSpan(_Space):
         # the weights of the method: a better model, but all examples are support vectors
         is_wide = primal + error - dual > tol * primal
         if is_wide and (every_dual or iterate.relative_gap <= SHARP * tol):
-            model, primal, error = better(*self._evaluated(iterate.coordinates))
+            coordinates = iterate.coordinates if lowest is None else lowest
+            model, primal, error = better(*self._evaluated(coordinates))
         objective.model_error = error
         return model, primal, dual, found
 

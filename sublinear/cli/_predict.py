@@ -41,7 +41,7 @@ def run_predict(options):
 
 def _check_one_line_each(classes, model):
     for label in classes:
-        if isinstance(label, str) and label.splitlines() != [label]:
+        if isinstance(label, str) and f"{label}\n".splitlines() != [label]:
             raise ValueError(
                 f"{model}: its label {str(label)!r} is not one line, as predictions are; predict "
                 "from Python"
@@ -73,7 +73,8 @@ def _where_labels_are(estimator, notes, options):
         return {}
     n_features, features = estimator.n_features_in_, getattr(estimator, "feature_names_in_", None)
     place, name = _label_column(notes, n_features)
-    if names is not None and features is not None and {name, *features} <= set(names):
+    by_name = names is not None and features is not None and name not in features
+    if by_name and {name, *features} <= set(names):
         header = {"header": True} if format_of_data(options) == "csv" else {}
         return {"label_column": names.index(name)} | header
     place = place if n_columns == n_features + 1 else -1

@@ -10,6 +10,7 @@ from sublinear._readers import read
 from sublinear._readers.files import check_readable
 from sublinear._readers.numpy_files import map_npy, read_labels
 from sublinear._validation import check_number, column_names
+from sublinear.sources._faults import no_rows_in
 from sublinear.sources._files import BLOCK_ROWS, files_of
 
 # Of a block of an array: fewer rows cost time in the interpreter. Ctrl-C waits for a block.
@@ -194,7 +195,7 @@ class NpzSource:
         if labels is not None and len(self.paths) > 1:
             raise ValueError(f"{path}: each of {len(self.paths)} shards needs labels y of its own")
         self.labels, self.block_rows = labels, block_rows
-        self.present = None
+        self.present, self.why_empty = None, no_rows_in(self.paths)
 
     def __iter__(self):
         for path in self.paths:

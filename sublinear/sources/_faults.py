@@ -10,6 +10,12 @@ class EmptySource(ValueError):
         super().__init__(message)
 
 
+def no_rows_in(paths):
+    """Return the words of a source's `why_empty`."""
+    holders = "the file holds" if len(paths) == 1 else "this and all other files hold"
+    return f"{paths[0]}: {holders} no rows"
+
+
 def nothing_in(source):
     """Return the EmptySource of a pass over a source that yielded no rows."""
     why = getattr(source, "why_empty", None)

@@ -9,6 +9,7 @@ from joblib import cpu_count
 from sublinear._readers.columns import checked_names, label_index
 from sublinear._readers.files import check_readable
 from sublinear._validation import check_flag, check_number
+from sublinear.sources._faults import no_rows_in
 from sublinear.sources._files import BLOCK_ROWS, files_of
 
 # Arrow would read all row groups ahead and keep them, or all of a column in a row group.
@@ -48,6 +49,7 @@ class ParquetSource:
         self.paths = files_of(path, ("parquet",))
         self.block_rows = block_rows
         self.label_column, self.present = label_column, None
+        self.why_empty = no_rows_in(self.paths)
         self.use_threads = cpu_count() > 2 if use_threads is None else use_threads
 
     @property

@@ -21,7 +21,7 @@ def hashed(seed, d):
 
 
 def exponentials(seed, d):
-    return -np.log((np.array([h >> 11 for h in hashed(seed, d)]) + 0.5) * 2.0**-53)
+    return -np.log((np.array([h >> 12 for h in hashed(seed, d)]) + 0.5) * 2.0**-52)
 
 
 class CountSketch:
