@@ -262,7 +262,7 @@ class _Run:
                 self.status = "diverged"
             elif not moved and before + size >= limits.max_accesses:
                 self.stop_at("max_accesses")
-            elif solver.n_iter >= limits.max_iter:
+            elif at_end and solver.n_iter >= limits.max_iter:
                 self.stop_at("max_iter")
             elif at_end and self.certificate_is_due():
                 self.certify()

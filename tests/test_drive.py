@@ -287,7 +287,7 @@ def test_an_interrupt_between_slices(call):
         if next(calls) == call:
             raise KeyboardInterrupt
 
-    solver = FakeSolver()
+    solver = FakeSolver(row=1)
     model, result, error = drive(solver, Limits(tol=0), tick=tick)
     assert isinstance(error, KeyboardInterrupt)
     assert result.status == "interrupted"
