@@ -252,8 +252,8 @@ class SDCAClassifier(_DualModel, LinearClassifier):
         says, balanced (sum_i sample_weight_i dual_coef_i = 0) if the intercept is not penalised,
         zeros after divergence. Examples whose dual is not 0 are the support vectors of
         w = sum_i sample_weight_i dual_coef_i x_i / (alpha sum(sample_weight)), which `coef_`
-        equals or improves on. After `fit_stream` rows of blocks without weight have none; after
-        Ctrl-C in mid-pass of it they may be out of balance.
+        equals, or lies as near the optimum as `result_.gap` says. After `fit_stream` rows of
+        blocks without weight have none; after Ctrl-C in mid-pass of it they may be out of balance.
     classes_ : ndarray of shape (n_classes,)
     n_iter_ : int
         Epochs.

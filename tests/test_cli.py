@@ -20,6 +20,7 @@ from sublinear._model_file import write_model
 from sublinear._streamed_sdca.solver import StreamedSDCA
 from sublinear.cli import _compare, _console, _fit, _predict
 from sublinear.datasets import make_sparse_classification
+from sublinear.sources import NpzSource, ParquetSource
 
 FIT = ["--alpha", "0.01", "--seed", "0", "--quiet"]
 
@@ -951,6 +952,11 @@ def test_parquet_without_rows_is_an_error(folder, run, fails):
     parquet.write_table(table[:0], "none.parquet")
     err = fails("predict", "model", "none.parquet", "--stream")
     assert "none.parquet: the file holds no rows" in err
+    with pytest.raises(ValueError, match=r"none\.parquet: the file holds no rows"):
+        sublinear.SDCAClassifier().fit_stream(ParquetSource("none.parquet", label_column="y"))
+    np.savez("none.npz", X=np.empty((0, 2)), y=[])
+    with pytest.raises(ValueError, match=r"none\.npz: the file holds no rows"):
+        sublinear.SDCAClassifier().fit_stream(NpzSource("none.npz"))
 
 
 @pytest.mark.parametrize("stream", [[], ["--stream"]])
@@ -982,6 +988,18 @@ def test_a_label_of_two_lines_cannot_be_printed(folder, run, fails):
     assert run("fit", "rows.npz", "-o", "model", *FIT)[0] == 0
     err = fails("predict", "model", "rows.npz")
     assert r"model: its label 'a\nb' is not one line" in err
+    np.savez("rows.npz", X=np.diag([1.0, -1, 1, -1]), y=["", "c", "", "c"])
+    assert run("fit", "rows.npz", "-o", "model", *FIT)[0] == 0
+    assert run("predict", "model", "rows.npz")[:2] == (0, "\nc\n\nc\n")
+
+
+def test_a_label_may_have_the_name_of_a_feature(folder, run):
+    table = "7,8,7\n1,-1,1\n0,1,0\n2,-2,1\n-1,3,0\n"
+    (folder / "train.csv").write_text(table)
+    header = ["--header", "--label-column", "-1"]
+    assert run("fit", "train.csv", "-o", "model", *FIT, *header)[0] == 0
+    (folder / "rows.csv").write_text("7,8\n1,-1\n0,1\n")
+    assert run("predict", "model", "rows.csv", "--header")[:2] == (0, "1\n0\n")
 
 
 @pytest.mark.parametrize("stream", [[], ["--stream"]])

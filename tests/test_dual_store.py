@@ -436,6 +436,20 @@ class TestBuild:
         assert store.nbytes > 16e6
         assert peak < 4e6
 
+    def test_a_long_column_takes_no_more_memory(self, tmp_path):
+        rows = 20_000
+        entries, offsets = np.ones(rows), np.arange(rows + 1)
+        peaks = []
+        for columns in (np.arange(rows) % 50, np.zeros(rows, int)):
+            X = sparse.csr_array((entries, columns, offsets), shape=(rows, 50))
+            tracemalloc.start()
+            store = DualStore.build(tmp_path / "store", (X for _ in range(20)), memory=2**16)
+            peaks.append(tracemalloc.get_traced_memory()[1])
+            tracemalloc.stop()
+            assert store.matrix().transposed().n_stored == 400_000
+            shutil.rmtree(store.path)
+        assert peaks[1] < 1.1 * peaks[0]
+
 
 class TestOpen:
     def test_again(self, stored):

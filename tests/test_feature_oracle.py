@@ -5,6 +5,7 @@ import pytest
 from scipy import sparse
 from sklearn.metrics.pairwise import rbf_kernel
 
+from sublinear import SIMBAClassifier
 from sublinear._core.computed import ComputedMatrix
 from sublinear._core.matrix import Matrix
 from sublinear.data import AccessBudgetError, FeatureOracle, FourierFeatures
@@ -130,12 +131,13 @@ class TestFeatureOracle:
             (np.ones((1, 7)), r"row 4 has shape \(1, 7\)"),
             (np.full(7, np.nan), "row 4 holds NaN"),
             (np.full(7, -np.inf), "row 4 holds NaN or infinity"),
+            (np.full(7, 1e39), "row 4 holds what float32 cannot hold"),
             (np.full(7, 1j), "no real numbers"),
             (list("abcdefg"), "no real numbers"),
         ],
     )
     def test_what_makes_no_line_is_refused(self, values, words):
-        source = FeatureOracle((30, 7), lambda i: values, lambda j: values)
+        source = FeatureOracle((30, 7), lambda i: values, lambda j: values, dtype=np.float32)
         with pytest.raises(ValueError, match=words):
             source.matrix().hold([4])
         assert source.accesses == 0
@@ -159,7 +161,28 @@ class TestFeatureOracle:
             FeatureOracle(**options)
 
 
+def test_the_largest_norm_is_found_in_rows_that_are_kept():
+    rows = np.random.default_rng(0).normal(size=(20, 6))
+    y = np.arange(20) % 2
+    source = FeatureOracle(
+        rows.shape, lambda i: rows[i], lambda j: rows[:, j], budget=2 * rows.size
+    )
+    SIMBAClassifier(0.1, epsilon=0.1, random_state=0).fit(source, y)
+    assert source.n_rows_computed <= 20 and source.n_columns_computed <= 6
+
+
 class TestFourierFeatures:
+    def test_rows_to_transform_are_checked(self):
+        features = FourierFeatures(np.eye(3), 7, random_state=0)
+        assert features.transform([[0, 0, 1]]).shape == (1, 7)
+        for rows, words in (
+            ([[0.0, np.nan, 1.0]], "NaN"),
+            ([[1.0, 2.0]], "2 columns"),
+            ([1.0], "2D"),
+        ):
+            with pytest.raises(ValueError, match=words):
+                features.transform(rows)
+
     def test_inner_products_approach_the_kernel(self, X):
         features = FourierFeatures(X, 20_000, gamma=0.1, random_state=0)
         rows = np.array([features.row(i) for i in range(10)])

@@ -289,3 +289,11 @@ def test_a_model_from_a_file_cannot_go_on(binary, model, tmp_path):
     loaded = load_model(tmp_path / "model")
     with pytest.raises(ValueError, match="nothing of the stream"):
         loaded.partial_fit(X, y, classes=[0, 1])
+
+
+@pytest.mark.parametrize("model", [PegasosClassifier(), SequencePegasos()])
+def test_models_of_mixed_types_hold_all_of_them(model, binary):
+    X, y = binary
+    blocks = [(X, y), (X.astype(np.float32), y)]
+    assert clone(model).fit_stream(blocks, classes=[0, 1]).coef_.dtype == np.float64
+    assert clone(model).fit_stream(blocks[1:], classes=[0, 1]).coef_.dtype == np.float32

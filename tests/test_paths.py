@@ -1,10 +1,12 @@
 """sdca_path: every model certified, each begun where the last one ended."""
 
+import threading
+
 import numpy as np
 import pytest
 from scipy import sparse
 
-from sublinear import SDCAClassifier, SDCARegressor, sdca_path
+from sublinear import SDCAClassifier, SDCARegressor, kernel_path, sdca_path, simba_path
 
 ALPHAS = [1e-2, 1.0, 1e-1, 1e-3]
 
@@ -14,6 +16,33 @@ def data():
     random = np.random.default_rng(0)
     X = sparse.random_array((400, 30), density=0.3, format="csr", rng=random)
     return X, X @ random.normal(size=30) + 0.1 * random.normal(size=400)
+
+
+class Log:
+    """A callback that cannot be copied."""
+
+    def __init__(self):
+        self.lock, self.gaps = threading.Lock(), []
+
+    def __call__(self, snapshot):
+        with self.lock:
+            self.gaps.append(snapshot.gap)
+
+
+def test_callbacks_and_kernels_need_not_be_copied(data):
+    X, y = data[0].toarray(), np.sign(data[1]).astype(int)
+    log = Log()
+    sdca_path(X, y, [1.0, 0.1], callback=log)
+    assert len(log.gaps) >= 2
+
+    class Kernel(Log):
+        def __call__(self, left, right):
+            with self.lock:
+                return left @ right.T
+
+    models = kernel_path(X, y, [1.0, 2.0], kernel=Kernel(), callback=log).models
+    assert len(models[0]) == 2
+    simba_path(X, y, [0.1, 0.3], epsilon=0.2, callback=log, random_state=0)
 
 
 @pytest.mark.parametrize("pack", [False, True])

@@ -15,6 +15,7 @@ from sublinear import SDCAClassifier, SDCARegressor
 from sublinear._core.losses import MARGIN_LOSSES, REGRESSION_LOSSES
 from sublinear._core.random import RandomBits
 from sublinear._core.row_marks import RowMarks, stride_for
+from sublinear._stream import checked_block
 from sublinear.sources import ArraySource, GeneratorSource
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -390,6 +391,22 @@ def test_many_blocks_leave_few_marks():
     later.end()
     with pytest.raises(ValueError, match=SAME_ROWS):
         RowMarks(first).add(np.tile(X, (250, 1)), 1 - np.tile(y, 250), None)
+
+
+def test_blocks_may_be_cut_where_weights_begin_to_differ():
+    X, y, _ = wide_problem()
+    weights = np.repeat([1.0, 2.0], len(y) // 2)
+    first = RowMarks()
+    checked = (checked_block((X[rows], y[rows], weights[rows]), False) for rows in halves(len(y)))
+    for block in checked:
+        first.add(*block)
+    later = RowMarks(first)
+    later.add(X, y, weights)
+    later.end()
+
+
+def halves(n):
+    return slice(0, n // 2), slice(n // 2, n)
 
 
 def test_a_short_first_block_and_long_rows_make_marks_cheap():

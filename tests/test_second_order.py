@@ -1,7 +1,10 @@
 """Methods of second order: against their oracles, in SDCA's estimators, and where they stay out."""
 
 import math
+import os
+import threading
 import tracemalloc
+import warnings
 from itertools import islice
 from types import SimpleNamespace
 
@@ -12,12 +15,14 @@ from reference.second_order import interior_point, newton
 from scipy import sparse
 from scipy.linalg import LinAlgError
 from scipy.special import expit
+from sklearn.exceptions import ConvergenceWarning
 from stepping import bits, interrupted, run_epochs, unchanged
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from sublinear import SDCAClassifier, SDCARegressor, sdca_path
+from sublinear._core import blas
 from sublinear._core.blas import one_blas_thread
-from sublinear._core.gram import row_products, upper_factor, weighted_gram
+from sublinear._core.gram import row_factor, row_products, upper_factor, weighted_gram
 from sublinear._core.losses import MARGIN_LOSSES, REGRESSION_LOSSES
 from sublinear._core.matrix import Matrix
 from sublinear._core.objective import Objective
@@ -101,6 +106,22 @@ def test_products_of_rows(make, shape):
     expected = X.astype(float) @ X.T.astype(float)
     products = np.triu(row_products(Matrix(make(X), 2.0)))
     np.testing.assert_allclose(products, np.triu(expected), rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("make", [np.asarray, sparse.csr_array])
+@pytest.mark.parametrize("constant", [0.0, 2.0])
+@pytest.mark.parametrize("offset", [0.0, 1e5])
+@pytest.mark.parametrize("shape", [(40, 300), (40, 7)])
+def test_the_factor_of_rows_has_their_products(make, constant, offset, shape):
+    X = offset + np.random.default_rng(0).normal(size=shape)
+    X[3] = X[4]
+    factor = row_factor(Matrix(make(X)), constant)
+    np.testing.assert_array_equal(factor, np.triu(factor))
+    np.testing.assert_allclose(factor.T @ factor, X @ X.T + constant**2, rtol=1e-13, atol=1e-11)
+    # what rows differ by is there to more digits than their products have
+    differences = np.linalg.norm(factor - factor[:, :1], axis=0)
+    expected = np.linalg.norm(X - X[0], axis=1)
+    np.testing.assert_allclose(differences, expected, rtol=1e-8, atol=4e-9 * offset)
 
 
 def test_the_factor_of_a_singular_matrix():
@@ -394,6 +415,38 @@ def test_wide_rows_far_from_the_origin(name):
         estimator(name, second_order=False, **settings).fit(X, y)
     model = estimator(name, **settings).fit(X, y)
     assert model.result_.status == "converged"
+
+
+@pytest.mark.parametrize(("offset", "alpha"), [(300, 1e-6), (1000, 1e-7)])
+def test_few_rows_very_far_from_the_origin(offset, alpha):
+    random = np.random.default_rng(0)
+    X = random.normal(size=(200, 600)) + offset * random.normal(size=600)
+    y = X @ random.normal(size=600) / 25
+    y = (y - y.mean()) / y.std() + random.normal(size=200)
+    model = SDCARegressor("absolute", alpha=alpha, random_state=0).fit(X, y)
+    assert model.result_.status == "converged"
+
+
+def test_the_best_weights_are_kept_where_rounding_takes_over():
+    random = np.random.default_rng(0)
+    X = random.normal(size=(60, 100)) + 1e5 * random.normal(size=100)
+    y = np.where(random.random(60) < 0.5, -1.0, 1.0)
+    with pytest.warns(ConvergenceWarning):
+        model = SDCARegressor("absolute", alpha=1e-8, random_state=0).fit(X, y)
+    assert model.result_.primal < 3e-8  # the iterate of least gap is at 1e-2
+
+
+def test_a_smaller_tol_is_no_worse():
+    random = np.random.default_rng(3)
+    X = random.normal(size=(60, 100)) + 100 * random.normal(size=100)
+    y = np.where(random.random(60) < 0.5, -1, 1)
+    gaps = []
+    for tol in (1e-10, 1e-12, 1e-14):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            model = SDCAClassifier(alpha=2e-7, fit_intercept=False, tol=tol, random_state=0)
+            gaps.append(model.fit(X, y).result_.gap)
+    assert gaps == sorted(gaps, reverse=True)
 
 
 @pytest.mark.parametrize("name", ["hinge", "epsilon_insensitive"])
@@ -746,6 +799,47 @@ def test_blas_is_limited_to_one_thread_until_the_last_one_leaves():
         with pytest.raises(RuntimeError), one_blas_thread():
             raise RuntimeError
         assert threads() == {2}
+
+
+@pytest.mark.parametrize("part", ["_enter", "_set_threads", "_leave"])
+def test_an_interrupt_on_the_way_in_or_out_leaves_blas_no_limit(part, monkeypatch):
+    def interrupted(*arguments):
+        monkeypatch.setattr(blas, part, whole)
+        raise KeyboardInterrupt
+
+    whole, counts = getattr(blas, part), [one.num_threads for one in blas._libraries()]
+    with threadpool_limits(2, user_api="blas"):
+        before = [one.num_threads for one in blas._libraries()]
+        monkeypatch.setattr(blas, part, interrupted)
+        with pytest.raises(KeyboardInterrupt), one_blas_thread():
+            pass
+        assert [one.num_threads for one in blas._libraries()] == before
+        assert not blas._inside and not blas._before
+    assert [one.num_threads for one in blas._libraries()] == counts
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+@pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")  # of its threads
+def test_a_process_forked_while_another_thread_is_inside_has_no_limit():
+    inside, leave = threading.Event(), threading.Event()
+
+    def stay():
+        with one_blas_thread():
+            inside.set()
+            leave.wait()
+
+    with threadpool_limits(2, user_api="blas"):
+        thread = threading.Thread(target=stay)
+        thread.start()
+        inside.wait()
+        child = os.fork()
+        if child == 0:
+            with one_blas_thread():
+                pass
+            os._exit(any(one.num_threads != 2 for one in blas._libraries()))
+        leave.set()
+        thread.join()
+    assert os.waitpid(child, 0)[1] == 0
 
 
 @pytest.mark.parametrize(

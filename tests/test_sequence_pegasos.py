@@ -2,6 +2,7 @@
 
 import itertools
 import pickle
+import signal
 
 import numpy as np
 import pytest
@@ -477,3 +478,18 @@ def test_labels_are_needed():
 def test_a_budget_for_no_step_leaves_a_finite_gap(tagged):
     result = SequencePegasos(max_accesses=1).fit(*tagged[:3]).result_
     assert result.status == "max_accesses" and 0 == result.dual < result.primal < np.inf
+
+
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="no timer of signals here")
+def test_predictions_of_one_long_sequence_can_be_interrupted():
+    """A single call of the compiled code would take longer than the test may."""
+    X, y = np.eye(200), np.arange(200)
+    model = SequencePegasos(max_iter=1, tol=0).fit(X, y)
+    before = signal.signal(signal.SIGALRM, signal.default_int_handler)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.05)
+        with pytest.raises(KeyboardInterrupt):
+            model.predict(sparse.csr_array((10**6, 200)))
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)

@@ -1269,9 +1269,11 @@ def test_a_stray_quote_swallows_no_lines(tmp_path, block_bytes):
     assert sum(len(y) for _, y in source) == 39 and source.skipped == 1
     with pytest.raises(ValueError, match=r"data\.csv, line 11: a quote is not closed"):
         load(path)
-    path.write_text('1,2,"a\n3,4,b\n5,6,c\n')
-    with pytest.raises(ValueError, match="line 1: a quote is not closed"):
-        CSVSource(path)
+    for text in ('1,2,"a\n3,4,b\n5,6,c\n', '1,"2,3\n4,5",6\n7,8,9\n10,11,12\n'):
+        path.write_text(text)
+        for read in (CSVSource, load):
+            with pytest.raises(ValueError, match="line 1: a quote is not closed"):
+                read(path)
 
 
 @pytest.mark.parametrize("block_bytes", [1, 2**22])

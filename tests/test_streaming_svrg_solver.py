@@ -323,6 +323,13 @@ def test_gram_of_kept_rows(n, d):
     np.testing.assert_allclose(found, rows.T * weights @ rows, rtol=0, atol=1e-13 * n)
 
 
+def test_a_single_column_may_have_any_stride():
+    x = np.arange(1.0, 101.0)
+    assert x[:, np.newaxis].strides == (8, 0)
+    found = KeptRows(x[:, np.newaxis]).gram(np.ones(100))
+    np.testing.assert_allclose(found, [[x @ x]])
+
+
 @pytest.mark.parametrize("layout", [np.ascontiguousarray, sparse.csr_array])
 @pytest.mark.parametrize("d", [1, 3, 4, 5, 20, 54])
 def test_an_evaluation_of_kept_rows(layout, d):

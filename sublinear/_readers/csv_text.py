@@ -62,8 +62,8 @@ def beginning_of(path, label_column, header, text_labels=None):
         second = next(rows, None)
         following = _known_label(itertools.chain([second], rows), column, len(first))
     own = "" if column is None else first[column]
-    header_by_label = False
-    if header is None:
+    header_by_label, is_guess = False, header is None
+    if is_guess:
         header = _has_names(first, column, label_column)
         by_label = not header and not text_labels
         header_by_label = by_label and _is_name(own) and is_finite_number(following)
@@ -73,7 +73,7 @@ def beginning_of(path, label_column, header, text_labels=None):
                 "say header=True (--header) if they are names, header=False (--no-header) if not",
                 UserWarning,
             )
-    looks_like_rows = not header and any(map(is_finite_number, first))
+    looks_like_rows = is_guess and any(map(is_finite_number, first))
     header = header or header_by_label
     if any(map(_has_line_break, first)) and (looks_like_rows or not (header and second)):
         raise ValueError(f"{path}, line 1: {_UNCLOSED}")

@@ -185,8 +185,10 @@ cdef class Pegasos(Epochs):
         if self.treatment == BATCH:
             self.best_constant = BestConstant(self.loss, self.batch_size)
         elif self.treatment == SEARCH:
-            variance = np.average((targets - self.bias)**2, weights=weights)
-            self.search = BiasSearch(math.sqrt(variance) or 1.0)
+            away = targets - self.bias
+            largest = float(np.abs(away).max()) or 1.0    # squares may overflow
+            variance = np.average((away / largest)**2, weights=weights)
+            self.search = BiasSearch(largest * math.sqrt(variance) or 1.0)
             self.n_fits = 1
             self._find_radius()
 
