@@ -186,13 +186,12 @@ cdef class KernelPrimalDual(SaddleSolver):
 
     def _most(self):
         """The most feature values that the next step may read."""
-        longest = int(self.row_sizes.max())
         if self.estimator is None:
             return self.batch_size * self.n_stored
         support = np.count_nonzero(self.a) + self.batch_size
         draws = self.estimator.most_draws()
-        return self._n_estimates() * (longest + draws * self.n) + (
-            self.batch_size * longest * (support + 1))
+        return self._n_estimates() * (self.longest + draws * self.n) + (
+            self.batch_size * self.longest * (support + 1))
 
     def _n_estimates(self):
         """Estimates of kernel rows whose mean, times the sum of coefficients, has variance 1."""
