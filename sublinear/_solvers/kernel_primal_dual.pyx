@@ -117,7 +117,7 @@ cdef class KernelPrimalDual(SaddleSolver):
     cdef object row_sizes, targets, offsets, ridge2, a, f, a_sum, f_sum
     cdef double[::1] payoffs
     cdef bint hull, has_begun
-    cdef Py_ssize_t n, d, n_stored, batch_size
+    cdef Py_ssize_t n, d, n_stored, batch_size, longest
     cdef Rounds rounds
     cdef double shift, unit, primal_rate, dual_rate, eta, step, scale, square, balance
     cdef double balance_sum
@@ -134,6 +134,7 @@ cdef class KernelPrimalDual(SaddleSolver):
         self.rows, self.random, self.estimator = rows, random, estimator
         self.cache = KernelRowCache(rows, capacity)
         self.row_sizes, self.n_stored = row_sizes, row_sizes.sum()
+        self.longest = row_sizes.max()
         self.n, self.d = rows.n_rows, n_features
         self.shift, self.unit, self.hull = shift, unit, problem.geometry == "hull"
         ones = np.ones(self.n)
