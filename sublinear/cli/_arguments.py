@@ -89,7 +89,7 @@ def _add_fit(commands):
     parser.add_argument(
         "-o", "--output", required=True, metavar="MODEL", help="model file to write"
     )
-    _add_data_options(parser)
+    _add_data_options(parser, streams=True)
     parser.add_argument(
         "--task",
         choices=("auto", "classification", "regression"),
@@ -157,25 +157,26 @@ def _add_predict(commands):
     parser.add_argument("model", metavar="MODEL", help="model file that fit wrote")
     parser.add_argument("data", metavar="DATA", help="data file")
     parser.add_argument("-o", "--output", metavar="FILE", help="write the predictions to FILE")
-    _add_data_options(parser)
+    _add_data_options(parser, streams=True)
     _add_stream_option(parser, "With --stream the file is read and predicted block by block.")
     parser.set_defaults(run=run_predict)
 
 
-def _add_data_options(parser):
+def _add_data_options(parser, streams=False):
+    table = "CSV or Parquet" if streams else "CSV"
+    formats = (*FORMATS, "parquet") if streams else FORMATS
+    by_first = ", with --stream by the first one" if streams else ""
     group = parser.add_argument_group(
         "data file",
         "NAME.csv, NAME.npz (CSR matrix or X, with y), NAME.npy with --labels; any other name is "
         "LIBSVM / svmlight text. Text may end in .gz, .bz2 or .xz.",
     )
-    group.add_argument(
-        "--format", choices=(*FORMATS, "parquet"), help="where the name does not tell"
-    )
+    group.add_argument("--format", choices=formats, help="where the name does not tell")
     group.add_argument("--labels", metavar="FILE.npy", help="labels of a .npy or .npz file")
     group.add_argument(
         "--label-column",
         metavar="COLUMN",
-        help="of a CSV or Parquet file: last, first, none, a number from 0, or a name (default: "
+        help=f"of a {table} file: last, first, none, a number from 0, or a name (default: "
         "last; for predict that of the fit, none if it holds one of the model's features)",
     )
     group.add_argument(
@@ -187,8 +188,7 @@ def _add_data_options(parser):
         "--text-labels",
         action="store_const",
         const=True,
-        help="take all labels of a CSV file for text, numbers too (default: found out, with "
-        "--stream by the first one)",
+        help=f"take all labels of a CSV file for text, numbers too (default: found out{by_first})",
     )
     group.add_argument(
         "--index-base",
