@@ -68,12 +68,7 @@ def checked_block(block, y_numeric, look_at_values=True):
     """
     if isinstance(block, Block):
         return block
-    if not isinstance(block, (tuple, list)) or len(block) not in (2, 3):
-        raise ValueError(
-            f"a source must yield (X, y) or (X, y, sample_weight), got {described(block)}; for "
-            "arrays there is sublinear.sources.ArraySource(X, y)"
-        )
-    X, y, *weights = block
+    X, y, *weights = parts_of_block(block)
     if y is None:
         raise ValueError(NO_LABELS)
     with (
@@ -91,6 +86,16 @@ def checked_block(block, y_numeric, look_at_values=True):
             ensure_all_finite=look_at_values,
         )
     return Block(X, y, checked_weights(weights[0] if weights else None, X.shape[0]))
+
+
+def parts_of_block(block):
+    """Return the tuple or list that a source yields; raise ValueError for anything else."""
+    if not isinstance(block, (tuple, list)) or len(block) not in (2, 3):
+        raise ValueError(
+            f"a source must yield (X, y) or (X, y, sample_weight), got {described(block)}; for "
+            "arrays there is sublinear.sources.ArraySource(X, y)"
+        )
+    return block
 
 
 def checked_weights(weights, count):

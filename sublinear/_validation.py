@@ -481,9 +481,13 @@ def distinct(labels):
 
 def distinct_plain(labels):
     """Return the sorted distinct labels; numbers in objects as such, text in objects as it is."""
-    found = distinct(labels)
-    plain = np.array(found.tolist()) if found.dtype == object else found
-    return found if plain.dtype.kind == "U" else plain
+    return plain_labels(distinct(labels))
+
+
+def plain_labels(labels):
+    """Return numbers in objects as such, text in objects as it is."""
+    plain = np.array(labels.tolist()) if labels.dtype == object else labels
+    return labels if plain.dtype.kind == "U" else plain
 
 
 def join_labels(first, second):

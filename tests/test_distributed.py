@@ -783,7 +783,10 @@ def test_sources_hold_labels_and_weights_and_come_in_a_list(source, binary):
 @pytest.mark.parametrize(
     ("blocks", "message"),
     [
-        ([[(np.ones((4, 3)), [0, 1, 0, 1])], [(np.ones((4, 2)), [0, 1, 0, 1])]], "differ in their"),
+        (
+            [[(np.ones((4, 3)), [0, 1, 0, 1])], [(np.ones((4, 2)), [0, 1, 0, 1])]],
+            "partition 1: 2 columns, but those before have 3",
+        ),
         ([[(np.ones((2, 3)), [0, 1]), (np.ones((2, 2)), [0, 1])]], "first block has 3"),
         ([[(np.ones((4, 3)), [1, 1, 1, 1])], [(np.ones((2, 3)), [1, 1])]], "only one class"),
         ([], "no sources"),
@@ -922,6 +925,24 @@ def test_predictions_where_chunks_have_no_rows(da, multiclass):
         expected = predict(X)
         np.testing.assert_array_equal(predict(A).compute(), expected)
         assert predict(none).compute().shape == (0, *expected.shape[1:])
+
+
+@pytest.mark.parametrize("make", [SDCAClassifier, StreamingSVRGClassifier])
+def test_what_is_no_block_is_refused_by_predictions(make, binary):
+    X, y = binary
+    model = make(alpha=0.1).fit([[(X, y)]])
+    for block in (sparse.csr_matrix(X), X, {"X": X}, "abc", (X, y, None, None)):
+        for read in (model.predict_sources, model.score, model.fit):
+            with pytest.raises(ValueError, match=r"block 1 of partition 0: a source must yield"):
+                read([[block]])
+    with pytest.raises(TypeError, match="partition 1: a source is an iterable"):
+        model.fit([[(X, y)], lambda: None])
+
+
+def test_labels_in_objects_are_scored(binary):
+    X, y = binary
+    model = SDCAClassifier(alpha=0.001).fit([[(X, y.astype(object))]])
+    assert model.score([[(X, y.astype(object))]]) == model.score([[(X, y)]]) > 0.6
 
 
 def test_scores_of_sources_and_of_equal_targets(regression):

@@ -567,7 +567,10 @@ def test_a_generator_needs_its_classes(binary):
 @pytest.mark.parametrize(
     ("sources", "message"),
     [
-        ([[(np.ones((4, 3)), [0, 1, 0, 1])], [(np.ones((4, 2)), [0, 1, 0, 1])]], "differ in their"),
+        (
+            [[(np.ones((4, 3)), [0, 1, 0, 1])], [(np.ones((4, 2)), [0, 1, 0, 1])]],
+            "partition 1: 2 columns, but those before have 3",
+        ),
         ([[(np.ones((2, 3)), [0, 1]), (np.ones((2, 2)), [0, 1])]], "first block has 3"),
         ([[(np.ones((4, 3)), [1, 1, 1, 1])]], "only one class"),
         ([], "no sources"),

@@ -151,8 +151,10 @@ def test_names_are_those_of_all_partitions(model, options, binary):
         for source in ([(other, y)], ArraySource(other, y)):
             with pytest.raises(ValueError, match=f"block 1 of partition 1: {words}"):
                 read([[(first, y)], source])
-    with pytest.raises(ValueError, match=words):
+    with pytest.raises(ValueError, match=f"partition 1: {words}"):
         model.fit([[(first, y)], [(other, y)]], **options)
+    with pytest.raises(ValueError, match="partition 1: 3 columns, but those before have 2"):
+        model.fit([[(X, y)], [(binary[0][:, :3], y)]], **options)
     with pytest.raises(ValueError, match=f"block 2 of partition 0: {words}"):
         model.fit([[(first, y), (other, y)]], **options)
     assert model.feature_names_in_.tolist() == ["a", "b"]

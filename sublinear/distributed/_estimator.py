@@ -237,7 +237,7 @@ class OverPartitions:
         known : list of str, default=None
             The names of the fit that goes on.
         """
-        n_columns, names = columns_of([part for part in found if part is not None])
+        n_columns, names = columns_of(found)
         own = getattr(self, "feature_names_in_", None)
         self._name_features(functools.reduce(agreed_names, (known, own, names)))
         self.n_features_in_ = n_columns

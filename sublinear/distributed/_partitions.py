@@ -4,7 +4,6 @@ A solver asks all partitions the same and waits for their answers. Vectors of th
 model are added up on their way to it, as a tree whose shape the number of partitions determines.
 """
 
-import functools
 import itertools
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -134,7 +133,8 @@ class Partition(Member):
     def __init__(self, index, source, numeric):
         self.index, self.numeric = index, numeric
         self.sizes, self.blocks = [], []
-        source = blocks_of(source)
+        with naming(f"partition {index}"):
+            source = blocks_of(source)
         self.names = getattr(source, "feature_names", None)
         for number, block in enumerate(lasting_blocks(source), start=1):
             with naming(f"block {number} of partition {index}"):
@@ -522,18 +522,24 @@ def columns_of(found):
     Parameters
     ----------
     found : list
-        What partitions tell of their `n_columns` and `names`, those that have rows.
+        What partitions tell of their `n_columns` and `names`, None from those without rows.
 
     Raises
     ------
     ValueError
         If there is none, or they differ.
     """
-    widths = {part.n_columns for part in found}
-    if not widths:
-        raise ValueError("there are no rows to learn from: all partitions are empty")
-    if len(widths) > 1:
-        raise ValueError(f"the partitions differ in their number of columns: {sorted(widths)}")
-    names = functools.reduce(agreed_names, (part.names for part in found))
-    check_names_fit(names, *widths)
-    return *widths, names
+    n_columns = names = None
+    for k, part in enumerate(found):
+        if part is None:
+            continue
+        with naming(f"partition {k}"):
+            if n_columns not in (None, part.n_columns):
+                raise ValueError(f"{part.n_columns} columns, but those before have {n_columns}")
+            n_columns, names = part.n_columns, agreed_names(names, part.names)
+            check_names_fit(names, n_columns)
+    if n_columns is None:
+        raise ValueError(
+            "there are no rows to learn from: all partitions are empty, or all weights are 0"
+        )
+    return n_columns, names

@@ -15,10 +15,11 @@ from sklearn.utils.validation import check_is_fitted
 from sublinear._classification import has_probabilities
 from sublinear._core.aligned import contiguous
 from sublinear._documentation import with_parameters
-from sublinear._stream import checked_block, names_of_block, naming
-from sublinear._validation import agreed_names, column_names
+from sublinear._stream import checked_block, names_of_block, naming, parts_of_block
+from sublinear._validation import agreed_names, column_names, plain_labels
 from sublinear._warnings import warn
 from sublinear.distributed._cluster import (
+    PLACE_OF_CHUNK,
     as_dask_array,
     chunks_like,
     connected,
@@ -132,9 +133,10 @@ class _Predictions:
         return self._of_sources(predictions_of, sources)
 
 
-def apply_to_chunk(chunk, model, method, empty):
+def apply_to_chunk(chunk, model, method, empty, block_id=(0,)):
     """Return what a method of a model says of a chunk; `empty` for one without rows."""
-    return getattr(model, method)(chunk) if chunk.shape[0] > 0 else empty
+    with naming(PLACE_OF_CHUNK % block_id[0]):
+        return getattr(model, method)(chunk) if chunk.shape[0] > 0 else empty
 
 
 def without_names(model):
@@ -156,10 +158,11 @@ def predictions_of(source, model, place):
     source, nameless, found = blocks_of(source), without_names(model), []
     for number, block in enumerate(source, start=1):
         with naming(place.format(number)):
+            X, *_ = parts_of_block(block)
             check_names(model, source, block)
-            if number_of(block[0]) > 0:
+            if number_of(X) > 0:
                 reader = nameless if names_of_block(block) is None else model
-                found.append(np.asarray(reader.predict(block[0])))
+                found.append(np.asarray(reader.predict(X)))
     kind = getattr(model, "classes_", model.coef_).dtype
     return np.concatenate(found) if found else np.empty(0, kind)
 
@@ -226,6 +229,7 @@ def evaluation_of_block(block, model, right):
     weight = np.ones(X.shape[0]) if weight is None else weight
     predicted, mass = model.predict(X), float(weight.sum())
     if right:
+        y = plain_labels(y)
         hits = accuracy_score(y, predicted, normalize=False, sample_weight=weight) if mass else 0
         return Evaluation(len(y), mass, float(hits))
     y = contiguous(y, np.float64)

@@ -26,7 +26,7 @@ from sublinear._core.anchored_gradient import AnchoredGradient
 from sublinear._core.kept_rows import Sample
 from sublinear._core.row_blocks import HeavyRows, RowBlock, is_of_counts, part_of_sample
 from sublinear._core.states import refusal, restore, take
-from sublinear._stream import Block, Stream
+from sublinear._stream import Block, Stream, naming
 from sublinear._validation import (
     check_known_labels,
     distinct_plain,
@@ -104,13 +104,11 @@ class StagePartition(Member):
         self._rewind()
 
     def _rewind(self):
-        self.stream = Stream(
-            blocks_of(self.source),
-            y_numeric=self.numeric,
-            read_ahead=0,
-            name=f"partition {self.index}",
-        )
-        self.stream.feature_names = getattr(self.stream.source, "feature_names", None)
+        name = f"partition {self.index}"
+        with naming(name):
+            source = blocks_of(self.source)
+        self.stream = Stream(source, y_numeric=self.numeric, read_ahead=0, name=name)
+        self.stream.feature_names = getattr(source, "feature_names", None)
         self.blocks = iter(self.stream)
         self.position = 0  # in the present block
         self.block = self._next()

@@ -132,6 +132,7 @@ class _StreamedStages(OverPartitions):
                 if checkpoint is not None and checkpoint.is_due(stages.n_rounds):
                     checkpoint.save(self._stream_state() | stages.state())
 
+            vars(self).pop("stream_", None)  # workers would not answer before a round ends
             try:
                 stages.run(after)
                 self.stream_ = summary_of(stages.ask("summary"))
