@@ -624,15 +624,23 @@ def test_values_that_are_not_finite_are_refused_in_rows_of_weight_zero_too(learn
 
 
 @pytest.mark.parametrize(
-    ("offset", "is_known"), [(0.0, True), (1e5, True), (5e6, False), (1e8, False)]
+    ("offset", "options", "is_known"),
+    [
+        (0.0, {}, True),
+        (1e5, {}, True),
+        (1e9, {}, True),
+        (1e9, {"alpha": 1e-6, "penalize_intercept": False}, True),
+        (5e6, {"alpha": 1e-6}, False),
+        (1e8, {"alpha": 1e-6}, False),
+    ],
 )
-def test_columns_far_from_0_have_no_false_interval(offset, is_known):
+def test_columns_far_from_0_have_no_false_interval(offset, options, is_known):
     random = np.random.default_rng(0)
     X = random.normal(size=(3000, 4))
     y = X @ [1, 2, 3, 4.0] + random.normal(size=3000)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        model = StreamingSVRGRegressor(shuffle=False).fit(X + offset, y)
+        model = StreamingSVRGRegressor(shuffle=False, **options).fit(X + offset, y)
         result = model.result_
     if is_known:
         residual = model.predict(X + offset) - y
@@ -640,3 +648,30 @@ def test_columns_far_from_0_have_no_false_interval(offset, is_known):
     else:
         assert np.isnan(result.excess_risk) and result.excess_risk_interval == (0, np.inf)
         assert any("centre them" in str(one.message) for one in caught)
+
+
+@pytest.mark.parametrize("loss", ["squared", "huber", "logistic"])
+def test_origins_do_not_matter_where_columns_are_centred(loss):
+    random = np.random.default_rng(0)
+    X = random.normal(size=(20_000, 5))
+    y = X @ np.arange(5.0) + random.normal(size=20_000)
+    make = StreamingSVRGClassifier if loss == "logistic" else StreamingSVRGRegressor
+    y = np.sign(y) if loss == "logistic" else y
+    offsets = 1e7 * np.array([0, 1, 0, -1, 10])
+    here, there = (make(loss, kept_rows=512, shuffle=False).fit(Z, y) for Z in (X, X + offsets))
+    np.testing.assert_allclose(there.coef_, here.coef_, rtol=1e-3, atol=1e-4)
+    assert there.result_.excess_risk == pytest.approx(here.result_.excess_risk, rel=0.05)
+
+
+def test_many_columns_away_from_0_have_no_false_interval():
+    random = np.random.default_rng(0)
+    n, d = 9000, 600
+    X, w = random.normal(size=(n, d)), random.normal(size=d) / d**0.5
+    y = X @ w + random.normal(size=n)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        model = StreamingSVRGRegressor(alpha=1e-9).fit(X + 100, y)
+    error = model.coef_ - w
+    risk = (error @ error + (model.intercept_ + 100 * model.coef_.sum()) ** 2) / 2
+    low, high = model.result_.excess_risk_interval
+    assert low <= risk <= high

@@ -28,6 +28,8 @@ PROBE_TOLERANCE = 5e-2  # leaves less of a trace than chance does
 CONDITION = 15  # logarithm of a pivots' ratio beyond which directions are dropped
 MOST_PROBED = 1 << 20  # values of probes that are solved together
 SMALLEST_UNIT = 1e-150  # smaller features count as zeros: their squares end below 1e-300
+FAR, SMALLEST_RANGE = 0.1, 1e-14  # of a feature by its largest value: centred between them
+FEW_ROWS = 64  # that tell, mostly, that no feature is
 SMALLEST = 1e-13  # eigenvalue of a span by the largest; less is rounding
 ROWS_PER_DEGREE = 10  # kept rows per degree of freedom, below which steps are damped,
 EFFECTIVE_PER_DEGREE = 2  # and effective ones: heavy rows do not err in what they stand for
@@ -409,6 +411,89 @@ class Span:
         return np.append(inside, v[self.n_columns :])
 
 
+class Centred:
+    """Coordinates u in which columns of dense rows that lie far from 0 are centred.
+
+    Their squares say little, or nothing, of their spreads. Scores are the same: the weight of the
+    last column, if that is a constant one without a penalty, takes up <v, centre>. The difference
+    of numbers that are so near each other is exact.
+
+    Attributes
+    ----------
+    sample : Sample
+        The rows in these coordinates.
+    alpha : float or ndarray of shape (n_weights,)
+    centre : ndarray of shape (n_weights,)
+        By the constant; 0 of columns that stay as they are.
+    """
+
+    def __init__(self, sample, alpha):
+        self.sample, self.alpha, self.lost = sample, alpha, 0.0
+        middle = middles_far_from_0(sample.rows, alpha)
+        self.centre = middle
+        if middle.any():
+            self.centre = middle / sample.rows[0, -1]
+            self.sample = sample._replace(rows=sample.rows - middle)
+            self.lost = mean_squares(sample) - mean_squares(self.sample)
+
+    def weights(self, u):
+        """Return v."""
+        return self._moved(u, -self.centre)
+
+    def coordinates(self, v):
+        """Return u."""
+        return self._moved(v, self.centre)
+
+    def _moved(self, v, centre):
+        moved = v.copy()
+        moved[-1] += centre @ v
+        return moved
+
+    def gradient(self, of_weights):
+        """Return the gradient by u from that by v."""
+        return of_weights - self.centre * of_weights[-1]
+
+    def gradient_of_weights(self, gradient):
+        """Return the gradient by v from that by u."""
+        return gradient + self.centre * gradient[-1]
+
+    def squares(self, squares):
+        """Return the mean squares of a stream's features, as far above the sample's as they are."""
+        return squares - BY_CHANCE * self.lost
+
+
+def middles_far_from_0(rows, alpha):
+    """Return the middles of columns that are to be centred, 0 for the others (float64).
+
+    There are none unless the last column is a constant without a penalty.
+    """
+    none = np.zeros(rows.shape[1])
+    if issparse(rows) or np.ndim(alpha) == 0 or alpha[-1] != 0:
+        return none
+    if not is_far(*extremes(rows[:FEW_ROWS]), 2 * FAR).any():  # then it is not so of all rows
+        return none
+    low, high = extremes(rows)
+    if low[-1] != high[-1] or low[-1] == 0:
+        return none
+    return np.where(is_far(low, high, FAR), high / 2 + low / 2, 0.0)
+
+
+def extremes(rows):
+    """Return the least and the largest value of every column (float64)."""
+    return rows.min(axis=0).astype(np.float64), rows.max(axis=0).astype(np.float64)
+
+
+def is_far(low, high, far):
+    """Tell which columns have a range that is small beside their largest value, but not 0."""
+    largest, half = np.maximum(high, -low), high / 2 - low / 2
+    return (half < far / 2 * largest) & (half > SMALLEST_RANGE / 2 * largest)
+
+
+def mean_squares(sample):
+    """Return the weighted mean square of every feature of dense rows."""
+    return np.einsum("i,ij,ij->j", sample.weights / sample.weights.sum(), sample.rows, sample.rows)
+
+
 def _n_alike(alpha):
     """Return how many weights have the alpha of the first one: all, or all but the last."""
     return len(alpha) - int(alpha[-1] != alpha[0])
@@ -497,10 +582,16 @@ class Hessian:
         """Yield random signs s, p = X' (roots * s) and the inverse times p, some columns each."""
         signs = random.choice([-1.0, 1.0], size=(len(roots), n_probes))
         together = max(1, MOST_PROBED // len(self.units))
+        # where columns lie far from 0 probes are nearly all along the mean, which says nothing
+        mean = rows.T @ roots**2 / self.units
+        mean = (mean / (np.linalg.norm(mean) or 1.0))[:, np.newaxis]
         for start in range(0, n_probes, together):
             some = signs[:, start : start + together]
             probes = rows.T @ (roots[:, np.newaxis] * some)
-            yield some, probes, self.solve(probes, PROBE_TOLERANCE)
+            scaled = probes / self.units[:, np.newaxis]
+            beside = np.linalg.norm(scaled - mean * (mean.T @ scaled), axis=0)
+            share = np.min(beside / np.maximum(np.linalg.norm(scaled, axis=0), SMALLEST_UNIT))
+            yield some, probes, self.solve(probes, PROBE_TOLERANCE * share)
 
     def degrees(self, n_probes):
         """Return an estimate of the effective number of degrees of freedom."""

@@ -59,6 +59,7 @@ from sublinear._core.blas import one_blas_thread
 from sublinear._core.inner_problem import (
     CHANCE,
     FREE,
+    Centred,
     Hessian,
     InnerProblem,
     Restraint,
@@ -240,7 +241,7 @@ class CombinedSVRG:
         weights, inner = found.weights, found.inner
         self.prior = -self._penalty * weights
         if inner.taken < 1:
-            self.prior += (1 - inner.taken) * inner.slope_at_anchor
+            self.prior += (1 - inner.taken) * found.frame.gradient_of_weights(inner.slope_at_anchor)
         if inner.limit.any():  # which held the weights back; not those of a span
             self.prior -= inner.limit * (weights - self.anchor)
         if restraint.alike:
@@ -269,7 +270,8 @@ class CombinedSVRG:
         sample = self._first_rows()
         n_rows = len(sample.targets)
         if n_rows >= self.rows_needed and len(self.anchor) > MOST_LEVERAGE * n_rows:
-            inner = InnerProblem(self.loss, sample, self.alpha, self.anchor)
+            centred = Centred(sample, self.alpha)  # as the anchor, 0, is
+            inner = InnerProblem(self.loss, centred.sample, self.alpha, self.anchor)
             probes = min(LEVERAGE_PROBES, max(1, LEVERAGE_PROBES * TELLING_ROWS // n_rows))
             degrees = inner.hessian(inner.first).degrees(probes)
             self.rows_needed = degrees / MOST_LEVERAGE
@@ -292,7 +294,7 @@ class CombinedSVRG:
         One that does not depend on the units of features, unless another is better by more than
         chance.
         """
-        sample = self._first_rows()
+        sample = Centred(self._first_rows(), self.alpha).sample  # the anchor is 0
         n_rows = len(sample.targets)
         if n_rows < HELD_OUT or effective_rows(sample.weights) * LEAST_DEGREES >= len(self.anchor):
             return FREE
@@ -385,17 +387,20 @@ class CombinedSVRG:
             slope = share * gradient.mean + (1 - share) * self.prior
             corrections = slope, (self.squares + gradient.squares) / total
             precision = ENOUGH
-        span = self._span(sample) if restraint == FREE else None
-        alpha, anchor = self._penalty, self.anchor
-        if span is not None:
-            sample, alpha, anchor = span.sample, span.alpha, span.coordinates(anchor)
-        inner = InnerProblem(self.loss, sample, alpha, anchor, *corrections, restraint=restraint)
+        frame = self._span(sample) if restraint == FREE else None
+        frame = frame or Centred(sample, self._penalty)
+        if corrections:
+            corrections = frame.gradient(corrections[0]), frame.squares(corrections[1])
+        anchor = frame.coordinates(self.anchor)
+        inner = InnerProblem(
+            self.loss, frame.sample, frame.alpha, anchor, *corrections, restraint=restraint
+        )
         with np.errstate(over="ignore", invalid="ignore"):  # steps too long are halved
             weights = inner.minimise(precision, max_steps)
             if corrections:
                 weights = inner.held_back(weights)
         self.converged = inner.converged
-        return Solution(weights if span is None else span.weights(weights), weights, inner)
+        return Solution(frame.weights(weights), weights, inner, frame)
 
     def _span(self, sample):
         """Return the Span of a few wide rows that are all there are, else None."""
@@ -441,10 +446,9 @@ class CombinedSVRG:
         if not self.converged:
             return UNKNOWN
         (sample, counts), alpha = self._in_memory(), self._penalty
-        span = self._span(sample)
-        if span is not None:
-            sample, alpha, model = span.sample, span.alpha, span.coordinates(model)
-        return estimate_risk(self.loss, sample, counts, alpha, model, self.total_weight)
+        frame = self._span(sample) or Centred(sample, alpha)
+        model = frame.coordinates(model)
+        return estimate_risk(self.loss, frame.sample, counts, frame.alpha, model, self.total_weight)
 
     def progressive_loss(self):
         """Return the mean loss of a stage's rows at the model from before them."""
@@ -509,11 +513,14 @@ class Solution(NamedTuple):
     inside : ndarray of shape (n_coordinates,)
         The same in the coordinates of `inner`, others than weights in a Span.
     inner : InnerProblem
+    frame : Span or Centred
+        These coordinates.
     """
 
     weights: np.ndarray
     inside: np.ndarray
     inner: InnerProblem
+    frame: Span | Centred
 
 
 class RiskEstimate(NamedTuple):
