@@ -332,7 +332,8 @@ class _Run:
             self.status = "rounding"
         if solver.diverged:
             self.status = "diverged"
-        if self.observe(row, self.best) and self.status is None:
+        # without a best model none was finite: there is nothing to show
+        if self.best is not None and self.observe(row, self.best) and self.status is None:
             self.status = "stopped"
 
     def row(self):
