@@ -283,6 +283,7 @@ class _Build:
         file = self._open(name)
         for part in parts(np.memmap(narrow, np.int32, "r"), self.memory // 16):
             file.append(part.astype(np.int64))
+        del part  # Windows removes no file that is mapped
         self._close(file)
         narrow.unlink()
         self.index_type = np.int64

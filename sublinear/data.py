@@ -32,7 +32,8 @@ class DualStore:
     begin; values and indices are checked as well where the times of the files say that they were
     written after the store was built (a copy has to be read once, then), or on request. So verify
     a store that is a stranger's. Its files must not be written to while a fit reads them, which may
-    end the process; `build` replaces a store, and fits go on with the old one.
+    end the process; `build` replaces a store, and fits go on with the old one, but on Windows,
+    which replaces nothing that is open.
 
     Parameters
     ----------

@@ -715,3 +715,42 @@ def test_gaps_count_what_predictions_see_of_a_matrix_that_is_not_quite_symmetric
 def test_a_zone_of_no_width_makes_no_huber_loss(make):
     with pytest.raises(ValueError, match="epsilon must be a number above 0"):
         make("huber", epsilon=0.0).fit(np.eye(4), np.arange(4.0))
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("loss", ["huber", "epsilon_insensitive", "squared"])
+@pytest.mark.parametrize("scaling", [1e3, 1e5])
+def test_a_large_constant_feature_makes_no_false_objective(loss, scaling):
+    random = np.random.default_rng(0)
+    X = random.normal(size=(150, 5))
+    y = X[:, 0] + random.normal(size=150)
+    options = {"epsilon": 1.0 if loss == "huber" else 0.1, "gamma": 0.2, "C": 1e6}
+    model = KernelSDCARegressor(loss, intercept_scaling=scaling, max_iter=200, **options).fit(X, y)
+    v = np.zeros(150)
+    v[model.support_] = model.dual_coef_[0]
+    margins = pairwise_kernels(X, metric="rbf", gamma=0.2) @ v
+    error = np.abs(margins + model.intercept_ - y)
+    losses = {
+        "huber": np.where(error <= 1, error**2 / 2, error - 0.5),
+        "epsilon_insensitive": np.maximum(0, error - 0.1),
+        "squared": error**2 / 2,
+    }[loss]
+    primal = v @ margins / 2 + (model.intercept_[0] / scaling) ** 2 / 2 + 1e6 * losses.sum()
+    assert primal == pytest.approx(model.result_.primal, rel=1e-3)
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("kind", [KernelSDCARegressor, KernelSDCAClassifier])
+def test_a_rounded_kernel_matrix_leads_no_ascent_astray(kind):
+    """Without ends of intervals, and with a ridge below what float32 makes of eigenvalues."""
+    random = np.random.default_rng(0)
+    X = random.uniform(-3, 3, size=(2500, 1))
+    y = np.sin(2 * X[:, 0]) + 0.1 * random.normal(size=2500)
+    if kind is KernelSDCARegressor:
+        model = kind("squared", C=1e5, max_iter=20, random_state=0).fit(X, y)
+        assert model.score(X, y) > 0.9
+    else:
+        y = np.sign(y)
+        model = kind("squared_hinge", C=1e6, gamma=1.0, max_iter=20, random_state=0).fit(X, y)
+        assert model.score(X, y) > 0.9
+    assert 0 < model.result_.gap <= model.result_.primal

@@ -99,7 +99,7 @@ SUBLINEAR_PREFETCH_SPAN(sublinear_prefetch_near_span, sublinear_prefetch_near)
 /* value, or the nearer end of [low, high], without branches: which end is hard to foresee. */
 static inline double sublinear_clip(double value, double low, double high)
 {
-#if defined(__SSE2__)
+#if defined(__SSE2__) && defined(__x86_64__)
     __m128d clipped = _mm_max_sd(_mm_set_sd(value), _mm_set_sd(low));
     return _mm_cvtsd_f64(_mm_min_sd(clipped, _mm_set_sd(high)));
 #else

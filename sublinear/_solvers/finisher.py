@@ -209,7 +209,7 @@ class Finisher:
         if spent < self.next_forecast and not is_last:
             return False
         is_worth = PATIENCE * (spent + self.extra_work) >= space.due
-        is_worth |= space.due <= CHEAP and self._is_half_time()
+        is_worth |= space.due <= (PATIENCE if is_last else 1) * CHEAP and self._is_half_time()
         if not (is_worth and self._fits(space.least_expected)):
             return False
         self.next_forecast, times = FORECASTS * spent, self._forecast()

@@ -51,6 +51,8 @@ cdef enum:
     ASCEND = 1
     UPDATE = 2
 
+cdef double OF_FLOAT32 = 2.0**-25   # a typical relative error of values that are rounded to it
+cdef double GROWTH = 4, MOST_DAMPING = 0.1
 cdef double LEAST_GAIN = 1e-3   # of the largest: a row with less is no candidate
 
 
@@ -79,10 +81,13 @@ cdef class KernelSDCA:
     cdef readonly KernelObjective objective
     cdef readonly Py_ssize_t n_iter, accesses, n_steps
     cdef readonly object coefficients, margins
-    cdef double gap, primal
+    cdef double gap, primal, dual, value_of_zeros
     cdef RandomBits random
     cdef Py_ssize_t block_size, inner_work, inner_steps, position
     cdef double inner_tol, max_accesses, epsilon, intercept
+    cdef object before                               # coefficients and margins before an ascent
+    cdef double constant                             # a penalised intercept, part of the margins
+    cdef double damping                              # of K_WW, relative to K_ii
     cdef double moved                                # by all changes: see KernelObjective.errors
     cdef float least
     cdef int phase
@@ -104,6 +109,7 @@ cdef class KernelSDCA:
         self.inner_tol, self.max_accesses = inner_tol, max_accesses
         self.coefficients, self.margins = np.zeros(n), np.zeros(n)
         self.gap = self.primal = INFINITY
+        self.damping = self.constant = 0
         self.gains = np.empty(n)
         self._set_objective(objective)
         self._begin(self.coefficients if coefficients is None else coefficients)
@@ -124,10 +130,13 @@ cdef class KernelSDCA:
                 np.where(scales > 0, form.ridge / scales, 0) if form.ridge else np.zeros(y.size))
         self.curvature = np.maximum(objective.diagonal() + self.ridge, 1e-12)
         self.sizes = objective.squared_sizes()
+        self.value_of_zeros = INFINITY
+        if np.isinf(self.high).any():
+            self.value_of_zeros = objective.at_zeros()[1]
 
     def _begin(self, coefficients):
         """Let the coefficients go to the feasible point nearest to these."""
-        self.chosen = None
+        self.chosen = self.before = None
         start = coefficients.copy()
         self.objective.make_feasible(start)
         start = np.clip(start, self.low, self.high)
@@ -174,7 +183,7 @@ cdef class KernelSDCA:
             return False
         self.objective.refine()
         self.rows = self.values = None
-        self.moved = 0
+        self.moved = self.constant = 0
         self.coefficients, self.margins = np.zeros_like(reached), np.zeros_like(reached)
         self._begin(reached)
         return True
@@ -209,14 +218,34 @@ cdef class KernelSDCA:
         self.n_iter += 1
         self.phase = SELECT
         self._look()
+        if self.before is not None:
+            self._check()
         return True
+
+    def _check(self):
+        """Undo an ascent that went astray, as K_WW, rounded, is indefinite, and damp the next.
+
+        Only where no ends of intervals hold it: the dual value is far below that of zeros then, or
+        above what the optimum can be.
+        """
+        before, self.before = self.before, None
+        bound = self.value_of_zeros
+        if bound == INFINITY or not self.damping < MOST_DAMPING:
+            return
+        if fabs(self.dual) <= (1 + 1e-6) * bound:
+            return
+        error = max(self.objective.rows.error, OF_FLOAT32)
+        self.damping = max(GROWTH * self.damping, GROWTH * sqrt(self.block_size) * error)
+        self.coefficients, self.margins, self.constant = before
+        self.rows = self.values = None
+        self._look()
 
     def _look(self):
         """Find the intercept, the values and the gains of the present coefficients."""
         objective = self.objective
         self.intercept = objective.best_intercept(self.margins)
         primal, dual = objective.values(self.coefficients, self.margins, self.intercept)
-        self.gap, self.primal = max(0.0, primal - dual), fabs(primal)
+        self.gap, self.primal, self.dual = max(0.0, primal - dual), fabs(primal), dual
         cdef const double[::1] v = self.coefficients, margins = self.margins
         cdef const double[::1] y = objective.targets_array, ridge = self.ridge
         cdef const double[::1] low = self.low, high = self.high, q = self.curvature
@@ -313,11 +342,15 @@ cdef class KernelSDCA:
             items[k], items[other] = items[other], items[k]
         return candidates[:size]
 
+    def _block_curvature(self):
+        """The diagonal of K_WW, which damping makes positive semidefinite."""
+        return self.curvature[self.rows] + self.damping * self.sizes[self.rows]
+
     def _scale_block(self):
         """Make K_WW that of the changes divided by `units`: single steps need curvatures of 1."""
         cdef float[:, ::1] values = self.values
         cdef Py_ssize_t n_rows = len(self.rows), n_threads = self.objective.n_threads, i, k
-        curvature = self.curvature[self.rows]
+        curvature = self._block_curvature()
         self.units = np.ones(n_rows) if self.objective.keeps_sum else 1 / np.sqrt(curvature)
         padded = np.ones(values.shape[1], dtype=np.float32)
         padded[:n_rows] = self.units
@@ -341,7 +374,7 @@ cdef class KernelSDCA:
             np.zeros_like(v), g * units,
             (self.low[rows] - v) / units, (self.high[rows] - v) / units, -v / units,
             self.epsilon * (1 - side) * units, self.epsilon * (1 + side) * units,
-            self.curvature[rows])
+            self._block_curvature())
         self.inner = np.zeros((len(parts), width), dtype=np.float32)
         cdef float[:, ::1] inner = self.inner
         cdef float[:, ::1] values = self.values
@@ -396,6 +429,8 @@ cdef class KernelSDCA:
             target[self.rows] = reached
         if self.objective.free_intercept:
             self._restore_sum(target)
+        if self.value_of_zeros < INFINITY:
+            self.before = self.coefficients.copy(), self.margins.copy(), self.constant
         self._change(np.flatnonzero(target != self.coefficients), target)
         return True
 
@@ -434,9 +469,11 @@ cdef class KernelSDCA:
         margins = self.margins[np.newaxis]
         self.objective.rows.add_product(
             rows, changes[np.newaxis], margins, self.objective.n_threads)
-        if self.objective.shift:
-            self.margins += self.objective.shift * changes.sum()
         self.coefficients[rows] = self.target[rows]
+        if self.objective.shift:    # that of the model, whose sum rounds in its own way
+            constant = self.objective.shift * np.sum(self.coefficients)
+            self.margins += constant - self.constant
+            self.constant = constant
         self.moved += np.sum(self.sizes[rows] * changes**2)
         self.accesses += len(rows) * n
         self.position += len(rows)

@@ -90,6 +90,14 @@ def check_few_labels(options, y, n_rows, advice):
         raise ValueError(f"{options.data}: {n_labels} distinct labels; {advice}")
 
 
+def is_same_file(path, other):
+    """Tell whether two resolved paths are one file, maybe as case is not told apart there."""
+    if path == other:
+        return True
+    alike = path.casefold() == other.casefold() and os.path.exists(path) and os.path.exists(other)
+    return alike and os.path.samefile(path, other)
+
+
 def check_outputs(outputs, options, *inputs):
     """Raise ValueError if an output would replace a file that is read, or another output.
 
@@ -101,7 +109,7 @@ def check_outputs(outputs, options, *inputs):
             raise ValueError("-o -: name a file; predict prints what it finds without -o")
         place = os.path.realpath(output)
         for other in others:
-            if os.path.realpath(other) == place:
+            if is_same_file(place, os.path.realpath(other)):
                 raise ValueError(f"{output}: it would replace {other}; give it another name")
         if options.data is not None and Path(options.data).is_dir():
             within = os.path.dirname(place) == os.path.realpath(options.data)
