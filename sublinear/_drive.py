@@ -252,7 +252,7 @@ class _Run:
     def slices(self):
         """Advance the solver; yield after every slice, until there is a status."""
         solver, limits = self.solver, self.limits
-        size = 1  # of a slice, in accesses: a step may cost far more than it reads
+        size = 1  # of a slice, in accesses, while nothing is known of the time that they take
         while self.status is None:
             before, work, began = solver.accesses, solver.work, time.perf_counter()
             at_end = solver.advance(int(min(before + size, limits.max_accesses, 2**62)))

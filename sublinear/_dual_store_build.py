@@ -309,7 +309,10 @@ class _Build:
         n_buckets = -(-int(offsets[-1]) * SORT_BYTES // self.memory)
         # the first columns of the buckets: as many entries in each as columns allow
         targets = np.arange(1, n_buckets) * (offsets[-1] / max(n_buckets, 1))
-        starts = np.unique(np.concatenate([[0], np.searchsorted(offsets, targets)]))
+        long = np.flatnonzero(np.diff(offsets) > self.memory // SORT_BYTES)  # these by themselves
+        ends = long[long + 1 < self.n_columns] + 1
+        starts = np.concatenate([[0], np.searchsorted(offsets, targets), long, ends])
+        starts = np.unique(starts)
         spools = [self.folder / f"bucket.{k}" for k in range(len(starts))]
         record = np.dtype([("row", self.index_type), ("column", np.int64), ("value", self.dtype)])
         for entries in self._entries_by_rows(record):

@@ -1,5 +1,7 @@
 """The parameters by which a fitted model predicts, whatever they have been set to since."""
 
+from copy import deepcopy
+
 PREDICTED_BY = ("loss", "multi_class")
 
 
@@ -16,5 +18,6 @@ def fitted_with(estimator, name):
 
 
 def like(estimator, **changes):
-    """Return an estimator with the same parameters but for some, which are no copies."""
-    return type(estimator)(**estimator.get_params(deep=False) | changes)
+    """Return an estimator with the same parameters, but for some; of a random state a copy."""
+    parameters = estimator.get_params(deep=False) | changes
+    return type(estimator)(**parameters | {"random_state": deepcopy(estimator.random_state)})

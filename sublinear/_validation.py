@@ -654,6 +654,7 @@ def class_codes(y, classes):
 def combine_weights(class_weight, classes, y, weights):
     """Return sample weights times class weights (float64), None if all are 1.
 
+    All labels are among the classes, which are sorted.
     "balanced" gives every class the same total weight.
     """
     if class_weight is None:

@@ -440,7 +440,7 @@ class TestBuild:
         rows = 20_000
         entries, offsets = np.ones(rows), np.arange(rows + 1)
         peaks = []
-        for columns in (np.arange(rows) % 50, np.zeros(rows, int)):
+        for columns in (np.arange(rows) % 50, *(np.full(rows, j) for j in (0, 25, 49))):
             X = sparse.csr_array((entries, columns, offsets), shape=(rows, 50))
             tracemalloc.start()
             store = DualStore.build(tmp_path / "store", (X for _ in range(20)), memory=2**16)
@@ -448,7 +448,7 @@ class TestBuild:
             tracemalloc.stop()
             assert store.matrix().transposed().n_stored == 400_000
             shutil.rmtree(store.path)
-        assert peaks[1] < 1.1 * peaks[0]
+        assert max(peaks) < 1.1 * peaks[0]
 
 
 class TestOpen:

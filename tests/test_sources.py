@@ -1274,6 +1274,8 @@ def test_a_stray_quote_swallows_no_lines(tmp_path, block_bytes):
         for read in (CSVSource, load):
             with pytest.raises(ValueError, match="line 1: a quote is not closed"):
                 read(path)
+    path.write_text('id,"long\nname",2020,y\n1,2,3,4\n5,6,7,8\n')
+    assert CSVSource(path).feature_names == ["id", "long\nname", "2020"]
 
 
 @pytest.mark.parametrize("block_bytes", [1, 2**22])

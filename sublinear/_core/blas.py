@@ -14,7 +14,14 @@ _before = []  # the threads that each library had; nothing: there is no limit
 
 
 class Visit:
-    """That of a thread which is inside; one that was interrupted on its way out just vanishes."""
+    """That of a thread which is inside.
+
+    One that is interrupted twice on its way out vanishes with its frame, and does not hold up the
+    next one that leaves.
+    """
+
+    def __init__(self):
+        self.thread = threading.get_ident()
 
 
 @cache
@@ -72,7 +79,9 @@ def _start_in_child():
     """Forget the threads that a fork did not copy, and what they had set."""
     global _lock
     _lock = threading.Lock()
-    _inside.clear()
+    for visit in list(_inside):
+        if visit.thread != threading.get_ident():
+            _inside.discard(visit)
     _lift_unless_needed()
 
 

@@ -105,14 +105,20 @@ def dense_rows(matrix, rows):
     return values
 
 
+def is_worth_entries(matrix):
+    """Tell whether products of rows are found sooner entry by entry than by a BLAS."""
+    dense = DENSE_OUTER * matrix.n_rows * matrix.n_columns
+    return matrix.is_sparse and OUTER * matrix.n_stored < dense
+
+
 def row_products(Matrix matrix):
     """Return X X' without the constant column, an array (n_rows, n_rows), float64.
 
     Of a dense X only the part in and above the diagonal is there.
     """
-    cdef Py_ssize_t n_rows = matrix.n_rows, n_columns = matrix.n_columns, start, step
+    cdef Py_ssize_t n_rows = matrix.n_rows, start, step
     products = np.zeros((n_rows, n_rows))
-    if matrix.is_sparse and OUTER * matrix.n_stored < DENSE_OUTER * n_rows * n_columns:
+    if is_worth_entries(matrix):
         X = matrix.csr().astype(np.float64)
         transposed = X.T.tocsr()
         step = max(1, OUTER_BLOCK // max(1, matrix.n_stored))
@@ -139,15 +145,17 @@ def column_blocks(matrix, step):
 def row_factor(matrix, double constant):
     """Return U, an upper triangle, with U'U = X X' + constant^2 but for rounding.
 
-    Where rows lie far from the origin, products of them have lost too many digits: then U comes
-    from reflections of the rows themselves, which take a few times as long.
+    Where dense rows lie far from the origin, products of them have lost too many digits: then U
+    comes from reflections of the rows themselves, which take a few times as long.
     """
     products = row_products(matrix)
     squares = products.diagonal().copy()
-    square_of_sum = 2 * np.triu(products, 1).sum() + squares.sum()
-    if not square_of_sum > FAR * matrix.n_rows * squares.sum():
+    above = sum(row[k + 1:].sum() for k, row in enumerate(products))
+    is_far = 2 * above + squares.sum() > FAR * matrix.n_rows * squares.sum()
+    if is_worth_entries(matrix) or not is_far:
         products += constant * constant
         return upper_factor(products)
+    del products
     factor = np.diag(LEAST_LENGTH * np.sqrt(squares + constant * constant))
     blocks = column_blocks(matrix, max(LEAST_COLUMNS, matrix.n_rows))
     for part in itertools.chain([np.full((matrix.n_rows, 1), constant)], blocks):

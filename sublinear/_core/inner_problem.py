@@ -29,6 +29,7 @@ CONDITION = 15  # logarithm of a pivots' ratio beyond which directions are dropp
 MOST_PROBED = 1 << 20  # values of probes that are solved together
 SMALLEST_UNIT = 1e-150  # smaller features count as zeros: their squares end below 1e-300
 FAR, SMALLEST_RANGE = 0.1, 1e-14  # of a feature by its largest value: centred between them
+SMALLEST_SHARE = 1e-8  # of a probe, beside the mean, that is told from rounding
 FEW_ROWS = 64  # that tell, mostly, that no feature is
 SMALLEST = 1e-13  # eigenvalue of a span by the largest; less is rounding
 ROWS_PER_DEGREE = 10  # kept rows per degree of freedom, below which steps are damped,
@@ -425,6 +426,8 @@ class Centred:
     alpha : float or ndarray of shape (n_weights,)
     centre : ndarray of shape (n_weights,)
         By the constant; 0 of columns that stay as they are.
+    lost : float or ndarray of shape (n_weights,)
+        Of the mean squares of the features.
     """
 
     def __init__(self, sample, alpha):
@@ -432,7 +435,7 @@ class Centred:
         middle = middles_far_from_0(sample.rows, alpha)
         self.centre = middle
         if middle.any():
-            self.centre = middle / sample.rows[0, -1]
+            self.centre = middle.astype(np.float64) / sample.rows[0, -1]
             self.sample = sample._replace(rows=sample.rows - middle)
             self.lost = mean_squares(sample) - mean_squares(self.sample)
 
@@ -463,11 +466,11 @@ class Centred:
 
 
 def middles_far_from_0(rows, alpha):
-    """Return the middles of columns that are to be centred, 0 for the others (float64).
+    """Return the middles of columns that are to be centred, 0 for the others, in their dtype.
 
     There are none unless the last column is a constant without a penalty.
     """
-    none = np.zeros(rows.shape[1])
+    none = np.zeros(rows.shape[1], rows.dtype)
     if issparse(rows) or np.ndim(alpha) == 0 or alpha[-1] != 0:
         return none
     if not is_far(*extremes(rows[:FEW_ROWS]), 2 * FAR).any():  # then it is not so of all rows
@@ -475,7 +478,7 @@ def middles_far_from_0(rows, alpha):
     low, high = extremes(rows)
     if low[-1] != high[-1] or low[-1] == 0:
         return none
-    return np.where(is_far(low, high, FAR), high / 2 + low / 2, 0.0)
+    return np.where(is_far(low, high, FAR), high / 2 + low / 2, 0.0).astype(rows.dtype)
 
 
 def extremes(rows):
@@ -591,7 +594,8 @@ class Hessian:
             scaled = probes / self.units[:, np.newaxis]
             beside = np.linalg.norm(scaled - mean * (mean.T @ scaled), axis=0)
             share = np.min(beside / np.maximum(np.linalg.norm(scaled, axis=0), SMALLEST_UNIT))
-            yield some, probes, self.solve(probes, PROBE_TOLERANCE * share)
+            # what lies beside the mean is to be solved that well
+            yield some, probes, self.solve(probes, PROBE_TOLERANCE * max(share, SMALLEST_SHARE))
 
     def degrees(self, n_probes):
         """Return an estimate of the effective number of degrees of freedom."""

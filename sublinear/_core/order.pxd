@@ -7,8 +7,8 @@ Permutations in pools keep passes over short rows near the order of memory: runs
 in random order, and the draws of a pool of many runs are shuffled among themselves. What is
 shuffled at a time is in the cache.
 
-All of these are uniform, but that pools end with the few draws that are no whole run, unless there
-are strata. Then the order is one of strata, and the examples
+All of these are uniform, unless there are strata; but the last few draws of pools, which are no
+whole run, always come last. Then the order is one of strata, and the examples
 are those at some place in them, another one in every chunk: they are drawn in proportion to their
 weights (see sublinear._core.strata).
 """

@@ -73,7 +73,7 @@ def beginning_of(path, label_column, header, text_labels=None):
                 "say header=True (--header) if they are names, header=False (--no-header) if not",
                 UserWarning,
             )
-    looks_like_rows = is_guess and any(map(is_finite_number, first))
+    looks_like_rows = is_guess and any(map(_holds_a_row, first))
     header = header or header_by_label
     if any(map(_has_line_break, first)) and (looks_like_rows or not (header and second)):
         raise ValueError(f"{path}, line 1: {_UNCLOSED}")
@@ -162,6 +162,12 @@ def _may_be_places(fields, column):
 
 def _is_utf8(text):
     return not any("\udc80" <= character <= "\udcff" for character in text)
+
+
+def _holds_a_row(field):
+    """Tell whether a field of several lines goes on as a row of numbers would."""
+    later_lines = field.partition("\n")[2]
+    return any(map(is_finite_number, later_lines.split(",")))
 
 
 def _is_known(text):

@@ -156,7 +156,7 @@ class Finisher:
         growth = self.first.certificate_growth
         if self.second is None:
             return growth
-        is_fine = self.best.relative_gap <= FINE
+        is_fine = self.best.relative_gap <= FINE and not self.space.estimates_rounding
         return 1.0 if self.is_stuck or is_fine else max(growth, GROWTH)
 
     @property

@@ -12,6 +12,8 @@ A space is made for the solver that begins and for a method. It has
                            dual value and the duals that have it; lowest: the coordinates that the
                            method found best, or None
     is_compared            whether these are no worse than where the solver that begins has been
+    estimates_rounding     whether an estimate of rounding is part of it: the best of many would be
+                           the one of the worst estimate
     weights(coordinates)   return the model that an Iterate stands for
     hand_over(duals, iterate)    let the solver that begins go on from such duals
 """
@@ -87,7 +89,7 @@ class _LinearSpace(_Space):
         Further arguments of the method.
     """
 
-    is_explored, is_compared = True, False
+    is_explored, is_compared, estimates_rounding = True, False, False
 
     def __init__(self, first, method, **options):
         self.first, self.method, self.options = first, method, options
@@ -232,7 +234,7 @@ class KernelSpan(_Space):
         See sublinear._solvers.finisher.
     """
 
-    is_explored, is_compared = False, True
+    is_explored, is_compared, estimates_rounding = False, True, True
 
     def __init__(self, first, method):
         self.first, self.method = first, method

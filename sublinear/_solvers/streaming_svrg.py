@@ -242,7 +242,7 @@ class CombinedSVRG:
         self.prior = -self._penalty * weights
         if inner.taken < 1:
             self.prior += (1 - inner.taken) * found.frame.gradient_of_weights(inner.slope_at_anchor)
-        if inner.limit.any():  # which held the weights back; not those of a span
+        if inner.limit.any():  # which held weights back, not those of a span, nor an intercept
             self.prior -= inner.limit * (weights - self.anchor)
         if restraint.alike:
             self.ridge = self.total_weight * np.where(inner.limit > 0, self.alpha + inner.limit, 0)

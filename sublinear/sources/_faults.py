@@ -12,8 +12,8 @@ class EmptySource(ValueError):
 
 def no_rows_in(paths):
     """Return the words of a source's `why_empty`."""
-    holders = "the file holds" if len(paths) == 1 else "this and all other files hold"
-    return f"{paths[0]}: {holders} no rows"
+    others = f", nor do the {len(paths) - 1} others" if len(paths) > 1 else ""
+    return f"{paths[0]}: the file holds no rows{others}"
 
 
 def nothing_in(source):
