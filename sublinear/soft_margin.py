@@ -236,7 +236,7 @@ class SIMBAClassifier(LinearClassifier):
             X, y = X[repeated], y[repeated]
         training = self._class_training(X, y, None)
         training.matrix.transposed()  # once, before threads ask for it
-        unit = self.row_norm or training.matrix.largest_norm(constant=False) or 1.0
+        unit = self.row_norm or training.matrix.largest_norm(with_constant=False) or 1.0
         round_steps, steps = self._steps(len(y), training.matrix.n_stored)
         training.plan = {
             "unit": unit,

@@ -11,6 +11,7 @@ cdef struct Decoded:
 cdef class Chains:
     cdef readonly Matrix matrix
     cdef readonly Py_ssize_t n_classes, n_sequences, n_weights
+    cdef Py_ssize_t rows_per_call         # between two looks at pending signals
     cdef readonly object offsets_array
     cdef const Py_ssize_t* offsets        # of the sequences' rows
     cdef double[:, ::1] emission          # scores of one sequence's rows

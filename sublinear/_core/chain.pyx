@@ -45,6 +45,7 @@ cdef class Chains:
         longest = lengths.max()
         self.matrix = matrix
         self.n_classes = n_classes
+        self.rows_per_call = max(1, OPERATIONS_PER_CALL // (n_classes * n_classes))
         self.n_sequences = len(lengths)
         self.n_weights = (n_classes + 1 + matrix.n_weights) * n_classes
         self.offsets_array = offsets
@@ -56,9 +57,8 @@ cdef class Chains:
 
     cdef Py_ssize_t after_slice(self, Py_ssize_t first) noexcept nogil:
         """The end of some sequences from `first` on that together cost few operations."""
-        cdef Py_ssize_t rows = max(1, OPERATIONS_PER_CALL // (self.n_classes * self.n_classes))
-        cdef Py_ssize_t last = first + 1
-        while last < self.n_sequences and self.offsets[last + 1] - self.offsets[first] <= rows:
+        cdef Py_ssize_t last = first + 1, end = self.offsets[first] + self.rows_per_call
+        while last < self.n_sequences and self.offsets[last + 1] <= end:
             last += 1
         return last
 
@@ -71,7 +71,6 @@ cdef class Chains:
         Where labels, those of all rows, are not NULL, every one that differs adds 1 to the score.
         `looks`: for Ctrl-C, now and then; without, it raises nothing.
         """
-        cdef Py_ssize_t rows = max(1, OPERATIONS_PER_CALL // (self.n_classes * self.n_classes))
         cdef Py_ssize_t k = self.n_classes, first = self.offsets[i]
         cdef Py_ssize_t length = self.offsets[i + 1] - first, t, c, p
         cdef const double* start = weights + k * k
@@ -85,7 +84,7 @@ cdef class Chains:
         found.truth = found.best = 0
         found.errors = 0
         for t in range(length):
-            if looks and t % rows == rows - 1:
+            if looks and (t + 1) % self.rows_per_call == 0:
                 with gil:
                     PyErr_CheckSignals()
             emission = &self.emission[t, 0]

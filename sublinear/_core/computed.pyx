@@ -87,7 +87,7 @@ cdef class ComputedMatrix(Matrix):
             largest = max(largest, float(np.abs(self.buffer[self.slots[i]]).max()))
         return largest
 
-    def squared_norms(self, bint constant=True):
+    def squared_norms(self, bint with_constant=True):
         """Return |row i|^2 for every row, the constant entry included or not (float64)."""
         result = np.empty(self.n_rows)
         cdef double[::1] norms = result
@@ -96,7 +96,7 @@ cdef class ComputedMatrix(Matrix):
         for i in range(self.n_rows):
             self.hold((i,))
             x = line_at(&self.rows, i)
-            x.constant *= constant
+            x.constant *= with_constant
             norms[i] = squared_norm(&x)
         return result
 

@@ -471,9 +471,9 @@ cdef class Matrix:
                 add(&x, factors[k] * dot(&x, &v[0]), &total[0])
                 k += 1
 
-    def largest_norm(self, bint constant=True):
+    def largest_norm(self, bint with_constant=True):
         """Return the largest |x_i|, the constant entry included or not; raises Underflow."""
-        square = self.squared_norms(constant).max()
+        square = self.squared_norms(with_constant).max()
         self.check_underflow(square)
         return float(np.sqrt(square))
 
@@ -487,13 +487,13 @@ cdef class Matrix:
         values = self.arrays[0][:self.n_stored] if self.is_sparse else self.arrays[0]
         return float(max(values.max(), -values.min())) if values.size else 0.0
 
-    def squared_norms(self, bint constant=True):
+    def squared_norms(self, bint with_constant=True):
         """Return |row i|^2 for every row, the constant entry included or not (float64)."""
         result = np.empty(self.n_rows)
         cdef double[::1] norms = result
         cdef Py_ssize_t first, last, step = self.rows_per_call()
         cdef Lines rows = self.rows
-        rows.constant *= constant
+        rows.constant *= with_constant
         for first in range(0, self.n_rows, step):
             last = min(self.n_rows, first + step)
             with nogil:
