@@ -187,6 +187,15 @@ def test_nothing_but_line_and_its_keepers_knows_the_storages():
             assert not re.search(r"\b(DENSE|SPARSE)_FLOAT(32|64)", path.read_text("utf-8")), path
 
 
+def test_no_quotient_of_integers_is_compiled():
+    """The build's cdivision makes 1 / 8 a division of C integers: 0."""
+    sources = [*ROOT.rglob("*.pyx"), *ROOT.rglob("*.pxd")]
+    code = {path: re.sub(r'#.*|"""(?s:.*?)"""', "", path.read_text()) for path in sources}
+    quotient = re.compile(r"(?<![\w.*])\d+ */ *\d+(?![\w.])")
+    found = {path.name: quotient.findall(text) for path, text in code.items()}
+    assert {name: quotients for name, quotients in found.items() if quotients} == {}
+
+
 def test_import_loads_no_optional_package(tmp_path):
     program = (  # scikit-learn loads pandas where it is installed
         "import sys, sklearn.linear_model; before = set(sys.modules); import sublinear; "
