@@ -726,6 +726,7 @@ def test_a_large_constant_feature_makes_no_false_objective(loss, scaling):
     y = X[:, 0] + random.normal(size=150)
     options = {"epsilon": 1.0 if loss == "huber" else 0.1, "gamma": 0.2, "C": 1e6}
     model = KernelSDCARegressor(loss, intercept_scaling=scaling, max_iter=200, **options).fit(X, y)
+    assert model.result_.status == "converged"
     v = np.zeros(150)
     v[model.support_] = model.dual_coef_[0]
     margins = pairwise_kernels(X, metric="rbf", gamma=0.2) @ v
@@ -736,7 +737,13 @@ def test_a_large_constant_feature_makes_no_false_objective(loss, scaling):
         "squared": error**2 / 2,
     }[loss]
     primal = v @ margins / 2 + (model.intercept_[0] / scaling) ** 2 / 2 + 1e6 * losses.sum()
-    assert primal == pytest.approx(model.result_.primal, rel=1e-3)
+    assert primal == pytest.approx(model.result_.primal, rel=1e-6)
+    begun = clone(model).set_params(max_iter=1).fit(X, y)
+    begun.set_params(warm_start=True, max_iter=1000).fit(X, y)
+    model.set_params(warm_start=True, max_iter=1000).fit(X, y)
+    for again in (begun, model):
+        assert again.result_.status == "converged"
+        assert again.result_.primal == pytest.approx(primal, rel=1e-2)
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")

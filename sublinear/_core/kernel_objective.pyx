@@ -163,7 +163,6 @@ cdef class KernelObjective:
         products = self.exact_rows.exact_block(rows, columns, self.n_threads)
         if not self.free_intercept:
             self.exact_rows.add_offsets(products, rows, columns)
-            products += self.shift
         return products
 
     def factored(self):
@@ -177,7 +176,7 @@ cdef class KernelObjective:
         """Return the products of the images with themselves."""
         if self.free_intercept:
             return self.rows.centred_diagonal
-        return self.rows.diagonal + self.shift
+        return self.rows.diagonal
 
     def use_factor(self, factor):
         """Let margins come from a factor where there is no room for the kernel matrix.
@@ -191,17 +190,23 @@ cdef class KernelObjective:
         size = np.mean(self.squared_sizes()[numbers])
         self.factor, self.factor_error = factor, sqrt(np.mean(off**2)) / max(size, 1e-300)
 
-    def linear(self, features):
+    def linear(self, features, bint has_shift=False):
         """Return the Objective of a linear model whose rows have the products of the examples.
+
+        An intercept is a constant column, which rounding of products cannot hide, however little
+        it is penalised.
 
         Parameters
         ----------
         features : ndarray of shape (n_rows, n_features)
-            Contiguous. With a free intercept the model has a constant column of ones.
+            Contiguous.
+        has_shift : bool
+            Whether the products are those of the kernel with its shift: no column then.
         """
         scales = self.scales_array
+        constant = 1.0 if self.free_intercept else 0.0 if has_shift else sqrt(self.shift)
         return Objective(
-            Matrix(features, float(self.free_intercept)), self.targets_array, self.loss,
+            Matrix(features, constant), self.targets_array, self.loss,
             1 / np.sum(scales), scales, self.n_threads, self.free_intercept)
 
     def of_images(self, coefficients):
@@ -463,12 +468,13 @@ cdef class KernelObjective:
         self.value_of_zeros = self.at_zeros()[1]
         self.last_intercept = intercept
 
-    def margins_of(self, coefficients):
-        """Return (K + shift) v for coefficients v, as float64."""
+    def margins_of(self, coefficients, bint with_constant=True):
+        """Return (K + shift) v for coefficients v, as float64; or K v, without the constant."""
+        constant = self.shift * np.sum(coefficients) if with_constant else 0.0
         if self.factor is not None:
-            return self._factor_margins(coefficients)
+            return self._factor_margins(coefficients) + constant
         support = np.flatnonzero(coefficients)
-        margins = np.full((1, self.n_rows), self.shift * np.sum(coefficients))
+        margins = np.full((1, self.n_rows), constant)
         self.rows.add_product(support, coefficients[np.newaxis, support], margins, self.n_threads)
         return margins[0]
 
@@ -490,6 +496,14 @@ cdef class KernelObjective:
         primal, _ = self.values(coefficients, margins, intercept)
         self.model_error, _ = self.errors(coefficients, margins, intercept)
         return self.model(coefficients, intercept), primal
+
+    def evaluated_with(self, coefficients, double intercept):
+        """As `evaluated`, with a penalised intercept that need not follow from coefficients."""
+        margins = self.margins_of(coefficients, False)
+        primal, _ = self.values(coefficients, margins, intercept)
+        primal += intercept * intercept / (2 * self.shift)
+        self.model_error, _ = self.errors(coefficients, margins, intercept)
+        return np.append(coefficients, intercept), primal
 
     def certificate_of(self, coefficients):
         """Return the model of the nearest feasible coefficients, its primal and dual value.

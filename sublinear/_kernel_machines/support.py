@@ -107,7 +107,8 @@ def best_on_span(objective, examples, tol):
     rows.add_offsets(values, examples, order)
     values += objective.shift
     factor = jittered_factor(values[:, examples])
-    linear = objective.linear(np.ascontiguousarray(solve_triangular(factor, values, lower=True).T))
+    features = np.ascontiguousarray(solve_triangular(factor, values, lower=True).T)
+    linear = objective.linear(features, True)
     solver = SDCA(linear, RandomBits(np.random.SeedSequence(0)))
     limits = Limits(max(tol, LEAST_TOL), MOST_EPOCHS)
     spaces = linear_spaces(solver, limits.tol)

@@ -53,6 +53,7 @@ cdef enum:
 
 cdef double OF_FLOAT32 = 2.0**-25   # a typical relative error of values that are rounded to it
 cdef double GROWTH = 4, MOST_DAMPING = 0.1
+cdef double CALLS = 2.0**18     # of Python in a round, as kernel values
 cdef double LEAST_GAIN = 1e-3   # of the largest: a row with less is no candidate
 
 
@@ -85,6 +86,7 @@ cdef class KernelSDCA:
     cdef RandomBits random
     cdef Py_ssize_t block_size, inner_work, inner_steps, position
     cdef double inner_tol, max_accesses, epsilon, intercept
+    cdef bint is_start                               # whether changes lead to one from elsewhere
     cdef object before                               # coefficients and margins before an ascent
     cdef double constant                             # a penalised intercept, part of the margins
     cdef double damping                              # of K_WW, relative to K_ii
@@ -137,6 +139,7 @@ cdef class KernelSDCA:
     def _begin(self, coefficients):
         """Let the coefficients go to the feasible point nearest to these."""
         self.chosen = self.before = None
+        self.is_start = True
         start = coefficients.copy()
         self.objective.make_feasible(start)
         start = np.clip(start, self.low, self.high)
@@ -148,6 +151,7 @@ cdef class KernelSDCA:
         else:
             self.phase = SELECT
             self._look()
+            self._check_start()
 
     def restart(self, KernelObjective objective):
         """Go on with other scales and the same kernel matrix, targets and intercept."""
@@ -203,8 +207,8 @@ cdef class KernelSDCA:
 
     @property
     def work(self):
-        """Kernel evaluations, and entries of K_WW read by the ascent."""
-        return self.accesses + self.inner_work
+        """Kernel evaluations, entries of K_WW read by the ascent, and the calls of rounds."""
+        return self.accesses + self.inner_work + CALLS * self.n_iter
 
     def advance(self, limit):
         """Go on until the round ends, then return True, or a piece of it would exceed `limit`."""
@@ -218,9 +222,23 @@ cdef class KernelSDCA:
         self.n_iter += 1
         self.phase = SELECT
         self._look()
-        if self.before is not None:
+        if self.is_start:
+            self._check_start()
+        elif self.before is not None:
             self._check()
         return True
+
+    def _check_start(self):
+        """Begin at zeros if a start from elsewhere is worse.
+
+        Coefficients of a model whose intercept does not follow from them are no good duals.
+        """
+        self.is_start = False
+        if self.dual < 0:
+            n = self.objective.n_rows
+            self.coefficients, self.margins = np.zeros(n), np.zeros(n)
+            self.moved = self.constant = 0
+            self._look()
 
     def _check(self):
         """Undo an ascent that went astray, as K_WW, rounded, is indefinite, and damp the next.

@@ -310,4 +310,7 @@ class KernelSpan(_Space):
         coefficients[pivots] = solve_triangular(
             self.factor[pivots], coordinates[: len(pivots)], lower=True, trans="T"
         )
-        return self.objective.evaluated(self.objective.of_images(coefficients))
+        objective = self.objective
+        if objective.shift > 0:
+            return objective.evaluated_with(coefficients, objective.shift**0.5 * coordinates[-1])
+        return objective.evaluated(objective.of_images(coefficients))
