@@ -171,7 +171,7 @@ class Stream:
     n_features : int or None
         Columns of the first block; None where examples are no rows.
     feature_names : ndarray of str or None
-        Names of these columns, by the first block that is a data frame.
+        Names of these columns, by the source or the first block that is a data frame.
     dtype : numpy.dtype
         That holds the values of all blocks so far that have rows with weight; they keep their own.
     blocks, rows : int
@@ -183,8 +183,10 @@ class Stream:
         check_source(source)
         self.name = name
         self.source, self.y_numeric, self.look, self.check = source, y_numeric, look, check
-        self.read_ahead = 0 if isinstance(source, ArraySource) else read_ahead
+        self.is_array = type(source) is ArraySource  # an __iter__ of a subclass yields other blocks
+        self.read_ahead = 0 if self.is_array else read_ahead
         self.n_features = self.dtype = self.feature_names = None
+        self.note_names(getattr(source, "feature_names", None))
         self.reading = None  # what yields the blocks of the present pass
         self.blocks = self.rows = 0
         self.is_repeated = False  # whether passes are compared
@@ -248,7 +250,7 @@ class Stream:
         source = self.source
         if (
             self.check is not None
-            or not isinstance(source, ArraySource)
+            or not self.is_array
             or source.X.dtype not in (np.float32, np.float64)
         ):
             return None
@@ -267,10 +269,10 @@ class Stream:
         """Return the Block, or None if it holds nothing."""
         if self.check:
             block, names = self.check(block)
-            self._note_names(names)
+            self.note_names(names)
         else:
             if not isinstance(block, Block):
-                self._note_names(names_of_block(block))
+                self.note_names(names_of_block(block))
                 block = UnseenBlock(*checked_block(block, self.y_numeric, False))
             assert_all_finite(block.y, input_name="y")
         X, weights = block.X, block.sample_weight
@@ -286,8 +288,8 @@ class Stream:
         self.dtype = X.dtype if self.dtype is None else np.promote_types(self.dtype, X.dtype)
         return looked_at(block) if self.look else block
 
-    def _note_names(self, names):
-        """Raise ValueError if a block's columns are named otherwise than those before."""
+    def note_names(self, names):
+        """Take names of columns, None for none; ValueError if they differ from those before."""
         names = agreed_names(self.feature_names, names)
         self.feature_names = None if names is None else np.array(names, dtype=object)
 
@@ -397,7 +399,10 @@ class StreamFit:
             check=self._check_block,
         )
         checkpoint = open_checkpoint(checkpoint, checkpoint_every, resume, self, classes)
-        stream.feature_names = self._names_for(source)
+        known = vars(self).pop("feature_names_in_", None)  # blocks come without names
+        if getattr(self, "warm_start", False):
+            with naming("the model that the fit goes on from"):
+                stream.note_names(known)
         try:
             self._fit_source(stream, classes, checkpoint)
         finally:
@@ -409,21 +414,6 @@ class StreamFit:
     def _takes_classes(self):
         """Tell whether `partial_fit` takes the labels to come."""
         return is_classifier(self)
-
-    def _names_for(self, source):
-        """Return the names that features will have, None for none; blocks come without names."""
-        known = vars(self).pop("feature_names_in_", None)
-        names = getattr(source, "feature_names", None)
-        names = None if names is None else np.array(names, dtype=object)
-        if not getattr(self, "warm_start", False) or known is None:
-            return names
-        if names is not None and not np.array_equal(names, known):
-            self.feature_names_in_ = known
-            raise ValueError(
-                f"the source's features are {names.tolist()}; the model goes on from "
-                f"{known.tolist()}"
-            )
-        return known
 
     def _fit_source(self, stream, classes, checkpoint):
         """Take one pass, a `partial_fit` for every block."""

@@ -157,12 +157,9 @@ class _SemiStreaming(BaseEstimator):
     def _note_features(self, stream):
         """Set the number of features, and their names where the source has any."""
         self.n_features_in_ = stream.n_features
-        names = stream.feature_names
-        if names is None:
-            names = getattr(stream.source, "feature_names", None)
         vars(self).pop("feature_names_in_", None)
-        if names is not None:
-            self.feature_names_in_ = np.array(names, dtype=object)
+        if stream.feature_names is not None:
+            self.feature_names_in_ = stream.feature_names
 
     def _run(self, stream, solver, n_passes, checkpoint):
         """Make the passes: one that draws the first rows; a look and a read for each step; a look.

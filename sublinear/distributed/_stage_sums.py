@@ -108,7 +108,6 @@ class StagePartition(Member):
         with naming(name):
             source = blocks_of(self.source)
         self.stream = Stream(source, y_numeric=self.numeric, read_ahead=0, name=name)
-        self.stream.feature_names = getattr(source, "feature_names", None)
         self.blocks = iter(self.stream)
         self.position = 0  # in the present block
         self.block = self._next()
