@@ -332,7 +332,8 @@ def objective_parameters(estimator):
 
 def problem_mark(estimator, matrix, y, sample_weight):
     """Return a hash of what a fit minimises: parameters, targets, weights, some rows of X."""
-    mark = f"{objective_parameters(estimator)} {matrix.n_rows} {matrix.n_stored}"
+    shape = matrix.n_rows, matrix.n_columns, matrix.n_stored
+    mark = f"{objective_parameters(estimator)} {shape}"
     rows = np.unique(np.linspace(0, matrix.n_rows - 1, MARKED_ROWS).astype(int))
     if matrix.is_sparse:
         some = matrix.csr()[rows].tocoo()

@@ -199,15 +199,14 @@ class _PegasosModel(StreamFit, BiasTreatment, LinearModel):
     def _keep(self, solver):
         return solver.state()
 
-    def _begin_fit(self, can_resume, training, sample_weight):
+    def _begin_fit(self, training, sample_weight):
         """Forget the last fit, unless this one can go on from it.
 
         It has to be of the same problem: steps that are small by now would not lead to another one.
         """
         before = getattr(self, "_mark", None)
         self._mark = problem_mark(self, training.matrix, training.y, sample_weight)
-        is_same = can_resume and self._mark == before
-        if not (self.warm_start and self._has_states() and is_same):
+        if not (self.warm_start and self._has_states() and self._mark == before):
             self._states = None
         self._stream_seeds = None
 
@@ -275,7 +274,7 @@ class _PegasosModel(StreamFit, BiasTreatment, LinearModel):
         return state
 
     def _set_stream_state(self, state):
-        self._states = self._stream_seeds = None
+        self._states = self._stream_seeds = self._mark = None
         if state is None:
             return
         self._fitted_treatment = self._intercept_settings()  # the file's parameters are the same
@@ -492,17 +491,10 @@ class PegasosClassifier(_PegasosModel, LinearClassifier):
         self._check_parameters()
         X, y = check_training_data(self, X, y)
         check_batch_fits(self.batch_size, X.shape[0])
-        classes = find_classes(y)
-        can_resume = (
-            self._has_states()
-            and np.array_equal(classes, self.classes_)
-            and self.coef_.shape[1] == X.shape[1]
-            and fitted_with(self, "multi_class") == self.multi_class
-        )
-        self.classes_ = classes
+        self.classes_ = find_classes(y)
         training = self._class_training(X, y, sample_weight)
-        self._begin_fit(can_resume, training, sample_weight)
-        labels = None if len(training.targets) == 1 else class_codes(y, classes)
+        self._begin_fit(training, sample_weight)
+        labels = None if len(training.targets) == 1 else class_codes(y, self.classes_)
         return self._solve(self._draw_by_weight(training, labels), self._limits())
 
     @available_if(_PegasosModel._takes_streams)
@@ -672,9 +664,8 @@ class PegasosRegressor(_PegasosModel, LinearRegressor):
         self._check_parameters()
         X, y = check_training_data(self, X, y, y_numeric=True)
         check_batch_fits(self.batch_size, X.shape[0])
-        can_resume = self._has_states() and self.coef_.shape[0] == X.shape[1]
         training = self._number_training(X, y, sample_weight)
-        self._begin_fit(can_resume, training, sample_weight)
+        self._begin_fit(training, sample_weight)
         return self._solve(self._draw_by_weight(training), self._limits())
 
     @available_if(_PegasosModel._takes_streams)
