@@ -1,6 +1,7 @@
 """`fit_stream` of the estimators whose solver is SDCA."""
 
 import time
+from contextlib import closing
 from dataclasses import replace
 from functools import partial
 
@@ -164,19 +165,19 @@ class DualStreamFit(StreamFit):
             if stopped or checkpoint.is_due(solver.n_blocks):
                 checkpoint.save(solver.state() | state_of_run() | {"complete": False})
 
-        model, result, error = drive_shown(
-            self.verbose,
-            type(self).__name__,
-            "epochs",
-            solver,
-            limits,
-            observe=lambda row, model: call_back(self.callback, row, model, constant),
-            rounded=lambda model: as_stored(model.T, extent.dtype, constant).T,
-            keep=keep,
-            start=start,
-        )
-        kept = solver.release_duals()
-        solver.close()
+        with closing(solver):
+            model, result, error = drive_shown(
+                self.verbose,
+                type(self).__name__,
+                "epochs",
+                solver,
+                limits,
+                observe=lambda row, model: call_back(self.callback, row, model, constant),
+                rounded=lambda model: as_stored(model.T, extent.dtype, constant).T,
+                keep=keep,
+                start=start,
+            )
+            kept = solver.release_duals()
         outcomes = [
             Outcome(one, result, kept=duals)
             for one, duals in zip(np.atleast_2d(model), kept, strict=True)

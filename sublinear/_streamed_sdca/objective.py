@@ -19,7 +19,7 @@ class Extent:
     ----------
     n_rows, n_features, n_stored : int
     is_sparse : bool
-        Whether the blocks are.
+        Whether some of the blocks are.
     weight : float
         The sum of the sample weights.
     labels : LabelWeights
@@ -63,7 +63,7 @@ def extent_of(stream, constant, wants_labels, watch):
         extent.n_blocks += 1
         extent.n_rows += n_rows
         extent.n_stored += matrix.n_stored
-        extent.is_sparse = matrix.is_sparse
+        extent.is_sparse |= matrix.is_sparse
         if callable(constant):
             squares += float(matrix.squared_norms().sum())
         extent.weight += float(weights.sum())

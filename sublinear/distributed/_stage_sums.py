@@ -69,19 +69,19 @@ class Start(NamedTuple):
 
     n_columns: int
     names: list | None  # of columns
-    dtype: np.dtype
 
 
 class Share(NamedTuple):
     """What a partition tells of its share, but for the sums: counts, kept rows, is it at its end.
 
-    kept is a list of (rows, targets of every problem, weights); heavy are the HeavyRows of every
-    problem, of the rows that are not kept.
+    dtype holds the values of all blocks so far; kept is a list of (rows, targets of every problem,
+    weights); heavy are the HeavyRows of every problem, of the rows that are not kept.
     """
 
     n_rows: int
     accesses: int
     total_weight: float
+    dtype: np.dtype
     kept: list
     heavy: list
     ended: bool
@@ -124,7 +124,7 @@ class StagePartition(Member):
         """Return the Start, None without rows."""
         if self.block is None:
             return None
-        return Start(self.stream.n_features, self.stream.feature_names, self.stream.dtype)
+        return Start(self.stream.n_features, self.stream.feature_names)
 
     def first_mark(self):
         """Return a hash of the first block, None without rows."""
@@ -209,7 +209,13 @@ class StagePartition(Member):
         vector = np.concatenate([gradient.flat for gradient in gradients])
         first = gradients[0]
         return vector, *Share(
-            first.n_rows, first.accesses, first.total_weight, samples, heavy, self.block is None
+            n_rows=first.n_rows,
+            accesses=first.accesses,
+            total_weight=first.total_weight,
+            dtype=self.stream.dtype,
+            kept=samples,
+            heavy=heavy,
+            ended=self.block is None,
         )
 
     def _problems(self):
@@ -270,13 +276,15 @@ class Stages:
     n_rounds, n_lost : int
     taken : list of int
         Rows that every partition has taken.
+    dtype : numpy.dtype
+        That holds the values of these rows.
     """
 
     def __init__(self, partitions, plan, solvers):
         self.partitions, self.plan, self.solvers = partitions, plan, solvers
         self.n_rounds = self.n_lost = 0
         self.taken = [0] * len(partitions)
-        self.ended = set()
+        self.ended, self.dtype = set(), np.dtype(np.float32)
 
     def state(self):
         """Return what `set_state` needs, but for the solvers, and the marks; a flat dict."""
@@ -349,4 +357,6 @@ class Stages:
             self.solvers[k].take_sums(sums, *counts, first, others, bound)
         for k, share in enumerate(told):
             self.taken[k] += share.n_rows
+            if share.n_rows:
+                self.dtype = np.promote_types(self.dtype, share.dtype)
         self.ended = {k for k, share in enumerate(told) if share.ended}

@@ -115,7 +115,6 @@ class _StreamedStages(OverPartitions):
                 self._solvers = [solver.copy() for solver in self._solvers]
             else:
                 self._begin(1 if plan.positive is None else len(plan.positive))
-            self._dtype = np.result_type(*(start.dtype for start in starts if start is not None))
             self._known = {}
             stages = Stages(partitions, plan, self._solvers)
             if state:
@@ -129,6 +128,7 @@ class _StreamedStages(OverPartitions):
                 checkpoint.last = stages.n_rounds
 
             def after():
+                self._dtype = np.promote_types(self._dtype, stages.dtype)
                 if checkpoint is not None and checkpoint.is_due(stages.n_rounds):
                     checkpoint.save(self._stream_state() | stages.state())
 

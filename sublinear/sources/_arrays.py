@@ -1,5 +1,6 @@
 """Rows in memory, rows that a generator makes, and the arrays of .npy and .npz files."""
 
+import os
 from functools import partial
 from pathlib import Path
 
@@ -146,7 +147,7 @@ class NpySource:
         check_readable(path)
         check_number("block_rows", block_rows, low=1, integer=True, optional=True)
         self._given = path, labels, sample_weight
-        if isinstance(labels, (str, Path)):
+        if isinstance(labels, (str, os.PathLike)):
             labels = read_labels(labels)
         self._map, self.present = map_npy(path), path
         try:
