@@ -659,15 +659,25 @@ def combine_weights(class_weight, classes, y, weights):
     """
     if class_weight is None:
         return weights
-    weights = np.ones(y.shape[0]) if weights is None else weights.copy()
-    codes = class_codes(y, classes)
-    masses = np.bincount(codes, weights, len(classes))
+    masses = np.bincount(class_codes(y, classes), weights, len(classes))
+    factors = class_factors(class_weight, classes, masses)
     with np.errstate(over="ignore"):
-        weights *= class_factors(class_weight, classes, masses)[codes]
+        weights = weights_by_class(y, weights, classes, factors)
     if not weights.any():
         raise ValueError(WEIGHTLESS)
     check_total_weight(total_of(weights), "the weights, class_weight included,")
     return weights
+
+
+def weights_by_class(y, weights, classes, factors):
+    """Return sample weights, None for 1 each, times the factors of their classes (float64).
+
+    `factors` None leaves them as they are.
+    """
+    if factors is None:
+        return weights
+    by_class = factors[class_codes(y, classes)]
+    return by_class if weights is None else by_class * weights
 
 
 def class_factors(class_weight, classes, masses):

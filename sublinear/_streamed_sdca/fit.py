@@ -29,12 +29,12 @@ from sublinear._validation import (
     WEIGHTLESS,
     check_known_labels,
     check_total_weight,
-    class_codes,
     class_factors,
     find_classes,
     given_classes,
     margin_targets,
     positive_classes,
+    weights_by_class,
 )
 
 
@@ -133,10 +133,7 @@ class DualStreamFit(StreamFit):
 
         def weigh(block):
             check_known_labels(block.y, self.classes_)
-            if factors is None:
-                return block.sample_weight
-            weights = factors[class_codes(block.y, self.classes_)]
-            return weights if block.sample_weight is None else weights * block.sample_weight
+            return weights_by_class(block.y, block.sample_weight, self.classes_, factors)
 
         return targets, weigh, total
 

@@ -39,7 +39,7 @@ class Whole:
     dtype: np.dtype
     constant: float
     total_weight: float
-    class_factors: dict | None
+    class_factors: np.ndarray | None
     middle: float  # about the weighted median of numeric targets
 
     @property
@@ -175,7 +175,7 @@ class CertifiedRounds(OverPartitions, LinearModel):
                 known.add_all(description.labels)
             labels, factors = self._labels(known)
             if factors is not None:
-                total_weight = float(known.of(self.classes_) @ list(factors.values()))
+                total_weight = float(known.of(self.classes_) @ factors)
         check_total_weight(total_weight, "the weights of all partitions")
         constant = self._constant(partitions)
         whole = Whole(
@@ -196,12 +196,11 @@ class CertifiedRounds(OverPartitions, LinearModel):
         return Training(partitions, None, None, whole, labels, None)
 
     def _labels(self, known):
-        """Return the label of the positive class of every problem, and the factors by label."""
+        """Return the label of the positive class of every problem, and the factors of classes."""
         self.classes_ = find_classes(known.labels)
         factors = None
         if self.class_weight is not None:
             factors = class_factors(self.class_weight, self.classes_, known.of(self.classes_))
-            factors = dict(zip(self.classes_.tolist(), factors.tolist(), strict=True))
         return list(positive_classes(self.classes_)), factors
 
     def _solver(self, training, k, random, n_jobs):
@@ -214,6 +213,7 @@ class CertifiedRounds(OverPartitions, LinearModel):
             seed=random.bit_generator.seed_seq,
             free_intercept=whole.constant != 0 and not self._penalizes_intercept(),
             label=training.targets[k],
+            classes=None if self._numeric else self.classes_,
             class_factors=whole.class_factors,
         )
         return self._make_rounds(training, problem, k)

@@ -313,13 +313,10 @@ class ClusterPartitions:
         self.futures = [None] * len(self.groups)
         self.actors = [None] * len(self.groups)
         try:
-            insist(self, self._make_missing, lambda lost: None, self._count_lost)
+            insist(self, self._make_missing, lambda lost: None, self)
         except BaseException:
             self.close()
             raise
-
-    def _count_lost(self, lost):
-        self.n_lost += len(lost)
 
     def __len__(self):
         return len(self.groups)

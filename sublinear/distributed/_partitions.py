@@ -21,7 +21,13 @@ from sublinear._core.row_blocks import joined_blocks
 from sublinear._core.starting_intercept import middle, middle_of_parts
 from sublinear._core.states import part_of, prefixed, restore, saved, take
 from sublinear._stream import StreamSummary, check_source, checked_block, names_of_block, naming
-from sublinear._validation import LabelWeights, agreed_names, check_names_fit, margin_targets
+from sublinear._validation import (
+    LabelWeights,
+    agreed_names,
+    check_names_fit,
+    margin_targets,
+    weights_by_class,
+)
 from sublinear.sources._read_ahead import lasting_blocks
 
 MOST_LOSSES = 5  # of partitions in one request
@@ -55,8 +61,8 @@ class Problem:
     seed : numpy.random.SeedSequence
     label : object
         Of the class with target +1; None: y holds the targets.
-    class_factors : dict
-        Factors on the weights of examples by label.
+    classes, class_factors : ndarray or None
+        All labels, and factors on the weights of their examples; without factors these are 1.
     """
 
     make_loss: Callable
@@ -66,7 +72,8 @@ class Problem:
     seed: np.random.SeedSequence
     free_intercept: bool = False
     label: object = None
-    class_factors: dict | None = None
+    classes: np.ndarray | None = None
+    class_factors: np.ndarray | None = None
 
     def penalty(self, n_weights):
         """Return alpha for every weight, 0 for an intercept without penalty."""
@@ -200,7 +207,7 @@ class Partition(Member):
         self.objectives = [
             self._objective(
                 X,
-                weights_of_classes(y, weight, problem.class_factors),
+                weights_by_class(y, weight, problem.classes, problem.class_factors),
                 contiguous(y, dtype=np.float64)
                 if self.numeric
                 else margin_targets(y, problem.label),
@@ -286,16 +293,6 @@ class Partition(Member):
 def longest_row(X):
     """Return the largest number of stored entries of a row."""
     return int(np.diff(X.indptr).max()) if hasattr(X, "indptr") else X.shape[1]
-
-
-def weights_of_classes(y, weight, factors):
-    """Return sample weights times the factors of the labels, None if all are 1."""
-    if factors is None:
-        return weight
-    weight = np.ones(y.shape[0]) if weight is None else weight.copy()
-    for label, factor in factors.items():
-        weight[y == label] *= factor
-    return weight
 
 
 class LocalPartitions:
@@ -443,11 +440,7 @@ class Rounds:
 
     def insist(self, request):
         """Return request(), however many partitions must be made again for it."""
-
-        def note(lost):
-            self.n_lost += len(lost)
-
-        return insist(self.partitions, request, self._recover, note)
+        return insist(self.partitions, request, self._recover, self)
 
     def _settling(self):
         """What partitions must know to tell their state."""
@@ -470,14 +463,15 @@ class Rounds:
             self.insist(lambda k=k, part=part: self.partitions.ask("set_state", part, only={k}))
 
 
-def insist(partitions, request, recover, note=lambda lost: None):
+def insist(partitions, request, recover, counts):
     """Return request(); where partitions are lost, make them again, recover(lost), and repeat.
 
     Parameters
     ----------
     partitions : LocalPartitions or the like
-    request, recover, note : callable
-        note(lost) is told every loss.
+    request, recover : callable
+    counts : object
+        Its `n_lost` counts every loss.
 
     Raises
     ------
@@ -493,7 +487,7 @@ def insist(partitions, request, recover, note=lambda lost: None):
                 lost = set()
             return request()
         except PartitionsLost as error:
-            note(error.indices)
+            counts.n_lost += len(error.indices)
             lost |= error.indices
             cause = error.__cause__
     raise RuntimeError(
@@ -504,11 +498,7 @@ def insist(partitions, request, recover, note=lambda lost: None):
 
 def ask_steadily(partitions, method):
     """Return what partitions answer, making those again that are lost meanwhile."""
-
-    def note(lost):
-        partitions.n_lost += len(lost)
-
-    return insist(partitions, lambda: partitions.ask(method), lambda lost: None, note)
+    return insist(partitions, lambda: partitions.ask(method), lambda lost: None, partitions)
 
 
 def summary_of(answers):

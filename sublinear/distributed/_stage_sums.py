@@ -322,10 +322,7 @@ class Stages:
         return self._insist(lambda: self.partitions.ask(method))
 
     def _insist(self, request):
-        def note(lost):
-            self.n_lost += len(lost)
-
-        return insist(self.partitions, request, self._open, note)
+        return insist(self.partitions, request, self._open, self)
 
     def _open(self, only):
         return self.partitions.ask("open", self.plan, self.taken, only=only)
