@@ -119,7 +119,16 @@ class Checkpoint:
     def compare_partitions(self, marks, state):
         """Raise ValueError unless partitions have marks of what was read that a state has, too."""
         if list(marks) != np.asarray(state["marks"]).tolist():
-            raise ValueError(f"{self.path}: {_refusal('partitions')}")
+            raise ValueError(f"{self.path}: {_of_another_fit(_difference('partitions'))}")
+
+    def compare_counts(self, stream, n_blocks, n_rows):
+        """Raise ValueError unless a Stream has come to as many blocks, and rows, as the file."""
+        if (stream.blocks, stream.rows) != (n_blocks, n_rows):
+            difference = (
+                f"it was written after {n_blocks} blocks with {n_rows} rows, and the source has "
+                f"{stream.blocks} with {stream.rows}"
+            )
+            raise ValueError(f"{self.path}: {_of_another_fit(difference)}")
 
     def count_rows(self, n_rows):
         """Note how many rows have been seen, all that there are, and how blocks cut them."""
@@ -145,7 +154,7 @@ class Checkpoint:
         for name, mine in expected.items():
             theirs = header["fit"].get(name)
             if theirs != mine:
-                raise ArchiveError(_refusal(name, theirs, mine))
+                raise ArchiveError(_of_another_fit(_difference(name, theirs, mine)))
         arrays = {name: arrays[f"array.{name}"] for name in header["arrays"]}
         return State(header["state"] | arrays, self.path)
 
@@ -324,25 +333,26 @@ def result_of(state):
     return Result(**entries, trace=tuple(trace_of(state)), parts=tuple(parts))
 
 
-def _refusal(name, theirs=None, mine=None):
+def _of_another_fit(difference):
     return (
-        f"the checkpoint is of another fit: {_difference(name, theirs, mine)}; "
+        f"the checkpoint is of another fit: {difference}; "
         "remove the file, give another one, or pass resume=False to begin anew"
     )
 
 
-def _difference(name, theirs, mine):
-    if name == "first block":
-        return "the first block of the data is another one"
-    if name == "rows":
-        return "the rows of the data were others"
-    if name == "cut":
-        return "its blocks had other numbers of rows"
-    if name == "partitions":
-        return (
-            "the rows of its partitions were others (what workers hold may change from fit to fit: "
-            "n_partitions makes the same partitions every time)"
-        )
+# of the data; other entries of an identity are shown
+_DIFFERENCES = {
+    "first block": "the first block of the data is another one",
+    "rows": "the rows of the data were others",
+    "cut": "its blocks had other numbers of rows",
+    "partitions": "the rows of its partitions were others (what workers hold may change from fit "
+    "to fit: n_partitions makes the same partitions every time)",
+}
+
+
+def _difference(name, theirs=None, mine=None):
+    if name in _DIFFERENCES:
+        return _DIFFERENCES[name]
     if name == "parameters":
         for key in sorted(mine.keys() | (theirs or {}).keys()):
             before, now = (theirs or {}).get(key), mine.get(key)

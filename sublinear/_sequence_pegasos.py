@@ -21,7 +21,7 @@ from sublinear._drive import Limits
 from sublinear._fit_method import fit_method
 from sublinear._linear_model import LinearModel
 from sublinear._solvers.chain_pegasos import ChainPegasos
-from sublinear._stream import OneSolverStreamFit, checked_block, checked_weights, described
+from sublinear._stream import OneSolverStreamFit, checked_block, checked_weights, parts_of_block
 from sublinear._validation import (
     check_batch_fits,
     check_flag,
@@ -39,6 +39,7 @@ from sublinear._validation import (
     sequence_offsets,
 )
 
+BLOCKS = "(X, y)", "(X, y, lengths)", "(X, y, lengths, sample_weight)"  # of a source
 FRAMES = {"pandas": {}, "polars": {"how": "vertical_relaxed"}}  # how to stack those of a library
 
 
@@ -327,12 +328,7 @@ class SequencePegasos(OneSolverStreamFit, LinearModel):
 
     def _check_block(self, block):
         """Return the SequenceBlock of what a source yields, and the names of its columns."""
-        if not isinstance(block, (tuple, list)) or len(block) not in (2, 3, 4):
-            raise ValueError(
-                "a source of sequences must yield (X, y), (X, y, lengths) or "
-                f"(X, y, lengths, sample_weight), got {described(block)}"
-            )
-        X, y, lengths, weights = [*block, None, None][:4]
+        X, y, lengths, weights = [*parts_of_block(block, BLOCKS, ""), None, None][:4]
         X, y, lengths = _stack(X, y, lengths)
         names = column_names(X)
         X, y, _ = checked_block((X, y), y_numeric=False)

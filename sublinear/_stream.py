@@ -13,6 +13,7 @@ overrides `_check_block`, `_learn_block` and `_takes_classes`.
 """
 
 import contextlib
+import itertools
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -42,6 +43,9 @@ from sublinear._validation import (
 from sublinear.sources import ArraySource, ReadAhead
 from sublinear.sources._faults import NO_LABELS, nothing_in
 from sublinear.sources._read_ahead import present_file
+
+
+FOR_ARRAYS = "; for arrays there is sublinear.sources.ArraySource(X, y)"
 
 
 class Block(NamedTuple):
@@ -88,14 +92,16 @@ def checked_block(block, y_numeric, look_at_values=True):
     return Block(X, y, checked_weights(weights[0] if weights else None, X.shape[0]))
 
 
-def parts_of_block(block):
-    """Return the tuple or list that a source yields; raise ValueError for anything else."""
-    if not isinstance(block, (tuple, list)) or len(block) not in (2, 3):
-        raise ValueError(
-            f"a source must yield (X, y) or (X, y, sample_weight), got {described(block)}; for "
-            "arrays there is sublinear.sources.ArraySource(X, y)"
-        )
-    return block
+def parts_of_block(block, forms=("(X, y)", "(X, y, sample_weight)"), hint=FOR_ARRAYS):
+    """Return the tuple or list that a source yields; ValueError if it has none of the forms."""
+    if isinstance(block, (tuple, list)):
+        if any(len(block) == form.count(",") + 1 for form in forms):
+            return block
+        found = f"a {type(block).__name__} of {len(block)}"
+    else:
+        found = f"a {type(block).__name__}"
+    *others, last = forms
+    raise ValueError(f"a source must yield {', '.join(others)} or {last}, got {found}{hint}")
 
 
 def checked_weights(weights, count):
@@ -298,13 +304,6 @@ def _generator(iterable):
     yield from iterable
 
 
-def described(block):
-    """Return what kind of thing a source yields, in words."""
-    if isinstance(block, (tuple, list)):
-        return f"a {type(block).__name__} of {len(block)}"
-    return f"a {type(block).__name__}"
-
-
 class StreamSummary(NamedTuple):
     """What a fit read from its source, in its last whole pass.
 
@@ -427,14 +426,14 @@ class StreamFit:
             options["classes"] = classes
         if not getattr(self, "warm_start", False):
             self._set_stream_state(None)
-        done = rows = None  # before the checkpoint; not known yet
         learned = False
-        with contextlib.ExitStack() as stack:
-            shown = rows_shown(getattr(self, "verbose", 0), type(self).__name__)
-            count = stack.enter_context(shown)
-            for block in stack.enter_context(contextlib.closing(iter(stream))):
-                if done is None:
-                    done, rows = self._resumed(block, checkpoint)
+        with (
+            rows_shown(getattr(self, "verbose", 0), type(self).__name__) as count,
+            contextlib.closing(iter(stream)) as blocks,
+        ):
+            first = next(blocks)
+            done, rows = self._resumed(first, checkpoint)
+            for block in itertools.chain([first], blocks):
                 if stream.blocks > done:
                     if not self._is_weightless(block):
                         with stream.naming_block():
@@ -442,15 +441,11 @@ class StreamFit:
                         learned = True
                     if checkpoint and (learned or done) and checkpoint.is_due(stream.blocks):
                         self._save(checkpoint, stream)
-                elif stream.blocks == done and stream.rows != rows:
-                    break
+                elif stream.blocks == done:
+                    checkpoint.compare_counts(stream, done, rows)
                 count(block.X.shape[0])
-        if stream.blocks < done or (stream.blocks == done and stream.rows != rows):
-            raise ValueError(
-                f"{checkpoint.path}: the checkpoint is of another fit: it was written after {done} "
-                f"blocks with {rows} rows, and the source has {stream.blocks} with {stream.rows}; "
-                "remove the file, give another one, or pass resume=False to begin anew"
-            )
+        if stream.blocks < done:
+            checkpoint.compare_counts(stream, done, rows)
         if not learned and not done:
             raise ValueError(WEIGHTLESS)
         if checkpoint and done < stream.blocks:

@@ -14,7 +14,13 @@ from sublinear import _dual_store_build as building
 from sublinear._core.computed import ComputedMatrix
 from sublinear._core.matrix import Matrix
 from sublinear._documentation import with_parameters
-from sublinear._validation import check_flag, check_matrix, check_number, generator
+from sublinear._validation import (
+    check_flag,
+    check_float_dtype,
+    check_matrix,
+    check_number,
+    generator,
+)
 
 __all__ = ["AccessBudgetError", "DualStore", "FeatureOracle", "FourierFeatures"]
 
@@ -127,8 +133,8 @@ class DualStore:
         """
         check_number("memory", memory, low=2**12, integer=True)
         check_flag("overwrite", overwrite)
-        if dtype is not None and np.dtype(dtype) not in (np.float32, np.float64):
-            raise ValueError(f"dtype must be float32 or float64, got {dtype!r}")
+        if dtype is not None:
+            check_float_dtype(dtype)
         building.build(path, X, dtype=dtype, memory=int(memory), overwrite=overwrite)
         return cls(path, verify=False)
 
@@ -335,8 +341,7 @@ class FeatureOracle:
                 raise ValueError(f"{name} must be callable, got {compute!r}")
         for name, size in zip(("rows", "columns"), shape, strict=True):
             check_number(f"the number of {name}", size, low=1, integer=True)
-        if np.dtype(dtype) not in (np.float32, np.float64):
-            raise ValueError(f"dtype must be float32 or float64, got {dtype!r}")
+        check_float_dtype(dtype)
         check_number("budget", budget, low=0, integer=True, optional=True)
         check_number("cache", cache, low=0, integer=True)
         self.shape, self.dtype = tuple(shape), np.dtype(dtype)

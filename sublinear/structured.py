@@ -27,7 +27,7 @@ from sublinear._solvers.structured_pegasos import (
     StructuredPegasos,
     checked_loss,
 )
-from sublinear._stream import OneSolverStreamFit, checked_weights, described
+from sublinear._stream import OneSolverStreamFit, checked_weights, parts_of_block
 from sublinear._validation import (
     check_batch_fits,
     check_number,
@@ -262,11 +262,7 @@ class PegasosStructured(OneSolverStreamFit, BaseEstimator):
 
     def _check_block(self, block):
         """Return the ExamplesBlock of what a source yields, which has no columns."""
-        if not isinstance(block, (tuple, list)) or len(block) not in (2, 3):
-            raise ValueError(
-                f"a source must yield (X, y) or (X, y, sample_weight), got {described(block)}"
-            )
-        X, y, weights = [*block, None][:3]
+        X, y, weights = [*parts_of_block(block, hint=""), None][:3]
         for name, examples in (("X", X), ("y", y)):
             _check_sequence(name, examples)
         check_consistent_length(X, y)
