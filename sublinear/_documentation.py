@@ -29,6 +29,27 @@ classes : array-like of shape (n_classes,), default=None
     "intercept_scaling": """\
 intercept_scaling : float, default=1.0
         Value of the constant feature; the larger, the less the intercept is penalised.""",
+    "class_weight": """\
+class_weight : dict, "balanced" or None, default=None
+        Factors on the weights of the examples by class; "balanced" gives all the same total.""",
+    "smoothing": """\
+smoothing : float, default=1.0
+        Width of the rounding of loss="smoothed_hinge".""",
+    "zone": """\
+epsilon : float, default=0.1
+        Width of the insensitive or quadratic zone, in the units of y; positive for "huber".
+        (StreamingSVRGRegressor's is 1.35 by default.)""",
+    "watchers": """\
+verbose : int, default=0
+        1: show progress and the gap on stderr.
+    callback : callable, default=None
+        Called with a Snapshot at every certificate; stops the fit by returning True.""",
+    "feature_names": """\
+feature_names_in_ : ndarray of shape (n_features,)
+        Where X has names for its columns, as a data frame does.""",
+    "stream_summary": """\
+stream_ : StreamSummary
+        After `fit_stream`: its blocks and rows, and malformed lines left out.""",
     "degree": """\
 degree : int, default=3
         The power of kernel="poly", from 0 to 1000.""",

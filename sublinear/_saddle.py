@@ -46,8 +46,7 @@ batch_size : int or "auto", default="auto"
         constants="theory".
     certify : {%(certify)s} or None, default="las_vegas"
         "las_vegas": go on until a certificate proves epsilon. The others take the number of steps
-        that epsilon asks for: "exact" ends with one certificate, which takes a pass, None without.
-        %(sampled)s
+        that epsilon asks for: "exact" ends with one certificate, which takes a pass, None without.%(sampled)s
     constants : {"practical", "theory"}, default="practical"
         Number of steps and step sizes: as experiments suggest, or those of the proofs, which take
         thousands of times more steps for margins; for balls, programmes and games they take a
@@ -61,15 +60,8 @@ batch_size : int or "auto", default="auto"
         pass that measures the data first, is counted apart."""
 
 
-WATCHERS = """\
-verbose : int, default=0
-        1: show progress and the gap on stderr.
-    callback : callable, default=None
-        Called with a Snapshot at every certificate; stops the fit by returning True."""
-
-
-SAMPLED = """\
-"sampled": a certificate that holds with probability 1 - `delta`, from single columns, where
+SAMPLED = """
+        "sampled": a certificate that holds with probability 1 - `delta`, from single columns, where
         that reads less than a pass (Corollary II.9).
     delta : float, default=0.1
         With what probability certify="sampled" may be wrong.
@@ -84,15 +76,16 @@ WHERE_ACTIVE = """\
 
 
 def saddle_parameters(certify, variants=VARIANTS, whole="", default='"variance_reduced"'):
-    """Return texts of the parameters by name, for these ways to certify and variants."""
-    variant = VARIANT.replace("%(variants)s", ", ".join(f'"{variant}"' for variant in variants))
-    variant = variant.replace("%(whole)s", whole).replace("%(default)s", default)
-    steps = STEPS.replace("%(certify)s", ", ".join(f'"{way}"' for way in certify))
-    if "sampled" in certify:
-        steps = steps.replace("%(sampled)s", SAMPLED.rstrip())
-    else:
-        steps = steps.replace("        %(sampled)s\n", "")
-    return {"variant": variant, "steps": steps, "watchers": WATCHERS}
+    """Return texts for `with_parameters`, for these ways to certify and variants."""
+    return {
+        "variant": VARIANT,
+        "variants": ", ".join(f'"{variant}"' for variant in variants),
+        "whole": whole,
+        "default": default,
+        "steps": STEPS,
+        "certify": ", ".join(f'"{way}"' for way in certify),
+        "sampled": SAMPLED if "sampled" in certify else "",
+    }
 
 
 def check_saddle_parameters(estimator, certify=CERTIFY, variants=VARIANTS):

@@ -161,10 +161,7 @@ class SequencePegasos(OneSolverStreamFit, LinearModel):
         Limit on feature values read by the solver, never exceeded.
     random_state : int, RandomState, Generator or None, default=None
         Seeds the order of the sequences.
-    verbose : int, default=0
-        1: show progress and the gap on stderr.
-    callback : callable, default=None
-        Called with a Snapshot at every certificate; stops the fit by returning True. The
+    %(watchers)s The
         Snapshot's coef and intercept are those of the features.
 
     Attributes
@@ -179,12 +176,10 @@ class SequencePegasos(OneSolverStreamFit, LinearModel):
     n_iter_ : int
         Epochs.
     n_features_in_ : int
-    feature_names_in_ : ndarray of shape (n_features,)
-        Where X has names for its columns, as a data frame does.
+    %(feature_names)s
     result_ : Result
         After `partial_fit` its gap is unknown (inf).
-    stream_ : StreamSummary
-        After `fit_stream`: its blocks and rows, and malformed lines left out.
+    %(stream_summary)s
 
     See Also
     --------

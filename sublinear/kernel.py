@@ -130,8 +130,7 @@ multi_class : {"ovo", "ovr"}, default="ovo"
     decision_function_shape : {"ovr", "ovo"}, default="ovr"
         What `decision_function` returns for multi_class="ovo": votes per class, or the score of
         every pair. As in sklearn.svm.SVC.
-    class_weight : dict, "balanced" or None, default=None
-        Factors on the weights of the examples by class; "balanced" gives all the same total."""
+    %(class_weight)s"""
 
 _CLASS_ATTRIBUTES = """\
 support_ : ndarray of shape (n_SV,)
@@ -216,8 +215,7 @@ class KernelSDCAClassifier(KernelClassifierMixin, _KernelSDCAModel):
         With m = y (f(x) + intercept), y = +1 or -1: max(0, 1 - m); its square; the hinge rounded
         off over [1 - smoothing, 1].
     %(kernel)s
-    smoothing : float, default=1.0
-        Width of the rounding of loss="smoothed_hinge".
+    %(smoothing)s
     %(intercept)s
     %(multiclass)s
     %(limits)s
@@ -229,8 +227,7 @@ class KernelSDCAClassifier(KernelClassifierMixin, _KernelSDCAModel):
     n_iter_ : int
         Rounds.
     n_features_in_ : int
-    feature_names_in_ : ndarray of shape (n_features,)
-        Where X has names for its columns, as a data frame does.
+    %(feature_names)s
     result_ : Result
         Of the objective above; `accesses` are kernel evaluations.
 
@@ -347,9 +344,7 @@ class KernelSDCARegressor(RegressorMixin, _KernelSDCAModel):
         With r = f(x) + intercept - y: max(0, |r| - epsilon); r^2 / 2; |r|; r^2 / 2 up to
         |r| = epsilon and epsilon (|r| - epsilon / 2) beyond.
     %(kernel)s
-    epsilon : float, default=0.1
-        Width of the insensitive or quadratic zone, in the units of y; positive for "huber".
-        (StreamingSVRGRegressor's is 1.35 by default.)
+    %(zone)s
     %(intercept)s
     %(limits)s
     %(run)s
@@ -360,8 +355,7 @@ class KernelSDCARegressor(RegressorMixin, _KernelSDCAModel):
     n_iter_ : int
         Rounds.
     n_features_in_ : int
-    feature_names_in_ : ndarray of shape (n_features,)
-        Where X has names for its columns, as a data frame does.
+    %(feature_names)s
     result_ : Result
         Of the objective above; `accesses` are kernel evaluations.
 
@@ -497,8 +491,7 @@ class KernelPegasosClassifier(KernelClassifierMixin, KernelModel):
         For probabilities see sklearn.calibration.CalibratedClassifierCV: there is no
         `predict_proba`.
     %(kernel)s
-    smoothing : float, default=1.0
-        Width of the rounding of loss="smoothed_hinge".
+    %(smoothing)s
     batch_size : int or "all", default=1
         Examples per step.
     sampling : {"shuffle", "fixed", "replacement", "subsets"}, default="shuffle"
@@ -524,8 +517,7 @@ class KernelPegasosClassifier(KernelClassifierMixin, KernelModel):
     n_iter_ : int
         Epochs.
     n_features_in_ : int
-    feature_names_in_ : ndarray of shape (n_features,)
-        Where X has names for its columns, as a data frame does.
+    %(feature_names)s
     result_ : Result
         Of the objective above; `accesses` are kernel evaluations.
 

@@ -334,15 +334,11 @@ class L2SVMClassifier(_SaddleClassifier):
         least a million.
     max_accesses : int, default=None
         Limit on feature values read by the solver of each binary problem, never exceeded.
-    class_weight : dict, "balanced" or None, default=None
-        Factors on the weights of the examples by class; "balanced" gives all the same total.
+    %(class_weight)s
     n_jobs : int, default=None
         Threads over one-vs-rest problems. The result does not depend on them.
     %(draws)s
-    verbose : int, default=0
-        1: show progress and the gap on stderr.
-    callback : callable, default=None
-        Called with a Snapshot at every certificate; stops the fit by returning True.
+    %(watchers)s
     %(kernel)s
 
     Attributes

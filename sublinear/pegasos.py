@@ -297,12 +297,10 @@ class PegasosClassifier(_PegasosModel, LinearClassifier):
     loss : {"hinge", "smoothed_hinge", "logistic", "squared_hinge"}, default="hinge"
         As in SDCAClassifier. "squared_hinge", whose derivatives are not bounded, needs projection.
     %(alpha)s
-    smoothing : float, default=1.0
-        Width of the rounding of loss="smoothed_hinge".
+    %(smoothing)s
     %(pegasos)s
     %(intercept)s
-    class_weight : dict, "balanced" or None, default=None
-        Factors on the weights of the examples by class; "balanced" gives all the same total.
+    %(class_weight)s
     multi_class : {"ovr", "joint"}, default="ovr"
         "ovr": one model for each class, that class against the rest. "joint": one model of all
         classes, with one weight vector w_r for each. Its losses are, with z_r = <w_r, x> +
@@ -325,12 +323,10 @@ class PegasosClassifier(_PegasosModel, LinearClassifier):
     n_iter_ : int
         Epochs.
     n_features_in_ : int
-    feature_names_in_ : ndarray of shape (n_features,)
-        Where X has names for its columns, as a data frame does.
+    %(feature_names)s
     result_ : Result
         After `partial_fit` its gap is unknown (inf).
-    stream_ : StreamSummary
-        After `fit_stream`: its blocks and rows, and malformed lines left out.
+    %(stream_summary)s
 
     See Also
     --------
@@ -550,9 +546,7 @@ class PegasosRegressor(_PegasosModel, LinearRegressor):
     loss : {"epsilon_insensitive", "absolute", "huber", "squared"}, default="epsilon_insensitive"
         As in SDCARegressor. "squared", whose derivatives are not bounded, needs projection.
     %(alpha)s
-    epsilon : float, default=0.1
-        Width of the insensitive or quadratic zone, in the units of y; positive for "huber".
-        (StreamingSVRGRegressor's is 1.35 by default.)
+    %(zone)s
     %(pegasos)s
     %(intercept)s
     %(limits)s
@@ -566,12 +560,10 @@ class PegasosRegressor(_PegasosModel, LinearRegressor):
     n_iter_ : int
         Epochs.
     n_features_in_ : int
-    feature_names_in_ : ndarray of shape (n_features,)
-        Where X has names for its columns, as a data frame does.
+    %(feature_names)s
     result_ : Result
         After `partial_fit` its gap is unknown (inf).
-    stream_ : StreamSummary
-        After `fit_stream`: its blocks and rows, and malformed lines left out.
+    %(stream_summary)s
 
     See Also
     --------

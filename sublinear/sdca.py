@@ -233,11 +233,9 @@ class SDCAClassifier(_DualModel, LinearClassifier):
         With m = y (<w, x> + intercept), y = +1 or -1: max(0, 1 - m); its square; the hinge rounded
         off over [1 - smoothing, 1]; log(1 + exp(-m)).
     %(alpha)s
-    smoothing : float, default=1.0
-        Width of the rounding of loss="smoothed_hinge".
+    %(smoothing)s
     %(intercept)s
-    class_weight : dict, "balanced" or None, default=None
-        Factors on the weights of the examples by class; "balanced" gives all the same total.
+    %(class_weight)s
     %(limits)s
     %(dual)s
     %(run)s
@@ -258,11 +256,9 @@ class SDCAClassifier(_DualModel, LinearClassifier):
     n_iter_ : int
         Epochs.
     n_features_in_ : int
-    feature_names_in_ : ndarray of shape (n_features,)
-        Where X has names for its columns, as a data frame does.
+    %(feature_names)s
     result_ : Result
-    stream_ : StreamSummary
-        After `fit_stream`: its blocks and rows, and malformed lines left out.
+    %(stream_summary)s
 
     See Also
     --------
@@ -377,9 +373,7 @@ class SDCARegressor(_DualModel, LinearRegressor):
         With r = <w, x> + intercept - y: r^2 / 2; |r|; max(0, |r| - epsilon); r^2 / 2 up to
         |r| = epsilon and epsilon (|r| - epsilon / 2) beyond.
     %(alpha)s
-    epsilon : float, default=0.1
-        Width of the insensitive or quadratic zone, in the units of y; positive for "huber".
-        (StreamingSVRGRegressor's is 1.35 by default.)
+    %(zone)s
     %(intercept)s
     %(limits)s
     %(dual)s
@@ -395,11 +389,9 @@ class SDCARegressor(_DualModel, LinearRegressor):
     n_iter_ : int
         Epochs.
     n_features_in_ : int
-    feature_names_in_ : ndarray of shape (n_features,)
-        Where X has names for its columns, as a data frame does.
+    %(feature_names)s
     result_ : Result
-    stream_ : StreamSummary
-        After `fit_stream`: its blocks and rows, and malformed lines left out.
+    %(stream_summary)s
 
     References
     ----------

@@ -291,8 +291,7 @@ class SemiStreamingPerceptron(ClassifierMixin, _SemiStreaming):
     n_iter_ : int
         Steps.
     n_features_in_ : int
-    feature_names_in_ : ndarray of shape (n_features,)
-        Where X has names for its columns, as a data frame does.
+    %(feature_names)s
     result_ : SemiStreamingResult
         Passes, words, accesses, time.
     stream_ : StreamSummary
@@ -494,8 +493,7 @@ class SemiStreamingEnclosingBall(_SemiStreaming):
     n_iter_ : int
         Steps.
     n_features_in_ : int
-    feature_names_in_ : ndarray of shape (n_features,)
-        Where X has names for its columns, as a data frame does.
+    %(feature_names)s
     result_ : SemiStreamingResult
         Passes, words, accesses, time.
     stream_ : StreamSummary

@@ -112,10 +112,7 @@ class SIMBAClassifier(LinearClassifier):
     n_jobs : int, default=None
         Threads over one-vs-rest problems. The result does not depend on them.
     %(draws)s
-    verbose : int, default=0
-        1: show progress and the gap on stderr.
-    callback : callable, default=None
-        Called with a Snapshot at every certificate; stops the fit by returning True.
+    %(watchers)s
 
     Attributes
     ----------

@@ -110,13 +110,11 @@ y : array-like of shape (n_samples,)
 
 _ATTRIBUTES = """\
 n_features_in_ : int
-    feature_names_in_ : ndarray of shape (n_features,)
-        Where X has names for its columns, as a data frame does.
+    %(feature_names)s
     n_iter_ : int
         Stages completed.
     result_ : StreamResult
-    stream_ : StreamSummary
-        After `fit_stream`: its blocks and rows, and malformed lines left out.
+    %(stream_summary)s
 """
 
 

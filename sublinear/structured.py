@@ -167,6 +167,7 @@ def _check_examples(X, y):
         raise ValueError("there are no examples")
 
 
+@with_parameters()
 class PegasosStructured(OneSolverStreamFit, BaseEstimator):
     """Pegasos for outputs of any kind, told by a problem of your own.
 
@@ -205,8 +206,7 @@ class PegasosStructured(OneSolverStreamFit, BaseEstimator):
     result_ : Result
         Its accesses are stored entries of differences of joint features. The gap holds if
         `loss_augmented_decode` is exact. After `partial_fit` it is unknown (inf).
-    stream_ : StreamSummary
-        After `fit_stream`: its blocks and rows, and malformed lines left out.
+    %(stream_summary)s
 
     See Also
     --------

@@ -107,13 +107,6 @@ random_state : int, RandomState, Generator or None, default=None
         Seeds the order of the examples.
 """
 
-_WATCHERS = """\
-verbose : int, default=0
-        1: show progress and the gap on stderr.
-    callback : callable, default=None
-        Called with a Snapshot at every certificate; stops the fit by returning True.
-"""
-
 _OVER_PARTITIONS = """\
 n_lost_ : int
         Partitions that were lost with their worker, and made again.
@@ -147,7 +140,6 @@ documented = with_parameters(
     intercept=_INTERCEPT,
     limits=_LIMITS,
     order=_ORDER,
-    watchers=_WATCHERS,
     sample_weight=_WEIGHTS,
     partitions=_OVER_PARTITIONS,
     notes=_NOTES,

@@ -106,11 +106,9 @@ class PegasosClassifier(ChunkClassifier, _LargeBatches, LinearClassifier):
     %(cluster)s
     %(large_batches)s
     %(alpha)s
-    smoothing : float, default=1.0
-        Width of the rounding of loss="smoothed_hinge".
+    %(smoothing)s
     %(intercept)s
-    class_weight : dict, "balanced" or None, default=None
-        Factors on the weights of the examples by class; "balanced" gives all the same total.
+    %(class_weight)s
     %(limits)s
     %(order)s
     %(watchers)s
@@ -203,9 +201,7 @@ class PegasosRegressor(ChunkRegressor, _LargeBatches, LinearRegressor):
     %(cluster)s
     %(large_batches)s
     %(alpha)s
-    epsilon : float, default=0.1
-        Width of the insensitive or quadratic zone, in the units of y; positive for "huber".
-        (StreamingSVRGRegressor's is 1.35 by default.)
+    %(zone)s
     %(intercept)s
     %(limits)s
     %(order)s

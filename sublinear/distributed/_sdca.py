@@ -103,11 +103,9 @@ class SDCAClassifier(ChunkClassifier, _DualAscent, LinearClassifier):
     %(cluster)s
     %(dual_ascent)s
     %(alpha)s
-    smoothing : float, default=1.0
-        Width of the rounding of loss="smoothed_hinge".
+    %(smoothing)s
     %(intercept)s
-    class_weight : dict, "balanced" or None, default=None
-        Factors on the weights of the examples by class; "balanced" gives all the same total.
+    %(class_weight)s
     %(limits)s
     %(order)s
     %(dual_warm_start)s
@@ -203,9 +201,7 @@ class SDCARegressor(ChunkRegressor, _DualAscent, LinearRegressor):
     %(cluster)s
     %(dual_ascent)s
     %(alpha)s
-    epsilon : float, default=0.1
-        Width of the insensitive or quadratic zone, in the units of y; positive for "huber".
-        (StreamingSVRGRegressor's is 1.35 by default.)
+    %(zone)s
     %(intercept)s
     %(limits)s
     %(order)s
