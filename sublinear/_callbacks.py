@@ -108,17 +108,22 @@ class Observers:
                 context.call_on_fit_task_end(estimator=self.estimator, **self.data)
 
 
+def _bar(name, **options):
+    """Return a bar of tqdm on stderr, None where tqdm is not installed."""
+    try:
+        from tqdm.auto import tqdm
+    except ImportError:
+        return None
+    return tqdm(desc=name, file=sys.stderr, **options)
+
+
 class Progress:
     """Shows iterations and the gap on stderr: tqdm where it is installed."""
 
     def __init__(self, name, limits, unit):
         self.name, self.limits, self.unit = name, limits, unit
-        try:
-            from tqdm.auto import tqdm
-        except ImportError:
-            self.bar = None
-        else:
-            self.bar = tqdm(desc=name, unit=f" {unit}", file=sys.stderr, miniters=0)
+        self.bar = _bar(name, unit=f" {unit}", miniters=0)
+        if self.bar is not None:
             self.bar.set_postfix_str(f"gap unknown, target {limits.tol:.1g}")
 
     def tick(self, solver):
@@ -173,12 +178,7 @@ class RowProgress:
     def __init__(self, name):
         self.name, self.rows = name, 0
         self.started = self.shown = time.perf_counter()
-        try:
-            from tqdm.auto import tqdm
-        except ImportError:
-            self.bar = None
-        else:
-            self.bar = tqdm(desc=name, unit=" rows", unit_scale=True, file=sys.stderr)
+        self.bar = _bar(name, unit=" rows", unit_scale=True)
 
     def update(self, rows):
         """Count some more rows."""

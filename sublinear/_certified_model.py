@@ -223,13 +223,17 @@ class CertifiedModel(CallbackSupportMixin, BaseEstimator):
         planned = copy.copy(self)  # what a callback sets is for the next fit
         attributes = partial(planned._attributes_of, training)
         observers = Observers(self, training, n_problems, constant, attributes)
-        seeds = self._seeds(n_problems)
         if checkpoint:
             seeds = checkpoint.seeds(seed_sequence(self.random_state), n_problems)
+        else:
+            seeds = self._seeds(n_problems)
+
+        def unknown(error=None):
+            return Outcome(np.zeros(training.n_weights), not_begun(limits.maximise), error)
 
         def problem(k, stop):
             if stop.is_set():
-                return Outcome(np.zeros(training.n_weights), not_begun(limits.maximise))
+                return unknown()
             if checkpoint and checkpoint.is_solved(k):
                 model, result, kept = checkpoint.solved(k, training.n_weights)
                 return Outcome(model, result, kept=kept)
@@ -239,8 +243,7 @@ class CertifiedModel(CallbackSupportMixin, BaseEstimator):
             except KeyboardInterrupt as interrupt:
                 if n_problems == 1:  # no model
                     raise
-                unknown = not_begun(limits.maximise)
-                return Outcome(np.zeros(training.n_weights), unknown, interrupt)
+                return unknown(interrupt)
             model, result, error = drive_shown(
                 self.verbose and limits.certify,  # not every block of a stream
                 self._problem_name(k),

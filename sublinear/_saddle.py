@@ -46,7 +46,8 @@ batch_size : int or "auto", default="auto"
         constants="theory".
     certify : {%(certify)s} or None, default="las_vegas"
         "las_vegas": go on until a certificate proves epsilon. The others take the number of steps
-        that epsilon asks for: "exact" ends with one certificate, which takes a pass, None without.%(sampled)s
+        that epsilon asks for: "exact" ends with one certificate, which takes a pass, None
+        without.%(sampled)s
     constants : {"practical", "theory"}, default="practical"
         Number of steps and step sizes: as experiments suggest, or those of the proofs, which take
         thousands of times more steps for margins; for balls, programmes and games they take a

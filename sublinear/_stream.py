@@ -44,7 +44,6 @@ from sublinear.sources import ArraySource, ReadAhead
 from sublinear.sources._faults import NO_LABELS, nothing_in
 from sublinear.sources._read_ahead import present_file
 
-
 FOR_ARRAYS = "; for arrays there is sublinear.sources.ArraySource(X, y)"
 
 

@@ -231,7 +231,7 @@ class SIMBAClassifier(LinearClassifier):
             if has_matrix(X):
                 raise ValueError("sample_weight needs rows in memory: X is a store or an oracle")
             X, y = X[repeated], y[repeated]
-        training = self._class_training(X, y, None)
+        training = self._training(X, y, self._targets(y), None, None)
         training.matrix.transposed()  # once, before threads ask for it
         unit = self.row_norm or training.matrix.largest_norm(with_constant=False) or 1.0
         round_steps, steps = self._steps(len(y), training.matrix.n_stored)
@@ -260,9 +260,6 @@ class SIMBAClassifier(LinearClassifier):
         asked = self.max_iter or factor * math.log(max(2, n_rows)) * squared(1 / self.epsilon)
         in_rounds = self.certify == "las_vegas"
         return round_lengths(asked, self.max_iter, in_rounds=in_rounds, usual=500 * n_stored)
-
-    def _class_training(self, X, y, sample_weight):
-        return self._training(X, y, self._targets(y), None, sample_weight)
 
     def _constant(self, X):
         return 1.0 if self.fit_intercept else 0.0

@@ -427,7 +427,8 @@ class _Sample:
     def description(self):
         """What a reason says of it."""
         if not self.is_telling:
-            return f"A sample of {self.n_rows} row{'s'[: self.n_rows - 1]} says too little."
+            rows = "row" if self.n_rows == 1 else "rows"
+            return f"A sample of {self.n_rows} {rows} says too little."
         found = f"On a sample of {self.n_rows} rows "
         if not self.predicts:
             return found + "no penalty predicts better than a constant."
@@ -826,7 +827,7 @@ def _suggestion(estimator, data, values, reason, sample=None, estimates=None):
         estimator,
         f"X is {data.description}. {reason}",
         values,
-        values / max(1, data.stored),
+        values / data.stored,
         estimates or {},
         0 if sample is None else sample.n_rows,
     )

@@ -62,30 +62,29 @@ def beginning_of(path, label_column, header, text_labels=None):
         second = next(rows, None)
         following = _known_label(itertools.chain([second], rows), column, len(first))
     own = "" if column is None else first[column]
-    header_by_label, is_guess = False, header is None
-    if is_guess:
+    header_by_label = looks_like_rows = False
+    if header is None:
+        looks_like_rows = any(map(_holds_a_row, first))
         header = _has_names(first, column, label_column)
-        by_label = not header and not text_labels
-        header_by_label = by_label and _is_name(own) and is_finite_number(following)
-        if not header and not header_by_label and _may_be_places(first, column):
+        if not header and not text_labels:
+            header = header_by_label = _is_name(own) and is_finite_number(following)
+        if not header and _may_be_places(first, column):
             warn(
                 f"{path}: line 1 looks like the names 0, 1, .. of columns and is read as a row: "
                 "say header=True (--header) if they are names, header=False (--no-header) if not",
                 UserWarning,
             )
-    looks_like_rows = is_guess and any(map(_holds_a_row, first))
-    header = header or header_by_label
     if any(map(_has_line_break, first)) and (looks_like_rows or not (header and second)):
         raise ValueError(f"{path}, line 1: {_UNCLOSED}")
     if header and second is None:
         raise ValueError(f"{path}: the file holds no rows")
+    label = following if header or not _is_known(own) else own  # the first one that is known
     return Beginning(
         lines=number if header else number - 1,
         feature_names=checked_names(path, stripped(first, column)) if header else None,
         n_columns=len(first),
         column=column,
-        text_labels=column is not None
-        and (text_labels or _is_name(following if header or not _is_known(own) else own)),
+        text_labels=column is not None and (text_labels or _is_name(label)),
         header_by_label=header_by_label,
     )
 
@@ -192,29 +191,41 @@ def check_feature_columns(path, fields, column):
         )
 
 
+def parsed_table(stream, start, names, lines=0):
+    """Return the numbers in a stream, or the file of a name, behind so many lines.
+
+    `names`, unless None, gets the labels, codes of which take their place.
+
+    Raises
+    ------
+    ValueError
+        If a row is not as the Beginning tells, or has what is no finite number, or no label.
+    """
+    has_names = names is not None and start.column is not None
+    table = np.loadtxt(
+        stream,
+        delimiter=",",
+        comments=None,
+        quotechar='"',
+        skiprows=lines,
+        converters={start.column: functools.partial(code_of, names)} if has_names else None,
+        encoding="utf-8-sig",
+        ndmin=2,
+    )
+    if table.size == 0:
+        raise ValueError("the file holds no rows")
+    sound = table.shape[1] == start.n_columns and np.isfinite(table).all()
+    if not sound or not all(map(is_label, names or ())):
+        raise ValueError("a line is not as the first one")
+    return table
+
+
 def _parse_csv(path, start, names):
-    """Parse numbers with NumPy; labels become codes, and ``names`` maps each label to its code."""
-    encode = {}
-    if start.column is not None:
-        encode[start.column] = functools.partial(code_of, names)
+    """Parse a file; `names` maps each label to its code."""
     try:
-        X = np.loadtxt(
-            os.fspath(path.absolute()),
-            delimiter=",",
-            comments=None,
-            quotechar='"',
-            skiprows=start.lines,
-            converters=encode,
-            encoding="utf-8-sig",
-            ndmin=2,
-        )
+        X = parsed_table(os.fspath(path.absolute()), start, names, start.lines)
     except ValueError as error:
         raise ValueError(f"{path}{_csv_fault(path, start) or f': {error}'}") from error
-    if X.size == 0:
-        raise ValueError(f"{path}: the file holds no rows")
-    sound = X.shape[1] == start.n_columns and np.isfinite(X).all()
-    if not sound or not all(map(is_label, names)):
-        raise ValueError(f"{path}{_csv_fault(path, start)}")
     number, line = _last_line(path)
     if b'"' in line:  # an open quote NumPy closes where the text ends
         fault = csv_line_fault(line, start.column, start.n_columns)

@@ -216,34 +216,33 @@ def _is_fitted(estimator):
 def _result_lines(estimator):
     result = estimator.result_
     name = type(estimator).__name__
-    stream = ""
-    if hasattr(estimator, "stream_"):
-        blocks, rows, skipped = estimator.stream_
-        stream = (
-            f"\n{_counted_as(rows, 'row')} in {_counted_as(blocks, 'block')}, "
-            f"{_counted_as(skipped, 'malformed line')} left out"
-        )
     if hasattr(estimator, "classes_"):
         name += f", {len(estimator.classes_)} classes"
-    title = f"{name}, {estimator.loss} loss, {estimator.n_features_in_} features"
+    lines = [f"{name}, {estimator.loss} loss, {estimator.n_features_in_} features"]
+    if hasattr(estimator, "stream_"):
+        blocks, rows, skipped = estimator.stream_
+        lines.append(
+            f"{_counted_as(rows, 'row')} in {_counted_as(blocks, 'block')}, "
+            f"{_counted_as(skipped, 'malformed line')} left out"
+        )
     if isinstance(result, StreamResult):
-        return (
-            f"{title}{stream}\n{_counted_as(result.n_rows, 'row')} in "
-            f"{_counted_as(result.n_stages, 'stage')}, "
-            f"{_excess_risk(result)}"
+        rows, stages = _counted_as(result.n_rows, "row"), _counted_as(result.n_stages, "stage")
+        lines.append(f"{rows} in {stages}, {_excess_risk(result)}")
+    elif result.status != "partial_fit":  # whose result is that of the last block
+        lines[0] += f": {result.status}"
+        lines.append(
+            f"{_certificate(result)}, {_counted_as(result.n_iter, 'pass')}, "
+            f"{result.accesses:,} feature values read, {result.seconds:.3g} s"
         )
-    certificate = "no certificate yet"
-    if math.isfinite(result.gap):
-        certificate = (
-            f"objective {result.primal:.6g}, certified gap {result.gap:.2g} "
-            f"({result.relative_gap:.2g} of the objective)"
-        )
-    if result.status == "partial_fit":  # the result is that of the last block
-        return f"{title}{stream}"
+    return "\n".join(lines)
+
+
+def _certificate(result):
+    if math.isinf(result.gap):
+        return "no certificate yet"
     return (
-        f"{title}: {result.status}{stream}\n{certificate}, "
-        f"{_counted_as(result.n_iter, 'pass')}, {result.accesses:,} feature values read, "
-        f"{result.seconds:.3g} s"
+        f"objective {result.primal:.6g}, certified gap {result.gap:.2g} "
+        f"({result.relative_gap:.2g} of the objective)"
     )
 
 

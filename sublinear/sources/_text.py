@@ -11,11 +11,10 @@ from sklearn.datasets import load_svmlight_file
 from sublinear._documentation import with_parameters
 from sublinear._readers.csv_text import (
     beginning_of,
-    code_of,
     csv_line_fault,
     ends_with_return,
-    is_label,
     labels_from,
+    parsed_table,
 )
 from sublinear._readers.dataset import LARGEST_FLOAT
 from sublinear._readers.files import check_readable, open_behind_mark, undamaged
@@ -251,51 +250,37 @@ class CSVSource(_TextSource):
             start = beginning_of(self.path, label_column, header, text_labels)
             if ends_with_return(self.path, start.lines + 1):  # chunks end with LF
                 raise ValueError(f"{self.path}: lines end with CR alone: convert the file to LF")
-        self.header_lines = start.lines
-        self.feature_names = start.feature_names
-        self._n_columns = start.n_columns
-        self._column = start.column
-        self._text_labels = start.text_labels
+        self.header_lines, self.feature_names = start.lines, start.feature_names
+        self._start = start
 
     def _parse(self, chunk):
         if not chunk.strip(b"\r\n"):
             return None
-        names = {} if self._text_labels else None
+        column, text_labels = self._start.column, self._start.text_labels
+        names = {} if text_labels else None
         table = self._table(chunk, names)
-        if self._column is None:
+        if column is None:
             return table, None
-        y = table[:, self._column]
+        y = table[:, column]
         if names is None and np.abs(y).max(initial=0) >= LARGEST_FLOAT:
             names = {}
-            y = self._table(chunk, names)[:, self._column]
+            y = self._table(chunk, names)[:, column]
         if names is not None:
-            y = labels_from(names, self._text_labels)[y.astype(np.intp)]
-            if y.dtype.kind == "U" and not self._text_labels:
+            y = labels_from(names, text_labels)[y.astype(np.intp)]
+            if y.dtype.kind == "U" and not text_labels:
                 raise ValueError(
                     "a label is a whole number of more than 64 bits: text_labels=True "
                     "(--text-labels) takes all labels for text"
                 )
-        return np.delete(table, self._column, axis=1), y
+        return np.delete(table, column, axis=1), y
 
     def _table(self, chunk, names):
         """Parse numbers; `names`, unless None, gets the labels, codes of which take their place."""
-        encode = {} if names is None else {self._column: partial(code_of, names)}
         last = chunk.rstrip(b"\r\n").rpartition(b"\n")[2]
         if b'"' in last and self._line_fault(last):  # an open one NumPy closes where the text ends
             raise ValueError("a quote is not closed")
-        table = np.loadtxt(
-            io.BytesIO(chunk),
-            delimiter=",",
-            comments=None,
-            quotechar='"',
-            converters=encode,
-            encoding="utf-8",
-            ndmin=2,
-        )
-        sound = table.shape[1] == self._n_columns and np.isfinite(table).all()
-        if not sound or not all(map(is_label, names or ())):
-            raise ValueError("a line is not as the first one")
-        return table
+        return parsed_table(io.BytesIO(chunk), self._start, names)
 
     def _line_fault(self, line):
-        return csv_line_fault(line, self._column, self._n_columns, self._text_labels)
+        start = self._start
+        return csv_line_fault(line, start.column, start.n_columns, start.text_labels)
