@@ -67,7 +67,8 @@ class Limits:
 
     With `absolute` tol bounds the gap itself. With `maximise` minus the solver's values are
     reported: a lower bound, reached by the model, as primal value, and an upper one as dual value.
-    With `by_tol` max_iter is what tol asks for, and nobody's limit.
+    With `by_tol` max_iter is what tol asks for, and nobody's limit. Below `least_accesses` a
+    max_accesses leaves no room for a step, as far as is known.
     """
 
     tol: float
@@ -77,6 +78,7 @@ class Limits:
     absolute: bool = False
     maximise: bool = False
     by_tol: bool = False
+    least_accesses: int = 0
 
 
 @dataclass(frozen=True)

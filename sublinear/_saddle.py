@@ -35,7 +35,8 @@ VARIANT = """\
 variant : {%(variants)s}, default="auto"
         "plain": the algorithm of Clarkson et al. "variance_reduced": stages that begin with a pass
         over X, whose results the steps then correct; it closes small gaps faster.%(whole)s "auto":
-        %(default)s with certify="las_vegas" and constants="practical", else "plain"."""
+        %(default)s with certify="las_vegas" and constants="practical", else "plain", which it also
+        is where `max_accesses` would end variance reduction too early."""
 
 
 STEPS = """\
@@ -153,6 +154,23 @@ def variant_of(settings, default="variance_reduced"):
     return default if certified else "plain"
 
 
+def within_budget(variant, settings, geometry, matrix):
+    """Return the variant of `variant_of`, or "plain" where that makes more of max_accesses.
+
+    Variance reduction takes its first step after two passes. For margins the first of these finds
+    the mean of the rows, which a few plain steps do not better. Many do, and are better than a
+    stage that is not over after four passes.
+    """
+    budget = settings.max_accesses or math.inf
+    if settings.variant != "auto" or variant != "variance_reduced":
+        return variant
+    n_passes = 2
+    if geometry == "ball":
+        many = MANY_DRAWS * math.log(max(2, matrix.n_rows)) * line_values(matrix)
+        n_passes = 4 if budget >= many else 1
+    return "plain" if budget < n_passes * matrix.n_stored else variant
+
+
 def is_fixed(settings):
     """Tell whether epsilon, not a certificate, decides how many steps are taken."""
     sampled = getattr(settings, "variant", "plain") in ("auto", "plain")
@@ -200,6 +218,7 @@ THEORY = {
 }
 LEAST_STAGE, LEAST_READ = 4, 2**12  # steps of a stage; values: it ends in a certificate
 MOST_READ = 1 / 64  # of max_accesses, where that is not enough for many stages
+MANY_DRAWS = 64  # per log n, with which plain steps for margins are better than the rows' mean
 SPARSE = 8  # lines with fewer than (n + d) / SPARSE stored values are worth a tree
 
 
@@ -261,13 +280,15 @@ class RoundsPlan:
         Whether these are all that epsilon asks for.
     n_read : int
         Values that were read to find the unit, for the caller to set.
+    least_accesses : int
+        The max_accesses below which no step is taken, as far as is known.
     """
 
     def __init__(self, settings, geometry):
         self.theory = settings.constants == "theory"
         self.fixed = is_fixed(settings)
         self.rates = (THEORY if self.theory else PRACTICAL)[geometry]
-        self.n_read = 0
+        self.n_read = self.least_accesses = 0
 
     def _set_lengths(self, settings, batch, steps, n_weights, ratio, usual=0):
         """Set the lengths of rounds.
@@ -347,6 +368,9 @@ class Plan(RoundsPlan):
         )
         if variant in WHOLE_PASSES:
             self.max_iter = settings.max_iter or MAX_PASSES
+            self.least_accesses = matrix.n_stored
+        elif self.reduced:  # where x is not known at first, there is a pass to begin with
+            self.least_accesses = (1 if geometry == "simplex" else 2) * matrix.n_stored
 
     def _batch(self, batch_size, matrix):
         if batch_size != "auto":
@@ -429,6 +453,7 @@ def run_saddle(name, settings, solver, plan, A, *, scales=(), maximise=False):
         absolute=True,
         maximise=maximise,
         by_tol=plan.by_epsilon,
+        least_accesses=plan.least_accesses,
     )
     try:
         model, result, error = drive(solver, limits)
@@ -486,6 +511,8 @@ def warn_of_gap(settings, result, limits, *, name, advice=None, instead="", scal
             ways.append('use certify="las_vegas"')
         ways += [instead] if instead else []
         usual = f"{', or '.join(ways)}."
+        if limits.max_accesses < limits.least_accesses:
+            usual += f" No step is taken below max_accesses={limits.least_accesses}."
     given = " and ".join(f"{name}={scale:g}" for name, scale in scales if scale is not None)
     if given:
         usual += (

@@ -41,6 +41,7 @@ from sublinear._saddle import (
     settings_of,
     variant_of,
     warn_of_gap,
+    within_budget,
 )
 from sublinear._saddle import VARIANTS as SAMPLED_VARIANTS
 from sublinear._saddle_problems import (
@@ -267,7 +268,9 @@ class MinimumEnclosingBall(CallbackSupportMixin, OutlierMixin, BaseEstimator):
 
     def _fit_rows(self, X, y, row_norms, weights, variant, given):
         """The ball of the rows themselves."""
-        seen = SeenRows(X, row_norms, variant, self.epsilon)
+        rows = as_matrix(X)
+        variant = within_budget(variant, self, "hull", rows)
+        seen = SeenRows(X, rows, row_norms, variant, self.epsilon)
         matrix, norms = seen.matrix, seen.squared_norms
         unit = np.sqrt(norms.max()) or 1.0 if variant == "plain" else None
         zero = seen.rounding if seen.are_equal() else -math.inf
@@ -281,6 +284,7 @@ class MinimumEnclosingBall(CallbackSupportMixin, OutlierMixin, BaseEstimator):
         plan = Plan(self, "hull", matrix, self.epsilon, 1.0, variant=variant)
         if seen.beginning is not None:
             solver = ActiveSet(problem, seen.beginning, epsilon=self.epsilon, relative=True)
+            plan.least_accesses = solver.least_accesses
         else:
             solver = plan.solver(problem, random_of(self))
         training = Training(X, y, None, seen.given, [None], weights)
@@ -311,6 +315,7 @@ class MinimumEnclosingBall(CallbackSupportMixin, OutlierMixin, BaseEstimator):
             self.max_accesses or np.inf,
             certify=self.certify is not None,
             by_tol=plan.by_epsilon,
+            least_accesses=plan.least_accesses,
         )
 
     def _run(self, solver, limits, training, constant, origin=0.0):
@@ -458,6 +463,8 @@ class SeenRows:
     Parameters
     ----------
     X : ndarray, CSR matrix, DualStore or FeatureOracle
+    matrix : Matrix
+        The same.
     row_norms : ndarray of shape (n_rows,) or None
         Their lengths, if they are known.
     variant : str
@@ -481,9 +488,9 @@ class SeenRows:
         Feature values read.
     """
 
-    def __init__(self, X, row_norms, variant, epsilon):
+    def __init__(self, X, matrix, row_norms, variant, epsilon):
         self.X, self.origin, self.n_read = X, 0.0, 0
-        self.given = self.matrix = as_matrix(X)
+        self.given = self.matrix = matrix
         begins = variant == "active_set"
         self._measure(X, row_norms, begins)
         if isinstance(X, np.ndarray) and self._are_far(variant, epsilon):
@@ -665,6 +672,7 @@ def solve_simplex_qp(
     if variant == "active_set" and (has_matrix(A) or not is_linear(settings)):
         raise ValueError('variant="active_set" needs rows in memory and kernel="linear"')
     if is_linear(settings):
+        variant = within_budget(variant, settings, "hull", matrix)
         problem, plan = _qp_of_rows(settings, matrix, b, variant)
     else:
         problem, plan = _qp_of_kernel(settings, A, b)
@@ -672,6 +680,7 @@ def solve_simplex_qp(
         beginning = Beginning(A, matrix)
         problem.accesses = beginning.n_read
         solver = ActiveSet(problem, beginning, epsilon=epsilon, relative=False)
+        plan.least_accesses = solver.least_accesses
     else:
         problem.accesses = plan.n_read
         solver = plan.solver(problem, random_of(settings))

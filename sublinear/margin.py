@@ -26,6 +26,7 @@ from sublinear._saddle import (
     saddle_parameters,
     variant_of,
     warn_of_gap,
+    within_budget,
 )
 from sublinear._saddle_problems import Margin, SquaredHinge
 from sublinear._validation import (
@@ -283,11 +284,12 @@ class SublinearPerceptron(_SaddleClassifier):
             absolute=True,
             maximise=True,
             by_tol=training.plan.by_epsilon,
+            least_accesses=training.plan.least_accesses,
         )
         return self._solve(training, limits)
 
     def _plan(self, matrix):
-        variant, unit = variant_of(self), self.row_norm
+        variant, unit = within_budget(variant_of(self), self, "ball", matrix), self.row_norm
         finds = unit is None and variant == "plain"  # the other's first pass tells
         if finds:
             unit = matrix.largest_norm() or 1.0
@@ -456,7 +458,12 @@ class L2SVMClassifier(_SaddleClassifier):
         # class_weight leaves the kernel as it is
         training = self._class_training(X, y, weights, given.part(counts))
         training.given = given
-        limits = Limits(self.epsilon, training.plan.max_iter, self.max_accesses or np.inf)
+        limits = Limits(
+            self.epsilon,
+            training.plan.max_iter,
+            self.max_accesses or np.inf,
+            least_accesses=training.plan.least_accesses,
+        )
         return self._solve(training, limits)
 
     def _check_parameters(self):

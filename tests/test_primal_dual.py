@@ -219,6 +219,28 @@ def test_budget_is_never_exceeded_and_used_to_the_last_step(data, make, method):
         assert solver.accesses > budget - N * D - 2 * (N + D) * 16
 
 
+def test_certificates_within_a_stage_take_a_pass_and_may_find_a_better_x(data):
+    """At an anchor they are free; a budget may end a fit where they are not."""
+    A, signs, _ = data
+    A = A * signs[:, None]
+    n_better = 0
+    for seed in range(20):
+        solver = reduced(Margin(np.ones(N), 1.0), Matrix(A), bits(seed))
+        solver.advance(NO_LIMIT)
+        _, at_anchor, dual = solver.certify(unchanged)
+        assert solver.problem.accesses == 0
+        assert not solver.advance(solver.accesses + 8 * (N + D))
+        x, p = solver.means()
+        primal = -(A @ x).min() / np.linalg.norm(x)
+        model, value, bound = solver.certify(unchanged)
+        assert solver.problem.accesses == A.size
+        assert value == pytest.approx(min(at_anchor, primal))
+        assert value == pytest.approx(-(A @ model).min())
+        assert bound == pytest.approx(max(dual, -np.linalg.norm(A.T @ p)))
+        n_better += primal < at_anchor
+    assert 0 < n_better < 20
+
+
 def test_accesses_are_those_of_the_lines_drawn(data):
     """Sparse lines cost their stored entries, and in the papers' accounting all of them."""
     A, signs, _ = data

@@ -23,8 +23,9 @@ from sublinear import (
     solve_simplex_qp,
 )
 from sublinear._saddle_problems import Game, SquaredHinge
+from sublinear._validation import as_matrix
 from sublinear.data import FeatureOracle
-from sublinear.datasets import make_enclosing_ball, make_matrix_game
+from sublinear.datasets import make_enclosing_ball, make_matrix_game, make_planted_margin
 from sublinear.geometry import SeenRows
 
 
@@ -395,14 +396,15 @@ def test_equal_rows_are_a_ball_of_radius_0(make, dtype, nu):
 
 def test_rows_are_copied_only_far_from_the_origin():
     for X in (POINTS, POINTS.astype(np.float32), POINTS + 100, np.zeros((3, 2))):
-        seen = SeenRows(X, None, "active_set", 0.01)
+        seen = SeenRows(X, as_matrix(X), None, "active_set", 0.01)
         assert seen.matrix is seen.given
         assert seen.matrix.arrays[0] is X
     for X in (POINTS + 1e7, (POINTS + 1e3).astype(np.float32)):
-        seen = SeenRows(X, None, "active_set", 0.01)
+        seen = SeenRows(X, as_matrix(X), None, "active_set", 0.01)
         np.testing.assert_array_equal(seen.origin, X[0])
         np.testing.assert_allclose(seen.squared_norms, ((X - X[0]) ** 2).sum(axis=1), rtol=1e-4)
-    assert SeenRows(POINTS + 100, None, "plain", 0.01).matrix.n_rows == len(POINTS)
+    X = POINTS + 100
+    assert SeenRows(X, as_matrix(X), None, "plain", 0.01).matrix.n_rows == len(POINTS)
 
 
 def test_callbacks_see_the_centre_where_it_is():
@@ -592,6 +594,107 @@ def test_budgets_are_hard():
                 assert model.result_.accesses <= budget
                 assert model.result_.status == "max_accesses"
                 assert np.isfinite(model.result_.gap)
+
+
+WIDE = make_planted_margin(600, 600, margin=0.2, random_state=0)[:2]
+NORMAL = np.random.default_rng(0).normal(size=(300, 200)) / 20 + 0.1
+
+
+def margin_within(budget, X=WIDE[0], y=WIDE[1], **options):
+    return SublinearPerceptron(1e-9, max_accesses=budget, random_state=0, **options).fit(X, y)
+
+
+def ball_within(budget, **options):
+    ball = MinimumEnclosingBall(1e-9, nu=0.1, max_accesses=budget, random_state=0, **options)
+    return ball.fit(NORMAL)
+
+
+def programme_within(budget, **options):
+    return solve_simplex_qp(NORMAL, None, 1e-9, max_accesses=budget, random_state=0, **options)
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize(
+    ("fit", "size", "passes_of_plain", "passes_of_others"),
+    (
+        (margin_within, WIDE[0].size, (0.5, 1.9, 2.9), (4.5,)),
+        (lambda budget, **options: margin_within(budget, X60, Y60, **options), 300, (0.9,), (2.5,)),
+        (ball_within, NORMAL.size, (0.5, 1.9), (2.5,)),
+        (programme_within, NORMAL.size, (0.5, 1.9), (2.5,)),
+    ),
+    ids=("wide margin", "narrow margin", "ball", "programme"),
+)
+def test_a_small_budget_takes_plain_steps(fit, size, passes_of_plain, passes_of_others):
+    def trace(passes, **options):
+        result = fit(int(passes * size), **options)
+        trace = getattr(result, "result_", result).trace
+        return [row._replace(seconds=0) for row in trace]
+
+    for passes in passes_of_plain:
+        assert trace(passes) == trace(passes, variant="plain")
+    for passes in passes_of_others:
+        assert trace(passes) == trace(passes, variant="variance_reduced")
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize(
+    ("fit", "size", "n_passes"),
+    (
+        (lambda budget: margin_within(budget, variant="variance_reduced"), WIDE[0].size, 1),
+        (lambda budget: L2SVMClassifier(max_accesses=budget, random_state=0).fit(*WIDE),
+         WIDE[0].size, 1),
+        (ball_within, NORMAL.size, 3),  # for norms and for the radius
+    ),
+    ids=("margin", "squared hinge", "ball"),
+)  # fmt: skip
+@pytest.mark.parametrize("passes", (2.3, 2.9))
+def test_the_steps_of_a_stage_that_a_budget_ends_count(fit, size, n_passes, passes):
+    """They were charged, and the model was still that of the stage's beginning."""
+    result = fit(int(passes * size)).result_
+    begun, ended = result.trace
+    assert (begun.n_iter, ended.n_iter) == (0, result.n_iter)
+    assert result.accesses > 2.2 * size
+    assert result.certificate_accesses == n_passes * size
+    assert ended.gap == result.gap < 0.8 * begun.gap
+
+
+@pytest.mark.parametrize(
+    ("fit", "least"),
+    (
+        (lambda budget: margin_within(budget, variant="variance_reduced"), 2 * WIDE[0].size),
+        (lambda budget: L2SVMClassifier(max_accesses=budget, random_state=0).fit(*WIDE),
+         2 * WIDE[0].size),
+        (lambda budget: solve_matrix_game(NORMAL, 1e-9, max_accesses=budget), NORMAL.size),
+        (lambda budget: MinimumEnclosingBall(max_accesses=budget).fit(NORMAL),
+         NORMAL.size + 12 * (139 + 32) * 200),
+    ),
+    ids=("margin", "squared hinge", "game", "ball"),
+)  # fmt: skip
+def test_warnings_say_which_budget_would_do_for_a_step(fit, least):
+    with pytest.warns(ConvergenceWarning, match=f"No step is taken below max_accesses={least}."):
+        fit(least - 1)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", ConvergenceWarning)
+        fit(least)
+    assert not any("No step" in str(warning.message) for warning in caught)
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_a_ball_of_few_passes_is_not_worse_than_its_beginning():
+    """The first working set's was, and the mean that rounds begin at was forgotten."""
+    X = WIDE[0]
+    beginning = MinimumEnclosingBall(max_accesses=1).fit(X)
+    later = [MinimumEnclosingBall(max_accesses=budget).fit(X) for budget in (2_100_000, 2_900_000)]
+    later.append(MinimumEnclosingBall(max_iter=1).fit(X))
+    seen = []
+    later.append(MinimumEnclosingBall(callback=lambda now: seen.append(now) or True).fit(X))
+    for ball in later:
+        assert ball.n_iter_ >= 1
+        assert ball.radius_ <= beginning.radius_
+        assert ball.radius_ == pytest.approx(np.sqrt(ball.result_.primal))
+        distances = np.linalg.norm(X - ball.center_, axis=1)
+        assert distances.max() == pytest.approx(ball.radius_, rel=1e-6)
+    assert seen[0].primal <= beginning.result_.primal
 
 
 def test_accesses_of_a_fit_without_certificate():

@@ -15,6 +15,7 @@ Objective: max_x min_p p'(b + 2 A x) - |x|^2, p in the simplex; x = A'p.
             solve its problem: pairwise steps on the Gram matrix of the rows seen from x0
             drop rows of weight 0;  x = A'p
         one pass: A x, whose least b_i + 2 <A_i, x> certifies x, and p through |x|^2
+    return the best x so far, x0 included
 
 A ball within epsilon of the smallest is that of at most 2 / epsilon rows, whatever n and d are
 (Badoiu, Clarkson 2003), so working sets stay small if the gap asked for is not. Where so many rows
@@ -164,6 +165,7 @@ class ActiveSet(SaddleSolver):
         self.epsilon, self.relative = epsilon, relative
         self.x, self.payoffs = x, payoffs
         self.take_dual(problem.dual(p, x, passes.longest), p)
+        self.best = x, payoffs  # of the least primal value: the first round's may be larger
         self.best_primal = problem.primal(x, payoffs, passes.longest, lambda x: x)[1]
         # rows are seen from x0, but for sparse ones, which would be dense then
         self.sparse = not isinstance(X, np.ndarray)
@@ -180,6 +182,7 @@ class ActiveSet(SaddleSolver):
         self.groups, self.members = [], np.empty(0, dtype=np.intp)
         self.growth = max(LEAST_GROWTH, round(GROWTH * n_rows**0.5))
         self.n_candidates = min(n_rows, max(self.growth, round(CANDIDATES * n_rows**0.5)))
+        self.per_row = max(1, passes.matrix.n_stored // n_rows)
         self.tightness = 1.0
         self.n_iter = self.accesses = self.full_accesses = 0
 
@@ -187,14 +190,19 @@ class ActiveSet(SaddleSolver):
     def work(self):
         return self.accesses
 
+    @property
+    def least_accesses(self):
+        """Feature values that a round may read."""
+        most = (MOST_EXTENSIONS + 2) * (self.n_candidates + self.growth)
+        return self.matrix.n_stored + most * self.per_row
+
     def model(self):
-        return self.x
+        """Return the x of the least primal value."""
+        return self.best[0]
 
     def advance(self, limit):
         """Make a round, unless it might exceed the limit."""
-        per_row = max(1, self.matrix.n_stored // self.matrix.n_rows)
-        most = (MOST_EXTENSIONS + 2) * (self.n_candidates + self.growth)
-        if self.accesses + self.matrix.n_stored + most * per_row > limit:
+        if self.accesses + self.least_accesses > limit:
             return False
         values = self.problem.offsets + 2 * self.payoffs
         candidates = np.sort(np.argpartition(values, self.n_candidates - 1)[: self.n_candidates])
@@ -215,7 +223,7 @@ class ActiveSet(SaddleSolver):
             values = self._values(candidates)
             n_read += len(added) + len(candidates)
         self.payoffs = self.passes.payoffs(self.x)
-        self.accesses += self.matrix.n_stored + per_row * (n_read - self.matrix.n_rows)
+        self.accesses += self.matrix.n_stored + self.per_row * (n_read - self.matrix.n_rows)
         self.full_accesses += n_read * self.matrix.n_columns
         self.n_iter += 1
         return True
@@ -308,7 +316,7 @@ class ActiveSet(SaddleSolver):
         self.matrix.add_rows(self.weights[n_groups:], self.members.astype(np.uint32), self.x)
 
     def certify(self, rounded):
-        """Return x, its value, and the best dual value."""
+        """Return the best x, its primal value, and the best dual value."""
         p = self.best_p
         if self.groups:
             p = np.zeros(self.matrix.n_rows)
@@ -317,7 +325,9 @@ class ActiveSet(SaddleSolver):
                 p[group] += weight / len(group)
         dual = self.problem.dual(p, self.x, self.passes.longest)
         self.take_dual(dual, p)
-        model, primal = self.problem.primal(
-            self.x, self.payoffs, self.passes.longest, rounded)
-        self.best_primal = min(self.best_primal, primal)
+        model, primal = self.problem.primal(self.x, self.payoffs, self.passes.longest, rounded)
+        if primal < self.best_primal:
+            self.best, self.best_primal = (self.x, self.payoffs), primal
+        else:
+            model, primal = self.problem.primal(*self.best, self.passes.longest, rounded)
         return model, primal, self.best_dual

@@ -779,11 +779,15 @@ cdef class VarianceReducedPrimalDual(PrimalDual):
                 total *= 0.5
                 total += array
         mean = [total / self.decayed[0] for total in self.decayed[1:]]
-        for candidate in ([array.copy() for array in latest], mean):
-            _, primal, _ = self._values(*candidate, lambda x: x)
-            if self.best is None or primal < self.best_primal:
-                self.best_primal, self.best = primal, candidate
+        self._offer([array.copy() for array in latest])
+        self._offer(mean)
         self._adapt(min(self.best_primal, self.problem.attained) - self.best_dual)
+
+    cdef _offer(self, list candidate):
+        """Keep x, Y A x, p and A'Y p where there is no better x."""
+        _, primal, _ = self._values(*candidate, lambda x: x)
+        if self.best is None or primal < self.best_primal:
+            self.best_primal, self.best = primal, candidate
 
     cdef _adapt(self, double gap):
         """Longer steps of p, or, without progress, shorter steps and more of them in a stage."""
@@ -844,8 +848,10 @@ cdef class VarianceReducedPrimalDual(PrimalDual):
                     x.value[k] /= length
 
     def certify(self, rounded):
-        """Return the model and its certificate; free once there was an anchor."""
-        if self.best is None:
+        """Return the model and its certificate: free at an anchor, by a pass within a stage."""
+        if self.best is None or self.rounds.taken > 0:
             x, p = self.means()
-            return self.certified(x, p, rounded)
+            payoffs, gradient = self.passes.products(x, p)
+            self.problem.accesses += self.matrix.n_stored
+            self._offer([x, payoffs, p, gradient])
         return self._values(*self.best, rounded)

@@ -8,7 +8,7 @@ import numpy as np
 
 
 def active_set(A, b, epsilon, relative, settings):
-    """Yield x, p, the primal value and the best dual value so far after every round.
+    """Yield x, p, the least primal value and the best dual value so far after every round.
 
     Parameters
     ----------
@@ -55,9 +55,8 @@ def active_set(A, b, epsilon, relative, settings):
             B, q, changed = np.vstack([B, np.eye(n)[added]]), np.append(q, 0 * added), True
             B, q = solved(A, b, B, q, n_groups, settings.INNER_GAP * settings.GAP * asked())
             p, x = B.T @ q, A.T @ (B.T @ q)
-        value = primal_value(A, b, x)
-        primal, dual = min(primal, value), max(dual, dual_value(A, b, p))
-        yield x, p, value, dual
+        primal, dual = min(primal, primal_value(A, b, x)), max(dual, dual_value(A, b, p))
+        yield x, p, primal, dual
 
 
 def primal_value(A, b, x):
