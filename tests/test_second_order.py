@@ -617,7 +617,7 @@ def test_gaps_shrink_by_the_same_factor(gap, at_start, wanted, times):
 def test_forecasts_come_at_the_end_of_passes_ever_more_rarely():
     X, y = make_data("hinge")
     solver, decisions = finisher(make_objective("hinge", X, y)), []
-    solver.space.cost = 2e5 / InteriorPoint.n_expected
+    solver.space.cost = 2e5 / InteriorPoint.n_expected(solver.objective.loss)
     solver._forecast = lambda: decisions.append((solver.n_iter, solver.work)) or 1.0
     while solver.n_iter < 60:
         solver.advance(solver.accesses + 20)  # some rows

@@ -16,8 +16,8 @@ from sublinear._core.matrix cimport Matrix
 from sublinear._core.sparse_rows cimport add_sparse_gram
 
 # Times, measured on one thread, in that of a feature value in a step of coordinate ascent:
-OUTER = 1.0 / 8          # of an entry of x x'
-DENSE_OUTER = 1.0 / 160  # of one that a BLAS computes
+OUTER = 1.0 / 6         # of an entry of x x'
+DENSE_OUTER = 1.0 / 40  # of one that a BLAS computes
 
 LEAST_FACTOR = 1e-290   # smaller ones make subnormal products, which take many times as long
 JITTERS = 1e-15, 1e-13, 1e-11   # of diagonal entries, where rounding has made them too small

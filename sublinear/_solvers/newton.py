@@ -37,8 +37,13 @@ class Newton:
         The predictions to which the last step would have led, if it had to be shortened.
     """
 
-    n_expected, n_passes, sweeps = 6, 3, 4
+    n_passes, sweeps = 3, 4
     most_idle, takes_start, factorises = 8, True, True
+
+    @staticmethod
+    def n_expected(loss):
+        """As the finisher asks."""
+        return 6
 
     def __init__(self, objective, w=None):
         self.system, self.loss, self.beyond = NormalEquations(objective), objective.loss, None

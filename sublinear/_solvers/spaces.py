@@ -28,7 +28,7 @@ from sublinear._core.objective import Objective
 LARGEST = 2048  # system, if it has more entries than the rows: 32 MB a matrix
 LEAST_PASSES = 2  # of ascent, and certificates: an exact solution that takes no longer comes first
 PASSES_OF_START = 3  # at most, and one for the diagonal where no matrix is formed
-DOUBT = 3  # times what products with the rows are expected to take, as conditions decide that
+DOUBT = 3  # times what products with the rows are expected to take in many steps: conditions decide
 SHARP = 1e-3  # of tol: then duals of a kernel machine are as good as they get
 N_MATRICES = 5  # of the size of a kernel matrix, or its factor, that a kernel's span takes at most
 # Times, measured on one thread, in that of a feature value in a step of coordinate ascent
@@ -54,7 +54,7 @@ class _Space:
     @property
     def n_expected(self):
         """Iterations to be expected."""
-        return 1 if self.solves_once else self.method.n_expected
+        return 1 if self.solves_once else self.method.n_expected(self.first.objective.loss)
 
     @property
     def least_expected(self):
@@ -64,7 +64,7 @@ class _Space:
     @property
     def spare(self):
         """Iterations that are kept for the method, if need be."""
-        return 4 * self.method.n_expected
+        return 4 * self.method.n_expected(self.first.objective.loss)
 
     @property
     def due(self):
@@ -74,7 +74,8 @@ class _Space:
     @property
     def at_worst(self):
         """The work that it may well take."""
-        return self.due * (1 if self.method.factorises else DOUBT)
+        sure = self.method.factorises or self.first.objective.loss.quadratic
+        return self.due * (1 if sure else DOUBT)
 
 
 class _LinearSpace(_Space):
