@@ -997,6 +997,23 @@ def test_the_thread_ends_with_the_reader():
     assert not [t for t in threading.enumerate() if t.name == "sublinear-reader"]
 
 
+@pytest.mark.parametrize("has_begun", [True, False])
+def test_an_interrupt_while_the_thread_is_being_started(monkeypatch, has_begun):
+    start, readers = threading.Thread.start, []
+
+    def interrupted(self):
+        if has_begun:
+            start(self)
+            readers.append(self)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(threading.Thread, "start", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        next(iter(ReadAhead([0] * 9)))
+    monkeypatch.undo()
+    assert len(readers) == has_begun and not any(reader.is_alive() for reader in readers)
+
+
 @pytest.mark.parametrize(
     "X",
     [

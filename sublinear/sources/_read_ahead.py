@@ -76,8 +76,8 @@ class ReadAhead(SourceAround):
         reader = threading.Thread(
             target=self._read, args=(source, waiting, ended), name="sublinear-reader", daemon=True
         )
-        reader.start()
         try:
+            reader.start()
             while True:
                 try:
                     what, item, self._present = waiting.get(timeout=PATIENCE)
@@ -91,7 +91,8 @@ class ReadAhead(SourceAround):
                 item = None  # while the next one is awaited, none is held
         finally:
             ended.set()
-            reader.join(GOODBYE)
+            if reader.is_alive():  # not if Ctrl-C came before it was
+                reader.join(GOODBYE)
 
     def _read(self, source, waiting, ended):
         """Put every block, then the end or what was raised, each with the file it is from."""
