@@ -1,5 +1,6 @@
 """Partitions, their dual ascent and its estimators: in this process, and on a cluster of two."""
 
+import contextlib
 import functools
 import importlib
 import itertools
@@ -9,6 +10,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 from types import SimpleNamespace
 
 import numpy as np
@@ -1103,6 +1105,36 @@ def test_the_only_worker_restarts_while_partitions_are_made(tmp_path, binary):
         model = SDCAClassifier(client=client, **CLOSE).fit(sources)
     assert model.result_.status == "converged"
     assert model.stream_.rows == 200
+
+
+def fitted_in_a_task(da, X, y, seceded=False):
+    """Fit and score in the only thread of the only worker; tell whether it is the pool's after."""
+    from distributed import get_worker, worker_client
+
+    with worker_client() if seceded else contextlib.nullcontext():
+        A, b = in_chunks(da, X, y)
+        model = SDCAClassifier(n_partitions=2, **CLOSE).fit(A, b)
+        assert model.score(A, b) == model.score(X, y)
+        own = threading.current_thread() in get_worker().executor._threads
+        return model.coef_, own
+
+
+def test_a_fit_in_a_task_leaves_its_thread_to_the_partitions(binary):
+    distributed = pytest.importorskip("distributed", reason="no dask[distributed]")
+    da = pytest.importorskip("dask.array")
+    with (
+        distributed.LocalCluster(
+            n_workers=1, threads_per_worker=1, processes=False, dashboard_address=None
+        ) as cluster,
+        distributed.Client(cluster, set_as_default=False) as client,
+    ):
+        coef, own = client.submit(fitted_in_a_task, da, *binary).result(timeout=120)
+        assert own
+        other, own = client.submit(fitted_in_a_task, da, *binary, True).result(timeout=120)
+        assert not own
+    here = SDCAClassifier(n_partitions=2, **CLOSE).fit(*in_chunks(da, *binary))
+    np.testing.assert_array_equal(coef, other)
+    np.testing.assert_allclose(coef, here.coef_)
 
 
 def test_rows_that_cannot_be_computed_again_end_the_fit(client, da, binary):

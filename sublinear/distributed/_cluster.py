@@ -10,7 +10,7 @@ import math
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 
 import numpy as np
 
@@ -196,11 +196,34 @@ def gathered(client, futures):
     Dask keeps the error, and by its traceback whatever holds the futures.
     """
     try:
-        return client.gather(futures)
+        with seceded():
+            return client.gather(futures)
     except BaseException:
         if client.status == "running":  # else there is nobody to be told
             client.cancel(futures)
         raise
+
+
+@contextmanager
+def seceded():
+    """Leave the worker's pool of threads meanwhile if this is a task, which waits for others.
+
+    As Dask's own methods that wait do. A task that has left already comes back when it pleases.
+    """
+    leaves = False
+    if "distributed" in sys.modules:
+        from distributed import rejoin, secede
+        from distributed.worker import thread_state
+
+        if getattr(thread_state, "key", None):
+            with suppress(KeyError):  # it has left
+                secede()
+                leaves = True
+    try:
+        yield
+    finally:
+        if leaves:
+            rejoin()
 
 
 def check_synchronous(client):
@@ -302,21 +325,21 @@ class ClusterPartitions:
         workers = self._workers()
         if not workers:
             raise ValueError("the cluster has no workers: start some, or wait for them")
-        self.blocks = self._checked(chunks)
-        if sources:
-            groups = [[] for _ in sources]
-        if groups is None:
-            self.places, self.groups = self._where_blocks_are()
-        else:
-            self.groups = groups
-            self.places = [workers[k % len(workers)] for k in range(len(groups))]
-        self.futures = [None] * len(self.groups)
-        self.actors = [None] * len(self.groups)
-        try:
+        with ExitStack() as end:
+            end.enter_context(seceded())
+            self.blocks = self._checked(chunks)
+            if sources:
+                groups = [[] for _ in sources]
+            if groups is None:
+                self.places, self.groups = self._where_blocks_are()
+            else:
+                self.groups = groups
+                self.places = [workers[k % len(workers)] for k in range(len(groups))]
+            self.futures = [None] * len(self.groups)
+            self.actors = [None] * len(self.groups)
+            end.callback(self._let_go)
             insist(self, self._make_missing, lambda lost: None, self._count_lost)
-        except BaseException:
-            self.close()
-            raise
+            self._end = end.pop_all()  # without errors it comes with `close`
 
     def _count_lost(self, lost):
         self.n_lost += len(lost)
@@ -355,6 +378,9 @@ class ClusterPartitions:
 
     def close(self):
         """Let the workers forget the partitions; nothing can be asked any more."""
+        self._end.close()
+
+    def _let_go(self):
         self._forget(range(len(self)))
         self.blocks = ()
 
