@@ -67,7 +67,8 @@ class Outcome:
 def solve_all(problems, n_threads):
     """Call every problem with one stop event, in threads.
 
-    Ctrl-C, or an error in one of them, makes the others stop at once with what they have.
+    Ctrl-C, another signal whose handler raises, or an error in one of them makes the others stop at
+    once with what they have.
 
     Returns
     -------
@@ -98,10 +99,10 @@ def solve_all(problems, n_threads):
                 for problem in problems:
                     futures.append(pool.submit(guarded, problem))
                 wait(futures, return_when=FIRST_EXCEPTION)
-            except KeyboardInterrupt as interrupt:
+            except BaseException as interrupt:  # Ctrl-C, or what any signal handler raises
                 errors.insert(0, interrupt)
                 stop.set()
-            outcomes = [future.result() for future in futures]
+        outcomes = [future.result() for future in futures]
         # those that no thread was given find that they are to stop
         outcomes += [guarded(problem) for problem in problems[len(futures) :]]
     return outcomes, errors[0] if errors else None
@@ -240,8 +241,8 @@ class CertifiedModel(CallbackSupportMixin, BaseEstimator):
             try:
                 solver = planned._solver(training, k, RandomBits(seeds[k]), n_jobs)
                 start = checkpoint and checkpoint.begin(k, solver)
-            except KeyboardInterrupt as interrupt:
-                if n_problems == 1:  # no model
+            except BaseException as interrupt:
+                if n_problems == 1 or isinstance(interrupt, Exception):  # no model, or an error
                     raise
                 return unknown(interrupt)
             model, result, error = drive_shown(

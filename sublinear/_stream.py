@@ -42,7 +42,7 @@ from sublinear._validation import (
 )
 from sublinear.sources import ArraySource, ReadAhead
 from sublinear.sources._faults import NO_LABELS, nothing_in
-from sublinear.sources._read_ahead import present_file
+from sublinear.sources._read_ahead import SourceAround, present_file
 
 FOR_ARRAYS = "; for arrays there is sublinear.sources.ArraySource(X, y)"
 
@@ -202,7 +202,7 @@ class Stream:
     @property
     def skipped(self):
         """Malformed lines that the source left out in the present pass."""
-        return getattr(self.source, "skipped", 0)
+        return self.reading.skipped if self.reading else 0
 
     @property
     def summary(self):
@@ -226,10 +226,9 @@ class Stream:
         self.blocks = self.rows = 0
         marks = RowMarks(self.first_pass)
         source = self._checked_whole() or self.source
-        if self.read_ahead:
-            source = ReadAhead(source, self.read_ahead)
-        self.reading = source
-        with contextlib.closing(_generator(source)) as blocks:
+        ahead = self.read_ahead
+        self.reading = ReadAhead(source, ahead) if ahead else SourceAround(source)
+        with contextlib.closing(iter(self.reading)) as blocks:
             for block in blocks:
                 self.blocks += 1
                 with self.naming_block():
@@ -244,7 +243,7 @@ class Stream:
                 marks.end()
             self.first_pass = self.first_pass or marks
         if not self.rows:
-            raise nothing_in(self.source)
+            raise nothing_in(self.reading)
         self.last_pass = self._present_pass()
 
     def _checked_whole(self):
@@ -297,10 +296,6 @@ class Stream:
         """Take names of columns, None for none; ValueError if they differ from those before."""
         names = agreed_names(self.feature_names, names)
         self.feature_names = None if names is None else np.array(names, dtype=object)
-
-
-def _generator(iterable):
-    yield from iterable
 
 
 class StreamSummary(NamedTuple):

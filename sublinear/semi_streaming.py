@@ -73,7 +73,7 @@ class _Unlabelled(SourceAround):
     """A source of blocks X, or (X, ..), as one of blocks (X, y)."""
 
     def __iter__(self):
-        for block in self.source:
+        for block in super().__iter__():
             # a list may be [X, y], or rows
             is_pair = isinstance(block, tuple) or (
                 isinstance(block, list) and block and np.ndim(block[0]) == 2

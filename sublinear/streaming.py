@@ -222,6 +222,7 @@ class _StreamingSVRG(StreamFit, BaseEstimator):
         state = dict(super().__getstate__())
         if state.get("_solvers"):
             state["_solvers"] = self._stream_state()
+            del state["_known"]  # predictions add to it, and solvers know all of it
         return state
 
     def __setstate__(self, state):

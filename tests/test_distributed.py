@@ -1,5 +1,6 @@
 """Partitions, their dual ascent and its estimators: in this process, and on a cluster of two."""
 
+import contextlib
 import functools
 import importlib
 import itertools
@@ -9,6 +10,8 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
+import time
 from types import SimpleNamespace
 
 import numpy as np
@@ -1105,6 +1108,36 @@ def test_the_only_worker_restarts_while_partitions_are_made(tmp_path, binary):
     assert model.stream_.rows == 200
 
 
+def fitted_in_a_task(da, X, y, seceded=False):
+    """Fit and score in the only thread of the only worker; tell whether it is the pool's after."""
+    from distributed import get_worker, worker_client
+
+    with worker_client() if seceded else contextlib.nullcontext():
+        A, b = in_chunks(da, X, y)
+        model = SDCAClassifier(n_partitions=2, **CLOSE).fit(A, b)
+        assert model.score(A, b) == model.score(X, y)
+        own = threading.current_thread() in get_worker().executor._threads
+        return model.coef_, own
+
+
+def test_a_fit_in_a_task_leaves_its_thread_to_the_partitions(binary):
+    distributed = pytest.importorskip("distributed", reason="no dask[distributed]")
+    da = pytest.importorskip("dask.array")
+    with (
+        distributed.LocalCluster(
+            n_workers=1, threads_per_worker=1, processes=False, dashboard_address=None
+        ) as cluster,
+        distributed.Client(cluster, set_as_default=False) as client,
+    ):
+        coef, own = client.submit(fitted_in_a_task, da, *binary).result(timeout=120)
+        assert own
+        other, own = client.submit(fitted_in_a_task, da, *binary, True).result(timeout=120)
+        assert not own
+    here = SDCAClassifier(n_partitions=2, **CLOSE).fit(*in_chunks(da, *binary))
+    np.testing.assert_array_equal(coef, other)
+    np.testing.assert_allclose(coef, here.coef_)
+
+
 def test_rows_that_cannot_be_computed_again_end_the_fit(client, da, binary):
     pytest.importorskip("distributed")
     X, y = binary
@@ -1146,6 +1179,67 @@ def test_a_lost_connection_to_the_scheduler_ends_the_fit(client, da, binary, mon
         with pytest.raises(RuntimeError, match="lost its connection to the scheduler"):
             model.fit(*in_chunks(da, *binary))
     assert model.result_.status != "converged"
+
+
+def cancel_all(client):
+    from distributed import Future
+
+    client.cancel([Future(key, client) for key in client.futures])
+
+
+def fit_while_chunks_are_computed(client, da, binary, monkeypatch, at_a_look):
+    """Fit; call at_a_look(client) when workers are looked for while chunks are on their way.
+
+    What it returns, unless None, is taken for the workers.
+    """
+    distributed = pytest.importorskip("distributed", reason="no dask[distributed]")
+    monkeypatch.setattr(_cluster, "LOOK_SECONDS", 0.05)
+    workers_of, calls = _cluster.ClusterPartitions._workers, itertools.count()
+
+    def looked(self):
+        on_their_way = next(calls) > 0 and not hasattr(self, "blocks")
+        found = at_a_look(own) if on_their_way else None
+        return workers_of(self) if found is None else found
+
+    monkeypatch.setattr(_cluster.ClusterPartitions, "_workers", looked)
+    A, b = in_chunks(da, *binary)
+    slow = A.map_blocks(lambda block: (time.sleep(0.5), block)[1], meta=A._meta)
+    with distributed.Client(client.scheduler_info()["address"], set_as_default=False) as own:
+        SDCAClassifier(client=own, **CLOSE).fit(slow, b)
+
+
+@pytest.mark.parametrize(
+    ("lose", "message"),
+    [
+        (lambda client: client.close(), "lost its connection to the scheduler"),
+        (cancel_all, "tasks were cancelled"),
+    ],
+)
+def test_a_cluster_that_is_lost_while_chunks_are_computed(
+    client, da, binary, monkeypatch, lose, message
+):
+    with pytest.raises(RuntimeError, match=message):
+        fit_while_chunks_are_computed(client, da, binary, monkeypatch, lose)
+
+
+def test_workers_that_are_gone_while_chunks_are_computed(client, da, binary, monkeypatch):
+    monkeypatch.setattr(_cluster, "PATIENCE_SECONDS", 0)
+    with (
+        pytest.warns(RuntimeWarning, match="no workers any more"),
+        pytest.raises(RuntimeError, match="has had no workers for 0 s"),
+    ):
+        fit_while_chunks_are_computed(client, da, binary, monkeypatch, lambda client: [])
+
+
+def test_blocks_that_nobody_holds_may_go_anywhere():
+    partitions = _cluster.ClusterPartitions.__new__(_cluster.ClusterPartitions)
+    partitions.blocks = [SimpleNamespace(key=key) for key in "abc"]
+    partitions.client = SimpleNamespace(
+        status="running",
+        who_has=lambda blocks: {"a": ("tcp://1",), "b": (), "c": ("tcp://1",)},
+        scheduler_info=lambda n_workers: {"workers": {}},
+    )
+    assert partitions._where_blocks_are() == (["tcp://1", None], [[0, 2], [1]])
 
 
 @pytest.mark.parametrize(

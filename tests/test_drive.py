@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from sublinear import _drive
+from sublinear import _certified_model, _drive
 from sublinear._certified_model import solve_all
 from sublinear._drive import LEAST_WORK, Limits, Snapshot, as_stored, drive
 from sublinear._result import TraceRow, combine, relative_gap
@@ -316,19 +316,36 @@ def test_an_interrupt_inside_a_certificate():
     assert result.primal == result.trace[-1].primal
 
 
-def test_an_interrupt_while_threads_are_being_started(monkeypatch):
-    """Ctrl-C before the second problem has a thread: the first stops, the others never begin."""
+# Ctrl-C, a handler of SIGTERM that ends the process, one of SIGALRM that ends the fit
+INTERRUPTS = [KeyboardInterrupt, SystemExit, TimeoutError]
+
+
+@pytest.mark.parametrize("interrupt", INTERRUPTS)
+def test_an_interrupt_while_threads_are_being_started(monkeypatch, interrupt):
+    """Before the second problem has a thread: the first stops, the others never begin."""
     submit, calls = ThreadPoolExecutor.submit, itertools.count(1)
 
     def interrupted(self, *arguments):
         if next(calls) == 2:
-            raise KeyboardInterrupt
+            raise interrupt
         return submit(self, *arguments)
 
     monkeypatch.setattr(ThreadPoolExecutor, "submit", interrupted)
     problems = [lambda stop: SimpleNamespace(stopped=stop.wait(timeout=60), error=None)] * 3
     outcomes, error = solve_all(problems, 2)
-    assert isinstance(error, KeyboardInterrupt)
+    assert isinstance(error, interrupt)
+    assert [outcome.stopped for outcome in outcomes] == [True] * 3
+
+
+@pytest.mark.parametrize("interrupt", INTERRUPTS)
+def test_an_interrupt_of_the_wait_for_threads(monkeypatch, interrupt):
+    def interrupted(futures, **options):
+        raise interrupt
+
+    monkeypatch.setattr(_certified_model, "wait", interrupted)
+    problems = [lambda stop: SimpleNamespace(stopped=stop.wait(timeout=60), error=None)] * 3
+    outcomes, error = solve_all(problems, 2)
+    assert isinstance(error, interrupt)
     assert [outcome.stopped for outcome in outcomes] == [True] * 3
 
 

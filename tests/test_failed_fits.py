@@ -114,6 +114,27 @@ def test_an_interrupt_before_there_is_a_model(model, monkeypatch):
     same_predictions(model, lambda model: model.fit(X[:, :3], Y), error=KeyboardInterrupt)
 
 
+@pytest.mark.parametrize(
+    ("error", "is_kept"), [(KeyboardInterrupt, True), (SystemExit, True), (ValueError, False)]
+)
+def test_an_interrupt_while_the_solver_of_a_second_class_is_made(monkeypatch, error, is_kept):
+    make_solver = SDCAClassifier._solver
+
+    def interrupted(self, training, k, *args):
+        if k == 1:
+            raise error
+        return make_solver(self, training, k, *args)
+
+    monkeypatch.setattr(SDCAClassifier, "_solver", interrupted)
+    model = SDCAClassifier(alpha=0.1, random_state=0)
+    with pytest.raises(error):
+        model.fit(X, Y3)
+    assert hasattr(model, "result_") == is_kept
+    if is_kept:
+        statuses = [part.status for part in model.result_.parts]
+        assert statuses == ["converged", "interrupted", "interrupted"]
+
+
 @pytest.mark.parametrize("again", [False, True])
 def test_an_interrupted_reduction_leaves_the_model_as_it_was_fitted(monkeypatch, again):
     model = KernelSDCAClassifier(max_support=5)

@@ -30,6 +30,7 @@ from sublinear import (
     StructuredProblem,
     suggest_solver,
 )
+from sublinear._stream import Stream
 from sublinear.datasets import load
 from sublinear.distributed._partitions import Partition
 from sublinear.sources import (
@@ -45,6 +46,7 @@ from sublinear.sources import (
     distinct_labels,
     open_source,
 )
+from sublinear.sources._read_ahead import SourceAround
 
 COMPRESS = {".gz": gzip.compress, ".bz2": bz2.compress, ".xz": lzma.compress, "": bytes}
 
@@ -974,6 +976,35 @@ def test_reading_ahead_hides_neither_names_nor_lines_left_out(tmp_path):
     assert ReadAhead([]).feature_names is None and ReadAhead([]).skipped == 0
 
 
+@pytest.mark.parametrize("read_ahead", [0, 1])
+@pytest.mark.parametrize("around", [lambda source: source, SourceAround])
+def test_passes_of_two_fits_over_one_source_count_their_own_lines(tmp_path, around, read_ahead):
+    path = tmp_path / "data.csv"
+    path.write_text("0,1\n" + "x,1\n2,1\n" * 9)
+    source = CSVSource(path, header=False, on_error="skip", block_bytes=8)
+    streams = [Stream(around(source), y_numeric=True, read_ahead=read_ahead) for _ in range(2)]
+    first, second = map(iter, streams)
+    next(first), next(second)
+    assert len(list(first)) > 2
+    next(iter(source))
+    assert streams[0].summary.rows == 10 and streams[0].summary.skipped == 9
+    list(second)
+    assert streams[1].summary == streams[0].summary
+
+
+@pytest.mark.parametrize("read_ahead", [0, 2])
+def test_a_pass_without_rows_says_why_whoever_begins_another(tmp_path, read_ahead):
+    path = tmp_path / "data.svm"
+    path.write_text("bad\n")
+    source = SvmlightSource(path, n_features=1, index_base=1, on_error="skip")
+    stream = Stream(source, y_numeric=True, read_ahead=read_ahead)
+    blocks = iter(stream)
+    with pytest.raises(ValueError, match="the only line of data is malformed"):
+        next(blocks)
+    iter(source)
+    assert "only line" in stream.reading.why_empty and source.why_empty is None
+
+
 def test_an_error_of_the_source_reaches_the_reader():
     def blocks():
         yield 1
@@ -995,6 +1026,23 @@ def test_the_thread_ends_with_the_reader():
     next(reader)
     reader.close()
     assert not [t for t in threading.enumerate() if t.name == "sublinear-reader"]
+
+
+@pytest.mark.parametrize("has_begun", [True, False])
+def test_an_interrupt_while_the_thread_is_being_started(monkeypatch, has_begun):
+    start, readers = threading.Thread.start, []
+
+    def interrupted(self):
+        if has_begun:
+            start(self)
+            readers.append(self)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(threading.Thread, "start", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        next(iter(ReadAhead([0] * 9)))
+    monkeypatch.undo()
+    assert len(readers) == has_begun and not any(reader.is_alive() for reader in readers)
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ import warnings
 from copy import copy as copied
 from dataclasses import asdict
 
+import joblib
 import numpy as np
 import pytest
 from scipy import sparse
@@ -256,6 +257,15 @@ def test_a_copy_draws_as_the_original_does(make, options, regression):
     twin = pickle.loads(pickle.dumps(model))
     copied(model)
     np.testing.assert_array_equal(twin.fit(X, y).coef_, model.fit(X, y).coef_)
+
+
+def test_predictions_change_no_pickle(multiclass):
+    X, y = multiclass
+    model = StreamingSVRGClassifier("logistic", alpha=0.1).fit(X, y)
+    before, mark = pickle.dumps(model), joblib.hash(model)
+    assert model.predict_proba(X).shape == (240, 3) and model.result_.n_rows == 240
+    assert joblib.hash(model) == mark and pickle.dumps(model) == before
+    np.testing.assert_array_equal(pickle.loads(before).coef_, model.coef_)
 
 
 def test_bad_parameters_after_a_fit_are_no_matter_for_pickles(regression):

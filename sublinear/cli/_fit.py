@@ -132,7 +132,7 @@ class _Counted(SourceAround):
         self.count, self.n_rows = count, 0
 
     def __iter__(self):
-        for X, y in self.source:
+        for X, y in super().__iter__():
             self.n_rows += X.shape[0]
             self.count(X.shape[0])
             yield X, y

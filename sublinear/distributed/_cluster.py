@@ -10,7 +10,7 @@ import math
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 
 import numpy as np
 
@@ -195,12 +195,46 @@ def gathered(client, futures):
 
     Dask keeps the error, and by its traceback whatever holds the futures.
     """
-    try:
+    with cancelled_after_errors(client, futures), seceded():
         return client.gather(futures)
+
+
+@contextmanager
+def cancelled_after_errors(client, futures):
+    """Let workers keep nothing of futures after an error."""
+    try:
+        yield
     except BaseException:
-        if client.status == "running":  # else there is nobody to be told
-            client.cancel(futures)
+        cancel(client, futures)
         raise
+
+
+def cancel(client, futures):
+    """Let workers forget futures."""
+    if client.status == "running":  # else there is nobody to be told
+        client.cancel(futures)
+
+
+@contextmanager
+def seceded():
+    """Leave the worker's pool of threads meanwhile if this is a task, which waits for others.
+
+    As Dask's own methods that wait do. A task that has left already comes back when it pleases.
+    """
+    leaves = False
+    if "distributed" in sys.modules:
+        from distributed import rejoin, secede
+        from distributed.worker import thread_state
+
+        if getattr(thread_state, "key", None):
+            with suppress(KeyError):  # it has left
+                secede()
+                leaves = True
+    try:
+        yield
+    finally:
+        if leaves:
+            rejoin()
 
 
 def check_synchronous(client):
@@ -302,21 +336,21 @@ class ClusterPartitions:
         workers = self._workers()
         if not workers:
             raise ValueError("the cluster has no workers: start some, or wait for them")
-        self.blocks = self._checked(chunks)
-        if sources:
-            groups = [[] for _ in sources]
-        if groups is None:
-            self.places, self.groups = self._where_blocks_are()
-        else:
-            self.groups = groups
-            self.places = [workers[k % len(workers)] for k in range(len(groups))]
-        self.futures = [None] * len(self.groups)
-        self.actors = [None] * len(self.groups)
-        try:
+        with ExitStack() as end:
+            end.enter_context(seceded())
+            self.blocks = self._checked(chunks)
+            if sources:
+                groups = [[] for _ in sources]
+            if groups is None:
+                self.places, self.groups = self._where_blocks_are()
+            else:
+                self.groups = groups
+                self.places = [workers[k % len(workers)] for k in range(len(groups))]
+            self.futures = [None] * len(self.groups)
+            self.actors = [None] * len(self.groups)
+            end.callback(self._let_go)
             insist(self, self._make_missing, lambda lost: None, self)
-        except BaseException:
-            self.close()
-            raise
+            self._end = end.pop_all()  # without errors it comes with `close`
 
     def __len__(self):
         return len(self.groups)
@@ -352,14 +386,16 @@ class ClusterPartitions:
 
     def close(self):
         """Let the workers forget the partitions; nothing can be asked any more."""
+        self._end.close()
+
+    def _let_go(self):
         self._forget(range(len(self)))
         self.blocks = ()
 
     def _forget(self, partitions):
         """Let go of partitions: else actors live until their cycles are collected here."""
         futures = [self.futures[k] for k in partitions]
-        if self.client.status == "running":  # else there is nobody to be told
-            self.client.cancel([future for future in futures if future is not None])
+        cancel(self.client, [future for future in futures if future is not None])
 
     def rebuild(self, lost):
         """Make lost partitions anew, on the workers that have the fewest of the others."""
@@ -388,15 +424,20 @@ class ClusterPartitions:
     def _checked(self, chunks):
         """Return futures of checked blocks, each where its chunk of X is."""
         from dask import delayed
-        from distributed import wait
 
         check = delayed(checked_chunk, pure=False)
         blocks = self.client.compute(
             [check(chunk, self.numeric, k) for k, chunk in enumerate(chunks)]
         )
-        wait(blocks)
-        if any(block.status == "error" for block in blocks):
-            gathered(self.client, blocks)  # raises it
+        with cancelled_after_errors(self.client, blocks):
+            for _ in self._looks(blocks):
+                pass
+        if any(block.status in ("error", "cancelled") for block in blocks):
+            try:
+                gathered(self.client, blocks)  # raises it
+            except Exception as error:
+                self._raise_unless_lost(error)
+                raise
         return blocks
 
     def _where_blocks_are(self):
@@ -405,7 +446,7 @@ class ClusterPartitions:
         groups = {}
         for k, block in enumerate(self.blocks):
             holder = holders.get(block.key) or self._workers()
-            groups.setdefault(min(holder), []).append(k)
+            groups.setdefault(min(holder, default=None), []).append(k)
         return list(groups), list(groups.values())
 
     def _make_missing(self):
@@ -443,17 +484,29 @@ class ClusterPartitions:
 
         Where no other worker is left, their tasks wait for one of that address, whoever joins.
         """
+        for workers in self._looks([self.futures[k] for k in partitions]):
+            missing = {k for k in partitions if not self.futures[k].done()}
+            if all(self.places[k] not in {None, *workers} for k in missing):
+                return missing
+        return set()
+
+    def _looks(self, futures):
+        """Wait for futures; yield the workers that there are at every look.
+
+        Raises
+        ------
+        RuntimeError
+            If the connection to the scheduler is lost, or there are no workers for too long.
+        """
         from distributed import CancelledError, wait
 
         alone_since = None
-        while missing := {k for k in partitions if not self.futures[k].done()}:
+        while missing := [future for future in futures if not future.done()]:
             with suppress(TimeoutError, CancelledError):
-                wait([self.futures[k] for k in missing], timeout=LOOK_SECONDS)
+                wait(missing, timeout=LOOK_SECONDS)
             workers = self._workers()
             alone_since = self._wait_for_workers(workers, alone_since)
-            if all(self.places[k] not in {None, *workers} for k in missing):
-                return {k for k in missing if not self.futures[k].done()}
-        return set()
+            yield workers
 
     def _wait_for_workers(self, workers, alone_since):
         """Return since when there are none, None if there are; warn, and give up in the end."""

@@ -19,20 +19,31 @@ GOODBYE = 2.0  # seconds for a reading thread to finish its block after the fit 
 
 
 class SourceAround:
-    """What a source of another one's blocks passes on besides blocks."""
+    """A source of another one's blocks: what it passes on besides blocks."""
 
     def __init__(self, source):
-        self.source = source
+        self.source = self._told_by = source
+
+    def __iter__(self):
+        yield from self._noted(iter(self.source))
+
+    def _noted(self, blocks):
+        """Return the blocks of a pass, and note who tells what was left out of them.
+
+        The source tells it of the pass that was begun last, perhaps for another fit.
+        """
+        self._told_by = getattr(blocks, "left_out", self.source)
+        return blocks
 
     @property
     def skipped(self):
         """Malformed lines that the source left out in the present pass."""
-        return getattr(self.source, "skipped", 0)
+        return getattr(self._told_by, "skipped", 0)
 
     @property
     def why_empty(self):
         """Why the last pass yielded no rows, in words, if the source knows."""
-        return getattr(self.source, "why_empty", None)
+        return getattr(self._told_by, "why_empty", None)
 
     @property
     def feature_names(self):
@@ -73,11 +84,12 @@ class ReadAhead(SourceAround):
         ended = threading.Event()
         in_two_steps = hasattr(self.source, "raw_blocks")
         source = self.source.raw_blocks() if in_two_steps else lasting_blocks(self.source)
+        self._noted(source)
         reader = threading.Thread(
             target=self._read, args=(source, waiting, ended), name="sublinear-reader", daemon=True
         )
-        reader.start()
         try:
+            reader.start()
             while True:
                 try:
                     what, item, self._present = waiting.get(timeout=PATIENCE)
@@ -91,7 +103,8 @@ class ReadAhead(SourceAround):
                 item = None  # while the next one is awaited, none is held
         finally:
             ended.set()
-            reader.join(GOODBYE)
+            if reader.is_alive():  # not if Ctrl-C came before it was
+                reader.join(GOODBYE)
 
     def _read(self, source, waiting, ended):
         """Put every block, then the end or what was raised, each with the file it is from."""

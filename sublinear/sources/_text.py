@@ -1,6 +1,7 @@
 """Text, svmlight and CSV, in blocks of whole lines."""
 
 import io
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -30,6 +31,31 @@ from sublinear.sources._faults import nothing_in
 BLOCK_BYTES = 2**21  # Ctrl-C waits for svmlight's parser, which takes 0.1 s for so many
 
 
+@dataclass
+class _LeftOut:
+    """What a pass has left out. Those of several fits may overlap, so each has its own."""
+
+    skipped: int = 0
+    first: str | None = None
+    why_empty: str | None = None  # in words, if there were no rows
+
+
+class _Pass:
+    """An iterator over blocks that has what was `left_out` of them."""
+
+    def __init__(self, blocks, left_out):
+        self._blocks, self.left_out = blocks, left_out
+
+    def __iter__(self):
+        return self
+
+    def __next__(self):
+        return next(self._blocks)
+
+    def close(self):
+        self._blocks.close()
+
+
 class _TextSource:
     """Text in chunks of whole lines: parsed at once, looked at line by line where that fails."""
 
@@ -41,19 +67,29 @@ class _TextSource:
         self.path = self.present = Path(path)
         self.block_bytes = block_bytes
         self.on_error = on_error
-        self.skipped, self._first_skipped = 0, None
-        self.why_empty = None  # in words, if the last pass had no rows
+        self._left_out = _LeftOut()  # of the last pass
         check_readable(self.path)
 
-    def __iter__(self):
-        return self._blocks(self._parse, self._line_fault)
+    @property
+    def skipped(self):
+        return self._left_out.skipped
 
-    def _blocks(self, parse, line_fault):
-        """Yield what `parse` makes of every chunk, but for chunks without rows.
+    @property
+    def why_empty(self):
+        return self._left_out.why_empty
+
+    def __iter__(self):
+        return self._pass(self._parse, self._line_fault)
+
+    def _pass(self, parse, line_fault):
+        """Return an iterator over what `parse` makes of every chunk, but for chunks without rows.
 
         `line_fault` tells what is wrong with a line, None if nothing is, where `parse` fails.
         """
-        self.skipped, self.why_empty = 0, None
+        self._left_out = left_out = _LeftOut()
+        return _Pass(self._blocks(parse, line_fault, left_out), left_out)
+
+    def _blocks(self, parse, line_fault, left_out):
         is_empty = True
         with undamaged(self.path), open_behind_mark(self.path) as stream:
             for _ in range(self.header_lines):
@@ -61,34 +97,26 @@ class _TextSource:
             line = self.header_lines + 1
             while chunk := stream.read(self.block_bytes):
                 chunk += stream.readline()
-                block = self._parsed(parse, line_fault, chunk, line)
+                block = self._parsed(parse, line_fault, left_out, chunk, line)
                 if block is not None and block[0].shape[0] > 0:
                     is_empty = False
                     yield block
                 line += chunk.count(b"\n")
         if is_empty:
-            why = self._all_left_out() if self.skipped else "the file holds no rows"
-            self.why_empty = f"{self.path}: {why}"
+            why = _all(left_out) if left_out.skipped else "the file holds no rows"
+            left_out.why_empty = f"{self.path}: {why}"
 
-    def _all_left_out(self):
-        if self.skipped == 1:
-            return f"the only line of data is malformed and was left out: {self._first_skipped}"
-        return (
-            f"all {self.skipped} lines are malformed and were left out; the first is "
-            f"{self._first_skipped}"
-        )
-
-    def _parsed(self, parse, line_fault, chunk, line):
+    def _parsed(self, parse, line_fault, left_out, chunk, line):
         try:
             return parse(chunk)
         except (ValueError, OverflowError):
-            sound = self._sound_lines(line_fault, chunk, line)
+            sound = self._sound_lines(line_fault, left_out, chunk, line)
         try:
             return parse(sound) if sound else None
         except (ValueError, OverflowError) as error:
             raise ValueError(f"{self.path}, line {line} or later: {error}") from error
 
-    def _sound_lines(self, line_fault, chunk, first):
+    def _sound_lines(self, line_fault, left_out, chunk, first):
         """Return the chunk without its malformed lines, or raise the first one's fault."""
         sound = []
         for number, line in enumerate(io.BytesIO(chunk), start=first):
@@ -98,10 +126,19 @@ class _TextSource:
             elif self.on_error == "raise":
                 raise ValueError(f"{self.path}, line {number}: {fault}")
             else:
-                if not self.skipped:
-                    self._first_skipped = f"line {number}: {fault}"
-                self.skipped += 1
+                left_out.first = left_out.first or f"line {number}: {fault}"
+                left_out.skipped += 1
         return b"".join(sound)
+
+
+def _all(left_out):
+    """Return that all lines were left out, in words."""
+    if left_out.skipped == 1:
+        return f"the only line of data is malformed and was left out: {left_out.first}"
+    return (
+        f"all {left_out.skipped} lines are malformed and were left out; the first is "
+        f"{left_out.first}"
+    )
 
 
 _TEXT_PARAMETERS = """\
@@ -162,7 +199,7 @@ class SvmlightSource(_TextSource):
             Called with the number of rows of every block.
         """
         lowest, columns, n_rows = 1, 0, 0
-        for X, _ in self._blocks(self._parse_unlimited, partial(self._fault_in, n_features=None)):
+        for X, _ in self._pass(self._parse_unlimited, partial(self._fault_in, n_features=None)):
             lowest = min(lowest, X.indices.min(initial=1))
             columns = max(columns, int(X.indices.max(initial=-1)) + 1)  # of no entries 0
             n_rows += X.shape[0]
