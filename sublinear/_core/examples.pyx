@@ -10,8 +10,6 @@ from sublinear._core.objective cimport SMALL_BLOCK
 from sublinear._core.states import fill, take
 
 cdef enum:
-    ROWS_PER_CALL = 1 << 16      # between two looks at pending signals
-    BLOCKS_PER_CALL = 1 << 8
     MEANS_PER_PASS = 256  # the mean of w is kept where it can take so many of them into account
     WARM_UP = 16          # it leaves out those of the first of so many parts of the pass
 
@@ -64,14 +62,16 @@ cdef class Examples:
         cdef Py_ssize_t n = self.rows.count, n_blocks = (n + SMALL_BLOCK - 1) // SMALL_BLOCK
         cdef Py_ssize_t first, last, block
         cdef int n_threads = self.objective.useful_threads()
+        cdef Py_ssize_t step = n_threads * max(
+            1, self.objective.matrix.rows_per_call() // SMALL_BLOCK)
         if view is not None:
             if view.shape[0] != n:
                 raise ValueError(f"{n} rows, but {view.shape[0]} duals")
             start = &view[0]
         totals = np.empty(n_blocks)
         cdef double[::1] of_block = totals
-        for first in range(0, n_blocks, BLOCKS_PER_CALL):
-            last = min(n_blocks, first + BLOCKS_PER_CALL)
+        for first in range(0, n_blocks, step):
+            last = min(n_blocks, first + step)
             for block in prange(first, last, nogil=True, num_threads=n_threads):
                 of_block[block] = self._start_block(
                     block * SMALL_BLOCK, min(n, (block + 1) * SMALL_BLOCK), start)
@@ -99,11 +99,11 @@ cdef class Examples:
         result = np.zeros(self.objective.matrix.n_weights)
         cdef double[::1] w = result
         cdef double scale = 1 / (self.objective.alpha * self.objective.total_weight), dual
-        cdef Py_ssize_t first, i
+        cdef Py_ssize_t first, i, step = self.objective.matrix.rows_per_call()
         cdef Line x
-        for first in range(0, self.rows.count, ROWS_PER_CALL):
+        for first in range(0, self.rows.count, step):
             with nogil:
-                for i in range(first, min(self.rows.count, first + ROWS_PER_CALL)):
+                for i in range(first, min(self.rows.count, first + step)):
                     dual = self.at(i).dual
                     if dual != 0:
                         x = line_at(self.rows, i)

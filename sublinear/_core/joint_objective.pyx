@@ -16,9 +16,6 @@ from sublinear._core.classes cimport add_classes, dot_classes
 from sublinear._core.dense_lines cimport dense_dot64
 from sublinear._core.line cimport Line, line_at
 
-cdef enum:
-    PRODUCTS_PER_CALL = 1 << 24   # between two looks at pending signals
-
 
 cdef class JointObjective(WeightedExamples):
     """A regularised loss of all classes over the rows of a matrix.
@@ -55,8 +52,7 @@ cdef class JointObjective(WeightedExamples):
         self._weigh(matrix.n_rows, weights, "rows")
 
     def _rows_per_call(self):
-        products = self.n_classes * max(1, self.matrix.n_stored // self.matrix.n_rows)
-        return max(1, PRODUCTS_PER_CALL // products)
+        return max(1, self.matrix.rows_per_call() // self.n_classes)
 
     def penalty(self, const double[:, ::1] W):
         """Return alpha / 2 |W|^2."""

@@ -38,7 +38,6 @@ CONJUGATE = MAX_CANDIDATES    # its place in Objective.sums, after the losses of
 cdef double LEAST_CURVATURE = 1e-300
 
 cdef enum:
-    ENTRIES_PER_CALL = 1 << 22   # between two looks at pending signals
     SEEN = 16                    # one row in so many, where an estimate will do,
     LEAST_SEEN = 1024            # or so many rows
 
@@ -255,7 +254,7 @@ cdef class Objective(WeightedExamples):
         partial = np.empty((n_blocks, sizeof(BlockSums) // sizeof(double)))
         cdef double[:, ::1] sums = partial
         cdef BlockSums* result = <BlockSums*> &sums[0, 0]
-        step = max(1, ENTRIES_PER_CALL // max(1, length * (self.matrix.n_stored // max(n_rows, 1))))
+        step = n_threads * max(1, self.matrix.rows_per_call() // length)    # one each at least
         for first in range(0, n_blocks, step):
             last = min(n_blocks, first + step)
             for block in prange(
@@ -488,9 +487,13 @@ cdef class Objective(WeightedExamples):
         """Return the curvature of the dual along every coordinate (float64)."""
         result = np.empty(self.matrix.n_rows)
         cdef double[::1] curvatures = result
-        cdef double total
-        with nogil:
-            total = self.curvatures_of(0, self.matrix.n_rows, &curvatures[0])
+        cdef Py_ssize_t n = self.matrix.n_rows, step = self.matrix.rows_per_call(), first, last
+        cdef double total = 0
+        for first in range(0, n, step):
+            last = min(n, first + step)
+            with nogil:
+                total += self.curvatures_of(first, last, &curvatures[first])
+            PyErr_CheckSignals()
         self.check_curvatures(total)
         return result
 

@@ -31,7 +31,6 @@ cnp.import_array()
 assert sizeof(Record) == RECORD_HEADER
 
 cdef enum:
-    ROWS_PER_CALL = 1 << 16      # between two looks at pending signals
     SHORT_COLUMNS = 1 << 8       # as many as a byte tells apart
     SHORT_ROW = 50               # entries: they and their number take four cache lines
 
@@ -115,7 +114,7 @@ cdef class PackedRows:
 
     def __cinit__(self, Matrix matrix, const double[::1] targets, int n_threads=1):
         cdef Py_ssize_t n = matrix.n_rows, i
-        cdef Py_ssize_t first, last, n_rounded = 0, n_lost = 0
+        cdef Py_ssize_t step = matrix.rows_per_call(), first, last, n_rounded = 0, n_lost = 0
         cdef int fate
         if not matrix.is_sparse or matrix.n_columns >= 2**31:
             raise ValueError(
@@ -128,8 +127,8 @@ cdef class PackedRows:
             self._make_short_rows()
         else:
             self._make_records(matrix)
-        for first in range(0, n, ROWS_PER_CALL):
-            last = min(n, first + ROWS_PER_CALL)
+        for first in range(0, n, step):
+            last = min(n, first + step)
             for i in prange(
                 first, last, nogil=True, schedule="static", num_threads=n_threads
             ):

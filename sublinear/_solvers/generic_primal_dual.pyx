@@ -42,15 +42,6 @@ from sublinear._core.sweeps cimport (
     TINY, dual_step, in_range, multiply_weights, variance_bounded,
 )
 
-cdef Py_ssize_t PASS_ROWS = 1 << 14      # of a pass between two looks for Ctrl-C
-
-
-def slices(Py_ssize_t n_rows):
-    """Yield all rows in slices between which Python looks for Ctrl-C."""
-    for start in range(0, n_rows, PASS_ROWS):
-        PyErr_CheckSignals()
-        yield np.arange(start, min(n_rows, start + PASS_ROWS))
-
 
 cdef class ReadsValues:
     """What low-regret steps and samplers share: their counters.
@@ -169,16 +160,13 @@ cdef class CompiledStep(LowRegretStep):
 
     def _gradient(self, p):
         """Return A'p and p'b; rows of weight 0 are not read."""
-        cdef const Py_ssize_t[::1] sequence
+        cdef const Py_ssize_t[::1] rows = np.flatnonzero(p)
         cdef Py_ssize_t k
         gradient = np.zeros(self.size)
-        for rows in slices(self.matrix.n_rows):
-            rows = rows[p[rows] != 0]
-            self.matrix.add_rows(p[rows], rows, gradient)
-            sequence = rows
-            for k in range(sequence.shape[0]):
-                self.accesses += line_size(&self.matrix.rows, sequence[k])
-            self.full_accesses += len(rows) * self.size
+        self.matrix.add_rows(p[rows.base], rows.base, gradient)
+        for k in range(rows.shape[0]):
+            self.accesses += line_size(&self.matrix.rows, rows[k])
+        self.full_accesses += rows.shape[0] * self.size
         return gradient, 0.0 if self.offsets is None else float(p @ self.offsets)
 
 
@@ -408,9 +396,7 @@ cdef class CompiledSampler(Sampler):
 
     def values(self, x):
         x = contiguous(x, dtype=np.float64)
-        result = np.empty(self.n_rows)
-        for rows in slices(self.n_rows):
-            result[rows] = self.matrix.row_dots(x, rows)
+        result = self.matrix.row_dots(x, np.arange(self.n_rows))
         self.accesses += self.matrix.n_stored
         self.full_accesses += self.n_rows * self.size
         if self.quadratic:

@@ -32,6 +32,7 @@ give the certificate. With steps 1 / (alpha t), after whole epochs of a permutat
 clipping. Where b is free the duals must be balanced too; the search instead takes the dual value,
 which is linear in b, as a line below the minimum over w.
 """
+from cpython.exc cimport PyErr_CheckSignals
 from libc.math cimport INFINITY, sqrt
 from libc.stdint cimport uint32_t
 from libc.string cimport memset
@@ -357,15 +358,18 @@ cdef class Pegasos(Epochs):
         cdef BestConstant all_rows = BestConstant(self.loss, self.rows.count)
         cdef Lines* rows = &self.objective.matrix.rows
         cdef double constant = w[rows.length] * rows.constant
-        cdef Py_ssize_t i
+        cdef Py_ssize_t first, i, step = self.objective.matrix.rows_per_call()
         cdef Line x
+        all_rows.clear()
+        for first in range(0, rows.count, step):
+            with nogil:
+                for i in range(first, min(rows.count, first + step)):
+                    x = line_at(rows, i)
+                    all_rows.add(
+                        dot(&x, &w[0]) - constant, self.objective.targets[i],
+                        self.objective.weight(i))
+            PyErr_CheckSignals()
         with nogil:
-            all_rows.clear()
-            for i in range(rows.count):
-                x = line_at(rows, i)
-                all_rows.add(
-                    dot(&x, &w[0]) - constant, self.objective.targets[i],
-                    self.objective.weight(i))
             all_rows.find()
         self.objective.accesses += self.objective.matrix.n_stored
         return all_rows.best
