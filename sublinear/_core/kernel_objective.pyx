@@ -475,7 +475,8 @@ cdef class KernelObjective:
             return self._factor_margins(coefficients) + constant
         support = np.flatnonzero(coefficients)
         margins = np.full((1, self.n_rows), constant)
-        self.rows.add_product(support, coefficients[np.newaxis, support], margins, self.n_threads)
+        self.rows.add_long_product(
+            support, coefficients[np.newaxis, support], margins, self.n_threads)
         return margins[0]
 
     def _factor_margins(self, coefficients):

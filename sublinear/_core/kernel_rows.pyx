@@ -19,6 +19,7 @@ Dense data far from the origin is centred first. That changes no distance, and i
 terms of single rows and columns, which products get in float64. Values do not depend on tiles,
 threads, or the processor.
 """
+from cpython.exc cimport PyErr_CheckSignals
 from cython.parallel cimport prange
 from libc.string cimport memset
 
@@ -32,6 +33,7 @@ from sublinear._core.kernels import UNIT
 EXACT_UNIT = 2.0**-53               # of rounding to float64, as UNIT to float32
 LARGEST = 1e37                      # float32 holds 3.4e38
 BLOCK_BYTES = 2**22                 # of values that a product keeps at a time
+LEAST_ROWS, MOST_VALUES = 512, 2**26    # of a product between two looks at pending signals
 ASYMMETRY = 1e-5                    # of the largest value: what rounding to float32 may do
 
 
@@ -135,6 +137,19 @@ cdef class KernelRows:
                 values.shape[1] // PANEL, nogil=True, schedule="static", num_threads=n_threads
             ):
                 add_panel(&values[0, 0], n_rows, values.shape[1], p, change, start, margins)
+
+    @property
+    def rows_per_call(self):
+        """Rows of a product between two looks at pending signals: they share the panels read."""
+        return max(LEAST_ROWS, MOST_VALUES // self.n_columns)
+
+    def add_long_product(self, rows, changes, margins, int n_threads=1):
+        """Do as `add_product`, of any number of rows; Ctrl-C leaves a part of it in the margins."""
+        cdef Py_ssize_t start, step = self.rows_per_call
+        for start in range(0, len(rows), step):
+            part = slice(start, start + step)
+            self.add_product(rows[part], changes[:, part], margins, n_threads)
+            PyErr_CheckSignals()
 
     def _checked_changes(self, rows, changes, margins):
         """Return changes in float32; loops over them and the margins look at no bounds."""

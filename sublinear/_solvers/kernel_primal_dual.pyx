@@ -362,6 +362,7 @@ cdef class KernelPrimalDual(SaddleSolver):
         """sum_k p_k y_k k(k, .) for each p, by exact kernel rows."""
         support = np.flatnonzero(np.sum(distributions, axis=0))
         f = np.zeros((len(distributions), self.n))
-        self.rows.add_product(support, (np.array(distributions) * self.targets)[:, support], f)
+        self.rows.add_long_product(
+            support, (np.array(distributions) * self.targets)[:, support], f)
         self.problem.accesses += len(support) * self.n_stored
         return f

@@ -43,8 +43,6 @@ from sublinear._core.random cimport RandomBits, below
 cdef enum:
     STEPS_PER_ROW = 20
     WORK_PER_CALL = 1 << 25     # entries of K_WW that the ascent reads between two looks around
-    ROWS_PER_CALL = 512         # whose product with the kernel matrix is taken at once, or as
-    VALUES_PER_CALL = 1 << 26   # many as have so many values: they share the reading of panels
     UNRESOLVED_IN_FLOAT32 = 2   # certificates
     UNRESOLVED = 32
     SELECT = 0
@@ -479,8 +477,7 @@ cdef class KernelSDCA:
     def _update(self, limit):
         """Change some rows; False if that would exceed the limit."""
         n = self.objective.n_rows
-        at_once = max(ROWS_PER_CALL, VALUES_PER_CALL // n)
-        rows = self.changed[self.position:self.position + at_once]
+        rows = self.changed[self.position:self.position + self.objective.rows.rows_per_call]
         if self.accesses + len(rows) * n > limit:
             return False
         changes = self.target[rows] - self.coefficients[rows]
