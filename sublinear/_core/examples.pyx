@@ -115,9 +115,10 @@ cdef class Examples:
         """Multiply the curvatures, wake everybody up; ValueError where they overflow."""
         cdef double total = 0
         cdef Py_ssize_t i
-        for i in range(self.rows.count):
-            self.at(i).curvature *= ratio
-            total += self.at(i).curvature
+        with nogil:
+            for i in range(self.rows.count):
+                self.at(i).curvature *= ratio
+                total += self.at(i).curvature
         self.objective.check_curvatures(total)
         self.sleep[:] = 0
 
@@ -128,14 +129,16 @@ cdef class Examples:
     def scale(self, double factor):
         """Multiply the duals, by a factor from 0 to 1."""
         cdef Py_ssize_t i
-        for i in range(self.rows.count):
-            self.at(i).dual *= factor
+        with nogil:
+            for i in range(self.rows.count):
+                self.at(i).dual *= factor
 
     def forget(self):
         """Set all duals to zero, wake everybody up."""
         cdef Py_ssize_t i
-        for i in range(self.rows.count):
-            self.at(i).dual = 0
+        with nogil:
+            for i in range(self.rows.count):
+                self.at(i).dual = 0
         self.sleep[:] = 0
 
     def set_duals(self, const double[::1] duals):
@@ -143,8 +146,9 @@ cdef class Examples:
         cdef Py_ssize_t i
         if duals.shape[0] != self.rows.count:
             raise ValueError(f"{self.rows.count} rows, but {duals.shape[0]} duals")
-        for i in range(self.rows.count):
-            self.at(i).dual = duals[i]
+        with nogil:
+            for i in range(self.rows.count):
+                self.at(i).dual = duals[i]
 
     def duals(self):
         """Return the duals as an array of its own (float64)."""
@@ -178,8 +182,9 @@ cdef class Examples:
         if self.example == NULL:
             return self.duals()
         duals = <double*> self.example     # dual i moves to a place that was read before
-        for i in range(n):
-            duals[i] = self.example[i].dual
+        with nogil:
+            for i in range(n):
+                duals[i] = self.example[i].dual
         self.example = NULL
         result, self.buffer = self.buffer, None
         result.resize(n, refcheck=False)
@@ -223,8 +228,9 @@ cdef Py_ssize_t collect_awake(
 def count_awake(const uint8_t[::1] sleep):
     """Return how many examples are awake in the next pass."""
     cdef Py_ssize_t k, n_awake = 0
-    for k in range(sleep.shape[0]):
-        n_awake += sleep[k] >> LEVEL_BITS == 0
+    with nogil:
+        for k in range(sleep.shape[0]):
+            n_awake += sleep[k] >> LEVEL_BITS == 0
     return n_awake
 
 

@@ -223,13 +223,14 @@ cdef class KernelObjective:
         """Move every v_i to the nearest point where the conjugate is finite, in place."""
         cdef Py_ssize_t i
         cdef double scale
-        for i in range(self.n_rows):
-            scale = self.scales[i]
-            if scale > 0:
-                coefficients[i] = scale * self.loss.nearest_dual(
-                    coefficients[i] / scale, self.targets[i])
-            else:
-                coefficients[i] = 0
+        with nogil:
+            for i in range(self.n_rows):
+                scale = self.scales[i]
+                if scale > 0:
+                    coefficients[i] = scale * self.loss.nearest_dual(
+                        coefficients[i] / scale, self.targets[i])
+                else:
+                    coefficients[i] = 0
 
     def balance(self, double[::1] coefficients):
         """Make sum_i v_i vanish, in place: shrink those of the sign that prevails.

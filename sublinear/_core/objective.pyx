@@ -65,11 +65,12 @@ def balance(double[::1] duals, masses):
     cdef double positive, negative
     cdef Py_ssize_t i
     positive, negative = masses
-    for i in range(duals.shape[0]):
-        if duals[i] > 0 and positive > negative:
-            duals[i] *= negative / positive
-        elif duals[i] < 0 and negative > positive:
-            duals[i] *= positive / negative
+    with nogil:
+        for i in range(duals.shape[0]):
+            if duals[i] > 0 and positive > negative:
+                duals[i] *= negative / positive
+            elif duals[i] < 0 and negative > positive:
+                duals[i] *= positive / negative
 
 
 def shrinkage(double square, double gain, double at_zeros):
@@ -502,17 +503,19 @@ cdef class Objective(WeightedExamples):
         cdef Py_ssize_t i
         if duals.shape[0] != self.matrix.n_rows:
             raise ValueError(f"{self.matrix.n_rows} rows, but {duals.shape[0]} duals")
-        for i in range(duals.shape[0]):
-            duals[i] = self.loss.nearest_dual(duals[i], self.targets[i])
+        with nogil:
+            for i in range(duals.shape[0]):
+                duals[i] = self.loss.nearest_dual(duals[i], self.targets[i])
 
     def masses(self, const double[::1] duals):
         """Return the sum of s_i a_i over positive duals, and of -s_i a_i over negative ones."""
         cdef double positive = 0, negative = 0, mass
         cdef Py_ssize_t i
-        for i in range(duals.shape[0]):
-            mass = self.weight(i) * duals[i]
-            positive += max(mass, 0)
-            negative += max(-mass, 0)
+        with nogil:
+            for i in range(duals.shape[0]):
+                mass = self.weight(i) * duals[i]
+                positive += max(mass, 0)
+                negative += max(-mass, 0)
         return positive, negative
 
     def balance(self, double[::1] duals, masses=None):
@@ -535,10 +538,11 @@ cdef class Objective(WeightedExamples):
         memset(zeros, 0, sizeof(zeros))
         for start in range(0, n, BLOCK):
             stop = min(n, start + BLOCK)
-            self.loss.values_of(zeros, self.targets + start, terms, stop - start)
-            primal += self.total(start, stop, terms)
-            self.loss.conjugates_of(zeros, self.targets + start, terms, stop - start)
-            dual -= self.total(start, stop, terms)
+            with nogil:
+                self.loss.values_of(zeros, self.targets + start, terms, stop - start)
+                primal += self.total(start, stop, terms)
+                self.loss.conjugates_of(zeros, self.targets + start, terms, stop - start)
+                dual -= self.total(start, stop, terms)
         return primal / self.total_weight, dual / self.total_weight
 
     def at_zeros(self):

@@ -493,10 +493,11 @@ cdef class MiniBatchSDCA:
     def _next_window(self):
         """At epochs that are powers of two: the tail begins at the last but one of them."""
         cdef Py_ssize_t i
-        for i in range(self.dual.shape[0]):
-            self._bring_up_to_date(i)
-            self.previous[i] = self.averaged[i]
-            self.averaged[i] = 0
+        with nogil:
+            for i in range(self.dual.shape[0]):
+                self._bring_up_to_date(i)
+                self.previous[i] = self.averaged[i]
+                self.averaged[i] = 0
         self.previous_start, self.window_start = self.window_start, self.n_steps
         self.next_window *= 2
 
@@ -505,8 +506,9 @@ cdef class MiniBatchSDCA:
         cdef Py_ssize_t i
         if self.average == LAST or self.n_steps == self.previous_start:
             return np.array(self.dual)
-        for i in range(self.dual.shape[0]):
-            self._bring_up_to_date(i)
+        with nogil:
+            for i in range(self.dual.shape[0]):
+                self._bring_up_to_date(i)
         if self.average == DECAYING:
             return np.array(self.averaged)
         total = np.asarray(self.previous) + np.asarray(self.averaged)
