@@ -112,10 +112,12 @@ cdef class Passes:
             self.targets = &view[0]
 
     def products(self, const double[::1] x, const double[::1] p):
-        """Return Y A x and A' Y p (float64)."""
+        """Return Y A x and A' Y p (float64); raises NotFinite."""
         payoffs, gradient = np.empty(self.matrix.n_rows), np.zeros(self.matrix.n_weights)
         norms = np.empty(self.matrix.n_rows) if self.longest < 0 else None
         self._pass(x, p, payoffs, gradient, norms)
+        if not (np.isfinite(payoffs).all() and np.isfinite(gradient).all()):
+            raise NotFinite
         return payoffs, gradient
 
     def payoffs(self, const double[::1] x):

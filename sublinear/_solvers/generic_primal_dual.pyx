@@ -42,6 +42,8 @@ from sublinear._core.sweeps cimport (
     TINY, dual_step, in_range, multiply_weights, variance_bounded,
 )
 
+from sublinear._core.matrix import NotFinite
+
 
 cdef class ReadsValues:
     """What low-regret steps and samplers share: their counters.
@@ -624,7 +626,7 @@ cdef class GenericPrimalDual(SaddleSolver):
     def means(self):
         """Return the means of x and p over this round, as new arrays (float64)."""
         if not np.isfinite(self.seen):
-            raise ValueError("A holds values whose sums leave the range of floating-point numbers")
+            raise NotFinite
         steps = self.rounds.taken
         if steps == 0:
             x = np.array(self.low_regret.x, dtype=np.float64)

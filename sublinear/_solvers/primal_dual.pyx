@@ -468,8 +468,6 @@ cdef class PrimalDual(SaddleSolver):
 
     def _values(self, x, payoffs, p, gradient, rounded):
         """Return the model of x, its primal value, and the best dual value so far."""
-        if not (np.isfinite(payoffs).all() and np.isfinite(gradient).all()):
-            raise NotFinite
         dual = self.problem.dual(p, gradient, self.passes.longest)
         self.take_dual(dual, p)
         model, primal = self.problem.primal(x, payoffs, self.passes.longest, rounded)
