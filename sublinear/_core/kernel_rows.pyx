@@ -179,7 +179,19 @@ cdef void add_panel(
         add_sums(sums, &margins[output, 0], p, margins.shape[1])
 
 
-cdef class CallableRows(KernelRows):
+cdef class GivenRows(KernelRows):
+    """A kernel matrix whose values are those of `_values(rows, columns)`, in any type."""
+
+    def block(self, rows, columns=None, int n_threads=1):
+        """As KernelRows.block."""
+        return widened(self._values(rows, columns))
+
+    def exact_block(self, rows, columns=None, int n_threads=1):
+        """As KernelRows.exact_block."""
+        return self._values(rows, columns).astype(np.float64, copy=False)
+
+
+cdef class CallableRows(GivenRows):
     """A kernel matrix from a function of two sets of examples, called for blocks of rows.
 
     Parameters
@@ -220,19 +232,11 @@ cdef class CallableRows(KernelRows):
         check_symmetric(values, self.name)
         return values
 
-    def block(self, rows, columns=None, int n_threads=1):
-        """As KernelRows.block."""
-        return widened(self._values(rows, columns))
-
-    def exact_block(self, rows, columns=None, int n_threads=1):
-        """As KernelRows.exact_block."""
-        return self._values(rows, columns).astype(np.float64, copy=False)
-
     def _values(self, rows, columns):
         return self._call(self.X[rows], self.Y if columns is None else self.Y[columns])
 
 
-cdef class PrecomputedRows(KernelRows):
+cdef class PrecomputedRows(GivenRows):
     """A kernel matrix that is there.
 
     Parameters
@@ -253,14 +257,6 @@ cdef class PrecomputedRows(KernelRows):
             # predictions have the other side of the diagonal
             self.asymmetry = off / mean if (mean := self.diagonal.mean()) > 0 else 0.0
             self.error = max(self.error, self.asymmetry)
-
-    def block(self, rows, columns=None, int n_threads=1):
-        """As KernelRows.block."""
-        return widened(self._values(rows, columns))
-
-    def exact_block(self, rows, columns=None, int n_threads=1):
-        """As KernelRows.exact_block."""
-        return self._values(rows, columns).astype(np.float64, copy=False)
 
     def _values(self, rows, columns):
         return self.matrix[rows if columns is None else np.ix_(rows, columns)]
