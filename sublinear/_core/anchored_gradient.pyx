@@ -129,25 +129,14 @@ cdef class AnchoredGradient:
         cdef double[MOST_TOGETHER] z, slope, value, of_targets, of_weights
         cdef const double* y = of_targets
         cdef const double* s = NULL if rows.weights == NULL else of_weights
-        cdef Py_ssize_t r, i, later, count = last - first
-        if rows.order == NULL:
+        cdef Py_ssize_t r, count = last - first
+        if rows.order != NULL:
+            self._gather(group, rows, first, last, ahead, of_targets, of_weights)
+        else:
             take_lines(group, first, count, ahead)
             y = rows.targets + first
             if s != NULL:
                 s = rows.weights + first
-        else:
-            group.count = 0
-            for r in range(count):
-                if not group.together:
-                    prefetch_ahead(rows.lines, rows.order, first + r, rows.stop, &self.w[0])
-                i = rows.order[first + r]
-                later = rows.order[min(first + r + ahead, rows.stop - 1)]
-                append_line(group, i, later)
-                prefetch(rows.targets + later)
-                of_targets[r] = rows.targets[i]
-                if s != NULL:
-                    prefetch(rows.weights + later)
-                    of_weights[r] = rows.weights[i]
         dot_group(group, &self.w[0], z)
         self.loss.derivatives_of(z, y, slope, count)
         if s != NULL:
@@ -159,6 +148,24 @@ cdef class AnchoredGradient:
         for r in range(sampled):
             losses[0] += value[r] * (1.0 if s == NULL else s[r])
             losses[1] += 1.0 if s == NULL else s[r]
+
+    cdef void _gather(
+        self, Group* group, const Rows* rows, Py_ssize_t first, Py_ssize_t last,
+        Py_ssize_t ahead, double* targets, double* weights
+    ) noexcept nogil:
+        """Let the group be of rows of an order, and find their targets and weights."""
+        cdef Py_ssize_t k, i, later
+        group.count = 0
+        for k in range(first, last):
+            if not group.together:
+                prefetch_ahead(rows.lines, rows.order, k, rows.stop, &self.w[0])
+            i, later = rows.order[k], rows.order[min(k + ahead, rows.stop - 1)]
+            append_line(group, i, later)
+            prefetch(rows.targets + later)
+            targets[k - first] = rows.targets[i]
+            if rows.weights != NULL:
+                prefetch(rows.weights + later)
+                weights[k - first] = rows.weights[i]
 
     def copy(self):
         """Return a gradient that goes on in this one's place and leaves it as it is."""
