@@ -37,7 +37,7 @@ from sublinear._core.starting_intercept import middle as middle_of
 
 cdef double UNBALANCED = 1e-9   # |sum v| / sum |v| that rounding may leave
 cdef double SAFE = 10           # typical errors: entries are not quite independent
-cdef double FAR = 4             # typical errors, within which the slope of a loss may be any there
+cdef double FAR = 4             # typical errors that a margin may be off by where a slope is taken
 cdef double OF_OFFSETS = 2.0**-52   # of an offset times changes: what rounding does to a margin
 cdef double ABOVE_ZEROS = 1e-6  # relative: how far a dual value may exceed that of zeros
 cdef double FIRST_WIDTH = 1e-3  # of the spread of the targets: where the intercept is looked for

@@ -38,11 +38,12 @@ CONJUGATE = MAX_CANDIDATES    # its place in Objective.sums, after the losses of
 cdef double LEAST_CURVATURE = 1e-300
 
 cdef enum:
-    SEEN = 16                    # one row in so many, where an estimate will do,
-    LEAST_SEEN = 1024            # or so many rows
+    SEEN = 16                    # an estimate reads one row in so many,
+    LEAST_SEEN = 1024            # but at least so many rows
 
-# Duals may be as much worse than zeros as these may be than the optimum, so many times. Those of a
-# nearby alpha are: what they know of the optimum soon makes up for that.
+# Duals from elsewhere stay as they are unless D(a) is below D(0) by more than WORSE times P(0), a
+# bound on how far zeros are from the optimum. Those of a nearby alpha are often a little worse than
+# zeros, but what they know of the optimum soon makes up for that.
 cdef double WORSE = 10
 
 cdef double ONES[BLOCK]

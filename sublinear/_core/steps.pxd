@@ -12,7 +12,7 @@ cdef class Epochs:
     cdef readonly Py_ssize_t n_steps, n_iter, accesses
     cdef Py_ssize_t n_examples, batch_size, n_seen    # n_seen: draws of the present epoch
     cdef double radius                     # of the ball to project onto; infinite: none
-    cdef double losses_at_zeros, weights_seen    # sums over all examples that it has to serve
+    cdef double losses_at_zeros, weights_seen    # sums over all whose optimum the ball is to hold
     cdef readonly double n_drawn           # examples of all steps
 
     cdef inline double ratio(self, WeightedExamples examples, Py_ssize_t i) noexcept nogil:

@@ -11,12 +11,12 @@ same for all.
 
 A subclass of Epochs knows what a step is, and what an example costs:
 
-    _step(size)                  takes a step with the next draws, as many
+    _step(size)                  takes a step with the next `size` draws
     entries(i)                   feature values that a look at example i reads
 
 One of SubgradientSteps knows what an example is:
 
-    look_ahead(position)         asks for what the draws after `position` will read
+    look_ahead(position)         prefetches what the draws after `position` will read
     look_at(i, place)            keeps at `place`, 0 .. b - 1, what a sub-gradient at w needs
     learn_from(i, place, rate)   w -= rate * g_i
     rescale(factor)              w.values are about to be multiplied by the factor

@@ -25,9 +25,9 @@ from sublinear._core.line cimport Line, dot, line_at
 from sublinear._core.matrix cimport Matrix
 
 cdef enum:
-    MANY = 1 << 20               # strata: too many are more, and more than
-    LONGEST = 4                  # for each mass
-    FEW = 1 << 16                # instead, or one for each mass if that is more
+    MANY = 1 << 20               # strata that are never too many;
+    LONGEST = 4                  # nor are so many for each mass
+    FEW = 1 << 16                # strata where exact ones are too many; one for each mass if more
 
 cdef double EXACT = 2.0**53      # whole numbers up to here are float64
 cdef double ROUNDING = 1e-9      # of sums of weights

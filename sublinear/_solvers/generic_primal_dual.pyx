@@ -218,7 +218,7 @@ cdef class BallStep(CompiledStep):
     def n_steps(self, epsilon):
         # the regret of T steps is at most 2 R G sqrt(2 T) for rows of length G
         ratio = self.radius * self._measured(self.matrix.largest_norm) / epsilon
-        return 8 * ratio * ratio  # inf where ratio ** 2 raises
+        return 8 * ratio * ratio  # which may be inf, where ratio ** 2 would raise OverflowError
 
 
 cdef class SimplexStep(CompiledStep):

@@ -253,8 +253,8 @@ cdef class KernelSDCA:
     def _check(self):
         """Undo an ascent that went astray, as K_WW, rounded, is indefinite, and damp the next.
 
-        Only where no ends of intervals hold it: the dual value is far below that of zeros then, or
-        above what the optimum can be.
+        Only where some intervals have no end: elsewhere ends stop it. The dual value is far below
+        that of zeros then, or above what the optimum can be.
         """
         before, self.before = self.before, None
         bound = self.value_of_zeros

@@ -14,8 +14,8 @@ Objective: that of sublinear._core.objective.
 
 The step sizes are eta_t = 1 / (alpha t), those of NORMA, p / (alpha sqrt(t)), or a constant, where
 t is the number of examples drawn divided by k. A shorter batch, the last one of an epoch or a block
-of a stream, takes a step that is shorter by as much (see sublinear._core.steps). What becomes of b,
-four treatments tell:
+of a stream, takes a step that is shorter by as much (see sublinear._core.steps). There are four
+treatments of b:
 
     feature       a constant feature in x_i takes its place; b = 0
     subgradient   b <- b - eta_t / k sum_{i in B} r_i l'(<w, x_i> + b), from the mean target on
