@@ -49,7 +49,7 @@ ctypedef fused packed_index_t:
     uint8_t
 
 
-cdef inline int copy_entries(
+cdef inline int round_entries(
     const real_t* values, const index_t* indices, Py_ssize_t size, float* to_values,
     packed_index_t* to_indices
 ) noexcept nogil:
@@ -66,19 +66,19 @@ cdef inline int copy_entries(
     return fate
 
 
-cdef inline int copy_line(
+cdef inline int round_line(
     const Line* x, float* values, packed_index_t* indices
 ) noexcept nogil:
     if x.storage == SPARSE_FLOAT64_INT32:
-        return copy_entries(
+        return round_entries(
             <const double*> x.values, <const int32_t*> x.indices, x.size, values, indices)
     if x.storage == SPARSE_FLOAT32_INT32:
-        return copy_entries(
+        return round_entries(
             <const float*> x.values, <const int32_t*> x.indices, x.size, values, indices)
     if x.storage == SPARSE_FLOAT64_INT64:
-        return copy_entries(
+        return round_entries(
             <const double*> x.values, <const int64_t*> x.indices, x.size, values, indices)
-    return copy_entries(
+    return round_entries(
         <const float*> x.values, <const int64_t*> x.indices, x.size, values, indices)
 
 
@@ -172,9 +172,9 @@ cdef int copy_row(
     if packed.offset == NULL:
         (<uint8_t*> packed.rows.values)[(i + 1) * packed.rows.line_stride - 1] = <uint8_t> x.size
         copy = line_at(&packed.rows, i)
-        return copy_line(&x, <float*> copy.values, <uint8_t*> copy.indices)
+        return round_line(&x, <float*> copy.values, <uint8_t*> copy.indices)
     record = record_at(packed, i)
     record.dual = record.curvature = 0
     record.target = target
     copy = line_at(&packed.rows, i)
-    return copy_line(&x, <float*> copy.values, <int32_t*> copy.indices)
+    return round_line(&x, <float*> copy.values, <int32_t*> copy.indices)
