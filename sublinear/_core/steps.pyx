@@ -24,6 +24,8 @@ One of SubgradientSteps knows what an example is:
 from libc.math cimport INFINITY, sqrt
 from libc.stdint cimport uint32_t
 
+import numpy as np
+
 from sublinear._core.order cimport Draws, make_ready, next_chunk
 from sublinear._core.line cimport OFFSET_AHEAD
 from sublinear._core.random cimport RandomBits
@@ -36,11 +38,26 @@ from sublinear._core.iterates import certify_best, choose
 from sublinear._core.states import take
 
 
-def shrunk_dual(double cost, double penalty, double reach):
-    """Return the greatest c cost - c^2 penalty over factors c from 0 to reach."""
-    if 2 * penalty * reach > cost:
-        reach = cost / (2 * penalty)
-    return reach * cost - reach * reach * penalty
+def dual_of_draws(double cost, double penalty, n_draws, double n_drawn):
+    """Return the greatest c cost / n_drawn - c^2 penalty over factors c that make duals feasible.
+
+    Parameters
+    ----------
+    cost : float
+        Sum of the costs of what all draws found.
+    penalty : float
+        alpha / 2 |w|^2 of the last iterate.
+    n_draws : array of shape (n_examples,)
+    n_drawn : float
+        Of all examples: the sum of n_draws.
+    """
+    cdef double mean, factor, most = len(n_draws) * float(np.max(n_draws))
+    if n_drawn == 0:
+        return 0.0
+    mean, factor = cost / n_drawn, n_drawn / most
+    if 2 * penalty * factor > mean:
+        factor = mean / (2 * penalty)
+    return factor * mean - factor * factor * penalty
 
 
 cdef class Epochs:
