@@ -3,6 +3,7 @@
 Gradients are summed in lanes that the number of a row in the stream alone determines: the result
 depends neither on how the stream is cut into blocks nor on the number of threads.
 """
+from cpython.exc cimport PyErr_CheckSignals
 from cython.parallel cimport prange
 from libc.stdint cimport uint32_t
 
@@ -25,6 +26,7 @@ cdef enum:
     LANES = 4
     GROUP = 256       # consecutive rows of a lane
     SAMPLED = 32      # of those, the first ones: their losses are evaluated
+    WEIGHTS_PER_CALL = 1 << 22    # that inner steps move between two looks at pending signals
 
 COUNTS = "n_rows", "accesses", "total_weight"
 
@@ -235,19 +237,23 @@ def inner_steps(
     cdef const uint32_t[::1] order = block.order
     cdef const double[::1] anchor = gradient.w, mean = gradient.mean
     cdef double mean_weight = gradient.total_weight / gradient.n_rows
+    cdef Py_ssize_t step = max(1, WEIGHTS_PER_CALL // w.shape[0]), first, last
     cdef Py_ssize_t k, i, j, n_read = 0
     cdef double change, s
     cdef Line x
-    with nogil:
-        for k in range(start, stop):
-            i = k if order is None else order[k]
-            x = line_at(&matrix.rows, i)
-            s = (1.0 if weights is None else weights[i]) / mean_weight
-            change = s * (
-                loss.derivative(dot(&x, &w[0]), targets[i])
-                - loss.derivative(dot(&x, &anchor[0]), targets[i]))
-            for j in range(w.shape[0]):
-                w[j] -= rate * (mean[j] + alpha[j] * w[j])
-            add(&x, -rate * change, &w[0])
-            n_read += x.size
+    for first in range(start, stop, step):
+        last = min(stop, first + step)
+        with nogil:
+            for k in range(first, last):
+                i = k if order is None else order[k]
+                x = line_at(&matrix.rows, i)
+                s = (1.0 if weights is None else weights[i]) / mean_weight
+                change = s * (
+                    loss.derivative(dot(&x, &w[0]), targets[i])
+                    - loss.derivative(dot(&x, &anchor[0]), targets[i]))
+                for j in range(w.shape[0]):
+                    w[j] -= rate * (mean[j] + alpha[j] * w[j])
+                add(&x, -rate * change, &w[0])
+                n_read += x.size
+        PyErr_CheckSignals()
     return n_read
