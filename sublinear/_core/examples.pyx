@@ -5,6 +5,7 @@ from cython.parallel cimport prange
 import numpy as np
 
 from sublinear._core.aligned import apart, touched
+from sublinear._core.dense_lines cimport dense_add64
 from sublinear._core.line cimport Line, line_at, add as add_row
 from sublinear._core.objective cimport SMALL_BLOCK
 from sublinear._core.states import fill, take
@@ -255,13 +256,10 @@ cdef class PassMean:
         self.is_over = True
 
     cdef void add(self, const double* w) noexcept nogil:
-        cdef Py_ssize_t j
         if self.is_over:
             self.is_over, self.count = False, 0
-            for j in range(self.total.shape[0]):
-                self.total[j] = 0
-        for j in range(self.total.shape[0]):
-            self.total[j] += w[j]
+            self.total[:] = 0
+        dense_add64(w, 1, &self.total[0], self.total.shape[0])
         self.count += 1
         self.next += self.interval
 

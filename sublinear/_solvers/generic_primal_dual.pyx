@@ -32,6 +32,7 @@ import numpy as np
 
 from sublinear._core.aligned import contiguous, read_only
 from sublinear._core.computed cimport ComputedMatrix
+from sublinear._core.dense_lines cimport dense_add64
 from sublinear._core.flat_sampler cimport Draw, FlatSampler, draw_entries, sum_blocks
 from sublinear._core.line cimport Line, add, entry_index, entry_value, line_at, line_size
 from sublinear._core.matrix cimport Matrix
@@ -254,8 +255,7 @@ cdef class SimplexStep(CompiledStep):
         cdef double weight, total = 0
         CompiledStep.move(self, i)
         self.count += 1
-        for j in range(self.size):
-            self.total[j] += self.scale * self.value[j]
+        dense_add64(self.value, self.scale, &self.total[0], self.size)
         for k in range(row.size):
             j = entry_index(&row, k)
             weight = self.value[j] * variance_bounded(-self.eta * entry_value(&row, k))
@@ -606,13 +606,8 @@ cdef class GenericPrimalDual(SaddleSolver):
         )
 
     cdef void _add_to_means(self, const double* value, double scale) noexcept nogil:
-        cdef const double* weight = self.weights.sums.chance
-        cdef double factor = 1 / self.total
-        cdef Py_ssize_t k
-        for k in range(self.n):
-            self.p_sum[k] += factor * weight[k]
-        for k in range(self.d):
-            self.x_sum[k] += scale * value[k]
+        dense_add64(self.weights.sums.chance, 1 / self.total, &self.p_sum[0], self.n)
+        dense_add64(value, scale, &self.x_sum[0], self.d)
         self.rounds.taken += 1
         self.n_iter += 1
 

@@ -55,11 +55,6 @@ cdef enum:
 cdef double LOPSIDED = 4    # a gap so many times what a glance sees comes from the balance
 
 
-def pass_mean(matrix):
-    """Return the PassMean for the rows of a matrix."""
-    return PassMean(matrix.n_weights, matrix.n_rows, matrix.n_stored)
-
-
 def intercept_pace(sum_of_squares, n_rows, alpha):
     """Return the value of the constant column behind an intercept that is not penalised.
 
@@ -121,7 +116,8 @@ cdef class SDCA:
         self.weights = &view[0]
         self.order = Order(
             objective.matrix.n_rows, "shuffle", random, in_pools=pools_pay(objective.matrix))
-        self.mean = pass_mean(objective.matrix)
+        matrix = objective.matrix
+        self.mean = PassMean(matrix.n_weights, matrix.n_rows, matrix.n_stored)
         self.pass_gap = float("inf")
 
     def _make_examples(self, duals, pack):
