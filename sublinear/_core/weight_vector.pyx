@@ -3,17 +3,13 @@ from libc.string cimport memset
 
 import numpy as np
 
-from sublinear._core.dense_lines cimport dense_add64
+from sublinear._core.dense_lines cimport dense_add64, dense_squares64
 from sublinear._core.line cimport line_at
 from sublinear._core.matrix cimport Matrix
 
 
 cdef void refresh_norm(ScaledVector* w) noexcept nogil:
-    cdef double total = 0
-    cdef Py_ssize_t j
-    for j in range(w.size):
-        total += w.values[j] * w.values[j]
-    w.squared_norm = total * w.scale * w.scale
+    w.squared_norm = dense_squares64(w.values, w.size) * w.scale * w.scale
     w.drift = 0
 
 

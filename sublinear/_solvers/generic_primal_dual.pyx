@@ -32,7 +32,7 @@ import numpy as np
 
 from sublinear._core.aligned import contiguous, read_only
 from sublinear._core.computed cimport ComputedMatrix
-from sublinear._core.dense_lines cimport dense_add64
+from sublinear._core.dense_lines cimport dense_add64, dense_squares64
 from sublinear._core.flat_sampler cimport Draw, FlatSampler, draw_entries, sum_blocks
 from sublinear._core.line cimport Line, add, entry_index, entry_value, line_at, line_size
 from sublinear._core.matrix cimport Matrix
@@ -40,7 +40,7 @@ from sublinear._core.random cimport RandomBits, uniform
 from sublinear._core.rounds cimport Rounds, begin_longer, first_round, is_over
 from sublinear._core.saddle_solver cimport SaddleSolver
 from sublinear._core.sweeps cimport (
-    TINY, dual_step, in_range, multiply_weights, variance_bounded,
+    TINY, dual_step, in_range, multiply_weights, sum_of, variance_bounded,
 )
 
 from sublinear._core.matrix import NotFinite
@@ -204,10 +204,7 @@ cdef class BallStep(CompiledStep):
         self._project()
 
     cdef void _project(self) noexcept nogil:
-        cdef double square = 0
-        cdef Py_ssize_t j
-        for j in range(self.size):
-            square += self.value[j] * self.value[j]
+        cdef double square = dense_squares64(self.value, self.size)
         self.scale = self.step_length
         if self.scale * sqrt(square) > self.radius:
             self.scale = self.radius / sqrt(square)
@@ -252,7 +249,7 @@ cdef class SimplexStep(CompiledStep):
     cdef void move(self, Py_ssize_t i) noexcept nogil:
         cdef Line row = line_at(&self.matrix.rows, i)
         cdef Py_ssize_t k, j
-        cdef double weight, total = 0
+        cdef double weight
         CompiledStep.move(self, i)
         self.count += 1
         dense_add64(self.value, self.scale, &self.total[0], self.size)
@@ -260,9 +257,7 @@ cdef class SimplexStep(CompiledStep):
             j = entry_index(&row, k)
             weight = self.value[j] * variance_bounded(-self.eta * entry_value(&row, k))
             self.value[j] = max(weight, TINY)
-        for j in range(self.size):
-            total += self.value[j]
-        self.scale = 1 / in_range(self.value, total, self.size)
+        self.scale = 1 / in_range(self.value, sum_of(self.value, self.size), self.size)
 
     def bound(self, p):
         gradient, known = self._gradient(p)
@@ -596,14 +591,9 @@ cdef class GenericPrimalDual(SaddleSolver):
                 self.low_regret.x, self.d, "the point x of the low-regret step").copy())
 
     cdef void _reweight(self) noexcept nogil:
-        cdef double seen = 0
-        cdef Py_ssize_t i
-        for i in range(self.n):
-            seen += self.estimates[i]
-        self.seen += seen
+        self.seen += sum_of(&self.estimates[0], self.n)
         self.total = multiply_weights(
-            self.weights.sums.chance, &self.estimates[0], self.eta, self.n
-        )
+            self.weights.sums.chance, &self.estimates[0], self.eta, self.n)
 
     cdef void _add_to_means(self, const double* value, double scale) noexcept nogil:
         dense_add64(self.weights.sums.chance, 1 / self.total, &self.p_sum[0], self.n)
