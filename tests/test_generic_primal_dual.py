@@ -636,6 +636,15 @@ def test_bounds_that_overflow():
         )
 
 
+def test_estimates_whose_sum_overflows(A):
+    class Huge(PlainL2):
+        def sample(self, x, random):
+            return np.full(N, 1.7e308)
+
+    with pytest.raises(ValueError, match=r"^A holds NaN, infinity or values whose sums leave"):
+        solved(BallStep(A), Huge(A))
+
+
 def test_rows_too_short_for_their_squares():
     A = np.full((3, 2), 1e-170)
     with pytest.raises(ValueError, match="underflow: scale the data up"):

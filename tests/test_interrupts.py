@@ -1,6 +1,7 @@
 """Ctrl-C during a fit: KeyboardInterrupt is raised and what was reached is kept.
 
 The fits run in another interpreter, which sends SIGINT to itself; they would never end otherwise.
+So do single passes over rows, which would go on to the last one.
 """
 
 import json
@@ -170,3 +171,57 @@ def test_a_stream_goes_on(outcomes):
     outcome = of(outcomes, "stream")
     assert outcome["calls"] > 1
     assert outcome["score"] > 0.6
+
+
+PASSES = """
+import json, os, signal, threading
+from types import SimpleNamespace
+import numpy as np
+from sublinear._core.anchored_gradient import AnchoredGradient, inner_steps
+from sublinear._core.losses import Hinge
+from sublinear._core.kernels import Linear
+from sublinear._core.matrix import Matrix
+from sublinear._core.panel_rows import PanelRows
+
+n, d, m = 4_000_000, 5000, 100_000    # one row of ones, so many times
+matrix = Matrix(np.broadcast_to(np.ones(d), (n, d)))
+ones, order, sums = np.ones(n), np.arange(n), np.zeros(2 * d + 2)
+sums[:d] = -1
+gradient = AnchoredGradient(Hinge(), np.zeros(d))
+gradient.add_sums(sums, 1, 1, 1.0)    # a mean of -1 for every weight
+block = SimpleNamespace(matrix=matrix, targets=-ones, weights=None, order=None)
+kernel = PanelRows(Linear(), Matrix(np.ones((m, 1))), Matrix(np.ones((2 * m, 1))))
+changes = np.ones((1, m))
+
+# every row adds 1 to all of w
+CASES = {
+    "add_rows": (lambda w: matrix.add_rows(ones, order, w), n, d),
+    "add_moments": (lambda w: matrix.add_moments(ones, order, w, np.zeros(d)), n, d),
+    "add_gram_product": (
+        lambda w: matrix.add_gram_product(np.full(d, 1 / d), ones, order, w), n, d),
+    "inner_steps": (
+        lambda w: inner_steps(block, 0, n, Hinge(), 1.0, np.zeros(d), gradient, w), n, d),
+    "add_long_product": (
+        lambda w: kernel.add_long_product(order[:m], changes, w[np.newaxis]), m, 2 * m),
+}
+
+signal.signal(signal.SIGINT, signal.default_int_handler)
+for name, (call, n_rows, n_weights) in CASES.items():
+    w, raised = np.zeros(n_weights), False
+    threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGINT)).start()
+    try:
+        call(w)
+    except KeyboardInterrupt:
+        raised = True
+    print(json.dumps({"name": name, "raised": raised, "part": w[0] / n_rows}), flush=True)
+"""
+
+
+def test_passes_over_rows_end_at_an_interrupt():
+    found = subprocess.run(
+        [sys.executable, "-c", PASSES], capture_output=True, text=True, timeout=90, check=True
+    )
+    outcomes = [json.loads(line) for line in found.stdout.splitlines()]
+    assert len(outcomes) == 5
+    for outcome in outcomes:
+        assert outcome["raised"] and outcome["part"] < 0.9, outcome

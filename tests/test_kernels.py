@@ -7,7 +7,7 @@ from sklearn.metrics.pairwise import pairwise_kernels
 
 from sublinear._core.kernel_choice import kernel_rows
 from sublinear._core.kernel_rows import CallableRows, ExactRows, PrecomputedRows
-from sublinear._core.kernels import KERNELS, RBF, Poly
+from sublinear._core.kernels import KERNELS, RBF, Linear, Poly
 from sublinear._core.matrix import Matrix
 from sublinear._core.panel_rows import PanelRows, PostingRows
 from sublinear._core.panels import use_lanes
@@ -162,6 +162,16 @@ def test_products_of_wrong_shapes_are_refused(source):
     ):
         with pytest.raises(ValueError, match="changes of shape"):
             rows.add_product(order, changes, margins)
+
+
+def test_long_products_are_taken_in_parts():
+    left, right = np.arange(1100.0), np.linspace(0, 1, 2**17 + 1)
+    rows = PanelRows(Linear(), *(Matrix(X[:, np.newaxis]) for X in (left, right)))
+    assert rows.rows_per_call == 512  # so that there are three parts
+    changes = np.linspace(-1, 1, 2200).reshape(2, 1100)
+    margins = np.ones((2, len(right)))
+    rows.add_long_product(np.arange(1100), changes, margins)
+    np.testing.assert_allclose(margins, 1 + np.outer(changes @ left, right), rtol=1e-5)
 
 
 def test_a_function_may_answer_with_truth_values():

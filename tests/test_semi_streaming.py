@@ -156,6 +156,16 @@ class Problem:
         look()
 
 
+def test_states_of_other_columns_are_refused():
+    problem = Problem()
+    solver = problem.solver(False)
+    problem.run(solver, 5)
+    state = solver.state()
+    state["coordinates"][0] = 12
+    with pytest.raises(ValueError, match=r"saved state is damaged.*: coordinates are not those of"):
+        problem.solver(False).set_state(state)
+
+
 @pytest.mark.parametrize("layout", LAYOUTS.values(), ids=LAYOUTS)
 @pytest.mark.parametrize("ball", [False, True], ids=["perceptron", "ball"])
 def test_steps_are_those_of_the_oracle(ball, layout):

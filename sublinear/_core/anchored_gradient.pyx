@@ -3,6 +3,7 @@
 Gradients are summed in lanes that the number of a row in the stream alone determines: the result
 depends neither on how the stream is cut into blocks nor on the number of threads.
 """
+from cpython.exc cimport PyErr_CheckSignals
 from cython.parallel cimport prange
 from libc.stdint cimport uint32_t
 
@@ -25,6 +26,7 @@ cdef enum:
     LANES = 4
     GROUP = 256       # consecutive rows of a lane
     SAMPLED = 32      # of those, the first ones: their losses are evaluated
+    WEIGHTS_PER_CALL = 1 << 22    # that inner steps move between two looks at pending signals
 
 COUNTS = "n_rows", "accesses", "total_weight"
 
@@ -129,25 +131,14 @@ cdef class AnchoredGradient:
         cdef double[MOST_TOGETHER] z, slope, value, of_targets, of_weights
         cdef const double* y = of_targets
         cdef const double* s = NULL if rows.weights == NULL else of_weights
-        cdef Py_ssize_t r, i, later, count = last - first
-        if rows.order == NULL:
+        cdef Py_ssize_t r, count = last - first
+        if rows.order != NULL:
+            self._gather(group, rows, first, last, ahead, of_targets, of_weights)
+        else:
             take_lines(group, first, count, ahead)
             y = rows.targets + first
             if s != NULL:
                 s = rows.weights + first
-        else:
-            group.count = 0
-            for r in range(count):
-                if not group.together:
-                    prefetch_ahead(rows.lines, rows.order, first + r, rows.stop, &self.w[0])
-                i = rows.order[first + r]
-                later = rows.order[min(first + r + ahead, rows.stop - 1)]
-                append_line(group, i, later)
-                prefetch(rows.targets + later)
-                of_targets[r] = rows.targets[i]
-                if s != NULL:
-                    prefetch(rows.weights + later)
-                    of_weights[r] = rows.weights[i]
         dot_group(group, &self.w[0], z)
         self.loss.derivatives_of(z, y, slope, count)
         if s != NULL:
@@ -159,6 +150,24 @@ cdef class AnchoredGradient:
         for r in range(sampled):
             losses[0] += value[r] * (1.0 if s == NULL else s[r])
             losses[1] += 1.0 if s == NULL else s[r]
+
+    cdef void _gather(
+        self, Group* group, const Rows* rows, Py_ssize_t first, Py_ssize_t last,
+        Py_ssize_t ahead, double* targets, double* weights
+    ) noexcept nogil:
+        """Let the group be of rows of an order, and find their targets and weights."""
+        cdef Py_ssize_t k, i, later
+        group.count = 0
+        for k in range(first, last):
+            if not group.together:
+                prefetch_ahead(rows.lines, rows.order, k, rows.stop, &self.w[0])
+            i, later = rows.order[k], rows.order[min(k + ahead, rows.stop - 1)]
+            append_line(group, i, later)
+            prefetch(rows.targets + later)
+            targets[k - first] = rows.targets[i]
+            if rows.weights != NULL:
+                prefetch(rows.weights + later)
+                weights[k - first] = rows.weights[i]
 
     def copy(self):
         """Return a gradient that goes on in this one's place and leaves it as it is."""
@@ -228,19 +237,23 @@ def inner_steps(
     cdef const uint32_t[::1] order = block.order
     cdef const double[::1] anchor = gradient.w, mean = gradient.mean
     cdef double mean_weight = gradient.total_weight / gradient.n_rows
+    cdef Py_ssize_t step = max(1, WEIGHTS_PER_CALL // w.shape[0]), first, last
     cdef Py_ssize_t k, i, j, n_read = 0
     cdef double change, s
     cdef Line x
-    with nogil:
-        for k in range(start, stop):
-            i = k if order is None else order[k]
-            x = line_at(&matrix.rows, i)
-            s = (1.0 if weights is None else weights[i]) / mean_weight
-            change = s * (
-                loss.derivative(dot(&x, &w[0]), targets[i])
-                - loss.derivative(dot(&x, &anchor[0]), targets[i]))
-            for j in range(w.shape[0]):
-                w[j] -= rate * (mean[j] + alpha[j] * w[j])
-            add(&x, -rate * change, &w[0])
-            n_read += x.size
+    for first in range(start, stop, step):
+        last = min(stop, first + step)
+        with nogil:
+            for k in range(first, last):
+                i = k if order is None else order[k]
+                x = line_at(&matrix.rows, i)
+                s = (1.0 if weights is None else weights[i]) / mean_weight
+                change = s * (
+                    loss.derivative(dot(&x, &w[0]), targets[i])
+                    - loss.derivative(dot(&x, &anchor[0]), targets[i]))
+                for j in range(w.shape[0]):
+                    w[j] -= rate * (mean[j] + alpha[j] * w[j])
+                add(&x, -rate * change, &w[0])
+                n_read += x.size
+        PyErr_CheckSignals()
     return n_read

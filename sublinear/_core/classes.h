@@ -85,4 +85,27 @@ static inline void sublinear_add_classes(
     SUBLINEAR_CALL_SPARSE(sublinear_add_classes, stride, size, factors, n_classes, W);
 }
 
+/* up += factor * x, down -= factor * x for two columns of W */
+#define SUBLINEAR_ADD_PAIR(name, real, integer)                                             \
+    static void name(const real *values, const integer *indices, ptrdiff_t stride,          \
+                     ptrdiff_t size, double factor, ptrdiff_t n_classes, double *up,        \
+                     double *down)                                                          \
+    {                                                                                       \
+        for (ptrdiff_t k = 0; k < size; k++) {                                              \
+            const ptrdiff_t at = (indices == NULL ? k : (ptrdiff_t)indices[k]) * n_classes; \
+            const double change = factor * values[k * stride];                              \
+            up[at] += change;                                                               \
+            down[at] -= change;                                                             \
+        }                                                                                   \
+    }
+
+SUBLINEAR_SPARSE_TYPES(SUBLINEAR_ADD_PAIR, sublinear_add_pair)
+
+static inline void sublinear_add_pair(
+    int value_bytes, int index_bytes, const void *values, const void *indices, ptrdiff_t stride,
+    ptrdiff_t size, double factor, ptrdiff_t n_classes, double *up, double *down)
+{
+    SUBLINEAR_CALL_SPARSE(sublinear_add_pair, stride, size, factor, n_classes, up, down);
+}
+
 #endif

@@ -3,12 +3,7 @@
 They are the columns of W, an array of shape (length of w, n_classes) in row order. Each gets the
 same bits whatever the others are: its sum takes the line's entries in their order.
 """
-from libc.stdint cimport int32_t, int64_t
-
-from sublinear._core.line cimport (
-    DENSE_FLOAT64, SPARSE_FLOAT32_INT32, SPARSE_FLOAT32_INT64, SPARSE_FLOAT64_INT32,
-    SPARSE_FLOAT64_INT64, Line, index_bytes, index_t, is_dense, real_t, value_bytes,
-)
+from sublinear._core.line cimport Line, index_bytes, is_dense, value_bytes
 
 cdef extern from "classes.h" nogil:
     void dot_classes_of "sublinear_dot_classes"(
@@ -19,6 +14,10 @@ cdef extern from "classes.h" nogil:
         int value_bytes, int index_bytes, const void* values, const void* indices,
         Py_ssize_t stride, Py_ssize_t size, const double* factors, Py_ssize_t n_classes,
         double* W) noexcept
+    void add_pair_of "sublinear_add_pair"(
+        int value_bytes, int index_bytes, const void* values, const void* indices,
+        Py_ssize_t stride, Py_ssize_t size, double factor, Py_ssize_t n_classes, double* up,
+        double* down) noexcept
 
 
 cdef inline void dot_classes(
@@ -49,49 +48,14 @@ cdef inline void add_classes(
             W[x.length * n_classes + c] += x.constant * factors[c]
 
 
-cdef inline void sparse_add_pair(
-    const real_t* values, const index_t* indices, Py_ssize_t size, double factor,
-    Py_ssize_t n_classes, double* up, double* down
-) noexcept nogil:
-    cdef Py_ssize_t k, j
-    for k in range(size):
-        j = indices[k] * n_classes
-        up[j] += factor * values[k]
-        down[j] -= factor * values[k]
-
-
-cdef inline void strided_add_pair(
-    const real_t* values, Py_ssize_t stride, Py_ssize_t size, double factor,
-    Py_ssize_t n_classes, double* up, double* down
-) noexcept nogil:
-    cdef Py_ssize_t k
-    for k in range(size):
-        up[k * n_classes] += factor * values[k * stride]
-        down[k * n_classes] -= factor * values[k * stride]
-
-
 cdef inline void add_pair(
     const Line* x, double factor, Py_ssize_t n_classes, Py_ssize_t plus, Py_ssize_t minus, double* W
 ) noexcept nogil:
     """W[:, plus] += factor * x, W[:, minus] -= factor * x"""
-    if x.storage == SPARSE_FLOAT64_INT32:
-        sparse_add_pair(<const double*> x.values, <const int32_t*> x.indices, x.size, factor,
-                        n_classes, W + plus, W + minus)
-    elif x.storage == SPARSE_FLOAT32_INT32:
-        sparse_add_pair(<const float*> x.values, <const int32_t*> x.indices, x.size, factor,
-                        n_classes, W + plus, W + minus)
-    elif x.storage == SPARSE_FLOAT64_INT64:
-        sparse_add_pair(<const double*> x.values, <const int64_t*> x.indices, x.size, factor,
-                        n_classes, W + plus, W + minus)
-    elif x.storage == SPARSE_FLOAT32_INT64:
-        sparse_add_pair(<const float*> x.values, <const int64_t*> x.indices, x.size, factor,
-                        n_classes, W + plus, W + minus)
-    elif x.storage == DENSE_FLOAT64:
-        strided_add_pair(<const double*> x.values, x.stride, x.size, factor, n_classes, W + plus,
-                         W + minus)
-    else:
-        strided_add_pair(<const float*> x.values, x.stride, x.size, factor, n_classes, W + plus,
-                         W + minus)
+    cdef bint dense = is_dense(x.storage)
+    add_pair_of(
+        value_bytes(x.storage), index_bytes(x.storage), x.values, NULL if dense else x.indices,
+        x.stride if dense else 1, x.size, factor, n_classes, W + plus, W + minus)
     if x.constant != 0:
         W[x.length * n_classes + plus] += factor * x.constant
         W[x.length * n_classes + minus] -= factor * x.constant

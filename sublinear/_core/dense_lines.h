@@ -17,7 +17,7 @@
 SUBLINEAR_DENSE_ADD(sublinear_add_float, float)
 SUBLINEAR_DENSE_ADD(sublinear_add_double, double)
 
-/* <x, w> and |x|^2; a line that is `later` is asked for meanwhile, unless it is NULL */
+/* <x, w> and |x|^2; a `later` line is prefetched meanwhile, unless it is NULL */
 #if SUBLINEAR_VECTORS
 #define SUBLINEAR_TIMES_W(LOAD, vector, at)                                                 \
     {                                                                                       \

@@ -12,7 +12,7 @@ cdef enum:
     LEVEL_BITS = 3        # of a byte of `sleep`: the level; the rest counts the passes to sleep
     SAMPLED = 9           # one example in so many enters the estimate of the gap,
     HEAVY = 16            # and all that weigh so many times the mean: few, that may hold most of it
-    VISITS = 256          # at most, before what they leave behind is seen to
+    VISITS = 256          # steps, at most, before `settle` looks at what they leave behind
 
 # What `sleep` becomes, by level, where a dual does not move. Level 5 is the last. Two levels may be
 # skipped; the two after these only keep a byte that a damaged checkpoint brought from leading out

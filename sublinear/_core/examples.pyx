@@ -5,13 +5,12 @@ from cython.parallel cimport prange
 import numpy as np
 
 from sublinear._core.aligned import apart, touched
+from sublinear._core.dense_lines cimport dense_add64
 from sublinear._core.line cimport Line, line_at, add as add_row
 from sublinear._core.objective cimport SMALL_BLOCK
 from sublinear._core.states import fill, take
 
 cdef enum:
-    ROWS_PER_CALL = 1 << 16      # between two looks at pending signals
-    BLOCKS_PER_CALL = 1 << 8
     MEANS_PER_PASS = 256  # the mean of w is kept where it can take so many of them into account
     WARM_UP = 16          # it leaves out those of the first of so many parts of the pass
 
@@ -64,14 +63,16 @@ cdef class Examples:
         cdef Py_ssize_t n = self.rows.count, n_blocks = (n + SMALL_BLOCK - 1) // SMALL_BLOCK
         cdef Py_ssize_t first, last, block
         cdef int n_threads = self.objective.useful_threads()
+        cdef Py_ssize_t step = n_threads * max(
+            1, self.objective.matrix.rows_per_call() // SMALL_BLOCK)
         if view is not None:
             if view.shape[0] != n:
                 raise ValueError(f"{n} rows, but {view.shape[0]} duals")
             start = &view[0]
         totals = np.empty(n_blocks)
         cdef double[::1] of_block = totals
-        for first in range(0, n_blocks, BLOCKS_PER_CALL):
-            last = min(n_blocks, first + BLOCKS_PER_CALL)
+        for first in range(0, n_blocks, step):
+            last = min(n_blocks, first + step)
             for block in prange(first, last, nogil=True, num_threads=n_threads):
                 of_block[block] = self._start_block(
                     block * SMALL_BLOCK, min(n, (block + 1) * SMALL_BLOCK), start)
@@ -99,11 +100,11 @@ cdef class Examples:
         result = np.zeros(self.objective.matrix.n_weights)
         cdef double[::1] w = result
         cdef double scale = 1 / (self.objective.alpha * self.objective.total_weight), dual
-        cdef Py_ssize_t first, i
+        cdef Py_ssize_t first, i, step = self.objective.matrix.rows_per_call()
         cdef Line x
-        for first in range(0, self.rows.count, ROWS_PER_CALL):
+        for first in range(0, self.rows.count, step):
             with nogil:
-                for i in range(first, min(self.rows.count, first + ROWS_PER_CALL)):
+                for i in range(first, min(self.rows.count, first + step)):
                     dual = self.at(i).dual
                     if dual != 0:
                         x = line_at(self.rows, i)
@@ -115,9 +116,10 @@ cdef class Examples:
         """Multiply the curvatures, wake everybody up; ValueError where they overflow."""
         cdef double total = 0
         cdef Py_ssize_t i
-        for i in range(self.rows.count):
-            self.at(i).curvature *= ratio
-            total += self.at(i).curvature
+        with nogil:
+            for i in range(self.rows.count):
+                self.at(i).curvature *= ratio
+                total += self.at(i).curvature
         self.objective.check_curvatures(total)
         self.sleep[:] = 0
 
@@ -128,14 +130,16 @@ cdef class Examples:
     def scale(self, double factor):
         """Multiply the duals, by a factor from 0 to 1."""
         cdef Py_ssize_t i
-        for i in range(self.rows.count):
-            self.at(i).dual *= factor
+        with nogil:
+            for i in range(self.rows.count):
+                self.at(i).dual *= factor
 
     def forget(self):
         """Set all duals to zero, wake everybody up."""
         cdef Py_ssize_t i
-        for i in range(self.rows.count):
-            self.at(i).dual = 0
+        with nogil:
+            for i in range(self.rows.count):
+                self.at(i).dual = 0
         self.sleep[:] = 0
 
     def set_duals(self, const double[::1] duals):
@@ -143,8 +147,9 @@ cdef class Examples:
         cdef Py_ssize_t i
         if duals.shape[0] != self.rows.count:
             raise ValueError(f"{self.rows.count} rows, but {duals.shape[0]} duals")
-        for i in range(self.rows.count):
-            self.at(i).dual = duals[i]
+        with nogil:
+            for i in range(self.rows.count):
+                self.at(i).dual = duals[i]
 
     def duals(self):
         """Return the duals as an array of its own (float64)."""
@@ -178,8 +183,9 @@ cdef class Examples:
         if self.example == NULL:
             return self.duals()
         duals = <double*> self.example     # dual i moves to a place that was read before
-        for i in range(n):
-            duals[i] = self.example[i].dual
+        with nogil:
+            for i in range(n):
+                duals[i] = self.example[i].dual
         self.example = NULL
         result, self.buffer = self.buffer, None
         result.resize(n, refcheck=False)
@@ -223,8 +229,9 @@ cdef Py_ssize_t collect_awake(
 def count_awake(const uint8_t[::1] sleep):
     """Return how many examples are awake in the next pass."""
     cdef Py_ssize_t k, n_awake = 0
-    for k in range(sleep.shape[0]):
-        n_awake += sleep[k] >> LEVEL_BITS == 0
+    with nogil:
+        for k in range(sleep.shape[0]):
+            n_awake += sleep[k] >> LEVEL_BITS == 0
     return n_awake
 
 
@@ -249,13 +256,10 @@ cdef class PassMean:
         self.is_over = True
 
     cdef void add(self, const double* w) noexcept nogil:
-        cdef Py_ssize_t j
         if self.is_over:
             self.is_over, self.count = False, 0
-            for j in range(self.total.shape[0]):
-                self.total[j] = 0
-        for j in range(self.total.shape[0]):
-            self.total[j] += w[j]
+            self.total[:] = 0
+        dense_add64(w, 1, &self.total[0], self.total.shape[0])
         self.count += 1
         self.next += self.interval
 

@@ -30,9 +30,9 @@ PIVOTS_AT_ONCE = 64             # which share a pass over the factor
 cdef enum:
     DENSE_BLOCK = 1 << 16        # values that are copied at a time, as float64, and stay in a cache
     DENSE_ROWS = 256             # of as many rows at least
-    OUTER_BLOCK = 1 << 22        # products between two looks at pending signals, one by one,
-    BLAS_BLOCK = 1 << 29         # by a BLAS,
-    LEAST_COLUMNS = 64           # but no fewer columns at a time: it would be slow
+    OUTER_BLOCK = 1 << 22        # products between two looks at pending signals, entry by entry
+    BLAS_BLOCK = 1 << 29         # the same by a BLAS
+    LEAST_COLUMNS = 64           # that a BLAS gets at a time: with fewer it would be slow
 
 
 def weighted_gram(Matrix matrix, const uint32_t[::1] rows, const double[::1] factors):

@@ -1,4 +1,4 @@
-"""Losses of all classes at once, each told by four functions of one example.
+"""Losses of all classes at once, each given by four functions of one example.
 
 With scores z (one for each of k classes), label y and dual a, a vector of k numbers:
 

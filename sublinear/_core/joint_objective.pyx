@@ -16,9 +16,6 @@ from sublinear._core.classes cimport add_classes, dot_classes
 from sublinear._core.dense_lines cimport dense_dot64
 from sublinear._core.line cimport Line, line_at
 
-cdef enum:
-    PRODUCTS_PER_CALL = 1 << 24   # between two looks at pending signals
-
 
 cdef class JointObjective(WeightedExamples):
     """A regularised loss of all classes over the rows of a matrix.
@@ -55,8 +52,7 @@ cdef class JointObjective(WeightedExamples):
         self._weigh(matrix.n_rows, weights, "rows")
 
     def _rows_per_call(self):
-        products = self.n_classes * max(1, self.matrix.n_stored // self.matrix.n_rows)
-        return max(1, PRODUCTS_PER_CALL // products)
+        return max(1, self.matrix.rows_per_call() // self.n_classes)
 
     def penalty(self, const double[:, ::1] W):
         """Return alpha / 2 |W|^2."""
@@ -113,16 +109,18 @@ cdef class JointObjective(WeightedExamples):
         penalty = self.penalty(self.weights_of_dual(duals))
         cdef double total = 0
         cdef Py_ssize_t i
-        for i in range(self.matrix.n_rows):
-            total += self.weight(i) * self.loss.conjugate(&duals[i, 0], self.labels[i])
+        with nogil:
+            for i in range(self.matrix.n_rows):
+                total += self.weight(i) * self.loss.conjugate(&duals[i, 0], self.labels[i])
         return -penalty - total / self.total_weight
 
     def make_feasible(self, double[:, ::1] duals):
         """Move every row of duals to a feasible point near it, in place."""
         cdef Py_ssize_t i
         self._check_duals(duals)
-        for i in range(self.matrix.n_rows):
-            self.loss.make_feasible(&duals[i, 0], self.labels[i])
+        with nogil:
+            for i in range(self.matrix.n_rows):
+                self.loss.make_feasible(&duals[i, 0], self.labels[i])
 
     def _check_duals(self, const double[:, ::1] duals):
         if duals.shape[0] != self.matrix.n_rows or duals.shape[1] != self.n_classes:
@@ -133,8 +131,9 @@ cdef class JointObjective(WeightedExamples):
         cdef double[::1] scores = np.zeros(self.n_classes)
         cdef double total = 0
         cdef Py_ssize_t i
-        for i in range(self.matrix.n_rows):
-            total += self.weight(i) * self.loss.value(&scores[0], self.labels[i])
+        with nogil:
+            for i in range(self.matrix.n_rows):
+                total += self.weight(i) * self.loss.value(&scores[0], self.labels[i])
         return total / self.total_weight
 
     def at_zeros(self):

@@ -37,7 +37,7 @@ from sublinear._core.starting_intercept import middle as middle_of
 
 cdef double UNBALANCED = 1e-9   # |sum v| / sum |v| that rounding may leave
 cdef double SAFE = 10           # typical errors: entries are not quite independent
-cdef double FAR = 4             # typical errors, within which the slope of a loss may be any there
+cdef double FAR = 4             # typical errors that a margin may be off by where a slope is taken
 cdef double OF_OFFSETS = 2.0**-52   # of an offset times changes: what rounding does to a margin
 cdef double ABOVE_ZEROS = 1e-6  # relative: how far a dual value may exceed that of zeros
 cdef double FIRST_WIDTH = 1e-3  # of the spread of the targets: where the intercept is looked for
@@ -223,13 +223,14 @@ cdef class KernelObjective:
         """Move every v_i to the nearest point where the conjugate is finite, in place."""
         cdef Py_ssize_t i
         cdef double scale
-        for i in range(self.n_rows):
-            scale = self.scales[i]
-            if scale > 0:
-                coefficients[i] = scale * self.loss.nearest_dual(
-                    coefficients[i] / scale, self.targets[i])
-            else:
-                coefficients[i] = 0
+        with nogil:
+            for i in range(self.n_rows):
+                scale = self.scales[i]
+                if scale > 0:
+                    coefficients[i] = scale * self.loss.nearest_dual(
+                        coefficients[i] / scale, self.targets[i])
+                else:
+                    coefficients[i] = 0
 
     def balance(self, double[::1] coefficients):
         """Make sum_i v_i vanish, in place: shrink those of the sign that prevails.
@@ -475,7 +476,8 @@ cdef class KernelObjective:
             return self._factor_margins(coefficients) + constant
         support = np.flatnonzero(coefficients)
         margins = np.full((1, self.n_rows), constant)
-        self.rows.add_product(support, coefficients[np.newaxis, support], margins, self.n_threads)
+        self.rows.add_long_product(
+            support, coefficients[np.newaxis, support], margins, self.n_threads)
         return margins[0]
 
     def _factor_margins(self, coefficients):

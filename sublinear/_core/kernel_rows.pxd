@@ -19,12 +19,16 @@ cdef inline void add_sums(
         margins[p * PANEL + lane] += sums[lane]
 
 
-cdef class CallableRows(KernelRows):
-    cdef readonly object function, X, Y, diagonal
+cdef class GivenRows(KernelRows):
+    cdef readonly object diagonal
 
 
-cdef class PrecomputedRows(KernelRows):
-    cdef readonly object matrix, diagonal
+cdef class CallableRows(GivenRows):
+    cdef readonly object function, X, Y
+
+
+cdef class PrecomputedRows(GivenRows):
+    cdef readonly object matrix
 
 
 cdef class ExactRows(KernelRows):

@@ -19,6 +19,7 @@ Dense data far from the origin is centred first. That changes no distance, and i
 terms of single rows and columns, which products get in float64. Values do not depend on tiles,
 threads, or the processor.
 """
+from cpython.exc cimport PyErr_CheckSignals
 from cython.parallel cimport prange
 from libc.string cimport memset
 
@@ -32,6 +33,7 @@ from sublinear._core.kernels import UNIT
 EXACT_UNIT = 2.0**-53               # of rounding to float64, as UNIT to float32
 LARGEST = 1e37                      # float32 holds 3.4e38
 BLOCK_BYTES = 2**22                 # of values that a product keeps at a time
+LEAST_ROWS, MOST_VALUES = 512, 2**26    # of a product between two looks at pending signals
 ASYMMETRY = 1e-5                    # of the largest value: what rounding to float32 may do
 
 
@@ -136,6 +138,19 @@ cdef class KernelRows:
             ):
                 add_panel(&values[0, 0], n_rows, values.shape[1], p, change, start, margins)
 
+    @property
+    def rows_per_call(self):
+        """Rows of a product between two looks at pending signals: they share the panels read."""
+        return max(LEAST_ROWS, MOST_VALUES // self.n_columns)
+
+    def add_long_product(self, rows, changes, margins, int n_threads=1):
+        """Do as `add_product`, of any number of rows; Ctrl-C leaves a part of it in the margins."""
+        cdef Py_ssize_t start, step = self.rows_per_call
+        for start in range(0, len(rows), step):
+            part = slice(start, start + step)
+            self.add_product(rows[part], changes[:, part], margins, n_threads)
+            PyErr_CheckSignals()
+
     def _checked_changes(self, rows, changes, margins):
         """Return changes in float32; loops over them and the margins look at no bounds."""
         change = np.ascontiguousarray(changes, dtype=np.float32)
@@ -164,7 +179,19 @@ cdef void add_panel(
         add_sums(sums, &margins[output, 0], p, margins.shape[1])
 
 
-cdef class CallableRows(KernelRows):
+cdef class GivenRows(KernelRows):
+    """A kernel matrix whose values are those of `_values(rows, columns)`, in any type."""
+
+    def block(self, rows, columns=None, int n_threads=1):
+        """As KernelRows.block."""
+        return widened(self._values(rows, columns))
+
+    def exact_block(self, rows, columns=None, int n_threads=1):
+        """As KernelRows.exact_block."""
+        return self._values(rows, columns).astype(np.float64, copy=False)
+
+
+cdef class CallableRows(GivenRows):
     """A kernel matrix from a function of two sets of examples, called for blocks of rows.
 
     Parameters
@@ -205,19 +232,11 @@ cdef class CallableRows(KernelRows):
         check_symmetric(values, self.name)
         return values
 
-    def block(self, rows, columns=None, int n_threads=1):
-        """As KernelRows.block."""
-        return widened(self._values(rows, columns))
-
-    def exact_block(self, rows, columns=None, int n_threads=1):
-        """As KernelRows.exact_block."""
-        return self._values(rows, columns).astype(np.float64, copy=False)
-
     def _values(self, rows, columns):
         return self._call(self.X[rows], self.Y if columns is None else self.Y[columns])
 
 
-cdef class PrecomputedRows(KernelRows):
+cdef class PrecomputedRows(GivenRows):
     """A kernel matrix that is there.
 
     Parameters
@@ -238,14 +257,6 @@ cdef class PrecomputedRows(KernelRows):
             # predictions have the other side of the diagonal
             self.asymmetry = off / mean if (mean := self.diagonal.mean()) > 0 else 0.0
             self.error = max(self.error, self.asymmetry)
-
-    def block(self, rows, columns=None, int n_threads=1):
-        """As KernelRows.block."""
-        return widened(self._values(rows, columns))
-
-    def exact_block(self, rows, columns=None, int n_threads=1):
-        """As KernelRows.exact_block."""
-        return self._values(rows, columns).astype(np.float64, copy=False)
 
     def _values(self, rows, columns):
         return self.matrix[rows if columns is None else np.ix_(rows, columns)]

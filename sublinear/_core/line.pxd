@@ -51,9 +51,9 @@ cdef struct Line:
     Py_ssize_t stride      # distance of a dense line's entries, in entries
     const char* values
     const char* indices
-    const char* later      # of a dense line that `dot` asks for; NULL: of none
+    const char* later      # values of a dense line that `dot` prefetches meanwhile; NULL: none
     double constant        # the constant entry; 0 when there is none
-    Py_ssize_t length      # its place: the number of the other columns
+    Py_ssize_t length      # the number of stored columns: where w has the weight of the constant
 
 # The lines of a matrix. Offsets of sparse lines have the type of the indices; those of packed lines
 # are int64 and count bytes. Short ones have none, but equal length; the last byte tells their size.
@@ -193,7 +193,7 @@ cdef inline bint takes_rows(const Lines* lines) noexcept nogil:
 
 
 cdef inline void prefetch_near_line(const Lines* lines, Py_ssize_t i) noexcept nogil:
-    """Ask once more for a dense line, which has been asked for; see dense_lines.h."""
+    """Prefetch a dense line again, now into the first cache; see dense_lines.h."""
     cdef const char* values = values_of(lines, i)
     if lines.stride == 1:
         prefetch_near_span(values, values + lines.length * value_bytes(lines.storage))
@@ -202,7 +202,7 @@ cdef inline void prefetch_near_line(const Lines* lines, Py_ssize_t i) noexcept n
 cdef inline void prefetch_lines_ahead(
     const Lines* lines, const uint32_t* draws, Py_ssize_t position, Py_ssize_t ready
 ) noexcept nogil:
-    """Ask for the lines of the draws after `position`, up to `ready`."""
+    """Prefetch the lines of the draws after `position`, up to `ready`."""
     cdef const char* line
     if is_dense(lines.storage):
         if position + LINE_AHEAD < ready:
@@ -223,7 +223,7 @@ cdef inline void prefetch_ahead(
     const Lines* lines, const uint32_t* draws, Py_ssize_t position, Py_ssize_t ready,
     const double* w
 ) noexcept nogil:
-    """Ask for what the draws after `position`, up to `ready`, will read."""
+    """Prefetch what the draws after `position`, up to `ready`, will read."""
     cdef Line line
     prefetch_lines_ahead(lines, draws, position, ready)
     if lines.length > CACHED_WEIGHTS and position + OFFSET_AHEAD < ready:
@@ -237,7 +237,7 @@ cdef inline Line drawn_line(
 ) noexcept nogil:
     """The line of the draw at `position`, of which a dot product is wanted, and `prefetch_ahead`.
 
-    Dense lines are asked for by the dot product: all their entries at once would be in its way.
+    The dot product prefetches dense lines, entry by entry: all at once they would delay it.
     """
     cdef Line line = line_at(lines, draws[position])
     if not takes_rows(lines):
@@ -551,16 +551,16 @@ cdef inline double squared_norm(const Line* x) noexcept nogil:
     return total + x.constant * x.constant
 
 
-# Several dense lines at once, in the order of single ones, so that they give the same bits. Those
-# that come later are asked for meanwhile: processors do not see them come early enough where a
-# pass does more than read, and where rows end in the midst of a cache line.
+# Several dense lines at once, summed as single ones are, so that they give the same bits. Later
+# lines are prefetched meanwhile: where a pass does more than read, or rows end in the midst of a
+# cache line, the processor's own prefetching comes too late.
 
 cdef enum:
     ROWS = 4                  # as many as SUBLINEAR_ROWS
-    BYTES_NEAR = 1 << 12      # how far away lines are asked for, into the first cache
-    BYTES_AHEAD = 1 << 14     # and, before, into the second one
+    BYTES_AHEAD = 1 << 14     # how far ahead lines are prefetched into the second cache
+    BYTES_NEAR = 1 << 12      # and, later, from there into the first one
 
-# Where lines begin, those that are asked for again, and those that are asked for.
+# Where lines begin: those read now, and those prefetched into the first and the second cache.
 cdef struct Several:
     const char* rows[ROWS]
     const char* near[ROWS]

@@ -185,26 +185,26 @@ cdef void dots(
 
 
 cdef Py_ssize_t add_in_fours(
-    const Lines* lines, const uint32_t* order, Py_ssize_t n, const double* factors,
-    const double* v, double* total
+    const Lines* lines, const uint32_t* order, Py_ssize_t start, Py_ssize_t stop,
+    const double* factors, const double* v, double* total
 ) noexcept nogil:
     """total += factors[k] x for x = line order[k], times <x, v> unless v is NULL.
 
-    As far as fours of dense lines go; tells how far.
+    For k from `start` as long as four dense lines are left before `stop`; returns the next k.
     """
     cdef Py_ssize_t place[ROWS]
     cdef double factor[ROWS]
     cdef Several several
-    cdef Py_ssize_t k = 0, r
+    cdef Py_ssize_t k = start, r
     set_several(&several, lines)
-    while takes_rows(lines) and k + ROWS <= n:
+    while takes_rows(lines) and k + ROWS <= stop:
         if v != NULL:
-            take_several(&several, lines, order, k, n)
+            take_several(&several, lines, order, k, stop)
             dot_rows(lines, several.rows, several.near, several.next, ROWS, v, factor)
         for r in range(ROWS):
             place[r] = order[k + r]
             if v == NULL:
-                prefetch_lines_ahead(lines, order, k + r, n)
+                prefetch_lines_ahead(lines, order, k + r, stop)
                 factor[r] = factors[k + r]
             else:
                 factor[r] *= factors[k + r]
@@ -400,18 +400,20 @@ cdef class Matrix:
         order : array of int
         """
         cdef const uint32_t[::1] sequence = self._check_order(order)
-        cdef Py_ssize_t n = sequence.shape[0]
+        cdef Py_ssize_t n = sequence.shape[0], step = self.rows_per_call(), first, last
         if w.shape[0] != self.n_weights:
             raise ValueError(f"w must have {self.n_weights} entries, got {w.shape[0]}")
         result = np.empty(n)
         cdef double[::1] products = result
-        if n:
+        for first in range(0, n, step):
+            last = min(n, first + step)
             with nogil:
-                dots(&self.rows, &sequence[0], 0, n, &w[0], &products[0])
+                dots(&self.rows, &sequence[0], first, last, &w[0], &products[first])
+            PyErr_CheckSignals()
         return result
 
     def add_rows(self, const double[::1] factors, order, double[::1] w):
-        """Add factors[k] * row order[k] to w, in place, for every k.
+        """Add factors[k] * row order[k] to w, in place, for every k; Ctrl-C leaves a part of it.
 
         Parameters
         ----------
@@ -420,31 +422,37 @@ cdef class Matrix:
         w : ndarray of shape (n_weights,), float64
         """
         cdef const uint32_t[::1] sequence = self._check_order(order)
-        cdef Py_ssize_t k = 0, n = sequence.shape[0]
+        cdef Py_ssize_t n = sequence.shape[0], step = self.rows_per_call(), first, last, k
         cdef Line x
         self._check_sizes(factors.shape[0], n, w, w)
-        with nogil:
-            if n:
-                k = add_in_fours(&self.rows, &sequence[0], n, &factors[0], NULL, &w[0])
-            while k < n:
-                prefetch_ahead(&self.rows, &sequence[0], k, n, &w[0])
-                x = line_at(&self.rows, sequence[k])
-                add(&x, factors[k], &w[0])
-                k += 1
+        for first in range(0, n, step):
+            last = min(n, first + step)
+            with nogil:
+                k = add_in_fours(
+                    &self.rows, &sequence[0], first, last, &factors[0], NULL, &w[0])
+                while k < last:
+                    prefetch_ahead(&self.rows, &sequence[0], k, last, &w[0])
+                    x = line_at(&self.rows, sequence[k])
+                    add(&x, factors[k], &w[0])
+                    k += 1
+            PyErr_CheckSignals()
 
     def add_moments(
         self, const double[::1] factors, order, double[::1] w, double[::1] squares
     ):
         """As add_rows; add their squared entries, with the same factors, to squares."""
         cdef const uint32_t[::1] sequence = self._check_order(order)
-        cdef Py_ssize_t k, n = sequence.shape[0]
+        cdef Py_ssize_t n = sequence.shape[0], step = self.rows_per_call(), first, last, k
         cdef Line x
         self._check_sizes(factors.shape[0], n, w, squares)
-        with nogil:
-            for k in range(n):
-                prefetch_ahead(&self.rows, &sequence[0], k, n, &w[0])
-                x = line_at(&self.rows, sequence[k])
-                add_with_squares(&x, factors[k], factors[k], &w[0], &squares[0])
+        for first in range(0, n, step):
+            last = min(n, first + step)
+            with nogil:
+                for k in range(first, last):
+                    prefetch_ahead(&self.rows, &sequence[0], k, last, &w[0])
+                    x = line_at(&self.rows, sequence[k])
+                    add_with_squares(&x, factors[k], factors[k], &w[0], &squares[0])
+            PyErr_CheckSignals()
 
     def add_gram_product(
         self, const double[::1] v, const double[::1] factors, order, double[::1] total
@@ -460,16 +468,19 @@ cdef class Matrix:
         order : array of int
         """
         cdef const uint32_t[::1] sequence = self._check_order(order)
-        cdef Py_ssize_t k = 0, n = sequence.shape[0]
+        cdef Py_ssize_t n = sequence.shape[0], step = self.rows_per_call(), first, last, k
         cdef Line x
         self._check_sizes(factors.shape[0], n, v, total)
-        with nogil:
-            if n:
-                k = add_in_fours(&self.rows, &sequence[0], n, &factors[0], &v[0], &total[0])
-            while k < n:
-                x = drawn_line(&self.rows, &sequence[0], k, n, &v[0])
-                add(&x, factors[k] * dot(&x, &v[0]), &total[0])
-                k += 1
+        for first in range(0, n, step):
+            last = min(n, first + step)
+            with nogil:
+                k = add_in_fours(
+                    &self.rows, &sequence[0], first, last, &factors[0], &v[0], &total[0])
+                while k < last:
+                    x = drawn_line(&self.rows, &sequence[0], k, last, &v[0])
+                    add(&x, factors[k] * dot(&x, &v[0]), &total[0])
+                    k += 1
+            PyErr_CheckSignals()
 
     def largest_norm(self, bint with_constant=True):
         """Return the largest |x_i|, the constant entry included or not; raises Underflow."""
@@ -502,5 +513,5 @@ cdef class Matrix:
         return result
 
     cdef Py_ssize_t rows_per_call(self):
-        """Rows of a pass between two looks at pending signals."""
+        """Rows of a pass between two looks at pending signals: some milliseconds."""
         return max(1, ENTRIES_PER_CALL // max(1, self.n_stored // max(1, self.n_rows)))

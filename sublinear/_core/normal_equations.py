@@ -10,7 +10,6 @@ from scipy.linalg import lstsq
 
 from sublinear._core.gram import dense_rows, upper_factor, weighted_gram
 
-SLICE = 2**23  # stored values between two looks for Ctrl-C
 MOST_WORK = 2**28  # of a least squares problem that adjusts duals: some tens of milliseconds
 MOST_ROWS = 4  # times n_weights: near the optimum hardly more duals are inside their intervals
 
@@ -33,38 +32,30 @@ class NormalEquations:
             self.rows = np.flatnonzero(weights).astype(np.uint32)
             self.shares = weights[self.rows] / objective.total_weight
         self.targets = np.asarray(objective.targets_array)[self.rows]
-        step = max(1, SLICE // max(1, self.matrix.n_stored // self.matrix.n_rows))
-        self.slices = [slice(k, k + step) for k in range(0, len(self.rows), step)]
         self.penalty = np.full(self.matrix.n_weights, objective.alpha)
         if objective.free_intercept:
             self.penalty[-1] = 0.0
 
     def products(self, w):
         """Return <x_i, w>."""
-        return np.concatenate([self.matrix.row_dots(w, self.rows[part]) for part in self.slices])
+        return self.matrix.row_dots(w, self.rows)
 
     def combine(self, factors):
         """Return sum_i s_i / W factors_i x_i."""
         total = np.zeros(self.matrix.n_weights)
-        factors = self.shares * factors
-        for part in self.slices:
-            self.matrix.add_rows(factors[part], self.rows[part], total)
+        self.matrix.add_rows(self.shares * factors, self.rows, total)
         return total
 
     def moments(self, factors):
         """Return sum_i s_i / W factors_i x_i and the same sum of squared entries."""
         total, squares = np.zeros((2, self.matrix.n_weights))
-        factors = self.shares * factors
-        for part in self.slices:
-            self.matrix.add_moments(factors[part], self.rows[part], total, squares)
+        self.matrix.add_moments(self.shares * factors, self.rows, total, squares)
         return total, squares
 
     def product(self, slopes, direction):
         """Return the matrix of the equations times a direction."""
         total = self.penalty * direction
-        factors = self.shares * slopes
-        for part in self.slices:
-            self.matrix.add_gram_product(direction, factors[part], self.rows[part], total)
+        self.matrix.add_gram_product(direction, self.shares * slopes, self.rows, total)
         return total
 
     def factor(self, slopes):

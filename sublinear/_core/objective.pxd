@@ -45,6 +45,10 @@ cdef class Objective(WeightedExamples):
     cdef double total(self, Py_ssize_t start, Py_ssize_t stop, const double* terms) noexcept nogil
 
     cdef int useful_threads(self) noexcept
+    cdef Point _point(self, candidates, const double[::1] w, const double[:] duals) except *
+    cdef Py_ssize_t _restrict_to_sample(self, Point* at)
+    cdef double _weight_read(
+        self, const Point* at, Py_ssize_t n, Py_ssize_t length, Py_ssize_t part)
     cdef int threads_for(self, Py_ssize_t n_entries) noexcept nogil
     cdef BlockSums block_sums(
         self, Py_ssize_t start, Py_ssize_t stop, const Point* at) noexcept nogil

@@ -38,12 +38,12 @@ CONJUGATE = MAX_CANDIDATES    # its place in Objective.sums, after the losses of
 cdef double LEAST_CURVATURE = 1e-300
 
 cdef enum:
-    ENTRIES_PER_CALL = 1 << 22   # between two looks at pending signals
-    SEEN = 16                    # one row in so many, where an estimate will do,
-    LEAST_SEEN = 1024            # or so many rows
+    SEEN = 16                    # an estimate reads one row in so many,
+    LEAST_SEEN = 1024            # but at least so many rows
 
-# Duals may be as much worse than zeros as these may be than the optimum, so many times. Those of a
-# nearby alpha are: what they know of the optimum soon makes up for that.
+# Duals from elsewhere stay as they are unless D(a) is below D(0) by more than WORSE times P(0), a
+# bound on how far zeros are from the optimum. Those of a nearby alpha are often a little worse than
+# zeros, but what they know of the optimum soon makes up for that.
 cdef double WORSE = 10
 
 cdef double ONES[BLOCK]
@@ -66,11 +66,12 @@ def balance(double[::1] duals, masses):
     cdef double positive, negative
     cdef Py_ssize_t i
     positive, negative = masses
-    for i in range(duals.shape[0]):
-        if duals[i] > 0 and positive > negative:
-            duals[i] *= negative / positive
-        elif duals[i] < 0 and negative > positive:
-            duals[i] *= positive / negative
+    with nogil:
+        for i in range(duals.shape[0]):
+            if duals[i] > 0 and positive > negative:
+                duals[i] *= negative / positive
+            elif duals[i] < 0 and negative > positive:
+                duals[i] *= positive / negative
 
 
 def shrinkage(double square, double gain, double at_zeros):
@@ -216,46 +217,20 @@ cdef class Objective(WeightedExamples):
         With `one_in` above 1, estimates from one row in so many: some rows of each block or, where
         weights differ, rows drawn by these, so that none counts for much more than another.
         """
-        cdef Py_ssize_t n_rows = self.matrix.n_rows, n = n_rows
+        cdef Py_ssize_t n = self.matrix.n_rows
         cdef bint short_rows = self.matrix.n_stored <= SHORT_ROW * n
         cdef Py_ssize_t length = BLOCK if short_rows and one_in == 1 else SMALL_BLOCK
-        cdef Py_ssize_t part = length // one_in
-        cdef Py_ssize_t n_blocks, first, last, block, step, i
-        cdef const uint32_t[::1] items
-        cdef const double[::1] masses
-        cdef Py_ssize_t n_weights = self.matrix.n_weights
-        cdef double weight = 0
+        cdef Py_ssize_t part = length // one_in, n_blocks, first, last, block, step
         cdef int n_threads = self.useful_threads()
-        cdef const double[::1] vector
-        cdef Point at
-        at.items, at.weights = NULL, self.weights
-        if one_in > 1 and self._drawn(n // one_in):
-            items, masses = self.sample
-            at.items, at.weights = &items[0], &masses[0]
-            n, part = items.shape[0], length
-        n_blocks = (n + length - 1) // length
+        cdef Point at = self._point(candidates, w, duals)
         at.wants_reach, at.wants_inner = wants_reach, wants_inner
-        at.n_candidates = 0
-        for candidate in candidates:
-            vector = candidate
-            if vector.shape[0] != self.matrix.n_weights:
-                raise ValueError(f"weights must have {self.matrix.n_weights} entries")
-            at.candidate[at.n_candidates] = &vector[0]
-            at.n_candidates += 1
-        at.together = at.n_candidates == 2 and self.matrix.is_sparse \
-            and n_weights <= CACHED_WEIGHTS
-        at.w = at.duals = NULL
-        if duals is not None:
-            if duals.shape[0] != n_rows or w.shape[0] != self.matrix.n_weights:
-                raise ValueError(
-                    f"duals must have {n_rows} entries, weights {self.matrix.n_weights}")
-            at.w = &w[0]
-            at.duals = &duals[0]
-            at.dual_stride = duals.strides[0] // <Py_ssize_t> sizeof(double)
+        if one_in > 1 and self._drawn(n // one_in):
+            n, part = self._restrict_to_sample(&at), length
+        n_blocks = (n + length - 1) // length
         partial = np.empty((n_blocks, sizeof(BlockSums) // sizeof(double)))
         cdef double[:, ::1] sums = partial
         cdef BlockSums* result = <BlockSums*> &sums[0, 0]
-        step = max(1, ENTRIES_PER_CALL // max(1, length * (self.matrix.n_stored // max(n_rows, 1))))
+        step = n_threads * max(1, self.matrix.rows_per_call() // length)    # one each at least
         for first in range(0, n_blocks, step):
             last = min(n_blocks, first + step)
             for block in prange(
@@ -268,12 +243,51 @@ cdef class Objective(WeightedExamples):
         if one_in == 1:
             self.accesses += self.matrix.n_stored
             return total
-        for block in range(n_blocks):
-            for i in range(block * length, min(n, block * length + part)):
+        weight = self._weight_read(&at, n, length, part)
+        return total * (self.total_weight / weight if weight > 0 else 0)
+
+    cdef Point _point(self, candidates, const double[::1] w, const double[:] duals) except *:
+        """What `block_sums` computes, over all rows."""
+        cdef Py_ssize_t n_rows = self.matrix.n_rows, n_weights = self.matrix.n_weights
+        cdef const double[::1] vector
+        cdef Point at
+        memset(&at, 0, sizeof(at))
+        at.weights = self.weights
+        for candidate in candidates:
+            vector = candidate
+            if vector.shape[0] != n_weights:
+                raise ValueError(f"weights must have {n_weights} entries")
+            at.candidate[at.n_candidates] = &vector[0]
+            at.n_candidates += 1
+        at.together = (
+            at.n_candidates == 2 and self.matrix.is_sparse and n_weights <= CACHED_WEIGHTS)
+        if duals is not None:
+            if duals.shape[0] != n_rows or w.shape[0] != n_weights:
+                raise ValueError(f"duals must have {n_rows} entries, weights {n_weights}")
+            at.w, at.duals = &w[0], &duals[0]
+            at.dual_stride = duals.strides[0] // <Py_ssize_t> sizeof(double)
+        return at
+
+    cdef Py_ssize_t _restrict_to_sample(self, Point* at):
+        """Take the rows drawn by weight in place of all; return their number."""
+        cdef const uint32_t[::1] items
+        cdef const double[::1] masses
+        items, masses = self.sample
+        at.items, at.weights = &items[0], &masses[0]
+        return items.shape[0]
+
+    cdef double _weight_read(
+        self, const Point* at, Py_ssize_t n, Py_ssize_t length, Py_ssize_t part
+    ):
+        """The weight of the first `part` rows of each block, whose entries it counts as read."""
+        cdef double weight = 0
+        cdef Py_ssize_t start, i
+        for start in range(0, n, length):
+            for i in range(start, min(n, start + part)):
                 weight += 1 if at.weights == NULL else at.weights[i]
                 self.accesses += line_size(
                     &self.matrix.rows, i if at.items == NULL else at.items[i])
-        return total * (self.total_weight / weight if weight > 0 else 0)
+        return weight
 
     def _drawn(self, Py_ssize_t size):
         """Draw the `sample` once; None where all weights are the same."""
@@ -488,9 +502,13 @@ cdef class Objective(WeightedExamples):
         """Return the curvature of the dual along every coordinate (float64)."""
         result = np.empty(self.matrix.n_rows)
         cdef double[::1] curvatures = result
-        cdef double total
-        with nogil:
-            total = self.curvatures_of(0, self.matrix.n_rows, &curvatures[0])
+        cdef Py_ssize_t n = self.matrix.n_rows, step = self.matrix.rows_per_call(), first, last
+        cdef double total = 0
+        for first in range(0, n, step):
+            last = min(n, first + step)
+            with nogil:
+                total += self.curvatures_of(first, last, &curvatures[first])
+            PyErr_CheckSignals()
         self.check_curvatures(total)
         return result
 
@@ -499,17 +517,19 @@ cdef class Objective(WeightedExamples):
         cdef Py_ssize_t i
         if duals.shape[0] != self.matrix.n_rows:
             raise ValueError(f"{self.matrix.n_rows} rows, but {duals.shape[0]} duals")
-        for i in range(duals.shape[0]):
-            duals[i] = self.loss.nearest_dual(duals[i], self.targets[i])
+        with nogil:
+            for i in range(duals.shape[0]):
+                duals[i] = self.loss.nearest_dual(duals[i], self.targets[i])
 
     def masses(self, const double[::1] duals):
         """Return the sum of s_i a_i over positive duals, and of -s_i a_i over negative ones."""
         cdef double positive = 0, negative = 0, mass
         cdef Py_ssize_t i
-        for i in range(duals.shape[0]):
-            mass = self.weight(i) * duals[i]
-            positive += max(mass, 0)
-            negative += max(-mass, 0)
+        with nogil:
+            for i in range(duals.shape[0]):
+                mass = self.weight(i) * duals[i]
+                positive += max(mass, 0)
+                negative += max(-mass, 0)
         return positive, negative
 
     def balance(self, double[::1] duals, masses=None):
@@ -532,10 +552,11 @@ cdef class Objective(WeightedExamples):
         memset(zeros, 0, sizeof(zeros))
         for start in range(0, n, BLOCK):
             stop = min(n, start + BLOCK)
-            self.loss.values_of(zeros, self.targets + start, terms, stop - start)
-            primal += self.total(start, stop, terms)
-            self.loss.conjugates_of(zeros, self.targets + start, terms, stop - start)
-            dual -= self.total(start, stop, terms)
+            with nogil:
+                self.loss.values_of(zeros, self.targets + start, terms, stop - start)
+                primal += self.total(start, stop, terms)
+                self.loss.conjugates_of(zeros, self.targets + start, terms, stop - start)
+                dual -= self.total(start, stop, terms)
         return primal / self.total_weight, dual / self.total_weight
 
     def at_zeros(self):

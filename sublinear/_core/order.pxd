@@ -7,10 +7,10 @@ Permutations in pools keep passes over short rows near the order of memory: runs
 in random order, and the draws of a pool of many runs are shuffled among themselves. What is
 shuffled at a time is in the cache.
 
-All of these are uniform, unless there are strata; but the last few draws of pools, which are no
-whole run, always come last. Then the order is one of strata, and the examples
-are those at some place in them, another one in every chunk: they are drawn in proportion to their
-weights (see sublinear._core.strata).
+Draws are uniform, but for one thing: items at the end that fill no whole run come last in every
+permutation in pools. With strata, what is drawn in these orders are strata; each gives the example
+at a place in it that all share, another one in every chunk. So examples are drawn in proportion to
+their weights (see sublinear._core.strata).
 """
 from libc.stdint cimport uint32_t
 

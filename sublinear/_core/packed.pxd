@@ -12,7 +12,7 @@ cdef class PackedRows:
     cdef Lines rows
     cdef char* records
     cdef const long long* offset           # NULL: short rows, which are entries alone
-    cdef public bint exact
+    cdef readonly bint exact
     cdef readonly object buffer, offsets   # no offsets of short rows
 
 

@@ -31,7 +31,6 @@ cnp.import_array()
 assert sizeof(Record) == RECORD_HEADER
 
 cdef enum:
-    ROWS_PER_CALL = 1 << 16      # between two looks at pending signals
     SHORT_COLUMNS = 1 << 8       # as many as a byte tells apart
     SHORT_ROW = 50               # entries: they and their number take four cache lines
 
@@ -50,7 +49,7 @@ ctypedef fused packed_index_t:
     uint8_t
 
 
-cdef inline int copy_entries(
+cdef inline int round_entries(
     const real_t* values, const index_t* indices, Py_ssize_t size, float* to_values,
     packed_index_t* to_indices
 ) noexcept nogil:
@@ -67,19 +66,19 @@ cdef inline int copy_entries(
     return fate
 
 
-cdef inline int copy_line(
+cdef inline int round_line(
     const Line* x, float* values, packed_index_t* indices
 ) noexcept nogil:
     if x.storage == SPARSE_FLOAT64_INT32:
-        return copy_entries(
+        return round_entries(
             <const double*> x.values, <const int32_t*> x.indices, x.size, values, indices)
     if x.storage == SPARSE_FLOAT32_INT32:
-        return copy_entries(
+        return round_entries(
             <const float*> x.values, <const int32_t*> x.indices, x.size, values, indices)
     if x.storage == SPARSE_FLOAT64_INT64:
-        return copy_entries(
+        return round_entries(
             <const double*> x.values, <const int64_t*> x.indices, x.size, values, indices)
-    return copy_entries(
+    return round_entries(
         <const float*> x.values, <const int64_t*> x.indices, x.size, values, indices)
 
 
@@ -115,7 +114,7 @@ cdef class PackedRows:
 
     def __cinit__(self, Matrix matrix, const double[::1] targets, int n_threads=1):
         cdef Py_ssize_t n = matrix.n_rows, i
-        cdef Py_ssize_t first, last, n_rounded = 0, n_lost = 0
+        cdef Py_ssize_t step = matrix.rows_per_call(), first, last, n_rounded = 0, n_lost = 0
         cdef int fate
         if not matrix.is_sparse or matrix.n_columns >= 2**31:
             raise ValueError(
@@ -128,8 +127,8 @@ cdef class PackedRows:
             self._make_short_rows()
         else:
             self._make_records(matrix)
-        for first in range(0, n, ROWS_PER_CALL):
-            last = min(n, first + ROWS_PER_CALL)
+        for first in range(0, n, step):
+            last = min(n, first + step)
             for i in prange(
                 first, last, nogil=True, schedule="static", num_threads=n_threads
             ):
@@ -173,9 +172,9 @@ cdef int copy_row(
     if packed.offset == NULL:
         (<uint8_t*> packed.rows.values)[(i + 1) * packed.rows.line_stride - 1] = <uint8_t> x.size
         copy = line_at(&packed.rows, i)
-        return copy_line(&x, <float*> copy.values, <uint8_t*> copy.indices)
+        return round_line(&x, <float*> copy.values, <uint8_t*> copy.indices)
     record = record_at(packed, i)
     record.dual = record.curvature = 0
     record.target = target
     copy = line_at(&packed.rows, i)
-    return copy_line(&x, <float*> copy.values, <int32_t*> copy.indices)
+    return round_line(&x, <float*> copy.values, <int32_t*> copy.indices)

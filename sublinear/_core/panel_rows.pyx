@@ -22,6 +22,29 @@ cdef enum:
     UNROLLED = 4            # entries; lists are padded to a multiple
 
 
+cdef Py_ssize_t pack_row(
+    const Line* x, double scale, Py_ssize_t chunk, Py_ssize_t n_chunks, float* values,
+    int32_t* features, panel_entry* entry, int64_t* starts, Py_ssize_t used
+) noexcept nogil:
+    """Append a row's non-zeros, chunk by chunk, each padded; returns how many entries there are.
+
+    `values` and `features` have room for those of the row.
+    """
+    cdef Py_ssize_t count = nonzeros(x, values, features), k = 0, c
+    for c in range(n_chunks):
+        starts[c] = used
+        while k < count and features[k] < (c + 1) * chunk:
+            entry[used].offset = features[k] * PANEL
+            entry[used].value = <float> (scale * values[k])
+            used += 1
+            k += 1
+        while (used - starts[c]) % UNROLLED:
+            entry[used].offset = <int32_t> (c * chunk * PANEL)
+            entry[used].value = 0
+            used += 1
+    return used
+
+
 cdef class _Packed:
     """Some rows of a matrix as lists of their non-zeros, feature chunk by feature chunk."""
     cdef object arrays
@@ -31,12 +54,10 @@ cdef class _Packed:
         self, PanelRows source, const int64_t[::1] rows, const float[::1] shifts, columns
     ):
         cdef Matrix matrix = source.left
-        cdef Py_ssize_t n_rows = rows.shape[0], n_chunks = source.n_chunks, room = 0, r, k, used = 0
-        cdef Py_ssize_t chunk, count
+        cdef Py_ssize_t n_rows = rows.shape[0], n_chunks = source.n_chunks, room = 0, r, used = 0
         cdef Line x
         for r in range(n_rows):
-            x = line_at(&matrix.rows, rows[r])
-            room += x.size + n_chunks * (UNROLLED - 1)
+            room += line_size(&matrix.rows, rows[r]) + n_chunks * (UNROLLED - 1)
         entries = np.empty((room, 2), dtype=np.int32)
         cdef int32_t[:, ::1] storage = entries
         cdef panel_entry* entry = <panel_entry*> &storage[0, 0] if room else NULL
@@ -49,19 +70,9 @@ cdef class _Packed:
             for r in range(n_rows):
                 x = line_at(&matrix.rows, rows[r])
                 row_shifts[r] = shifts[rows[r]]
-                count = nonzeros(&x, &values[0], &features[0])
-                k = 0
-                for chunk in range(n_chunks):
-                    starts[r * n_chunks + chunk] = used
-                    while k < count and features[k] < (chunk + 1) * source.chunk:
-                        entry[used].offset = features[k] * PANEL
-                        entry[used].value = <float> (source.kernel.scale * values[k])
-                        used += 1
-                        k += 1
-                    while (used - starts[r * n_chunks + chunk]) % UNROLLED:
-                        entry[used].offset = chunk * <int32_t> source.chunk * PANEL
-                        entry[used].value = 0
-                        used += 1
+                used = pack_row(
+                    &x, source.kernel.scale, source.chunk, n_chunks, &values[0], &features[0],
+                    entry, &starts[r * n_chunks], used)
             starts[n_rows * n_chunks] = used
         self.part.entries = entry
         self.part.starts = &starts[0]

@@ -9,4 +9,3 @@ cdef class Passes:
     cdef const double* targets
     cdef _pass(self, const double[::1] x, const double[::1] p, double[::1] payoffs,
                double[::1] gradient, double[::1] norms)
-    cdef Py_ssize_t _rows_within(self, Py_ssize_t start, Py_ssize_t n_values)

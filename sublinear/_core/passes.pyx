@@ -8,13 +8,11 @@ import numpy as np
 from sublinear._core.computed cimport ComputedMatrix
 from sublinear._core.line cimport (
     ROWS, Line, Lines, Several, add, dot, dot_and_add_rows, dot_and_square_rows, dot_rows, line_at,
-    line_size, prefetch_line, set_several, squared_norm, take_several, takes_rows,
+    prefetch_line, set_several, squared_norm, take_several, takes_rows,
 )
 from sublinear._core.matrix cimport Matrix
 
 from sublinear._core.matrix import NotFinite
-
-cdef Py_ssize_t PASS_SLICE = 1 << 24     # stored values between two looks for Ctrl-C
 
 
 cdef void pass_over_line(
@@ -114,10 +112,12 @@ cdef class Passes:
             self.targets = &view[0]
 
     def products(self, const double[::1] x, const double[::1] p):
-        """Return Y A x and A' Y p (float64)."""
+        """Return Y A x and A' Y p (float64); raises NotFinite."""
         payoffs, gradient = np.empty(self.matrix.n_rows), np.zeros(self.matrix.n_weights)
         norms = np.empty(self.matrix.n_rows) if self.longest < 0 else None
         self._pass(x, p, payoffs, gradient, norms)
+        if not (np.isfinite(payoffs).all() and np.isfinite(gradient).all()):
+            raise NotFinite
         return payoffs, gradient
 
     def payoffs(self, const double[::1] x):
@@ -136,13 +136,14 @@ cdef class Passes:
         self, const double[::1] x, const double[::1] p, double[::1] payoffs, double[::1] gradient,
         double[::1] norms
     ):
-        cdef Py_ssize_t start = 0, stop, n_rows = self.matrix.n_rows
+        cdef Py_ssize_t n_rows = self.matrix.n_rows, step = self.matrix.rows_per_call(), start, stop
         cdef double largest = 0
         cdef bint computed = isinstance(self.matrix, ComputedMatrix)
-        while start < n_rows:
-            stop = self._rows_within(start, PASS_SLICE)
+        if computed:
+            step = min(step, (<ComputedMatrix> self.matrix).capacity)
+        for start in range(0, n_rows, step):
+            stop = min(n_rows, start + step)
             if computed:
-                stop = min(stop, start + (<ComputedMatrix> self.matrix).capacity)
                 (<ComputedMatrix> self.matrix).hold(range(start, stop))
             with nogil:
                 largest = max(largest, pass_over(
@@ -150,17 +151,8 @@ cdef class Passes:
                     &payoffs[0], NULL if gradient is None else &gradient[0],
                     NULL if norms is None else &norms[0], start, stop))
             PyErr_CheckSignals()
-            start = stop
         if norms is not None:
             if largest > DBL_MAX:
                 raise NotFinite
             self.matrix.check_underflow(largest)
             self.longest = sqrt(largest)
-
-    cdef Py_ssize_t _rows_within(self, Py_ssize_t start, Py_ssize_t n_values):
-        """The end of the rows from start on that hold so many stored values, at least one row."""
-        cdef Py_ssize_t stop = start, total = 0
-        while stop < self.matrix.n_rows and (stop == start or total < n_values):
-            total += line_size(&self.matrix.rows, stop)
-            stop += 1
-        return stop

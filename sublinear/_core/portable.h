@@ -69,7 +69,7 @@ static inline int omp_get_num_threads(void) { return 1; }
 #define sublinear_load(flag) ReadAcquire64(flag)
 #endif
 
-/* Lines in random order come from memory, not from the cache: what a line needs is asked for some draws
+/* Lines in random order come from memory, not from the cache: what a line needs is prefetched some draws
    ahead. Its offset comes first, then its entries; those of dense lines once more. */
 enum {
     SUBLINEAR_OFFSET_AHEAD = 32,

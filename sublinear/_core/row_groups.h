@@ -1,6 +1,6 @@
 /* Loops over several dense rows at once. Every sum is gathered in the order of the rows, so that the
-   bits are those of one row after the other. Each loop asks for the rows that are `next`, in the place
-   of the present ones: while rows in the cache are added, memory would wait otherwise. */
+   bits are those of one row after the other. Each loop prefetches the `next` row in the place
+   of the present one: memory would idle while rows in the cache are added. */
 #ifndef SUBLINEAR_ROW_GROUPS_H
 #define SUBLINEAR_ROW_GROUPS_H
 

@@ -25,8 +25,8 @@
             name##_float_int64(values, indices, __VA_ARGS__);                      \
     } while (0)
 
-/* How many rows ahead products ask for offsets and entries: they follow each other faster than steps do.
-   Entries are asked for once more, into the first cache, as loads that span two cache lines wait long
+/* How many rows ahead products prefetch offsets and entries: they follow each other faster than steps do.
+   Entries are prefetched once more, into the first cache, as loads that span two cache lines wait long
    for the second one. */
 enum { SUBLINEAR_OFFSETS = 48, SUBLINEAR_ENTRIES = 32, SUBLINEAR_ENTRIES_NEAR = 4 };
 
@@ -123,7 +123,7 @@ enum { SUBLINEAR_FEW = 16 };
 SUBLINEAR_SPARSE_TYPES(SUBLINEAR_DOT_SPARSE, sublinear_dot_sparse)
 
 /* dots_r = <x_i, w> and, unless v is NULL, seconds_r = <x_i, v> for the rows i = start .. stop - 1 or, where
-   there is an order, those of order[start] .. order[stop - 1], which are asked for ahead. */
+   there is an order, those of order[start] .. order[stop - 1], which are prefetched. */
 static inline void sublinear_dot_sparse(
     int value_bytes, int index_bytes, const void *values, const void *indices,
     const void *offsets, const uint32_t *order, ptrdiff_t start, ptrdiff_t stop,

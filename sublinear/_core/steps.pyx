@@ -11,18 +11,20 @@ same for all.
 
 A subclass of Epochs knows what a step is, and what an example costs:
 
-    _step(size)                  takes a step with the next draws, as many
+    _step(size)                  takes a step with the next `size` draws
     entries(i)                   feature values that a look at example i reads
 
 One of SubgradientSteps knows what an example is:
 
-    look_ahead(position)         asks for what the draws after `position` will read
+    look_ahead(position)         prefetches what the draws after `position` will read
     look_at(i, place)            keeps at `place`, 0 .. b - 1, what a sub-gradient at w needs
     learn_from(i, place, rate)   w -= rate * g_i
     rescale(factor)              w.values are about to be multiplied by the factor
 """
 from libc.math cimport INFINITY, sqrt
 from libc.stdint cimport uint32_t
+
+import numpy as np
 
 from sublinear._core.order cimport Draws, make_ready, next_chunk
 from sublinear._core.line cimport OFFSET_AHEAD
@@ -36,11 +38,26 @@ from sublinear._core.iterates import certify_best, choose
 from sublinear._core.states import take
 
 
-def shrunk_dual(double cost, double penalty, double reach):
-    """Return the greatest c cost - c^2 penalty over factors c from 0 to reach."""
-    if 2 * penalty * reach > cost:
-        reach = cost / (2 * penalty)
-    return reach * cost - reach * reach * penalty
+def dual_of_draws(double cost, double penalty, n_draws, double n_drawn):
+    """Return the greatest c cost / n_drawn - c^2 penalty over factors c that make duals feasible.
+
+    Parameters
+    ----------
+    cost : float
+        Sum of the costs of what all draws found.
+    penalty : float
+        alpha / 2 |w|^2 of the last iterate.
+    n_draws : array of shape (n_examples,)
+    n_drawn : float
+        Of all examples: the sum of n_draws.
+    """
+    cdef double mean, factor, most = len(n_draws) * float(np.max(n_draws))
+    if n_drawn == 0:
+        return 0.0
+    mean, factor = cost / n_drawn, n_drawn / most
+    if 2 * penalty * factor > mean:
+        factor = mean / (2 * penalty)
+    return factor * mean - factor * factor * penalty
 
 
 cdef class Epochs:
@@ -61,7 +78,47 @@ cdef class Epochs:
     def __cinit__(self, *args, **kwargs):
         self.radius = INFINITY
 
-    cdef _find_ball(self, double loss, double weight, double alpha):
+    cdef _begin(
+        self, Py_ssize_t n_examples, Py_ssize_t n_weights, double alpha, RandomBits random,
+        str sampling, Py_ssize_t batch_size, str average, bint projection, Strata strata,
+        bint in_pools
+    ):
+        """Begin at w = 0; the parameters are those of SubgradientSteps, and Order's `in_pools`."""
+        self.n_examples, self.alpha, self.batch_size = n_examples, alpha, batch_size
+        self.order = Order(n_examples, sampling, random, batch_size, in_pools, strata)
+        self.output = choose(average, random.bit_generator.seed_seq)
+        self.counts, self.next_record = self.output.counts, self.output.next_record
+        self.weight_vector = WeightVector(
+            n_weights, averaged=self.output.averages, keeps_norm=projection)
+
+    @property
+    def keeps_best(self):
+        """Whether one of several models is to be chosen by its objective."""
+        return self.output.keeps_best
+
+    def state(self):
+        """Return what `resume` needs to go on, perhaps over other examples.
+
+        Its arrays are this solver's own, and good until it goes on.
+        """
+        w, total = self.weight_vector.settle()
+        return {
+            "w": w,
+            "n_steps": self.n_steps,
+            "n_drawn": self.n_drawn,
+            **self._ball(),
+            **self.output.state(self.weight_vector.n_averaged, total),
+        }
+
+    def resume(self, state):
+        """Go on from a `state()` of as many weights."""
+        self.weight_vector.set(take(state, "w", self.weight_vector.values))
+        self.n_steps, self.n_drawn = take(state, "n_steps", 0), take(state, "n_drawn", 0.0)
+        self._resume_ball(state)
+        self.output.resume(self.weight_vector, state)
+        self.next_record = self.output.next_record
+
+    cdef _find_ball(self, double loss, double weight):
         """Take a ball that holds the optimum: |w|^2 <= the mean loss of zero weights / alpha.
 
         It is to hold that of these examples, whose losses and weights are summed up here, and that
@@ -70,19 +127,19 @@ cdef class Epochs:
         self.losses_at_zeros += loss
         self.weights_seen += weight
         mean = max(loss / weight, self.losses_at_zeros / self.weights_seen)
-        self.radius = sqrt(mean / alpha)
+        self.radius = sqrt(mean / self.alpha)
 
     def _ball(self):
         """Return what `_resume_ball` needs, a dict."""
         return {"losses_at_zeros": self.losses_at_zeros, "weights_seen": self.weights_seen}
 
-    def _resume_ball(self, state, alpha):
+    def _resume_ball(self, state):
         """Let the ball serve the examples of a state as well."""
         losses, weights = take(state, "losses_at_zeros", 0.0), take(state, "weights_seen", 0.0)
         if self.radius < INFINITY:
             loss, weight = self.losses_at_zeros, self.weights_seen
             self.losses_at_zeros, self.weights_seen = losses, weights
-            self._find_ball(loss, weight, alpha)
+            self._find_ball(loss, weight)
 
     @property
     def work(self):
@@ -170,42 +227,14 @@ cdef class SubgradientSteps(Epochs):
         str sampling="shuffle", Py_ssize_t batch_size=1, str average="last", bint projection=False,
         Strata strata=None
     ):
-        self.n_examples = n_examples
-        self.alpha = alpha
-        self.batch_size = batch_size
-        self.order = Order(n_examples, sampling, random, batch_size, strata=strata)
-        self.output = choose(average, random.bit_generator.seed_seq)
-        self.counts, self.next_record = self.output.counts, self.output.next_record
-        self.weight_vector = WeightVector(
-            n_weights, averaged=self.output.averages, keeps_norm=projection)
-
-    @property
-    def keeps_best(self):
-        """Whether one of several models is to be chosen by its objective."""
-        return self.output.keeps_best
+        self._begin(
+            n_examples, n_weights, alpha, random, sampling, batch_size, average, projection,
+            strata, False)
 
     def state(self):
-        """Return what `resume` needs to go on, perhaps over other examples.
-
-        Its arrays are this solver's own, and good until it goes on.
-        """
+        """As that of Epochs."""
         self.rescale(self.weight_vector.vector.scale)
-        w, total = self.weight_vector.settle()
-        return {
-            "w": w,
-            "n_steps": self.n_steps,
-            "n_drawn": self.n_drawn,
-            **self._ball(),
-            **self.output.state(self.weight_vector.n_averaged, total),
-        }
-
-    def resume(self, state):
-        """Go on from a `state()` of as many weights."""
-        self.weight_vector.set(take(state, "w", self.weight_vector.values))
-        self.n_steps, self.n_drawn = take(state, "n_steps", 0), take(state, "n_drawn", 0.0)
-        self._resume_ball(state, self.alpha)
-        self.output.resume(self.weight_vector, state)
-        self.next_record = self.output.next_record
+        return Epochs.state(self)
 
     cdef void _step(self, Py_ssize_t size) noexcept nogil:
         cdef ScaledVector* w = &self.weight_vector.vector

@@ -25,10 +25,9 @@ from sublinear._core.line cimport Line, dot, line_at
 from sublinear._core.matrix cimport Matrix
 
 cdef enum:
-    MANY = 1 << 20               # strata: too many are more, and more than
-    LONGEST = 4                  # for each mass
-    FEW = 1 << 16                # instead, or one for each mass if that is more
-    ROWS_PER_CALL = 1 << 16      # between two looks at pending signals
+    MANY = 1 << 20               # strata that are never too many;
+    LONGEST = 4                  # nor are so many for each mass
+    FEW = 1 << 16                # strata where exact ones are too many; one for each mass if more
 
 cdef double EXACT = 2.0**53      # whole numbers up to here are float64
 cdef double ROUNDING = 1e-9      # of sums of weights
@@ -38,11 +37,11 @@ def kinds_of(Matrix matrix, const double[::1] w, const double[::1] targets, doub
     """Return <row i, w> + factor * target i for every row (float64)."""
     result = np.empty(matrix.n_rows)
     cdef double[::1] kind = result
-    cdef Py_ssize_t first, i
+    cdef Py_ssize_t first, i, step = matrix.rows_per_call()
     cdef Line x
-    for first in range(0, matrix.n_rows, ROWS_PER_CALL):
+    for first in range(0, matrix.n_rows, step):
         with nogil:
-            for i in range(first, min(matrix.n_rows, first + ROWS_PER_CALL)):
+            for i in range(first, min(matrix.n_rows, first + step)):
                 x = line_at(&matrix.rows, i)
                 kind[i] = dot(&x, &w[0]) + factor * targets[i]
         PyErr_CheckSignals()

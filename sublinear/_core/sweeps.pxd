@@ -49,11 +49,15 @@ cdef inline double multiply_weights(
     double* weight, const double* payoff, double rate, Py_ssize_t size
 ) noexcept nogil:
     """weight *= 1 - z + z^2, z = rate * payoff; return the total."""
+    cdef double z[SWEPT]
     cdef double total = 0
-    cdef Py_ssize_t k
-    for k in range(size):
-        weight[k] = max(weight[k] * variance_bounded(rate * payoff[k]), TINY)
-        total += weight[k]
+    cdef Py_ssize_t start = 0, count
+    while start < size:
+        count = min(SWEPT, size - start)
+        exponents(payoff + start, rate, NULL, NULL, 0, z, count)
+        multiply(weight + start, z, TINY, count)
+        total += sum_of(weight + start, count)
+        start += count
     return in_range(weight, total, size)
 
 

@@ -1,16 +1,15 @@
 """The weight vector of sub-gradient methods."""
+from libc.string cimport memset
+
 import numpy as np
 
+from sublinear._core.dense_lines cimport dense_add64, dense_squares64
 from sublinear._core.line cimport line_at
 from sublinear._core.matrix cimport Matrix
 
 
 cdef void refresh_norm(ScaledVector* w) noexcept nogil:
-    cdef double total = 0
-    cdef Py_ssize_t j
-    for j in range(w.size):
-        total += w.values[j] * w.values[j]
-    w.squared_norm = total * w.scale * w.scale
+    w.squared_norm = dense_squares64(w.values, w.size) * w.scale * w.scale
     w.drift = 0
 
 
@@ -26,19 +25,15 @@ cdef void fold_scale(ScaledVector* w) noexcept nogil:
 
 cdef void settle_average(ScaledVector* w) noexcept nogil:
     """Make the correction the sum of the iterates: S <- 0."""
-    cdef Py_ssize_t j
     if w.correction != NULL:
-        for j in range(w.size):
-            w.correction[j] += w.values[j] * w.sum_of_scales
+        dense_add64(w.values, w.sum_of_scales, w.correction, w.size)
     w.sum_of_scales = 0
 
 
 cdef void clear(ScaledVector* w) noexcept nogil:
     """w <- 0, the average kept"""
-    cdef Py_ssize_t j
     settle_average(w)
-    for j in range(w.size):
-        w.values[j] = 0
+    memset(w.values, 0, w.size * sizeof(double))
     w.scale = 1
     w.squared_norm = 0
     w.drift = 0

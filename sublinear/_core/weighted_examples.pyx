@@ -36,30 +36,32 @@ def sample_by_weight(const double[::1] weights, Py_ssize_t size):
             break
         bound = rest / (size - n_heavy)
         rest, n_heavy = 0, 0
-        for i in range(n):
-            if weights[i] >= bound:
-                n_heavy += 1
-            else:
-                rest += weights[i]
+        with nogil:
+            for i in range(n):
+                if weights[i] >= bound:
+                    n_heavy += 1
+                else:
+                    rest += weights[i]
     n_parts = <Py_ssize_t> (rest / bound) + 1    # of the sum of the others
     drawn, masses = np.empty(n_heavy + n_parts, np.uint32), np.empty(n_heavy + n_parts)
     cdef uint32_t[::1] items = drawn
     cdef double[::1] of_item = masses
     point = bound / 2    # of this sum: where the next one is drawn
-    for i in range(n):
-        if weights[i] >= bound:
-            items[n_drawn], of_item[n_drawn] = i, weights[i]
+    with nogil:
+        for i in range(n):
+            if weights[i] >= bound:
+                items[n_drawn], of_item[n_drawn] = i, weights[i]
+                n_drawn += 1
+                continue
+            passed += weights[i]
+            if passed <= point or k == n_parts:
+                continue
+            items[n_drawn], of_item[n_drawn] = i, 0
+            while passed > point and k < n_parts:    # a part may end, and the next begin, with one
+                of_item[n_drawn] += bound
+                k += 1
+                point = bound * (k + k * GOLDEN - floor(k * GOLDEN))
             n_drawn += 1
-            continue
-        passed += weights[i]
-        if passed <= point or k == n_parts:
-            continue
-        items[n_drawn], of_item[n_drawn] = i, 0
-        while passed > point and k < n_parts:    # a part may end, and the next begin, with one
-            of_item[n_drawn] += bound
-            k += 1
-            point = bound * (k + k * GOLDEN - floor(k * GOLDEN))
-        n_drawn += 1
     return drawn[:n_drawn], masses[:n_drawn]
 
 

@@ -37,7 +37,7 @@ from sublinear._core.random cimport RandomBits
 from sublinear._core.steps cimport SubgradientSteps
 from sublinear._core.weight_vector cimport ScaledVector
 
-from sublinear._core.steps import shrunk_dual
+from sublinear._core.steps import dual_of_draws
 
 
 cdef class ChainPegasos(SubgradientSteps):
@@ -143,8 +143,5 @@ cdef class ChainPegasos(SubgradientSteps):
         """Return the dual value of the paths found so far, shrunk to be feasible (see the top)."""
         if self.is_resumed:
             return -np.inf
-        if self.n_drawn == 0:
-            return 0.0
         last = self.shaped(self.weight_vector.to_array())
-        reach = self.n_drawn / (self.n_examples * <double> np.max(self.n_draws))
-        return shrunk_dual(self.cost / self.n_drawn, self.objective.penalty(last), reach)
+        return dual_of_draws(self.cost, self.objective.penalty(last), self.n_draws, self.n_drawn)

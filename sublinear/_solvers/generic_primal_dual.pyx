@@ -32,6 +32,7 @@ import numpy as np
 
 from sublinear._core.aligned import contiguous, read_only
 from sublinear._core.computed cimport ComputedMatrix
+from sublinear._core.dense_lines cimport dense_add64, dense_squares64
 from sublinear._core.flat_sampler cimport Draw, FlatSampler, draw_entries, sum_blocks
 from sublinear._core.line cimport Line, add, entry_index, entry_value, line_at, line_size
 from sublinear._core.matrix cimport Matrix
@@ -39,17 +40,10 @@ from sublinear._core.random cimport RandomBits, uniform
 from sublinear._core.rounds cimport Rounds, begin_longer, first_round, is_over
 from sublinear._core.saddle_solver cimport SaddleSolver
 from sublinear._core.sweeps cimport (
-    TINY, dual_step, in_range, multiply_weights, variance_bounded,
+    TINY, dual_step, in_range, multiply_weights, sum_of, variance_bounded,
 )
 
-cdef Py_ssize_t PASS_ROWS = 1 << 14      # of a pass between two looks for Ctrl-C
-
-
-def slices(Py_ssize_t n_rows):
-    """Yield all rows in slices between which Python looks for Ctrl-C."""
-    for start in range(0, n_rows, PASS_ROWS):
-        PyErr_CheckSignals()
-        yield np.arange(start, min(n_rows, start + PASS_ROWS))
+from sublinear._core.matrix import NotFinite
 
 
 cdef class ReadsValues:
@@ -169,16 +163,13 @@ cdef class CompiledStep(LowRegretStep):
 
     def _gradient(self, p):
         """Return A'p and p'b; rows of weight 0 are not read."""
-        cdef const Py_ssize_t[::1] sequence
+        cdef const Py_ssize_t[::1] rows = np.flatnonzero(p)
         cdef Py_ssize_t k
         gradient = np.zeros(self.size)
-        for rows in slices(self.matrix.n_rows):
-            rows = rows[p[rows] != 0]
-            self.matrix.add_rows(p[rows], rows, gradient)
-            sequence = rows
-            for k in range(sequence.shape[0]):
-                self.accesses += line_size(&self.matrix.rows, sequence[k])
-            self.full_accesses += len(rows) * self.size
+        self.matrix.add_rows(p[rows.base], rows.base, gradient)
+        for k in range(rows.shape[0]):
+            self.accesses += line_size(&self.matrix.rows, rows[k])
+        self.full_accesses += rows.shape[0] * self.size
         return gradient, 0.0 if self.offsets is None else float(p @ self.offsets)
 
 
@@ -213,10 +204,7 @@ cdef class BallStep(CompiledStep):
         self._project()
 
     cdef void _project(self) noexcept nogil:
-        cdef double square = 0
-        cdef Py_ssize_t j
-        for j in range(self.size):
-            square += self.value[j] * self.value[j]
+        cdef double square = dense_squares64(self.value, self.size)
         self.scale = self.step_length
         if self.scale * sqrt(square) > self.radius:
             self.scale = self.radius / sqrt(square)
@@ -228,7 +216,7 @@ cdef class BallStep(CompiledStep):
     def n_steps(self, epsilon):
         # the regret of T steps is at most 2 R G sqrt(2 T) for rows of length G
         ratio = self.radius * self._measured(self.matrix.largest_norm) / epsilon
-        return 8 * ratio * ratio  # inf where ratio ** 2 raises
+        return 8 * ratio * ratio  # which may be inf, where ratio ** 2 would raise OverflowError
 
 
 cdef class SimplexStep(CompiledStep):
@@ -261,18 +249,15 @@ cdef class SimplexStep(CompiledStep):
     cdef void move(self, Py_ssize_t i) noexcept nogil:
         cdef Line row = line_at(&self.matrix.rows, i)
         cdef Py_ssize_t k, j
-        cdef double weight, total = 0
+        cdef double weight
         CompiledStep.move(self, i)
         self.count += 1
-        for j in range(self.size):
-            self.total[j] += self.scale * self.value[j]
+        dense_add64(self.value, self.scale, &self.total[0], self.size)
         for k in range(row.size):
             j = entry_index(&row, k)
             weight = self.value[j] * variance_bounded(-self.eta * entry_value(&row, k))
             self.value[j] = max(weight, TINY)
-        for j in range(self.size):
-            total += self.value[j]
-        self.scale = 1 / in_range(self.value, total, self.size)
+        self.scale = 1 / in_range(self.value, sum_of(self.value, self.size), self.size)
 
     def bound(self, p):
         gradient, known = self._gradient(p)
@@ -408,9 +393,7 @@ cdef class CompiledSampler(Sampler):
 
     def values(self, x):
         x = contiguous(x, dtype=np.float64)
-        result = np.empty(self.n_rows)
-        for rows in slices(self.n_rows):
-            result[rows] = self.matrix.row_dots(x, rows)
+        result = self.matrix.row_dots(x, np.arange(self.n_rows))
         self.accesses += self.matrix.n_stored
         self.full_accesses += self.n_rows * self.size
         if self.quadratic:
@@ -608,23 +591,13 @@ cdef class GenericPrimalDual(SaddleSolver):
                 self.low_regret.x, self.d, "the point x of the low-regret step").copy())
 
     cdef void _reweight(self) noexcept nogil:
-        cdef double seen = 0
-        cdef Py_ssize_t i
-        for i in range(self.n):
-            seen += self.estimates[i]
-        self.seen += seen
+        self.seen += sum_of(&self.estimates[0], self.n)
         self.total = multiply_weights(
-            self.weights.sums.chance, &self.estimates[0], self.eta, self.n
-        )
+            self.weights.sums.chance, &self.estimates[0], self.eta, self.n)
 
     cdef void _add_to_means(self, const double* value, double scale) noexcept nogil:
-        cdef const double* weight = self.weights.sums.chance
-        cdef double factor = 1 / self.total
-        cdef Py_ssize_t k
-        for k in range(self.n):
-            self.p_sum[k] += factor * weight[k]
-        for k in range(self.d):
-            self.x_sum[k] += scale * value[k]
+        dense_add64(self.weights.sums.chance, 1 / self.total, &self.p_sum[0], self.n)
+        dense_add64(value, scale, &self.x_sum[0], self.d)
         self.rounds.taken += 1
         self.n_iter += 1
 
@@ -638,7 +611,7 @@ cdef class GenericPrimalDual(SaddleSolver):
     def means(self):
         """Return the means of x and p over this round, as new arrays (float64)."""
         if not np.isfinite(self.seen):
-            raise ValueError("A holds values whose sums leave the range of floating-point numbers")
+            raise NotFinite
         steps = self.rounds.taken
         if steps == 0:
             x = np.array(self.low_regret.x, dtype=np.float64)

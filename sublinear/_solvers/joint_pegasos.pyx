@@ -76,7 +76,7 @@ cdef class JointPegasos(SubgradientSteps):
         self.scores = np.empty(k)
         if projection:
             weight = objective.total_weight
-            self._find_ball(weight * objective.primal_of_zeros(), weight, objective.alpha)
+            self._find_ball(weight * objective.primal_of_zeros(), weight)
 
     def state(self):
         """Return what `resume` needs to go on, perhaps over other examples."""

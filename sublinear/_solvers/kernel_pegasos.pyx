@@ -37,9 +37,7 @@ from sublinear._core.random cimport RandomBits
 cdef enum:
     CALLS = 1 << 14          # kernel values that could be computed during the calls of an epoch
     LEAST_BLOCK = 64         # draws: of the first block, so that small budgets suffice for steps
-    PENDING = 512            # changes brought to all sums together,
-    ROWS_PER_CALL = 256      # of them between two looks at pending signals, or
-    VALUES_PER_CALL = 1 << 24    # as many as take so many kernel values
+    PENDING = 512            # changes brought to all sums together
     CLIPPED_ROWS = 512       # of kernel values among clipped coefficients, at a time
 
 
@@ -210,7 +208,7 @@ cdef class KernelPegasos:
     def _bring_to_sums(self):
         """Bring pending changes to the sums; an interrupt leaves some of them pending."""
         rows, changes = self.pending_rows, self.pending_changes
-        at_once = max(ROWS_PER_CALL, VALUES_PER_CALL // self.n)
+        at_once = self.objective.rows.rows_per_call
         while self.n_pending > 0:
             first = max(0, self.n_pending - at_once)
             part = slice(first, self.n_pending)

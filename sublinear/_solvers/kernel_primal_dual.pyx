@@ -41,6 +41,8 @@ from sublinear._core.rounds cimport Rounds, begin_longer, first_round, is_over
 from sublinear._core.saddle_solver cimport SaddleSolver
 from sublinear._core.sweeps cimport dual_step, multiply_weights
 
+from sublinear._core.matrix import NotFinite
+
 cdef int MOST_ESTIMATES = 1024           # of kernel rows in one step
 
 
@@ -353,8 +355,7 @@ cdef class KernelPrimalDual(SaddleSolver):
         for p, f, (_, _, balance), total in zip(shares, products, found, totals, strict=True):
             payoffs = self.targets * (f + self.shift * (balance / total))
             if not np.isfinite(payoffs).all():
-                raise ValueError(
-                    "kernel values leave the range of floating-point numbers: scale X")
+                raise NotFinite("kernel values leave the range of floating-point numbers: scale X")
             result.append((p, payoffs, sqrt(max(0.0, p @ payoffs)), balance / total))
         return result
 
@@ -362,6 +363,7 @@ cdef class KernelPrimalDual(SaddleSolver):
         """sum_k p_k y_k k(k, .) for each p, by exact kernel rows."""
         support = np.flatnonzero(np.sum(distributions, axis=0))
         f = np.zeros((len(distributions), self.n))
-        self.rows.add_product(support, (np.array(distributions) * self.targets)[:, support], f)
+        self.rows.add_long_product(
+            support, (np.array(distributions) * self.targets)[:, support], f)
         self.problem.accesses += len(support) * self.n_stored
         return f

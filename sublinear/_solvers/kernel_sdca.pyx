@@ -43,13 +43,24 @@ from sublinear._core.random cimport RandomBits, below
 cdef enum:
     STEPS_PER_ROW = 20
     WORK_PER_CALL = 1 << 25     # entries of K_WW that the ascent reads between two looks around
-    ROWS_PER_CALL = 512         # whose product with the kernel matrix is taken at once, or as
-    VALUES_PER_CALL = 1 << 26   # many as have so many values: they share the reading of panels
     UNRESOLVED_IN_FLOAT32 = 2   # certificates
     UNRESOLVED = 32
-    SELECT = 0
-    ASCEND = 1
-    UPDATE = 2
+
+cdef enum Phase:                # of a round
+    SELECT
+    ASCEND
+    UPDATE
+
+cdef enum:                      # the rows of `inner`: the arrays of a panel_problem
+    CHANGE
+    GRADIENT
+    LOW
+    HIGH
+    KINK
+    ABOVE
+    BELOW
+    CURVATURE
+    N_ARRAYS
 
 cdef double OF_FLOAT32 = 2.0**-25   # a typical relative error of values that are rounded to it
 cdef double GROWTH = 4, MOST_DAMPING = 0.1
@@ -79,6 +90,8 @@ cdef class KernelSDCA:
     n_iter, accesses, n_steps : int
         Rounds, kernel evaluations, steps of the ascent.
     """
+    certificate_growth = 1.0
+    diverged = False
     cdef readonly KernelObjective objective
     cdef readonly Py_ssize_t n_iter, accesses, n_steps
     cdef readonly object coefficients, margins
@@ -92,7 +105,7 @@ cdef class KernelSDCA:
     cdef double damping                              # of K_WW, relative to K_ii
     cdef double moved                                # by all changes: see KernelObjective.errors
     cdef float least
-    cdef int phase
+    cdef Phase phase
     cdef bint indefinite                             # as a certificate has found
     cdef object low, high, ridge, curvature, gains, sizes
     cdef readonly object rows                        # of W
@@ -192,9 +205,6 @@ cdef class KernelSDCA:
         self._begin(reached)
         return True
 
-    certificate_growth = 1.0
-    diverged = False
-
     @property
     def most_unresolved(self):
         """As `_drive` asks: few before `refine`."""
@@ -243,8 +253,8 @@ cdef class KernelSDCA:
     def _check(self):
         """Undo an ascent that went astray, as K_WW, rounded, is indefinite, and damp the next.
 
-        Only where no ends of intervals hold it: the dual value is far below that of zeros then, or
-        above what the optimum can be.
+        Only where some intervals have no end: elsewhere ends stop it. The dual value is far below
+        that of zeros then, or above what the optimum can be.
         """
         before, self.before = self.before, None
         bound = self.value_of_zeros
@@ -382,40 +392,37 @@ cdef class KernelSDCA:
 
     def _begin_ascent(self):
         """Copy what the ascent needs of W."""
-        rows, width = self.rows, self.values.shape[1]
+        rows, count = self.rows, len(self.rows)
         v, units = self.coefficients[rows], self.units
         g = self.objective.targets_array[rows] - self.margins[rows] - self.intercept
         g -= self.ridge[rows] * v
         side = np.where(v == 0, np.sign(g), np.sign(v))
-        g -= self.epsilon * side
-        parts = (
-            np.zeros_like(v), g * units,
-            (self.low[rows] - v) / units, (self.high[rows] - v) / units, -v / units,
-            self.epsilon * (1 - side) * units, self.epsilon * (1 + side) * units,
-            self._block_curvature())
-        self.inner = np.zeros((len(parts), width), dtype=np.float32)
-        cdef float[:, ::1] inner = self.inner
-        cdef float[:, ::1] values = self.values
-        inner_parts = self.inner
-        for row, part in enumerate(parts):
-            inner_parts[row, :len(rows)] = part
+        arrays = self.inner = np.zeros((N_ARRAYS, self.values.shape[1]), dtype=np.float32)
+        arrays[GRADIENT, :count] = (g - self.epsilon * side) * units
+        arrays[LOW, :count] = (self.low[rows] - v) / units
+        arrays[HIGH, :count] = (self.high[rows] - v) / units
+        arrays[KINK, :count] = -v / units
+        arrays[ABOVE, :count] = self.epsilon * (1 - side) * units
+        arrays[BELOW, :count] = self.epsilon * (1 + side) * units
+        arrays[CURVATURE, :count] = self._block_curvature()
         if self.objective.shift > 0:    # the intercept comes last, and has no ends
-            inner_parts[2:5, len(rows)] = -INFINITY, INFINITY, INFINITY
-            inner_parts[7, len(rows)] = self.objective.shift
-        self.problem.size = width
-        self.problem.has_kinks = self.epsilon > 0
-        self.problem.values = &values[0, 0]
-        self.problem.change = &inner[0, 0]
-        self.problem.gradient = &inner[1, 0]
-        self.problem.low = &inner[2, 0]
-        self.problem.high = &inner[3, 0]
-        self.problem.kink = &inner[4, 0]
-        self.problem.above = &inner[5, 0]
-        self.problem.below = &inner[6, 0]
-        self.problem.curvature = &inner[7, 0]
+            arrays[[LOW, HIGH, KINK], count] = -INFINITY, INFINITY, INFINITY
+            arrays[CURVATURE, count] = self.objective.shift
+        self._set_problem(self.values, arrays)
         self.inner_steps = 0
         self.least = -1
         self.phase = ASCEND
+
+    def _set_problem(self, const float[:, ::1] values, float[:, ::1] inner):
+        """Let the problem be that of the arrays, which stay where they are."""
+        self.problem.size = values.shape[1]
+        self.problem.has_kinks = self.epsilon > 0
+        self.problem.values = &values[0, 0]
+        self.problem.change, self.problem.gradient = &inner[CHANGE, 0], &inner[GRADIENT, 0]
+        self.problem.low, self.problem.high = &inner[LOW, 0], &inner[HIGH, 0]
+        self.problem.kink = &inner[KINK, 0]
+        self.problem.above, self.problem.below = &inner[ABOVE, 0], &inner[BELOW, 0]
+        self.problem.curvature = &inner[CURVATURE, 0]
 
     def _ascend(self):
         """Steps of the ascent; True when they are done."""
@@ -425,18 +432,12 @@ cdef class KernelSDCA:
             most - self.inner_steps, 1 + WORK_PER_CALL // problem.size)
         cdef float largest = 0
         cdef bint pairs = self.objective.keeps_sum
+        ascend = panels().ascend_pairs if pairs else panels().ascend
         with nogil:
             if self.least < 0:
-                if pairs:
-                    panels().ascend_pairs(problem, 0, 0, &largest)
-                    self.least = largest * <float> sqrt(self.inner_tol)
-                else:
-                    panels().ascend(problem, 0, 0, &largest)
-                    self.least = largest * <float> self.inner_tol
-            if pairs:
-                taken = panels().ascend_pairs(problem, limit, self.least, &largest)
-            else:
-                taken = panels().ascend(problem, limit, self.least, &largest)
+                ascend(problem, 0, 0, &largest)
+                self.least = largest * <float> (sqrt(self.inner_tol) if pairs else self.inner_tol)
+            taken = ascend(problem, limit, self.least, &largest)
         self.inner_steps += taken
         self.n_steps += taken
         self.inner_work += (2 if pairs else 1) * taken * problem.size
@@ -455,7 +456,7 @@ cdef class KernelSDCA:
     def _reached(self):
         """The coefficients of W after the ascent: exactly at an end or at 0 where it says so."""
         rows = self.rows
-        change, low, high, kink = self.inner[[0, 2, 3, 4], :len(rows)]
+        change, low, high, kink = self.inner[[CHANGE, LOW, HIGH, KINK], :len(rows)]
         reached = np.clip(
             self.coefficients[rows] + change * self.units, self.low[rows], self.high[rows])
         if self.epsilon > 0:
@@ -479,8 +480,7 @@ cdef class KernelSDCA:
     def _update(self, limit):
         """Change some rows; False if that would exceed the limit."""
         n = self.objective.n_rows
-        at_once = max(ROWS_PER_CALL, VALUES_PER_CALL // n)
-        rows = self.changed[self.position:self.position + at_once]
+        rows = self.changed[self.position:self.position + self.objective.rows.rows_per_call]
         if self.accesses + len(rows) * n > limit:
             return False
         changes = self.target[rows] - self.coefficients[rows]

@@ -58,7 +58,7 @@ cdef enum Average:
     TAIL
     DECAYING
 
-cdef enum Stage:           # of an iteration; the others are the aggressive rule's
+cdef enum Stage:           # of an iteration, in their order; all but LOOK and TAKE are AGGRESSIVE's
     LOOK                   # predictions, and steps with beta
     GATHER                 # direction = the sum of what the steps would add to w
     MEASURE                # how much they interact: rho
@@ -301,29 +301,24 @@ cdef class MiniBatchSDCA:
             self._clear(batch, begin, end)
 
     cdef void _end_stage(self) noexcept nogil:
-        if self.stage == LOOK:
-            self.stage = GATHER if self.rule == AGGRESSIVE else TAKE
-        elif self.stage == GATHER:
+        """Go over to the next stage: other rules than the aggressive one look, and take."""
+        if self.stage == GATHER:
             self.together = self.separate = 0
-            self.stage = MEASURE
         elif self.stage == MEASURE:
             self.rho = self.together / self.separate if self.separate > 0 else 1
             self.rho = min(max(self.rho, 1), self.largest_beta)
             self.beta = pow(self.beta, self.gamma) * pow(self.rho, 1 - self.gamma)
-            self.stage = FORGET
-        elif self.stage == FORGET:
-            self.stage = GATHER_AGAIN
         elif self.stage == GATHER_AGAIN:
             self.together = self.increase = 0
-            self.stage = WEIGH
         elif self.stage == WEIGH:
             self.increase -= 0.5 / self.step_scale * self.together
-            self.stage = TAKE if self.increase >= 0 else CLEAR
             self.n_refused += self.increase < 0
-        elif self.stage == TAKE and self.rule == AGGRESSIVE:
+        if self.rule != AGGRESSIVE:
+            self.stage = TAKE if self.stage == LOOK else OVER
+        elif self.stage == WEIGH and not self.increase >= 0:
             self.stage = CLEAR
         else:
-            self.stage = OVER
+            self.stage = <Stage> (self.stage + 1)
 
     cdef void _count(
         self, const uint32_t* batch, Py_ssize_t begin, Py_ssize_t end
@@ -493,10 +488,11 @@ cdef class MiniBatchSDCA:
     def _next_window(self):
         """At epochs that are powers of two: the tail begins at the last but one of them."""
         cdef Py_ssize_t i
-        for i in range(self.dual.shape[0]):
-            self._bring_up_to_date(i)
-            self.previous[i] = self.averaged[i]
-            self.averaged[i] = 0
+        with nogil:
+            for i in range(self.dual.shape[0]):
+                self._bring_up_to_date(i)
+                self.previous[i] = self.averaged[i]
+                self.averaged[i] = 0
         self.previous_start, self.window_start = self.window_start, self.n_steps
         self.next_window *= 2
 
@@ -505,8 +501,9 @@ cdef class MiniBatchSDCA:
         cdef Py_ssize_t i
         if self.average == LAST or self.n_steps == self.previous_start:
             return np.array(self.dual)
-        for i in range(self.dual.shape[0]):
-            self._bring_up_to_date(i)
+        with nogil:
+            for i in range(self.dual.shape[0]):
+                self._bring_up_to_date(i)
         if self.average == DECAYING:
             return np.array(self.averaged)
         total = np.asarray(self.previous) + np.asarray(self.averaged)

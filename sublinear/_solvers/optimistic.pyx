@@ -30,7 +30,6 @@ import numpy as np
 
 from sublinear._core.inner import inner
 from sublinear._core.matrix cimport Matrix
-from sublinear._core.matrix import NotFinite
 from sublinear._core.passes cimport Passes
 from sublinear._core.saddle_solver cimport SaddleSolver
 
@@ -120,8 +119,6 @@ class OptimisticWeights(SaddleSolver):
     def _look(self, x, p):
         """Find what the players see at x and p, by a pass."""
         payoffs, gradient = self.passes.products(x, p)
-        if not (np.isfinite(payoffs).all() and np.isfinite(gradient).all()):
-            raise NotFinite
         self.latest = [x, payoffs, p, gradient]
         self.payoffs, self.gradient = payoffs / self.problem.unit, gradient / self.problem.unit
 

@@ -14,8 +14,8 @@ Objective: that of sublinear._core.objective.
 
 The step sizes are eta_t = 1 / (alpha t), those of NORMA, p / (alpha sqrt(t)), or a constant, where
 t is the number of examples drawn divided by k. A shorter batch, the last one of an epoch or a block
-of a stream, takes a step that is shorter by as much (see sublinear._core.steps). What becomes of b,
-four treatments tell:
+of a stream, takes a step that is shorter by as much (see sublinear._core.steps). There are four
+treatments of b:
 
     feature       a constant feature in x_i takes its place; b = 0
     subgradient   b <- b - eta_t / k sum_{i in B} r_i l'(<w, x_i> + b), from the mean target on
@@ -32,6 +32,7 @@ give the certificate. With steps 1 / (alpha t), after whole epochs of a permutat
 clipping. Where b is free the duals must be balanced too; the search instead takes the dual value,
 which is linear in b, as a line below the minimum over w.
 """
+from cpython.exc cimport PyErr_CheckSignals
 from libc.math cimport INFINITY, sqrt
 from libc.stdint cimport uint32_t
 from libc.string cimport memset
@@ -44,14 +45,14 @@ from sublinear._core.best_constant cimport BestConstant
 from sublinear._core.line cimport LINE_AHEAD, Line, Lines, dot, drawn_line, line_at, line_size
 from sublinear._core.losses cimport Loss
 from sublinear._core.objective cimport Objective
-from sublinear._core.order cimport Draws, Order
+from sublinear._core.order cimport Draws
 from sublinear._core.packed cimport PackedRows
 from sublinear._core.portable cimport prefetch
 from sublinear._core.random cimport RandomBits
 from sublinear._core.steps cimport Epochs
 from sublinear._core.strata cimport Strata
 from sublinear._core.weight_vector cimport (
-    ScaledVector, WeightVector, add_line, count_in_average, fold_scale, needs_folding, project,
+    ScaledVector, add_line, count_in_average, fold_scale, needs_folding, project,
     shrink, weight_dot,
 )
 
@@ -150,28 +151,23 @@ cdef class Pegasos(Epochs):
         cdef Py_ssize_t n = objective.matrix.n_rows
         self.objective = objective
         self.loss = objective.loss
-        self.order = Order(
-            n, sampling, random, batch_size, pools_pay(objective.matrix), strata)
+        self._begin(
+            n, objective.matrix.n_weights, objective.alpha, random, sampling, batch_size, average,
+            projection, strata, pools_pay(objective.matrix))
         self.schedule.decay = LEARNING_RATES[learning_rate]
         self.schedule.first = first_pace(learning_rate, eta0, objective.alpha)
-        self.n_examples, self.batch_size = n, batch_size
         self.rows = objective.matrix.rows
         if pack:
             self.packed = PackedRows(
                 objective.matrix, objective.targets_array, objective.n_threads)
             self.rows = self.packed.rows
-        self.output = choose(average, random.bit_generator.seed_seq)
-        self.counts = self.output.counts
-        self.weight_vector = WeightVector(
-            objective.matrix.n_weights, averaged=self.output.averages, keeps_norm=projection)
         if projection:
             weight = objective.total_weight
-            self._find_ball(weight * objective.values_of_zeros()[0], weight, objective.alpha)
+            self._find_ball(weight * objective.values_of_zeros()[0], weight)
         self.coefficients = np.zeros(n)
         self.coefficient = self.coefficients
         self.prediction = np.empty(batch_size)
         self.derivative = np.empty(batch_size)
-        self.next_record = self.output.next_record
         self.treatment = BIASES[bias]
         if self.treatment != FEATURE:
             self._free_the_bias()
@@ -198,22 +194,11 @@ cdef class Pegasos(Epochs):
         return self.output.keeps_best or self.treatment == SEARCH
 
     def state(self):
-        """Return what `resume` needs to go on, perhaps over other examples.
-
-        Its arrays are this solver's own, and good until it goes on.
-        """
+        """As that of Epochs."""
         self.coefficients *= self.weight_vector.vector.scale
-        w, total = self.weight_vector.settle()
         return {
-            "w": w,
-            "bias": self.bias,
-            "coefficients": self.coefficients,
-            "n_steps": self.n_steps,
-            "n_drawn": self.n_drawn,
-            "sum_of_biases": self.sum_of_biases,
-            **self._ball(),
-            **self.output.state(self.n_averaged, total),
-        }
+            **Epochs.state(self), "bias": self.bias, "sum_of_biases": self.sum_of_biases,
+            "coefficients": self.coefficients}
 
     def resume(self, state):
         """Go on from the `state()` of a solver with as many weights and the same bias.
@@ -221,16 +206,12 @@ cdef class Pegasos(Epochs):
         The coefficients of the rows are taken over if there are as many rows as then: should they
         be other rows, certificates suffer, but hold. Another output begins anew.
         """
-        self.weight_vector.set(take(state, "w", self.weight_vector.values))
-        self.n_steps, self.n_drawn = take(state, "n_steps", 0), take(state, "n_drawn", 0.0)
+        Epochs.resume(self, state)
         bias = take(state, "bias", 0.0)
         if self.treatment != FEATURE:
             self.bias = bias
-        self._resume_ball(state, self.objective.alpha)
         if self.treatment == SEARCH:
             self._find_radius()
-        self.output.resume(self.weight_vector, state)
-        self.next_record = self.output.next_record
         sum_of_biases = take(state, "sum_of_biases", 0.0)
         if self.weight_vector.n_averaged > 0:
             self.sum_of_biases = sum_of_biases
@@ -357,15 +338,18 @@ cdef class Pegasos(Epochs):
         cdef BestConstant all_rows = BestConstant(self.loss, self.rows.count)
         cdef Lines* rows = &self.objective.matrix.rows
         cdef double constant = w[rows.length] * rows.constant
-        cdef Py_ssize_t i
+        cdef Py_ssize_t first, i, step = self.objective.matrix.rows_per_call()
         cdef Line x
+        all_rows.clear()
+        for first in range(0, rows.count, step):
+            with nogil:
+                for i in range(first, min(rows.count, first + step)):
+                    x = line_at(rows, i)
+                    all_rows.add(
+                        dot(&x, &w[0]) - constant, self.objective.targets[i],
+                        self.objective.weight(i))
+            PyErr_CheckSignals()
         with nogil:
-            all_rows.clear()
-            for i in range(rows.count):
-                x = line_at(rows, i)
-                all_rows.add(
-                    dot(&x, &w[0]) - constant, self.objective.targets[i],
-                    self.objective.weight(i))
             all_rows.find()
         self.objective.accesses += self.objective.matrix.n_stored
         return all_rows.best

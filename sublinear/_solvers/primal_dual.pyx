@@ -67,15 +67,15 @@ cdef enum Geometry:
     HULL
     SIMPLEX
 
-# the variance-reduced method slows down by this factor after so many stages without progress; but
-# where x is not held in a ball, steps of p grow while the gap falls, and shrink back to that first;
-# there all begins anew if so many stages did not bring the gap to a part of what it was
-cdef int PATIENCE = 3
-cdef double SLOWER = 0.7, FASTER = 1.1
-cdef double PROGRESS = 0.999, PROGRESS_IN_BALL = 0.9      # a new gap relative to the last one
+# How the variance-reduced method adapts (see `_adapt`):
+cdef double PROGRESS_IN_BALL = 0.9       # of the gap at the last progress: less is progress,
+cdef double PROGRESS = 0.999             # the same where x is not held in a ball,
+cdef double FASTER = 1.1                 # where that multiplies the steps of p by so much
+cdef int PATIENCE = 3                    # stages without progress, after which all steps are
+cdef double SLOWER = 0.7                 # multiplied by this, and stages divided by it
 cdef Py_ssize_t LONGEST_STAGE = 1000     # times the first one
-cdef int WINDOW = 20
-cdef double PROGRESS_IN_WINDOW = 0.9
+cdef int WINDOW = 20                     # stages after which, without a ball, all begins anew
+cdef double PROGRESS_IN_WINDOW = 0.9     # unless they brought the gap below this part of it
 
 
 cdef struct Player:
@@ -468,8 +468,6 @@ cdef class PrimalDual(SaddleSolver):
 
     def _values(self, x, payoffs, p, gradient, rounded):
         """Return the model of x, its primal value, and the best dual value so far."""
-        if not (np.isfinite(payoffs).all() and np.isfinite(gradient).all()):
-            raise NotFinite
         dual = self.problem.dual(p, gradient, self.passes.longest)
         self.take_dual(dual, p)
         model, primal = self.problem.primal(x, payoffs, self.passes.longest, rounded)

@@ -16,7 +16,7 @@ Cost per step: the stored entries of one row, twice if its dual moves.
 Departures from the paper:
 
 - examples are visited in shuffled passes, not drawn independently, which takes fewer of them;
-- rows need no scaling: each step uses its own |x_i|^2;
+- rows need no scaling: each step uses the |x_i|^2 of its row;
 - an example whose dual did not move sleeps for 0, 1, 3, 7, 15, then 31 passes, longer where its
   margin is far from 1. It costs nothing meanwhile; certificates look at every example;
 - an intercept that is not penalised ties the duals: sum_i s_i a_i = 0. The method of multipliers
@@ -52,12 +52,7 @@ from sublinear._core.states import fill, refusal, take, take_random
 cdef enum:
     PASS_COST = 1000      # of the calls that a pass takes, in feature values
 
-cdef double LOPSIDED = 4    # a certified gap, beside a glance that does not see the balance
-
-
-def pass_mean(matrix):
-    """Return the PassMean for the rows of a matrix."""
-    return PassMean(matrix.n_weights, matrix.n_rows, matrix.n_stored)
+cdef double LOPSIDED = 4    # a gap so many times what a glance sees comes from the balance
 
 
 def intercept_pace(sum_of_squares, n_rows, alpha):
@@ -121,7 +116,8 @@ cdef class SDCA:
         self.weights = &view[0]
         self.order = Order(
             objective.matrix.n_rows, "shuffle", random, in_pools=pools_pay(objective.matrix))
-        self.mean = pass_mean(objective.matrix)
+        matrix = objective.matrix
+        self.mean = PassMean(matrix.n_weights, matrix.n_rows, matrix.n_stored)
         self.pass_gap = float("inf")
 
     def _make_examples(self, duals, pack):

@@ -48,7 +48,7 @@ from sublinear._core.line cimport (
 from sublinear._core.matrix cimport Matrix
 from sublinear._core.random cimport RandomBits, uniform
 from sublinear._core.sketch cimport CountSketch, SketchedL2Sampler, mix, squared_norm_estimate
-from sublinear._core.states import fill, reading, restore, saved, take_random
+from sublinear._core.states import fill, reading, refusal, restore, saved, take_random
 
 cdef double LOOK_AHEAD = 2                   # steps until rows drawn from p show in v
 COUNTS = "n_done", "n_chosen", "accesses", "n_passes", "position", "next_row"
@@ -218,7 +218,7 @@ cdef class SemiStreaming:
         within = self.n_done <= n_steps and 0 <= self.n_done <= self.n_chosen <= n_steps + 1
         if not (within and all(
                 np.all((0 <= np.asarray(j)) & (np.asarray(j) < self.n_columns)) for j in columns)):
-            raise ValueError("a state of other steps or columns")
+            raise refusal(state, "coordinates", "are not those of these steps and columns")
         self._collect()
         self._sort_coordinates()
 

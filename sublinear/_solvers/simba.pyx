@@ -217,8 +217,6 @@ cdef class SIMBA:
             if not begin_longer(&self.rounds):
                 return True
             self._begin_round()
-        if self.computed:
-            return self._take_computed_steps(limit)
         with nogil:
             ended = self._take_steps(limit)
         return ended
@@ -233,41 +231,42 @@ cdef class SIMBA:
         self.u_before[:] = 0
         self.sum_of_scales = self.sum_of_bias = 0
 
-    cdef bint _take_steps(self, Py_ssize_t limit) noexcept nogil:
+    cdef int _take_steps(self, Py_ssize_t limit) except -1 nogil:
         """Steps to the end of the round, then True, or until one might exceed the limit."""
         while not is_over(&self.rounds):
-            if self.since_refresh >= self.refresh or self._leaves_range():
-                self._select()
-            if self.row < 0:
-                self.row = self._draw_row()
+            self._prepare_step()
             if self.accesses + line_size(&self.matrix.rows, self.row) + self.longest_column > limit:
                 return False
-            self._reweight(self._add_row(self.row))
-            self.row = -1
+            self._take_step()
         return True
 
     def step(self):
         """Take one step, whatever it reads; return the row and the column drawn (-1: none)."""
-        cdef Py_ssize_t i, j
+        cdef Py_ssize_t i
+        self._prepare_step()
+        i = self.row
+        return i, self._take_step()
+
+    cdef void _prepare_step(self) noexcept nogil:
+        """Select the rows with slack where that is due, and draw a row."""
         if self.since_refresh >= self.refresh or self._leaves_range():
             self._select()
-        i = self._draw_row() if self.row < 0 else self.row
+        if self.row < 0:
+            self.row = self._draw_row()
+
+    cdef Py_ssize_t _take_step(self) except -2 nogil:
+        """Take the step of the row drawn; return the column drawn, -1 for none."""
+        cdef Py_ssize_t j
         if self.computed:
-            self.matrix.hold((i,))
-        j = self._add_row(i)
+            with gil:
+                (<ComputedMatrix> self.matrix).hold((self.row,))
+        j = self._add_row(self.row)
         if self.computed and 0 <= j < self.d:
-            self.columns.hold((j,))
+            with gil:
+                (<ComputedMatrix> self.columns).hold((j,))
         self._reweight(j)
         self.row = -1
-        return i, j
-
-    def _take_computed_steps(self, Py_ssize_t limit):
-        """The same where lines have to be asked for."""
-        while not is_over(&self.rounds):
-            if self.accesses + self.d + self.n > limit:
-                return False
-            self.step()
-        return True
+        return j
 
     cdef double _total(self) noexcept nogil:
         cdef double total = 0

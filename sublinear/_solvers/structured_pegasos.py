@@ -20,7 +20,7 @@ from sublinear._core.iterates import certify_best, choose
 from sublinear._core.matrix import Matrix
 from sublinear._core.order import Order
 from sublinear._core.states import take
-from sublinear._core.steps import shrunk_dual
+from sublinear._core.steps import dual_of_draws
 from sublinear._core.weight_vector import WeightVector
 
 LOOK = 2**14  # entries that could be read while the problem's functions see an example
@@ -193,13 +193,9 @@ class StructuredPegasos:
         """Return the dual value of the outputs found so far, shrunk to be feasible."""
         if self.is_resumed:
             return -np.inf
-        if self.n_drawn == 0:
-            return 0.0
         last = self.weight_vector.to_array()
-        reach = self.n_drawn / (len(self.n_draws) * self.n_draws.max())
-        return shrunk_dual(
-            self.cost / self.n_drawn, self.objective.alpha / 2 * float(last @ last), reach
-        )
+        penalty = self.objective.alpha / 2 * float(last @ last)
+        return dual_of_draws(self.cost, penalty, self.n_draws, self.n_drawn)
 
     def certify(self, rounded):
         """Return the model and its certificate (see `_drive`)."""

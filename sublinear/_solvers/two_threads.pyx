@@ -22,7 +22,7 @@ from libc.string cimport memcpy
 
 import numpy as np
 
-from sublinear._core.dense_lines cimport dense_dot64
+from sublinear._core.dense_lines cimport dense_add64, dense_dot64
 from sublinear._core.examples cimport Examples, Sample, Visits, collect_awake
 from sublinear._core.line cimport (
     CACHED_WEIGHTS, LINE_AHEAD, OFFSET_AHEAD, WEIGHTS_AHEAD, Line, Lines, add, dot, line_at,
@@ -321,28 +321,28 @@ cdef class RowHalves(TwoThreads):
                 self._apply(h, b)
 
     cdef void _block(self, int h, Py_ssize_t b) noexcept nogil:
-        """Steps over the next examples of a half, which keep how they change w."""
+        """Steps over the next examples of a half, which keep how they change w for the other."""
         cdef Half* half = &self.half[h]
         cdef Draws* draws = &half.draws
         cdef Py_ssize_t first = draws.position, stop = min(draws.count, first + BLOCK), j
         cdef double* change = half.change[b % KEPT_BLOCKS]
         cdef Visits visits
-        memcpy(change, half.w, self.n_weights * sizeof(double))
+        if not self.careful:
+            memcpy(change, half.w, self.n_weights * sizeof(double))
         half.accesses += visit(
             self, draws, stop, half.w, BLOCK * self.longest, h == 0, &half.sample, &visits)
         half.growth += self._growth(draws.items + first, stop - first, &visits)
         half.n_visited += stop - first
+        if self.careful:
+            return
         for j in range(self.n_weights):
             change[j] = half.w[j] - change[j]
 
     cdef void _apply(self, int h, Py_ssize_t b) noexcept nogil:
         """Bring what the other half did in block b into this half's w."""
-        cdef const double* change = self.half[1 - h].change[b % KEPT_BLOCKS]
-        cdef Py_ssize_t j
-        if self.careful:
-            return     # both have one w
-        for j in range(self.n_weights):
-            self.half[h].w[j] += change[j]
+        if not self.careful:    # else both have one w
+            dense_add64(
+                self.half[1 - h].change[b % KEPT_BLOCKS], 1, self.half[h].w, self.n_weights)
 
     def _drop_delays(self):
         self.half[1].w = self.weights
