@@ -238,12 +238,13 @@ def _result_lines(estimator):
             f"objective {result.primal:.6g}, certified gap {result.gap:.2g} "
             f"({result.relative_gap:.2g} of the objective)"
         )
-    if result.status == "partial_fit":  # the result is that of the last block
-        return f"{title}{stream}"
+    read = f"{result.accesses:,} feature values read, {result.seconds:.3g} s"
+    if stream and isinstance(estimator, SOLVERS["pegasos"]):  # n_iter counts blocks
+        ended = "" if result.status == "partial_fit" else f": {result.status}"
+        return f"{title}{ended}{stream}\n{read}"
     return (
         f"{title}: {result.status}{stream}\n{certificate}, "
-        f"{_counted_as(result.n_iter, 'pass')}, {result.accesses:,} feature values read, "
-        f"{result.seconds:.3g} s"
+        f"{_counted_as(result.n_iter, 'pass')}, {read}"
     )
 
 
