@@ -118,7 +118,9 @@ class Progress:
         except ImportError:
             self.bar = None
         else:
-            self.bar = tqdm(desc=name, unit=f" {unit}", file=sys.stderr, miniters=0)
+            # a blank in the unit, which tqdm's own format needs, would show in "s/ epochs"
+            shape = "{desc}: {n_fmt} {unit} [{elapsed}, {rate_fmt}{postfix}]"
+            self.bar = tqdm(desc=name, unit=unit, bar_format=shape, file=sys.stderr, miniters=0)
             self.bar.set_postfix_str(f"gap unknown, target {limits.tol:.1g}")
 
     def tick(self, solver):
@@ -132,6 +134,7 @@ class Progress:
         gap = row.gap if self.limits.absolute else relative_gap(row.primal, row.gap)
         text = f"gap {gap:.2e}, target {self.limits.tol:.1g}"
         if self.bar is not None:
+            self.bar.n = max(self.bar.n, row.n_iter)
             self.bar.set_postfix_str(text)
         else:
             print(f"{self.name}: {row.n_iter} {self.unit}, {text}", file=sys.stderr)

@@ -54,7 +54,8 @@ n_jobs : int, default=None
     verbose : int, default=0
         1: show progress and the gap on stderr.
     callback : callable, default=None
-        Called with a Snapshot at every certificate; stops the fit by returning True.""",
+        Called with a Snapshot at every certificate; stops the fit by returning True. Where every
+        class is fitted on its own, it stops that one alone.""",
 }
 
 

@@ -137,6 +137,7 @@ class SublinearPerceptron(_SaddleClassifier):
         Threads over one-vs-rest problems. The result does not depend on them.
     %(draws)s
     %(watchers)s
+        Where every class is fitted on its own, it stops that one alone.
     %(kernel)s
 
     Attributes
@@ -342,7 +343,8 @@ class L2SVMClassifier(_SaddleClassifier):
     verbose : int, default=0
         1: show progress and the gap on stderr.
     callback : callable, default=None
-        Called with a Snapshot at every certificate; stops the fit by returning True.
+        Called with a Snapshot at every certificate; stops the fit by returning True. Where every
+        class is fitted on its own, it stops that one alone.
     %(kernel)s
 
     Attributes

@@ -111,7 +111,8 @@ _WATCHERS = """\
 verbose : int, default=0
         1: show progress and the gap on stderr.
     callback : callable, default=None
-        Called with a Snapshot at every certificate; stops the fit by returning True.
+        Called with a Snapshot at every certificate; stops the fit by returning True. Where every
+        class is fitted on its own, it stops that one alone.
 """
 
 _OVER_PARTITIONS = """\

@@ -298,4 +298,6 @@ class CSVSource(_TextSource):
         return table
 
     def _line_fault(self, line):
-        return csv_line_fault(line, self._column, self._n_columns, self._text_labels)
+        return csv_line_fault(
+            line, self._column, self._n_columns, self._text_labels, self.feature_names
+        )
