@@ -122,7 +122,9 @@ class Progress:
 
     def __init__(self, name, limits, unit):
         self.name, self.limits, self.unit = name, limits, unit
-        self.bar = _bar(name, unit=f" {unit}", miniters=0)
+        # a blank in the unit, which tqdm's own format needs, would show in "s/ epochs"
+        shape = "{desc}: {n_fmt} {unit} [{elapsed}, {rate_fmt}{postfix}]"
+        self.bar = _bar(name, unit=unit, bar_format=shape, miniters=0)
         if self.bar is not None:
             self.bar.set_postfix_str(f"gap unknown, target {limits.tol:.1g}")
 
@@ -137,6 +139,7 @@ class Progress:
         gap = row.gap if self.limits.absolute else relative_gap(row.primal, row.gap)
         text = f"gap {gap:.2e}, target {self.limits.tol:.1g}"
         if self.bar is not None:
+            self.bar.n = max(self.bar.n, row.n_iter)
             self.bar.set_postfix_str(text)
         else:
             print(f"{self.name}: {row.n_iter} {self.unit}, {text}", file=sys.stderr)

@@ -355,7 +355,8 @@ def problem_mark(estimator, matrix, y, sample_weight):
 def warn_if_limited(estimator, limits, easier, no_certificate=(SPOILT, None)):
     """Warn where a limit has ended a fit above tol; `easier` says what else might help.
 
-    `no_certificate` is why there may be none, and what helps then if it is not `easier`.
+    That is one thing to do, or a list with an "or". `no_certificate` is why there may be none, and
+    what helps then if it is not `easier`.
     """
     result = estimator.result_
     if limits.tol == 0 or result.status not in ("max_iter", "max_accesses", "rounding"):
@@ -371,8 +372,9 @@ def warn_if_limited(estimator, limits, easier, no_certificate=(SPOILT, None)):
         why, remedy = no_certificate
         warn(f"{name} without a certificate: {why}. Try to {remedy or easier}.")
         return
+    or_ = "" if " or " in easier else "or "
     warn(
         f"{name} with a relative duality gap of {worst.relative_gap:.2e}, above "
         f"tol={estimator.tol:g}. The objective is certified to be within {worst.gap:.2e} of the "
-        f"optimum. Raise {'' if by_rounding else f'{result.status} or '}tol, {easier}.",
+        f"optimum. Raise {'' if by_rounding else f'{result.status} or '}tol, {or_}{easier}.",
     )

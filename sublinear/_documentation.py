@@ -4,6 +4,12 @@ import inspect
 
 # Of several files: any docstring, and any text of one, may name these. Those that the classes or
 # functions of one file share are in that file.
+WATCHERS = """\
+verbose : int, default=0
+        1: show progress and the gap on stderr.
+    callback : callable, default=None
+        Called with a Snapshot at every certificate; stops the fit by returning True."""
+
 SHARED = {
     "rows": """\
 X : {array-like, sparse matrix} of shape (n_samples, n_features)
@@ -39,11 +45,9 @@ smoothing : float, default=1.0
 epsilon : float, default=0.1
         Width of the insensitive or quadratic zone, in the units of y; positive for "huber".
         (StreamingSVRGRegressor's is 1.35 by default.)""",
-    "watchers": """\
-verbose : int, default=0
-        1: show progress and the gap on stderr.
-    callback : callable, default=None
-        Called with a Snapshot at every certificate; stops the fit by returning True.""",
+    "watchers": WATCHERS,
+    "class_watchers": f"""{WATCHERS} Where
+        every class is fitted on its own, it stops that one alone.""",
     "feature_names": """\
 feature_names_in_ : ndarray of shape (n_features,)
         Where X has names for its columns, as a data frame does.""",

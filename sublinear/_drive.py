@@ -90,7 +90,8 @@ class Snapshot:
     n_iter, accesses, seconds, primal, dual, gap
         As in TraceRow.
     class_index : int
-        The one-vs-rest problem; 0 for a single one.
+        The problem: with one model against the rest, the place of the class in `classes_`; with
+        pairs, that of the pair among (0, 1), (0, 2), .., (1, 2), ..; 0 for a single one.
     """
 
     n_iter: int

@@ -51,7 +51,7 @@ n_jobs : int, default=None
         Start the next fit from the end of this one, if the data has the same shape and as many
         classes. Pegasos, whose steps go on shrinking, does so only if objective, X, y and weights
         are the same, and begins anew otherwise; of X it compares 256 rows, not to read it all.
-    %(watchers)s""",
+    %(class_watchers)s""",
 }
 
 

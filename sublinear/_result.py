@@ -1,7 +1,7 @@
 """What a fit reports."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -92,8 +92,9 @@ class Result:
 
     def __repr__(self):
         return (
-            f"Result(status={self.status!r}, primal={self.primal:.6g}, gap={self.gap:.3g}, "
-            f"n_iter={self.n_iter}, accesses={self.accesses:.4g}, seconds={self.seconds:.3g})"
+            f"{type(self).__name__}(status={self.status!r}, primal={self.primal:.6g}, "
+            f"gap={self.gap:.3g}, n_iter={self.n_iter}, accesses={self.accesses:.4g}, "
+            f"seconds={self.seconds:.3g})"
         )
 
 
@@ -158,3 +159,15 @@ def combine(parts, seconds):
         bytes_read=total("bytes_read"),
         parts=tuple(parts),
     )
+
+
+def with_earlier(earlier, last):
+    """Return the Result of a block of a stream with what those before it took added to it."""
+
+    def total(name):
+        values = [getattr(result, name) for result in (earlier, last)]
+        return None if None in values else sum(values)
+
+    names = "n_iter", "accesses", "certificate_accesses", "seconds", "full_accesses", "bytes_read"
+    parts = (with_earlier(*pair) for pair in zip(earlier.parts, last.parts, strict=True))
+    return replace(last, **{name: total(name) for name in names}, parts=tuple(parts))

@@ -34,9 +34,9 @@ MOST_STEPS = 2.0**50
 VARIANT = """\
 variant : {%(variants)s}, default="auto"
         "plain": the algorithm of Clarkson et al. "variance_reduced": stages that begin with a pass
-        over X, whose results the steps then correct; it closes small gaps faster.%(whole)s "auto":
-        %(default)s with certify="las_vegas" and constants="practical", else "plain", which it also
-        is where `max_accesses` would end variance reduction too early."""
+        over X, whose results the steps then correct; it closes small gaps faster.%(whole)s
+        "auto": %(default)s with certify="las_vegas" and constants="practical", else "plain", which
+        it also is where `max_accesses` would end variance reduction too early."""
 
 
 STEPS = """\
@@ -74,7 +74,8 @@ ACTIVE_SET = """
         "active_set": whole passes that find the farthest rows; the ball of these alone is solved
         in between; `max_iter` limits passes (None: 10000)."""
 WHERE_ACTIVE = """\
-"active_set" (for nu=0, kernel="linear" and rows in memory, "variance_reduced" otherwise)"""
+"active_set" (for nu=0, kernel="linear" and rows in memory, "variance_reduced"
+        otherwise)"""
 
 
 def saddle_parameters(certify, variants=VARIANTS, whole="", default='"variance_reduced"'):

@@ -174,11 +174,13 @@ class SequencePegasos(OneSolverStreamFit, LinearModel):
     start_ : ndarray of shape (n_classes,)
     classes_ : ndarray of shape (n_classes,)
     n_iter_ : int
-        Epochs.
+        Epochs; after `fit_stream` one for every block.
     n_features_in_ : int
     %(feature_names)s
     result_ : Result
-        After `partial_fit` its gap is unknown (inf).
+        After `partial_fit` it speaks of that block, and its gap is unknown (inf). After
+        `fit_stream` so is the gap; n_iter, accesses and seconds are sums over the blocks of the
+        call, and of those before a checkpoint that it went on from.
     %(stream_summary)s
 
     See Also

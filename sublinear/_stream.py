@@ -29,6 +29,7 @@ from sublinear._checkpoint import fitted_state, open_checkpoint, set_fitted_stat
 from sublinear._core.row_marks import RowMarks
 from sublinear._core.states import part_of, prefixed, take
 from sublinear._fit_method import all_or_nothing
+from sublinear._result import with_earlier
 from sublinear._validation import (
     WEIGHTLESS,
     agreed_names,
@@ -430,7 +431,8 @@ class StreamFit:
             for block in itertools.chain([first], blocks):
                 if stream.blocks > done:
                     if not self._is_weightless(block):
-                        with stream.naming_block():
+                        goes_on = learned or done > 0
+                        with stream.naming_block(), self._adding_to_result(goes_on):
                             self._learn_block(block, not learned, options)
                         learned = True
                     if checkpoint and (learned or done) and checkpoint.is_due(stream.blocks):
@@ -464,6 +466,18 @@ class StreamFit:
             "from, as model files and to_local() leave it: fit a new one, or go on from a "
             "checkpoint or a pickle"
         )
+
+    @contextlib.contextmanager
+    def _adding_to_result(self, goes_on):
+        """Let `result_`, if a block stores one, count the blocks before, too; Ctrl-C may end it."""
+        before = vars(self).get("result_")
+        try:
+            yield
+        finally:
+            last = vars(self).get("result_")
+            if goes_on and last is not before:
+                self.result_ = with_earlier(before, last)
+                self.n_iter_ = self.result_.n_iter
 
     def _learn_block(self, block, first, options):
         """Learn from a Block; `first`: no other one was learned from in this call."""

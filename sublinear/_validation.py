@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_consistent_length, validate_data
 
 from sublinear._core.aligned import contiguous
 from sublinear._core.iterates import AVERAGES
+from sublinear._core.losses import COUNT_LOSSES
 from sublinear._core.matrix import Matrix, csr_arrays
 from sublinear._core.order import SAMPLINGS
 
@@ -117,6 +118,12 @@ def check_flag(name, value, *, auto=False, optional=False):
 
 def check_loss(estimator, losses):
     """Raise ValueError unless the loss is registered and its parameters make sense."""
+    elsewhere = COUNT_LOSSES.keys() - losses.keys()
+    if isinstance(estimator.loss, str) and estimator.loss in elsewhere:
+        raise ValueError(
+            f"{type(estimator).__name__} has no loss={estimator.loss!r}: StreamingSVRGRegressor "
+            "(--solver svrg) has it"
+        )
     check_choice("loss", estimator.loss, losses)
     for name in losses[estimator.loss].parameters:
         may_be_0 = name == "epsilon" and estimator.loss != "huber"  # whose loss it would make 0
@@ -338,6 +345,11 @@ def check_rows(estimator, X, *, reset=False, accept_sparse="csr", ensure_all_fin
             refuse_lines(estimator)
         raise ValueError(
             "predictions need rows in memory: X is a store or an oracle; give blocks of its rows"
+        )
+    if hasattr(X, "__iter__") and not (hasattr(X, "__len__") or hasattr(X, "__array__")):
+        raise TypeError(
+            f"X must hold rows, got {type(X).__name__}: of a source take the blocks one by one, "
+            "[model.predict(X) for X, y in source]"
         )
     with naming_entries(X=X):
         return validate_data(

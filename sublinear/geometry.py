@@ -325,7 +325,7 @@ class MinimumEnclosingBall(CallbackSupportMixin, OutlierMixin, BaseEstimator):
         model, result, error = drive_shown(
             self.verbose,
             type(self).__name__,
-            "steps",
+            "passes" if isinstance(solver, ActiveSet) else "steps",
             solver,
             limits,
             observe=lambda row, model: observe(row, model + origin),

@@ -110,7 +110,9 @@ max_accesses : int, default=None
         1: show progress and the gap on stderr.
     callback : callable, default=None
         Called with a Snapshot at every certificate, with SDCA after each round; stops the fit
-        by returning True. Its `coef` holds the dual coefficients of all training examples."""
+        by returning True. Where every class, or pair, is fitted on its own, it stops that one
+        alone. The Snapshot's `coef` holds the dual coefficients of the examples of that problem in
+        the order of X: of all, for a pair of classes of those of the two."""
 
 _ATTRIBUTES = """\
 support_ : ndarray of shape (n_SV,)

@@ -137,7 +137,8 @@ class SublinearPerceptron(_SaddleClassifier):
     n_jobs : int, default=None
         Threads over one-vs-rest problems. The result does not depend on them.
     %(draws)s
-    %(watchers)s
+    %(class_watchers)s
+        Where every class is fitted on its own, it stops that one alone.
     %(kernel)s
 
     Attributes
@@ -340,7 +341,7 @@ class L2SVMClassifier(_SaddleClassifier):
     n_jobs : int, default=None
         Threads over one-vs-rest problems. The result does not depend on them.
     %(draws)s
-    %(watchers)s
+    %(class_watchers)s
     %(kernel)s
 
     Attributes

@@ -107,12 +107,12 @@ class SIMBAClassifier(LinearClassifier):
     max_accesses : int, default=None
         Limit on stored values read by the solver of each binary problem, never exceeded.
     row_norm : float, default=None
-        The largest norm of a row, or a bound on it, in which epsilon and |b| are measured.
-        None: it is computed, which takes a pass.
+        The largest norm of a row, without the constant of the intercept, or a bound on it, in which
+        epsilon and |b| are measured. None: it is computed, which takes a pass.
     n_jobs : int, default=None
         Threads over one-vs-rest problems. The result does not depend on them.
     %(draws)s
-    %(watchers)s
+    %(class_watchers)s
 
     Attributes
     ----------

@@ -114,6 +114,7 @@ n_features_in_ : int
     n_iter_ : int
         Stages completed.
     result_ : StreamResult
+        Computed, and its warnings given, when first asked for after new rows.
     %(stream_summary)s
 """
 
@@ -127,7 +128,8 @@ class StreamResult:
     these rows are those of other rows. Where they cannot be - few rows decide the model, as with
     classes that are nearly separable and a small alpha, with few rows for so many weights, or with
     a few rows far on the wrong side - or where Newton's method did not converge, they are NaN, the
-    interval is (0, inf), and a ConvergenceWarning says so.
+    interval is (0, inf), and a ConvergenceWarning says so. They are computed, and the warning is
+    given, when `result_` is first read after new rows: no fit does it.
 
     Attributes
     ----------

@@ -202,10 +202,12 @@ class PegasosStructured(OneSolverStreamFit, BaseEstimator):
     ----------
     coef_ : ndarray of shape (n_joint_features,), float64
     n_iter_ : int
-        Epochs.
+        Epochs; after `fit_stream` one for every block.
     result_ : Result
         Its accesses are stored entries of differences of joint features. The gap holds if
-        `loss_augmented_decode` is exact. After `partial_fit` it is unknown (inf).
+        `loss_augmented_decode` is exact. After `partial_fit`, which it speaks of alone, and after
+        `fit_stream` it is unknown (inf). After `fit_stream` n_iter, accesses and seconds are sums
+        over the blocks of the call, and of those before a checkpoint that it went on from.
     %(stream_summary)s
 
     See Also

@@ -198,13 +198,13 @@ def suggest_solver(X, y=None, *, goal="prediction", cost=None, task=None, random
 
     Parameters
     ----------
-    X : {array-like, sparse matrix, DualStore, FeatureOracle} of shape (n_samples, n_features) \
-or iterable of blocks
-        Of a FeatureOracle nothing is computed. Blocks are those that `fit_stream` takes: a source
-        that can be iterated again is asked for its first block; of an iterator, which can be read
-        once, nothing is taken.
+    X : {array-like, sparse matrix, DualStore, FeatureOracle} or iterable of blocks
+        Of shape (n_samples, n_features). Of a FeatureOracle nothing is computed. Blocks are those
+        that `fit_stream` takes: a source that can be iterated again is asked for its first block;
+        of an iterator, which can be read once, nothing is taken.
     y : array-like of shape (n_samples,), default=None
-        Labels or numbers; None for blocks, which have their own.
+        Labels or numbers; None for blocks, which have their own. Whole numbers, of integer or
+        float type, are taken for labels: see `task`.
     goal : {"prediction", "optimum", "margin"}, default="prediction"
         "prediction": a test error near the least, soon. "optimum": a small, certified gap of a
         penalised loss. "margin": the hyperplane of the largest margin, for rows that one separates.
@@ -212,7 +212,9 @@ or iterable of blocks
         What is to be saved where solvers are compared, goal="prediction" for classes: time, or
         values read by the whole fit. None: values for a DualStore, seconds for other data.
     task : {"classification", "regression"}, default=None
-        None: classification if y holds text, or whole numbers; else regression. Iterators need it.
+        None: classification if y holds text, or whole numbers; else regression. The reason says
+        which of the two was taken for granted of numbers. Say "regression" for counts and other
+        amounts that are whole. Iterators need it.
     random_state : int, RandomState, Generator or None, default=None
         Seeds the sample; the same seed gives the same suggestion. It is not that of the estimator.
 
@@ -313,11 +315,13 @@ class _Data:
     def description(self):
         kind = "dense" if self.is_dense else "sparse"
         size = f"{self.n_rows} x {self.n_columns}, {kind}"
-        if not self.is_guess or self.task == "regression" or self.y.dtype.kind not in "iuf":
+        if not self.is_guess or self.y.dtype.kind not in "iuf":
             return size
-        n_labels = len(distinct(self.y))  # of a first block it may be one
+        if self.task == "regression":
+            return f"{size}; y holds fractions, taken for amounts"
+        n_labels = len(distinct(self.y))
         if n_labels < AMOUNTS:
-            return size
+            return f"{size}; y holds whole numbers, taken for classes"
         return (
             f"{size}; y holds {n_labels} different whole numbers, taken for classes: for "
             'amounts, pass task="regression"'

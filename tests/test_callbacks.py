@@ -4,6 +4,7 @@ import builtins
 import re
 import sys
 import threading
+from functools import partial
 
 import numpy as np
 import pytest
@@ -202,6 +203,20 @@ def test_a_callback_stops_one_class_alone(multiclass, n_jobs):
     assert model.result_.status == "stopped"
 
 
+def test_snapshots_of_a_pair_of_classes_are_of_its_examples(multiclass):
+    X, y = multiclass
+    snapshots = {}
+    model = KernelSDCAClassifier(
+        callback=lambda s: snapshots.update({s.class_index: s}), max_iter=2, random_state=0
+    ).fit(X, y)
+    for k, pair in enumerate([(0, 1), (0, 2), (1, 2)]):
+        rows = np.flatnonzero(np.isin(y, pair))
+        assert snapshots[k].coef.shape == rows.shape
+        signs = np.sign(snapshots[k].coef)
+        assert set(y[rows[signs > 0]]) == {pair[0]} and set(y[rows[signs < 0]]) == {pair[1]}
+    assert len(model.result_.parts) == len(snapshots) == 3
+
+
 def test_what_a_callback_sets_is_for_the_next_fit(multiclass):
     model = SDCAClassifier(alpha=1e-2, random_state=0).fit(*multiclass)
     changed = SDCAClassifier(alpha=1e-2, random_state=0)
@@ -281,6 +296,40 @@ def test_progress_with_tqdm(case, capfd):
     assert type(model).__name__ in output.err
     assert "gap" in output.err and "epochs" in output.err
     assert f"{model.n_iter_} epochs" in output.err
+
+
+def test_the_display_shows_the_epochs_of_the_gap_beside_them(case, monkeypatch):
+    """Also where one takes longer than a second."""
+    tqdm = pytest.importorskip("tqdm.auto")
+    shown, texts = [], []
+
+    class Bar(tqdm.tqdm):
+        def set_postfix_str(self, text="", refresh=True):
+            shown.append((self.n, text))
+            texts.append(self.format_meter(**self.format_dict | {"rate": 0.5}))
+
+    monkeypatch.setattr(tqdm, "tqdm", Bar)
+    model, X, y = case
+    model.set_params(verbose=1).fit(X, y)
+    found = [n for n, text in shown if "unknown" not in text]
+    assert found == [row.n_iter for row in model.result_.trace]
+    for n, text in zip(found, texts[1:], strict=True):
+        assert "2.00s/epochs" in text and f"{n} epochs [" in text
+
+
+@pytest.mark.parametrize(
+    ("make", "unit"),
+    [
+        (partial(MinimumEnclosingBall, variant="active_set"), "passes"),
+        (partial(MinimumEnclosingBall, variant="plain"), "steps"),
+        (over_partitions.SDCAClassifier, "rounds"),
+    ],
+)
+def test_what_is_counted_has_its_name(make, unit, binary, monkeypatch, capfd):
+    hide(monkeypatch, "tqdm")
+    rows = [binary] if unit == "rounds" else binary[0]
+    model = make(verbose=1).fit([rows] if unit == "rounds" else rows)
+    assert f": {model.result_.trace[-1].n_iter} {unit}, gap" in capfd.readouterr().err
 
 
 def test_silence(case, capfd):

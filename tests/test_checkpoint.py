@@ -6,7 +6,7 @@ import json
 import signal
 import subprocess
 import sys
-from dataclasses import is_dataclass
+from dataclasses import is_dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +17,7 @@ from sklearn.exceptions import ConvergenceWarning
 from streamed import CASES, options_for, source_for
 
 import sublinear
-from sublinear import PegasosClassifier, SDCAClassifier
+from sublinear import PegasosClassifier, Result, SDCAClassifier
 from sublinear._checkpoint import fingerprint
 from sublinear.semi_streaming import SemiStreamingPerceptron
 from sublinear.sources import ArraySource, GeneratorSource
@@ -187,8 +187,13 @@ def test_a_source_is_partial_fit_block_by_block(case, request):
     model, options = clone(model), {}
     if hasattr(whole, "classes_"):
         options["classes"] = whole.classes_
+    n_iter = accesses = 0
     for block in source_for(data, request):
         model.partial_fit(*block, **options)
+        n_iter, accesses = n_iter + model.n_iter_, accesses + model.result_.accesses
+    if isinstance(model.result_, Result):  # of the last block
+        model.result_ = replace(whole.result_, n_iter=n_iter, accesses=accesses)
+        model.n_iter_ = n_iter
     assert_same(whole, model)
 
 

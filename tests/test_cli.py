@@ -335,7 +335,7 @@ class TestErrors:
             err = fails("fit", "a.csv", "-o", "model", "--label-column", "none", *stream)
             assert "--label-column none is for predict" in err
             err = fails("fit", "a.csv", "-o", "model", "--label-column=--5", *stream)
-            assert "no column named '--5' in the header" in err
+            assert "no column named '--5'; the columns are" in err
 
     @pytest.mark.parametrize("stream", [[], ["--stream"]])
     @pytest.mark.parametrize(
@@ -785,7 +785,16 @@ class TestStream:
         assert "--checkpoint, --no-resume: only with --stream" in err
         for stream in ([], ["--stream"]):
             err = fails("fit", train, "-o", "model", "--label-column", "first", *stream)
-            assert "label_column do not apply to data in svmlight format" in err
+            assert "label_column does not apply to data in svmlight format" in err
+
+    def test_pegasos_counts_what_all_blocks_took(self, run, train):
+        model, out = self.fitted(run, train, "--solver", "pegasos")
+        assert f"{model.result_.accesses:,} feature values read, " in out
+        assert "pass" not in out and "certificate" not in out
+
+    def test_a_loss_of_another_solver(self, fails, train):
+        err = fails("fit", train, "-o", "model", "--loss", "poisson")
+        assert "StreamingSVRGRegressor (--solver svrg)" in err
 
     @pytest.mark.parametrize("solver", [["svrg"], ["svrg", "--stream"], ["pegasos", "--stream"]])
     def test_one_pass_has_no_limits(self, run, fails, train, solver):

@@ -12,6 +12,7 @@ from sklearn.datasets import dump_svmlight_file
 
 from sublinear._readers import read, svmlight_text
 from sublinear.datasets import load, make_sparse_classification, make_tagged_sequences
+from sublinear.sources import CSVSource
 
 COMPRESS = {"": bytes, ".gz": gzip.compress, ".bz2": bz2.compress, ".xz": lzma.compress}
 
@@ -223,9 +224,9 @@ class TestCsv:
     @pytest.mark.parametrize(
         "bad, words",
         [
-            ("1,x,2", "column 2: 'x'"),
-            ("1,,2", "column 2: ''"),
-            ("1,nan,2", "column 2: 'nan'"),
+            ("1,x,2", r"column 2( \('b'\))?: 'x'"),
+            ("1,,2", r"column 2( \('b'\))?: ''"),
+            ("1,nan,2", r"column 2( \('b'\))?: 'nan'"),
             ("1,2", "expected 3 columns, found 2"),
             ("1,2,3,4", "expected 3 columns, found 4"),
             ("1,2,", "column 3, the label, is empty"),
@@ -248,8 +249,32 @@ class TestCsv:
             load(write("a.csv", "1,2,3\n"), label_column=column)
 
     def test_unknown_label_name(self, write):
-        with pytest.raises(ValueError, match="no column named 'z'"):
+        with pytest.raises(ValueError, match=r"no column named 'z'; the columns are 'a', 'b'$"):
             load(write("a.csv", "a,b\n1,2\n"), label_column="z")
+        path = write("a.csv", ",".join(f"x{k}" for k in range(13)) + "\n" + ",".join("1" * 13))
+        with pytest.raises(ValueError, match=r"'x8', 'x9' and 3 more$"):
+            load(path, label_column="z")
+        with pytest.raises(ValueError, match=r"columns have no names without a header$"):
+            load(path, label_column="z", header=False)
+
+    def test_another_name_for_the_column_of_the_labels(self, write):
+        said = r"label does not apply to data in csv format; label_column \(--label-column\) says"
+        with pytest.raises(ValueError, match=said):
+            read(write("a.csv", "a,b\n1,2\n"), label="b")
+        with pytest.raises(ValueError, match=r"index_base, label_names do not apply to .* says"):
+            read(write("a.csv", "a,b\n1,2\n"), label_names="b", index_base=0)
+        with pytest.raises(ValueError, match=r"label does not apply to data in svmlight format$"):
+            read(write("a.svm", "1 1:1\n"), label="b")
+
+    @pytest.mark.parametrize("column", ["first", "b", "last", None])
+    def test_a_fault_names_its_column(self, write, column):
+        path = write("a.csv", "a,b,c,d\n1,2,3,4\n1,2,s29,4\n")
+        with pytest.raises(ValueError, match="line 3: column 3 \\('c'\\): 's29' is not a finite"):
+            load(path, label_column=column)
+        with pytest.raises(ValueError, match="line 3: column 3 \\('c'\\): 's29' is not a finite"):
+            list(CSVSource(path, label_column=column))
+        with pytest.raises(ValueError, match="line 1: column 1: 's29' is not a finite"):
+            load(write("a.csv", "s29,2\n"), header=False)
 
     @pytest.mark.parametrize("text", ["\n\n", "a,b,c\n"])
     def test_no_rows(self, write, text):

@@ -1036,6 +1036,23 @@ def test_dask_data_frames_are_their_arrays(da, binary, make, options):
         model.predict(A[list(rows)[::-1]])
 
 
+@pytest.mark.filterwarnings("error:.*extension dtypes")
+@pytest.mark.parametrize("kind", ["Int64", "string", "category", "boolean"])
+def test_labels_of_types_that_are_pandas_own(da, binary, kind):
+    frames, pandas = pytest.importorskip("dask.dataframe"), pytest.importorskip("pandas")
+    X, y = binary
+    labels = pandas.Series(y.astype({"boolean": bool, "string": str}.get(kind, int)))
+    rows = pandas.DataFrame(X).astype("Float64").assign(label=labels.astype(kind))
+    rows.columns = rows.columns.astype(str)
+    frame = frames.from_pandas(rows, npartitions=4, sort=False)
+    A, b = frame.drop(columns="label"), frame["label"]
+    model = SDCAClassifier(n_partitions=2, **CLOSE).fit(A, b)
+    same = SDCAClassifier(n_partitions=2, **CLOSE).fit(*in_chunks(da, X, y, rows=50))
+    np.testing.assert_allclose(model.coef_, same.coef_, rtol=1e-9)
+    assert model.classes_.astype(str).tolist() == np.unique(labels).astype(str).tolist()
+    assert model.score(A, b) == same.score(*in_chunks(da, X, y, rows=50))
+
+
 def test_an_address_will_do_and_is_left_alone(client, da, binary):
     address = client.scheduler_info()["address"]
     model = SDCAClassifier(client=address, **CLOSE).fit(*in_chunks(da, *binary))

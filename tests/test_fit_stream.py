@@ -16,6 +16,7 @@ from sublinear import (
     load_model,
     save_model,
 )
+from sublinear.datasets import make_tagged_sequences
 from sublinear.sources import ArraySource, GeneratorSource
 
 OPTIONS = {"alpha": 0.01, "random_state": 3}
@@ -173,6 +174,74 @@ def test_an_interrupt_leaves_what_was_reached(binary, read_ahead):
     assert_same(model, by_hand(X[:74], y[:74], [0, 1]))
     assert model.stream_.rows == 74
     model.partial_fit(X, y)
+
+
+def sums_of(results):
+    names = ("n_iter", "accesses", "certificate_accesses", "seconds")
+    return {name: sum(getattr(result, name) for result in results) for name in names}
+
+
+def assert_totals(result, blocks):
+    """A result counts what the results of several blocks do; times are not the same twice."""
+    expected = sums_of(blocks)
+    assert sums_of([result]) | {"seconds": 0} == expected | {"seconds": 0}
+    assert result.seconds > 0 and result.status == "partial_fit" and result.gap == np.inf
+
+
+@pytest.mark.parametrize("model", [PegasosClassifier, PegasosRegressor])
+def test_the_result_of_a_stream_counts_all_of_its_blocks(multiclass, model):
+    X, y = multiclass
+    options = {"classes": [0, 1, 2]} if model is PegasosClassifier else {}
+    one_by_one, found = model(**OPTIONS), []
+    for rows, labels in blocks_of(X, y):
+        found.append(one_by_one.partial_fit(rows, labels, **options).result_)
+    stream = model(**OPTIONS, warm_start=True)
+    for _ in range(2):  # each call counts its own blocks
+        stream.fit_stream(blocks_of(X, y), **options)
+        assert_totals(stream.result_, found)
+        assert stream.n_iter_ == len(found) > 2
+    for k, part in enumerate(stream.result_.parts):
+        assert_totals(part, [result.parts[k] for result in found])
+    last = stream.partial_fit(X[:5], y[:5]).result_
+    assert (last.n_iter, stream.n_iter_) == (1, 1)  # a block alone
+    assert sum(part.accesses for part in last.parts or [last]) <= 5 * X.shape[1] * 3
+
+
+def test_the_result_of_a_stream_of_sequences_counts_all_of_its_blocks():
+    X, y, lengths, _ = make_tagged_sequences(30, random_state=0)
+    ends = np.cumsum(lengths)[:-1]
+    sequences = list(zip(np.split(X.toarray(), ends), np.split(y, ends), strict=True))
+    blocks = [tuple(map(list, zip(*sequences[i : i + 10], strict=True))) for i in (0, 10, 20)]
+    one_by_one, found, classes = SequencePegasos(random_state=0), [], np.unique(y)
+    for block in blocks:
+        found.append(one_by_one.partial_fit(*block, classes=classes).result_)
+    stream = SequencePegasos(random_state=0).fit_stream(blocks, classes=classes)
+    assert_totals(stream.result_, found)
+    assert stream.n_iter_ == 3
+
+
+@pytest.mark.parametrize("stored", [False, True])
+def test_an_interrupt_leaves_the_sums_of_what_was_learned(binary, stored, monkeypatch):
+    X, y = binary
+    left = [3]
+
+    def interrupt(model, limits):  # behind the model of the third block
+        left[0] -= 1
+        if left[0] == 0:
+            raise KeyboardInterrupt
+
+    def blocks():
+        yield from blocks_of(X[:74], y[:74])
+        raise KeyboardInterrupt
+
+    if stored:
+        monkeypatch.setattr(PegasosClassifier, "_warn_if_limited", interrupt)
+    source = blocks_of(X, y) if stored else blocks()
+    model = PegasosClassifier(**OPTIONS)
+    with pytest.raises(KeyboardInterrupt):
+        model.fit_stream(source, classes=[0, 1], read_ahead=0)
+    assert model.result_.n_iter == model.n_iter_ == (3 if stored else 2)
+    assert model.result_.accesses == model.n_iter_ * 37 * X.shape[1]
 
 
 def test_progress_shows_rows_once(binary, capsys):

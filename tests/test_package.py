@@ -121,7 +121,7 @@ def test_methods_that_learn_tell_what_they_raise(place):
 
 
 @pytest.mark.parametrize("name", MODULES)
-def test_no_docstring_has_a_placeholder_left(name):
+def test_no_docstring_has_a_placeholder_left_or_a_long_line(name):
     if name.startswith("sublinear.distributed"):
         pytest.importorskip("distributed")
     if name == "sublinear.__main__":
@@ -132,6 +132,7 @@ def test_no_docstring_has_a_placeholder_left(name):
             for thing in (value, *members):
                 text = getattr(thing, "__doc__", None) or ""
                 assert not re.search(r"%\((?!name\))\w+\)s", text), thing
+                assert max(map(len, text.splitlines()), default=0) <= 100, thing
 
 
 OF_ROWS = [one for one in estimators("sublinear") if one is not sublinear.PegasosStructured]

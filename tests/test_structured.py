@@ -292,7 +292,8 @@ def test_an_interrupt_leaves_the_model_so_far(multiclass, interrupt_after):
 def test_a_limit_is_warned_of():
     X = np.random.default_rng(0).normal(size=(30, 2))
     model = PegasosStructured(Classes(2), **(FEW | {"tol": 1e-9}))
-    with pytest.warns(ConvergenceWarning, match="PegasosStructured stopped at max_iter=6"):
+    said = r"PegasosStructured stopped at max_iter=6 .* Raise max_iter or tol, or raise alpha\.$"
+    with pytest.warns(ConvergenceWarning, match=said):
         model.fit(list(X), list((X[:, 0] > 0).astype(int)))
 
 

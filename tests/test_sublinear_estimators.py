@@ -194,6 +194,7 @@ def test_games_leave_unsorted_rows_as_they_are(as_matrix):
     for array in (A.data, A.indices, A.indptr):
         array.flags.writeable = False
     result = solve_matrix_game(A, 0.01, random_state=0)
+    assert repr(result).startswith("GameResult(status='converged'")
     np.testing.assert_array_equal(A.indices, [1, 0, 1, 0])
     assert result.primal == pytest.approx(sorted_one.primal, abs=0.01)
 

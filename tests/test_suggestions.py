@@ -590,3 +590,10 @@ def test_many_whole_numbers_are_said_to_be_taken_for_classes():
         (counts + 0.5, {}),
     ):
         assert said not in suggest_solver(X, y, random_state=0, **options).reason
+    for y, options, guess in (
+        (counts % 4, {}, "; y holds whole numbers, taken for classes."),
+        (counts + 0.5, {}, "; y holds fractions, taken for amounts."),
+        (counts % 4, {"task": "classification"}, "dense. "),
+        ((counts % 4).astype(str), {}, "dense. "),
+    ):
+        assert guess in suggest_solver(X, y, random_state=0, **options).reason

@@ -112,6 +112,11 @@ def test_parameters_that_make_no_sense(estimator, name, value):
     refused(estimator(**{name: value}), f"(?i){match}")
 
 
+@pytest.mark.parametrize("model", [SDCARegressor, PegasosRegressor, KernelSDCARegressor])
+def test_a_loss_that_another_estimator_has(model):
+    refused(model(loss="poisson"), r"no loss='poisson': StreamingSVRGRegressor \(--solver svrg\)")
+
+
 @pytest.mark.parametrize("value", [0, -1, np.nan, np.inf, None, "1"])
 def test_smoothing_is_checked_where_it_is_used(value):
     for estimator in CLASSIFIERS:
@@ -267,6 +272,17 @@ def test_bad_X_when_predicting(estimator):
     ):
         with pytest.raises(ValueError, match=match):
             model.predict(data)
+
+
+@pytest.mark.parametrize("make", [SDCAClassifier, KernelSDCAClassifier, MinimumEnclosingBall])
+def test_a_source_is_predicted_block_by_block(make):
+    model = make().fit(X, Y)
+    source = ArraySource(X, Y, block_rows=7)
+    for blocks, name in ((source, "ArraySource"), (iter(source), "generator")):
+        with pytest.raises(TypeError, match=f"got {name}: of a source take the blocks one by one"):
+            model.predict(blocks)
+    one_by_one = np.concatenate([model.predict(rows) for rows, _ in source])
+    np.testing.assert_array_equal(one_by_one, model.predict(X))
 
 
 @pytest.mark.filterwarnings("error")
@@ -597,7 +613,7 @@ NO_MATRICES = {
     "text": ([[1, "a"], [3, 4]], ValueError, r"\[0, 1\] is 'a': could not convert"),
     "beyond float64": ([[1, 2], [3, 10**400]], ValueError, r"\[1, 1\] is 1000.*too large"),
     "ragged": ([[1, 2], [3]], ValueError, "must have rows of one length"),
-    "a generator": ((i for i in range(2)), TypeError, "is <generator"),
+    "a generator": ((i for i in range(2)), TypeError, "is <generator|got generator"),
     "None": (None, ValueError, "is None: Expected 2D"),
 }
 TAKE_MATRICES = {

@@ -408,13 +408,14 @@ def draw(known, folder):
     figure, grid = plt.subplots(
         len(ROWS), len(COLUMNS), figsize=(17, 9), layout="constrained", sharex=True, sharey=True
     )
-    floor = 1 / 64
+    floor, winners = 1 / 64, set()
     for row, line in zip(ROWS, grid, strict=True):
         for (title, belongs), axes in zip(COLUMNS, line, strict=True):
             axes.axvline(1, color="gray", linestyle="--", linewidth=1)
             axes.axhline(1, color="black", linewidth=0.8)
             for cell in filter(belongs, cells_of):
                 winner, ratio = compared(cell, row)
+                winners.add(winner)
                 axes.plot(predicted(cell), max(ratio, floor), MARKERS[winner], color=COLORS[winner])
             axes.set_xscale("log")
             axes.set_yscale("log")
@@ -426,6 +427,7 @@ def draw(known, folder):
     handles = [
         plt.Line2D([], [], marker=MARKERS[name], color=COLORS[name], linestyle="", label=name)
         for name in COLORS
+        if name in winners
     ]
     figure.legend(handles=handles, loc="outside upper center", ncols=6, title="who needs least")
     known["costs"] = costs(known)

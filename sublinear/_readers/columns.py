@@ -4,6 +4,8 @@ from numbers import Integral
 
 from sublinear._readers.fields import shown
 
+SHOWN_COLUMNS = 10
+
 
 def label_index(path, first, label_column, named):
     if label_column is None:
@@ -13,7 +15,7 @@ def label_index(path, first, label_column, named):
         columns = [field.strip() for field in first] if named else []
         if columns.count(position) != 1:
             found = "more than one column" if position in columns else "no column"
-            raise ValueError(f"{path}: {found} named {position!r} in the header")
+            raise ValueError(f"{path}: {found} named {position!r}; {_listed(columns)}")
         return columns.index(position)
     if not isinstance(position, Integral):
         raise ValueError(
@@ -22,6 +24,14 @@ def label_index(path, first, label_column, named):
     if not -len(first) <= position < len(first):
         raise ValueError(f"{path}: label column {position}, but there are {len(first)} columns")
     return position % len(first)
+
+
+def _listed(columns):
+    """Say what columns there are, some of them where they are many."""
+    if not columns:
+        return "columns have no names without a header"
+    more = "" if len(columns) <= SHOWN_COLUMNS else f" and {len(columns) - SHOWN_COLUMNS} more"
+    return f"the columns are {', '.join(map(shown, columns[:SHOWN_COLUMNS]))}{more}"
 
 
 def checked_names(path, names):

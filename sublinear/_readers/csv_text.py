@@ -228,7 +228,7 @@ def _parse_csv(path, start, names):
         raise ValueError(f"{path}{_csv_fault(path, start) or f': {error}'}") from error
     number, line = _last_line(path)
     if b'"' in line:  # an open quote NumPy closes where the text ends
-        fault = csv_line_fault(line, start.column, start.n_columns)
+        fault = csv_line_fault(line, start.column, start.n_columns, names=start.feature_names)
         if fault:
             raise ValueError(f"{path}, line {number}: {fault}")
     return X
@@ -296,7 +296,9 @@ def _csv_fault(path, start, text_labels=True):
         number = start.lines + 1  # of the line where a row begins
         try:
             for fields in reader:
-                fault = csv_row_fault(fields, start.column, start.n_columns, text_labels)
+                fault = csv_row_fault(
+                    fields, start.column, start.n_columns, text_labels, start.feature_names
+                )
                 if fault:
                     return f", line {number}: {fault}"
                 number = start.lines + reader.line_num + 1
@@ -305,13 +307,13 @@ def _csv_fault(path, start, text_labels=True):
     return ""
 
 
-def csv_line_fault(line, column, n_columns, text_labels=True):
+def csv_line_fault(line, column, n_columns, text_labels=True, names=None):
     """Return what is wrong with a line, bytes, that is a row; None if nothing is."""
     try:
         fields = next(csv.reader([_ended(line.decode("utf-8", "surrogateescape"))]), [])
     except csv.Error as error:
         return str(error)
-    return csv_row_fault(fields, column, n_columns, text_labels)
+    return csv_row_fault(fields, column, n_columns, text_labels, names)
 
 
 def _ended(line):
@@ -319,8 +321,8 @@ def _ended(line):
     return line if line.endswith(("\n", "\r")) else line + "\n"
 
 
-def csv_row_fault(fields, column, n_columns, text_labels=True):
-    """Return what is wrong with a row, None if nothing is."""
+def csv_row_fault(fields, column, n_columns, text_labels=True, names=None):
+    """Return what is wrong with a row, None if nothing is; `names` are those of the features."""
     if not fields:
         return None
     if not all(map(_is_utf8, fields)):
@@ -337,7 +339,9 @@ def csv_row_fault(fields, column, n_columns, text_labels=True):
         if not is_finite_number(field):
             fault = f"{shown(field)} is not a finite number"
             if number - 1 != column:
-                return f"column {number}: {fault}"
+                place = number - 1 - (column is not None and column < number - 1)
+                name = f" ({shown(names[place])})" if names else ""
+                return f"column {number}{name}: {fault}"
             hint = "text_labels=True (--text-labels) takes numbers, too, for text"
             return f"column {number}, the label: {fault}; {hint}"
     return None

@@ -38,11 +38,15 @@ def check_readable(path):
 
 def check_options(path, format, reader, options):
     """Raise ValueError if what reads a format does not know one of the options."""
-    unknown = sorted(options.keys() - inspect.signature(reader).parameters.keys())
+    known = inspect.signature(reader).parameters.keys()
+    unknown = sorted(options.keys() - known)
     if unknown:
+        do = "does" if len(unknown) == 1 else "do"
         hint = "; such files hold their own labels" if "labels" in unknown else ""
+        if "label_column" in known and any(name.startswith("label") for name in unknown):
+            hint += "; label_column (--label-column) says in which column labels are"
         raise ValueError(
-            f"{path}: {', '.join(unknown)} do not apply to data in {format} format{hint}"
+            f"{path}: {', '.join(unknown)} {do} not apply to data in {format} format{hint}"
         )
 
 

@@ -228,12 +228,14 @@ def _result_lines(estimator):
     if isinstance(result, StreamResult):
         rows, stages = _counted_as(result.n_rows, "row"), _counted_as(result.n_stages, "stage")
         lines.append(f"{rows} in {stages}, {_excess_risk(result)}")
-    elif result.status != "partial_fit":  # whose result is that of the last block
+        return "\n".join(lines)
+    if result.status != "partial_fit":
         lines[0] += f": {result.status}"
-        lines.append(
-            f"{_certificate(result)}, {_counted_as(result.n_iter, 'pass')}, "
-            f"{result.accesses:,} feature values read, {result.seconds:.3g} s"
-        )
+    parts = [f"{result.accesses:,} feature values read, {result.seconds:.3g} s"]
+    if not (hasattr(estimator, "stream_") and isinstance(estimator, SOLVERS["pegasos"])):
+        # whose n_iter counts blocks
+        parts = [_certificate(result), _counted_as(result.n_iter, "pass"), *parts]
+    lines.append(", ".join(parts))
     return "\n".join(lines)
 
 

@@ -103,6 +103,8 @@ class CertifiedRounds(OverPartitions, LinearModel):
                                             solvers; of none where there will not be one
     """
 
+    _unit = "rounds"
+
     @fit_method
     @documented
     def fit(

@@ -112,6 +112,8 @@ def as_dask_array(X):
     """Return the dask array of a dask data frame or series, its chunks unknown; else X."""
     if not hasattr(X, "to_dask_array"):
         return X
+    if X.ndim == 1 and not isinstance(X.dtype, np.dtype):
+        X = X.astype(object)  # what Dask makes of pandas' own types, with a warning
     return X.to_dask_array().map_blocks(np.ascontiguousarray)  # frames lie column by column
 
 

@@ -111,7 +111,7 @@ class PegasosClassifier(ChunkClassifier, _LargeBatches, LinearClassifier):
     %(class_weight)s
     %(limits)s
     %(order)s
-    %(watchers)s
+    %(class_watchers)s
 
     Attributes
     ----------
@@ -205,7 +205,7 @@ class PegasosRegressor(ChunkRegressor, _LargeBatches, LinearRegressor):
     %(intercept)s
     %(limits)s
     %(order)s
-    %(watchers)s
+    %(class_watchers)s
 
     Attributes
     ----------

@@ -109,7 +109,7 @@ class SDCAClassifier(ChunkClassifier, _DualAscent, LinearClassifier):
     %(limits)s
     %(order)s
     %(dual_warm_start)s
-    %(watchers)s
+    %(class_watchers)s
 
     Attributes
     ----------
@@ -206,7 +206,7 @@ class SDCARegressor(ChunkRegressor, _DualAscent, LinearRegressor):
     %(limits)s
     %(order)s
     %(dual_warm_start)s
-    %(watchers)s
+    %(class_watchers)s
 
     Attributes
     ----------

@@ -320,4 +320,6 @@ class CSVSource(_TextSource):
 
     def _line_fault(self, line):
         start = self._start
-        return csv_line_fault(line, start.column, start.n_columns, start.text_labels)
+        return csv_line_fault(
+            line, start.column, start.n_columns, start.text_labels, start.feature_names
+        )
