@@ -122,7 +122,8 @@ class MinimumEnclosingBall(CallbackSupportMixin, OutlierMixin, BaseEstimator):
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features,)
     n_iter_ : int
-        Passes of variant="active_set"; rows, and columns, drawn by the others.
+        Passes of variant="active_set", with a kernel over the rows that its ball needs; rows, and
+        columns, drawn by the others.
     result_ : Result
         Squared radius of the ball, with nu > 0 the objective, a bound that no ball goes below, and
         the gap between them; feature values read.
@@ -138,6 +139,9 @@ class MinimumEnclosingBall(CallbackSupportMixin, OutlierMixin, BaseEstimator):
     in a copy of X, float64. Other storage is not copied: a bound on the rounding error is added to
     the gap, and a fit that cannot reach epsilon because of it warns, as does one whose centre
     float32 cannot represent. Centre X in these cases.
+
+    With a kernel variant="active_set" takes kernel values in float32, and in float64 once rounding
+    is in the way of epsilon. The others take them in float32.
 
     References
     ----------
@@ -623,8 +627,8 @@ def solve_simplex_qp(
     epsilon : float, default=0.01
         How far from the minimum the objective may be, absolute.
     variant : {"auto", "plain", "variance_reduced", "active_set"}, default="auto"
-        As in `MinimumEnclosingBall`, but "auto" is "variance_reduced" where that would be
-        "active_set": working sets suit it where p has few entries.
+        As in `MinimumEnclosingBall`, but with kernel="linear" "auto" is "variance_reduced" where
+        that would be "active_set": working sets suit it where p has few entries.
     %(steps)s
     row_norm : float, default=None
         The largest norm of a row, or a bound on it. None: it is computed, which takes a pass with

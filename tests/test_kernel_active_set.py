@@ -118,6 +118,7 @@ def test_rounds_are_those_of_the_oracle(X, monkeypatch, kernel, ball, make):
 def test_working_sets_have_a_limit(X, monkeypatch, epsilon):
     """Beyond it the weights of some rows stay as they are for a round."""
     monkeypatch.setattr(solver_file, "MOST_ROWS", 45)
+    monkeypatch.setattr(solver_file, "MOST_CANDIDATES", 20)
     A, sizes = X[:150], []
     K = rbf_kernel(A, gamma=3.0)
     solver = make_solver(A, EnclosingBall(np.ones(150), None, epsilon), epsilon, RBF(3.0))
@@ -125,7 +126,7 @@ def test_working_sets_have_a_limit(X, monkeypatch, epsilon):
     block = solver._block
     monkeypatch.setattr(solver, "_block", lambda rows: sizes.append(len(rows)) or block(rows))
     duals = []
-    while not is_within(solver, epsilon):
+    while not is_within(solver, epsilon):  # for ever, if rows with weight got no more
         _, _, dual = certified_rounds(solver, 1).certify(None)
         duals.append(dual)
         assert solver.n_iter < 300

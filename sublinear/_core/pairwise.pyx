@@ -10,14 +10,14 @@ cdef struct Pair:
     double gap, value               # p'(v - min v); (p'v + p'offsets) / 2, the objective
 
 
-cdef double curvature(const double[:, ::1] gram, Py_ssize_t i, Py_ssize_t j) noexcept nogil:
-    """That of the objective from j to i, as far as it can be told."""
-    cdef double sizes = gram[i, i] + gram[j, j]
-    return max(sizes - 2 * gram[i, j], FLAT * sizes)
+cdef double curvature(double square, double other, double product) noexcept nogil:
+    """Half of the objective's on the way from one entry to another, as far as it can be told."""
+    return max(square + other - 2 * product, FLAT * (square + other))
 
 
 cdef Pair find_pair(
-    const double[:, ::1] gram, const double[::1] offsets, const double[::1] v, const double[::1] p
+    const double[:, ::1] gram, const double[::1] squares, const double[::1] offsets,
+    const double[::1] v, const double[::1] p
 ) noexcept nogil:
     cdef Pair found
     cdef Py_ssize_t k
@@ -33,7 +33,7 @@ cdef Pair find_pair(
         gap += p[k] * rise
         value += p[k] * (v[k] + offsets[k]) / 2
         if rise > 0:
-            curved = curvature(gram, found.least, k)
+            curved = curvature(squares[found.least], squares[k], gram[found.least, k])
             # the gain, rise^2 / curved, which may be infinite
             if found.other < 0 or rise * rise * best_curved > best_rise * best_rise * curved:
                 found.other, best_rise, best_curved = k, rise, curved
@@ -42,10 +42,11 @@ cdef Pair find_pair(
 
 
 cdef void move(
-    const double[:, ::1] gram, double[::1] v, double[::1] p, Py_ssize_t i, Py_ssize_t j
+    const double[:, ::1] gram, const double[::1] squares, double[::1] v, double[::1] p,
+    Py_ssize_t i, Py_ssize_t j
 ) noexcept nogil:
     """Move weight from j to i, as much as is best."""
-    cdef double curved = 2 * curvature(gram, i, j), step = p[j]
+    cdef double curved = 2 * curvature(squares[i], squares[j], gram[i, j]), step = p[j]
     cdef Py_ssize_t k
     if v[j] - v[i] < curved * step:
         step = (v[j] - v[i]) / curved
@@ -82,18 +83,19 @@ def pairwise_steps(
         Whether the gap is, but for rounding.
     """
     cdef double[::1] v = np.array(offsets)
+    cdef const double[::1] squares = np.array(np.diagonal(gram))  # side by side
     cdef Py_ssize_t i, k, _
     cdef Pair pair
-    cdef double least = ROUNDING * (np.abs(offsets).max() + np.abs(np.diagonal(gram)).max())
+    cdef double least = ROUNDING * (np.abs(offsets).max() + np.abs(squares).max())
     cdef bint within = False
     with nogil:
         for i in range(v.shape[0]):
             for k in range(v.shape[0] if p[i] > 0 else 0):
                 v[k] += 2 * p[i] * gram[i, k]
         for _ in range(n_steps):
-            pair = find_pair(gram, offsets, v, p)
+            pair = find_pair(gram, squares, offsets, v, p)
             within = not pair.gap > max(least, epsilon * (-pair.value if relative else 1.0))
             if within or pair.other < 0:
                 break
-            move(gram, v, p, pair.least, pair.other)
+            move(gram, squares, v, p, pair.least, pair.other)
     return within

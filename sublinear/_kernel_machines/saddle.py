@@ -35,8 +35,8 @@ LARGEST_ERROR = 8.0  # of a kernel value, in those deviations that KernelRows me
 KERNEL_PARAMETERS = """\
 kernel : {"linear", "poly", "rbf"}, default="linear"
         "poly": (gamma <x, z> + coef0)^degree; "rbf": exp(-gamma |x - z|^2). With these the model
-        is a sum of kernel functions around rows drawn, found without variance reduction, and
-        the result, and an epsilon that is absolute, are in the units of the kernel's space.
+        is a sum of kernel functions around rows, found without variance reduction, and the
+        result, and an epsilon that is absolute, are in the units of the kernel's space.
     kernel_values : {"exact", "sampled"}, default="exact"
         With "poly" and "rbf": kernel rows of the rows drawn, a value for each row, or unbiased
         estimates of them from a few columns. Certificates have exact values. batch_size="auto" is

@@ -33,7 +33,8 @@ from sublinear._core.kernel_rows import ExactRows
 from sublinear._core.pairwise import pairwise_steps
 from sublinear._core.saddle_solver import SaddleSolver
 
-CANDIDATES, LEAST_CANDIDATES, MOST_CANDIDATES = 4, 128, 2048  # the first times sqrt(n)
+# candidates: so many times sqrt(n), and as many as have weight, between these limits
+CANDIDATES, LEAST_CANDIDATES, MOST_CANDIDATES = 4, 128, 2048
 INNER_GAP = 0.1  # that of the working set's problem, of the one asked for
 STEPS, TURNS = 10_000, 100  # pairwise steps between looks for Ctrl-C, and how often so many
 CHUNK = 64  # rows of a product between looks at the limit
@@ -146,12 +147,13 @@ class KernelActiveSet(SaddleSolver):
             candidates = np.linspace(0, self.n_rows - 1, self.n_candidates).astype(np.int64)
         else:
             values = self.problem.offsets + 2 * self.products
-            room = MOST_ROWS - self.n_candidates
+            count = max(self.n_candidates, min(MOST_CANDIDATES, len(support)))
+            room = MOST_ROWS - count
             if len(support) > room:  # some of them, and maybe those that need more weight
                 support = support[np.argsort(-values[support], kind="stable")[:room]]
             else:
                 values[support] = np.inf
-            candidates = np.argpartition(values, self.n_candidates - 1)[: self.n_candidates]
+            candidates = np.argpartition(values, count - 1)[:count]
         return np.union1d(support, candidates).astype(np.int64)
 
     def _solution(self, working):
@@ -159,9 +161,7 @@ class KernelActiveSet(SaddleSolver):
         gram, weights = self._block(working), self.p[working]
         offsets, mass = self.problem.offsets[working], weights.sum()
         if np.count_nonzero(weights) < np.count_nonzero(self.p):
-            offsets = offsets + 2 * (
-                self.products[working] - np.einsum("ij,j->i", gram, weights)
-            )
+            offsets = offsets + 2 * (self.products[working] - np.einsum("ij,j->i", gram, weights))
         relative = self.relative and self.products is None  # the radius is not known yet
         asked = self.epsilon if relative else max(self._asked(), self.problem.rounding)
         for _ in range(TURNS):

@@ -13,6 +13,7 @@ def kernel_active_set(K, b, n_candidates):
     ----------
     K, b : ndarray of shape (n, n), (n,)
     n_candidates : int
+        At least as many as have weight.
     """
     n = len(K)
     p = np.eye(n)[0]
@@ -24,7 +25,8 @@ def kernel_active_set(K, b, n_candidates):
         v = b + 2 * K @ p
         yield p, -(p @ b + p @ K @ p), p @ K @ p - v.min()
         outside = np.flatnonzero(p == 0)
-        candidates = outside[np.argsort(v[outside], kind="stable")[:n_candidates]]
+        count = max(n_candidates, n - len(outside))
+        candidates = outside[np.argsort(v[outside], kind="stable")[:count]]
 
 
 def over_simplex(K, b, mass=1.0):
