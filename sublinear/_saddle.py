@@ -74,8 +74,8 @@ ACTIVE_SET = """
         "active_set": whole passes that find the farthest rows; the ball of these alone is solved
         in between; `max_iter` limits passes (None: 10000)."""
 WHERE_ACTIVE = """\
-"active_set" (for nu=0, kernel="linear" and rows in memory, "variance_reduced"
-        otherwise)"""
+"active_set" (for nu=0 and rows in memory; "variance_reduced" otherwise, with
+        kernel_values="sampled" "plain")"""
 
 
 def saddle_parameters(certify, variants=VARIANTS, whole="", default='"variance_reduced"'):

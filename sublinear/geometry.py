@@ -23,6 +23,7 @@ from sublinear._kernel_machines.saddle import (
     check_kernel_parameters,
     is_linear,
     kernel_sum,
+    kernel_variant,
     self_values,
 )
 from sublinear._kernel_machines.training import MOST_ROUNDING, KernelTraining
@@ -122,7 +123,8 @@ class MinimumEnclosingBall(CallbackSupportMixin, OutlierMixin, BaseEstimator):
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features,)
     n_iter_ : int
-        Passes of variant="active_set"; rows, and columns, drawn by the others.
+        Passes of variant="active_set", with a kernel over the rows that its ball needs; rows, and
+        columns, drawn by the others.
     result_ : Result
         Squared radius of the ball, with nu > 0 the objective, a bound that no ball goes below, and
         the gap between them; feature values read.
@@ -138,6 +140,9 @@ class MinimumEnclosingBall(CallbackSupportMixin, OutlierMixin, BaseEstimator):
     in a copy of X, float64. Other storage is not copied: a bound on the rounding error is added to
     the gap, and a fit that cannot reach epsilon because of it warns, as does one whose centre
     float32 cannot represent. Centre X in these cases.
+
+    With a kernel variant="active_set" takes kernel values in float32, and in float64 once rounding
+    is in the way of epsilon. The others take them in float32.
 
     References
     ----------
@@ -248,7 +253,7 @@ class MinimumEnclosingBall(CallbackSupportMixin, OutlierMixin, BaseEstimator):
         given = GivenRows(weights)
         X, row_norms, weights = drop_weightless(X, row_norms, weights)
         if not is_linear(self):
-            return self._fit_kernel(X, y, weights, given)
+            return self._fit_kernel(X, y, weights, variant, given)
         if self.certify is not None:
             row_norms = None  # what is proved rests on them
         return self._fit_rows(X, y, row_norms, weights, variant, given)
@@ -260,10 +265,12 @@ class MinimumEnclosingBall(CallbackSupportMixin, OutlierMixin, BaseEstimator):
         check_kernel_parameters(self, X)
         if self.nu > 0 and not is_linear(self):
             raise ValueError('nu needs kernel="linear"')
-        whole = self.nu == 0 and is_linear(self) and not has_matrix(X)
+        if not is_linear(self):
+            return kernel_variant(self)
+        whole = self.nu == 0 and not has_matrix(X)
         variant = variant_of(self, "active_set" if whole else "variance_reduced")
         if variant == "active_set" and not whole:
-            raise ValueError('variant="active_set" needs nu=0, kernel="linear" and rows in memory')
+            raise ValueError('variant="active_set" needs nu=0 and rows in memory')
         return variant
 
     def _fit_rows(self, X, y, row_norms, weights, variant, given):
@@ -334,14 +341,14 @@ class MinimumEnclosingBall(CallbackSupportMixin, OutlierMixin, BaseEstimator):
         observers.close()
         return model + origin, result, error
 
-    def _fit_kernel(self, X, y, weights, given):
+    def _fit_kernel(self, X, y, weights, variant, given):
         """The ball in the space of a kernel."""
-        space = KernelSpace(self, X, weights=weights)
+        space = KernelSpace(self, X, weights=weights, variant=variant)
         # kernel values hold to their rounding
         zero = math.inf if are_equal(X, space.squares) else 1e-14 * space.diagonal.max()
         problem = EnclosingBall(space.diagonal, space.longest, self.epsilon, zero)
-        plan = KernelPlan(self, "hull", space, self.epsilon, 1.0)
-        if not (plan.sampled or plan.theory):
+        plan = KernelPlan(self, "hull", space, self.epsilon, 1.0, variant)
+        if not (plan.sampled or plan.theory or plan.is_whole):
             # payoffs are squared distances: a ball small against k(x, x) may take longer steps
             problem.unit, problem.accesses = space.farthest_from_first(), space.matrix.n_stored
         solver, limits = plan.solver(problem, random_of(self)), self._limits(plan)
@@ -356,7 +363,7 @@ class MinimumEnclosingBall(CallbackSupportMixin, OutlierMixin, BaseEstimator):
         radius = np.sqrt(result.primal)
         # near the sphere <x, c> is about |c|^2: squared distances hold kernel values that amount to
         # three times that, in the fit and in a prediction
-        values = 6 * min(space.rows.rounding, MOST_ROUNDING) * self._center_square
+        values = 6 * min(space.rounding, MOST_ROUNDING) * self._center_square
         rounding = ROUNDING * space.longest**2 + values
         tolerance = np.sqrt(radius**2 + rounding) - radius
         return self._finish(solver, limits, given, named(result, X), radius, tolerance, error)
@@ -627,8 +634,8 @@ def solve_simplex_qp(
     epsilon : float, default=0.01
         How far from the minimum the objective may be, absolute.
     variant : {"auto", "plain", "variance_reduced", "active_set"}, default="auto"
-        As in `MinimumEnclosingBall`, but "auto" is "variance_reduced" where that would be
-        "active_set": working sets suit it where p has few entries.
+        As in `MinimumEnclosingBall`, but with kernel="linear" "auto" is "variance_reduced" where
+        that would be "active_set": working sets suit it where p has few entries.
     %(steps)s
     row_norm : float, default=None
         The largest norm of a row, or a bound on it. None: it is computed, which takes a pass with
@@ -662,21 +669,21 @@ def solve_simplex_qp(
     """
     settings = settings_of(locals(), VARIANTS)
     check_kernel_parameters(settings, A)
-    variant = variant_of(settings)
+    variant = variant_of(settings) if is_linear(settings) else kernel_variant(settings)
     check_number("row_norm", row_norm, low=0, high=MOST_NORM, open_low=True, optional=True)
     A = checked_data(A)
     matrix = as_matrix(A)
     b = np.zeros(matrix.n_rows) if b is None else as_real("b", b)
     if b.shape != (matrix.n_rows,) or not np.isfinite(b).all():
         raise ValueError(f"b must be {matrix.n_rows} finite numbers, one per row of A")
-    if variant == "active_set" and (has_matrix(A) or not is_linear(settings)):
-        raise ValueError('variant="active_set" needs rows in memory and kernel="linear"')
+    if variant == "active_set" and has_matrix(A):
+        raise ValueError('variant="active_set" needs rows in memory')
     if is_linear(settings):
         variant = within_budget(variant, settings, "hull", matrix)
         problem, plan = _qp_of_rows(settings, matrix, b, variant)
     else:
-        problem, plan = _qp_of_kernel(settings, A, b)
-    if variant == "active_set":
+        problem, plan = _qp_of_kernel(settings, A, b, variant)
+    if variant == "active_set" and is_linear(settings):
         beginning = Beginning(A, matrix)
         problem.accesses = beginning.n_read
         solver = ActiveSet(problem, beginning, epsilon=epsilon, relative=False)
@@ -710,9 +717,9 @@ def _qp_of_rows(settings, matrix, b, variant):
     return SimplexQP(b, unit, settings.epsilon), plan
 
 
-def _qp_of_kernel(settings, A, b):
+def _qp_of_kernel(settings, A, b, variant):
     """Return the problem and the plan."""
-    space = KernelSpace(settings, A)
+    space = KernelSpace(settings, A, variant=variant)
     unit = float(np.sqrt(max(space.longest**2, np.ptp(b))))
-    plan = KernelPlan(settings, "hull", space, settings.epsilon, unit**2)
+    plan = KernelPlan(settings, "hull", space, settings.epsilon, unit**2, variant)
     return SimplexQP(b, unit, settings.epsilon), plan

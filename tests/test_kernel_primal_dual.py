@@ -282,9 +282,9 @@ def test_budgets_hold_for_the_first_rows_drawn(values, budget):
     X = np.random.default_rng(0).normal(size=(300, 10))
     y = np.where(X[:, 0] > 0, 1, -1)
     options = {"kernel_values": values, "max_accesses": budget, "random_state": 0}
-    ball = MinimumEnclosingBall(0.1, **RBF_OPTIONS, **options).fit(X)
+    ball = MinimumEnclosingBall(0.1, variant="plain", **RBF_OPTIONS, **options).fit(X)
     machine = L2SVMClassifier(epsilon=0.1, **RBF_OPTIONS, **options).fit(X, y)
-    found = solve_simplex_qp(X, epsilon=0.1, **RBF_OPTIONS, **options)
+    found = solve_simplex_qp(X, epsilon=0.1, variant="plain", **RBF_OPTIONS, **options)
     for result in (ball.result_, machine.result_, found):
         assert result.accesses <= budget and result.status == "max_accesses"
     assert np.isfinite(ball.score_samples(X)).all()
@@ -361,6 +361,11 @@ class TestOptima:
     def seeds(self, values):
         return range(4 if values == "exact" else 1)
 
+    def variants(self, values):
+        """Return seeds with the variants for balls and programmes."""
+        plain = [(seed, "plain") for seed in self.seeds(values)]
+        return [*plain, (0, "active_set")] if values == "exact" else plain
+
     def test_margins(self, rings, options, values):
         X, y = rings
         K = y[:, None] * matrix_of(X, options) * y
@@ -388,10 +393,10 @@ class TestOptima:
         optimum = -over_simplex(
             lambda p: p @ K @ p - p @ K.diagonal(), lambda p: 2 * K @ p - K.diagonal(), len(X)
         )
-        for seed in self.seeds(values):
+        for seed, variant in self.variants(values):
             epsilon = 0.1 if values == "exact" else 0.2
             ball = MinimumEnclosingBall(
-                epsilon, kernel_values=values, random_state=seed, **options
+                epsilon, variant=variant, kernel_values=values, random_state=seed, **options
             ).fit(X)
             result = ball.result_
             assert result.relative_gap <= epsilon
@@ -412,8 +417,9 @@ class TestOptima:
         X, _ = rings
         K, b = matrix_of(X, options), np.random.default_rng(5).normal(size=len(X)) / 4
         optimum = over_simplex(lambda p: p @ b + p @ K @ p, lambda p: b + 2 * K @ p, len(X))
-        for seed in self.seeds(values):
-            result = solve_simplex_qp(X, b, 0.1, kernel_values=values, random_state=seed, **options)
+        for seed, variant in self.variants(values):
+            settings = {"variant": variant, "kernel_values": values, "random_state": seed}
+            result = solve_simplex_qp(X, b, 0.1, **settings, **options)
             assert result.gap <= 0.1
             assert result.dual - 1e-5 <= optimum <= result.primal + 1e-5
             p = result.p
@@ -541,7 +547,7 @@ def test_classes_threads_budgets_and_callbacks(rings):
     assert models[0].decision_function(X).shape == (len(X), 3)
     np.testing.assert_array_equal(models[0].dual_coef_, models[1].dual_coef_)
     with pytest.warns(ConvergenceWarning, match="max_accesses"):
-        ball = MinimumEnclosingBall(1e-9, max_accesses=3000, **RBF_OPTIONS).fit(X)
+        ball = MinimumEnclosingBall(1e-9, variant="plain", max_accesses=3000, **RBF_OPTIONS).fit(X)
     assert ball.result_.accesses <= 3000
     seen = []
     model = SublinearPerceptron(
@@ -576,7 +582,9 @@ def test_uncertified_and_exact_and_theory(rings):
 
 
 def test_edges():
-    for options in (RBF_OPTIONS, POLY_OPTIONS, POLY_OPTIONS | {"kernel_values": "sampled"}):
+    plain = {"variant": "plain"}
+    sampled = POLY_OPTIONS | {"kernel_values": "sampled"}
+    for options in (RBF_OPTIONS, POLY_OPTIONS, RBF_OPTIONS | plain, POLY_OPTIONS | plain, sampled):
         for X in (np.zeros((4, 3)), np.ones((4, 1)), np.array([[1.0], [1.0], [2.0], [2.0]])):
             ball = MinimumEnclosingBall(0.1, random_state=0, **options).fit(X)
             assert ball.result_.status == "converged"
@@ -628,6 +636,7 @@ def test_images_that_cancel_have_a_model_of_norm_1_or_none(options, values):
         ({"degree": -1}, "degree must be an integer"),
         ({"coef0": np.nan}, "coef0 must be a number"),
         ({"kernel": "rbf", "variant": "variance_reduced"}, 'needs kernel="linear"'),
+        ({"kernel": "rbf", "variant": "sideways"}, "variant must be one of"),
         ({"kernel": "poly", "coef0": -9.0, "degree": 1}, "choose a larger coef0"),
     ],
 )
@@ -682,9 +691,10 @@ def test_squared_hinge_counts_the_rounding_of_kernel_values(offset):
 @pytest.mark.parametrize("n_rows", (1, 5))
 @pytest.mark.parametrize("make", (np.asarray, sparse.csr_array))
 @pytest.mark.parametrize("options", (RBF_OPTIONS, POLY_OPTIONS))
-def test_a_ball_of_equal_rows_holds_them(n_rows, make, options):
+@pytest.mark.parametrize("variant", ("plain", "active_set"))
+def test_a_ball_of_equal_rows_holds_them(n_rows, make, options, variant):
     X = np.tile([[31.3, -22.1, 10.7]], (n_rows, 1))
-    ball = MinimumEnclosingBall(random_state=0, **options).fit(make(X))
+    ball = MinimumEnclosingBall(variant=variant, random_state=0, **options).fit(make(X))
     assert ball.result_.status == "converged"
     assert ball.radius_ == ball.result_.dual == 0
     for given in (X, sparse.csr_array(X)):
@@ -694,7 +704,8 @@ def test_a_ball_of_equal_rows_holds_them(n_rows, make, options):
 @pytest.mark.parametrize("gamma", (1e-4, 1e-2))
 def test_a_ball_small_against_its_distance_from_the_origin_takes_long_steps(gamma):
     X = np.random.default_rng(0).normal(size=(100, 3))
-    ball = MinimumEnclosingBall(0.01, kernel="rbf", gamma=gamma, random_state=0).fit(X)
+    options = {"variant": "plain", "kernel": "rbf", "gamma": gamma, "random_state": 0}
+    ball = MinimumEnclosingBall(0.01, **options).fit(X)
     assert ball.result_.status == "converged"
     assert ball.n_iter_ <= 200_000
 

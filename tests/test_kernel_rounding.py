@@ -249,10 +249,18 @@ def test_values_lost_beside_coefficients_are_float64(halves, make):
     np.testing.assert_allclose(scores, exact_scores(model, X, **kernel), atol=1e-5)
 
 
-def test_balls_are_warned_of_lost_values(halves):
-    ball = MinimumEnclosingBall(0.3, kernel="poly", degree=2, random_state=0)
+def test_balls_are_warned_of_lost_values_that_are_not_float64(halves):
+    X = halves[0] + 1000
+    options = {"kernel": "poly", "degree": 2, "random_state": 0}
     with pytest.warns(UserWarning, match="which are float32, are off by about"):
-        ball.fit(halves[0] + 1000)
+        MinimumEnclosingBall(0.3, variant="plain", **options).fit(X)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        ball = MinimumEnclosingBall(1e-3, **options).fit(X)
+    c, K = np.zeros(len(X)), (X @ X.T / (X.shape[1] * X.var())) ** 2
+    c[ball.support_] = ball.center_coef_
+    squares = K.diagonal() - 2 * K @ c + c @ K @ c
+    assert squares.max() == pytest.approx(ball.result_.primal, rel=1e-3)
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
@@ -426,27 +434,32 @@ def test_sublinear_certificates_count_what_rounding_does_to_kernel_values(offset
     X = np.random.default_rng(0).normal(size=(40, 3)) + offset
     K = pairwise_kernels(X, metric="rbf", gamma=0.5)
     options = {"kernel": "rbf", "gamma": 0.5}
-    for seed in range(3):
-        ball = MinimumEnclosingBall(0.01, random_state=seed, **options).fit(sparse.csr_array(X))
+    for seed, variant in enumerate(("plain", "plain", "plain", "active_set")):
+        options |= {"variant": variant, "random_state": seed}
+        ball = MinimumEnclosingBall(0.01, **options).fit(sparse.csr_array(X))
         c = np.zeros(40)
         c[ball.support_] = ball.center_coef_
         assert ball.result_.status == "converged"
         assert (1 - 2 * K @ c + c @ K @ c).max() <= ball.result_.primal * (1 + 1e-9)
         p = ball.dual_coef_
         assert ball.result_.dual <= 1 - p @ K @ p
-        found = solve_simplex_qp(sparse.csr_array(X), None, 0.01, random_state=seed, **options)
+        found = solve_simplex_qp(sparse.csr_array(X), None, 0.01, **options)
         assert found.status == "converged"
         assert found.p @ K @ found.p <= found.primal + 1e-6  # 1e-4 of epsilon goes unnoticed
 
 
 def test_a_sublinear_fit_ends_where_rounding_is_most_of_the_gap():
     X = sparse.csr_array(np.random.default_rng(0).normal(size=(40, 3)) + 60)
-    with pytest.warns(ConvergenceWarning, match="That is rounding"):
-        ball = MinimumEnclosingBall(2e-3, kernel="rbf", gamma=0.5, random_state=0).fit(X)
-    assert ball.result_.status == "rounding"
-    with pytest.warns(ConvergenceWarning, match="By rounding alone"):
-        found = solve_simplex_qp(X, None, 2e-4, kernel="rbf", gamma=0.5, random_state=0)
-    assert found.status == "rounding"
+    options = {"kernel": "rbf", "gamma": 0.5, "random_state": 0}
+    for epsilon, variant in ((2e-3, "plain"), (1e-12, "active_set")):
+        ball = MinimumEnclosingBall(epsilon, variant=variant, **options)
+        with pytest.warns(ConvergenceWarning, match="That is rounding"):
+            ball.fit(X)
+        assert ball.result_.status == "rounding"
+        with pytest.warns(ConvergenceWarning, match="By rounding alone"):
+            found = solve_simplex_qp(X, None, epsilon / 10, variant=variant, **options)
+        assert found.status == "rounding"
+    assert ball.result_.relative_gap < 1e-8  # in float64
 
 
 @pytest.mark.parametrize("gamma", [1e2, 1e4])

@@ -16,7 +16,8 @@ from sublinear._kernel_machines.training import (
     gamma_value,
     told_apart,
 )
-from sublinear._saddle import RoundsPlan
+from sublinear._saddle import MAX_PASSES, WHOLE_PASSES, RoundsPlan, variant_of
+from sublinear._solvers.kernel_active_set import KernelActiveSet
 from sublinear._solvers.kernel_primal_dual import KernelPrimalDual
 from sublinear._threads import effective_threads
 from sublinear._validation import check_choice, has_matrix
@@ -34,8 +35,8 @@ LARGEST_ERROR = 8.0  # of a kernel value, in those deviations that KernelRows me
 KERNEL_PARAMETERS = """\
 kernel : {"linear", "poly", "rbf"}, default="linear"
         "poly": (gamma <x, z> + coef0)^degree; "rbf": exp(-gamma |x - z|^2). With these the model
-        is a sum of kernel functions around rows drawn, found without variance reduction, and
-        the result, and an epsilon that is absolute, are in the units of the kernel's space.
+        is a sum of kernel functions around rows, found without variance reduction, and the
+        result, and an epsilon that is absolute, are in the units of the kernel's space.
     kernel_values : {"exact", "sampled"}, default="exact"
         With "poly" and "rbf": kernel rows of the rows drawn, a value for each row, or unbiased
         estimates of them from a few columns. Certificates have exact values. batch_size="auto" is
@@ -61,10 +62,17 @@ def check_kernel_parameters(settings, X):
         return
     if settings.variant == "variance_reduced":
         raise ValueError('variant="variance_reduced" needs kernel="linear"')
+    if settings.variant == "active_set" and settings.kernel_values == "sampled":
+        raise ValueError('variant="active_set" needs kernel_values="exact"')
     if settings.certify == "sampled":
         raise ValueError('certify="sampled" needs kernel="linear"')
     if has_matrix(X):
         raise ValueError("kernels need rows in memory: X is a store or an oracle")
+
+
+def kernel_variant(settings):
+    """Return the variant of a ball or a quadratic programme in the space of a kernel."""
+    return variant_of(settings, "active_set" if settings.kernel_values == "exact" else "plain")
 
 
 class KernelSpace:
@@ -79,23 +87,29 @@ class KernelSpace:
         What is added to the kernel, for an intercept.
     weights : ndarray of shape (n_rows,), default=None
         How often the rows count for gamma="scale".
+    variant : str, default="plain"
+        "active_set" takes rows in float64 where float32 cannot tell the values.
 
     Attributes
     ----------
     fitted : FittedKernel
     rows : KernelRows
+    rounding : float
+        Typical error of float32 values, as predictions have, relative to their spread.
     diagonal : ndarray of shape (n_rows,)
         k(x, x).
     longest : float
         The largest length of an image.
     """
 
-    def __init__(self, settings, X, shift=0.0, weights=None):
+    def __init__(self, settings, X, shift=0.0, weights=None, variant="plain"):
         self.shift = shift
         self.fitted = FittedKernel.of(settings, gamma_value(settings.gamma, X, weights))
         self.kernel = self.fitted.function()
         self.matrix = Matrix(X)
-        self.rows = checked_square(kernel_rows(self.kernel, X, memory=MEMORY / 2))
+        rows = kernel_rows(self.kernel, X, memory=MEMORY / 2)
+        self.rounding = rows.rounding
+        self.rows = checked_square(told_apart(rows) if variant == "active_set" else rows)
         self.squares = self.matrix.squared_norms()
         self.diagonal = np.array(self.rows.diagonal)
         self.longest = float(np.sqrt(max(0.0, self.diagonal.max()) + shift)) or 1.0
@@ -130,15 +144,20 @@ class KernelPlan(RoundsPlan):
     epsilon : float
     unit : float
         What epsilon is measured against.
+    variant : str, default="plain"
+        "plain" or "active_set".
     """
 
-    def __init__(self, settings, geometry, space, epsilon, unit):
+    def __init__(self, settings, geometry, space, epsilon, unit, variant="plain"):
         super().__init__(settings, geometry)
-        self.space, self.unit = space, unit
+        self.space, self.epsilon, self.unit = space, epsilon, unit
+        self.is_whole = variant in WHOLE_PASSES
         self.sampled = settings.kernel_values == "sampled"
         batch = self._batch(settings.batch_size)
         n_rows = space.matrix.n_rows
         self._set_lengths(settings, batch, self.rates.steps, n_rows, unit / epsilon)
+        if self.is_whole:
+            self.max_iter = settings.max_iter or MAX_PASSES
 
     def _batch(self, batch_size):
         if batch_size != "auto":
@@ -151,6 +170,15 @@ class KernelPlan(RoundsPlan):
         None: that of an image and its part of the ridge.
         """
         space, unit = self.space, problem.unit
+        if self.is_whole:
+            return KernelActiveSet(
+                problem,
+                space.rows,
+                space.row_sizes(),
+                space.matrix.n_columns,
+                epsilon=self.epsilon,
+                relative=problem.relative,
+            )
         if unit is None:
             # <image, x> is at most the product of their lengths; the shortest e there is has this
             tail = problem.ridge.max() * problem.shortest_tail()
