@@ -75,6 +75,7 @@ ROWS_LOOKED_AT = 16
 MOST_LOST = 1e-7  # of a squared distance: what offset_ allows for
 MOST_NORM = 1e150  # whose square is in range
 DENSE_VALUES = 2**20  # of a copy of rows at a time
+MOST_MEMBERS = 2048  # rows with weight, for which a programme takes working sets by default
 VARIANTS = (*SAMPLED_VARIANTS, "active_set")
 
 
@@ -634,8 +635,8 @@ def solve_simplex_qp(
     epsilon : float, default=0.01
         How far from the minimum the objective may be, absolute.
     variant : {"auto", "plain", "variance_reduced", "active_set"}, default="auto"
-        As in `MinimumEnclosingBall`, but with kernel="linear" "auto" is "variance_reduced" where
-        that would be "active_set": working sets suit it where p has few entries.
+        As in `MinimumEnclosingBall`, but with kernel="linear" and more than 2048 rows and columns
+        "auto" is "variance_reduced" in place of "active_set", which suits a p with few entries.
     %(steps)s
     row_norm : float, default=None
         The largest norm of a row, or a bound on it. None: it is computed, which takes a pass with
@@ -669,22 +670,21 @@ def solve_simplex_qp(
     """
     settings = settings_of(locals(), VARIANTS)
     check_kernel_parameters(settings, A)
-    variant = variant_of(settings) if is_linear(settings) else kernel_variant(settings)
     check_number("row_norm", row_norm, low=0, high=MOST_NORM, open_low=True, optional=True)
     A = checked_data(A)
     matrix = as_matrix(A)
     b = np.zeros(matrix.n_rows) if b is None else as_real("b", b)
     if b.shape != (matrix.n_rows,) or not np.isfinite(b).all():
         raise ValueError(f"b must be {matrix.n_rows} finite numbers, one per row of A")
+    variant = _programme_variant(settings, A, matrix)
     if variant == "active_set" and has_matrix(A):
         raise ValueError('variant="active_set" needs rows in memory')
     if is_linear(settings):
-        variant = within_budget(variant, settings, "hull", matrix)
         problem, plan = _qp_of_rows(settings, matrix, b, variant)
     else:
         problem, plan = _qp_of_kernel(settings, A, b, variant)
     if variant == "active_set" and is_linear(settings):
-        beginning = Beginning(A, matrix)
+        beginning = Beginning(A, matrix, matrix.n_rows)  # p may be wide
         problem.accesses = beginning.n_read
         solver = ActiveSet(problem, beginning, epsilon=epsilon, relative=False)
         plan.least_accesses = solver.least_accesses
@@ -701,6 +701,15 @@ def solve_simplex_qp(
     if certify is None:
         swapped |= {"primal": math.nan, "dual": -math.inf}
     return SimplexResult(**swapped, p=p / p.sum())
+
+
+def _programme_variant(settings, A, matrix):
+    """Return the variant that will run: working sets where few rows can have weight."""
+    if not is_linear(settings):
+        return kernel_variant(settings)
+    is_narrow = min(matrix.n_rows, matrix.n_columns) <= MOST_MEMBERS and not has_matrix(A)
+    variant = variant_of(settings, "active_set" if is_narrow else "variance_reduced")
+    return within_budget(variant, settings, "hull", matrix)
 
 
 def _qp_of_rows(settings, matrix, b, variant):

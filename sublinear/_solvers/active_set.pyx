@@ -24,6 +24,8 @@ are needed, most of them weigh about the same: a mean stands for its group at th
 Cost per round: the stored entries, those of the candidates some times, and m^2 products of rows for
 m rows in the working set.
 """
+from libc.math cimport fabs
+
 import numpy as np
 import scipy.sparse as sp
 
@@ -113,6 +115,8 @@ class Beginning:
     X : ndarray or CSR matrix
     matrix : Matrix
         The same.
+    n_chosen : int, default=256
+        Of how many rows, or somewhat more.
 
     Attributes
     ----------
@@ -123,9 +127,9 @@ class Beginning:
         Stored entries read.
     """
 
-    def __init__(self, X, Matrix matrix):
+    def __init__(self, X, Matrix matrix, Py_ssize_t n_chosen=START_ROWS):
         n_rows = matrix.n_rows
-        chosen = np.arange(0, n_rows, max(1, n_rows // START_ROWS), dtype=np.uint32)
+        chosen = np.arange(0, n_rows, max(1, n_rows // n_chosen), dtype=np.uint32)
         self.X, self.passes = X, Passes(matrix)
         self.p, self.x = np.zeros(n_rows), np.zeros(matrix.n_weights)
         self.p[chosen] = 1.0 / len(chosen)  # in C 1 / length is 0
@@ -196,12 +200,19 @@ class ActiveSet(SaddleSolver):
         most = (MOST_EXTENSIONS + 2) * (self.n_candidates + self.growth)
         return self.matrix.n_stored + most * self.per_row
 
+    def _begins_solved(self):
+        gap = self.best_primal - self.best_dual
+        return gap <= self.epsilon * (fabs(self.best_primal) if self.relative else 1.0)
+
     def model(self):
         """Return the x of the least primal value."""
         return self.best[0]
 
     def advance(self, limit):
         """Make a round, unless it might exceed the limit."""
+        if self.n_iter == 0 and self._begins_solved():
+            self.n_iter = 1
+            return True
         if self.accesses + self.least_accesses > limit:
             return False
         values = self.problem.offsets + 2 * self.payoffs
