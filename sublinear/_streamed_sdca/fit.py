@@ -184,7 +184,10 @@ class DualStreamFit(StreamFit):
         self._store(outcomes, training, time.perf_counter() - started)
         self.result_ = result  # all problems shared the passes, and stopped together
         if error is not None:
-            raise error
+            try:
+                raise error
+            finally:
+                del error  # of a cycle that would keep a pass, and the thread that reads
         if checkpoint and result.status != "stopped":  # else another call goes on
             checkpoint.save(fitted_state(self) | {"complete": True})
         self._warn_if_limited(limits)
