@@ -1,5 +1,6 @@
 """Matrix games: solve_matrix_game."""
 
+import math
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -9,6 +10,7 @@ from sublinear._result import Result
 from sublinear._saddle import (
     CERTIFY_EXACTLY,
     VARIANTS,
+    WHOLE_PASSES,
     Plan,
     checked_data,
     random_of,
@@ -18,6 +20,7 @@ from sublinear._saddle import (
     variant_of,
 )
 from sublinear._saddle_problems import Game
+from sublinear._solvers.game_interior_point import MOST_LINES, GameFinisher
 from sublinear._solvers.optimistic import OptimisticWeights
 from sublinear._validation import as_matrix, check_number, has_matrix
 
@@ -62,11 +65,14 @@ def solve_matrix_game(
         or an oracle only what is drawn is asked for, given `largest` and certify=None.
     epsilon : float, default=0.05
         How far the strategies may be from optimal together, absolute.
-    variant : {"auto", "plain", "variance_reduced", "optimistic"}, default="auto"
+    variant : {"auto", "plain", "variance_reduced", "optimistic", "interior_point"}, default="auto"
         "plain" and "variance_reduced" as in `MinimumEnclosingBall`. "optimistic": multiplicative
         weights in whole passes, in which each player predicts that the other one does what it did
-        last; `max_iter` limits passes (None: 10000). "auto": "optimistic" with
-        certify="las_vegas" and constants="practical", else "plain".
+        last; `max_iter` limits passes (None: 10000). "interior_point": for A in memory, in few
+        iterations, each of them equations of as many unknowns as A has rows, or columns if these
+        are fewer; `max_iter` limits iterations. "auto" with certify="las_vegas" and
+        constants="practical": "optimistic", then "interior_point" if that is the shorter way to
+        epsilon, within the limits, and A has at most 2000 rows or columns; else "plain".
     %(steps)s
     largest : float, default=None
         The largest absolute entry of A, or a bound on it. None: it is found by a pass, for A in
@@ -89,7 +95,9 @@ def solve_matrix_game(
     -----
     Section IV of Clarkson, Hazan, Woodruff, "Sublinear optimization for machine learning" (2010);
     the variance reduction of Carmon, Jin, Sidford, Tian (2019); by default the optimistic method of
-    Rakhlin, Sridharan, "Optimization, learning, and games with predictable sequences" (2013).
+    Rakhlin, Sridharan, "Optimization, learning, and games with predictable sequences" (2013), and
+    the predictor and corrector of Mehrotra, "On the implementation of a primal-dual interior point
+    method" (1992), on a copy of A in float64.
 
     Examples
     --------
@@ -100,22 +108,41 @@ def solve_matrix_game(
     >>> bool(result.primal - result.dual <= 0.01)
     True
     """
-    settings = settings_of(locals(), (*VARIANTS, "optimistic"))
+    settings = settings_of(locals(), (*VARIANTS, "optimistic", "interior_point"))
     variant = variant_of(settings, "optimistic")
     A = checked_data(A)
+    if variant == "interior_point" and has_matrix(A):
+        raise ValueError('variant="interior_point" needs A in memory')
     matrix = as_matrix(A)
     check_number("largest", largest, low=0, open_low=True, optional=True)
     problem = Game(largest, epsilon=epsilon) if largest else _measured(A, matrix, epsilon)
     problem.accesses = matrix.n_stored if largest is None else 0
     plan = Plan(settings, "simplex", matrix, epsilon, problem.unit, variant=variant)
-    if variant == "optimistic":
-        solver = OptimisticWeights(problem, matrix)
+    if variant in WHOLE_PASSES:
+        solver = _in_passes(settings, plan.max_iter, problem, matrix, A)
     else:
         solver = plan.solver(problem, random_of(settings))
     name = "solve_matrix_game"
     x, result = run_saddle(name, settings, solver, plan, A, scales=[("largest", largest)])
     p = solver.best_distribution()
     return GameResult(**vars(result), row_strategy=p / p.sum(), column_strategy=x / x.sum())
+
+
+def _in_passes(settings, max_iter, problem, matrix, A):
+    """Return the solver that makes whole passes."""
+    solver = OptimisticWeights(problem, matrix)
+    at_once = settings.variant == "interior_point"
+    may_finish = settings.variant == "auto" and not has_matrix(A) and min(A.shape) <= MOST_LINES
+    if not (at_once or may_finish):
+        return solver
+    return GameFinisher(
+        solver,
+        A,
+        settings.epsilon,
+        max_iter=max_iter,
+        max_accesses=settings.max_accesses or math.inf,
+        at_once=at_once,
+    )
 
 
 def _measured(A, matrix, epsilon):

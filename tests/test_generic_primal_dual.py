@@ -13,6 +13,7 @@ from scipy.optimize import linprog, minimize
 from sklearn.exceptions import ConvergenceWarning
 
 from sublinear import MinimumEnclosingBall, SublinearPerceptron, solve_primal_dual
+from sublinear._core.matrix import NotFinite
 from sublinear._core.random import RandomBits
 from sublinear._solvers.generic_primal_dual import GenericPrimalDual
 from sublinear._validation import seed_sequence
@@ -641,7 +642,7 @@ def test_estimates_whose_sum_overflows(A):
         def sample(self, x, random):
             return np.full(N, 1.7e308)
 
-    with pytest.raises(ValueError, match=r"^A holds NaN, infinity or values whose sums leave"):
+    with pytest.raises(NotFinite, match=r"^A holds values whose sums leave the range"):
         solved(BallStep(A), Huge(A))
 
 

@@ -796,7 +796,7 @@ def test_a_ball_does_not_depend_on_the_threads_of_blas(n_samples, n_features, of
 def test_optimistic_games_of_known_value():
     game = make_matrix_game(60, 90, random_state=2)
     for scale in (1.0, 1e6, 1e-6):
-        result = solve_matrix_game(scale * game.A, 0.01 * scale)
+        result = solve_matrix_game(scale * game.A, 0.01 * scale, variant="optimistic")
         assert result.status == "converged"
         assert result.accesses == result.n_iter * game.A.size
         assert abs(result.primal / scale - game.value) <= 0.01
@@ -816,16 +816,20 @@ def random_games(n_seeds):
         yield from zip(kinds, np.roll(scales, seed), strict=True)
 
 
-def test_optimistic_games_of_many_kinds_converge():
-    """None takes more than 2100 passes; steps judged one by one fail where softmax is saturated."""
+@pytest.mark.parametrize(
+    "variant, epsilon, max_iter",
+    (("optimistic", 2e-3, 5000), ("auto", 1e-8, 40), ("interior_point", 1e-8, 40)),
+)
+def test_games_of_many_kinds_converge(variant, epsilon, max_iter):
+    """Optimistic steps judged one by one fail where softmax is saturated."""
     for A, scale in random_games(20):
         A, largest = A * scale, np.abs(A).max() * scale or 1.0
-        result = solve_matrix_game(A, 2e-3 * largest, max_iter=5000)
+        result = solve_matrix_game(A, epsilon * largest, variant=variant, max_iter=max_iter)
         assert result.status == "converged"
         x, p = result.column_strategy, result.row_strategy
         assert x.min() >= 0 and p.min() >= 0
         assert x.sum() == pytest.approx(1) and p.sum() == pytest.approx(1)
-        assert (A @ x).max() / largest - (A.T @ p).min() / largest <= 2e-3 + 1e-12
+        assert (A @ x).max() / largest - (A.T @ p).min() / largest <= epsilon + 1e-12
 
 
 @pytest.mark.parametrize("seed, scale", ((120, 1.0), (77, 1e-150)))
@@ -833,7 +837,7 @@ def test_an_optimistic_game_is_certified_by_strategies_alone(seed, scale):
     """Rates beyond all numbers made strategies of 0, and certificates of these."""
     rng = np.random.default_rng(seed)
     A = scale * (rng.random((12, 10)) < 0.2) * rng.normal(size=(12, 10))
-    result = solve_matrix_game(A, 1e-3 * scale, max_iter=60000)
+    result = solve_matrix_game(A, 1e-3 * scale, variant="optimistic", max_iter=60000)
     assert result.status == "converged"
     assert result.n_iter < 1000
     gap = (A @ result.column_strategy).max() - (A.T @ result.row_strategy).min()
@@ -843,7 +847,7 @@ def test_an_optimistic_game_is_certified_by_strategies_alone(seed, scale):
     assert game.dual(np.zeros(2), np.zeros(2)) == -np.inf
 
 
-@pytest.mark.parametrize("variant", ("plain", "variance_reduced", "optimistic"))
+@pytest.mark.parametrize("variant", ("plain", "variance_reduced", "optimistic", "interior_point"))
 @pytest.mark.parametrize("scale", (1e-200, 1e200))
 def test_games_need_no_norms(variant, scale):
     A = np.array([[1.0, 2.0], [0.0, 3.0]]) * scale

@@ -611,7 +611,8 @@ cdef class GenericPrimalDual(SaddleSolver):
     def means(self):
         """Return the means of x and p over this round, as new arrays (float64)."""
         if not np.isfinite(self.seen):
-            raise NotFinite
+            raise NotFinite(
+                "A holds values whose sums leave the range of floating-point numbers")
         steps = self.rounds.taken
         if steps == 0:
             x = np.array(self.low_regret.x, dtype=np.float64)

@@ -41,8 +41,6 @@ from sublinear._core.rounds cimport Rounds, begin_longer, first_round, is_over
 from sublinear._core.saddle_solver cimport SaddleSolver
 from sublinear._core.sweeps cimport dual_step, multiply_weights
 
-from sublinear._core.matrix import NotFinite
-
 cdef int MOST_ESTIMATES = 1024           # of kernel rows in one step
 
 
@@ -355,7 +353,8 @@ cdef class KernelPrimalDual(SaddleSolver):
         for p, f, (_, _, balance), total in zip(shares, products, found, totals, strict=True):
             payoffs = self.targets * (f + self.shift * (balance / total))
             if not np.isfinite(payoffs).all():
-                raise NotFinite("kernel values leave the range of floating-point numbers: scale X")
+                raise ValueError(
+                    "kernel values leave the range of floating-point numbers: scale X")
             result.append((p, payoffs, sqrt(max(0.0, p @ payoffs)), balance / total))
         return result
 
