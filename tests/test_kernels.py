@@ -216,6 +216,19 @@ def test_bad_matrices_are_refused(matrix, message):
         PrecomputedRows(matrix)
 
 
+@pytest.mark.parametrize("place", [(1, 0), (255, 3), (256, 255), (299, 0), (299, 298)])
+def test_asymmetry_is_seen_wherever_it_is(place):
+    """A matrix is looked at tile by tile, each beside its mirror image."""
+    K = np.ones((300, 300))
+    K[place] += 9e-6
+    assert PrecomputedRows(K).asymmetry == pytest.approx(9e-6 * np.sqrt(2) / 300)
+    for other in (place, place[::-1]):
+        K = np.ones((300, 300))
+        K[other] = 1.1
+        with pytest.raises(ValueError, match="not symmetric"):
+            PrecomputedRows(K)
+
+
 @pytest.mark.parametrize("name", ["rbf", "poly", "linear", "sigmoid"])
 @pytest.mark.parametrize("source", sources(examples(5, 3)))
 @pytest.mark.parametrize("kept", [False, True])

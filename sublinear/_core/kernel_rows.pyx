@@ -19,6 +19,7 @@ Dense data far from the origin is centred first. That changes no distance, and i
 terms of single rows and columns, which products get in float64. Values do not depend on tiles,
 threads, or the processor.
 """
+from cpython.exc cimport PyErr_CheckSignals
 from cython.parallel cimport prange
 from libc.string cimport memset
 
@@ -33,6 +34,7 @@ EXACT_UNIT = 2.0**-53               # of rounding to float64, as UNIT to float32
 LARGEST = 1e37                      # float32 holds 3.4e38
 BLOCK_BYTES = 2**22                 # of values that a product keeps at a time
 ASYMMETRY = 1e-5                    # of the largest value: what rounding to float32 may do
+SYMMETRY_TILE = 256                 # rows and columns of a tile and its mirror: see whole lines
 
 
 cdef class KernelRows:
@@ -197,12 +199,12 @@ cdef class CallableRows(KernelRows):
             raise ValueError(
                 f"{self.name} returned {what} for sets of {shape[0]} and {shape[1]} examples; "
                 f"it must return an array of shape {shape}")
-        return checked_values(values, self.name)
+        return checked_values(values, self.name)[0]
 
     def _own_block(self, Py_ssize_t start):
         part = self.X[start:start + PANEL]
         values = self._call(part, part)
-        check_symmetric(values, self.name)
+        check_symmetric(values, self.name, largest_of(values))
         return values
 
     def block(self, rows, columns=None, int n_threads=1):
@@ -232,8 +234,9 @@ cdef class PrecomputedRows(KernelRows):
         self.n_rows, self.n_columns = matrix.shape
         if has_diagonal:
             check_square(matrix)
-            off = check_symmetric(checked_values(matrix, "the precomputed matrix"),
-                                  "the precomputed matrix")
+            name = "the precomputed matrix"
+            values, largest = checked_values(matrix, name)
+            off = check_symmetric(values, name, largest)
             self.diagonal = matrix.diagonal().astype(np.float64)
             # predictions have the other side of the diagonal
             self.asymmetry = off / mean if (mean := self.diagonal.mean()) > 0 else 0.0
@@ -342,15 +345,16 @@ cdef class ExactRows(KernelRows):
 
 
 def checked_values(values, source):
-    """Return an array of kernel values; ValueError if float32 cannot hold one."""
+    """Return kernel values, and the largest size of one; ValueError if float32 cannot hold it."""
     if values.dtype.kind == "b":
         values = values.astype(np.float32)
     if values.dtype.kind not in "fiu":
         raise ValueError(f"{source} holds {values.dtype} values, not real numbers")
-    if not largest_of(values) < LARGEST:
+    largest = largest_of(values)
+    if not largest < LARGEST:
         first = np.argmin(np.abs(values) < LARGEST)
         raise ValueError(f"{source} holds {values.flat[first]}, which is not finite in float32")
-    return values
+    return values, largest
 
 
 def largest_of(values):
@@ -366,17 +370,22 @@ def check_square(matrix):
             f"examples, got shape {matrix.shape}")
 
 
-def check_symmetric(values, source):
-    """Raise ValueError unless a square matrix is symmetric up to rounding.
+def check_symmetric(values, source, largest):
+    """Raise ValueError unless a square matrix is symmetric up to rounding of its largest value.
 
     Returns how far values are from those of the other side of the diagonal (root mean square).
     """
-    tolerance, squares = ASYMMETRY * largest_of(values), 0.0
-    for start in range(0, values.shape[0], PANEL):
-        off = values[start:start + PANEL] - values[:, start:start + PANEL].T
-        if not (np.abs(off) <= tolerance).all():
-            raise ValueError(f"{source} is not symmetric")
-        squares += np.square(off, dtype=np.float64).sum()
+    cdef Py_ssize_t n_rows = values.shape[0], first, other
+    tolerance, squares = ASYMMETRY * largest, 0.0
+    for first in range(0, n_rows, SYMMETRY_TILE):
+        rows = slice(first, first + SYMMETRY_TILE)
+        for other in range(first, n_rows, SYMMETRY_TILE):
+            columns = slice(other, other + SYMMETRY_TILE)
+            off = np.abs(values[rows, columns] - values[columns, rows].T)
+            if not off.max() <= tolerance:
+                raise ValueError(f"{source} is not symmetric")
+            squares += (2 - (other == first)) * np.square(off, dtype=np.float64).sum()
+        PyErr_CheckSignals()
     return np.sqrt(squares / values.size)
 
 
