@@ -138,6 +138,25 @@ cdef class KernelRows:
             ):
                 add_panel(&values[0, 0], n_rows, values.shape[1], p, change, start, margins)
 
+    def add_products(self, rows, changes, margins, ends, outputs, int n_threads=1):
+        """Add the products with groups of rows to margins of their own, in place.
+
+        Parameters
+        ----------
+        rows : ndarray of int64
+        changes : ndarray of shape (n_changes, len(rows))
+        margins : ndarray of shape (n_outputs, n_columns), float64
+        ends : ndarray of shape (n_groups,), int64
+            Where each group of rows ends.
+        outputs : ndarray of shape (n_groups, n_changes), int64
+            The margins to which the changes of a group belong, no two to the same.
+        n_threads : int, default=1
+        """
+        for start, end, places in zip([0, *ends], ends, outputs):
+            part = np.zeros((len(places), self.n_columns))
+            self.add_product(rows[start:end], changes[:, start:end], part, n_threads)
+            margins[places] += part
+
     def _checked_changes(self, rows, changes, margins):
         """Return changes in float32; loops over them and the margins look at no bounds."""
         change = np.ascontiguousarray(changes, dtype=np.float32)

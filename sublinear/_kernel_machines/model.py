@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import pairwise
 
 import numpy as np
 import scipy.sparse as sp
@@ -255,22 +256,23 @@ class KernelModel(CertifiedModel):
         """Keep `max_support` support vectors; return the outcomes with the values of the models."""
         n_support, shift = len(self.support_), self._shift()
         kept = []
-        for group, _ in self._groups():
-            examples = self.support_[group]
-            if not examples.size:
+        for start, end in pairwise([0, *self._groups()[0].tolist()]):
+            if start == end:
                 continue
+            group = slice(start, end)
+            examples = self.support_[group]
             X = training.X[examples]
             if self._fitted_kernel.is_precomputed:
                 X = X[:, examples]
             rows = self._square(X, training.memory.half)
-            first, last = (self.max_support * end // n_support for end in (group.start, group.stop))
+            first, last = (self.max_support * place // n_support for place in (start, end))
             chosen = nearest_span(
                 partial(shifted_block, rows, shift),
                 rows.diagonal + shift,
                 self.dual_coef_[:, group],
                 last - first,
             )
-            kept.append(group.start + chosen)
+            kept.append(start + chosen)
         self._keep_support(np.concatenate(kept))
         self.reduction_ = Reduction(n_support, sum(outcome.result.primal for outcome in outcomes))
         return [
@@ -316,8 +318,14 @@ class KernelModel(CertifiedModel):
         return support, np.ascontiguousarray(coefficients[:, support])
 
     def _groups(self):
-        """Yield (support vectors, problems): rows of dual_coef_ belong to these problems there."""
-        yield slice(0, len(self.support_)), np.arange(len(self.intercept_))
+        """Return where groups of support vectors end, and the problems of their coefficients.
+
+        Returns
+        -------
+        ends : ndarray of shape (n_groups,)
+        problems : ndarray of shape (n_groups, n_rows), n_rows that of dual_coef_
+        """
+        return np.array([len(self.support_)]), np.arange(len(self.intercept_))[np.newaxis]
 
     def _scores(self, X):
         """Return f(x_i) + intercept for every row and problem, (n_rows, n_problems)."""
@@ -334,17 +342,20 @@ class KernelModel(CertifiedModel):
         step, rows_step = self._memory.parts_of_prediction(
             stored, len(margins), n_support, n_threads
         )
-        groups = list(self._groups())
+        ends, problems = self._groups()
         for start in range(0, n_rows, step):
             rows = self._prediction_rows(support, shown(X[start : start + step]))
             part = margins[:, start : start + step]
-            for group, problems in groups:
-                of_group = np.zeros((len(problems), rows.n_columns))
-                for first in range(group.start, group.stop, rows_step):
-                    chosen = slice(first, min(group.stop, first + rows_step))
-                    rows.add_product(order[chosen], self.dual_coef_[:, chosen], of_group, n_threads)
-                for k, of_problem in zip(problems, of_group, strict=True):
-                    part[k] += of_problem
+            for first in range(0, n_support, rows_step):
+                chosen = slice(first, min(n_support, first + rows_step))
+                rows.add_products(
+                    order[chosen],
+                    self.dual_coef_[:, chosen],
+                    part,
+                    np.clip(ends, first, chosen.stop) - first,
+                    problems,
+                    n_threads,
+                )
         margins += self.intercept_[:, np.newaxis]
         return margins.T
 
