@@ -9,7 +9,7 @@ import scipy.sparse as sp
 from sklearn.utils.validation import check_is_fitted
 
 from sublinear._certified_model import SPOILT, CertifiedModel, metadata_of, warn_if_limited
-from sublinear._core.kernel_choice import kernel_rows
+from sublinear._core.kernel_choice import kernel_rows, least_spread
 from sublinear._core.kernel_objective import KernelObjective
 from sublinear._core.kernel_rows import CallableRows, ExactRows, PrecomputedRows, check_square
 from sublinear._core.kernels import KERNELS
@@ -67,6 +67,7 @@ class KernelModel(CertifiedModel):
 
     _unit = "rounds"
     _is_exact = False  # whether predictions need kernel values in float64
+    _spread = 0.0  # of the support vectors' images at least, 0 where it is not known
     _lacking = 0.0  # bytes of a factor, for which there was no room
 
     @property
@@ -232,7 +233,7 @@ class KernelModel(CertifiedModel):
         self.intercept_ = np.array([model[-1] for model in models])
         precomputed = self._fitted_kernel.is_precomputed
         self.support_vectors_ = np.empty((0, 0)) if precomputed else training.X[self.support_]
-        self._is_exact = True  # until it is known what rounding does
+        self._is_exact, self._spread = True, 0.0  # until it is known what rounding does
 
     def _store(self, outcomes, training, seconds):
         """Set the fitted attributes."""
@@ -249,6 +250,8 @@ class KernelModel(CertifiedModel):
 
     def _describe(self, outcomes, training, seconds):
         """Set what follows from coefficients and outcomes."""
+        if len(self.support_) and not self._fitted_kernel.is_given:
+            self._spread = least_spread(self._fitted_kernel.function(), self.support_vectors_)
         self._note_kept(outcomes, training)
         self._report(outcomes, seconds)
 
@@ -366,7 +369,7 @@ class KernelModel(CertifiedModel):
             return ExactRows(PrecomputedRows(X[:, self.support_].T, False))
         if kernel.is_given:
             return ExactRows(CallableRows(kernel.name, support, X))
-        rows = kernel_rows(kernel.function(), support, X, memory=0)
+        rows = kernel_rows(kernel.function(), support, X, memory=0, spread=self._spread)
         return checked_rounding(ExactRows(rows) if self._is_exact else told_apart(rows))
 
 
