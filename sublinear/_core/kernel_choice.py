@@ -104,11 +104,13 @@ def measured(rows, left, right, stored, largest, least=0.0):
     if bound < SURE * least:
         rows.rounding = bound / least
         return rows
-    numbers = spread_out(left, SAMPLE if same else SAMPLE // 2)
-    others = numbers if same else spread_out(right, SAMPLE // 2)
-    sides = rows_of(left, numbers), rows_of(right, others)
-    between = exact_values(kernel, *sides)
-    within = [between] * 2 if same else [exact_values(kernel, side, side) for side in sides]
+    numbers = others = spread_out(left, SAMPLE if same else SAMPLE // 2)
+    sides = [rows_of(left, numbers)]
+    if not same:
+        others = spread_out(right, SAMPLE // 2)
+        sides.append(rows_of(right, others))
+    between = exact_values(kernel, sides[0], sides[-1])
+    within = [between] if same else [exact_values(kernel, side, side) for side in sides]
     off = rows.block(numbers, others)[:, : len(others)] - between
     diagonal = float(np.mean([values.diagonal().mean() for values in within]))
     spread = spread_of(between, within, diagonal)
@@ -126,14 +128,13 @@ def most_stored(matrix):
 
 
 def spread_of(between, within, diagonal):
-    """Return how far images lie from their mean, squared, by values between and within two sides.
+    """Return how far images lie from their mean, squared, by values between and within the sides.
 
     Where the kernel has no images, that may be 0: the centred values are then looked at.
     """
-    overall = (within[0].mean() + within[1].mean() + 2 * between.mean()) / 4
-    centred_values = (
-        between - between.mean(axis=0) - between.mean(axis=1, keepdims=True) + between.mean()
-    )
+    mean = between.mean()
+    overall = mean if len(within) == 1 else (sum(values.mean() for values in within) / 2 + mean) / 2
+    centred_values = between - between.mean(axis=0) - between.mean(axis=1, keepdims=True) + mean
     return max(diagonal - overall, np.sqrt(np.mean(centred_values**2)))
 
 
