@@ -16,6 +16,7 @@ from sublinear import (
     KernelSDCARegressor,
     kernel_path,
 )
+from sublinear._core.pair_votes import scores_of_classes
 from sublinear._kernel_machines import multiclass
 
 EXACT = {"gamma": 0.3, "C": 2.0, "tol": 0, "max_iter": 60, "random_state": 0}
@@ -145,6 +146,22 @@ def test_a_precomputed_matrix_that_is_not_square_is_refused(classes, make, shape
     y = np.arange(240) % n_classes
     with pytest.raises(ValueError, match=rf"square matrix.*\({shape[0]}, {shape[1]}\)"):
         make(kernel="precomputed").fit(np.ones(shape), y)
+
+
+@pytest.mark.parametrize("n_rows", [1, 9])
+def test_scores_of_classes_are_votes_and_squeezed_sums(n_rows):
+    scores = np.random.default_rng(0).integers(-2, 3, size=(n_rows, 10)) / 7.0
+    votes, sums = np.zeros((2, n_rows, 5))
+    for score, (first, second) in zip(scores.T, combinations(range(5), 2), strict=True):
+        votes[:, first] += score >= 0
+        votes[:, second] += score < 0
+        sums[:, first] += score
+        sums[:, second] -= score
+    expected = votes + sums / (3 * (np.abs(sums) + 1))
+    for layout in (np.ascontiguousarray, np.asfortranarray):
+        np.testing.assert_array_equal(scores_of_classes(layout(scores), 5), expected)
+    with pytest.raises(ValueError, match="10 pairs of 6 classes"):
+        scores_of_classes(scores, 6)
 
 
 def test_pairs_are_listed_once_a_fit(classes, monkeypatch):

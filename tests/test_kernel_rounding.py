@@ -1,6 +1,7 @@
 """Kernel values are float32: certificates hold for the kernel itself, or there is none."""
 
 import operator
+import pickle
 import warnings
 from fractions import Fraction
 
@@ -19,12 +20,14 @@ from sublinear import (
     MinimumEnclosingBall,
     solve_simplex_qp,
 )
-from sublinear._core.kernel_choice import kernel_rows
+from sublinear._core import kernel_choice
+from sublinear._core.kernel_choice import SURE, kernel_rows, least_spread
 from sublinear._core.kernel_objective import KernelObjective
 from sublinear._core.kernels import KERNELS, RBF, Linear, Poly, exact_values
 from sublinear._core.losses import MARGIN_LOSSES, REGRESSION_LOSSES
 from sublinear._core.matrix import Matrix
 from sublinear._core.random import RandomBits
+from sublinear._kernel_machines.training import MOST_ROUNDING
 from sublinear._solvers.kernel_sdca import KernelSDCA
 
 FREE = {"penalize_intercept": False, "random_state": 0}
@@ -290,6 +293,57 @@ def test_errors_of_values_are_measured(halves, name):
         off = rows.block(order)[:, :300] - truth
         size = np.sqrt(np.mean(off**2)) / truth.diagonal().mean()
         assert size / 3 < rows.error < 3 * size
+
+
+@pytest.mark.parametrize("name", ["linear", "rbf", "poly"])
+@pytest.mark.parametrize("offset", [0, 10, 100, 1e8])
+@pytest.mark.parametrize("make", [np.asarray, np.float32, sparse.csr_array])
+def test_rounding_that_is_not_measured_is_surely_small(halves, name, offset, make):
+    X, kernel = halves[0][:200], KERNELS[name](0.1, 3, 1.0)
+    if name == "poly" and offset == 1e8:
+        pytest.skip("values leave the range of float32")
+    left, taken = make(X + offset), []
+    spread = least_spread(kernel, left)
+    for others in (X[:1], X[::7], 3 * X[:20], np.full((1, 5), 90.0), -1000 * X):
+        right = make(others + offset)
+        found = kernel_rows(kernel, left, right)
+        largest = max(side.squared_norms().max() for side in (found.left, found.right))
+        assert found.deviation <= kernel.most_error(5, largest)
+        told = kernel_rows(kernel, left, right, spread=spread)
+        taken.append(told.deviation == 0 and told.rounding > 0)
+        assert told.rounding <= SURE if taken[-1] else told.rounding == found.rounding
+        assert found.rounding <= told.rounding
+    assert taken[0] or offset > 0
+
+
+def test_no_rounding_is_warned_of_or_mended_that_is_not_measured():
+    assert 2 * SURE <= MOST_ROUNDING
+
+
+@pytest.mark.parametrize("name", KERNELS)
+@pytest.mark.parametrize("make", [np.asarray, sparse.csr_array])
+def test_predictions_measure_rounding_where_it_may_matter(halves, monkeypatch, name, make):
+    X, y = halves
+    samples = []
+
+    def counted(*arguments):
+        samples.append(arguments)
+        return exact_values(*arguments)
+
+    monkeypatch.setattr(kernel_choice, "exact_values", counted)
+    model = KernelSDCAClassifier(kernel=name, gamma=0.1, coef0=1.0, random_state=0).fit(X, y)
+    rows, far, expected = make(X[:5]), make(X[:5] + 1e5), model.decision_function(X[:5])
+    samples.clear()
+    np.testing.assert_allclose(model.decision_function(rows), expected, atol=1e-4)
+    assert bool(samples) == (name == "sigmoid")  # is not definite
+    model.decision_function(far)
+    assert samples
+    samples.clear()
+    again = pickle.loads(pickle.dumps(model))
+    np.testing.assert_array_equal(again.decision_function(rows), model.decision_function(rows))
+    again._spread = 0.0  # as in a model that knows of none
+    np.testing.assert_array_equal(again.decision_function(rows), model.decision_function(rows))
+    assert samples
 
 
 # ---------------------------------------------------------------- large C

@@ -1,5 +1,7 @@
 """Kernel values and products: every source of rows against scikit-learn's pairwise kernels."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from scipy import sparse
@@ -135,6 +137,50 @@ def test_blocks_are_symmetric_products_right_and_threads_change_nothing(source, 
     np.testing.assert_allclose(sums[0], margins + changes.astype(float) @ truth[chosen], atol=2e-5)
 
 
+GROUPS = np.array([70, 70, 71, 150]), np.array([[3, 0], [1, 2], [0, 1], [2, 0]])
+
+
+@pytest.mark.parametrize("source", [*sources(examples(5, 3)), "centred", "exact"])
+def test_products_of_groups_are_those_of_each(source):
+    X = examples(100, 30)
+    if source == "centred":
+        rows = kernel_rows(KERNELS["linear"](), X + 10, X[:90] + 10)
+        assert rows.is_centred
+    elif source == "exact":
+        rows = ExactRows(kernel_rows(RBF(0.7), X))
+    else:
+        rows = sources(X)[source]
+    random = np.random.default_rng(0)
+    chosen, changes = random.integers(100, size=150), random.normal(size=(2, 150))
+    every = random.normal(size=(4, 300))
+    expected, margins = every.copy(), every[:, 17 : 17 + rows.n_columns]
+    for (start, end), places in zip(pairwise([0, *GROUPS[0]]), GROUPS[1], strict=True):
+        part = np.zeros((2, rows.n_columns))
+        rows.add_product(chosen[start:end], changes[:, start:end], part)
+        expected[places, 17 : 17 + rows.n_columns] += part
+    rows.add_products(chosen, changes, margins, *GROUPS, 2)
+    np.testing.assert_array_equal(every, expected)
+
+
+@pytest.mark.parametrize(
+    ("ends", "outputs", "message"),
+    [
+        ([3, 2, 4], [[0, 1]] * 3, "groups that end"),
+        ([3], [[0, 1]], "groups that end"),
+        ([4], [[0, 1]] * 2, "groups that end"),
+        ([4], [[0, 3]], "beyond"),
+        ([4], [[-1, 1]], "beyond"),
+        ([4], [[0, 1, 2]], "changes of shape"),
+    ],
+)
+def test_groups_out_of_bounds_are_refused(ends, outputs, message):
+    rows = kernel_rows(RBF(), examples(9, 3))
+    with pytest.raises(ValueError, match=message):
+        rows.add_products(
+            np.arange(4), np.ones((2, 4)), np.zeros((3, 9)), np.array(ends), np.array(outputs)
+        )
+
+
 @pytest.mark.parametrize(("name", "parameters"), CASES)
 def test_vector_widths_give_the_same_bits(name, parameters):
     X = examples(100, 200)
@@ -224,6 +270,19 @@ def test_bad_functions_are_refused(function, message):
 def test_bad_matrices_are_refused(matrix, message):
     with pytest.raises(ValueError, match=message):
         PrecomputedRows(matrix)
+
+
+@pytest.mark.parametrize("place", [(1, 0), (255, 3), (256, 255), (299, 0), (299, 298)])
+def test_asymmetry_is_seen_wherever_it_is(place):
+    """A matrix is looked at tile by tile, each beside its mirror image."""
+    K = np.ones((300, 300))
+    K[place] += 9e-6
+    assert PrecomputedRows(K).asymmetry == pytest.approx(9e-6 * np.sqrt(2) / 300)
+    for other in (place, place[::-1]):
+        K = np.ones((300, 300))
+        K[other] = 1.1
+        with pytest.raises(ValueError, match="not symmetric"):
+            PrecomputedRows(K)
 
 
 @pytest.mark.parametrize("name", ["rbf", "poly", "linear", "sigmoid"])

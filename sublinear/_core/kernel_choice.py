@@ -8,12 +8,13 @@ from sublinear._core.matrix import Matrix
 from sublinear._core.panel_rows import PanelRows, PostingRows, panel_bytes
 
 SAMPLE = 32  # examples whose kernel values are compared with exact ones
+SURE = 0.0025  # of the spread: bounds on errors below it leave nothing to measure
 LEAST_SPREAD = 1e-14  # of the mean square of images: none that float64 can tell
 MOST_PANEL_BYTES = 2**22  # of one panel of sparse data
 POSTING_COST = 40  # of a matching pair, in stored entries of a row in panels
 
 
-def kernel_rows(kernel, X, Y=None, memory=float("inf"), n_threads=1):
+def kernel_rows(kernel, X, Y=None, memory=float("inf"), n_threads=1, spread=0.0):
     """Return the KernelRows of a Kernel between the rows of X and those of Y.
 
     Parameters
@@ -25,6 +26,9 @@ def kernel_rows(kernel, X, Y=None, memory=float("inf"), n_threads=1):
         Bytes that panels of Y may take; without them panels are built when they are needed.
     n_threads : int, default=1
         That build panels.
+    spread : float, default=0.0
+        `least_spread` of X, if it is known. Where errors are small beside it for sure, they are not
+        measured, and `rounding` is a bound.
     """
     left = Matrix(X)
     right = left if Y is None else Matrix(Y)
@@ -40,13 +44,14 @@ def kernel_rows(kernel, X, Y=None, memory=float("inf"), n_threads=1):
     bytes_of_one, bytes_of_all = panel_bytes(right)
     if left.is_sparse:
         if bytes_of_one > MOST_PANEL_BYTES or matching_pairs(left, right) * POSTING_COST < stored:
-            return measured(PostingRows(kernel, left, right), left, right, stored, largest)
+            rows = PostingRows(kernel, left, right)
+            return measured(rows, left, right, stored, largest, spread)
     elif kernel.is_far(squares, lambda: column_means(left)):
         mean = column_means(left)
         left, right = centred(left, right, mean)
         largest = max(float(side.squared_norms().max()) for side in (left, right))
     rows = PanelRows(kernel, left, right, bytes_of_all <= memory, n_threads)
-    measured(rows, left, right, stored, largest)
+    measured(rows, left, right, stored, largest, spread)
     if mean is not None and isinstance(kernel, Linear):
         rows.set_offsets(mean)
     return rows
@@ -75,14 +80,37 @@ def spread_out(matrix, count):
     return np.linspace(0, matrix.n_rows - 1, count).astype(np.int64)
 
 
-def measured(rows, left, right, stored, largest):
-    """Return KernelRows with their errors set, from a sample compared with float64."""
+def least_spread(kernel, X):
+    """Return how far images of rows of X and any others lie from their mean at least, squared.
+
+    By the sample that `measured` takes of the rows of X. With as many others |m + m'|^2 / 4 of the
+    means is at most (|m|^2 + |m'|^2) / 2, so half of what the rows of X have is left.
+    """
+    matrix = Matrix(X)
+    side = rows_of(matrix, spread_out(matrix, SAMPLE // 2))
+    if not side.is_sparse and kernel.is_far(side.squared_norms(), lambda: column_means(side)):
+        side, _ = centred(side, side, column_means(side))
+    values = exact_values(kernel, side, side)
+    return float(values.diagonal().mean() - values.mean()) / 2
+
+
+def measured(rows, left, right, stored, largest, least=0.0):
+    """Return KernelRows with their errors set, from a sample compared with float64.
+
+    `least` is `least_spread` of the left side, or 0.
+    """
     kernel, same = rows.kernel, right is left
-    numbers = spread_out(left, SAMPLE if same else SAMPLE // 2)
-    others = numbers if same else spread_out(right, SAMPLE // 2)
-    sides = rows_of(left, numbers), rows_of(right, others)
-    between = exact_values(kernel, *sides)
-    within = [between] * 2 if same else [exact_values(kernel, side, side) for side in sides]
+    bound = kernel.most_error(most_stored(left), largest)
+    if bound < SURE * least:
+        rows.rounding = bound / least
+        return rows
+    numbers = others = spread_out(left, SAMPLE if same else SAMPLE // 2)
+    sides = [rows_of(left, numbers)]
+    if not same:
+        others = spread_out(right, SAMPLE // 2)
+        sides.append(rows_of(right, others))
+    between = exact_values(kernel, sides[0], sides[-1])
+    within = [between] if same else [exact_values(kernel, side, side) for side in sides]
     off = rows.block(numbers, others)[:, : len(others)] - between
     diagonal = float(np.mean([values.diagonal().mean() for values in within]))
     spread = spread_of(between, within, diagonal)
@@ -94,15 +122,19 @@ def measured(rows, left, right, stored, largest):
     return rows
 
 
+def most_stored(matrix):
+    """Return how many values a row of a matrix stores at most."""
+    return int(np.diff(matrix.arrays[2]).max()) if matrix.is_sparse else matrix.n_columns
+
+
 def spread_of(between, within, diagonal):
-    """Return how far images lie from their mean, squared, by values between and within two sides.
+    """Return how far images lie from their mean, squared, by values between and within the sides.
 
     Where the kernel has no images, that may be 0: the centred values are then looked at.
     """
-    overall = (within[0].mean() + within[1].mean() + 2 * between.mean()) / 4
-    centred_values = (
-        between - between.mean(axis=0) - between.mean(axis=1, keepdims=True) + between.mean()
-    )
+    mean = between.mean()
+    overall = mean if len(within) == 1 else (sum(values.mean() for values in within) / 2 + mean) / 2
+    centred_values = between - between.mean(axis=0) - between.mean(axis=1, keepdims=True) + mean
     return max(diagonal - overall, np.sqrt(np.mean(centred_values**2)))
 
 

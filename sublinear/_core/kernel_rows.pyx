@@ -35,6 +35,7 @@ LARGEST = 1e37                      # float32 holds 3.4e38
 BLOCK_BYTES = 2**22                 # of values that a product keeps at a time
 LEAST_ROWS, MOST_VALUES = 512, 2**26    # of a product between two looks at pending signals
 ASYMMETRY = 1e-5                    # of the largest value: what rounding to float32 may do
+SYMMETRY_TILE = 256                 # rows and columns of a tile and its mirror: see whole lines
 
 
 cdef class KernelRows:
@@ -151,6 +152,25 @@ cdef class KernelRows:
             self.add_product(rows[part], changes[:, part], margins, n_threads)
             PyErr_CheckSignals()
 
+    def add_products(self, rows, changes, margins, ends, outputs, int n_threads=1):
+        """Add the products with groups of rows to margins of their own, in place.
+
+        Parameters
+        ----------
+        rows : ndarray of int64
+        changes : ndarray of shape (n_changes, len(rows))
+        margins : ndarray of shape (n_outputs, n_columns), float64
+        ends : ndarray of shape (n_groups,), int64
+            Where each group of rows ends.
+        outputs : ndarray of shape (n_groups, n_changes), int64
+            The margins to which the changes of a group belong, no two to the same.
+        n_threads : int, default=1
+        """
+        for start, end, places in zip([0, *ends], ends, outputs):
+            part = np.zeros((len(places), self.n_columns))
+            self.add_product(rows[start:end], changes[:, start:end], part, n_threads)
+            margins[places] += part
+
     def _checked_changes(self, rows, changes, margins):
         """Return changes in float32; loops over them and the margins look at no bounds."""
         change = np.ascontiguousarray(changes, dtype=np.float32)
@@ -224,12 +244,12 @@ cdef class CallableRows(GivenRows):
             raise ValueError(
                 f"{self.name} returned {what} for sets of {shape[0]} and {shape[1]} examples; "
                 f"it must return an array of shape {shape}")
-        return checked_values(values, self.name)
+        return checked_values(values, self.name)[0]
 
     def _own_block(self, Py_ssize_t start):
         part = self.X[start:start + PANEL]
         values = self._call(part, part)
-        check_symmetric(values, self.name)
+        check_symmetric(values, self.name, largest_of(values))
         return values
 
     def _values(self, rows, columns):
@@ -251,8 +271,9 @@ cdef class PrecomputedRows(GivenRows):
         self.n_rows, self.n_columns = matrix.shape
         if has_diagonal:
             check_square(matrix)
-            off = check_symmetric(checked_values(matrix, "the precomputed matrix"),
-                                  "the precomputed matrix")
+            name = "the precomputed matrix"
+            values, largest = checked_values(matrix, name)
+            off = check_symmetric(values, name, largest)
             self.diagonal = matrix.diagonal().astype(np.float64)
             # predictions have the other side of the diagonal
             self.asymmetry = off / mean if (mean := self.diagonal.mean()) > 0 else 0.0
@@ -353,15 +374,16 @@ cdef class ExactRows(KernelRows):
 
 
 def checked_values(values, source):
-    """Return an array of kernel values; ValueError if float32 cannot hold one."""
+    """Return kernel values, and the largest size of one; ValueError if float32 cannot hold it."""
     if values.dtype.kind == "b":
         values = values.astype(np.float32)
     if values.dtype.kind not in "fiu":
         raise ValueError(f"{source} holds {values.dtype} values, not real numbers")
-    if not largest_of(values) < LARGEST:
+    largest = largest_of(values)
+    if not largest < LARGEST:
         first = np.argmin(np.abs(values) < LARGEST)
         raise ValueError(f"{source} holds {values.flat[first]}, which is not finite in float32")
-    return values
+    return values, largest
 
 
 def largest_of(values):
@@ -377,17 +399,22 @@ def check_square(matrix):
             f"examples, got shape {matrix.shape}")
 
 
-def check_symmetric(values, source):
-    """Raise ValueError unless a square matrix is symmetric up to rounding.
+def check_symmetric(values, source, largest):
+    """Raise ValueError unless a square matrix is symmetric up to rounding of its largest value.
 
     Returns how far values are from those of the other side of the diagonal (root mean square).
     """
-    tolerance, squares = ASYMMETRY * largest_of(values), 0.0
-    for start in range(0, values.shape[0], PANEL):
-        off = values[start:start + PANEL] - values[:, start:start + PANEL].T
-        if not (np.abs(off) <= tolerance).all():
-            raise ValueError(f"{source} is not symmetric")
-        squares += np.square(off, dtype=np.float64).sum()
+    cdef Py_ssize_t n_rows = values.shape[0], first, other
+    tolerance, squares = ASYMMETRY * largest, 0.0
+    for first in range(0, n_rows, SYMMETRY_TILE):
+        rows = slice(first, first + SYMMETRY_TILE)
+        for other in range(first, n_rows, SYMMETRY_TILE):
+            columns = slice(other, other + SYMMETRY_TILE)
+            off = np.abs(values[rows, columns] - values[columns, rows].T)
+            if not off.max() <= tolerance:
+                raise ValueError(f"{source} is not symmetric")
+            squares += (2 - (other == first)) * np.square(off, dtype=np.float64).sum()
+        PyErr_CheckSignals()
     return np.sqrt(squares / values.size)
 
 

@@ -49,6 +49,13 @@ cdef class Kernel:
         """Return a typical relative error of values for rows of so many values, by |x|^2."""
         return 0.0
 
+    def most_error(self, n_values, square):
+        """Return a bound on errors of float32 values of rows of so many values, by |x|^2.
+
+        inf where the kernel is not positive semi-definite for sure.
+        """
+        return np.inf
+
     def shifts(self, squares):
         """Return what every example adds to the inner products of scaled examples (float32)."""
         return np.zeros(squares.shape[0], dtype=np.float32)
@@ -79,6 +86,10 @@ cdef class Linear(Kernel):
         super().__init__(gamma, degree, coef0)
         self.form.kind, self.scale = PANEL_LINEAR, 1
 
+    def most_error(self, n_values, square):
+        """As Kernel.most_error."""
+        return (n_values + 4) * UNIT * square
+
     def most_rank(self, n_features, most):
         """As Kernel.most_rank."""
         return min(n_features, most)
@@ -107,6 +118,10 @@ cdef class RBF(Kernel):
         """Return that of the exponent."""
         return self.gamma * (2 * sqrt(n_values) + 8) * UNIT * 2 * square
 
+    def most_error(self, n_values, square):
+        """As Kernel.most_error."""
+        return (self.gamma * (2 * n_values + 8) * 2 * square + 8) * UNIT
+
     def shifts(self, squares):
         """Return -gamma log2(e) |x|^2."""
         return (-self.gamma * LOG2_E * squares).astype(np.float32)
@@ -125,6 +140,12 @@ cdef class Poly(Kernel):
 
     cdef double of_dot(self, double dot, double square, double other) noexcept nogil:
         return pow(self.gamma * dot + self.coef0, self.degree)
+
+    def most_error(self, n_values, square):
+        """As Kernel.most_error; powers are products, each of which rounds."""
+        if self.coef0 < 0:
+            return np.inf
+        return self.degree * (n_values + 8) * UNIT * self.largest(square)
 
     def most_rank(self, n_features, most):
         """Return how many monomials there are, with coef0 those of lower degree too."""

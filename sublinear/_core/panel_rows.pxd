@@ -34,9 +34,13 @@ cdef class PanelRows(KernelRows):
     cdef void _values(
         self, const Part* part, Py_ssize_t p, bint symmetric, float* buffer, float* out
     ) noexcept nogil
-    cdef void _product(
-        self, const Part* part, Py_ssize_t p, float* buffer, const float* changes,
-        Py_ssize_t n_outputs, double* sums) noexcept nogil
+    cdef void _products(
+        self, const Part* part, Py_ssize_t p, float* buffer, float[:, ::1] changes,
+        const int64_t[::1] ends, const int64_t[:, ::1] outputs, double* sums,
+        double[:, :] margins) noexcept nogil
+    cdef _add_panels(
+        self, rows, float[:, ::1] changes, double[:, :] margins, const int64_t[::1] ends,
+        const int64_t[:, ::1] outputs, int n_threads)
 
 
 cdef class PostingRows(KernelRows):

@@ -7,7 +7,7 @@ from libc.string cimport memcpy, memset
 import numpy as np
 import scipy.sparse as sp
 
-from sublinear._core.kernel_rows cimport EXACT_TILE, TILE, KernelRows, add_sums
+from sublinear._core.kernel_rows cimport EXACT_TILE, TILE, KernelRows
 from sublinear._core.kernels cimport Kernel
 from sublinear._core.line cimport Line, Lines, line_at, line_size, nonzeros, scatter
 from sublinear._core.matrix cimport Matrix
@@ -180,24 +180,28 @@ cdef class PanelRows(KernelRows):
                 memset(tile + size * PANEL, 0, (TILE - size) * PANEL * 4)
                 panel_transpose(tile, out + p * PANEL * stride + first, stride)
 
-    cdef void _product(
-        self, const Part* part, Py_ssize_t p, float* buffer, const float* changes,
-        Py_ssize_t n_outputs, double* sums
+    cdef void _products(
+        self, const Part* part, Py_ssize_t p, float* buffer, float[:, ::1] changes,
+        const int64_t[::1] ends, const int64_t[:, ::1] outputs, double* sums,
+        double[:, :] margins
     ) noexcept nogil:
-        """sums[output * 64 + k] += the product with column k of a panel."""
+        """Add the products with the columns of a panel, one group of rows after another."""
         cdef float* tile = buffer
         cdef float* shifts = tile + TILE * PANEL
         cdef const float* panel = self._panel(part, p, shifts + PANEL, shifts)
         cdef Py_ssize_t most = SHORT_TILE if part.n_chunks == 1 else TILE
-        cdef Py_ssize_t k, first, output, size
-        for k in range((part.n_rows + most - 1) // most):
-            first = k * most
-            size = min(most, part.n_rows - first)
-            self._tile(part, first, size, panel, shifts, tile)
-            for output in range(n_outputs):
-                panels().product(
-                    tile, PANEL, changes + output * part.n_rows + first, size,
-                    sums + output * PANEL)
+        cdef Py_ssize_t n_changes = changes.shape[0], first = 0, group, k, lane, size
+        for group in range(ends.shape[0]):
+            memset(sums, 0, n_changes * PANEL * sizeof(double))
+            while first < ends[group]:
+                size = min(most, ends[group] - first)
+                self._tile(part, first, size, panel, shifts, tile)
+                for k in range(n_changes):
+                    panels().product(tile, PANEL, &changes[k, first], size, sums + k * PANEL)
+                first += size
+            for k in range(n_changes):
+                for lane in range(min(PANEL, part.n_columns - p * PANEL)):
+                    margins[outputs[group, k], p * PANEL + lane] += sums[k * PANEL + lane]
 
     def _buffers(self, int n_threads, columns):
         """Return one buffer per thread: a tile, a panel's shifts, and the panel if it is built."""
@@ -282,23 +286,38 @@ cdef class PanelRows(KernelRows):
 
     def add_product(self, rows, changes, double[:, ::1] margins, int n_threads=1):
         """As KernelRows.add_product."""
+        change, every = self._checked_changes(rows, changes, margins), np.arange(len(changes))
+        self._add_panels(rows, change, margins, np.array([len(rows)]), every[np.newaxis], n_threads)
+        self.add_offset_products(rows, changes, np.asarray(margins))
+
+    def add_products(self, rows, changes, margins, ends, outputs, int n_threads=1):
+        """As KernelRows.add_products; panels are built once for all groups."""
+        check_groups(ends, outputs, len(rows), len(margins))
+        change = self._checked_changes(rows, changes, margins[:outputs.shape[1]])
+        self._add_panels(rows, change, margins, ends, outputs, n_threads)
+        if self.left_offsets is None:
+            return
+        for start, end, places in zip([0, *ends], ends, outputs):
+            part = np.zeros((len(places), self.n_columns))
+            self.add_offset_products(rows[start:end], changes[:, start:end], part)
+            margins[places] += part
+
+    cdef _add_panels(
+        self, rows, float[:, ::1] changes, double[:, :] margins, const int64_t[::1] ends,
+        const int64_t[:, ::1] outputs, int n_threads
+    ):
+        """Add the products without offsets."""
         cdef _Packed packed = _Packed(self, rows, self.left_shifts, None)
         cdef const Part* part = &packed.part
         cdef float[:, ::1] buffers = self._buffers(n_threads, None)
-        cdef float[:, ::1] change = self._checked_changes(rows, changes, margins)
-        cdef Py_ssize_t n_panels = padded(part.n_columns) // PANEL, p, output
-        cdef Py_ssize_t n_outputs = margins.shape[0]
-        cdef double[:, :, ::1] sums = np.zeros((n_threads, n_outputs, PANEL))
+        cdef Py_ssize_t n_panels = padded(part.n_columns) // PANEL, p
+        cdef double[:, :, ::1] sums = np.empty((n_threads, changes.shape[0], PANEL))
         if part.n_rows == 0:
             return
         for p in prange(n_panels, nogil=True, schedule="dynamic", num_threads=n_threads):
-            memset(&sums[threadid(), 0, 0], 0, n_outputs * PANEL * sizeof(double))
-            self._product(
-                part, p, &buffers[threadid(), 0], &change[0, 0], n_outputs,
-                &sums[threadid(), 0, 0])
-            for output in range(n_outputs):
-                add_sums(&sums[threadid(), output, 0], &margins[output, 0], p, part.n_columns)
-        self.add_offset_products(rows, changes, np.asarray(margins))
+            self._products(
+                part, p, &buffers[threadid(), 0], changes, ends, outputs, &sums[threadid(), 0, 0],
+                margins)
 
     def add_offset_products(self, rows, changes, margins):
         """As KernelRows.add_offset_products."""
@@ -307,6 +326,15 @@ cdef class PanelRows(KernelRows):
             margins += (
                 np.multiply(changes, self.left_offsets[rows]).sum(axis=1)[:, np.newaxis]
                 + totals[:, np.newaxis] * self.right_offsets)
+
+
+def check_groups(ends, outputs, n_rows, n_outputs):
+    """Raise ValueError unless groups are as `add_products` takes them: it looks at no bounds."""
+    in_order = (np.diff(ends, prepend=0) >= 0).all() and ends[-1] == n_rows
+    if not in_order or len(outputs) != len(ends):
+        raise ValueError(f"groups that end at {ends} for {n_rows} rows, margins for {len(outputs)}")
+    if outputs.size and not 0 <= outputs.min() <= outputs.max() < n_outputs:
+        raise ValueError(f"groups lead to margins beyond the {n_outputs} there are")
 
 
 def panel_bytes(Matrix side):

@@ -2,13 +2,14 @@
 
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import pairwise
 
 import numpy as np
 import scipy.sparse as sp
 from sklearn.utils.validation import check_is_fitted
 
 from sublinear._certified_model import SPOILT, CertifiedModel, metadata_of, warn_if_limited
-from sublinear._core.kernel_choice import kernel_rows
+from sublinear._core.kernel_choice import kernel_rows, least_spread
 from sublinear._core.kernel_objective import KernelObjective
 from sublinear._core.kernel_rows import CallableRows, ExactRows, PrecomputedRows, check_square
 from sublinear._core.kernels import KERNELS
@@ -66,6 +67,7 @@ class KernelModel(CertifiedModel):
 
     _unit = "rounds"
     _is_exact = False  # whether predictions need kernel values in float64
+    _spread = 0.0  # of the support vectors' images at least, 0 where it is not known
     _lacking = 0.0  # bytes of a factor, for which there was no room
 
     @property
@@ -231,7 +233,7 @@ class KernelModel(CertifiedModel):
         self.intercept_ = np.array([model[-1] for model in models])
         precomputed = self._fitted_kernel.is_precomputed
         self.support_vectors_ = np.empty((0, 0)) if precomputed else training.X[self.support_]
-        self._is_exact = True  # until it is known what rounding does
+        self._is_exact, self._spread = True, 0.0  # until it is known what rounding does
 
     def _store(self, outcomes, training, seconds):
         """Set the fitted attributes."""
@@ -248,6 +250,8 @@ class KernelModel(CertifiedModel):
 
     def _describe(self, outcomes, training, seconds):
         """Set what follows from coefficients and outcomes."""
+        if len(self.support_) and not self._fitted_kernel.is_given:
+            self._spread = least_spread(self._fitted_kernel.function(), self.support_vectors_)
         self._note_kept(outcomes, training)
         self._report(outcomes, seconds)
 
@@ -255,22 +259,23 @@ class KernelModel(CertifiedModel):
         """Keep `max_support` support vectors; return the outcomes with the values of the models."""
         n_support, shift = len(self.support_), self._shift()
         kept = []
-        for group, _ in self._groups():
-            examples = self.support_[group]
-            if not examples.size:
+        for start, end in pairwise([0, *self._groups()[0].tolist()]):
+            if start == end:
                 continue
+            group = slice(start, end)
+            examples = self.support_[group]
             X = training.X[examples]
             if self._fitted_kernel.is_precomputed:
                 X = X[:, examples]
             rows = self._square(X, training.memory.half)
-            first, last = (self.max_support * end // n_support for end in (group.start, group.stop))
+            first, last = (self.max_support * place // n_support for place in (start, end))
             chosen = nearest_span(
                 partial(shifted_block, rows, shift),
                 rows.diagonal + shift,
                 self.dual_coef_[:, group],
                 last - first,
             )
-            kept.append(group.start + chosen)
+            kept.append(start + chosen)
         self._keep_support(np.concatenate(kept))
         self.reduction_ = Reduction(n_support, sum(outcome.result.primal for outcome in outcomes))
         return [
@@ -316,8 +321,14 @@ class KernelModel(CertifiedModel):
         return support, np.ascontiguousarray(coefficients[:, support])
 
     def _groups(self):
-        """Yield (support vectors, problems): rows of dual_coef_ belong to these problems there."""
-        yield slice(0, len(self.support_)), np.arange(len(self.intercept_))
+        """Return where groups of support vectors end, and the problems of their coefficients.
+
+        Returns
+        -------
+        ends : ndarray of shape (n_groups,)
+        problems : ndarray of shape (n_groups, n_rows), n_rows that of dual_coef_
+        """
+        return np.array([len(self.support_)]), np.arange(len(self.intercept_))[np.newaxis]
 
     def _scores(self, X):
         """Return f(x_i) + intercept for every row and problem, (n_rows, n_problems)."""
@@ -334,17 +345,20 @@ class KernelModel(CertifiedModel):
         step, rows_step = self._memory.parts_of_prediction(
             stored, len(margins), n_support, n_threads
         )
-        groups = list(self._groups())
+        ends, problems = self._groups()
         for start in range(0, n_rows, step):
             rows = self._prediction_rows(support, shown(X[start : start + step]))
             part = margins[:, start : start + step]
-            for group, problems in groups:
-                of_group = np.zeros((len(problems), rows.n_columns))
-                for first in range(group.start, group.stop, rows_step):
-                    chosen = slice(first, min(group.stop, first + rows_step))
-                    rows.add_product(order[chosen], self.dual_coef_[:, chosen], of_group, n_threads)
-                for k, of_problem in zip(problems, of_group, strict=True):
-                    part[k] += of_problem
+            for first in range(0, n_support, rows_step):
+                chosen = slice(first, min(n_support, first + rows_step))
+                rows.add_products(
+                    order[chosen],
+                    self.dual_coef_[:, chosen],
+                    part,
+                    np.clip(ends, first, chosen.stop) - first,
+                    problems,
+                    n_threads,
+                )
         margins += self.intercept_[:, np.newaxis]
         return margins.T
 
@@ -355,7 +369,7 @@ class KernelModel(CertifiedModel):
             return ExactRows(PrecomputedRows(X[:, self.support_].T, False))
         if kernel.is_given:
             return ExactRows(CallableRows(kernel.name, support, X))
-        rows = kernel_rows(kernel.function(), support, X, memory=0)
+        rows = kernel_rows(kernel.function(), support, X, memory=0, spread=self._spread)
         return checked_rounding(ExactRows(rows) if self._is_exact else told_apart(rows))
 
 

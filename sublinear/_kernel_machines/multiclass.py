@@ -12,6 +12,7 @@ from itertools import combinations
 import numpy as np
 
 from sublinear._classification import OneVsRestMixin
+from sublinear._core.pair_votes import scores_of_classes
 from sublinear._documentation import with_parameters
 from sublinear._fit_method import forget
 from sublinear._validation import check_choice, check_sample_weight, combine_weights, find_classes
@@ -113,17 +114,15 @@ class KernelClassifierMixin(OneVsRestMixin):
         return support, coefficients
 
     def _groups(self):
-        """Yield (support vectors, problems): rows of dual_coef_ belong to these problems there."""
+        """As KernelModel._groups: the support vectors of a class are a group."""
         if not self._pairs:
-            yield from super()._groups()
-            return
-        number = {pair: k for k, pair in enumerate(self._pairs)}
-        start = 0
-        for this, count in enumerate(self.n_support_):
-            others = [other for other in range(len(self.classes_)) if other != this]
-            problems = [number[min(this, other), max(this, other)] for other in others]
-            yield slice(start, start + count), np.array(problems)
-            start += count
+            return super()._groups()
+        n_classes = len(self.classes_)
+        problems = np.zeros((n_classes, n_classes), dtype=np.int64)
+        first, second = np.triu_indices(n_classes, 1)  # in the order of the pairs
+        problems[first, second] = problems[second, first] = np.arange(len(first))
+        others = ~np.eye(n_classes, dtype=bool)
+        return np.cumsum(self.n_support_), problems[others].reshape(n_classes, -1)
 
     def _keep_support(self, kept):
         super()._keep_support(kept)
@@ -148,7 +147,7 @@ class KernelClassifierMixin(OneVsRestMixin):
         """
         scores = super().decision_function(X)
         if self.decision_function_shape == "ovr" and self._pairs:
-            return scores_of_classes(scores, self._pairs, len(self.classes_))
+            return scores_of_classes(scores, len(self.classes_))
         return scores
 
     @with_parameters()
@@ -168,28 +167,5 @@ class KernelClassifierMixin(OneVsRestMixin):
         if not getattr(self, "_pairs", None):
             return super().predict(X)
         scores = super().decision_function(X)
-        votes = scores_of_classes(scores, self._pairs, len(self.classes_))
+        votes = scores_of_classes(scores, len(self.classes_))
         return self.classes_[votes.argmax(axis=1)]
-
-
-def scores_of_classes(scores, pairs, n_classes):
-    """Return votes per class, plus the sum of a class's scores squeezed into (-1/3, 1/3).
-
-    Parameters
-    ----------
-    scores : ndarray of shape (n_samples, n_pairs)
-    pairs : list of (int, int)
-    n_classes : int
-
-    Returns
-    -------
-    scores : ndarray of shape (n_samples, n_classes)
-        As those of sklearn.svm.SVC.
-    """
-    votes, sums = np.zeros((2, n_classes, len(scores)))  # a class's numbers side by side
-    for (first, second), score in zip(pairs, scores.T, strict=True):
-        votes[first] += score >= 0
-        votes[second] += score < 0
-        sums[first] += score
-        sums[second] -= score
-    return (votes + sums / (3 * (np.abs(sums) + 1))).T
