@@ -17,7 +17,7 @@ from sublinear._kernel_machines.training import (
     told_apart,
 )
 from sublinear._saddle import MAX_PASSES, WHOLE_PASSES, RoundsPlan, variant_of
-from sublinear._solvers.kernel_active_set import KernelActiveSet
+from sublinear._solvers.kernel_active_set import LARGEST_ERROR, KernelActiveSet
 from sublinear._solvers.kernel_primal_dual import KernelPrimalDual
 from sublinear._threads import effective_threads
 from sublinear._validation import check_choice, has_matrix
@@ -30,7 +30,6 @@ CHUNK = 4096  # rows of a prediction
 # KernelRows
 ROUNDING = 2e-6
 CANCELLED = 5e-7  # of the same: |x|^2 below it, where images cancel, is rounding by a percent
-LARGEST_ERROR = 8.0  # of a kernel value, in those deviations that KernelRows measure
 
 KERNEL_PARAMETERS = """\
 kernel : {"linear", "poly", "rbf"}, default="linear"

@@ -21,6 +21,8 @@ Kernel values are float32 until rounding is most of the gap, or all that keeps i
 for; then they are float64. Weights are float32 as long as those are, as products take them, but for
 the factor that makes their sum 1.
 
+A working set has a limit. Where more rows have weight, the others keep theirs for a round.
+
 Cost per round: m^2 kernel values for m rows in the working set, and n for every row with weight.
 """
 
