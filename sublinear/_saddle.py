@@ -22,7 +22,11 @@ from sublinear._validation import (
 from sublinear._warnings import warn
 
 VARIANTS = ("auto", "plain", "variance_reduced")
-WHOLE_PASSES = {"active_set", "optimistic", "interior_point"}  # variants that read X in whole passes
+WHOLE_PASSES = {
+    "active_set",
+    "optimistic",
+    "interior_point",
+}  # they read X in whole passes
 MAX_PASSES = 10_000
 CERTIFY_EXACTLY = ("las_vegas", "exact")
 CERTIFY = (*CERTIFY_EXACTLY, "sampled")
