@@ -20,7 +20,7 @@ from sublinear._saddle import (
     variant_of,
 )
 from sublinear._saddle_problems import Game
-from sublinear._solvers.game_interior_point import MOST_LINES, GameFinisher
+from sublinear._solvers.game_interior_point import GameFinisher, is_small
 from sublinear._solvers.optimistic import OptimisticWeights
 from sublinear._validation import as_matrix, check_number, has_matrix
 
@@ -72,7 +72,8 @@ def solve_matrix_game(
         iterations, each of them equations of as many unknowns as A has rows, or columns if these
         are fewer; `max_iter` limits iterations. "auto" with certify="las_vegas" and
         constants="practical": "optimistic", then "interior_point" if that is the shorter way to
-        epsilon, within the limits, and A has at most 2000 rows or columns; else "plain".
+        epsilon, within the limits, and A has at most 2000 rows or columns and 2**27 values; else
+        "plain".
     %(steps)s
     largest : float, default=None
         The largest absolute entry of A, or a bound on it. None: it is found by a pass, for A in
@@ -132,7 +133,7 @@ def _in_passes(settings, max_iter, problem, matrix, A):
     """Return the solver that makes whole passes."""
     solver = OptimisticWeights(problem, matrix)
     at_once = settings.variant == "interior_point"
-    may_finish = settings.variant == "auto" and not has_matrix(A) and min(A.shape) <= MOST_LINES
+    may_finish = settings.variant == "auto" and not has_matrix(A) and is_small(A)
     if not (at_once or may_finish):
         return solver
     return GameFinisher(

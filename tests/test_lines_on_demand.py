@@ -228,7 +228,7 @@ def test_bad_bounds(data):
 @pytest.mark.parametrize(
     "fit",
     (
-        lambda X, y: solve_matrix_game(X, 1e-3, largest=1e-4, max_iter=50),
+        lambda X, y: solve_matrix_game(X, 1e-3, variant="optimistic", largest=1e-4, max_iter=50),
         lambda X, y: solve_simplex_qp(X, epsilon=1e-4, variant="plain", row_norm=1e-2, max_iter=50),
         lambda X, y: SIMBAClassifier(epsilon=1e-3, row_norm=1e-2, max_iter=50).fit(X, y),
         lambda X, y: SublinearPerceptron(1e-3, row_norm=1e-3, max_iter=50).fit(X, y),

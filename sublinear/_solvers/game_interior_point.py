@@ -23,9 +23,10 @@ What is added to all entries of a column of T, or to all of U'U, changes no dire
 off dt and du do not depend on each other, and squares do not cancel; with r, the mean diagonal
 entry, U'U is far from singular along 1, or du would leave dy no digits near the optimum.
 
-Certificates: those of y and q, from a pass over the matrix of the game.
+Certificates: those of y and q, from a pass over the matrix of the game, once the bound on the gap
+is near epsilon.
 
-Cost per iteration: seven passes, the products of all pairs of columns of T, a third of the cube of
+Cost per iteration: six passes, the products of all pairs of columns of T, a third of the cube of
 their number.
 """
 
@@ -45,10 +46,12 @@ from sublinear._core.saddle_solver import SaddleSolver
 BOUNDARY = 0.99  # of the way to where an entry would be 0
 LEAST_MARGIN = 1e-3  # of the first s and z, for payoffs between -1 and 1
 BLOCK = 2**16  # values that are copied at a time, and stay in a cache
-N_PASSES = 7  # of an iteration
+N_PASSES = 6  # of an iteration
 N_FOR_DIGIT = 1.5  # iterations for each digit of the payoffs, and one for each of the longer side
+NEAR = 30  # times epsilon: a bound on the gap from which on certificates are worth a pass
 MOST_IDLE = 6  # iterations without a better gap, after which it is rounding
 MOST_LINES = 2000  # of the shorter side: more make equations that take seconds
+MOST_VALUES = 2**27  # of the copy: a gibibyte
 
 # Nanoseconds, measured on one thread: of the Python calls of a pass of another method, of a row or
 # a column, of a stored value;
@@ -82,13 +85,16 @@ class InteriorPoint:
         self.s = values.max() - values + np.ptp(totals) + LEAST_MARGIN
         self.z = totals - totals.min() + np.ptp(values) + LEAST_MARGIN
 
+    def bound(self):
+        """Return a bound on the gap."""
+        return self.y @ self.z + self.q @ self.s
+
     def iterate(self):
         """Take a step; raises LinAlgError where rounding leaves none."""
-        y, z, q, s = self.y, self.z, self.q, self.s
+        y, z, q, s, now = self.y, self.z, self.q, self.s, self.bound()
         self._factor()
         dy, dz, dq, ds = self._direction(-y * z, -q * s)
         primal, dual = longest(y, dy, s, ds), longest(q, dq, z, dz)
-        now = y @ z + q @ s
         after = (y + primal * dy) @ (z + dual * dz) + (q + dual * dq) @ (s + primal * ds)
         centre = now / (len(y) + len(q)) * (after / now) ** 3
         dy, dz, dq, ds = self._direction(centre - y * z - dy * dz, centre - q * s - dq * ds)
@@ -136,7 +142,7 @@ class InteriorPoint:
 
 def longest(u, du, v, dv):
     """Return how much of a step leaves u and v without negative entries, at most 1."""
-    return 1 / max(1.0, (-du / u).max(), (-dv / v).max())
+    return 1 / max(1.0, -np.minimum.reduce(du / u), -np.minimum.reduce(dv / v))
 
 
 def distribution(weights):
@@ -147,6 +153,11 @@ def distribution(weights):
 def is_thin(A):
     """Tell whether a matrix is sparse, and worth keeping so."""
     return issparse(A) and 2 * A.size <= A.shape[0] * A.shape[1]
+
+
+def is_small(A):
+    """Tell whether a copy of a matrix, and its equations, are worth their memory."""
+    return min(A.shape) <= MOST_LINES and A.size <= MOST_VALUES
 
 
 def scaled(A, middle, unit):
@@ -198,9 +209,10 @@ class GameFinisher(SaddleSolver):
         super().__init__(first.problem)
         self.first, self.A, self.epsilon = first, A, epsilon
         self.max_iter, self.max_accesses, self.at_once = max_iter, max_accesses, at_once
-        self.method = self.latest = None  # InteriorPoint; its x, A x, p, A'p
+        self.method = None  # InteriorPoint
         self.n_iterations = self.n_reads = self.n_idle = 0
-        self.first_gap = self.lowest = self.gap = self.gap_of_method = math.inf
+        self.first_gap = self.lowest = self.gap = math.inf
+        self.least_bound = self.least_gap = math.inf  # of the interior point method
         digits = max(0.0, math.log10(self.problem.unit) - math.log10(epsilon))
         self.n_expected = math.ceil(N_FOR_DIGIT * digits + math.log10(max(A.shape)))
         self.pass_cost, iteration_cost = costs(A)
@@ -226,18 +238,23 @@ class GameFinisher(SaddleSolver):
         return self.first.full_accesses + self.n_reads * matrix.n_rows * matrix.n_columns
 
     def advance(self, limit):
-        """Make a step of the method whose turn it is, unless that would exceed the limit."""
+        """Go on to where a certificate makes sense, or to the limit."""
         self.is_due = self.is_due or self._is_time()
         if not self.is_due:
             return self.first.advance(limit - self.n_reads * self.first.matrix.n_stored)
-        n_reads = N_PASSES + (self.method is None)  # with those of the copy
-        if self.accesses + n_reads * self.first.matrix.n_stored > limit:
-            return False
-        self.n_reads += n_reads
-        self.n_iterations += 1
         with np.errstate(all="ignore"), one_blas_thread():
-            self._iterate()
-        return True
+            while self._read(limit):
+                if self._iterate():
+                    return True
+        return False
+
+    def _read(self, limit):
+        """Count what an iteration reads unless it would exceed the limit."""
+        n_reads = N_PASSES + (self.method is None)  # with those of the copy
+        fits = self.accesses + n_reads * self.first.matrix.n_stored <= limit
+        if fits:
+            self.n_reads += n_reads
+        return fits
 
     def _is_time(self):
         """Tell whether to go over to the interior point method."""
@@ -264,47 +281,58 @@ class GameFinisher(SaddleSolver):
         return within and self.n_iter + self.n_expected <= self.max_iter
 
     def _iterate(self):
+        """Take a step, and tell whether a certificate makes sense."""
+        self.n_iterations += 1
         try:
             if self.method is None:
                 self.method = InteriorPoint(scaled(self.A, self.problem.middle, self.problem.unit))
             self.method.iterate()
         except (LinAlgError, ValueError):  # a matrix that is singular, or not finite
             self._leave()
-            return
-        x, p = self.method.y, self.method.q
-        if self.A.shape[0] < self.A.shape[1]:
-            x, p = p, x
-        payoffs, gradient = self.first.passes.products(x, p)
-        self.latest = x, payoffs, p, gradient
-        gap = payoffs.max() - gradient.min()
-        self.n_idle = 0 if gap < self.gap_of_method else self.n_idle + 1
-        self.gap_of_method = min(gap, self.gap_of_method)
-        if self.n_idle == MOST_IDLE:
-            self._leave()
+            return True
+        bound = self.method.bound() * self.problem.unit
+        is_near = bound <= NEAR * self.epsilon
+        # near epsilon the gap itself has to fall
+        self.n_idle = 0 if bound < self.least_bound and not is_near else self.n_idle + 1
+        self.least_bound = min(bound, self.least_bound)
+        return is_near or self.n_idle >= MOST_IDLE or self.n_iter >= self.max_iter
 
     def _leave(self):
         """Let the first method go on."""
-        self.is_due, self.is_over = False, True
-        self.method = self.latest = None
+        self.method, self.is_due, self.is_over = None, False, True
 
     def certify(self, rounded):
         """Return x, its value, and the best dual value."""
-        if self.latest is None:
-            x, primal, _ = self.first.certify(rounded)
-            self.take_dual(self.first.best_dual, self.first.best_p)
+        if self.method is None:
+            x, primal, dual = self.first.certify(rounded)
+            self.take_dual(dual, self.first.best_p)
         else:
-            x, payoffs, p, gradient = self.latest
-            self.take_dual(self.problem.dual(p, gradient), p)
-            x, primal = self.problem.primal(x, payoffs, 0.0, rounded)
+            x, primal = self._certify(rounded)
         self.lowest = min(self.lowest, primal)
         self.gap = self.lowest - self.best_dual
         if self.first_gap == math.inf:
             self.first_gap = self.gap
         return x, primal, self.best_dual
 
+    def _certify(self, rounded):
+        """Return x and its value, take p; leave the method where its gap falls no more."""
+        x, p = self.means()
+        payoffs, gradient = self.first.passes.products(x, p)
+        self.problem.accesses += self.first.matrix.n_stored
+        self.take_dual(self.problem.dual(p, gradient), p)
+        gap = payoffs.max() - gradient.min()
+        if gap < self.least_gap:
+            self.least_gap, self.n_idle = gap, 0
+        elif self.n_idle >= MOST_IDLE:
+            self._leave()
+        return self.problem.primal(x, payoffs, 0.0, rounded)
+
     def means(self):
         """Return x and p."""
-        return self.first.means() if self.latest is None else self.latest[::2]
+        if self.method is None:
+            return self.first.means()
+        x, p = self.method.y, self.method.q
+        return (x, p) if self.A.shape[0] >= self.A.shape[1] else (p, x)
 
 
 def costs(A):
