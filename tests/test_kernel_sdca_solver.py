@@ -96,6 +96,26 @@ def test_far_from_the_origin_a_penalised_intercept_takes_up_what_centring_took_o
 
 
 @pytest.mark.parametrize("intercept", INTERCEPTS)
+@pytest.mark.parametrize(("noise", "block_size"), [(0, 1024), (3, 1024), (3, 2000), (3, 300)])
+def test_working_sets_are_small_as_long_as_few_rows_matter(intercept, noise, block_size):
+    random = np.random.default_rng(0)
+    y = np.repeat([1.0, -1.0], 750)
+    X = y[:, np.newaxis] + (0.2 + noise) * random.normal(size=(1500, 2))
+    rows = kernel_rows(KERNELS["rbf"](0.5), X)
+    objective = KernelObjective(rows, y, REGISTRY["hinge"].loss(), np.ones(1500), **intercept)
+    solver = KernelSDCA(
+        objective, RandomBits(np.random.SeedSequence(0)), block_size=block_size, inner_tol=1e-4
+    )
+    sizes = []
+    for _ in range(3):
+        while not solver.advance(2**60):
+            pass
+        sizes.append(len(solver.rows))
+    assert sizes[0] == {1024: 512, 2000: 1500, 300: 300}[block_size]
+    assert (max(sizes) > sizes[0]) == (noise > 0 and block_size == 1024)
+
+
+@pytest.mark.parametrize("intercept", INTERCEPTS)
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("name", LOSSES)
 def test_the_gap_closes_and_holds_in_float64(name, weighted, intercept):

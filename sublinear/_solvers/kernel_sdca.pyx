@@ -7,7 +7,8 @@ of the coefficients v in a box, with |v_i| where the loss is insensitive to smal
     the margins m = K v are kept; g_i = y_i - m_i - b - r_i v_i is the slope of the dual value
     repeat, a round:
         gain_i = what the best step of v_i alone would add to the dual value
-        W = up to B rows: random ones of those with gain_i > 1e-3 max gain, then free rows
+        W = up to B rows: random ones of those with gain_i > 1e-3 max gain, then free rows; up to
+            512 of them at zeros, and as long as no more have coefficients or such gains
         K_WW, the kernel between the rows of W
         ascend over v_W: the row of the largest gain in W again and again, until no gain exceeds
             `inner_tol` times the first one, or 20 |W| steps are done
@@ -42,6 +43,7 @@ from sublinear._core.random cimport RandomBits, below
 
 cdef enum:
     STEPS_PER_ROW = 20
+    FEW_ROWS = 512              # of W: a sixteenth of the kernel values of 2048
     WORK_PER_CALL = 1 << 25     # entries of K_WW that the ascent reads between two looks around
     UNRESOLVED_IN_FLOAT32 = 2   # certificates
     UNRESOLVED = 32
@@ -291,7 +293,7 @@ cdef class KernelSDCA:
 
     def _select(self, limit):
         """Choose W and compute K_WW; False if that would exceed the limit."""
-        n, size = self.objective.n_rows, self.block_size
+        n, size = self.objective.n_rows, self._most_rows()
         left = self.max_accesses - self.accesses
         while size > 2 and self._block_cost(size) + size * n > left:    # 2: a pair can move
             size = max(2, size // 2)
@@ -315,6 +317,19 @@ cdef class KernelSDCA:
         self._begin_ascent()
         return True
 
+    def _most_rows(self):
+        """How many rows W may have: few at zeros, and as long as few have coefficients or gain."""
+        taken = self.coefficients != 0
+        if self.block_size < self.objective.n_rows and (
+            not taken.any() or np.count_nonzero(taken | self._gaining()) <= FEW_ROWS
+        ):
+            return min(FEW_ROWS, self.block_size)
+        return self.block_size
+
+    def _gaining(self):
+        """Whether rows gain enough to be candidates."""
+        return self.gains > max(LEAST_GAIN * self.gains.max(), 0.0)
+
     def _block_cost(self, n_rows):
         """Return the kernel evaluations of a symmetric block."""
         size = n_rows + (self.objective.shift > 0)
@@ -322,10 +337,9 @@ cdef class KernelSDCA:
 
     def _working_set(self, Py_ssize_t size):
         """Rows of W, in order."""
-        cdef double largest = self.gains.max()
         if size >= self.objective.n_rows:
             return np.arange(self.objective.n_rows)
-        gaining = self.gains > max(LEAST_GAIN * largest, 0.0)
+        gaining = self._gaining()
         if self.objective.keeps_sum:
             rows = self._both_sides(gaining, size // 2)
         else:
