@@ -15,17 +15,13 @@ cdef class Chains:
     cdef readonly object offsets_array
     cdef const Py_ssize_t* offsets        # of the sequences' rows
     cdef double[:, ::1] emission          # scores of one sequence's rows
-    cdef double[:, ::1] score             # of the best path to every label, of rows t % 2
-    cdef int[:, ::1] back                 # the label before, on that path
+    cdef double[::1] score, previous
+    cdef int[:, ::1] back
 
     cdef int decode(
         self, const double* weights, double scale, Py_ssize_t i, const int* labels, int* path,
         Decoded* found, bint looks
     ) except -1 nogil
-    cdef double _score_of_label(
-        self, const double* weights, Py_ssize_t t, const int* labels) noexcept nogil
-    cdef void _add_costs(self, Py_ssize_t t, Py_ssize_t label, double cost) noexcept nogil
-    cdef void _extend_paths(self, const double* weights, Py_ssize_t t) noexcept nogil
     cdef Py_ssize_t after_slice(self, Py_ssize_t first) noexcept nogil
 
 

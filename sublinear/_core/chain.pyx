@@ -52,7 +52,8 @@ cdef class Chains:
         self.offsets = &view[0]
         self.emission = np.empty((longest, n_classes))
         self.back = np.empty((longest, n_classes), dtype=np.intc)
-        self.score = np.empty((2, n_classes))
+        self.score = np.empty(n_classes)
+        self.previous = np.empty(n_classes)
 
     cdef Py_ssize_t after_slice(self, Py_ssize_t first) noexcept nogil:
         """The end of some sequences from `first` on that together cost few operations."""
@@ -71,62 +72,60 @@ cdef class Chains:
         `looks`: for Ctrl-C, now and then; without, it raises nothing.
         """
         cdef Py_ssize_t k = self.n_classes, first = self.offsets[i]
-        cdef Py_ssize_t length = self.offsets[i + 1] - first, t, c, last = 0
-        cdef const double* score = &self.score[(length - 1) % 2, 0]
+        cdef Py_ssize_t length = self.offsets[i + 1] - first, t, c, p
+        cdef const double* start = weights + k * k
+        cdef const double* features = start + k
+        cdef double* score = &self.score[0]
+        cdef double* previous = &self.previous[0]
+        cdef double* emission
+        cdef double value, cost = 1 / scale
+        cdef int* back
         cdef Line x
-        found.truth = 0
+        found.truth = found.best = 0
+        found.errors = 0
         for t in range(length):
             if looks and (t + 1) % self.rows_per_call == 0:
                 with gil:
                     PyErr_CheckSignals()
+            emission = &self.emission[t, 0]
+            back = &self.back[t, 0]
             x = line_at(&self.matrix.rows, first + t)
-            dot_classes(&x, weights + k * k + k, k, &self.emission[t, 0])
+            dot_classes(&x, features, k, emission)
             if labels != NULL:
-                found.truth += self._score_of_label(weights, t, labels + first)
-                self._add_costs(t, labels[first + t], 1 / scale)
-            self._extend_paths(weights, t)
-        for c in range(1, k):
-            if score[c] > score[last]:
-                last = c
-        found.best, found.truth = scale * score[last], scale * found.truth
-        found.errors = 0
-        for t in range(length - 1, -1, -1):
-            path[t] = <int> last
-            found.errors += labels != NULL and last != labels[first + t]
-            last = self.back[t, last]
-        return 0
-
-    cdef double _score_of_label(
-        self, const double* weights, Py_ssize_t t, const int* labels
-    ) noexcept nogil:
-        """What row t of a sequence adds to the score of its labels."""
-        cdef Py_ssize_t before = labels[t - 1] if t > 0 else self.n_classes    # the row of starts
-        return self.emission[t, labels[t]] + weights[before * self.n_classes + labels[t]]
-
-    cdef void _add_costs(self, Py_ssize_t t, Py_ssize_t label, double cost) noexcept nogil:
-        """Let every label but its own score more in row t."""
-        cdef Py_ssize_t c
-        for c in range(self.n_classes):
-            self.emission[t, c] += cost
-        self.emission[t, label] -= cost
-
-    cdef void _extend_paths(self, const double* weights, Py_ssize_t t) noexcept nogil:
-        """Find the best path to every label of row t, from those to labels of the row before."""
-        cdef Py_ssize_t k = self.n_classes, c, p
-        cdef double* score = &self.score[t % 2, 0]
-        cdef const double* before = &self.score[(t + 1) % 2, 0]
-        cdef int* back = &self.back[t, 0]
-        cdef double value
-        for c in range(k):
-            score[c] = weights[k * k + c] if t == 0 else before[0] + weights[c]
-            back[c] = 0
-        for p in range(1, k if t > 0 else 1):
+                c = labels[first + t]
+                found.truth += emission[c] + (
+                    weights[labels[first + t - 1] * k + c] if t > 0 else start[c])
+                for p in range(k):
+                    emission[p] += cost
+                emission[c] -= cost
+            if t == 0:
+                for c in range(k):
+                    score[c] = start[c] + emission[c]
+                continue
+            score, previous = previous, score
             for c in range(k):
-                value = before[p] + weights[p * k + c]
-                back[c] = <int> p if value > score[c] else back[c]
-                score[c] = value if value > score[c] else score[c]
-        for c in range(k):
-            score[c] += self.emission[t, c]
+                score[c] = previous[0] + weights[c]
+                back[c] = 0
+            for p in range(1, k):
+                for c in range(k):
+                    value = previous[p] + weights[p * k + c]
+                    back[c] = <int> p if value > score[c] else back[c]
+                    score[c] = value if value > score[c] else score[c]
+            for c in range(k):
+                score[c] += emission[c]
+        p = 0
+        for c in range(1, k):
+            if score[c] > score[p]:
+                p = c
+        found.best = scale * score[p]
+        found.truth *= scale
+        for t in range(length - 1, -1, -1):
+            path[t] = <int> p
+            if labels != NULL and p != labels[first + t]:
+                found.errors += 1
+            if t > 0:
+                p = self.back[t, p]
+        return 0
 
     def best_paths(self, const double[:, ::1] weights):
         """Return the best label of every row (intc) and the score of every sequence's labels."""
