@@ -862,9 +862,29 @@ def test_variance_reduced_programmes_do_not_creep():
     n, d = random.integers(5, 100, 2)
     X = random.normal(size=(n, d)) * (random.random((n, d)) < 0.3)
     for seed in range(6):
-        result = solve_simplex_qp(X, None, 0.0114, random_state=seed)
+        result = solve_simplex_qp(X, None, 0.0114, variant="variance_reduced", random_state=seed)
         assert result.status == "converged"
         assert result.n_iter < 200_000
+
+
+def test_programmes_take_working_sets_where_few_rows_can_have_weight():
+    rows = 10 * (np.random.default_rng(0).normal(size=(3000, 5)) + 3)
+    narrow = solve_simplex_qp(rows, random_state=0)
+    assert narrow.status == "converged"
+    assert narrow.n_iter <= 3
+    assert vars(narrow) | {"seconds": 0, "p": 0, "trace": ()} == vars(
+        solve_simplex_qp(rows, variant="active_set")
+    ) | {"seconds": 0, "p": 0, "trace": ()}
+    wide = solve_simplex_qp(sparse.eye_array(3000, format="csr"), epsilon=1e-5, random_state=0)
+    assert wide.n_iter == 0  # no pass but the anchor, of equal weights
+
+
+def test_programmes_end_at_equal_weights_if_these_are_enough():
+    result = solve_simplex_qp(np.eye(400), epsilon=1e-6)
+    assert result.n_iter == 1
+    assert result.primal == pytest.approx(1 / 400)
+    np.testing.assert_allclose(result.p, 1 / 400)
+    assert result.accesses <= 2 * 400**2
 
 
 def test_rows_of_weight_zero_are_left_out():
