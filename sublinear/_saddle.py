@@ -39,8 +39,9 @@ VARIANT = """\
 variant : {%(variants)s}, default="auto"
         "plain": the algorithm of Clarkson et al. "variance_reduced": stages that begin with a pass
         over X, whose results the steps then correct; it closes small gaps faster.%(whole)s
-        "auto": %(default)s with certify="las_vegas" and constants="practical", else "plain", which
-        it also is where `max_accesses` would end variance reduction too early."""
+        "auto": %(default)s
+        with certify="las_vegas" and constants="practical", else "plain", which it also is where
+        `max_accesses` would end variance reduction too early."""
 
 
 STEPS = """\

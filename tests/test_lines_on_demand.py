@@ -56,7 +56,7 @@ FITS = {
     ),
     "qp": (
         lambda X, y: solve_simplex_qp(X, row_norm=1.0, **UNSURE),
-        lambda X, y: solve_simplex_qp(X, epsilon=0.1, random_state=0),
+        lambda X, y: solve_simplex_qp(X, epsilon=0.1, variant="variance_reduced", random_state=0),
         lambda result: (result, result.p),
     ),
     "game": (
@@ -245,7 +245,9 @@ def test_a_limit_names_the_bound_that_steps_were_scaled_by(data, fit):
 
 def test_a_limit_names_no_bound_that_is_of_no_use(data):
     with pytest.warns(match="Raise epsilon or max_iter.$"):
-        solve_simplex_qp(data[0], epsilon=1e-6, row_norm=1e-2, max_iter=50)
+        solve_simplex_qp(
+            data[0], epsilon=1e-6, variant="variance_reduced", row_norm=1e-2, max_iter=50
+        )
     with pytest.warns(match="Raise epsilon or max_iter.$"):
         SublinearPerceptron(1e-6, row_norm=1e-2, kernel="rbf", max_iter=50).fit(*data)
 

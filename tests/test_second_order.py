@@ -573,33 +573,10 @@ def test_a_certificate_counts_where_a_glance_says_that_ascent_is_done(certified,
     X, y = make_data("hinge")
     solver = finisher(make_objective("hinge", X, y))
     solver.first = SimpleNamespace(
-        n_iter=10, work=1.0, accesses=1.0, glance=lambda: (1e-5, 1.0), objective=solver.objective
+        n_iter=10, glance=lambda: (1e-5, 1.0), objective=solver.objective
     )
     solver.certified_gap = certified
     assert solver._forecast() == pytest.approx(times)
-
-
-@pytest.mark.parametrize(
-    "before, times",
-    [
-        ((0.0, np.inf), 3),  # the first forecast: a third of the way
-        ((50.0, 0.2), 4.32),  # since then a factor of 2 at the price of half of all work
-        ((50.0, 0.05), 3),  # a glance that had seen less: nothing is known of the pace since
-        ((50.0, 0.9), 3),  # the last passes gained more than the first ones
-    ],
-)
-def test_forecasts_see_that_the_last_passes_gain_less(before, times):
-    X, y = make_data("hinge")
-    solver = finisher(make_objective("hinge", X, y))
-    solver.tol, solver.max_iter = 1e-3, 1e6
-    solver.first = SimpleNamespace(
-        n_iter=10, work=100.0, accesses=1.0, glance=lambda: (0.1, 1.0), objective=solver.objective
-    )
-    at_zeros = solver.objective.at_zeros()[1]
-    assert at_zeros == 1
-    solver.last_forecast = before
-    assert solver._forecast() == pytest.approx(times, rel=1e-2)
-    assert solver.last_forecast == (100.0, 0.1)
 
 
 @pytest.mark.parametrize(

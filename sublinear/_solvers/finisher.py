@@ -109,7 +109,7 @@ class Finisher:
         self.is_due = self.is_stuck = self.is_compared = False
         self.space, *self.later = self.spaces  # None: all have been tried
         self.n_checked = -1  # passes of the first solver, when `is_due` was decided
-        self.next_forecast, self.last_forecast = 0.0, (0.0, math.inf)  # work, and gap
+        self.next_forecast = 0.0
         self.allowance = math.inf  # of work for the method of second order
         self.mark = None  # its gap, and the work until then, where that began
         self.dual, self.found = -math.inf, None  # the best certified; its duals, if not the first's
@@ -233,16 +233,7 @@ class Finisher:
             # a glance misses how far a free intercept has to go, and may miss what few rows hold
             gap = self.certified_gap * primal
         most = (self.max_iter - self.n_iterations) / self.first.n_iter
-        times = work_in_all(gap, at_zeros, self.tol * primal, most)
-        return max(times, self._times_by_last_passes(gap, self.tol * primal))
-
-    def _times_by_last_passes(self, gap, wanted):
-        """Return the forecast by the pace since the last one: the first passes gain the most."""
-        spent, (before, gap_before) = self._spent(), self.last_forecast
-        self.last_forecast = spent, gap
-        if not (0 < before < spent and gap < gap_before):
-            return 0.0
-        return (before + (spent - before) * work_in_all(gap, gap_before, wanted)) / spent
+        return work_in_all(gap, at_zeros, self.tol * primal, most)
 
     def _read_at_start(self, limit):
         return self._read(self.space.n_read_at_start, self.space.cost_of_start, limit)

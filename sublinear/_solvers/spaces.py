@@ -28,7 +28,7 @@ from sublinear._core.objective import Objective
 LARGEST = 2048  # system, if it has more entries than the rows: 32 MB a matrix
 LEAST_PASSES = 2  # of ascent, and certificates: an exact solution that takes no longer comes first
 PASSES_OF_START = 3  # at most, and one for the diagonal where no matrix is formed
-DOUBT = 3  # times what products with the rows are expected to take in many steps: conditions decide
+DOUBT = 3  # times what products with the rows are expected to take, as conditions decide that
 SHARP = 1e-3  # of tol: then duals of a kernel machine are as good as they get
 N_MATRICES = 5  # of the size of a kernel matrix, or its factor, that a kernel's span takes at most
 # Times, measured on one thread, in that of a feature value in a step of coordinate ascent
@@ -74,8 +74,7 @@ class _Space:
     @property
     def at_worst(self):
         """The work that it may well take."""
-        sure = self.method.factorises or self.first.objective.loss.quadratic
-        return self.due * (1 if sure else DOUBT)
+        return self.due * (1 if self.method.factorises else DOUBT)
 
 
 class _LinearSpace(_Space):

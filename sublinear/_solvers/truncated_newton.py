@@ -50,8 +50,8 @@ class TruncatedNewton(Newton):
 
     @staticmethod
     def n_expected(loss):
-        """As Newton's, of conjugate gradients in the main: there is one step for least squares."""
-        return 10 if loss.quadratic else 50
+        """As Newton's, of conjugate gradients in the main."""
+        return 50
 
     def __init__(self, objective, w=None, tol=0.0):
         self.tol = tol
