@@ -2,14 +2,14 @@
 
 import inspect
 
-# Of several files: any docstring, and any text of one, may name these. Those that the classes or
-# functions of one file share are in that file.
 WATCHERS = """\
 verbose : int, default=0
         1: show progress and the gap on stderr.
     callback : callable, default=None
         Called with a Snapshot at every certificate; stops the fit by returning True."""
 
+# Of several files: any docstring, and any text of one, may name these. Those that the classes or
+# functions of one file share are in that file.
 SHARED = {
     "rows": """\
 X : {array-like, sparse matrix} of shape (n_samples, n_features)

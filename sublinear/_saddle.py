@@ -471,7 +471,7 @@ def run_saddle(name, settings, solver, plan, A, *, scales=(), maximise=False):
     advice = None
     # a scale that is far off makes steps slow, and this bound large
     may_be_scale = result.gap > rounding and any(scale is not None for _, scale in scales)
-    if rounding > settings.epsilon and not may_be_scale:
+    if rounding > settings.epsilon and not (may_be_scale or solver.gets_exact):
         advice = "By rounding alone it may stay above epsilon: raise epsilon, or scale A down."
     warn_of_gap(settings, result, limits, name=name, advice=advice, scales=scales)
     return model, named(result, A)

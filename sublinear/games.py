@@ -70,10 +70,11 @@ def solve_matrix_game(
         weights in whole passes, in which each player predicts that the other one does what it did
         last; `max_iter` limits passes (None: 10000). "interior_point": for A in memory, in few
         iterations, each of them equations of as many unknowns as A has rows, or columns if these
-        are fewer; `max_iter` limits iterations. "auto" with certify="las_vegas" and
-        constants="practical": "optimistic", then "interior_point" if that is the shorter way to
-        epsilon, within the limits, and A has at most 2000 rows or columns and 2**27 values; else
-        "plain".
+        are fewer; `max_iter` limits iterations. Where that, or `max_accesses`, leaves fewer than
+        are to be expected, passes of "optimistic" are made instead. "auto" with
+        certify="las_vegas" and constants="practical": "optimistic", then "interior_point" if that
+        is the shorter way to epsilon, within the limits, and A has at most 2000 rows or columns
+        and 2**27 values; else "plain".
     %(steps)s
     largest : float, default=None
         The largest absolute entry of A, or a bound on it. None: it is found by a pass, for A in

@@ -52,7 +52,8 @@ from sublinear._saddle_problems import (
     distance_error,
     mean_of_largest,
 )
-from sublinear._solvers.active_set import ActiveSet, Beginning
+from sublinear._solvers.active_set import ActiveSet, Beginning, values_of_round
+from sublinear._solvers.kernel_active_set import KernelActiveSet
 from sublinear._validation import (
     GivenRows,
     as_matrix,
@@ -77,6 +78,7 @@ MOST_NORM = 1e150  # whose square is in range
 DENSE_VALUES = 2**20  # of a copy of rows at a time
 MOST_MEMBERS = 2048  # rows with weight, for which a programme takes working sets by default
 VARIANTS = (*SAMPLED_VARIANTS, "active_set")
+UNITS = {ActiveSet: "passes", KernelActiveSet: "rounds"}
 
 
 @with_parameters(
@@ -333,7 +335,7 @@ class MinimumEnclosingBall(CallbackSupportMixin, OutlierMixin, BaseEstimator):
         model, result, error = drive_shown(
             self.verbose,
             type(self).__name__,
-            "passes" if isinstance(solver, ActiveSet) else "steps",
+            UNITS.get(type(solver), "steps"),
             solver,
             limits,
             observe=lambda row, model: observe(row, model + origin),
@@ -381,7 +383,8 @@ class MinimumEnclosingBall(CallbackSupportMixin, OutlierMixin, BaseEstimator):
         if error is not None:
             raise error
         advice = None
-        if relative_gap(result.primal, solver.objective.rounding) > self.epsilon:
+        rounding = relative_gap(result.primal, solver.objective.rounding)
+        if rounding > self.epsilon and not solver.gets_exact:
             advice = "That is rounding: centre X, take float64, or raise epsilon."
         warn_of_gap(self, result, limits, name="MinimumEnclosingBall", advice=advice)
         return self
@@ -704,11 +707,15 @@ def solve_simplex_qp(
 
 
 def _programme_variant(settings, A, matrix):
-    """Return the variant that will run: working sets where few rows can have weight."""
+    """Return the variant that will run: working sets where few rows can have weight.
+
+    And where max_accesses has room for a round of them.
+    """
     if not is_linear(settings):
         return kernel_variant(settings)
-    is_narrow = min(matrix.n_rows, matrix.n_columns) <= MOST_MEMBERS and not has_matrix(A)
-    variant = variant_of(settings, "active_set" if is_narrow else "variance_reduced")
+    suits = min(matrix.n_rows, matrix.n_columns) <= MOST_MEMBERS and not has_matrix(A)
+    suits &= (settings.max_accesses or math.inf) >= values_of_round(matrix)
+    variant = variant_of(settings, "active_set" if suits else "variance_reduced")
     return within_budget(variant, settings, "hull", matrix)
 
 

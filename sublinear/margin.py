@@ -138,7 +138,6 @@ class SublinearPerceptron(_SaddleClassifier):
         Threads over one-vs-rest problems. The result does not depend on them.
     %(draws)s
     %(class_watchers)s
-        Where every class is fitted on its own, it stops that one alone.
     %(kernel)s
 
     Attributes

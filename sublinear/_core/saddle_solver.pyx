@@ -24,6 +24,7 @@ cdef class SaddleSolver:
     certificate_growth = 1.0
     keeps_best = True
     diverged = False
+    gets_exact = False  # whether more rounds have less rounding
 
     def __init__(self, problem):
         self.problem, self.best_dual = problem, -np.inf

@@ -138,6 +138,23 @@ class Beginning:
         self.n_read = matrix.n_stored + matrix.n_stored * len(chosen) // n_rows
 
 
+def rows_of_round(n_rows):
+    """Return how many of so many rows are added at once, and how many are candidates."""
+    growth = max(LEAST_GROWTH, round(GROWTH * n_rows**0.5))
+    return growth, min(n_rows, max(growth, round(CANDIDATES * n_rows**0.5)))
+
+
+def values_of_row(matrix):
+    """Return how many values a row has, about."""
+    return max(1, matrix.n_stored // matrix.n_rows)
+
+
+def values_of_round(matrix):
+    """Return how many feature values a round may read."""
+    most = (MOST_EXTENSIONS + 2) * sum(rows_of_round(matrix.n_rows))
+    return matrix.n_stored + most * values_of_row(matrix)
+
+
 class ActiveSet(SaddleSolver):
     """The method, as `_drive` wants one.
 
@@ -184,9 +201,8 @@ class ActiveSet(SaddleSolver):
         self.dtype = np.float32 if coarse else np.float64
         self.part = min(PART, max(1, len(x)))
         self.groups, self.members = [], np.empty(0, dtype=np.intp)
-        self.growth = max(LEAST_GROWTH, round(GROWTH * n_rows**0.5))
-        self.n_candidates = min(n_rows, max(self.growth, round(CANDIDATES * n_rows**0.5)))
-        self.per_row = max(1, passes.matrix.n_stored // n_rows)
+        self.growth, self.n_candidates = rows_of_round(n_rows)
+        self.per_row = values_of_row(passes.matrix)
         self.tightness = 1.0
         self.n_iter = self.accesses = self.full_accesses = 0
 
@@ -197,8 +213,7 @@ class ActiveSet(SaddleSolver):
     @property
     def least_accesses(self):
         """Feature values that a round may read."""
-        most = (MOST_EXTENSIONS + 2) * (self.n_candidates + self.growth)
-        return self.matrix.n_stored + most * self.per_row
+        return values_of_round(self.matrix)
 
     def _begins_solved(self):
         gap = self.best_primal - self.best_dual

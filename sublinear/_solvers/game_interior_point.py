@@ -157,7 +157,8 @@ def is_thin(A):
 
 def is_small(A):
     """Tell whether a copy of a matrix, and its equations, are worth their memory."""
-    return min(A.shape) <= MOST_LINES and A.size <= MOST_VALUES
+    n_copied = A.size if is_thin(A) else A.shape[0] * A.shape[1]
+    return min(A.shape) <= MOST_LINES and n_copied <= MOST_VALUES
 
 
 def scaled(A, middle, unit):
@@ -193,7 +194,7 @@ class GameFinisher(SaddleSolver):
     max_iter, max_accesses : int or float, default=inf
         The interior point method is not begun where they would end it too early.
     at_once : bool, default=False
-        Begin with it whatever it takes.
+        Begin with it whatever time it takes, within these limits.
 
     Attributes
     ----------

@@ -101,12 +101,14 @@ class KernelActiveSet(SaddleSolver):
         if self.pending is None and not self._solve_working_set(limit):
             return False
         while len(self.pending):
-            n_read = len(self.pending[:CHUNK]) * self.n_stored
+            rows = self.pending[:CHUNK]
+            n_read = len(rows) * self.n_stored
             if self.accesses + n_read > limit:
                 return False
-            self._add_products(self.coming, self.pending[:CHUNK], self.sums)
+            self._add_products(self.coming, rows, self.sums)
             self.pending = self.pending[CHUNK:]
             self.accesses += n_read
+            self.full_accesses += len(rows) * self.n_rows * self.n_features
         self._finish(self.coming, self.sums[0])
         self.working = self.pending = None
         self.n_iter += 1
@@ -124,10 +126,13 @@ class KernelActiveSet(SaddleSolver):
             self.coming = self.coming.astype(np.float32).astype(np.float64)
         self.pending = np.flatnonzero(self.coming)
         self.accesses += n_read
-        self.full_accesses += self.n_features * (
-            len(working) ** 2 + len(self.pending) * self.n_rows
-        )
+        self.full_accesses += self.n_features * len(working) ** 2
         return True
+
+    @property
+    def gets_exact(self):
+        """Whether more rounds have less rounding."""
+        return not self._is_exact()
 
     def _is_exact(self):
         return isinstance(self.rows, ExactRows)
@@ -151,7 +156,7 @@ class KernelActiveSet(SaddleSolver):
             values = self.problem.offsets + 2 * self.products
             count = max(self.n_candidates, min(MOST_CANDIDATES, len(support)))
             room = MOST_ROWS - count
-            if len(support) > room:  # some of them, and maybe those that need more weight
+            if len(support) > room:  # those nearest to the centre: the farthest are candidates
                 support = support[np.argsort(-values[support], kind="stable")[:room]]
             else:
                 values[support] = np.inf

@@ -229,7 +229,7 @@ def seceded():
         from distributed.worker import thread_state
 
         if getattr(thread_state, "key", None):
-            with suppress(KeyError):  # it has left
+            with suppress(KeyError, AttributeError):  # it has left, or the pool is none of Dask's
                 secede()
                 leaves = True
     try:

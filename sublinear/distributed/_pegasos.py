@@ -205,7 +205,7 @@ class PegasosRegressor(ChunkRegressor, _LargeBatches, LinearRegressor):
     %(intercept)s
     %(limits)s
     %(order)s
-    %(class_watchers)s
+    %(watchers)s
 
     Attributes
     ----------

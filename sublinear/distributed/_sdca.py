@@ -206,7 +206,7 @@ class SDCARegressor(ChunkRegressor, _DualAscent, LinearRegressor):
     %(limits)s
     %(order)s
     %(dual_warm_start)s
-    %(class_watchers)s
+    %(watchers)s
 
     Attributes
     ----------
