@@ -146,7 +146,7 @@ cdef class KernelObjective:
     @property
     def most_rank(self):
         """A bound on the rank of `products_of_images`."""
-        return min(self.n_rows, self.rows.most_rank + (self.shift > 0))
+        return min(self.n_rows, self.rows.most_rank)
 
     @property
     def factor_bytes(self):
