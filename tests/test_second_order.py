@@ -5,6 +5,7 @@ import os
 import threading
 import tracemalloc
 import warnings
+from functools import partial
 from itertools import islice
 from types import SimpleNamespace
 
@@ -593,10 +594,64 @@ def test_products_get_more_work_where_that_is_enough_at_their_pace(gap, is_late)
     solver = finisher(make_objective("logistic", X, y), TruncatedNewton)
     solver.mark, solver.allowance = (1.0, 7.0), solver.space.at_worst
     solver.extra_work = 7.0 + solver.allowance
-    solver.best = SimpleNamespace(gap=gap, primal=1.0)
+    solver.rest, solver.second = solver.space.at_worst, SimpleNamespace(outlook=(gap, 1.0))
     assert solver._is_late() == is_late
     assert solver._is_late() == is_late  # also of the next iteration, unless that is better
     assert (solver.mark == (gap, solver.extra_work)) == (not is_late)
+
+
+@pytest.mark.parametrize(
+    "share, gap, is_due",
+    [
+        (0.9, 0.1, False),  # hardly worth a trial
+        (1.1, 0.02, False),  # nearly done
+        (1.1, 0.1, True),  # twice as much again
+        (1.1, 0.9, True),  # more than max_iter
+    ],
+)
+def test_products_are_tried_where_ascent_has_more_left_than_they_may_take(share, gap, is_due):
+    X, y = make_data("squared")
+    solver = finisher(make_objective("squared", X, y), TruncatedNewton)
+    work, start = share * solver.space.at_best, solver.objective.at_zeros()[1]
+    solver.first = SimpleNamespace(
+        n_iter=20,
+        work=work,
+        accesses=0,
+        glance=lambda: (gap * start, start),
+        objective=solver.objective,
+    )
+    assert solver._is_time() == is_due
+    assert solver.is_trial == (gap < 0.9)
+
+
+def of_spectrum(power, n_rows=2000, n_columns=100):
+    """Return targets and rows whose singular values decay by this power."""
+    random = np.random.default_rng(0)
+    singular = (1.0 + np.arange(n_columns)) ** -power
+    basis = np.linalg.qr(random.normal(size=(n_columns, n_columns)))[0]
+    X = random.normal(size=(n_rows, n_columns)) * singular @ basis
+    return X, X @ random.normal(size=n_columns) + random.normal(size=n_rows)
+
+
+@pytest.mark.parametrize("power, is_paused", [(0.0, False), (2.0, True)])
+def test_a_trial_ends_where_products_creep_and_goes_on_later(power, is_paused):
+    X, y = of_spectrum(power)
+    space = partial(Columns, tol=1e-6)
+    solver = finisher(make_objective("squared", X, y, alpha=1e-6), TruncatedNewton, space, 1e-6)
+    solver.second = solver._tried(solver.space.begin)
+    method = solver.second
+    solver._note_iterate(method)
+    solver.is_trial, solver.mark, solver.rest = True, (method.outlook[0], 0.0), 10.0
+    solver.allowance = 20.0
+    while solver.second is not None and not method.gap <= 1e-6 * method.primal:
+        solver.extra_work += 1.0
+        solver._iterate()
+    assert (solver.paused is method) == is_paused
+    if is_paused:
+        assert solver.extra_work == 21.0 and method.n_inner == 21
+        assert solver.space is not None
+        solver._begin()
+        assert solver.second is method and method.n_inner == 21
 
 
 @pytest.mark.parametrize(

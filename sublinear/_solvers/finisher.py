@@ -22,6 +22,7 @@ from sublinear._core.pace import FORECASTS, PATIENCE, is_slow, work_in_all
 
 CHEAP = 2.0**23  # feature values, some milliseconds: less need not wait for the last passes
 INNER_ITERATIONS = 30  # times a feature value: to find a dual that has no formula
+TRIAL = 0.5  # of the work so far, for a method that may take little work or much
 GROWTH = 2.0  # of the work between two certificates of the method of second order, at least
 PROMISING = 300.0  # times the gap that is wanted: passes of ascent may make it so much smaller
 NEWS = 0.7  # of the gap from which ascent began, where it does so again
@@ -67,8 +68,8 @@ class Finisher:
     most_idle     iterations without a better gap, after which it is given up
     takes_start   whether there may be weights to start from
     factorises    whether it forms the matrix of its equations, not products with it; otherwise it
-                  has `hurry()`: take the step that is prepared, False if there is none; and ascent
-                  improves its duals
+                  has `hurry()`: take the step that is prepared, False if there is none; `outlook`,
+                  the gap and the primal value to be expected of it; and ascent improves its duals
 
     Parameters
     ----------
@@ -111,7 +112,9 @@ class Finisher:
         self.n_checked = -1  # passes of the first solver, when `is_due` was decided
         self.next_forecast = 0.0
         self.allowance = math.inf  # of work for the method of second order
+        self.rest = math.inf  # the same again where that is enough at its pace
         self.mark = None  # its gap, and the work until then, where that began
+        self.is_trial, self.paused = False, None  # the method, where a trial found it slow
         self.dual, self.found = -math.inf, None  # the best certified; its duals, if not the first's
         self.certified_gap = math.inf  # of the first solver, relative
         self.n_iterations = self.n_read = self.n_idle = 0
@@ -186,7 +189,7 @@ class Finisher:
                 return self._read_at_start(limit) and self._explore()
             self.n_checked, self.is_due = n_passes, self._is_time()
         if self.is_due:
-            return self._read_at_start(limit) and self._begin()
+            return (self.paused is not None or self._read_at_start(limit)) and self._begin()
         return self.first.advance(limit - self.n_read)
 
     def _spent(self):
@@ -213,8 +216,13 @@ class Finisher:
         if not (is_worth and self._fits(space.least_expected)):
             return False
         self.next_forecast, times = FORECASTS * spent, self._forecast()
-        self.allowance = max((times - 1) * spent, space.at_worst)
-        return is_slow(spent, times, space.at_worst)
+        self.rest = (times - 1) * spent
+        self.is_trial = not is_slow(spent, times, space.at_worst)
+        if self.is_trial:
+            self.allowance = TRIAL * spent
+            return min(spent, self.rest) >= space.at_best
+        self.rest, self.allowance = space.at_worst, max(self.rest, space.at_worst)
+        return True
 
     def _is_half_time(self):
         return 2 * self.n_iter >= self.max_iter or 2 * self.accesses >= self.max_accesses
@@ -252,10 +260,11 @@ class Finisher:
 
     def _begin(self):
         self.is_due = False
-        second = self._tried(self.space.begin)
+        second = self.paused or self._tried(self.space.begin)
         if second is not None:
             self.allowance += self.extra_work
-            self.mark = second.gap, self.extra_work
+            if not self.space.method.factorises:
+                self.mark = second.outlook[0], self.extra_work
             self._note_iterate(second)
             self._note_weights(second)
             self.second, self.is_compared = second, self.space.is_compared
@@ -271,6 +280,7 @@ class Finisher:
                 return None
 
     def _leave_space(self):
+        self.paused = None
         self.space, *self.later = self.later or [None]
 
     def _note_iterate(self, method):
@@ -294,8 +304,11 @@ class Finisher:
             self._note_weights(self.second)
         self.is_stuck = not goes_on or self.n_idle >= self.second.most_idle
         if not self.space.method.factorises:
-            if self._is_late():
-                self.is_stuck |= not self.second.hurry()
+            if self._is_late() and not self.is_stuck:
+                if self.is_trial:
+                    self._pause()
+                    return True
+                self.is_stuck = not self.second.hurry()
             if not self.is_stuck and self.best.relative_gap > self.tol:
                 self._begin_ascent()
         return True
@@ -336,24 +349,32 @@ class Finisher:
             return True
         if self.extra_work <= self.allowance:
             return False
-        (gap_before, work_before), more = self.mark, self.space.at_worst
-        times = work_in_all(self.best.gap, gap_before, self.tol * self.best.primal)
-        if (times - 1) * (self.extra_work - work_before) > more:
+        (gap_before, work_before), (gap, primal) = self.mark, self.second.outlook
+        times = work_in_all(gap, gap_before, self.tol * primal)
+        if (times - 1) * (self.extra_work - work_before) > self.rest:
             return True
-        self.mark, self.allowance = (self.best.gap, self.extra_work), self.extra_work + more
+        self.mark, self.allowance = (gap, self.extra_work), self.extra_work + self.rest
         return False
 
+    def _pause(self):
+        """Let the first solver go on until its work has doubled."""
+        self.paused, self.next_forecast = self.second, 2 * self._spent()
+        self._go_back()
+
     def _hand_over(self):
-        """Leave the method; the first solver goes on from its duals if they are the best."""
-        if self.second is None:
-            return
+        """Leave the method for good."""
+        if self.second is not None:
+            self._go_back()
+            self._leave_space()
+
+    def _go_back(self):
+        """Let the first solver go on, from the duals of the method if they are the best."""
         if self.found is not None:
             self.space.hand_over(self.found, self.best)
         self.second = self.best = None
         self.lowest = (math.inf, None)
         self.is_stuck = False
         self._start_ascents()
-        self._leave_space()
 
     def certify(self, rounded):
         """Return the model with its certificate (`_drive`)."""

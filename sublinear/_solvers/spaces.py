@@ -28,6 +28,7 @@ from sublinear._core.objective import Objective
 LARGEST = 2048  # system, if it has more entries than the rows: 32 MB a matrix
 LEAST_PASSES = 2  # of ascent, and certificates: an exact solution that takes no longer comes first
 PASSES_OF_START = 3  # at most, and one for the diagonal where no matrix is formed
+HOPE = 5  # of what products with the rows are expected to take, a fifth may be enough
 DOUBT = 3  # times what products with the rows are expected to take, as conditions decide that
 SHARP = 1e-3  # of tol: then duals of a kernel machine are as good as they get
 N_MATRICES = 5  # of the size of a kernel matrix, or its factor, that a kernel's span takes at most
@@ -75,6 +76,13 @@ class _Space:
     def at_worst(self):
         """The work that it may well take."""
         return self.due * (1 if self.method.factorises else DOUBT)
+
+    @property
+    def at_best(self):
+        """The work that may be enough, where iterations cannot be foreseen but all rows pull."""
+        loss = self.first.objective.loss
+        is_open = not self.method.factorises and (loss.quadratic or loss.dual_form() is None)
+        return self.due / HOPE if is_open else self.at_worst
 
 
 class _LinearSpace(_Space):

@@ -103,6 +103,11 @@ class TruncatedNewton(Newton):
             self.n_passes = PASSES_OF_STEP
         return True
 
+    @property
+    def outlook(self):
+        """The gap and the primal value after the step, where it is known what it leads to."""
+        return (self.left, self.promised) if self.loss.quadratic else (self.gap, self.primal)
+
     def hurry(self):
         """Let the next iteration be the step; return False if no direction is there yet."""
         self.n_passes = PASSES_OF_STEP if self.n_inner else 1
