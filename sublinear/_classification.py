@@ -109,7 +109,7 @@ class ProbabilityMixin:
         scores = self.decision_function(X)
         if scores.ndim == 1:
             return np.column_stack([expit(-scores), expit(scores)])
-        return np.exp(self._log_probabilities(scores))
+        return self._probabilities(scores)
 
     @available_if(has_probabilities)
     @with_parameters()
@@ -130,6 +130,16 @@ class ProbabilityMixin:
         if scores.ndim == 1:
             return np.column_stack([log_expit(-scores), log_expit(scores)])
         return self._log_probabilities(scores)
+
+    def _probabilities(self, scores):
+        """Return probabilities in the array of the scores of more than two classes."""
+        sums = expit(scores).sum(axis=1, keepdims=True)
+        (rare,) = np.nonzero(sums[:, 0] < np.finfo(scores.dtype).tiny ** 0.5)
+        of_rare = np.exp(self._log_probabilities(scores[rare]))
+        probabilities = expit(scores, out=scores)
+        probabilities /= np.maximum(sums, np.finfo(scores.dtype).tiny)
+        probabilities[rare] = of_rare
+        return probabilities
 
     def _log_probabilities(self, scores):
         """Return log probabilities from the scores of more than two classes."""

@@ -14,15 +14,15 @@ MUCH = 4  # cheaper: then the span of the rows is worth its rounding
 def linear_spaces(first, tol):
     """Return where methods of second order may finish an SDCA, the least expected work first."""
     matrix = first.objective.matrix
-    spaces = [Columns(first, TruncatedNewton, tol=tol)] if _is_curved(first) else []
+    spaces = [Columns(first, TruncatedNewton, tol=tol)] if _is_curved(first.objective.loss) else []
     if _may_form(matrix.n_weights, matrix) or _may_form(matrix.n_rows, matrix):
-        spaces.append(_least_space(first))
+        spaces += [_least_space(first, method) for method in _methods(first.objective.loss)]
     return sorted(spaces, key=lambda space: space.at_worst)
 
 
-def _is_curved(first):
+def _is_curved(loss):
     """Tell whether every row that pulls has curvature, which makes Newton's steps good ones."""
-    form = first.objective.loss.dual_form()
+    form = loss.dual_form()
     return form is None or (form.ridge > 0 and form.bound == math.inf)
 
 
@@ -31,10 +31,16 @@ def _may_form(size, matrix):
     return size <= LARGEST or size**2 <= min(matrix.n_stored, MOST_ENTRIES)
 
 
-def _least_space(first):
+def _methods(loss):
+    """Return the methods that form a matrix; the last one does not depend on conditions."""
+    if loss.quadratic or loss.dual_form() is None:
+        return [Newton]
+    return [Newton, InteriorPoint] if _is_curved(loss) else [InteriorPoint]
+
+
+def _least_space(first, method):
     """Return RowSpan where it is much cheaper: products of rows are rounded more than rows."""
-    matrix, loss = first.objective.matrix, first.objective.loss
-    method = Newton if loss.quadratic or loss.dual_form() is None else InteriorPoint
+    matrix = first.objective.matrix
     of_columns, of_span = Columns(first, method), RowSpan(first, method)
     takes_columns = _may_form(matrix.n_weights, matrix)
     takes_span = _may_form(matrix.n_rows, matrix)

@@ -159,6 +159,8 @@ def naming_entries(**arrays):
 
     An OverflowError becomes a ValueError.
     """
+    for name, values in arrays.items():
+        _refuse_missing_dates(name, values)
     try:
         yield
     except (TypeError, ValueError, OverflowError) as error:
@@ -167,6 +169,18 @@ def naming_entries(**arrays):
             if fault := _conversion_fault(name, values):
                 raise kind(f"{fault}: {error}") from error
         raise
+
+
+def _refuse_missing_dates(name, values):
+    """Raise ValueError if there are dates of which some are missing: the least integers."""
+    if isinstance(values, np.ndarray):
+        kind = values.dtype.kind
+    elif hasattr(values, "dtypes") or hasattr(values, "to_numpy"):  # a frame or its column
+        kind = np.asarray(values[:1]).dtype.kind
+    else:
+        return
+    if kind in "mM" and np.isnat(np.asarray(values)).any():
+        raise ValueError(f"{name} has missing dates (NaT): leave these rows out, or fill them in")
 
 
 def _conversion_fault(name, values):

@@ -9,7 +9,7 @@ the gap between them, which bounds how far the model is from optimal.
 """
 
 import numpy as np
-from scipy.special import log_softmax
+from scipy.special import log_softmax, softmax
 from sklearn.utils.metaestimators import available_if
 
 from sublinear._archive import plain_seeds, seeds_of
@@ -458,6 +458,11 @@ class PegasosClassifier(_PegasosModel, LinearClassifier):
 
     def _problem_name(self, k):
         return type(self).__name__ if self.multi_class == "joint" else super()._problem_name(k)
+
+    def _probabilities(self, scores):
+        if fitted_with(self, "multi_class") == "joint":
+            return softmax(scores, axis=1)
+        return super()._probabilities(scores)
 
     def _log_probabilities(self, scores):
         if fitted_with(self, "multi_class") == "joint":

@@ -141,6 +141,13 @@ def test_every_source_has_a_layer():
     assert not unknown, f"give these modules their place in LAYERS: {sorted(unknown)}"
 
 
+def test_meson_installs_every_python_module():
+    listed = set(re.findall(r"'([\w/]+\.py)'", (ROOT / "meson.build").read_text()))
+    present = {path.relative_to(ROOT).as_posix() for path in ROOT.rglob("*.py")}
+    elsewhere = {"_version.py", "_core/__init__.py", "_solvers/__init__.py"}
+    assert listed - elsewhere == present - elsewhere
+
+
 @pytest.mark.parametrize("path", SOURCES, ids=NAMES)
 def test_imports_run_downwards(path):
     here = unit_of_file(path)

@@ -11,6 +11,7 @@ from streamed import CASES, options_for, source_for
 
 from sublinear import (
     PegasosClassifier,
+    PegasosRegressor,
     SDCAClassifier,
     SDCARegressor,
     StreamingSVRGRegressor,
@@ -58,6 +59,14 @@ def test_a_bad_block_is_named(case, fault, request):
     first, second, *_ = source_for(data, request)
     with pytest.raises(ValueError, match=message):
         clone(model).fit_stream([first, spoil(*second)], **options_for(case, request))
+
+
+@pytest.mark.parametrize("second", [["u", "v"], ["1", "u"]])
+@pytest.mark.parametrize("regressor", [SDCARegressor, PegasosRegressor, StreamingSVRGRegressor])
+def test_targets_that_are_no_numbers_are_named(regressor, second):
+    X = np.arange(4.0).reshape(2, 2)
+    with pytest.raises(ValueError, match=r"block 2 of the source: .*could not convert"):
+        regressor().fit_stream([(X, X[:, 0]), (X, np.array(second))])
 
 
 @pytest.mark.parametrize("case", CASES)

@@ -899,6 +899,9 @@ def test_probabilities(binary, multiclass):
         assert np.isfinite(model.predict_log_proba(-1e3 * X)).all()
     scores = np.array([[-800.0, -900.0, -1000.0]])  # of each of which the probability is 0
     np.testing.assert_array_equal(model._log_probabilities(scores), scores + 800)
+    both = np.vstack([scores, [[3.0, 0.0, -3.0]]])
+    expected = np.exp(model._log_probabilities(both))
+    np.testing.assert_allclose(model._probabilities(both), expected, rtol=1e-14)
 
 
 @pytest.mark.parametrize("loss", ["hinge", "squared_hinge", "smoothed_hinge"])

@@ -525,6 +525,18 @@ def test_uneven_weights_take_hardly_more_iterations(name):
         assert n_iter < most
 
 
+@pytest.mark.parametrize("smoothing", [1.99, 2.0, 2.01])  # no part has a residual at first
+def test_smoothing_makes_no_method_creep(smoothing):
+    X, y = make_data("smoothed_hinge")
+    loss = REGISTRY["smoothed_hinge"].loss(smoothing)
+    method = InteriorPoint(Objective(Matrix(X), y, loss, 1e-3, None, 1, False))
+    n_iter = 0
+    while method.gap > 1e-8 * method.primal and n_iter < 100:
+        method.iterate()
+        n_iter += 1
+    assert n_iter < 15
+
+
 @pytest.mark.parametrize("name", ["hinge", "smoothed_hinge"])
 def test_rows_of_large_weight_take_hardly_more_iterations(name):
     random = np.random.default_rng(0)

@@ -174,6 +174,7 @@ BAD_X = {
     "sparse complex": (sparse.csr_array(X * 1j), "[Cc]omplex"),
     "strings": (np.full(X.shape, "a"), "convert|string"),
     "objects": (np.full(X.shape, None), "NaN|None|convert"),
+    "missing dates": (np.full(X.shape, "NaT", "M8[D]"), "X has missing dates"),
     "too large for float64": (X.astype(np.longdouble) * np.longdouble("1e400"), "infinity|large"),
     "fewer rows than y": (X[:20], "inconsistent"),
     "norms that overflow": (X * 1e200, RANGE),
@@ -347,6 +348,7 @@ BAD_TARGETS = {
     "NaN": (np.where(Y, np.nan, 1.0), "NaN"),
     "inf": (np.where(Y, np.inf, 1.0), "infinity"),
     "complex": (X[:, 0] * 1j, "[Cc]omplex"),
+    "missing dates": (np.full(30, "NaT", "M8[D]"), "y has missing dates"),
     "too short": (Y[:29], "inconsistent"),
 }
 

@@ -1,4 +1,4 @@
-"""Losses, each given by five functions of one example, smooth ones by a sixth.
+"""Losses, each given by six functions of one example.
 
 With prediction z = <w, x>, target y (+1 or -1 for losses of a margin m = y z) and dual a:
 

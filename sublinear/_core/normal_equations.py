@@ -60,7 +60,8 @@ class NormalEquations:
 
     def factor(self, slopes):
         """Factor the matrix of the equations; raises LinAlgError."""
-        gram = weighted_gram(self.matrix, self.rows, self.shares * slopes)
+        curved = slopes != 0
+        gram = weighted_gram(self.matrix, self.rows[curved], (self.shares * slopes)[curved])
         gram[np.diag_indices_from(gram)] += self.penalty
         return upper_factor(gram), False  # for cho_solve
 

@@ -40,6 +40,7 @@ from sublinear._core.normal_equations import NormalEquations
 
 cdef double BOUNDARY = 0.99       # of the way to the end of an interval, at most
 cdef double FIRST_STEP = -1       # no centre: the changes of the first step alone
+cdef double LEAST_SPREAD = 0.1    # of multipliers at first, in costs: parts may have no residuals
 
 UNEVEN = 64                       # times the least weight: then the largest is far larger
 LEAST_SHARE = 1e-12               # of a row, of the mean one, that counts for the centre
@@ -195,8 +196,8 @@ cdef class InteriorPoint:
                 spread += self.shares[i] * fabs(self._part(i, k).residual)
                 self.size += self.shares[i] * fabs(
                     self.epsilon - self._sign(i, k) * self.targets[i])
-        spread = max(spread / self.n_parts, 1e-300)
         self.size = max(self.size / self.n_parts, 1e-300)
+        spread = max(spread / self.n_parts, LEAST_SPREAD * self.size)
         self.width = self.high - self.low if isfinite(self.high) else self.size
         for k in range(self.n_parts):
             for i in range(self.n):

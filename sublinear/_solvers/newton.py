@@ -1,4 +1,6 @@
-"""Newton's method for a smooth loss, with a line search.
+"""Newton's method for a loss with slopes that have no jumps, with a line search.
+
+Paper: Mangasarian, "A finite Newton method for classification" (2002), where curvatures jump.
 
 Objective: that of sublinear._core.objective, by the equations of sublinear._core.normal_equations
 with a_i = -l'(z_i) and h_i = l''(z_i).
@@ -15,10 +17,11 @@ from sublinear._core.normal_equations import NormalEquations
 
 DECREASE = 1e-4  # of what the slope promises, at least
 MOST_HALVINGS = 40
+MOST_WITH_KINKS = 18  # iterations where curvatures jump: it creeps if a plane tells classes apart
 
 
 class Newton:
-    """Newton's method for smooth losses.
+    """Newton's method for losses that have a curvature wherever they have a slope.
 
     Class attributes are explained by sublinear._solvers.finisher.
 
@@ -47,6 +50,8 @@ class Newton:
 
     def __init__(self, objective, w=None):
         self.system, self.loss, self.beyond = NormalEquations(objective), objective.loss, None
+        has_kinks = not self.loss.quadratic and self.loss.dual_form() is not None
+        self.n_left = MOST_WITH_KINKS if has_kinks else np.inf
         zeros = np.zeros(objective.matrix.n_weights)
         self._move_to(zeros, np.zeros(len(self.system.targets)))
         if w is not None:
@@ -64,6 +69,9 @@ class Newton:
 
     def iterate(self):
         """Take a step; return False if none is possible."""
+        if self.n_left == 0:
+            return False
+        self.n_left -= 1
         system = self.system
         factor = system.factor(self.loss.second_derivatives(self.predictions, system.targets))
         return self._search(-cho_solve(factor, self.gradient))

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from sublinear._core.aligned import contiguous
 from sublinear._core.matrix import Matrix
 from sublinear._core.row_blocks import joined_blocks
 from sublinear._core.starting_intercept import middle, middle_of_parts
@@ -71,7 +72,9 @@ def extent_of(stream, constant, wants_labels, watch):
             with stream.naming_block():
                 extent.labels.add(block.y, weights)
         else:
-            middles.append((middle(block.y, weights), weights.sum()))
+            with stream.naming_block():
+                targets = contiguous(block.y, np.float64)
+            middles.append((middle(targets, weights), weights.sum()))
     extent.n_features, extent.dtype = stream.n_features, stream.dtype
     extent.constant = constant(squares, extent.n_rows) if callable(constant) else constant
     if middles:

@@ -58,7 +58,7 @@ def interior_point(X, y, form, alpha, weights=None, free=False):
 
     w = np.zeros(X.shape[1])
     p = np.full(len(cost), {2: (low + high) / 2, 1: 1.0, 0: 0.0}[len(bounds)])
-    spread = c @ np.abs(residuals()) / (n_parts if two_parts else 1)
+    spread = max(c @ np.abs(residuals()), 0.1 * c @ np.abs(cost)) / n_parts
     m = [np.maximum(sign * residuals(), 0) + spread for sign, _ in bounds]
 
     def centre(m, p):
