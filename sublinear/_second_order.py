@@ -17,7 +17,7 @@ def linear_spaces(first, tol):
     spaces = [Columns(first, TruncatedNewton, tol=tol)] if _is_curved(first.objective.loss) else []
     if _may_form(matrix.n_weights, matrix) or _may_form(matrix.n_rows, matrix):
         spaces += [_least_space(first, method) for method in _methods(first.objective.loss)]
-    return sorted(spaces, key=lambda space: space.at_worst)
+    return sorted(spaces, key=lambda space: space.due if space.is_open else space.at_worst)
 
 
 def _is_curved(loss):

@@ -16,6 +16,7 @@ from reference.second_order import interior_point, newton
 from scipy import sparse
 from scipy.linalg import LinAlgError
 from scipy.special import expit
+from sklearn.datasets import load_digits
 from sklearn.exceptions import ConvergenceWarning
 from stepping import bits, interrupted, run_epochs, unchanged
 from threadpoolctl import threadpool_info, threadpool_limits
@@ -30,7 +31,7 @@ from sublinear._core.objective import Objective
 from sublinear._core.pace import work_in_all
 from sublinear._solvers.finisher import FORECASTS, Finisher
 from sublinear._solvers.interior_point import InteriorPoint
-from sublinear._solvers.newton import Newton
+from sublinear._solvers.newton import MOST_WITH_KINKS, Newton
 from sublinear._solvers.sdca import SDCA
 from sublinear._solvers.spaces import Columns, RowSpan
 from sublinear._solvers.truncated_newton import TruncatedNewton
@@ -523,6 +524,15 @@ def test_uneven_weights_take_hardly_more_iterations(name):
             method.iterate()
             n_iter += 1
         assert n_iter < most
+
+
+def test_the_interior_point_method_is_next_where_newtons_creeps():
+    X, digit = load_digits(return_X_y=True)
+    alpha = 1e-10 * (X**2).sum(axis=1).mean()
+    model = estimator("squared_hinge", alpha=alpha, second_order=True, max_iter=200)
+    model.fit(X, digit == 2)
+    assert model.result_.status == "converged"
+    assert model.n_iter_ > MOST_WITH_KINKS
 
 
 @pytest.mark.parametrize("smoothing", [1.99, 2.0, 2.01])  # no part has a residual at first

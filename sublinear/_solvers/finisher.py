@@ -204,7 +204,7 @@ class Finisher:
         space, spent = self.space, self._spent()
         if self.at_once and space.method.factorises and self.first.n_iter > 0:
             return True
-        if space.solves_once and max(spent, space.least_ascent) >= space.due:
+        if space.solves_once and max(spent, space.least_ascent) + self.extra_work >= space.due:
             return self._fits(space.least_expected)
         if self.first.n_iter == 0:
             return False
@@ -216,12 +216,14 @@ class Finisher:
         if not (is_worth and self._fits(space.least_expected)):
             return False
         self.next_forecast, times = FORECASTS * spent, self._forecast()
-        self.rest = (times - 1) * spent
-        self.is_trial = not is_slow(spent, times, space.at_worst)
+        rest = (times - 1) * spent
+        is_next_surer = bool(self.later) and self.later[0].at_worst < space.at_worst
+        self.is_trial = is_next_surer or not is_slow(spent, times, space.at_worst)
         if self.is_trial:
+            self.rest = min(rest, self.later[0].due) if self.later else rest
             self.allowance = TRIAL * spent
-            return min(spent, self.rest) >= space.at_best
-        self.rest, self.allowance = space.at_worst, max(self.rest, space.at_worst)
+            return min(spent, rest) >= space.at_best
+        self.rest, self.allowance = space.at_worst, max(rest, space.at_worst)
         return True
 
     def _is_half_time(self):
@@ -306,7 +308,7 @@ class Finisher:
         if not self.space.method.factorises:
             if self._is_late() and not self.is_stuck:
                 if self.is_trial:
-                    self._pause()
+                    self._end_trial()
                     return True
                 self.is_stuck = not self.second.hurry()
             if not self.is_stuck and self.best.relative_gap > self.tol:
@@ -356,10 +358,13 @@ class Finisher:
         self.mark, self.allowance = (gap, self.extra_work), self.extra_work + self.rest
         return False
 
-    def _pause(self):
-        """Let the first solver go on until its work has doubled."""
-        self.paused, self.next_forecast = self.second, 2 * self._spent()
-        self._go_back()
+    def _end_trial(self):
+        """Let the first solver go on: until its work has doubled, or for the next method."""
+        if self.later:
+            self._hand_over()
+        else:
+            self.paused, self.next_forecast = self.second, 2 * self._spent()
+            self._go_back()
 
     def _hand_over(self):
         """Leave the method for good."""

@@ -78,11 +78,15 @@ class _Space:
         return self.due * (1 if self.method.factorises else DOUBT)
 
     @property
-    def at_best(self):
-        """The work that may be enough, where iterations cannot be foreseen but all rows pull."""
+    def is_open(self):
+        """Whether far less may be enough: iterations cannot be foreseen, but all rows pull."""
         loss = self.first.objective.loss
-        is_open = not self.method.factorises and (loss.quadratic or loss.dual_form() is None)
-        return self.due / HOPE if is_open else self.at_worst
+        return not self.method.factorises and (loss.quadratic or loss.dual_form() is None)
+
+    @property
+    def at_best(self):
+        """The work that may be enough."""
+        return self.due / HOPE if self.is_open else self.at_worst
 
 
 class _LinearSpace(_Space):
