@@ -175,8 +175,10 @@ def drive(
     -------
     model : ndarray, float64
     result : Result
-    error : BaseException or None
-        What interrupted the fit; to be raised once the caller has stored the model.
+    errors : list of BaseException
+        What interrupted the fit, if anything did; to be raised, by pop(), once the caller has
+        stored the model. A frame that holds an error it raises waits for the garbage collector,
+        with the solver.
 
     Raises
     ------
@@ -186,7 +188,7 @@ def drive(
     run = _Run(solver, limits, observe, rounded or (lambda model: model))
     if start is not None:
         run.set_state(start)
-    error = None
+    errors = []
     with np.errstate(over="ignore", invalid="ignore"):  # the caller looks at what comes out
         try:
             for _ in run.slices():
@@ -201,11 +203,8 @@ def drive(
             raise
         except BaseException as caught:
             run.status = "interrupted"
-            error = caught
-        try:
-            return run.model(), run.result(), error
-        finally:
-            del error  # which knows this frame: the solver would wait for the garbage collector
+            errors.append(caught)
+    return run.model(), run.result(), errors
 
 
 _BOUNDS = "primal", "dual", "error"

@@ -299,7 +299,7 @@ class MinimumEnclosingBall(CallbackSupportMixin, OutlierMixin, BaseEstimator):
             solver = plan.solver(problem, random_of(self))
         training = Training(X, y, None, seen.given, [None], weights)
         limits = self._limits(plan)
-        center, result, error = self._run(solver, limits, training, 0.0, seen.origin)
+        center, result, errors = self._run(solver, limits, training, 0.0, seen.origin)
         forget(self, ("support_", "support_vectors_", "center_coef_", "_fitted_kernel"))
         if sp.issparse(X) and result.primal == 0:  # rows are equal
             center = X[[0]].toarray()[0]
@@ -310,7 +310,7 @@ class MinimumEnclosingBall(CallbackSupportMixin, OutlierMixin, BaseEstimator):
             read = result.certificate_accesses + matrix.n_stored
             result = replace(result, certificate_accesses=read)
         tolerance = np.sqrt(radius**2 + seen.rounding) - radius
-        return self._finish(solver, limits, given, named(result, X), radius, tolerance, error)
+        return self._finish(solver, limits, given, named(result, X), radius, tolerance, errors)
 
     def _soft_radius(self, seen, caps):
         """Return the radius that a soft ball has at its centre; reads the rows once."""
@@ -332,7 +332,7 @@ class MinimumEnclosingBall(CallbackSupportMixin, OutlierMixin, BaseEstimator):
         """Drive a solver that sees rows from `origin`; its model, the result, what interrupted."""
         observers = Observers(self, training, 1, constant, lambda models: None)
         observe = observers.of_problem(0)
-        model, result, error = drive_shown(
+        model, result, errors = drive_shown(
             self.verbose,
             type(self).__name__,
             UNITS.get(type(solver), "steps"),
@@ -342,7 +342,7 @@ class MinimumEnclosingBall(CallbackSupportMixin, OutlierMixin, BaseEstimator):
             rounded=lambda model: as_stored(model + origin, training.dtype) - origin,
         )
         observers.close()
-        return model + origin, result, error
+        return model + origin, result, errors
 
     def _fit_kernel(self, X, y, weights, variant, given):
         """The ball in the space of a kernel."""
@@ -356,7 +356,7 @@ class MinimumEnclosingBall(CallbackSupportMixin, OutlierMixin, BaseEstimator):
             problem.unit, problem.accesses = space.farthest_from_first(), space.matrix.n_stored
         solver, limits = plan.solver(problem, random_of(self)), self._limits(plan)
         training = KernelTraining(X, y, None, None, [None], None, rows=space.rows)
-        model, result, error = self._run(solver, limits, training, 1.0)
+        model, result, errors = self._run(solver, limits, training, 1.0)
         forget(self, ("center_",))
         self._fitted_kernel = space.fitted
         support = np.flatnonzero(model[:-1])
@@ -369,9 +369,9 @@ class MinimumEnclosingBall(CallbackSupportMixin, OutlierMixin, BaseEstimator):
         values = 6 * min(space.rounding, MOST_ROUNDING) * self._center_square
         rounding = ROUNDING * space.longest**2 + values
         tolerance = np.sqrt(radius**2 + rounding) - radius
-        return self._finish(solver, limits, given, named(result, X), radius, tolerance, error)
+        return self._finish(solver, limits, given, named(result, X), radius, tolerance, errors)
 
-    def _finish(self, solver, limits, given, result, radius, tolerance, error):
+    def _finish(self, solver, limits, given, result, radius, tolerance, errors):
         """Store what a fit found, then raise what interrupted it."""
         self.result_, self.n_iter_ = result, result.n_iter
         self.radius_ = float(radius)
@@ -380,8 +380,8 @@ class MinimumEnclosingBall(CallbackSupportMixin, OutlierMixin, BaseEstimator):
         forget(self, ("dual_coef_",))
         if solver.best_p is not None:
             self.dual_coef_ = given.spread(solver.best_p)
-        if error is not None:
-            raise error
+        if errors:
+            raise errors.pop()
         advice = None
         rounding = relative_gap(result.primal, solver.objective.rounding)
         if rounding > self.epsilon and not solver.gets_exact:

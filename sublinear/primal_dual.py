@@ -615,9 +615,9 @@ def solve_primal_dual(
         by_tol=not in_rounds and max_steps >= asked,
     )
     observe = partial(call_back, callback)
-    x, result, error = drive(solver, limits, observe=observe)
-    if error is not None:
-        raise error
+    x, result, errors = drive(solver, limits, observe=observe)
+    if errors:
+        raise errors.pop()
     settings = SimpleNamespace(certify=certify)
     advice = None
     if result.status == "max_iter" and math.isinf(result.dual):

@@ -368,15 +368,15 @@ class PegasosStructured(OneSolverStreamFit, BaseEstimator):
         )
         if self._state is not None:
             solver.resume(self._state)
-        model, result, error = drive(solver, limits)
-        if isinstance(error, Exception) and not limits.certify:
-            raise error  # a block of partial_fit can be given again
+        model, result, errors = drive(solver, limits)
+        if errors and isinstance(errors[0], Exception) and not limits.certify:
+            raise errors.pop()  # a block of partial_fit can be given again
         check_finite([Outcome(model, result)], 1.0, np.float64)
         self.coef_, self.result_ = model, result
         self.n_iter_ = self.result_.n_iter
         self._state = solver.state()
-        if error is not None:
-            raise error
+        if errors:
+            raise errors.pop()
         warn_if_limited(self, limits, "raise alpha")
         return self
 

@@ -244,7 +244,7 @@ class KernelModel(CertifiedModel):
         self._n_rows_fit = training.n_rows
         self._describe(outcomes, training, seconds)
         too_many = self.max_support is not None and len(self.support_) > self.max_support
-        if too_many and not any(outcome.error for outcome in outcomes):
+        if too_many and self.result_.status != "interrupted":
             with restored_after_errors(self):
                 self._describe(self._reduce(outcomes, training), training, seconds)
 

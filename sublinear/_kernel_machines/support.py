@@ -114,9 +114,9 @@ def best_on_span(objective, examples, tol):
     spaces = linear_spaces(solver, limits.tol)
     if spaces:  # with a large C single steps creep
         solver = Finisher(spaces, limits.tol, limits.max_iter)
-    model, _, error = drive(solver, limits)
-    if error is not None:
-        raise error
+    model, _, errors = drive(solver, limits)
+    if errors:
+        raise errors.pop()
     coefficients = solve_triangular(factor, model[: len(examples)], lower=True, trans="T")
     return coefficients, coefficients @ values
 

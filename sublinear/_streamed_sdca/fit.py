@@ -163,7 +163,7 @@ class DualStreamFit(StreamFit):
                 checkpoint.save(solver.state() | state_of_run() | {"complete": False})
 
         with closing(solver):
-            model, result, error = drive_shown(
+            model, result, errors = drive_shown(
                 self.verbose,
                 type(self).__name__,
                 "epochs",
@@ -183,11 +183,8 @@ class DualStreamFit(StreamFit):
         training = Training(None, None, None, extent, [], None)
         self._store(outcomes, training, time.perf_counter() - started)
         self.result_ = result  # all problems shared the passes, and stopped together
-        if error is not None:
-            try:
-                raise error
-            finally:
-                del error  # of a cycle that would keep a pass, and the thread that reads
+        if errors:
+            raise errors.pop()
         if checkpoint and result.status != "stopped":  # else another call goes on
             checkpoint.save(fitted_state(self) | {"complete": True})
         self._warn_if_limited(limits)

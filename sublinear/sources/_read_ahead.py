@@ -102,6 +102,7 @@ class ReadAhead(SourceAround):
                 yield self.source.block_of(item) if in_two_steps else item
                 item = None  # while the next one is awaited, none is held
         finally:
+            item = None  # an error is not to be held where it passes
             ended.set()
             if reader.is_alive():  # not if Ctrl-C came before it was
                 reader.join(GOODBYE)
