@@ -63,7 +63,7 @@ def read_archive(path, format, version, build, *, required=(), known=None):
         raise ValueError(f"{path}: damaged {name} file ({error})") from error
 
 
-def plain_labels(labels):
+def storable_labels(labels):
     """Return labels as an array that needs no pickling."""
     labels = np.asarray(labels)
     if labels.dtype == object:

@@ -132,7 +132,7 @@ class Training:
         Solvers by problem, where fits with other values of alpha are to go on from them.
     plan : object
         What else the estimator's solvers have in common.
-    given : GivenRows or None
+    given : RowNumbers or None
         Where rows without weight are left out.
     earlier_dtype : numpy.dtype or None
         Of the model that an earlier part of the data made.

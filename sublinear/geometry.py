@@ -55,7 +55,7 @@ from sublinear._saddle_problems import (
 from sublinear._solvers.active_set import ActiveSet, Beginning, values_of_round
 from sublinear._solvers.kernel_active_set import KernelActiveSet
 from sublinear._validation import (
-    GivenRows,
+    RowNumbers,
     as_matrix,
     as_real,
     check_number,
@@ -253,7 +253,7 @@ class MinimumEnclosingBall(CallbackSupportMixin, OutlierMixin, BaseEstimator):
         weights = check_sample_weight(sample_weight, X)
         if row_norms is not None:
             row_norms = check_row_norms(row_norms, X.shape[0])
-        given = GivenRows(weights)
+        given = RowNumbers(weights)
         X, row_norms, weights = drop_weightless(X, row_norms, weights)
         if not is_linear(self):
             return self._fit_kernel(X, y, weights, variant, given)

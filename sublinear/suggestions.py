@@ -19,15 +19,13 @@ from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.validation import check_consistent_length
 
 from sublinear._core.matrix import Matrix
+from sublinear._labels import distinct, find_classes, margin_targets
 from sublinear._validation import (
     check_choice,
     check_matrix,
     check_squared_norms,
-    distinct,
-    find_classes,
     generator,
     has_matrix,
-    margin_targets,
 )
 from sublinear._warnings import muted
 from sublinear.data import FeatureOracle

@@ -16,6 +16,16 @@ from sublinear._core.objective import Objective
 from sublinear._core.states import take
 from sublinear._drive import as_stored
 from sublinear._fitted_parameters import note_parameters
+from sublinear._labels import (
+    WEIGHTLESS,
+    check_known_labels,
+    class_factors,
+    find_classes,
+    given_classes,
+    margin_targets,
+    positive_classes,
+    weights_by_class,
+)
 from sublinear._linear_model import duals_of_last_fit
 from sublinear._newton_passes import NewtonPlan
 from sublinear._readers.dataset import whole_numbers_as_integers
@@ -25,17 +35,7 @@ from sublinear._streamed_sdca.ascent import StreamedAscent, feasible_start
 from sublinear._streamed_sdca.objective import StreamedObjective, extent_of
 from sublinear._streamed_sdca.solver import READ_COST, READ_SHARE, StreamedSDCA
 from sublinear._threads import effective_threads
-from sublinear._validation import (
-    WEIGHTLESS,
-    check_known_labels,
-    check_total_weight,
-    class_factors,
-    find_classes,
-    given_classes,
-    margin_targets,
-    positive_classes,
-    weights_by_class,
-)
+from sublinear._validation import check_total_weight
 
 
 class DualStreamFit(StreamFit):

@@ -7,9 +7,10 @@ classes here can all be iterated again. Whatever they read, they hold one block 
 
 import numpy as np
 
+from sublinear._labels import distinct_plain, join_labels
 from sublinear._readers.dataset import whole_numbers_as_integers
 from sublinear._readers.files import check_options, format_of
-from sublinear._validation import check_choice, distinct_plain, join_labels
+from sublinear._validation import check_choice
 from sublinear.sources._arrays import ArraySource, GeneratorSource, NpySource, NpzSource
 from sublinear.sources._faults import NO_LABELS, nothing_in
 from sublinear.sources._files import SHARDS, files_of
