@@ -92,6 +92,15 @@ class Snapshot:
     class_index : int
         The problem: with one model against the rest, the place of the class in `classes_`; with
         pairs, that of the pair among (0, 1), (0, 2), .., (1, 2), ..; 0 for a single one.
+
+    Examples
+    --------
+    >>> from sublinear import SDCAClassifier
+    >>> def near_enough(snapshot):
+    ...     return snapshot.gap < 0.1 * snapshot.primal
+    >>> model = SDCAClassifier(tol=0, callback=near_enough, random_state=0)
+    >>> model.fit([[1.0, 0.5], [-1.0, 0.0], [0.5, 1.0]], [1, 0, 0]).result_.status
+    'stopped'
     """
 
     n_iter: int

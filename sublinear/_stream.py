@@ -310,6 +310,13 @@ class StreamSummary(NamedTuple):
         Rows of blocks without weight are left out.
     skipped : int
         Malformed lines left out by a source with on_error="skip".
+
+    Examples
+    --------
+    >>> from sublinear import SDCAClassifier
+    >>> blocks = [([[1.0], [-1.0]], [1, 0]), ([[2.0]], [1])]
+    >>> SDCAClassifier(random_state=0).fit_stream(blocks).stream_
+    StreamSummary(blocks=2, rows=3, skipped=0)
     """
 
     blocks: int

@@ -297,7 +297,17 @@ dtype : {float64, float32}, default=float64
 
 
 class AccessBudgetError(RuntimeError):
-    """A FeatureOracle was asked for more values than its budget allows."""
+    """A FeatureOracle was asked for more values than its budget allows.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sublinear.data import FeatureOracle
+    >>> oracle = FeatureOracle((2, 3), lambda i: np.ones(3), lambda j: np.ones(2), budget=2)
+    >>> oracle.row(0)  # doctest: +IGNORE_EXCEPTION_DETAIL
+    Traceback (most recent call last):
+    sublinear.data.AccessBudgetError: row 0 has 3 values, but only 2 of the budget of 2 are left
+    """
 
 
 @with_parameters(storage=_STORAGE)

@@ -599,6 +599,13 @@ class SimplexResult(Result):
     ----------
     p : ndarray of shape (n_rows,), float64
         Not negative, of sum 1.
+
+    Examples
+    --------
+    >>> from sublinear import solve_simplex_qp
+    >>> result = solve_simplex_qp([[1.0, 0.0], [3.0, 0.0]], epsilon=1e-6)
+    >>> result.p.round(3).tolist(), round(result.primal, 3)
+    ([1.0, 0.0], 1.0)
     """
 
     p: np.ndarray = field(default=None, repr=False)

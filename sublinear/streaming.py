@@ -156,6 +156,15 @@ class StreamResult:
     parts : tuple of StreamResult
         One-vs-rest: the result of every class, whose sums are reported above; what is not known of
         one class is not known of the sum. Empty otherwise.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sublinear import StreamingSVRGRegressor
+    >>> X = np.random.default_rng(0).normal(size=(2000, 3))
+    >>> result = StreamingSVRGRegressor().fit(X, X[:, 0]).result_
+    >>> result.n_rows, len(result.excess_risk_interval)
+    (2000, 2)
     """
 
     n_rows: int

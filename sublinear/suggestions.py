@@ -164,6 +164,16 @@ class SolverSuggestion:
         ratios mean anything elsewhere. Empty where nothing is compared.
     sample_rows : int
         Rows that were looked at.
+
+    Examples
+    --------
+    >>> from sublinear import suggest_solver
+    >>> from sublinear.datasets import make_sparse_classification
+    >>> X, y = make_sparse_classification(200, 100, random_state=0)
+    >>> suggestion = suggest_solver(X, y, random_state=0)
+    >>> model = suggestion.estimator.fit(X, y)
+    >>> suggestion.sample_rows
+    200
     """
 
     estimator: BaseEstimator

@@ -56,6 +56,15 @@ class Reduction:
         Support vectors before.
     primal : float
         The objective before; that of the model returned is ``result_.primal``.
+
+    Examples
+    --------
+    >>> from sublinear import KernelSDCAClassifier
+    >>> from sublinear.datasets import make_sparse_classification
+    >>> X, y = make_sparse_classification(200, 100, random_state=0)
+    >>> model = KernelSDCAClassifier(max_support=20, random_state=0).fit(X, y)
+    >>> model.reduction_.n_support > len(model.support_) == 20
+    True
     """
 
     n_support: int

@@ -62,6 +62,17 @@ def open_source(path, *, format=None, **options):
         If a file is missing or cannot be read.
     ValueError
         For an unknown format, or options that make no sense.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from sublinear.sources import open_source
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder) / "rows.csv"
+    ...     _ = path.write_text("1,2,a\\n3,4,b\\n")
+    ...     [(X.tolist(), y.tolist()) for X, y in open_source(path)]
+    [([[1.0, 2.0], [3.0, 4.0]], ['a', 'b'])]
     """
     if format is None:
         paths = files_of(path, SHARDS)
@@ -94,6 +105,12 @@ def distinct_labels(source):
     -------
     labels : ndarray of shape (n_labels,)
         Integers if all are whole numbers.
+
+    Examples
+    --------
+    >>> from sublinear.sources import distinct_labels
+    >>> distinct_labels([([[1.0], [2.0]], ["b", "a"]), ([[3.0]], ["c"])]).tolist()
+    ['a', 'b', 'c']
     """
     labels = None
     for _, y, *_ in source:
