@@ -83,6 +83,10 @@ def check_squared_norms(squares, most=sys.float_info.max):
 
 def check_batch_size(batch_size):
     """Raise ValueError unless batch_size is "all" or a number of examples."""
+    if isinstance(batch_size, str) and batch_size != "all":
+        raise ValueError(
+            f'batch_size must be an integer of at least 1 or "all", got {batch_size!r}'
+        )
     if batch_size != "all":
         check_number("batch_size", batch_size, low=1, integer=True)
 

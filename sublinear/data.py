@@ -375,10 +375,12 @@ class FeatureOracle:
         ------
         AccessBudgetError
             If the budget does not allow it.
+        IndexError
+            For another number.
         ValueError
             If what comes out has a wrong shape or is not finite.
         """
-        values = self._line("row", i, self._compute_row, self.shape[1])
+        values = self._line("row", i, self._compute_row, *self.shape)
         self.n_rows_computed += 1
         return values
 
@@ -394,11 +396,13 @@ class FeatureOracle:
         -------
         values : ndarray of shape (n_rows,)
         """
-        values = self._line("column", j, self._compute_column, self.shape[0])
+        values = self._line("column", j, self._compute_column, *self.shape[::-1])
         self.n_columns_computed += 1
         return values
 
-    def _line(self, kind, number, compute, length):
+    def _line(self, kind, number, compute, count, length):
+        if not 0 <= number < count:
+            raise IndexError(f"{kind} {number} is not there: the last of {count} is {count - 1}")
         if self.budget is not None and self.accesses + length > self.budget:
             raise AccessBudgetError(
                 f"{kind} {number} has {length} values, but only {self.budget - self.accesses} of "

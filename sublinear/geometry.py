@@ -230,8 +230,8 @@ class MinimumEnclosingBall(CallbackSupportMixin, OutlierMixin, BaseEstimator):
             Not negative; rows of weight 0 are left out. With nu > 0 a weight k counts like k copies
             of the row; without it other weights count for gamma="scale" alone.
         row_norms : array-like of shape (n_samples,), default=None
-            The norms of the rows, for certify=None. None: they are computed, which takes a pass;
-            certificates always rest on computed ones.
+            The norms of the rows, for certify=None and kernel="linear". None: they are computed,
+            which takes a pass; certificates always rest on computed ones.
 
         Returns
         -------
@@ -252,6 +252,8 @@ class MinimumEnclosingBall(CallbackSupportMixin, OutlierMixin, BaseEstimator):
             X = check_rows(self, X, reset=True, ensure_all_finite=not told)
         weights = check_sample_weight(sample_weight, X)
         if row_norms is not None:
+            if not is_linear(self):
+                raise ValueError('row_norms needs kernel="linear"')
             row_norms = check_row_norms(row_norms, X.shape[0])
         given = RowNumbers(weights)
         X, row_norms, weights = drop_weightless(X, row_norms, weights)

@@ -139,7 +139,7 @@ class NpySource:
     sample_weight : array-like of shape (n_samples,), default=None
         Weights of the rows; None: blocks have none.
     block_rows : int, default=8192
-        Rows of a block; the last one may have fewer.
+        Rows of a block; the last one may have fewer. None: the default.
 
     Examples
     --------
@@ -162,6 +162,7 @@ class NpySource:
         if isinstance(labels, (str, os.PathLike)):
             labels = read_labels(labels)
         self._map, self.present = map_npy(path), path
+        block_rows = block_rows or BLOCK_ROWS
         try:
             self._whole = ArraySource(self._map, labels, sample_weight, block_rows=block_rows)
         except ValueError as error:
