@@ -18,8 +18,8 @@ import numpy as np
 from figures import report
 
 from sublinear._core.matrix import Matrix
+from sublinear._labels import margin_targets
 from sublinear._stream import Stream
-from sublinear._validation import margin_targets
 from sublinear.semi_streaming import SemiStreamingEnclosingBall, SemiStreamingPerceptron
 from sublinear.sources import GeneratorSource
 

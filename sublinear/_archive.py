@@ -5,6 +5,7 @@ adds. The other arrays are numeric or strings. Nothing in it is code.
 """
 
 import contextlib
+import errno
 import json
 import numbers
 import os
@@ -58,12 +59,17 @@ def read_archive(path, format, version, build, *, required=(), known=None):
         return build(header, arrays)
     except ArchiveError as error:
         raise ValueError(f"{path}: {error}") from error
+    except MemoryError as error:
+        raise MemoryError(f"{path} does not fit into memory") from error
     except Exception as error:  # damage can make anything fail
+        # of the system, but for places before the file's beginning
+        if isinstance(error, OSError) and error.errno not in (None, errno.EINVAL):
+            raise _naming_file(error, path) from error
         name = format.removeprefix("sublinear ")
         raise ValueError(f"{path}: damaged {name} file ({error})") from error
 
 
-def plain_labels(labels):
+def storable_labels(labels):
     """Return labels as an array that needs no pickling."""
     labels = np.asarray(labels)
     if labels.dtype == object:
@@ -138,7 +144,7 @@ def _check_members(path, format, required, known):
     except (zipfile.BadZipFile, NotImplementedError, ValueError, EOFError) as error:
         raise ValueError(f"{path}: not a {format} file ({error})") from error
     except OSError as error:
-        raise OSError(f"{path}: {(error.strerror or str(error)).lower()}") from error
+        raise _naming_file(error, path) from error
     names = {member.filename for member in members}
     if not {f"{name}.npy" for name in required} <= names or (
         known is not None and not names <= {f"{name}.npy" for name in ("header", *known)}
@@ -149,6 +155,10 @@ def _check_members(path, format, required, known):
         member.file_size for member in members
     ) > os.path.getsize(path):
         raise ValueError(f"{path}: not a {format} file (it is compressed)")
+
+
+def _naming_file(error, path):
+    return OSError(f"{path}: {(error.strerror or str(error)).lower()}")
 
 
 def _checked_header(header, format, newest):

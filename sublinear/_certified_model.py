@@ -6,7 +6,7 @@ import threading
 import time
 import zlib
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 
 import numpy as np
@@ -60,7 +60,7 @@ class Outcome:
 
     model: np.ndarray
     result: Result
-    error: BaseException | None = None
+    errors: list[BaseException] = field(default_factory=list)  # as `drive` returns them
     kept: object = None  # of the solver, for the next start
 
 
@@ -73,8 +73,9 @@ def solve_all(problems, n_threads):
     Returns
     -------
     outcomes : list of Outcome
-    error : BaseException or None
-        The first of them, or what interrupted the wait for them.
+    errors : list of BaseException
+        What interrupted the wait for them, and what did them: those of the outcomes, which hold
+        none any more.
     """
     stop = threading.Event()
     errors = []
@@ -85,8 +86,8 @@ def solve_all(problems, n_threads):
         except BaseException:
             stop.set()
             raise
-        if outcome.error is not None:
-            errors.append(outcome.error)
+        if outcome.errors:
+            errors.append(outcome.errors.pop())
             stop.set()
         return outcome
 
@@ -102,10 +103,12 @@ def solve_all(problems, n_threads):
             except BaseException as interrupt:  # Ctrl-C, or what any signal handler raises
                 errors.insert(0, interrupt)
                 stop.set()
-        outcomes = [future.result() for future in futures]
+        outcomes = []
+        while futures:  # none is to stay where its error passes
+            outcomes.append(futures.pop(0).result())
         # those that no thread was given find that they are to stop
-        outcomes += [guarded(problem) for problem in problems[len(futures) :]]
-    return outcomes, errors[0] if errors else None
+        outcomes += [guarded(problem) for problem in problems[len(outcomes) :]]
+    return outcomes, errors
 
 
 def metadata_of(sample_weight):
@@ -129,7 +132,7 @@ class Training:
         Solvers by problem, where fits with other values of alpha are to go on from them.
     plan : object
         What else the estimator's solvers have in common.
-    given : GivenRows or None
+    given : RowNumbers or None
         Where rows without weight are left out.
     earlier_dtype : numpy.dtype or None
         Of the model that an earlier part of the data made.
@@ -229,8 +232,8 @@ class CertifiedModel(CallbackSupportMixin, BaseEstimator):
         else:
             seeds = self._seeds(n_problems)
 
-        def unknown(error=None):
-            return Outcome(np.zeros(training.n_weights), not_begun(limits.maximise), error)
+        def unknown(*errors):
+            return Outcome(np.zeros(training.n_weights), not_begun(limits.maximise), [*errors])
 
         def problem(k, stop):
             if stop.is_set():
@@ -245,7 +248,7 @@ class CertifiedModel(CallbackSupportMixin, BaseEstimator):
                 if n_problems == 1 or isinstance(interrupt, Exception):  # no model, or an error
                     raise
                 return unknown(interrupt)
-            model, result, error = drive_shown(
+            model, result, errors = drive_shown(
                 self.verbose and limits.certify,  # not every block of a stream
                 self._problem_name(k),
                 self._unit,
@@ -258,22 +261,19 @@ class CertifiedModel(CallbackSupportMixin, BaseEstimator):
                 start=start,
             )
             kept = None if training.solvers is not None else self._keep(solver)
-            if checkpoint and error is None:
+            if checkpoint and not errors:
                 checkpoint.end(k, model, result, kept)
-            return Outcome(model, result, error, kept)
+            return Outcome(model, result, errors, kept)
 
         problems = [lambda stop, k=k: problem(k, stop) for k in range(n_problems)]
-        outcomes, error = solve_all(problems, min(n_jobs, self._most_at_once(training)))
-        if error is not None and n_problems > 1 and not limits.certify:
-            raise error  # some classes have not seen this block: none is to have seen it
+        outcomes, errors = solve_all(problems, min(n_jobs, self._most_at_once(training)))
+        if errors and n_problems > 1 and not limits.certify:
+            raise errors.pop(0)  # some classes have not seen this block: none is to have seen it
         check_finite(outcomes, constant, training.dtype)
         self._store(outcomes, training, time.perf_counter() - started)
         observers.close()
-        if error is not None:
-            try:
-                raise error
-            finally:
-                del error, outcomes  # of a cycle that would keep the solvers
+        if errors:
+            raise errors.pop(0)
         self._warn_if_limited(limits)
         return self
 

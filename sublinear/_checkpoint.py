@@ -15,10 +15,10 @@ from scipy import sparse
 
 from sublinear._archive import (
     ArchiveError,
-    plain_labels,
     plain_parameters,
     plain_scalar,
     read_archive,
+    storable_labels,
     write_archive,
 )
 from sublinear._core.states import State, part_of, prefixed, reading, refusal, saved, take
@@ -98,7 +98,7 @@ class Checkpoint:
                 for name, value in plain_parameters(estimator).items()
                 if name not in NOT_COMPARED
             },
-            "classes": None if classes is None else plain_labels(classes).tolist(),
+            "classes": None if classes is None else storable_labels(classes).tolist(),
         }
         self.last, self.seen = 0, ""
         self.cut = 0  # a hash of the numbers of rows of all blocks
@@ -258,7 +258,7 @@ def fitted_state(estimator):
     for name in FITTED:
         state[name] = value = own.get(name)
         if value is not None:
-            state[name] = plain_labels(value) if name == "classes_" else np.asarray(value)
+            state[name] = storable_labels(value) if name == "classes_" else np.asarray(value)
     if "classes_" in own:
         state["object_classes"] = estimator.classes_.dtype == object
     return state | prefixed("result", state_of_result(own["result_"]) if "result_" in own else {})
@@ -371,7 +371,7 @@ def fingerprint(arrays, before=""):
     digest = hashlib.sha256(before.encode())
     for array in arrays:
         for part in _parts(array):
-            part = plain_labels(part)
+            part = storable_labels(part)
             digest.update(f"{part.dtype.str}{part.shape}{_checksum(part)}".encode())
     return digest.hexdigest()
 

@@ -9,12 +9,8 @@ from sublinear._core.aligned import contiguous
 from sublinear._core.losses import MARGIN_LOSSES
 from sublinear._documentation import with_parameters
 from sublinear._fitted_parameters import fitted_with
-from sublinear._validation import (
-    check_sample_weight,
-    combine_weights,
-    margin_targets,
-    positive_classes,
-)
+from sublinear._labels import combine_weights, margin_targets, positive_classes
+from sublinear._validation import check_sample_weight
 
 
 class OneVsRestMixin(ClassifierMixin):

@@ -92,6 +92,15 @@ class Snapshot:
     class_index : int
         The problem: with one model against the rest, the place of the class in `classes_`; with
         pairs, that of the pair among (0, 1), (0, 2), .., (1, 2), ..; 0 for a single one.
+
+    Examples
+    --------
+    >>> from sublinear import SDCAClassifier
+    >>> def near_enough(snapshot):
+    ...     return snapshot.gap < 0.1 * snapshot.primal
+    >>> model = SDCAClassifier(tol=0, callback=near_enough, random_state=0)
+    >>> model.fit([[1.0, 0.5], [-1.0, 0.0], [0.5, 1.0]], [1, 0, 0]).result_.status
+    'stopped'
     """
 
     n_iter: int
@@ -175,8 +184,10 @@ def drive(
     -------
     model : ndarray, float64
     result : Result
-    error : BaseException or None
-        What interrupted the fit; to be raised once the caller has stored the model.
+    errors : list of BaseException
+        What interrupted the fit, if anything did; to be raised, by pop(), once the caller has
+        stored the model. A frame that holds an error it raises waits for the garbage collector,
+        with the solver.
 
     Raises
     ------
@@ -186,7 +197,7 @@ def drive(
     run = _Run(solver, limits, observe, rounded or (lambda model: model))
     if start is not None:
         run.set_state(start)
-    error = None
+    errors = []
     with np.errstate(over="ignore", invalid="ignore"):  # the caller looks at what comes out
         try:
             for _ in run.slices():
@@ -201,11 +212,8 @@ def drive(
             raise
         except BaseException as caught:
             run.status = "interrupted"
-            error = caught
-        try:
-            return run.model(), run.result(), error
-        finally:
-            del error  # which knows this frame: the solver would wait for the garbage collector
+            errors.append(caught)
+    return run.model(), run.result(), errors
 
 
 _BOUNDS = "primal", "dual", "error"

@@ -16,7 +16,13 @@ from pathlib import Path
 import numpy as np
 import scipy.sparse as sp
 
-from sublinear._files import NamedFile, locked_folder, naming, place_beside, remove_left_folders
+from sublinear._files import (
+    NamedFile,
+    locked_folder,
+    naming_unwritten,
+    place_beside,
+    remove_left_folders,
+)
 from sublinear._validation import naming_entries
 
 FORMAT = 1
@@ -58,7 +64,7 @@ class ArrayFile:
         if self._filled:
             self._end_chunk()
         self._stream.flush()
-        with naming(self._place, self.path):
+        with naming_unwritten(self._place, self.path):
             os.fsync(self._stream.fileno())
         self._stream.close()
         status = os.stat(self.path)
@@ -142,7 +148,7 @@ def build(path, X, *, dtype, memory, overwrite):
         raise FileNotFoundError(f"cannot write {path}: there is no folder {target.parent}")
     remove_left_folders(target)
     beside = place_beside(target)
-    with naming(path, target):
+    with naming_unwritten(path, target):
         beside.mkdir()
     try:
         with locked_folder(beside):

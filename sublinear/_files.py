@@ -20,7 +20,7 @@ __all__ = [
     "NamedFile",
     "check_writable",
     "locked_folder",
-    "naming",
+    "naming_unwritten",
     "place_beside",
     "remove_left_folders",
     "replacing",
@@ -37,7 +37,7 @@ def check_writable(path):
     if target.exists() and not os.access(target, os.W_OK):
         raise PermissionError(f"cannot write {path}: permission denied")
     beside = place_beside(target)
-    with naming(path, target):
+    with naming_unwritten(path, target):
         beside.touch(exist_ok=False)
         beside.unlink()
 
@@ -52,16 +52,16 @@ def replacing(path):
     target = _resolved(path)
     _remove_leftovers(target)
     beside = place_beside(target)
-    with naming(path, target):
+    with naming_unwritten(path, target):
         raw = NamedFile(path, beside)
     try:
         with _locked(raw):
             with io.BufferedWriter(raw) as stream:
                 yield stream
                 stream.flush()
-                with naming(path, target):
+                with naming_unwritten(path, target):
                     os.fsync(stream.fileno())
-            with naming(path, target):
+            with naming_unwritten(path, target):
                 if target.exists():
                     shutil.copymode(target, beside)
                 os.replace(beside, target)
@@ -78,7 +78,7 @@ class NamedFile(io.FileIO):
         self.path = path
 
     def write(self, data):
-        with naming(self.path, Path(self.name)):
+        with naming_unwritten(self.path, Path(self.name)):
             return super().write(data)
 
 
@@ -167,7 +167,7 @@ def _opened_folder(path):
 
 
 @contextlib.contextmanager
-def naming(path, target):
+def naming_unwritten(path, target):
     """Say in an OSError what cannot be written: the file beside is nobody's business."""
     try:
         yield

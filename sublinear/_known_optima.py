@@ -23,7 +23,15 @@ LARGEST_SIMPLEX = 64  # corners: as many points it takes to know an optimum
 
 
 class PlantedMargin(NamedTuple):
-    """What `make_planted_margin` returns."""
+    """What `make_planted_margin` returns.
+
+    Examples
+    --------
+    >>> from sublinear.datasets import make_planted_margin
+    >>> X, y, coef, dual, margin = make_planted_margin(60, 40, margin=0.1, random_state=0)
+    >>> X.shape, coef.shape, dual.shape, margin
+    ((60, 40), (40,), (60,), 0.1)
+    """
 
     X: np.ndarray | sparse.csr_array
     y: np.ndarray
@@ -33,7 +41,15 @@ class PlantedMargin(NamedTuple):
 
 
 class KnownEnclosingBall(NamedTuple):
-    """What `make_enclosing_ball` returns."""
+    """What `make_enclosing_ball` returns.
+
+    Examples
+    --------
+    >>> from sublinear.datasets import make_enclosing_ball
+    >>> X, center, radius, dual = make_enclosing_ball(50, 8, radius=0.5, random_state=0)
+    >>> X.shape, center.shape, radius, dual.shape
+    ((50, 8), (8,), 0.5, (50,))
+    """
 
     X: np.ndarray
     center: np.ndarray
@@ -42,7 +58,15 @@ class KnownEnclosingBall(NamedTuple):
 
 
 class KnownMatrixGame(NamedTuple):
-    """What `make_matrix_game` returns."""
+    """What `make_matrix_game` returns.
+
+    Examples
+    --------
+    >>> from sublinear.datasets import make_matrix_game
+    >>> A, value, row_strategy, column_strategy = make_matrix_game(6, 5, value=0.1, random_state=0)
+    >>> A.shape, value, row_strategy.shape, column_strategy.shape
+    ((6, 5), 0.1, (6,), (5,))
+    """
 
     A: np.ndarray
     value: float
@@ -51,7 +75,15 @@ class KnownMatrixGame(NamedTuple):
 
 
 class KnownSimplexQP(NamedTuple):
-    """What `make_simplex_qp` returns."""
+    """What `make_simplex_qp` returns.
+
+    Examples
+    --------
+    >>> from sublinear.datasets import make_simplex_qp
+    >>> A, b, value, p = make_simplex_qp(30, 20, random_state=0)
+    >>> A.shape, b.shape, p.shape
+    ((30, 20), (30,), (30,))
+    """
 
     A: np.ndarray
     b: np.ndarray
@@ -60,7 +92,15 @@ class KnownSimplexQP(NamedTuple):
 
 
 class LowerBoundInstance(NamedTuple):
-    """What `make_lower_bound_instance` returns."""
+    """What `make_lower_bound_instance` returns.
+
+    Examples
+    --------
+    >>> from sublinear.datasets import make_lower_bound_instance
+    >>> X, answer, margin, entry = make_lower_bound_instance(8, 4, answer=True, random_state=0)
+    >>> X.shape, answer
+    ((8, 4), True)
+    """
 
     X: np.ndarray
     answer: bool

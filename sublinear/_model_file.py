@@ -14,10 +14,10 @@ from sklearn.base import RegressorMixin
 
 from sublinear._archive import (
     ArchiveError,
-    plain_labels,
     plain_parameters,
     plain_scalar,
     read_archive,
+    storable_labels,
     write_archive,
 )
 from sublinear._fitted_parameters import PREDICTED_BY, fitted_with
@@ -145,7 +145,7 @@ def write_model(estimator, path, notes=None):
     arrays = {"coef": estimator.coef_, "intercept": np.asarray(estimator.intercept_)}
     classes = getattr(estimator, "classes_", None)
     if classes is not None:
-        arrays["classes"] = plain_labels(classes)
+        arrays["classes"] = storable_labels(classes)
     if name == SequencePegasos.__name__:
         arrays |= {part: getattr(estimator, f"{part}_") for part in _CHAIN_ARRAYS}
     if hasattr(estimator, "feature_names_in_"):

@@ -21,6 +21,14 @@ class TraceRow(NamedTuple):
     seconds : float
         Wall clock since the solver started, certificates included.
     primal, dual, gap : float
+
+    Examples
+    --------
+    >>> from sublinear import SDCAClassifier
+    >>> model = SDCAClassifier(random_state=0).fit([[1.0], [-1.0]], [1, 0])
+    >>> row = model.result_.trace[-1]
+    >>> row.gap == row.primal - row.dual
+    True
     """
 
     n_iter: int
@@ -70,6 +78,14 @@ class Result:
         their indices; the system reads whole pages, and keeps them. None for other data.
     parts : tuple of Result
         One-vs-rest: the result of every class, whose sums are reported above. Empty otherwise.
+
+    Examples
+    --------
+    >>> from sublinear import SDCAClassifier
+    >>> model = SDCAClassifier(alpha=0.1, random_state=0).fit([[1.0], [-1.0]], [1, 0])
+    >>> result = model.result_
+    >>> result.status, result.gap == result.primal - result.dual
+    ('converged', True)
     """
 
     primal: float

@@ -462,11 +462,11 @@ def run_saddle(name, settings, solver, plan, A, *, scales=(), maximise=False):
         least_accesses=plan.least_accesses,
     )
     try:
-        model, result, error = drive(solver, limits)
+        model, result, errors = drive(solver, limits)
     except NotFinite as not_finite:  # solvers call the matrix X
         raise ValueError(str(not_finite).replace("X holds", "A holds", 1)) from None
-    if error is not None:
-        raise error
+    if errors:
+        raise errors.pop()
     rounding = solver.objective.rounding
     advice = None
     # a scale that is far off makes steps slow, and this bound large

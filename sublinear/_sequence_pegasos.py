@@ -19,6 +19,7 @@ from sublinear._core.matrix import Matrix
 from sublinear._documentation import with_parameters
 from sublinear._drive import Limits
 from sublinear._fit_method import fit_method
+from sublinear._labels import class_codes, declared_classes, find_classes
 from sublinear._linear_model import LinearModel
 from sublinear._solvers.chain_pegasos import ChainPegasos
 from sublinear._stream import OneSolverStreamFit, checked_block, checked_weights, parts_of_block
@@ -31,11 +32,8 @@ from sublinear._validation import (
     check_sample_weight,
     check_step_parameters,
     check_training_data,
-    class_codes,
     column_names,
-    declared_classes,
     examples_of_batch,
-    find_classes,
     sequence_offsets,
 )
 

@@ -33,6 +33,14 @@ class HiddenMarkovModel:
         Row: the probabilities of the next tag.
     emission : ndarray of shape (n_tags, n_symbols)
         Row: the probabilities of a symbol. The symbols of one position are independent.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sublinear.datasets import HiddenMarkovModel
+    >>> model = HiddenMarkovModel(np.array([1.0, 0.0]), np.eye(2)[::-1], np.eye(2))
+    >>> model.transition.tolist()  # its two tags take turns
+    [[0.0, 1.0], [1.0, 0.0]]
     """
 
     start: np.ndarray

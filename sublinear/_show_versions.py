@@ -16,7 +16,13 @@ PACKAGES = (
 
 
 def show_versions():
-    """Print the versions of sublinear, Python and what they use, OpenMP, threads, bounds checks."""
+    """Print the versions of sublinear, Python and what they use, OpenMP, threads, bounds checks.
+
+    Examples
+    --------
+    >>> from sublinear import show_versions
+    >>> show_versions()  # doctest: +SKIP
+    """
     rows = {"sublinear": __version__, "python": sys.version.split()[0]}
     rows["platform"] = platform.platform()
     for package in PACKAGES:

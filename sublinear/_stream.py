@@ -29,9 +29,9 @@ from sublinear._checkpoint import fitted_state, open_checkpoint, set_fitted_stat
 from sublinear._core.row_marks import RowMarks
 from sublinear._core.states import part_of, prefixed, take
 from sublinear._fit_method import all_or_nothing
+from sublinear._labels import WEIGHTLESS
 from sublinear._result import with_earlier
 from sublinear._validation import (
-    WEIGHTLESS,
     agreed_names,
     check_names_fit,
     check_number,
@@ -310,6 +310,13 @@ class StreamSummary(NamedTuple):
         Rows of blocks without weight are left out.
     skipped : int
         Malformed lines left out by a source with on_error="skip".
+
+    Examples
+    --------
+    >>> from sublinear import SDCAClassifier
+    >>> blocks = [([[1.0], [-1.0]], [1, 0]), ([[2.0]], [1])]
+    >>> SDCAClassifier(random_state=0).fit_stream(blocks).stream_
+    StreamSummary(blocks=2, rows=3, skipped=0)
     """
 
     blocks: int

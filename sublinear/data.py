@@ -297,7 +297,17 @@ dtype : {float64, float32}, default=float64
 
 
 class AccessBudgetError(RuntimeError):
-    """A FeatureOracle was asked for more values than its budget allows."""
+    """A FeatureOracle was asked for more values than its budget allows.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sublinear.data import FeatureOracle
+    >>> oracle = FeatureOracle((2, 3), lambda i: np.ones(3), lambda j: np.ones(2), budget=2)
+    >>> oracle.row(0)  # doctest: +IGNORE_EXCEPTION_DETAIL
+    Traceback (most recent call last):
+    sublinear.data.AccessBudgetError: row 0 has 3 values, but only 2 of the budget of 2 are left
+    """
 
 
 @with_parameters(storage=_STORAGE)
@@ -365,10 +375,12 @@ class FeatureOracle:
         ------
         AccessBudgetError
             If the budget does not allow it.
+        IndexError
+            For another number.
         ValueError
             If what comes out has a wrong shape or is not finite.
         """
-        values = self._line("row", i, self._compute_row, self.shape[1])
+        values = self._line("row", i, self._compute_row, *self.shape)
         self.n_rows_computed += 1
         return values
 
@@ -384,11 +396,13 @@ class FeatureOracle:
         -------
         values : ndarray of shape (n_rows,)
         """
-        values = self._line("column", j, self._compute_column, self.shape[0])
+        values = self._line("column", j, self._compute_column, *self.shape[::-1])
         self.n_columns_computed += 1
         return values
 
-    def _line(self, kind, number, compute, length):
+    def _line(self, kind, number, compute, count, length):
+        if not 0 <= number < count:
+            raise IndexError(f"{kind} {number} is not there: the last of {count} is {count - 1}")
         if self.budget is not None and self.accesses + length > self.budget:
             raise AccessBudgetError(
                 f"{kind} {number} has {length} values, but only {self.budget - self.accesses} of "

@@ -6,6 +6,11 @@ from scipy import sparse
 from sublinear import _sequences
 from sublinear._documentation import with_parameters
 from sublinear._known_optima import (
+    KnownEnclosingBall,
+    KnownMatrixGame,
+    KnownSimplexQP,
+    LowerBoundInstance,
+    PlantedMargin,
     make_enclosing_ball,
     make_lower_bound_instance,
     make_matrix_game,
@@ -18,6 +23,11 @@ from sublinear._validation import check_number, check_sizes, generator
 
 __all__ = [
     "HiddenMarkovModel",
+    "KnownEnclosingBall",
+    "KnownMatrixGame",
+    "KnownSimplexQP",
+    "LowerBoundInstance",
+    "PlantedMargin",
     "load",
     "make_enclosing_ball",
     "make_lower_bound_instance",

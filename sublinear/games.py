@@ -33,6 +33,13 @@ class GameResult(Result):
     ----------
     row_strategy, column_strategy : ndarray, float64
         Not negative, of sum 1.
+
+    Examples
+    --------
+    >>> from sublinear import solve_matrix_game
+    >>> result = solve_matrix_game([[1, -1], [-1, 1]], epsilon=0.01, random_state=0)
+    >>> result.row_strategy.round(1).tolist(), result.column_strategy.round(1).tolist()
+    ([0.5, 0.5], [0.5, 0.5])
     """
 
     row_strategy: np.ndarray = field(default=None, repr=False)

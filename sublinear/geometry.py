@@ -55,7 +55,7 @@ from sublinear._saddle_problems import (
 from sublinear._solvers.active_set import ActiveSet, Beginning, values_of_round
 from sublinear._solvers.kernel_active_set import KernelActiveSet
 from sublinear._validation import (
-    GivenRows,
+    RowNumbers,
     as_matrix,
     as_real,
     check_number,
@@ -230,8 +230,8 @@ class MinimumEnclosingBall(CallbackSupportMixin, OutlierMixin, BaseEstimator):
             Not negative; rows of weight 0 are left out. With nu > 0 a weight k counts like k copies
             of the row; without it other weights count for gamma="scale" alone.
         row_norms : array-like of shape (n_samples,), default=None
-            The norms of the rows, for certify=None. None: they are computed, which takes a pass;
-            certificates always rest on computed ones.
+            The norms of the rows, for certify=None and kernel="linear". None: they are computed,
+            which takes a pass; certificates always rest on computed ones.
 
         Returns
         -------
@@ -252,8 +252,10 @@ class MinimumEnclosingBall(CallbackSupportMixin, OutlierMixin, BaseEstimator):
             X = check_rows(self, X, reset=True, ensure_all_finite=not told)
         weights = check_sample_weight(sample_weight, X)
         if row_norms is not None:
+            if not is_linear(self):
+                raise ValueError('row_norms needs kernel="linear"')
             row_norms = check_row_norms(row_norms, X.shape[0])
-        given = GivenRows(weights)
+        given = RowNumbers(weights)
         X, row_norms, weights = drop_weightless(X, row_norms, weights)
         if not is_linear(self):
             return self._fit_kernel(X, y, weights, variant, given)
@@ -299,7 +301,7 @@ class MinimumEnclosingBall(CallbackSupportMixin, OutlierMixin, BaseEstimator):
             solver = plan.solver(problem, random_of(self))
         training = Training(X, y, None, seen.given, [None], weights)
         limits = self._limits(plan)
-        center, result, error = self._run(solver, limits, training, 0.0, seen.origin)
+        center, result, errors = self._run(solver, limits, training, 0.0, seen.origin)
         forget(self, ("support_", "support_vectors_", "center_coef_", "_fitted_kernel"))
         if sp.issparse(X) and result.primal == 0:  # rows are equal
             center = X[[0]].toarray()[0]
@@ -310,7 +312,7 @@ class MinimumEnclosingBall(CallbackSupportMixin, OutlierMixin, BaseEstimator):
             read = result.certificate_accesses + matrix.n_stored
             result = replace(result, certificate_accesses=read)
         tolerance = np.sqrt(radius**2 + seen.rounding) - radius
-        return self._finish(solver, limits, given, named(result, X), radius, tolerance, error)
+        return self._finish(solver, limits, given, named(result, X), radius, tolerance, errors)
 
     def _soft_radius(self, seen, caps):
         """Return the radius that a soft ball has at its centre; reads the rows once."""
@@ -332,7 +334,7 @@ class MinimumEnclosingBall(CallbackSupportMixin, OutlierMixin, BaseEstimator):
         """Drive a solver that sees rows from `origin`; its model, the result, what interrupted."""
         observers = Observers(self, training, 1, constant, lambda models: None)
         observe = observers.of_problem(0)
-        model, result, error = drive_shown(
+        model, result, errors = drive_shown(
             self.verbose,
             type(self).__name__,
             UNITS.get(type(solver), "steps"),
@@ -342,7 +344,7 @@ class MinimumEnclosingBall(CallbackSupportMixin, OutlierMixin, BaseEstimator):
             rounded=lambda model: as_stored(model + origin, training.dtype) - origin,
         )
         observers.close()
-        return model + origin, result, error
+        return model + origin, result, errors
 
     def _fit_kernel(self, X, y, weights, variant, given):
         """The ball in the space of a kernel."""
@@ -356,7 +358,7 @@ class MinimumEnclosingBall(CallbackSupportMixin, OutlierMixin, BaseEstimator):
             problem.unit, problem.accesses = space.farthest_from_first(), space.matrix.n_stored
         solver, limits = plan.solver(problem, random_of(self)), self._limits(plan)
         training = KernelTraining(X, y, None, None, [None], None, rows=space.rows)
-        model, result, error = self._run(solver, limits, training, 1.0)
+        model, result, errors = self._run(solver, limits, training, 1.0)
         forget(self, ("center_",))
         self._fitted_kernel = space.fitted
         support = np.flatnonzero(model[:-1])
@@ -369,9 +371,9 @@ class MinimumEnclosingBall(CallbackSupportMixin, OutlierMixin, BaseEstimator):
         values = 6 * min(space.rounding, MOST_ROUNDING) * self._center_square
         rounding = ROUNDING * space.longest**2 + values
         tolerance = np.sqrt(radius**2 + rounding) - radius
-        return self._finish(solver, limits, given, named(result, X), radius, tolerance, error)
+        return self._finish(solver, limits, given, named(result, X), radius, tolerance, errors)
 
-    def _finish(self, solver, limits, given, result, radius, tolerance, error):
+    def _finish(self, solver, limits, given, result, radius, tolerance, errors):
         """Store what a fit found, then raise what interrupted it."""
         self.result_, self.n_iter_ = result, result.n_iter
         self.radius_ = float(radius)
@@ -380,8 +382,8 @@ class MinimumEnclosingBall(CallbackSupportMixin, OutlierMixin, BaseEstimator):
         forget(self, ("dual_coef_",))
         if solver.best_p is not None:
             self.dual_coef_ = given.spread(solver.best_p)
-        if error is not None:
-            raise error
+        if errors:
+            raise errors.pop()
         advice = None
         rounding = relative_gap(result.primal, solver.objective.rounding)
         if rounding > self.epsilon and not solver.gets_exact:
@@ -599,6 +601,13 @@ class SimplexResult(Result):
     ----------
     p : ndarray of shape (n_rows,), float64
         Not negative, of sum 1.
+
+    Examples
+    --------
+    >>> from sublinear import solve_simplex_qp
+    >>> result = solve_simplex_qp([[1.0, 0.0], [3.0, 0.0]], epsilon=1e-6)
+    >>> result.p.round(3).tolist(), round(result.primal, 3)
+    ([1.0, 0.0], 1.0)
     """
 
     p: np.ndarray = field(default=None, repr=False)

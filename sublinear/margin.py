@@ -16,6 +16,7 @@ from sublinear._kernel_machines.saddle import (
     kernel_sum,
 )
 from sublinear._kernel_machines.training import KernelTraining
+from sublinear._labels import combine_weights, find_classes
 from sublinear._linear_model import LinearClassifier
 from sublinear._saddle import (
     CERTIFY,
@@ -30,15 +31,13 @@ from sublinear._saddle import (
 )
 from sublinear._saddle_problems import Margin, SquaredHinge
 from sublinear._validation import (
-    GivenRows,
+    RowNumbers,
     check_flag,
     check_number,
     check_rows,
     check_sample_weight,
     check_training_data,
-    combine_weights,
     drop_weightless,
-    find_classes,
 )
 
 
@@ -272,7 +271,7 @@ class SublinearPerceptron(_SaddleClassifier):
         X, y = check_training_data(self, X, y, ensure_all_finite=self._reads_all())
         self.classes_ = find_classes(y)  # those without weight, too
         weights = check_sample_weight(sample_weight, X)
-        given = GivenRows(weights)
+        given = RowNumbers(weights)
         X, y, weights = drop_weightless(X, y, weights)
         training = self._class_training(X, y, None, weights)
         training.given = given
@@ -452,7 +451,7 @@ class L2SVMClassifier(_SaddleClassifier):
         self.classes_ = find_classes(y)
         counts = check_sample_weight(sample_weight, X)
         weights = combine_weights(self.class_weight, self.classes_, y, counts)
-        given = GivenRows(weights)
+        given = RowNumbers(weights)
         X, y, weights = drop_weightless(X, y, weights)
         weights = np.ones(len(y)) if weights is None else weights
         # class_weight leaves the kernel as it is

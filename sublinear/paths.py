@@ -34,6 +34,15 @@ class SDCAPath:
         Fitted, without `dual_coef_`.
     seconds : float
         Wall clock of the whole path.
+
+    Examples
+    --------
+    >>> from sublinear import sdca_path
+    >>> from sublinear.datasets import make_sparse_classification
+    >>> X, y = make_sparse_classification(200, 100, random_state=0)
+    >>> path = sdca_path(X, y, [0.1, 0.01], random_state=0)
+    >>> [model.result_.status for model in path.models]
+    ['converged', 'converged']
     """
 
     alphas: np.ndarray
@@ -135,6 +144,15 @@ class KernelPath:
         models[g][c] is fitted with gammas[g] and Cs[c].
     seconds : float
         Wall clock of the whole path.
+
+    Examples
+    --------
+    >>> from sublinear import kernel_path
+    >>> from sublinear.datasets import make_sparse_classification
+    >>> X, y = make_sparse_classification(100, 100, random_state=0)
+    >>> path = kernel_path(X, y, [1, 10], [0.1], random_state=0)
+    >>> [len(models) for models in path.models], path.models[0][1].C
+    ([2], 10.0)
     """
 
     Cs: np.ndarray

@@ -24,6 +24,13 @@ from sublinear._documentation import with_parameters
 from sublinear._drive import Limits
 from sublinear._fit_method import fit_method
 from sublinear._fitted_parameters import fitted_with, note_parameters
+from sublinear._labels import (
+    check_cost,
+    check_known_labels,
+    class_codes,
+    declared_classes,
+    find_classes,
+)
 from sublinear._linear_model import (
     COMMON_PARAMETERS,
     LinearClassifier,
@@ -36,16 +43,11 @@ from sublinear._stream import StreamFit
 from sublinear._validation import (
     check_batch_fits,
     check_choice,
-    check_cost,
     check_flag,
-    check_known_labels,
     check_number,
     check_step_parameters,
     check_training_data,
-    class_codes,
-    declared_classes,
     examples_of_batch,
-    find_classes,
 )
 
 MANY_PASSES = 'another bias: bias="search" goes over all examples many times'

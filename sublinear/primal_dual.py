@@ -569,21 +569,7 @@ def solve_primal_dual(
     if certify == "sampled":
         random = np.random.default_rng(seeds.spawn(1)[0])
         problem = _SampledCertificates(low_regret, sampler, epsilon / 2, delta, random)
-    problem.counted(sampler.start)
-    check_number("the sampler's n_rows", getattr(sampler, "n_rows", None), low=1, integer=True)
-    check_number("the sampler's scale", sampler.scale, low=0, open_low=True)
-    share, factor = SHARES[constants]
-    regret = share * epsilon
-    n_steps = problem.counted(low_regret.n_steps, regret)
-    if not (_is_number(n_steps) and n_steps >= 0):
-        raise ValueError(
-            "n_steps(epsilon) of the low-regret step must be a number, not negative, got "
-            f"{n_steps!r}"
-        )
-    asked = max(
-        n_steps,
-        factor * math.log(max(2, sampler.n_rows)) * squared(sampler.scale / regret),
-    )
+    asked = _steps_asked(problem, epsilon, constants)
     first, max_steps = round_lengths(
         asked,
         max_iter,
@@ -591,13 +577,8 @@ def solve_primal_dual(
         usual=100 * asked,
         theory=constants == "theory",
     )
-    problem.counted(low_regret.start, first)
-    if not hasattr(low_regret, "x"):
-        raise ValueError("the low-regret step has no point: start(n_steps) must set x")
-    solver = compiled.GenericPrimalDual(
+    solver = _started(
         problem,
-        low_regret,
-        sampler,
         RandomBits(seeds),
         dual_rate=DUAL_RATES[constants],
         round_steps=first,
@@ -615,10 +596,49 @@ def solve_primal_dual(
         by_tol=not in_rounds and max_steps >= asked,
     )
     observe = partial(call_back, callback)
-    x, result, error = drive(solver, limits, observe=observe)
-    if error is not None:
-        raise error
-    settings = SimpleNamespace(certify=certify)
+    x, result, errors = drive(solver, limits, observe=observe)
+    if errors:
+        raise errors.pop()
+    _warn_of_gap(problem, certify, result, limits)
+    p = solver.best_distribution()
+    sources = [getattr(block, "source", None) for block in (low_regret, sampler)]
+    result = named(result, sources[0] if sources[0] is sources[1] else None)
+    return PrimalDualResult(**vars(result), x=x, p=p / p.sum())
+
+
+def _steps_asked(problem, epsilon, constants):
+    """Start the sampler; return the number of steps that epsilon asks for."""
+    low_regret, sampler = problem.blocks
+    problem.counted(sampler.start)
+    check_number("the sampler's n_rows", getattr(sampler, "n_rows", None), low=1, integer=True)
+    check_number("the sampler's scale", sampler.scale, low=0, open_low=True)
+    share, factor = SHARES[constants]
+    regret = share * epsilon
+    n_steps = problem.counted(low_regret.n_steps, regret)
+    if not (_is_number(n_steps) and n_steps >= 0):
+        raise ValueError(
+            "n_steps(epsilon) of the low-regret step must be a number, not negative, got "
+            f"{n_steps!r}"
+        )
+    return max(
+        n_steps,
+        factor * math.log(max(2, sampler.n_rows)) * squared(sampler.scale / regret),
+    )
+
+
+def _started(problem, random, *, round_steps, **settings):
+    """Start the low-regret step; return the solver."""
+    low_regret, sampler = problem.blocks
+    problem.counted(low_regret.start, round_steps)
+    if not hasattr(low_regret, "x"):
+        raise ValueError("the low-regret step has no point: start(n_steps) must set x")
+    return compiled.GenericPrimalDual(
+        problem, low_regret, sampler, random, round_steps=round_steps, **settings
+    )
+
+
+def _warn_of_gap(problem, certify, result, limits):
+    """Warn where a run ended before epsilon was proved, and say what to do."""
     advice = None
     if result.status == "max_iter" and math.isinf(result.dual):
         advice = "The low-regret step has no bound(p), without which nothing is proved."
@@ -627,13 +647,9 @@ def solve_primal_dual(
                 "bound(p) of the low-regret step was below the least of the sampler's values: are "
                 "both for the same functions?"
             )
-    scales = [scale for block in (low_regret, sampler) for scale in getattr(block, "scales", ())]
-    name = "solve_primal_dual"
-    warn_of_gap(settings, result, limits, name=name, advice=advice, scales=scales)
-    p = solver.best_distribution()
-    sources = [getattr(block, "source", None) for block in (low_regret, sampler)]
-    result = named(result, sources[0] if sources[0] is sources[1] else None)
-    return PrimalDualResult(**vars(result), x=x, p=p / p.sum())
+    scales = [scale for block in problem.blocks for scale in getattr(block, "scales", ())]
+    settings = SimpleNamespace(certify=certify)
+    warn_of_gap(settings, result, limits, name="solve_primal_dual", advice=advice, scales=scales)
 
 
 def _check_parameters(low_regret, sampler, epsilon, certify, constants, max_iter, max_accesses):

@@ -16,6 +16,7 @@ from sklearn.base import is_regressor
 from sublinear._core.starting_intercept import starting_intercept
 from sublinear._documentation import with_parameters
 from sublinear._fit_method import fit_method
+from sublinear._labels import find_classes
 from sublinear._linear_model import (
     COMMON_PARAMETERS,
     LinearClassifier,
@@ -40,7 +41,6 @@ from sublinear._validation import (
     check_number,
     check_training_data,
     examples_of_batch,
-    find_classes,
 )
 from sublinear._warnings import warn
 from sublinear.theory import safe_beta, spectral_norm_of

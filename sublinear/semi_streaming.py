@@ -20,6 +20,12 @@ from sublinear._core.random import RandomBits
 from sublinear._core.states import take
 from sublinear._documentation import with_parameters
 from sublinear._fit_method import all_or_nothing
+from sublinear._labels import (
+    check_two_classes,
+    distinct_plain,
+    join_labels,
+    margin_targets,
+)
 from sublinear._solvers.semi_streaming import SemiStreaming
 from sublinear._stream import Stream
 from sublinear._validation import (
@@ -27,10 +33,6 @@ from sublinear._validation import (
     check_rows,
     check_squared_norms,
     check_training_data,
-    check_two_classes,
-    distinct_plain,
-    join_labels,
-    margin_targets,
     products_with,
     seed_sequence,
 )

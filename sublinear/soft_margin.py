@@ -9,6 +9,7 @@ from sublinear._documentation import with_parameters
 from sublinear._drive import Limits
 from sublinear._fit_method import fit_method
 from sublinear._fitted_parameters import like
+from sublinear._labels import find_classes
 from sublinear._linear_model import LinearClassifier
 from sublinear._saddle import CONSTANTS, named, of_margin, round_lengths, warn_of_gap
 from sublinear._saddle_problems import SlackMargin
@@ -20,7 +21,6 @@ from sublinear._validation import (
     check_run_parameters,
     check_sample_weight,
     check_training_data,
-    find_classes,
     has_matrix,
 )
 

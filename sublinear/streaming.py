@@ -21,22 +21,24 @@ from sublinear._core.states import parts_of, prefixed, reading, take
 from sublinear._documentation import with_parameters
 from sublinear._fit_method import all_or_nothing
 from sublinear._fitted_parameters import fitted_with
+from sublinear._labels import (
+    check_known_labels,
+    declared_classes,
+    find_classes,
+    margin_targets,
+    positive_classes,
+)
 from sublinear._solvers.streaming_svrg import CombinedSVRG, PaperSVRG
 from sublinear._stream import StreamFit, UnseenBlock, looked_at
 from sublinear._threads import effective_threads
 from sublinear._validation import (
     check_choice,
     check_flag,
-    check_known_labels,
     check_loss,
     check_number,
     check_run_parameters,
     check_sample_weight,
     check_training_data,
-    declared_classes,
-    find_classes,
-    margin_targets,
-    positive_classes,
     products_with,
     seed_sequence,
 )
@@ -154,6 +156,15 @@ class StreamResult:
     parts : tuple of StreamResult
         One-vs-rest: the result of every class, whose sums are reported above; what is not known of
         one class is not known of the sum. Empty otherwise.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sublinear import StreamingSVRGRegressor
+    >>> X = np.random.default_rng(0).normal(size=(2000, 3))
+    >>> result = StreamingSVRGRegressor().fit(X, X[:, 0]).result_
+    >>> result.n_rows, len(result.excess_risk_interval)
+    (2000, 2)
     """
 
     n_rows: int

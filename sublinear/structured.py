@@ -43,6 +43,29 @@ class StructuredProblem:
     """What PegasosStructured must be told: a base class to write your own from.
 
     Any object with these four methods will do. x and y are whatever your lists X and y hold.
+
+    Examples
+    --------
+    Two classes, as a structured problem:
+
+    >>> import numpy as np
+    >>> from sublinear import PegasosStructured, StructuredProblem
+    >>> class TwoClasses(StructuredProblem):
+    ...     def joint_features(self, x, y):
+    ...         return y * x
+    ...
+    ...     def loss(self, y, other):
+    ...         return float(y != other)
+    ...
+    ...     def loss_augmented_decode(self, weights, x, y):
+    ...         return max((-1, 1), key=lambda other: self.loss(y, other) + other * (weights @ x))
+    ...
+    ...     def decode(self, weights, x):
+    ...         return max((-1, 1), key=lambda y: y * (weights @ x))
+    >>> X, y = [np.array([1.0, 0.2]), np.array([-1.0, 0.1])], [1, -1]
+    >>> model = PegasosStructured(TwoClasses(), alpha=0.1, tol=0.1, max_iter=1000, random_state=0)
+    >>> model.fit(X, y).predict(X)
+    [1, -1]
     """
 
     def joint_features(self, x, y):
@@ -368,15 +391,15 @@ class PegasosStructured(OneSolverStreamFit, BaseEstimator):
         )
         if self._state is not None:
             solver.resume(self._state)
-        model, result, error = drive(solver, limits)
-        if isinstance(error, Exception) and not limits.certify:
-            raise error  # a block of partial_fit can be given again
+        model, result, errors = drive(solver, limits)
+        if errors and isinstance(errors[0], Exception) and not limits.certify:
+            raise errors.pop()  # a block of partial_fit can be given again
         check_finite([Outcome(model, result)], 1.0, np.float64)
         self.coef_, self.result_ = model, result
         self.n_iter_ = self.result_.n_iter
         self._state = solver.state()
-        if error is not None:
-            raise error
+        if errors:
+            raise errors.pop()
         warn_if_limited(self, limits, "raise alpha")
         return self
 

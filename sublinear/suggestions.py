@@ -19,15 +19,13 @@ from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.validation import check_consistent_length
 
 from sublinear._core.matrix import Matrix
+from sublinear._labels import distinct, find_classes, margin_targets
 from sublinear._validation import (
     check_choice,
     check_matrix,
     check_squared_norms,
-    distinct,
-    find_classes,
     generator,
     has_matrix,
-    margin_targets,
 )
 from sublinear._warnings import muted
 from sublinear.data import FeatureOracle
@@ -166,6 +164,16 @@ class SolverSuggestion:
         ratios mean anything elsewhere. Empty where nothing is compared.
     sample_rows : int
         Rows that were looked at.
+
+    Examples
+    --------
+    >>> from sublinear import suggest_solver
+    >>> from sublinear.datasets import make_sparse_classification
+    >>> X, y = make_sparse_classification(200, 100, random_state=0)
+    >>> suggestion = suggest_solver(X, y, random_state=0)
+    >>> model = suggestion.estimator.fit(X, y)
+    >>> suggestion.sample_rows
+    200
     """
 
     estimator: BaseEstimator

@@ -13,6 +13,16 @@ from sublinear._core.matrix import Matrix
 from sublinear._validation import check_matrix, check_number, check_squared_norms
 from sublinear._warnings import warn
 
+__all__ = [
+    "IterationCounts",
+    "StreamingSVRGParameters",
+    "batch_speedup",
+    "minibatch_sdca_iterations",
+    "safe_beta",
+    "spectral_norm_squared",
+    "streaming_svrg_parameters",
+]
+
 LEAST_STEPS = 16  # of the Lanczos method, where there is room for a larger eigenvalue
 ROUNDING = 1e-13  # relative to the largest eigenvalue
 LEAST_SQUARE = 1e-250  # of a row; where less, terms that matter may have become 0
@@ -49,6 +59,14 @@ def spectral_norm_squared(X, *, tol=1e-4, max_iter=200):
     ----------
     Takac, Bijral, Richtarik, Srebro, "Mini-batch primal and dual methods for SVMs", 2013,
     equation 10.
+
+    Examples
+    --------
+    Rows at right angles, and rows on one line:
+
+    >>> from sublinear import spectral_norm_squared
+    >>> spectral_norm_squared([[1.0, 0.0], [0.0, 2.0]]), spectral_norm_squared([[1.0], [2.0]])
+    (0.5, 1.0)
     """
     check_number("tol", tol, low=0, open_low=True)
     check_number("max_iter", max_iter, low=1, integer=True)
@@ -148,6 +166,12 @@ def safe_beta(n_samples, batch_size, sigma_squared):
     References
     ----------
     Takac et al. 2013, equation 11.
+
+    Examples
+    --------
+    >>> from sublinear.theory import safe_beta
+    >>> safe_beta(101, 11, sigma_squared=1.0)
+    11.0
     """
     check_number("n_samples", n_samples, low=1, integer=True)
     check_number("batch_size", batch_size, low=1, high=n_samples, integer=True)
@@ -185,6 +209,13 @@ def batch_speedup(X, batch_size):
     References
     ----------
     Takac et al. 2013, sections 3 and 4.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sublinear import batch_speedup
+    >>> round(batch_speedup(np.eye(10), 5), 6), round(batch_speedup(np.ones((10, 2)), 5), 6)
+    (5.0, 1.0)
     """
     matrix = _checked(X)
     beta = safe_beta(matrix.n_rows, batch_size, spectral_norm_of(matrix))
@@ -203,6 +234,13 @@ class IterationCounts:
         T_0: the average takes the duals of the iterations T_0, .., T - 1.
     total : int
         T.
+
+    Examples
+    --------
+    >>> from sublinear.theory import minibatch_sdca_iterations
+    >>> counts = minibatch_sdca_iterations(1000, 0.01, 0.001)
+    >>> counts.warm_up < counts.averaging_from < counts.total
+    True
     """
 
     warm_up: int
@@ -240,6 +278,14 @@ def minibatch_sdca_iterations(n_samples, alpha, epsilon, *, batch_size=1, sigma_
     ----------
     Takac, Bijral, Richtarik, Srebro, "Mini-batch primal and dual methods for SVMs", 2013,
     Theorem 2.
+
+    Examples
+    --------
+    >>> from sublinear.theory import minibatch_sdca_iterations
+    >>> minibatch_sdca_iterations(1000, 0.01, 0.001).total
+    500996
+    >>> minibatch_sdca_iterations(1000, 0.01, 0.001, batch_size=10, sigma_squared=0.01).total
+    54147
     """
     check_number("alpha", alpha, low=0, open_low=True)
     check_number("epsilon", epsilon, low=0, open_low=True)
@@ -272,6 +318,12 @@ class StreamingSVRGParameters:
         m, the most inner steps of a stage.
     first_stage : int
         k_0, rows of the first stage's gradient; each later stage has `growth` times as many.
+
+    Examples
+    --------
+    >>> from sublinear.theory import StreamingSVRGParameters
+    >>> StreamingSVRGParameters(step=0.1, inner_steps=100, first_stage=50)
+    StreamingSVRGParameters(step=0.1, inner_steps=100, first_stage=50)
     """
 
     step: float
@@ -306,6 +358,13 @@ def streaming_svrg_parameters(condition, *, growth=3.0, order=2.0, hessian_ratio
     References
     ----------
     Frostig, Ge, Kakade, Sidford, 2015, the corollary on bounded Hessians.
+
+    Examples
+    --------
+    >>> from sublinear.theory import streaming_svrg_parameters
+    >>> parameters = streaming_svrg_parameters(10)
+    >>> parameters.inner_steps, parameters.first_stage
+    (2916000, 5400)
     """
     check_number("condition", condition, low=1)
     check_number("growth", growth, low=3)

@@ -23,6 +23,7 @@ LAYERS = (
         "_version",
         "_warnings",
     },
+    {"_labels"},
     {
         "_drive",
         "_dual_store_build",

@@ -17,7 +17,7 @@ from sublinear import (
     StreamingSVRGRegressor,
     distributed,
 )
-from sublinear._validation import join_labels
+from sublinear._labels import join_labels
 from sublinear.distributed import _cluster
 from sublinear.semi_streaming import SemiStreamingPerceptron
 from sublinear.sources import (

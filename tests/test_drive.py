@@ -72,8 +72,8 @@ class FakeSolver:
 
 
 def run(solver, limits, **options):
-    model, result, error = drive(solver, limits, **options)
-    assert error is None
+    model, result, errors = drive(solver, limits, **options)
+    assert not errors
     return model, result
 
 
@@ -270,8 +270,8 @@ def test_errors_of_the_observer_leave_a_result(kind):
         if row.n_iter >= 3:
             raise kind("enough")
 
-    model, result, error = drive(FakeSolver(), Limits(tol=0), observe=observe)
-    assert isinstance(error, kind)
+    model, result, errors = drive(FakeSolver(), Limits(tol=0), observe=observe)
+    assert isinstance(errors.pop(), kind)
     assert result.status == "interrupted"
     assert result.trace
     assert result.primal == min(row.primal for row in result.trace)
@@ -288,8 +288,8 @@ def test_an_interrupt_between_slices(call):
             raise KeyboardInterrupt
 
     solver = FakeSolver(row=1)
-    model, result, error = drive(solver, Limits(tol=0), tick=tick)
-    assert isinstance(error, KeyboardInterrupt)
+    model, result, errors = drive(solver, Limits(tol=0), tick=tick)
+    assert isinstance(errors.pop(), KeyboardInterrupt)
     assert result.status == "interrupted"
     assert result.accesses == solver.accesses > 0
     if result.trace:
@@ -310,8 +310,8 @@ def test_an_interrupt_inside_a_certificate():
         return certify(rounded)
 
     solver.certify = interrupted
-    _, result, error = drive(solver, Limits(tol=0))
-    assert isinstance(error, KeyboardInterrupt)
+    _, result, errors = drive(solver, Limits(tol=0))
+    assert isinstance(errors.pop(), KeyboardInterrupt)
     assert (result.status, len(result.trace)) == ("interrupted", 2)
     assert result.primal == result.trace[-1].primal
 
@@ -331,9 +331,9 @@ def test_an_interrupt_while_threads_are_being_started(monkeypatch, interrupt):
         return submit(self, *arguments)
 
     monkeypatch.setattr(ThreadPoolExecutor, "submit", interrupted)
-    problems = [lambda stop: SimpleNamespace(stopped=stop.wait(timeout=60), error=None)] * 3
-    outcomes, error = solve_all(problems, 2)
-    assert isinstance(error, interrupt)
+    problems = [lambda stop: SimpleNamespace(stopped=stop.wait(timeout=60), errors=[])] * 3
+    outcomes, errors = solve_all(problems, 2)
+    assert isinstance(errors.pop(), interrupt)
     assert [outcome.stopped for outcome in outcomes] == [True] * 3
 
 
@@ -343,9 +343,9 @@ def test_an_interrupt_of_the_wait_for_threads(monkeypatch, interrupt):
         raise interrupt
 
     monkeypatch.setattr(_certified_model, "wait", interrupted)
-    problems = [lambda stop: SimpleNamespace(stopped=stop.wait(timeout=60), error=None)] * 3
-    outcomes, error = solve_all(problems, 2)
-    assert isinstance(error, interrupt)
+    problems = [lambda stop: SimpleNamespace(stopped=stop.wait(timeout=60), errors=[])] * 3
+    outcomes, errors = solve_all(problems, 2)
+    assert isinstance(errors.pop(), interrupt)
     assert [outcome.stopped for outcome in outcomes] == [True] * 3
 
 

@@ -205,3 +205,11 @@ class TestFourierFeatures:
     def test_unusable_parameters(self, X, options):
         with pytest.raises(ValueError, match=next(iter(options))):
             FourierFeatures(X, **options)
+
+
+@pytest.mark.parametrize(("kind", "number"), [("row", -1), ("row", 30), ("column", 7)])
+def test_lines_that_are_not_there(X, kind, number):
+    lines = oracle(X)
+    with pytest.raises(IndexError, match=f"{kind} {number} is not there: the last of"):
+        getattr(lines, kind)(number)
+    assert lines.accesses == 0

@@ -55,12 +55,13 @@ def is_within(solver, epsilon):
 
 
 class TestPairwiseSteps:
+    @pytest.mark.parametrize("by_gain", (True, False))
     @pytest.mark.parametrize("mass", (1.0, 0.3))
-    def test_they_find_the_optimum(self, mass):
+    def test_they_find_the_optimum(self, mass, by_gain):
         random = np.random.default_rng(1)
         A, b = random.normal(size=(30, 5)), random.normal(size=30)
         K, p = A @ A.T, np.full(30, mass / 30)
-        assert pairwise_steps(K, b, p, 1e-10, relative=False, n_steps=10**6)
+        assert pairwise_steps(K, b, p, 1e-10, by_gain=by_gain, n_steps=10**6)
         v = b + 2 * K @ p
         assert p.min() >= 0 and p.sum() == pytest.approx(mass)
         assert p @ (v - v.min()) <= 1e-9
@@ -76,9 +77,9 @@ class TestPairwiseSteps:
 
     def test_they_end_by_their_number_and_where_nothing_is_gained(self):
         p = np.array([1.0, 0, 0])
-        assert not pairwise_steps(np.eye(3), np.zeros(3), p, 0.0, relative=False, n_steps=1)
+        assert not pairwise_steps(np.eye(3), np.zeros(3), p, 0.0, n_steps=1)
         np.testing.assert_array_equal(p, [0.5, 0.5, 0])
-        assert pairwise_steps(np.eye(3), np.zeros(3), p, 0.0, relative=False, n_steps=100)
+        assert pairwise_steps(np.eye(3), np.zeros(3), p, 0.0, n_steps=100)
         np.testing.assert_allclose(p, 1 / 3, atol=1e-7)
         for K in (np.ones((3, 3)), np.zeros((3, 3))):
             p = np.array([1.0, 0, 0])
@@ -87,9 +88,7 @@ class TestPairwiseSteps:
 
     def test_flat_directions_take_all_that_there_is(self):
         p = np.array([1.0, 0, 0])
-        assert pairwise_steps(
-            np.zeros((3, 3)), np.array([0, -1.0, -2.0]), p, 0.0, relative=False, n_steps=9
-        )
+        assert pairwise_steps(np.zeros((3, 3)), np.array([0, -1.0, -2.0]), p, 0.0, n_steps=9)
         np.testing.assert_array_equal(p, [0, 0, 1])
 
 

@@ -206,6 +206,11 @@ def test_bad_row_norms(data, norms):
         MinimumEnclosingBall().fit(data[0], row_norms=norms)
 
 
+def test_row_norms_are_no_norms_of_images(data):
+    with pytest.raises(ValueError, match='row_norms needs kernel="linear"'):
+        MinimumEnclosingBall(kernel="rbf", certify=None).fit(data[0], row_norms=NORMS)
+
+
 @pytest.mark.parametrize(
     "options", ({"variant": "plain"}, {"variant": "variance_reduced"}, {"nu": 0.1})
 )

@@ -289,6 +289,11 @@ def test_batch_sizes_that_make_no_sense(name, batch_size):
         estimator(name, batch_size=batch_size).fit(*data(name))
 
 
+def test_a_batch_size_that_is_misspelt():
+    with pytest.raises(ValueError, match=r"at least 1 or .all., got 'al'"):
+        estimator("hinge", batch_size="al").fit(*data("hinge"))
+
+
 @pytest.mark.parametrize("rule", RULES)
 @pytest.mark.parametrize("name", ["hinge", "squared"])
 def test_a_batch_larger_than_the_data(name, rule):

@@ -1,6 +1,7 @@
 """Models survive the file, and nothing but a model does."""
 
 import dataclasses
+import errno
 import io
 import json
 import pickle
@@ -28,6 +29,7 @@ from sublinear import (
     StreamingSVRGClassifier,
     StreamingSVRGRegressor,
     SublinearPerceptron,
+    _archive,  # its reads fail here
     load_model,
     save_model,
 )
@@ -324,6 +326,24 @@ class TestNotAModel:
             load_model(tmp_path / "model")
         with pytest.raises(OSError, match="not a regular file"):
             load_model(tmp_path)
+
+    @pytest.mark.parametrize(
+        ("error", "message"),
+        [
+            (MemoryError("that much"), "model does not fit into memory$"),
+            (OSError(errno.EIO, "Input/output error"), "model: input/output error$"),
+            (OSError("of damage"), "model: damaged model file"),
+        ],
+    )
+    def test_failing_reads(self, tmp_path, monkeypatch, error, message):
+        def fail(*args, **kwargs):
+            raise error
+
+        save_model(SDCAClassifier().fit([[0.0], [1.0]], [0, 1]), tmp_path / "model")
+        monkeypatch.setattr(_archive.np, "load", fail)
+        kind = type(error) if "damaged" not in message else ValueError
+        with pytest.raises(kind, match=message):
+            load_model(tmp_path / "model")
 
     def test_other_arrays(self, tmp_path):
         np.savez(tmp_path / "model.npz", X=np.eye(2), y=np.ones(2))

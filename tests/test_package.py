@@ -18,15 +18,28 @@ import sublinear
 from sublinear._core.parallel import bounds_checked
 
 PLACES = ("sublinear", "sublinear.semi_streaming", "sublinear.distributed")
+PUBLIC = (
+    "sublinear",
+    "sublinear.data",
+    "sublinear.datasets",
+    "sublinear.sources",
+    "sublinear.theory",
+    "sublinear.distributed",
+)
 OPTIONAL = ("tqdm", "matplotlib", "pandas", "dask")
 MODULES = [module.name for module in pkgutil.walk_packages(sublinear.__path__, "sublinear.")]
 
 
-def estimators(place):
-    """Yield the public estimators of a module."""
+def public_module(place):
+    """Import a module; skip where what it needs is not installed."""
     if place == "sublinear.distributed":
         pytest.importorskip("distributed")
-    module = importlib.import_module(place)
+    return importlib.import_module(place)
+
+
+def estimators(place):
+    """Yield the public estimators of a module."""
+    module = public_module(place)
     for name in module.__all__:
         value = getattr(module, name)
         if inspect.isclass(value) and issubclass(value, BaseEstimator):
@@ -154,6 +167,30 @@ def test_docstring_examples(name):
         pytest.importorskip("distributed")
     if name != "sublinear.__main__":
         assert doctest.testmod(importlib.import_module(name)).failed == 0
+
+
+@pytest.mark.parametrize("place", PUBLIC)
+def test_public_objects_have_examples(place):
+    module = public_module(place)
+    objects = [name for name in module.__all__ if callable(getattr(module, name))]
+    docs = {name: inspect.getdoc(getattr(module, name)) for name in objects}
+    assert [name for name in objects if "\nExamples\n---" not in docs[name]] == []
+
+
+@pytest.mark.parametrize("place", PUBLIC)
+def test_public_objects_are_in_the_reference(place):
+    page = Path(__file__).parents[1] / "docs/api/index.md"
+    if not page.exists():
+        pytest.skip("no docs beside the tests")
+    listed = set(re.findall(r"^   ([\w.]+)$", page.read_text(encoding="utf-8"), re.MULTILINE))
+    module, prefix = public_module(place), f"{place}.".removeprefix("sublinear.")
+    shared = set(sublinear.__all__) if prefix else {"__version__"}
+    names = {
+        f"{prefix}{name}"
+        for name in module.__all__
+        if name not in shared or getattr(module, name) is not getattr(sublinear, name)
+    }
+    assert names - listed == set()
 
 
 PAGES = (

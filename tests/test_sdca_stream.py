@@ -1,8 +1,6 @@
 """SDCA over a source: the numbers of SDCA with that order of blocks, and a true certificate."""
 
-import gc
 import itertools
-import weakref
 
 import numpy as np
 import pytest
@@ -548,24 +546,3 @@ def test_the_summary_of_an_interrupted_fit_is_of_a_whole_pass(binary, block):
         model.fit_stream(GeneratorSource(blocks))
     assert model.result_.accesses > 0
     assert model.stream_.rows == len(y) and model.stream_.blocks == 2
-
-
-def test_an_error_of_a_callback_leaves_no_cycle(binary):
-    """Which would keep the passes that it came in, and their reading threads, for a while."""
-    X, y = binary
-
-    class Enough(Exception):
-        pass
-
-    def fail(snapshot):
-        raise Enough
-
-    gc.disable()
-    try:
-        try:
-            SDCAClassifier(callback=fail).fit_stream([(X, y)])
-        except Enough as error:
-            gone = weakref.ref(error)
-        assert gone() is None
-    finally:
-        gc.enable()

@@ -570,6 +570,12 @@ def test_npy_blocks_are_memory_maps(tmp_path, binary, order, dtype):
         assert isinstance(block, np.memmap) or order == "F"
 
 
+def test_npy_files_have_as_many_rows_in_a_block_where_none_are_given(tmp_path):
+    np.save(tmp_path / "X.npy", np.ones((10_000, 2)))
+    blocks = (list(NpySource(tmp_path / "X.npy", **given)) for given in ({}, {"block_rows": None}))
+    assert [[len(X) for X, _ in found] for found in blocks] == [[8192, 1808]] * 2
+
+
 @pytest.mark.parametrize("order", ["C", "F"])
 def test_npy_files_are_mapped_again_where_a_source_is_unpickled(tmp_path, order):
     X, y, weights = np.ones((500, 40), order=order), np.arange(500), np.full(500, 2.0)

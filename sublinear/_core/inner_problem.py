@@ -205,11 +205,7 @@ class InnerProblem:
         hessian, reweighted = self.hessian(here.evaluation), False
         gradient = self._gradient(here)
         direction = hessian.solve(gradient)
-        if self.loss.quadratic:  # in its squares; other losses take numbers that overflow there
-            in_units = gradient / hessian.units
-            check_sum(here.value + gradient @ direction + in_units @ in_units)
-        elif not self.corrected:  # later rows, which may be few, at an old anchor
-            check_sum(here.value)
+        self._check_range(here, gradient, direction, hessian)
         enough = MAX_CORRECTED_STEPS if self.corrected else MAX_NEWTON_STEPS
         # a first stage may gain far more than features have to explain, as by an intercept
         enough_gained = precision / MOST_STEPS if self.corrected else 0.0
@@ -217,12 +213,10 @@ class InnerProblem:
             decrement = gradient @ direction
             found = None
             if reweighted or hessian.explains(gradient, direction):
-                exact = self.loss.quadratic and hessian.matrix is not None
-                if precision and (exact or shrink * decrement < precision * most_gained):
-                    last = here.weights - direction
-                    # a Hessian says nothing of the values beyond a kink
-                    if exact or self._value_at(last) <= here.value:
-                        return last
+                near = shrink * decrement < precision * most_gained
+                last = self._last_step(here, direction, hessian, near) if precision else None
+                if last is not None:
+                    return last
                 if reweighted and not self.corrected:
                     found = self._lengthened(here, direction, decrement)
                 else:
@@ -246,6 +240,25 @@ class InnerProblem:
                 shrink = min(1.0, gradient @ direction / decrement)
         self.converged = False
         return here.weights
+
+    def _check_range(self, here, gradient, direction, hessian):
+        """Raise ValueError where sums have left the range of floating-point numbers."""
+        if self.loss.quadratic:  # in its squares; other losses take numbers that overflow there
+            in_units = gradient / hessian.units
+            check_sum(here.value + gradient @ direction + in_units @ in_units)
+        elif not self.corrected:  # later rows, which may be few, at an old anchor
+            check_sum(here.value)
+
+    def _last_step(self, here, direction, hessian, near):
+        """Return the weights a whole step away if that ends the search, else None.
+
+        It does where the Hessian is exact, or where it is `near` and the value does not rise: a
+        Hessian says nothing of the values beyond a kink.
+        """
+        last = here.weights - direction
+        if self.loss.quadratic and hessian.matrix is not None:
+            return last
+        return last if near and self._value_at(last) <= here.value else None
 
     def held_back(self, weights):
         """Return weights between w~ and those given; the nearer, the more the rows' losses grow.

@@ -5,7 +5,13 @@ from sublinear._core.portable cimport SUBLINEAR_OPENMP, omp_get_max_threads
 
 
 def openmp_enabled():
-    """Return True if this build of sublinear runs loops in parallel (OpenMP)."""
+    """Return True if this build of sublinear runs loops in parallel (OpenMP).
+
+    Examples
+    --------
+    >>> from sublinear import openmp_enabled
+    >>> n_jobs = -1 if openmp_enabled() else 1
+    """
     return SUBLINEAR_OPENMP == 1
 
 

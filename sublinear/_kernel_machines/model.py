@@ -56,6 +56,15 @@ class Reduction:
         Support vectors before.
     primal : float
         The objective before; that of the model returned is ``result_.primal``.
+
+    Examples
+    --------
+    >>> from sublinear import KernelSDCAClassifier
+    >>> from sublinear.datasets import make_sparse_classification
+    >>> X, y = make_sparse_classification(200, 100, random_state=0)
+    >>> model = KernelSDCAClassifier(max_support=20, random_state=0).fit(X, y)
+    >>> model.reduction_.n_support > len(model.support_) == 20
+    True
     """
 
     n_support: int
@@ -244,7 +253,7 @@ class KernelModel(CertifiedModel):
         self._n_rows_fit = training.n_rows
         self._describe(outcomes, training, seconds)
         too_many = self.max_support is not None and len(self.support_) > self.max_support
-        if too_many and not any(outcome.error for outcome in outcomes):
+        if too_many and self.result_.status != "interrupted":
             with restored_after_errors(self):
                 self._describe(self._reduce(outcomes, training), training, seconds)
 

@@ -15,7 +15,8 @@ from sublinear._classification import OneVsRestMixin
 from sublinear._core.pair_votes import scores_of_classes
 from sublinear._documentation import with_parameters
 from sublinear._fit_method import forget
-from sublinear._validation import check_choice, check_sample_weight, combine_weights, find_classes
+from sublinear._labels import combine_weights, find_classes
+from sublinear._validation import check_choice, check_sample_weight
 
 WAYS = ("ovo", "ovr")
 

@@ -46,39 +46,79 @@ def nearest_span(kernel, diagonal, coefficients, size):
     chosen : ndarray of shape (n_chosen,), intp
         In increasing order.
     """
-    n = len(diagonal)
-    residual = np.empty_like(coefficients)  # <w - w', phi(x_j)>
+    residual = _products(kernel, coefficients)  # <w - w', phi(x_j)>
+    factor = PivotedFactor(kernel, diagonal, size)
+    least = LEAST_PIVOT * factor.left.max()
+    while len(factor.chosen) < factor.columns.shape[1]:
+        with np.errstate(divide="ignore", invalid="ignore"):
+            gain = np.where(factor.left > least, (residual**2).sum(axis=0) / factor.left, 0.0)
+        gain[factor.chosen] = 0.0
+        if gain.max() <= 0:
+            break
+        best = factor.best_at_hand(gain)
+        column = factor.add(best)
+        residual -= np.outer(residual[:, best] / column[best], column)
+    return np.sort(np.array(factor.chosen, dtype=np.intp))
+
+
+def _products(kernel, coefficients):
+    """Return the products of models with all vectors."""
+    products, n = np.empty_like(coefficients), coefficients.shape[1]
     for first in range(0, n, ROWS):
         rows = np.arange(first, min(n, first + ROWS))
-        residual[:, rows] = coefficients @ np.asarray(kernel(rows), dtype=np.float64).T
-    factor = np.zeros((n, min(size, n)))
-    left = np.array(diagonal, dtype=np.float64)  # |phi(x_j)'|^2
-    least = LEAST_PIVOT * left.max()
-    chosen, ready = [], []
-    while len(chosen) < factor.shape[1]:
-        with np.errstate(divide="ignore", invalid="ignore"):
-            gain = np.where(left > least, (residual**2).sum(axis=0) / left, 0.0)
-        gain[chosen] = 0.0
-        best, last = int(gain.argmax()), len(chosen)
-        if gain[best] <= 0:
-            break
-        if ready:
-            ahead = ready[int(gain[ready].argmax())]
+        products[:, rows] = coefficients @ np.asarray(kernel(rows), dtype=np.float64).T
+    return products
+
+
+class PivotedFactor:
+    """A Cholesky factor of the kernel matrix, a column for each vector chosen.
+
+    Parameters
+    ----------
+    kernel, diagonal, size
+        As for `nearest_span`.
+
+    Attributes
+    ----------
+    chosen : list of int
+    columns : ndarray of shape (n, size)
+        Those of the vectors not chosen yet are zeros.
+    left : ndarray of shape (n,)
+        The squared lengths of what the vectors have beyond the span of those chosen.
+    """
+
+    def __init__(self, kernel, diagonal, size):
+        self.kernel, self.chosen = kernel, []
+        self.columns = np.zeros((len(diagonal), min(size, len(diagonal))))
+        self.left = np.array(diagonal, dtype=np.float64)
+        # candidates, and their kernel values beyond the span of the first `known` vectors chosen
+        self.ready, self.candidates, self.known = [], None, 0
+
+    def best_at_hand(self, gain):
+        """Return the vector of the largest gain; if it has none at hand, get candidates."""
+        best = int(gain.argmax())
+        if self.ready:
+            ahead = self.ready[int(gain[self.ready].argmax())]
             if gain[ahead] >= NEAR_BEST * gain[best]:
-                best = ahead
-        if best not in ready:
-            ready = np.argsort(-gain, kind="stable")[:BLOCK].tolist()
-            known = last
-            columns = np.asarray(kernel(np.array(ready)), dtype=np.float64).T
-            columns = columns - factor[:, :last] @ factor[ready, :last].T
-        column = columns[:, ready.index(best)]
-        column = column - factor[:, known:last] @ factor[best, known:last]
-        column /= np.sqrt(left[best])
-        factor[:, last] = column
-        residual -= np.outer(residual[:, best] / column[best], column)
-        left = np.maximum(left - column**2, 0.0)
-        chosen.append(best)
-    return np.sort(np.array(chosen, dtype=np.intp))
+                return ahead
+        if best not in self.ready:
+            self.ready = np.argsort(-gain, kind="stable")[:BLOCK].tolist()
+            self.known = len(self.chosen)
+            before = self.columns[:, : self.known]
+            values = np.asarray(self.kernel(np.array(self.ready)), dtype=np.float64).T
+            self.candidates = values - before @ before[self.ready].T
+        return best
+
+    def add(self, best):
+        """Choose a vector at hand; return its column."""
+        last = len(self.chosen)
+        since = self.columns[:, self.known : last]
+        column = self.candidates[:, self.ready.index(best)] - since @ since[best]
+        column /= np.sqrt(self.left[best])
+        self.columns[:, last] = column
+        self.left = np.maximum(self.left - column**2, 0.0)
+        self.chosen.append(best)
+        return column
 
 
 def best_on_span(objective, examples, tol):
@@ -114,9 +154,9 @@ def best_on_span(objective, examples, tol):
     spaces = linear_spaces(solver, limits.tol)
     if spaces:  # with a large C single steps creep
         solver = Finisher(spaces, limits.tol, limits.max_iter)
-    model, _, error = drive(solver, limits)
-    if error is not None:
-        raise error
+    model, _, errors = drive(solver, limits)
+    if errors:
+        raise errors.pop()
     coefficients = solve_triangular(factor, model[: len(examples)], lower=True, trans="T")
     return coefficients, coefficients @ values
 

@@ -31,6 +31,7 @@ import scipy.sparse as sp
 
 from sublinear._core.inner import inner
 from sublinear._core.matrix cimport Matrix
+from sublinear._core.pairwise import pairwise_steps
 from sublinear._core.passes cimport Passes
 from sublinear._core.saddle_solver cimport SaddleSolver
 
@@ -45,55 +46,6 @@ COARSE = 1e-4               # relative gaps for which products in float32 do,
 LEAST_SQUARE, MOST_SQUARE = 1e-30, 1e36    # and squares of distances that leave them in its range
 # rows, and columns, of products that BLAS makes on one thread: threads might change bits
 BLOCK, PART = 32, 256
-
-
-cdef struct Worst:
-    Py_ssize_t least, largest          # of v; largest where p > 0
-    double gap                         # p'v - min v
-
-
-cdef Worst find_worst(const double[::1] v, const double[::1] p) noexcept nogil:
-    cdef Worst found
-    cdef Py_ssize_t k
-    cdef double mean = 0
-    found.least = 0
-    found.largest = -1
-    for k in range(v.shape[0]):
-        mean += p[k] * v[k]
-        if v[k] < v[found.least]:
-            found.least = k
-        if p[k] > 0 and (found.largest < 0 or v[k] > v[found.largest]):
-            found.largest = k
-    found.gap = mean - v[found.least]
-    return found
-
-
-cdef void pairwise_steps(
-    const double[:, ::1] gram, double[::1] v, double[::1] p, double target, Py_ssize_t n_steps
-) noexcept nogil:
-    """Move weight from the largest v = b + 2 K p to the least, until the gap is within target.
-
-    v is b at first.
-    """
-    cdef Py_ssize_t k, _, i, j
-    cdef double curvature, step
-    cdef Worst worst
-    for i in range(v.shape[0]):
-        for k in range(v.shape[0] if p[i] > 0 else 0):
-            v[k] += 2 * p[i] * gram[i, k]
-    for _ in range(n_steps):
-        worst = find_worst(v, p)
-        if not worst.gap > target:
-            return
-        i, j = worst.least, worst.largest
-        curvature = gram[i, i] + gram[j, j] - 2 * gram[i, j]
-        step = p[j]
-        if v[j] - v[i] < 2 * curvature * step:
-            step = (v[j] - v[i]) / (2 * curvature)
-        p[i] += step
-        p[j] -= step
-        for k in range(v.shape[0]):
-            v[k] += 2 * step * (gram[i, k] - gram[j, k])
 
 
 def products(rows, others, columns):
@@ -324,12 +276,11 @@ class ActiveSet(SaddleSolver):
         self.gram = gram
 
     def _solve_working_set(self):
-        cdef double[::1] values = self._offsets_within(self.offsets), p = self.weights
-        cdef const double[:, ::1] gram = self.gram
-        cdef double target = INNER_GAP * GAP * self._asked()
-        cdef Py_ssize_t n_steps = 1000 + 20 * len(self.weights), n_groups = len(self.groups)
-        with nogil:
-            pairwise_steps(gram, values, p, target, n_steps)
+        n_groups, target = len(self.groups), INNER_GAP * GAP * self._asked()
+        pairwise_steps(
+            self.gram, self._offsets_within(self.offsets), self.weights, target,
+            by_gain=False, n_steps=1000 + 20 * len(self.weights)
+        )
         kept = self.weights > 0
         kept[:n_groups] = True
         self.members, self.rows = self.members[kept[n_groups:]], self.rows[kept]

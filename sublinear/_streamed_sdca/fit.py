@@ -16,6 +16,16 @@ from sublinear._core.objective import Objective
 from sublinear._core.states import take
 from sublinear._drive import as_stored
 from sublinear._fitted_parameters import note_parameters
+from sublinear._labels import (
+    WEIGHTLESS,
+    check_known_labels,
+    class_factors,
+    find_classes,
+    given_classes,
+    margin_targets,
+    positive_classes,
+    weights_by_class,
+)
 from sublinear._linear_model import duals_of_last_fit
 from sublinear._newton_passes import NewtonPlan
 from sublinear._readers.dataset import whole_numbers_as_integers
@@ -25,17 +35,7 @@ from sublinear._streamed_sdca.ascent import StreamedAscent, feasible_start
 from sublinear._streamed_sdca.objective import StreamedObjective, extent_of
 from sublinear._streamed_sdca.solver import READ_COST, READ_SHARE, StreamedSDCA
 from sublinear._threads import effective_threads
-from sublinear._validation import (
-    WEIGHTLESS,
-    check_known_labels,
-    check_total_weight,
-    class_factors,
-    find_classes,
-    given_classes,
-    margin_targets,
-    positive_classes,
-    weights_by_class,
-)
+from sublinear._validation import check_total_weight
 
 
 class DualStreamFit(StreamFit):
@@ -163,7 +163,7 @@ class DualStreamFit(StreamFit):
                 checkpoint.save(solver.state() | state_of_run() | {"complete": False})
 
         with closing(solver):
-            model, result, error = drive_shown(
+            model, result, errors = drive_shown(
                 self.verbose,
                 type(self).__name__,
                 "epochs",
@@ -183,11 +183,8 @@ class DualStreamFit(StreamFit):
         training = Training(None, None, None, extent, [], None)
         self._store(outcomes, training, time.perf_counter() - started)
         self.result_ = result  # all problems shared the passes, and stopped together
-        if error is not None:
-            try:
-                raise error
-            finally:
-                del error  # of a cycle that would keep a pass, and the thread that reads
+        if errors:
+            raise errors.pop()
         if checkpoint and result.status != "stopped":  # else another call goes on
             checkpoint.save(fitted_state(self) | {"complete": True})
         self._warn_if_limited(limits)

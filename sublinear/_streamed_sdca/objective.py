@@ -9,7 +9,7 @@ from sublinear._core.aligned import contiguous
 from sublinear._core.matrix import Matrix
 from sublinear._core.row_blocks import joined_blocks
 from sublinear._core.starting_intercept import middle, middle_of_parts
-from sublinear._validation import LabelWeights
+from sublinear._labels import LabelWeights
 
 
 @dataclass

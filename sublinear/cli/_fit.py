@@ -7,9 +7,9 @@ import numpy as np
 
 from sublinear._callbacks import rows_shown
 from sublinear._core.losses import COUNT_LOSSES, REGRESSION_LOSSES
+from sublinear._labels import find_classes
 from sublinear._model_file import write_model
 from sublinear._readers.columns import label_index
-from sublinear._validation import find_classes
 from sublinear.cli._console import results
 from sublinear.cli._data_file import (
     check_few_labels,

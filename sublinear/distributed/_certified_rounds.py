@@ -10,14 +10,9 @@ from sublinear._checkpoint import RoundsCheckpoint, open_checkpoint
 from sublinear._core.starting_intercept import middle_of_parts
 from sublinear._core.states import take
 from sublinear._fit_method import fit_method
+from sublinear._labels import LabelWeights, class_factors, find_classes, positive_classes
 from sublinear._linear_model import LinearModel
-from sublinear._validation import (
-    LabelWeights,
-    check_total_weight,
-    class_factors,
-    find_classes,
-    positive_classes,
-)
+from sublinear._validation import check_total_weight
 from sublinear.distributed._cluster import connected
 from sublinear.distributed._estimator import OverPartitions, documented
 from sublinear.distributed._partitions import (

@@ -376,8 +376,8 @@ class ClusterPartitions:
         try:
             vectors = vectors_of(self.client.gather(futures))
         except Exception as error:
-            self._raise_unless_lost(error)
-            self.ask("ping")  # raises PartitionsLost, and says which
+            if self._is_loss(error):
+                self.ask("ping")  # raises PartitionsLost, and says which
             raise
         return sum_of([(vector,) for vector in vectors])[0], [rest for _, *rest in answers]
 
@@ -438,7 +438,7 @@ class ClusterPartitions:
             try:
                 gathered(self.client, blocks)  # raises it
             except Exception as error:
-                self._raise_unless_lost(error)
+                self._is_loss(error)  # may say more
                 raise
         return blocks
 
@@ -533,14 +533,16 @@ class ClusterPartitions:
             try:
                 sent[k] = request()
             except Exception as error:
-                self._raise_unless_lost(error)
+                if not self._is_loss(error):
+                    raise
                 lost.add(k)
                 cause = error
         for k, answer in sent.items():
             try:
                 answers.append(self._result_of(k, answer))
             except Exception as error:
-                self._raise_unless_lost(error)
+                if not self._is_loss(error):
+                    raise
                 lost.add(k)
                 cause = error
         if lost:
@@ -561,8 +563,8 @@ class ClusterPartitions:
                 if self.futures[k].status != "finished":
                     raise OSError(f"the actor of partition {k} is gone") from None
 
-    def _raise_unless_lost(self, error):
-        """Raise an error unless it says that a worker is gone."""
+    def _is_loss(self, error):
+        """Tell whether an error says that a worker is gone; raise RuntimeError if all is lost."""
         from distributed import CancelledError
         from distributed.scheduler import KilledWorker
 
@@ -575,7 +577,6 @@ class ClusterPartitions:
                 "scheduler for a while (begin the fit again)"
             ) from error
         if isinstance(error, OF_A_SOURCE):
-            raise error
+            return False
         gone = isinstance(error, RuntimeError) and "Actor was lost" in str(error)
-        if not gone and not isinstance(error, (OSError, KilledWorker)):
-            raise error
+        return gone or isinstance(error, (OSError, KilledWorker))

@@ -179,31 +179,43 @@ class OverPartitions:
         """Return the partitions of the data; set `partitions_`, and names that X has."""
         vars(self).pop("feature_names_in_", None)  # of the last fit
         if is_dask(X):
-            self._name_features(column_names(X))
-            chunks, sizes = chunks_of(X, y, sample_weight)
-            count = self.n_partitions or (None if client is not None else 1)
-            groups = None if count is None else contiguous_groups(sizes, count)
-            if client is not None:
-                partitions = ClusterPartitions(
-                    client, self._kind, self._numeric, chunks=chunks, groups=groups
-                )
-                self.partitions_ = partitions.groups
-                return partitions
-            self.partitions_ = groups
-            return self._locally(([chunks[k].compute() for k in group] for group in groups), groups)
+            return self._partition_chunks(client, X, y, sample_weight)
         if is_sources(X, y):
-            self.partitions_ = [[k] for k in range(len(X))]
-            if not X:
-                raise ValueError("there are no sources: X is an empty list")
-            refuse_weights(sample_weight)
-            check_sources(X, client)
-            if client is not None:
-                return ClusterPartitions(client, self._kind, self._numeric, sources=X)
-            return self._locally(X)
+            return self._partition_sources(client, X, sample_weight)
         if is_stream(X):
             raise ValueError("a source is one partition: give a list of sources, fit([source])")
         if isinstance(X, (list, tuple)) and any(map(is_source, X)):
             raise ValueError("sources yield their labels, (X, y): leave out y, fit(sources)")
+        return self._partition_arrays(X, y, sample_weight)
+
+    def _partition_chunks(self, client, X, y, sample_weight):
+        """Do as `_partition` with dask collections: neighbouring chunks go together."""
+        self._name_features(column_names(X))
+        chunks, sizes = chunks_of(X, y, sample_weight)
+        count = self.n_partitions or (None if client is not None else 1)
+        groups = None if count is None else contiguous_groups(sizes, count)
+        if client is not None:
+            partitions = ClusterPartitions(
+                client, self._kind, self._numeric, chunks=chunks, groups=groups
+            )
+            self.partitions_ = partitions.groups
+            return partitions
+        self.partitions_ = groups
+        return self._locally(([chunks[k].compute() for k in group] for group in groups), groups)
+
+    def _partition_sources(self, client, sources, sample_weight):
+        """Do as `_partition` with a list of sources: each is a partition."""
+        self.partitions_ = [[k] for k in range(len(sources))]
+        if not sources:
+            raise ValueError("there are no sources: X is an empty list")
+        refuse_weights(sample_weight)
+        check_sources(sources, client)
+        if client is not None:
+            return ClusterPartitions(client, self._kind, self._numeric, sources=sources)
+        return self._locally(sources)
+
+    def _partition_arrays(self, X, y, sample_weight):
+        """Do as `_partition` with arrays: it cuts them into parts alike, which stay here."""
         X, y = check_training_data(self, X, y, y_numeric=self._numeric)
         weights = check_sample_weight(sample_weight, X)
         count = min(self.n_partitions or 1, X.shape[0])

@@ -20,14 +20,9 @@ from sublinear._core.objective import CONJUGATE, Objective
 from sublinear._core.row_blocks import joined_blocks
 from sublinear._core.starting_intercept import middle, middle_of_parts
 from sublinear._core.states import part_of, prefixed, restore, saved, take
+from sublinear._labels import LabelWeights, margin_targets, weights_by_class
 from sublinear._stream import StreamSummary, check_source, checked_block, names_of_block, naming
-from sublinear._validation import (
-    LabelWeights,
-    agreed_names,
-    check_names_fit,
-    margin_targets,
-    weights_by_class,
-)
+from sublinear._validation import agreed_names, check_names_fit
 from sublinear.sources._read_ahead import lasting_blocks
 
 MOST_LOSSES = 5  # of partitions in one request

@@ -15,8 +15,9 @@ from sklearn.utils.validation import check_is_fitted
 from sublinear._classification import has_probabilities
 from sublinear._core.aligned import contiguous
 from sublinear._documentation import with_parameters
+from sublinear._labels import unboxed
 from sublinear._stream import checked_block, names_of_block, naming, parts_of_block
-from sublinear._validation import agreed_names, column_names, plain_labels
+from sublinear._validation import agreed_names, column_names
 from sublinear._warnings import warn
 from sublinear.distributed._cluster import (
     PLACE_OF_CHUNK,
@@ -229,7 +230,7 @@ def evaluation_of_block(block, model, right):
     weight = np.ones(X.shape[0]) if weight is None else weight
     predicted, mass = model.predict(X), float(weight.sum())
     if right:
-        y = plain_labels(y)
+        y = unboxed(y)
         hits = accuracy_score(y, predicted, normalize=False, sample_weight=weight) if mass else 0
         return Evaluation(len(y), mass, float(hits))
     y = contiguous(y, np.float64)

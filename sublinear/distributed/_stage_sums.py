@@ -26,14 +26,14 @@ from sublinear._core.anchored_gradient import AnchoredGradient
 from sublinear._core.kept_rows import Sample
 from sublinear._core.row_blocks import HeavyRows, RowBlock, is_of_counts, part_of_sample
 from sublinear._core.states import refusal, restore, take
-from sublinear._stream import Block, Stream, naming
-from sublinear._validation import (
+from sublinear._labels import (
     check_known_labels,
     distinct_plain,
-    drop_weightless,
     join_labels,
     margin_targets,
 )
+from sublinear._stream import Block, Stream, naming
+from sublinear._validation import drop_weightless
 from sublinear.distributed._partitions import Member, blocks_of, insist
 from sublinear.sources._faults import EmptySource
 

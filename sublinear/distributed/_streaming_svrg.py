@@ -10,7 +10,7 @@ from sublinear import sdca, streaming
 from sublinear._checkpoint import open_checkpoint
 from sublinear._fit_method import all_or_nothing
 from sublinear._fitted_parameters import fitted_with
-from sublinear._validation import (
+from sublinear._labels import (
     declared_classes,
     find_classes,
     given_classes,

@@ -7,9 +7,10 @@ classes here can all be iterated again. Whatever they read, they hold one block 
 
 import numpy as np
 
+from sublinear._labels import distinct_plain, join_labels
 from sublinear._readers.dataset import whole_numbers_as_integers
 from sublinear._readers.files import check_options, format_of
-from sublinear._validation import check_choice, distinct_plain, join_labels
+from sublinear._validation import check_choice
 from sublinear.sources._arrays import ArraySource, GeneratorSource, NpySource, NpzSource
 from sublinear.sources._faults import NO_LABELS, nothing_in
 from sublinear.sources._files import SHARDS, files_of
@@ -61,6 +62,17 @@ def open_source(path, *, format=None, **options):
         If a file is missing or cannot be read.
     ValueError
         For an unknown format, or options that make no sense.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from sublinear.sources import open_source
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder) / "rows.csv"
+    ...     _ = path.write_text("1,2,a\\n3,4,b\\n")
+    ...     [(X.tolist(), y.tolist()) for X, y in open_source(path)]
+    [([[1.0, 2.0], [3.0, 4.0]], ['a', 'b'])]
     """
     if format is None:
         paths = files_of(path, SHARDS)
@@ -93,6 +105,12 @@ def distinct_labels(source):
     -------
     labels : ndarray of shape (n_labels,)
         Integers if all are whole numbers.
+
+    Examples
+    --------
+    >>> from sublinear.sources import distinct_labels
+    >>> distinct_labels([([[1.0], [2.0]], ["b", "a"]), ([[3.0]], ["c"])]).tolist()
+    ['a', 'b', 'c']
     """
     labels = None
     for _, y, *_ in source:

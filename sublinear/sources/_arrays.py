@@ -139,7 +139,19 @@ class NpySource:
     sample_weight : array-like of shape (n_samples,), default=None
         Weights of the rows; None: blocks have none.
     block_rows : int, default=8192
-        Rows of a block; the last one may have fewer.
+        Rows of a block; the last one may have fewer. None: the default.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> import numpy as np
+    >>> from sublinear.sources import NpySource
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder) / "X.npy"
+    ...     np.save(path, np.ones((5, 2)))
+    ...     [X.shape for X, y in NpySource(path, labels=np.arange(5), block_rows=2)]
+    [(2, 2), (2, 2), (1, 2)]
     """
 
     def __init__(self, path, labels=None, sample_weight=None, *, block_rows=BLOCK_ROWS):
@@ -150,6 +162,7 @@ class NpySource:
         if isinstance(labels, (str, os.PathLike)):
             labels = read_labels(labels)
         self._map, self.present = map_npy(path), path
+        block_rows = block_rows or BLOCK_ROWS
         try:
             self._whole = ArraySource(self._map, labels, sample_weight, block_rows=block_rows)
         except ValueError as error:
@@ -188,6 +201,18 @@ class NpzSource:
         A .npy file with the labels of the only shard.
     block_rows : int, default=None
         Cut shards into blocks of so many rows; None leaves them whole.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> import numpy as np
+    >>> from sublinear.sources import NpzSource
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     for k in range(2):
+    ...         np.savez(Path(folder) / f"part{k}.npz", X=np.ones((3, 2)), y=np.arange(3))
+    ...     [X.shape for X, y in NpzSource(folder)]
+    [(3, 2), (3, 2)]
     """
 
     def __init__(self, path, *, labels=None, block_rows=None):

@@ -34,6 +34,13 @@ class ParquetSource:
     use_threads : bool, default=None
         Let Arrow decode on threads of its own. None: if there are more than two processors; with
         two, one thread that decodes, beside the fit, is as fast.
+
+    Examples
+    --------
+    >>> from sublinear import SDCAClassifier
+    >>> from sublinear.sources import ParquetSource
+    >>> source = ParquetSource("clicks/", label_column="clicked")  # doctest: +SKIP
+    >>> model = SDCAClassifier().fit_stream(source)  # doctest: +SKIP
     """
 
     def __init__(self, path, *, label_column="last", block_rows=BLOCK_ROWS, use_threads=None):

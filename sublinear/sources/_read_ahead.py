@@ -68,6 +68,14 @@ class ReadAhead(SourceAround):
         the other classes here.
     blocks : int, default=2
         How many may wait; one more is being read.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sublinear.sources import ArraySource, ReadAhead
+    >>> source = ReadAhead(ArraySource(np.ones((5, 2)), np.arange(5), block_rows=2))
+    >>> [X.shape for X, y in source]
+    [(2, 2), (2, 2), (1, 2)]
     """
 
     def __init__(self, source, blocks=2):
@@ -102,6 +110,7 @@ class ReadAhead(SourceAround):
                 yield self.source.block_of(item) if in_two_steps else item
                 item = None  # while the next one is awaited, none is held
         finally:
+            item = None  # an error is not to be held where it passes
             ended.set()
             if reader.is_alive():  # not if Ctrl-C came before it was
                 reader.join(GOODBYE)

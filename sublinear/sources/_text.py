@@ -169,6 +169,17 @@ class SvmlightSource(_TextSource):
     ----------
     skipped : int
         Lines left out in the last pass, or so far in this one.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from sublinear.sources import SvmlightSource
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder) / "rows.svm"
+    ...     _ = path.write_text("1 1:0.5 3:2\\n-1 2:1\\n")
+    ...     [(X.toarray().tolist(), y.tolist()) for X, y in SvmlightSource(path)]
+    [([[0.5, 0.0, 2.0], [0.0, 1.0, 0.0]], [1.0, -1.0])]
     """
 
     def __init__(
@@ -270,6 +281,18 @@ class CSVSource(_TextSource):
         Lines left out in the last pass, or so far in this one.
     feature_names : list of str or None
         Of the header, where there is one.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from sublinear.sources import CSVSource
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder) / "rows.csv"
+    ...     _ = path.write_text("length,width,kind\\n1,2,a\\n3,4,b\\n")
+    ...     source = CSVSource(path)
+    ...     [(X.tolist(), y.tolist()) for X, y in source], source.feature_names
+    ([([[1.0, 2.0], [3.0, 4.0]], ['a', 'b'])], ['length', 'width'])
     """
 
     def __init__(
