@@ -186,11 +186,11 @@ class CertifiedModel(CallbackSupportMixin, BaseEstimator):
 
     A subclass has the registry `_losses`, `_solver(training, k, random, n_jobs)`, which returns the
     solver of problem k, and `_set_model(models, training)`, which sets the attributes that predict.
+    `_easier` says what else helps where a limit has ended a fit.
     What its `_keep(solver)` returns is `kept` of the outcomes.
     """
 
     _unit = "epochs"
-    _easier = "scale the features, or raise alpha"
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

@@ -93,6 +93,12 @@ class LinearModel(CertifiedModel):
     _takes_stores = True  # whether X may be one, or an oracle
     _asks_for_lines = False  # whether the solver can work with computed lines
 
+    @property
+    def _easier(self):
+        if self.coef_.dtype == np.float32:
+            return "scale the features, raise alpha, or give X in float64"
+        return "scale the features, or raise alpha"
+
     def _check_parameters(self):
         super()._check_parameters()
         check_number("alpha", self.alpha, low=0, open_low=True)
