@@ -249,6 +249,65 @@ class TestFitAndPredict:
             (folder / "b.csv").write_text("n,z,kind,x\n0,5,3,1\n0,5,4,-1\n")
             assert run("predict", "model", "b.csv", *stream) == scored
 
+    @pytest.mark.parametrize("stream", [[], ["--stream"]])
+    def test_weights_count_as_copies(self, run, folder, stream):
+        (folder / "a.csv").write_text("x,w,z,kind\n1,2,5,a\n-1,1,2,b\n2,0,1,b\n-2,1,4,b\n")
+        (folder / "b.csv").write_text("x,z,kind\n1,5,a\n1,5,a\n-1,2,b\n-2,4,b\n")
+        tight = ["--tol", "1e-9", *FIT, *stream]
+        assert run("fit", "a.csv", "-o", "a", "--weight-column", "w", *tight)[0] == 0
+        assert run("fit", "b.csv", "-o", "b", *tight)[0] == 0
+        model = load_model("a")
+        assert model.feature_names_in_.tolist() == ["x", "z"]
+        np.testing.assert_allclose(model.coef_, load_model("b").coef_, rtol=1e-3, atol=1e-6)
+
+    @pytest.mark.parametrize("stream", [[], ["--stream"]])
+    @pytest.mark.parametrize("header", ["x,w,z,kind\n", ""])
+    def test_weights_are_looked_for_where_they_were_at_the_fit(self, run, folder, stream, header):
+        (folder / "a.csv").write_text(f"{header}1,2,5,a\n-1,1,5,b\n2,1,4,a\n-2,1,4,b\n")
+        fit = ["fit", "a.csv", "-o", "model", *FIT, "--weight-column", "1", *stream]
+        assert run(*fit)[0] == 0
+        scored = (0, "a\nb\n", "error rate 0.0000 (0 of 2)\n")
+        for text in (
+            "1,0,5,a\n-1,9,5,b\n",
+            "x,w,z,kind\n1,0,5,a\n-1,9,5,b\n",
+            "x,z,kind\n1,5,a\n-1,5,b\n",
+            "1,5,a\n-1,5,b\n",
+        ):
+            (folder / "b.csv").write_text(text)
+            assert run("predict", "model", "b.csv", *stream) == scored
+        unlabelled = ["1,5\n-1,5\n"]
+        if header:
+            unlabelled += ["w,x,z\n0,1,5\n9,-1,5\n", "x,z,w\n1,5,0\n-1,5,9\n"]
+            (folder / "b.csv").write_text("kind,z,n,x,w\na,5,7,1,0\nb,5,7,-1,9\n")
+            assert run("predict", "model", "b.csv", *stream) == scored
+        for text in unlabelled:
+            (folder / "b.csv").write_text(text)
+            assert run("predict", "model", "b.csv", *stream) == (0, "a\nb\n", "")
+
+    @pytest.mark.parametrize("stream", [[], ["--stream"]])
+    def test_weights_where_the_options_say(self, run, fails, folder, stream):
+        (folder / "a.csv").write_text("1,5,a\n-1,5,b\n2,4,a\n-2,4,b\n")
+        assert run("fit", "a.csv", "-o", "model", *FIT, *stream)[0] == 0
+        (folder / "b.csv").write_text("9,1,5,a\n9,-1,5,b\n")
+        predict = ["predict", "model", "b.csv", *stream]
+        assert run(*predict, "--weight-column", "first")[1:] == (
+            "a\nb\n",
+            "error rate 0.0000 (0 of 2)\n",
+        )
+        assert "3 features, the model 2" in fails(*predict, "--weight-column", "none")
+        assert "no column named 'w'" in fails(*predict, "--weight-column", "w")
+        (folder / "b.csv").write_text("9\n")
+        assert "the labels and the weights" in fails(*predict, "--weight-column", "0")
+
+    @pytest.mark.parametrize("weight", [9, -1, "first"])
+    def test_a_model_that_tells_no_place_of_weights(self, run, folder, weight):
+        """Of a stranger."""
+        X, y = np.array([[1.0, 5], [-1, 5], [2, 4], [-2, 4]]), [3, 4, 3, 4]
+        notes = {"label_column": 2, "weight_column": weight, "weight_name": ["w"]}
+        write_model(sublinear.SDCAClassifier(alpha=0.01).fit(X, y), "model", notes)
+        (folder / "b.csv").write_text("1,5,3\n-1,5,4\n")
+        assert run("predict", "model", "b.csv")[2] == "error rate 0.0000 (0 of 2)\n"
+
     @pytest.mark.parametrize(
         "notes", [{}, {"label_column": 9}, {"label_column": "first", "label_name": 3}]
     )
@@ -448,7 +507,7 @@ class TestInterrupt:
         finished = (folder / "model").read_bytes()
         fit = sublinear.SDCAClassifier.fit
 
-        def interrupted(self, X, y):
+        def interrupted(self, X, y, sample_weight=None):
             fit(self, X, y)
             raise KeyboardInterrupt
 
@@ -460,7 +519,7 @@ class TestInterrupt:
         load_model("model.interrupted")
 
     def test_nothing_is_left_when_nothing_was_reached(self, run, train, folder, monkeypatch):
-        def interrupted(self, X, y):
+        def interrupted(self, X, y, sample_weight=None):
             raise KeyboardInterrupt
 
         monkeypatch.setattr(sublinear.SDCAClassifier, "fit", interrupted)
@@ -576,6 +635,23 @@ class TestCompare:
         assert "did not reach tol: try --scale columns" in out
         _, out, _ = run("compare", "a.npz", *few, "--scale", "columns")
         assert "did not reach tol" not in out
+
+    def test_weights_of_rows(self, run, folder):
+        rng = np.random.default_rng(0)
+        X = rng.standard_normal((120, 3))
+        y = X[:, 0] + rng.standard_normal(120) > 0.5
+        lines = np.column_stack([X, rng.choice([0, 1, 50], 120), y])
+        np.savetxt("a.csv", lines, delimiter=",")
+        options = [*self.OPTIONS, "--weight-column", "3", "--quiet"]
+        status, out, _ = run("compare", "a.csv", *options)
+        assert status == 0
+        assert "rows weighted" in out
+        document = json.loads((folder / "compare.json").read_text())
+        data = document["data"]
+        assert data["weighted"] and data["n_features"] == 3
+        assert data["n_train"] + data["n_test"] == np.count_nonzero(lines[:, 3])
+        for one in document["runs"]:
+            assert one["gap"] <= 0.05 * one["objective"], one["solver"]
 
     @pytest.mark.parametrize(
         "y, words",
@@ -857,6 +933,23 @@ class TestStream:
                 np.testing.assert_allclose(*numbers, rtol=1e-12)
             else:
                 assert found[1] == expected[1]
+
+    def test_weights_of_parquet(self, run, folder):
+        pyarrow = pytest.importorskip("pyarrow")
+        from pyarrow import parquet
+
+        columns = {"x": [1.0, -1, 2, -2], "w": [1, 2, 0, 1], "kind": ["a", "b", "b", "b"]}
+        table = pyarrow.table(columns)
+        parquet.write_table(table, "rows.parquet")
+        model, _ = self.fitted(run, "rows.parquet", "--weight-column", "w", "--alpha", "0.01")
+        assert model.feature_names_in_.tolist() == ["x"]
+        same = sublinear.SDCAClassifier(alpha=0.01, random_state=0)
+        same.fit_stream([(np.c_[columns["x"]], columns["kind"], columns["w"])])
+        np.testing.assert_array_equal(model.coef_, same.coef_)
+        for names, err in ((["kind", "w", "x"], "error rate 0.2500 (1 of 4)\n"), (["x", "w"], "")):
+            parquet.write_table(table.select(names), "others.parquet")
+            found = run("predict", "model", "others.parquet", "--stream")
+            assert found == (0, "a\nb\na\nb\n", err)
 
     def test_predictions_of_parquet(self, run, fails, folder):
         pyarrow = pytest.importorskip("pyarrow")

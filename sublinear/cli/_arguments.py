@@ -180,6 +180,12 @@ def _add_data_options(parser, streams=False):
         "last; for predict that of the fit, none if it holds one of the model's features)",
     )
     group.add_argument(
+        "--weight-column",
+        metavar="COLUMN",
+        help=f"of a {table} file, in the same words: weights of the rows, which are no feature "
+        "(default: none; for predict that of the fit)",
+    )
+    group.add_argument(
         "--header",
         action=argparse.BooleanOptionalAction,
         help="whether a CSV file starts with column names (default: found out)",

@@ -10,9 +10,11 @@ import numpy as np
 
 from sublinear._files import replacing
 from sublinear._model_file import read_model
+from sublinear._readers.columns import column_index
 from sublinear._readers.dataset import whole_numbers_as_integers
 from sublinear.cli._console import results
 from sublinear.cli._data_file import (
+    as_column,
     check_outputs,
     columns_of_table,
     format_of_data,
@@ -53,8 +55,7 @@ def _with_what_is_known(options, estimator, notes):
     known, format = {}, format_of_data(options)
     if format == "svmlight":  # which says neither by itself
         known = {"index_base": _index_base(notes), "n_features": estimator.n_features_in_}
-    if options.label_column is None:
-        known |= _where_labels_are(estimator, notes, options)
+    known |= _special_columns(estimator, notes, options)
     classes = getattr(estimator, "classes_", ())
     if format == "csv" and any(isinstance(label, str) for label in classes):
         known["text_labels"] = True  # the labels of this file may all look like numbers
@@ -62,15 +63,47 @@ def _with_what_is_known(options, estimator, notes):
     return argparse.Namespace(**vars(options) | known | given)
 
 
-def _where_labels_are(estimator, notes, options):
-    """Return the options that say in which column of a table the labels are, or that none are.
-
-    It is the column of the same name as at the fit; else that in the same place, or the last one
-    where there are more columns than at the fit, unless that is a feature.
-    """
+def _special_columns(estimator, notes, options):
+    """Return the options that say in which columns of a table the labels and the weights are."""
     n_columns, names = columns_of_table(options, options.header)
     if n_columns is None:
         return {}
+    weight = _where_weights_are(estimator, notes, options, n_columns, names)
+    known, rest = {"weight_column": weight}, [k for k in range(n_columns) if k != weight]
+    if options.label_column is None and rest:
+        names = names and [names[k] for k in rest]
+        known |= _where_labels_are(estimator, notes, options, len(rest), names)
+        if known["label_column"] != "none":
+            known["label_column"] = rest[known["label_column"]]
+    return known
+
+
+def _where_weights_are(estimator, notes, options, n_columns, names):
+    """Return the column that the options name, or that of the fit; None if there are no weights.
+
+    It is the column of the same name as at the fit or, without names, that in the same place of as
+    many columns.
+    """
+    if options.weight_column is not None:
+        given, shown = as_column(options.weight_column), names or [""] * n_columns
+        return column_index(options.data, shown, given, names is not None, "weight")
+    features = getattr(estimator, "feature_names_in_", None)
+    place, name = notes.get("weight_column"), notes.get("weight_name")
+    if names is not None and features is not None:
+        if name in names and name not in features:
+            return names.index(name)
+        if set(features) <= set(names):  # text labels make names of a first row
+            return None
+    as_many = n_columns == estimator.n_features_in_ + 2
+    return place if as_many and type(place) is int and 0 <= place < n_columns else None
+
+
+def _where_labels_are(estimator, notes, options, n_columns, names):
+    """Return the options that say in which column the labels are, or that none are.
+
+    It is the column of the same name as at the fit; else that in the same place, or the last one
+    where there are more columns than at the fit, unless that is a feature. Weights do not count.
+    """
     n_features, features = estimator.n_features_in_, getattr(estimator, "feature_names_in_", None)
     place, name = _label_column(notes, n_features)
     by_name = names is not None and features is not None and name not in features
@@ -114,7 +147,7 @@ def _rows_for(estimator, options):
     # taken from the model: its warning would be of rows whose names are compared here
     model_names = vars(estimator).pop("feature_names_in_", None)
     order, n_rows = None, 0
-    for number, (X, y) in enumerate(data if options.stream else [(data.X, data.y)]):
+    for number, (X, y, *_) in enumerate(data if options.stream else [(data.X, data.y)]):
         n_rows += X.shape[0]
         if number == 0:
             names = getattr(data, "feature_names", None)
