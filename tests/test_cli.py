@@ -1,5 +1,6 @@
 """The command line as its users meet it."""
 
+import csv
 import importlib.util
 import json
 import os
@@ -105,6 +106,53 @@ class TestFitAndPredict:
         expected = {"loss": "logistic", "tol": 0.5, "max_iter": 7, "max_accesses": 100_000}
         expected |= {"fit_intercept": False, "n_jobs": 1, "alpha": 0.01, "random_state": 0}
         assert {name: found[name] for name in expected} == expected
+
+    @pytest.mark.parametrize("solver", ["sdca", "pegasos"])
+    def test_balanced_classes(self, run, fails, folder, solver):
+        X = np.random.default_rng(0).standard_normal((100, 3))
+        np.savez("a.npz", X=X, y=X[:, 0] > 1)
+        fit = ["fit", "a.npz", "-o", "model", *FIT, "--solver", solver, "--tol", "0.05"]
+        assert run(*fit, "--class-weight", "balanced")[0] == 0
+        kind = {"sdca": sublinear.SDCAClassifier, "pegasos": sublinear.PegasosClassifier}[solver]
+        same = kind(alpha=0.01, tol=0.05, random_state=0, class_weight="balanced")
+        np.testing.assert_array_equal(load_model("model").coef_, same.fit(X, X[:, 0] > 1).coef_)
+        regression = ["--task", "regression", "--class-weight", "balanced"]
+        assert "only for classification" in fails(*fit, *regression)
+        assert "invalid choice" in fails(*fit, "--class-weight", "2")
+
+    @pytest.mark.parametrize("stream", [[], ["--stream"]])
+    @pytest.mark.parametrize("labels", [("no", 'a "big", yes'), ("a", "b", "c")])
+    def test_scores_of_classes(self, run, fails, folder, stream, labels):
+        X = np.random.default_rng(0).standard_normal((60, 3))
+        np.savez("a.npz", X=X, y=np.array(labels)[np.argmax(X[:, : len(labels)], axis=1)])
+        assert run("fit", "a.npz", "-o", "model", *FIT, "--loss", "logistic", *stream)[0] == 0
+        model, predict = load_model("model"), ["predict", "model", "a.npz", *stream]
+        _, labelled, rate = run(*predict)
+        for option, expected, classes in (
+            ("--probabilities", model.predict_proba(X), model.classes_),
+            ("--decision", model.decision_function(X), model.classes_[len(labels) == 2 :]),
+        ):
+            assert run(*predict, option, "-o", "scores.csv") == (0, "", rate)
+            written = (folder / "scores.csv").read_text()
+            assert run(*predict, option) == (0, written, rate)
+            names, *rows = csv.reader(written.splitlines())
+            assert names == classes.tolist()
+            np.testing.assert_array_equal(np.array(rows, float).T, np.atleast_2d(expected.T))
+        assert labelled.splitlines() == model.predict(X).tolist()
+        assert "not allowed with" in fails(*predict, "--probabilities", "--decision")
+
+    def test_scores_that_a_model_has_not(self, run, fails, train, monkeypatch):
+        monkeypatch.setattr(_predict, "_rows_for", lambda *_: pytest.fail("rows are read"))
+        run("fit", train, "-o", "hinge", *FIT)
+        said = fails("predict", "hinge", train, "--probabilities")
+        assert "a SDCAClassifier with the loss hinge has no probabilities" in said
+        assert "--loss logistic" in said
+        run("fit", train, "-o", "numbers", *FIT, "--loss", "squared")
+        for option in ("--probabilities", "--decision"):
+            assert "no classes" in fails("predict", "numbers", train, option)
+        X, y = [[[1.0], [2.0]]], [["a", "b"]]
+        sublinear.save_model(sublinear.SequencePegasos(alpha=1.0, tol=0.5).fit(X, y), "chain")
+        assert "no scores of single rows" in fails("predict", "chain", train, "--decision")
 
     def test_regression_by_pegasos(self, run, train):
         options = ["--solver", "pegasos", "--task", "regression", "--tol", "0.5"]

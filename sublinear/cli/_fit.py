@@ -174,6 +174,12 @@ def _estimator(options, regression):
     }
     if options.loss is not None:
         parameters["loss"] = options.loss
+    if options.class_weight is not None:
+        if regression:
+            raise ValueError("--class-weight: only for classification; this is a regression")
+        if options.solver == "svrg":
+            raise ValueError("--class-weight: not for svrg")
+        parameters["class_weight"] = options.class_weight
     if options.solver != "svrg":
         parameters |= {name: getattr(options, name) for name in OF_PASSES}
     return SOLVERS[options.solver][regression](**parameters)

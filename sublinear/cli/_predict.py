@@ -3,6 +3,8 @@
 import argparse
 import codecs
 import contextlib
+import csv
+import io
 import sys
 from pathlib import Path
 
@@ -28,13 +30,15 @@ def run_predict(options):
         check_outputs([options.output], options, options.model)
     estimator, notes = read_model(options.model)
     _check_one_line_each(getattr(estimator, "classes_", ()), options.model)
+    scores = _scores_of(estimator, options)
     options = _with_what_is_known(options, estimator, notes)
     score = _ErrorRate(estimator.classes_) if hasattr(estimator, "classes_") else _Determination()
     with _text_output(options.output) as stream:
         for X, y in _rows_for(estimator, options):
             with naming_values(options):
-                predicted = estimator.predict(X)
-            stream.write("".join(f"{label}\n" for label in predicted.tolist()))
+                predicted = None if scores and y is None else estimator.predict(X)
+                lines = scores.lines(X) if scores else map("{}\n".format, predicted.tolist())
+            stream.write("".join(lines))
             if y is not None:
                 score.add(predicted, whole_numbers_as_integers(y))
     if score.rows:
@@ -48,6 +52,43 @@ def _check_one_line_each(classes, model):
                 f"{model}: its label {str(label)!r} is not one line, as predictions are; predict "
                 "from Python"
             )
+
+
+def _scores_of(estimator, options):
+    """Return the _Scores that the options ask for, None for none; ValueError if it has none."""
+    if not (options.probabilities or options.decision):
+        return None
+    name = "predict_proba" if options.probabilities else "decision_function"
+    if hasattr(estimator, name):
+        return _Scores(getattr(estimator, name), estimator.classes_)
+    kind, loss = type(estimator).__name__, getattr(estimator, "loss", None)
+    if not hasattr(estimator, "classes_"):
+        raise ValueError(f"{options.model}: a {kind} has no classes to give scores of")
+    if options.decision:
+        raise ValueError(f"{options.model}: a {kind} has no scores of single rows")
+    found = f" with the loss {loss}" if loss else ""
+    raise ValueError(
+        f"{options.model}: a {kind}{found} has no probabilities: fit a model with --loss logistic, "
+        "or ask for --decision"
+    )
+
+
+class _Scores:
+    """Lines with numbers for every class, behind one that names the classes."""
+
+    def __init__(self, compute, classes):
+        self.compute, self.classes, self.begun = compute, classes, False
+
+    def lines(self, X):
+        scores = self.compute(X)
+        scores = scores.reshape(len(scores), -1)
+        text = io.StringIO()
+        writer = csv.writer(text, lineterminator="\n")
+        if not self.begun:
+            writer.writerow(self.classes[-scores.shape[1] :].tolist())
+            self.begun = True
+        writer.writerows(scores.tolist())
+        return text.getvalue()
 
 
 def _with_what_is_known(options, estimator, notes):
