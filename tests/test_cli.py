@@ -120,6 +120,13 @@ class TestFitAndPredict:
         assert "only for classification" in fails(*fit, *regression)
         assert "invalid choice" in fails(*fit, "--class-weight", "2")
 
+    def test_balanced_classes_of_one_pass(self, run, fails, train, rows, monkeypatch):
+        fit = ["fit", train, "-o", "model", *FIT, "--solver", "svrg", "--class-weight", "balanced"]
+        assert run(*fit)[0] == 0
+        assert load_model("model").class_weight == "balanced"
+        monkeypatch.setattr(_fit, "read_data", lambda *_: pytest.fail("rows are read"))
+        assert "svrg with --stream sees labels as they come" in fails(*fit, "--stream")
+
     @pytest.mark.parametrize("stream", [[], ["--stream"]])
     @pytest.mark.parametrize("labels", [("no", 'a "big", yes'), ("a", "b", "c")])
     def test_scores_of_classes(self, run, fails, folder, stream, labels):

@@ -48,6 +48,11 @@ def run_fit(options):
     check_outputs([options.output, _interrupted(options.output), *checkpoint], options)
     if options.label_column == "none":
         raise ValueError("a fit needs labels: --label-column none is for predict")
+    if options.class_weight and options.stream and options.solver == "svrg":
+        raise ValueError(
+            "--class-weight: svrg with --stream sees labels as they come and cannot balance them; "
+            "sdca can"
+        )
     one_pass = options.solver == "svrg" or (options.solver == "pegasos" and options.stream)
     why = "only for several passes; svrg, and pegasos with --stream, take one"
     if options.checkpoint is None and options.stream:
@@ -177,8 +182,6 @@ def _estimator(options, regression):
     if options.class_weight is not None:
         if regression:
             raise ValueError("--class-weight: only for classification; this is a regression")
-        if options.solver == "svrg":
-            raise ValueError("--class-weight: not for svrg")
         parameters["class_weight"] = options.class_weight
     if options.solver != "svrg":
         parameters |= {name: getattr(options, name) for name in OF_PASSES}

@@ -31,7 +31,7 @@ class _StreamedStages(OverPartitions):
     _may_change = frozenset({"client", "n_partitions", "verbose", "warm_start"})
     constants, order, shuffle, random_state = "practical", 2.0, False, None
     hessian_ratio = 1.0
-    smoothness = strong_convexity = step = first_stage = inner_steps = None
+    smoothness = strong_convexity = step = first_stage = inner_steps = class_weight = None
 
     def _is_stored(self, before):
         """Tell, after an error, whether the model has seen rows that the one before had not."""
