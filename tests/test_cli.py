@@ -159,7 +159,32 @@ class TestFitAndPredict:
             assert "no classes" in fails("predict", "numbers", train, option)
         X, y = [[[1.0], [2.0]]], [["a", "b"]]
         sublinear.save_model(sublinear.SequencePegasos(alpha=1.0, tol=0.5).fit(X, y), "chain")
-        assert "no scores of single rows" in fails("predict", "chain", train, "--decision")
+        for option in ("--probabilities", "--decision"):
+            assert "no scores of single rows" in fails("predict", "chain", train, option)
+
+    def test_models_with_kernels(self, run, fails, folder):
+        X = np.random.default_rng(0).standard_normal((30, 2))
+        np.savez("a.npz", X=X, y=X[:, 0] > 0)
+        machine = sublinear.KernelSDCAClassifier(random_state=0).fit(X, X[:, 0] > 0)
+        ball = sublinear.MinimumEnclosingBall(random_state=0).fit(X[:20])
+        for model in (machine, ball):
+            sublinear.save_model(model, "model")
+            status, out, err = run("predict", "model", "a.npz")
+            assert (status, out.split()) == (0, [str(label) for label in model.predict(X).tolist()])
+            assert err.startswith("error rate") == (model is machine)
+            assert model is machine or err == ""
+        assert "no classes" in fails("predict", "model", "a.npz", "--decision")
+
+    def test_scores_of_classes_are_not_those_of_pairs(self, run, folder):
+        X = np.random.default_rng(0).standard_normal((40, 4))
+        np.savez("a.npz", X=X)
+        settings = {"decision_function_shape": "ovo", "random_state": 0}
+        model = sublinear.KernelSDCAClassifier(**settings).fit(X, X.argmax(axis=1))
+        sublinear.save_model(model, "model")
+        names, *found = csv.reader(run("predict", "model", "a.npz", "--decision")[1].splitlines())
+        assert names == ["0", "1", "2", "3"]
+        expected = model.set_params(decision_function_shape="ovr").decision_function(X)
+        np.testing.assert_array_equal(np.array(found, float), expected)
 
     def test_regression_by_pegasos(self, run, train):
         options = ["--solver", "pegasos", "--task", "regression", "--tol", "0.5"]

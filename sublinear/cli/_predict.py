@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import numpy as np
+from sklearn.base import is_regressor
 
 from sublinear._files import replacing
 from sublinear._model_file import read_model
@@ -32,17 +33,24 @@ def run_predict(options):
     _check_one_line_each(getattr(estimator, "classes_", ()), options.model)
     scores = _scores_of(estimator, options)
     options = _with_what_is_known(options, estimator, notes)
-    score = _ErrorRate(estimator.classes_) if hasattr(estimator, "classes_") else _Determination()
+    score = _score_of(estimator)
     with _text_output(options.output) as stream:
         for X, y in _rows_for(estimator, options):
             with naming_values(options):
                 predicted = None if scores and y is None else estimator.predict(X)
                 lines = scores.lines(X) if scores else map("{}\n".format, predicted.tolist())
             stream.write("".join(lines))
-            if y is not None:
+            if y is not None and score is not None:
                 score.add(predicted, whole_numbers_as_integers(y))
-    if score.rows:
+    if score is not None and score.rows:
         print(score, file=sys.stderr)
+
+
+def _score_of(estimator):
+    """Return what compares predictions with labels, None if they are not of one kind."""
+    if hasattr(estimator, "classes_"):
+        return _ErrorRate(estimator.classes_)
+    return _Determination() if is_regressor(estimator) else None
 
 
 def _check_one_line_each(classes, model):
@@ -59,13 +67,15 @@ def _scores_of(estimator, options):
     if not (options.probabilities or options.decision):
         return None
     name = "predict_proba" if options.probabilities else "decision_function"
-    if hasattr(estimator, name):
-        return _Scores(getattr(estimator, name), estimator.classes_)
     kind, loss = type(estimator).__name__, getattr(estimator, "loss", None)
     if not hasattr(estimator, "classes_"):
         raise ValueError(f"{options.model}: a {kind} has no classes to give scores of")
-    if options.decision:
+    if not hasattr(estimator, "decision_function"):
         raise ValueError(f"{options.model}: a {kind} has no scores of single rows")
+    if hasattr(estimator, "decision_function_shape"):
+        estimator.decision_function_shape = "ovr"  # a column for each class, not for each pair
+    if hasattr(estimator, name):
+        return _Scores(getattr(estimator, name), estimator.classes_)
     found = f" with the loss {loss}" if loss else ""
     raise ValueError(
         f"{options.model}: a {kind}{found} has no probabilities: fit a model with --loss logistic, "
