@@ -1,16 +1,17 @@
 """Fitted models on disk: plain arrays and a JSON header, safe to load from a stranger.
 
 A model file is an uncompressed .npz archive. `header` holds UTF-8 bytes of JSON: the format's
-version, the class, its parameters, a summary of the result. `coef`, `intercept`, and where the
-model has them `classes` and `feature_names`, are numeric or string arrays. Nothing in it is code,
-and all of it is checked before an estimator is built.
+version, the class, its parameters, a summary of the result, and of a model with a kernel what that
+is. `coef` and `intercept`, or the centre of a ball, or support vectors and their coefficients, and
+where the model has them `classes` and `feature_names`, are numeric or string arrays. Nothing in it
+is code, and all of it is checked before an estimator is built.
 """
 
 import dataclasses
 import json
 
 import numpy as np
-from sklearn.base import RegressorMixin
+from sklearn.base import OutlierMixin, RegressorMixin
 
 from sublinear._archive import (
     ArchiveError,
@@ -21,7 +22,16 @@ from sublinear._archive import (
     write_archive,
 )
 from sublinear._fitted_parameters import PREDICTED_BY, fitted_with
+from sublinear._model_kernels import (
+    SUPPORT,
+    checked_kernel,
+    kernel_entry,
+    set_expansion,
+    support_arrays,
+)
 from sublinear._result import Result
+from sublinear.geometry import MinimumEnclosingBall
+from sublinear.kernel import KernelPegasosClassifier, KernelSDCAClassifier, KernelSDCARegressor
 from sublinear.margin import L2SVMClassifier, SublinearPerceptron
 from sublinear.pegasos import PegasosClassifier, PegasosRegressor
 from sublinear.sdca import SDCAClassifier, SDCARegressor
@@ -35,10 +45,14 @@ FORMAT = "sublinear model"
 VERSION = 1
 
 _OF_STREAMS = (StreamingSVRGClassifier, StreamingSVRGRegressor)
+_MACHINES = (KernelSDCAClassifier, KernelSDCARegressor, KernelPegasosClassifier)
+_MAY_HAVE_KERNELS = (SublinearPerceptron, L2SVMClassifier, MinimumEnclosingBall)
 _CLASSES = {
     kind.__name__: kind
     for kind in (
         *_OF_STREAMS,
+        *_MACHINES,
+        MinimumEnclosingBall,
         SDCAClassifier,
         SDCARegressor,
         PegasosClassifier,
@@ -50,7 +64,10 @@ _CLASSES = {
     )
 }
 _CHAIN_ARRAYS = ("transition", "start")
-_ARRAYS = {"coef", "intercept", "classes", "feature_names", *_CHAIN_ARRAYS}
+_DESCRIPTIONS = {"classes", "feature_names"}
+_ARRAYS = {"coef", "intercept", "center", "support", "dual_coef", "center_coef", "n_support"}
+_ARRAYS |= {*_DESCRIPTIONS, *_CHAIN_ARRAYS, *SUPPORT}
+_OF_BALLS = ("radius_", "offset_", "_center_square")
 _LEFT_OUT = {"trace", "parts"}  # of results
 _MAY_BE_UNKNOWN = ("full_accesses", "bytes_read")  # None where they are not counted
 
@@ -58,24 +75,26 @@ _MAY_BE_UNKNOWN = ("full_accesses", "bytes_read")  # None where they are not cou
 def save_model(estimator, path):
     """Save a fitted estimator as one file of plain arrays.
 
-    What prediction needs is saved, with the parameters and the result's figures. Training state
-    (`dual_coef_`, the trace, what Streaming SVRG keeps of its stream) is not, nor are a callback
-    and a random generator. The file appears at ``path`` complete or not at all.
+    What prediction needs is saved, with the parameters and the result's figures: the support
+    vectors of a model with a kernel, among others. Training state (duals, the trace, what Streaming
+    SVRG keeps of its stream) is not, nor are a callback and a random generator. The file appears at
+    ``path`` complete or not at all.
 
     Parameters
     ----------
-    estimator : a linear estimator or a SequencePegasos
+    estimator : a linear estimator, a kernel machine, a SequencePegasos or a MinimumEnclosingBall
         A fitted estimator: SDCAClassifier, SDCARegressor, PegasosClassifier, PegasosRegressor,
         StreamingSVRGClassifier, StreamingSVRGRegressor, SequencePegasos, SublinearPerceptron,
-        L2SVMClassifier or SIMBAClassifier.
+        L2SVMClassifier, SIMBAClassifier, KernelSDCAClassifier, KernelSDCARegressor,
+        KernelPegasosClassifier or MinimumEnclosingBall.
     path : str or path-like
         Where to write; an existing file is replaced.
 
     Raises
     ------
     TypeError
-        If the estimator is of another class, or a class label or a parameter is neither number
-        nor string.
+        If the estimator is of another class, its kernel is a function, or a class label or a
+        parameter is neither number nor string.
     ValueError
         If the estimator is not fitted, or its feature names are not one string for each feature.
     OSError
@@ -135,19 +154,16 @@ def write_model(estimator, path, notes=None):
         if hasattr(estimator, "steps"):
             hint = "; save its last step, or pickle the whole"
         raise TypeError(f"cannot save a {name}; a model is one of {', '.join(_CLASSES)}{hint}")
-    if hasattr(estimator, "support_vectors_"):
-        raise ValueError(
-            f"a model file holds coefficients of features, a {name} fitted with a kernel has none: "
-            "pickle it"
-        )
-    if not hasattr(estimator, "coef_"):
+    if not any(hasattr(estimator, found) for found in ("coef_", "support_vectors_", "center_")):
         raise ValueError(f"this {name} is not fitted; call fit before saving it")
-    arrays = {"coef": estimator.coef_, "intercept": np.asarray(estimator.intercept_)}
+    kernel = kernel_entry(estimator)
+    names = _array_names(type(estimator), kernel)
+    arrays = {part: np.asarray(getattr(estimator, f"{part}_")) for part in names}
+    if kernel:
+        arrays |= support_arrays(estimator)
     classes = getattr(estimator, "classes_", None)
     if classes is not None:
         arrays["classes"] = storable_labels(classes)
-    if name == SequencePegasos.__name__:
-        arrays |= {part: getattr(estimator, f"{part}_") for part in _CHAIN_ARRAYS}
     if hasattr(estimator, "feature_names_in_"):
         arrays["feature_names"] = _checked_names(estimator)
     header = {
@@ -161,7 +177,25 @@ def write_model(estimator, path, notes=None):
         "result": _summary(estimator),
         "notes": notes or {},
     }
+    if kernel:
+        header["kernel"] = kernel
+    if name == MinimumEnclosingBall.__name__:
+        header["ball"] = {key: plain_scalar(getattr(estimator, key)) for key in _of_balls(kernel)}
     write_archive(path, header, arrays)
+
+
+def _array_names(kind, kernel):
+    """Return the arrays by which models of a kind predict, but for the support vectors."""
+    if issubclass(kind, OutlierMixin):
+        return ("support", "center_coef") if kernel else ("center",)
+    if kernel:
+        return "support", "dual_coef", "intercept"
+    return "coef", "intercept", *(_CHAIN_ARRAYS if kind is SequencePegasos else ())
+
+
+def _of_balls(kernel):
+    """Return the numbers by which balls predict."""
+    return _OF_BALLS if kernel else _OF_BALLS[:2]
 
 
 def _parameters(estimator):
@@ -201,7 +235,7 @@ def read_model(path):
         header = _checked_header(header)
         return _rebuilt(header, arrays), header["notes"]
 
-    return read_archive(path, FORMAT, VERSION, build, required=("coef", "intercept"), known=_ARRAYS)
+    return read_archive(path, FORMAT, VERSION, build, known=_ARRAYS)
 
 
 def _result_class(kind):
@@ -232,26 +266,45 @@ def _checked_header(header):
 
 
 def _rebuilt(header, arrays):
-    kind = _CLASSES[header["class"]]
+    kind, kernel = _CLASSES[header["class"]], header.get("kernel")
     estimator = kind(**_checked_parameters(kind, header["parameters"]))
-    _check_arrays(header, arrays)
+    fitted = None
+    if kind in _MACHINES or (kernel is not None and kind in _MAY_HAVE_KERNELS):
+        fitted = checked_kernel(kind, kernel)
+    elif kernel is not None:
+        raise ArchiveError(f"damaged model file (a {kind.__name__} has no kernel)")
+    _check_arrays(kind, header, arrays)
     result = _checked_result(kind, header["result"])
-    intercept = arrays["intercept"][()]  # a number where it has no dimension
-    if kind in _OF_STREAMS:
-        estimator._restore(arrays["coef"], intercept, header["n_iter"], result)
-    else:
-        estimator.coef_, estimator.intercept_ = arrays["coef"], intercept
-        estimator.n_iter_, estimator.result_ = header["n_iter"], result
-    for name in _chain_arrays(header):
-        setattr(estimator, f"{name}_", arrays[name])
+    estimator.n_features_in_ = header["n_features_in"]
     if "classes" in arrays:
         estimator.classes_ = arrays["classes"]
         if header.get("object_classes"):
             estimator.classes_ = estimator.classes_.astype(object)
     if "feature_names" in arrays:
         estimator.feature_names_in_ = arrays["feature_names"].astype(object)
-    estimator.n_features_in_ = header["n_features_in"]
+    values = {name: arrays[name][()] for name in _array_names(kind, kernel)}  # some are numbers
+    if kind in _OF_STREAMS:
+        estimator._restore(values["coef"], values["intercept"], header["n_iter"], result)
+        return estimator
+    for name, value in values.items():
+        setattr(estimator, f"{name}_", value)
+    if fitted is not None:
+        set_expansion(estimator, fitted, kernel, arrays)
+    if kind is MinimumEnclosingBall:
+        for name, value in _checked_ball(kernel, header.get("ball")).items():
+            setattr(estimator, name, value)
+    estimator.n_iter_, estimator.result_ = header["n_iter"], result
     return estimator
+
+
+def _checked_ball(kernel, numbers):
+    """Return the numbers of a ball; what is not proved may be no finite one."""
+    if not isinstance(numbers, dict) or sorted(numbers) != sorted(_of_balls(kernel)):
+        raise ArchiveError("damaged model file (not the numbers of a ball)")
+    for name, value in numbers.items():
+        if not isinstance(value, float):
+            raise ArchiveError(f"damaged model file ({name} is {value!r})")
+    return numbers
 
 
 def _checked_parameters(kind, parameters):
@@ -273,37 +326,61 @@ def _checked_parameters(kind, parameters):
     return parameters
 
 
-def _chain_arrays(header):
-    return _CHAIN_ARRAYS if header["class"] == SequencePegasos.__name__ else ()
+def _check_arrays(kind, header, arrays):
+    """Raise ArchiveError unless every array has the dtype and shape its class needs.
 
-
-def _check_arrays(header, arrays):
-    """Raise ArchiveError unless every array has the dtype and shape its class needs."""
-    chain_arrays, n_features = _chain_arrays(header), header["n_features_in"]
-    known = _ARRAYS - set(_CHAIN_ARRAYS) | set(chain_arrays)
-    if not set(chain_arrays) <= set(arrays) <= known:
-        raise ArchiveError(f"damaged model file (not the arrays of a {header['class']})")
-    for name in ("coef", "intercept", *chain_arrays):
+    But for support vectors and their numbers.
+    """
+    kernel, n_features = header.get("kernel"), header["n_features_in"]
+    names = set(_array_names(kind, kernel))
+    known = names | _DESCRIPTIONS | set(SUPPORT if kernel else ())
+    if kind in _MACHINES:
+        known.add("n_support")
+    if not names <= set(arrays) <= known:
+        raise ArchiveError(f"damaged model file (not the arrays of a {kind.__name__})")
+    kinds = ("float64",) if kernel else ("float32", "float64")
+    for name in sorted(names - {"support"}):
         array = arrays[name]
-        if array.dtype not in (np.float32, np.float64):
-            raise ArchiveError(f"{name} must be float32 or float64, not {array.dtype}")
+        if array.dtype not in kinds:
+            raise ArchiveError(f"{name} must be {' or '.join(kinds)}, not {array.dtype}")
         if not np.isfinite(array).all():
             raise ArchiveError(f"{name} is not finite")
-    if issubclass(_CLASSES[header["class"]], RegressorMixin):
-        if "classes" in arrays or arrays["intercept"].size != 1 or arrays["intercept"].ndim > 1:
-            raise ArchiveError("damaged model file (not the arrays of a regressor)")
-        expected = {"coef": (n_features,)}
-    else:
-        k = _n_classes(arrays)
-        rows = 1 if k == 2 and not chain_arrays else k
-        expected = {"coef": (rows, n_features), "intercept": (rows,)}
-        expected |= {name: (k, k) if name == "transition" else (k,) for name in chain_arrays}
-    for name, shape in expected.items():
+    for name, shape in _expected_shapes(kind, header, arrays).items():
         if arrays[name].shape != shape:
             raise ArchiveError(f"{name} has shape {arrays[name].shape}, expected {shape}")
-    names = arrays.get("feature_names")
-    if names is not None and (names.dtype.kind != "U" or names.shape != (n_features,)):
+    found = arrays.get("feature_names")
+    if found is not None and (found.dtype.kind != "U" or found.shape != (n_features,)):
         raise ArchiveError("feature_names must be one string for each feature")
+
+
+def _expected_shapes(kind, header, arrays):
+    kernel, n_features = header.get("kernel"), header["n_features_in"]
+    if not issubclass(kind, RegressorMixin | OutlierMixin):
+        return _shapes_of_classes(kind, kernel, n_features, arrays)
+    if {"classes", "n_support"} & set(arrays):
+        raise ArchiveError(f"damaged model file (not the arrays of a {kind.__name__})")
+    if issubclass(kind, OutlierMixin):
+        return {"center_coef": arrays["support"].shape} if kernel else {"center": (n_features,)}
+    if kernel:
+        return {"dual_coef": (1, arrays["support"].size), "intercept": (1,)}
+    is_number = arrays["intercept"].size == 1 and arrays["intercept"].ndim <= 1
+    return {"coef": (n_features,)} | ({} if is_number else {"intercept": ()})
+
+
+def _shapes_of_classes(kind, kernel, n_features, arrays):
+    k = _n_classes(arrays)
+    if kind is SequencePegasos:
+        return {"coef": (k, n_features), "intercept": (k,), "transition": (k, k), "start": (k,)}
+    n_problems = 1 if k == 2 else k
+    if not kernel:
+        return {"coef": (n_problems, n_features), "intercept": (n_problems,)}
+    size = arrays["support"].size
+    if "n_support" not in arrays:
+        return {"dual_coef": (n_problems, size), "intercept": (n_problems,)}
+    if k == 2:
+        raise ArchiveError("damaged model file (two classes are no pairs)")
+    n_pairs = k * (k - 1) // 2
+    return {"n_support": (k,), "dual_coef": (k - 1, size), "intercept": (n_pairs,)}
 
 
 def _n_classes(arrays):

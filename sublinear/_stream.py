@@ -492,8 +492,13 @@ class StreamFit:
             self.partial_fit(block.X, block.y, sample_weight=block.sample_weight, **options)
 
     def _is_weightless(self, block):
-        """Tell whether the estimator gives every row of a Block the weight 0."""
-        return False
+        """Tell whether class_weight leaves nothing of a Block."""
+        factors, labels = getattr(self, "class_weight", None), block.y
+        if not isinstance(factors, dict):
+            return False
+        if block.sample_weight is not None:
+            labels = labels[block.sample_weight > 0]
+        return all(factors.get(label, 1) == 0 for label in np.unique(labels).tolist())
 
     def _numbers_of(self, block):
         """Return arrays of numbers or labels, or None, that tell a Block from others."""

@@ -47,6 +47,7 @@ def load(
     format=None,
     labels=None,
     label_column="last",
+    weight_column=None,
     header=None,
     text_labels=None,
     index_base=None,
@@ -79,6 +80,8 @@ def load(
     label_column : {"last", "first"}, int, str or None, default="last"
         Where a CSV file has its labels: a position (counted from 0, negative from the end), a
         name in its header, or None for a file without labels. Labels may be numbers or text.
+    weight_column : int, str or None, default=None
+        Where a CSV file has weights of its rows, in the same words. They are no feature.
     header : bool, optional
         Whether a CSV file starts with a line of column names. By default it does if there is a name
         for a feature in its first line, or one for the label and the next label is a number. Names
@@ -99,6 +102,8 @@ def load(
     y : ndarray of shape (n_samples,) or None
         The labels: integers if all are whole numbers, else floats or strings; None if the file
         has none.
+    sample_weight : ndarray of shape (n_samples,)
+        The weights; only with `weight_column`.
 
     Raises
     ------
@@ -125,6 +130,7 @@ def load(
     check_number("n_features", n_features, low=1, integer=True, optional=True)
     options = {
         "labels": labels,
+        "weight_column": weight_column,
         "header": header,
         "text_labels": text_labels,
         "index_base": index_base,
@@ -134,6 +140,8 @@ def load(
     if label_column != "last":
         given["label_column"] = label_column
     data = read(path, format=format, **given)
+    if weight_column is not None:
+        return data.X, data.y, data.sample_weight
     return data.X, data.y
 
 

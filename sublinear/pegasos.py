@@ -251,15 +251,6 @@ class _PegasosModel(StreamFit, BiasTreatment, LinearModel):
         else:  # as partial_fit, without the checks that the door has made
             self._solve_block(self._training_of(block), first)
 
-    def _is_weightless(self, block):
-        """Tell whether class_weight leaves nothing of a block."""
-        factors, labels = getattr(self, "class_weight", None), block.y
-        if not isinstance(factors, dict):
-            return False
-        if block.sample_weight is not None:
-            labels = labels[block.sample_weight > 0]
-        return all(factors.get(label, 1) == 0 for label in np.unique(labels).tolist())
-
     def _solve_block(self, training, first):
         if first:
             self._states = None

@@ -23,6 +23,7 @@ from sublinear._fit_method import all_or_nothing
 from sublinear._fitted_parameters import fitted_with
 from sublinear._labels import (
     check_known_labels,
+    combine_weights,
     declared_classes,
     find_classes,
     margin_targets,
@@ -397,12 +398,17 @@ class _StreamingSVRG(StreamFit, BaseEstimator):
         """
         raise NotImplementedError("a subclass knows its targets")
 
+    def _weighed(self, y, weights):
+        """Return the weights of rows, None for 1 each, times those of their classes."""
+        return weights
+
     def _learn_block(self, block, first, options):
         # as partial_fit, without the checks that the door has made
         if first:
             blocks = self._admitted(*block, skip_check_array=True, **options)
         else:
-            blocks = self._blocks(block.X, self._targets(block.y), block.sample_weight)
+            targets = self._targets(block.y)  # which finds labels that are not known
+            blocks = self._blocks(block.X, targets, self._weighed(block.y, block.sample_weight))
         if isinstance(block, UnseenBlock):
             if self._take_finite(blocks, block.X.size):
                 return
@@ -421,7 +427,7 @@ class _StreamingSVRG(StreamFit, BaseEstimator):
             self._stream_seeds = copied_seeds(self._stream_seeds)
             random = RandomBits(self._stream_seeds.spawn(1)[0])
             order = Order(X.shape[0], "shuffle", random).take(X.shape[0])
-        weights = check_sample_weight(sample_weight, X)
+        weights = self._weighed(y, check_sample_weight(sample_weight, X))
         whole = self._blocks(X, targets, weights, order)[0]
         most_rows = rows_of_a_block(X)
         n_values = X.size * min(1.0, most_rows / X.shape[0])
@@ -746,6 +752,9 @@ class StreamingSVRGClassifier(ProbabilityMixin, OneVsRestMixin, _StreamingSVRG):
     %(alpha)s
     smoothing : float, default=1.0
         Width of the rounded part of loss="smoothed_hinge".
+    class_weight : dict, "balanced" or None, default=None
+        Factors on the weights of the examples by class; "balanced" gives all the same total. It is
+        for `fit` alone, as a stream does not tell how many examples of a class will come.
     %(common)s
 
     Attributes
@@ -786,6 +795,7 @@ class StreamingSVRGClassifier(ProbabilityMixin, OneVsRestMixin, _StreamingSVRG):
         *,
         alpha=0.0,
         smoothing=1.0,
+        class_weight=None,
         constants="practical",
         kept_rows=None,
         growth=None,
@@ -808,6 +818,7 @@ class StreamingSVRGClassifier(ProbabilityMixin, OneVsRestMixin, _StreamingSVRG):
         self.loss = loss
         self.alpha = alpha
         self.smoothing = smoothing
+        self.class_weight = class_weight
         self.constants = constants
         self.kept_rows = kept_rows
         self.growth = growth
@@ -850,6 +861,8 @@ class StreamingSVRGClassifier(ProbabilityMixin, OneVsRestMixin, _StreamingSVRG):
         """
         self._check_parameters()
         first = not (self.warm_start and self._goes_on())
+        if not first:
+            self._refuse_to_balance()
         X, y = check_training_data(self, X, y, reset=first, ensure_all_finite=False)
         if first:
             self._begin_classes(find_classes(y))
@@ -883,13 +896,30 @@ class StreamingSVRGClassifier(ProbabilityMixin, OneVsRestMixin, _StreamingSVRG):
 
     def _admitted(self, X, y, sample_weight, classes=None, **checks):
         self._check_parameters()
+        self._refuse_to_balance()
         first = not self._goes_on()
         X, y = check_training_data(self, X, y, reset=first, **checks)
         classes = declared_classes(y, classes, None if first else self.classes_)
         if first:
             self._begin_classes(classes)
         self._use_threads()
-        return self._blocks(X, self._targets(y), check_sample_weight(sample_weight, X))
+        weights = self._weighed(y, check_sample_weight(sample_weight, X))
+        return self._blocks(X, self._targets(y), weights)
+
+    def _fit_source(self, stream, classes, checkpoint):
+        self._refuse_to_balance()
+        super()._fit_source(stream, classes, checkpoint)
+
+    def _refuse_to_balance(self):
+        if isinstance(self.class_weight, str) and self.class_weight == "balanced":
+            raise ValueError(
+                'class_weight="balanced" is for a new fit(X, y): a stream does not tell how many '
+                "examples of a class will come. Pass a dict of factors, by "
+                "sklearn.utils.class_weight.compute_class_weight from the labels of a sample"
+            )
+
+    def _weighed(self, y, weights):
+        return combine_weights(self.class_weight, self.classes_, y, weights)
 
     def _begin_classes(self, classes):
         self.classes_ = classes

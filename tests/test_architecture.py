@@ -55,6 +55,7 @@ LAYERS = (
         "games",
         "primal_dual",
         "streaming",
+        "_model_kernels",
     },
     {"distributed", "paths", "semi_streaming", "_model_file"},
     {"suggestions"},

@@ -1,5 +1,6 @@
 """The command line as its users meet it."""
 
+import csv
 import importlib.util
 import json
 import os
@@ -105,6 +106,85 @@ class TestFitAndPredict:
         expected = {"loss": "logistic", "tol": 0.5, "max_iter": 7, "max_accesses": 100_000}
         expected |= {"fit_intercept": False, "n_jobs": 1, "alpha": 0.01, "random_state": 0}
         assert {name: found[name] for name in expected} == expected
+
+    @pytest.mark.parametrize("solver", ["sdca", "pegasos"])
+    def test_balanced_classes(self, run, fails, folder, solver):
+        X = np.random.default_rng(0).standard_normal((100, 3))
+        np.savez("a.npz", X=X, y=X[:, 0] > 1)
+        fit = ["fit", "a.npz", "-o", "model", *FIT, "--solver", solver, "--tol", "0.05"]
+        assert run(*fit, "--class-weight", "balanced")[0] == 0
+        kind = {"sdca": sublinear.SDCAClassifier, "pegasos": sublinear.PegasosClassifier}[solver]
+        same = kind(alpha=0.01, tol=0.05, random_state=0, class_weight="balanced")
+        np.testing.assert_array_equal(load_model("model").coef_, same.fit(X, X[:, 0] > 1).coef_)
+        regression = ["--task", "regression", "--class-weight", "balanced"]
+        assert "only for classification" in fails(*fit, *regression)
+        assert "invalid choice" in fails(*fit, "--class-weight", "2")
+
+    def test_balanced_classes_of_one_pass(self, run, fails, train, rows, monkeypatch):
+        fit = ["fit", train, "-o", "model", *FIT, "--solver", "svrg", "--class-weight", "balanced"]
+        assert run(*fit)[0] == 0
+        assert load_model("model").class_weight == "balanced"
+        monkeypatch.setattr(_fit, "read_data", lambda *_: pytest.fail("rows are read"))
+        assert "svrg with --stream sees labels as they come" in fails(*fit, "--stream")
+
+    @pytest.mark.parametrize("stream", [[], ["--stream"]])
+    @pytest.mark.parametrize("labels", [("no", 'a "big", yes'), ("a", "b", "c")])
+    def test_scores_of_classes(self, run, fails, folder, stream, labels):
+        X = np.random.default_rng(0).standard_normal((60, 3))
+        np.savez("a.npz", X=X, y=np.array(labels)[np.argmax(X[:, : len(labels)], axis=1)])
+        assert run("fit", "a.npz", "-o", "model", *FIT, "--loss", "logistic", *stream)[0] == 0
+        model, predict = load_model("model"), ["predict", "model", "a.npz", *stream]
+        _, labelled, rate = run(*predict)
+        for option, expected, classes in (
+            ("--probabilities", model.predict_proba(X), model.classes_),
+            ("--decision", model.decision_function(X), model.classes_[len(labels) == 2 :]),
+        ):
+            assert run(*predict, option, "-o", "scores.csv") == (0, "", rate)
+            written = (folder / "scores.csv").read_text()
+            assert run(*predict, option) == (0, written, rate)
+            names, *rows = csv.reader(written.splitlines())
+            assert names == classes.tolist()
+            np.testing.assert_array_equal(np.array(rows, float).T, np.atleast_2d(expected.T))
+        assert labelled.splitlines() == model.predict(X).tolist()
+        assert "not allowed with" in fails(*predict, "--probabilities", "--decision")
+
+    def test_scores_that_a_model_has_not(self, run, fails, train, monkeypatch):
+        monkeypatch.setattr(_predict, "_rows_for", lambda *_: pytest.fail("rows are read"))
+        run("fit", train, "-o", "hinge", *FIT)
+        said = fails("predict", "hinge", train, "--probabilities")
+        assert "a SDCAClassifier with the loss hinge has no probabilities" in said
+        assert "--loss logistic" in said
+        run("fit", train, "-o", "numbers", *FIT, "--loss", "squared")
+        for option in ("--probabilities", "--decision"):
+            assert "no classes" in fails("predict", "numbers", train, option)
+        X, y = [[[1.0], [2.0]]], [["a", "b"]]
+        sublinear.save_model(sublinear.SequencePegasos(alpha=1.0, tol=0.5).fit(X, y), "chain")
+        for option in ("--probabilities", "--decision"):
+            assert "no scores of single rows" in fails("predict", "chain", train, option)
+
+    def test_models_with_kernels(self, run, fails, folder):
+        X = np.random.default_rng(0).standard_normal((30, 2))
+        np.savez("a.npz", X=X, y=X[:, 0] > 0)
+        machine = sublinear.KernelSDCAClassifier(random_state=0).fit(X, X[:, 0] > 0)
+        ball = sublinear.MinimumEnclosingBall(random_state=0).fit(X[:20])
+        for model in (machine, ball):
+            sublinear.save_model(model, "model")
+            status, out, err = run("predict", "model", "a.npz")
+            assert (status, out.split()) == (0, [str(label) for label in model.predict(X).tolist()])
+            assert err.startswith("error rate") == (model is machine)
+            assert model is machine or err == ""
+        assert "no classes" in fails("predict", "model", "a.npz", "--decision")
+
+    def test_scores_of_classes_are_not_those_of_pairs(self, run, folder):
+        X = np.random.default_rng(0).standard_normal((40, 4))
+        np.savez("a.npz", X=X)
+        settings = {"decision_function_shape": "ovo", "random_state": 0}
+        model = sublinear.KernelSDCAClassifier(**settings).fit(X, X.argmax(axis=1))
+        sublinear.save_model(model, "model")
+        names, *found = csv.reader(run("predict", "model", "a.npz", "--decision")[1].splitlines())
+        assert names == ["0", "1", "2", "3"]
+        expected = model.set_params(decision_function_shape="ovr").decision_function(X)
+        np.testing.assert_array_equal(np.array(found, float), expected)
 
     def test_regression_by_pegasos(self, run, train):
         options = ["--solver", "pegasos", "--task", "regression", "--tol", "0.5"]
@@ -248,6 +328,65 @@ class TestFitAndPredict:
         if header:
             (folder / "b.csv").write_text("n,z,kind,x\n0,5,3,1\n0,5,4,-1\n")
             assert run("predict", "model", "b.csv", *stream) == scored
+
+    @pytest.mark.parametrize("stream", [[], ["--stream"]])
+    def test_weights_count_as_copies(self, run, folder, stream):
+        (folder / "a.csv").write_text("x,w,z,kind\n1,2,5,a\n-1,1,2,b\n2,0,1,b\n-2,1,4,b\n")
+        (folder / "b.csv").write_text("x,z,kind\n1,5,a\n1,5,a\n-1,2,b\n-2,4,b\n")
+        tight = ["--tol", "1e-9", *FIT, *stream]
+        assert run("fit", "a.csv", "-o", "a", "--weight-column", "w", *tight)[0] == 0
+        assert run("fit", "b.csv", "-o", "b", *tight)[0] == 0
+        model = load_model("a")
+        assert model.feature_names_in_.tolist() == ["x", "z"]
+        np.testing.assert_allclose(model.coef_, load_model("b").coef_, rtol=1e-3, atol=1e-6)
+
+    @pytest.mark.parametrize("stream", [[], ["--stream"]])
+    @pytest.mark.parametrize("header", ["x,w,z,kind\n", ""])
+    def test_weights_are_looked_for_where_they_were_at_the_fit(self, run, folder, stream, header):
+        (folder / "a.csv").write_text(f"{header}1,2,5,a\n-1,1,5,b\n2,1,4,a\n-2,1,4,b\n")
+        fit = ["fit", "a.csv", "-o", "model", *FIT, "--weight-column", "1", *stream]
+        assert run(*fit)[0] == 0
+        scored = (0, "a\nb\n", "error rate 0.0000 (0 of 2)\n")
+        for text in (
+            "1,0,5,a\n-1,9,5,b\n",
+            "x,w,z,kind\n1,0,5,a\n-1,9,5,b\n",
+            "x,z,kind\n1,5,a\n-1,5,b\n",
+            "1,5,a\n-1,5,b\n",
+        ):
+            (folder / "b.csv").write_text(text)
+            assert run("predict", "model", "b.csv", *stream) == scored
+        unlabelled = ["1,5\n-1,5\n"]
+        if header:
+            unlabelled += ["w,x,z\n0,1,5\n9,-1,5\n", "x,z,w\n1,5,0\n-1,5,9\n"]
+            (folder / "b.csv").write_text("kind,z,n,x,w\na,5,7,1,0\nb,5,7,-1,9\n")
+            assert run("predict", "model", "b.csv", *stream) == scored
+        for text in unlabelled:
+            (folder / "b.csv").write_text(text)
+            assert run("predict", "model", "b.csv", *stream) == (0, "a\nb\n", "")
+
+    @pytest.mark.parametrize("stream", [[], ["--stream"]])
+    def test_weights_where_the_options_say(self, run, fails, folder, stream):
+        (folder / "a.csv").write_text("1,5,a\n-1,5,b\n2,4,a\n-2,4,b\n")
+        assert run("fit", "a.csv", "-o", "model", *FIT, *stream)[0] == 0
+        (folder / "b.csv").write_text("9,1,5,a\n9,-1,5,b\n")
+        predict = ["predict", "model", "b.csv", *stream]
+        assert run(*predict, "--weight-column", "first")[1:] == (
+            "a\nb\n",
+            "error rate 0.0000 (0 of 2)\n",
+        )
+        assert "3 features, the model 2" in fails(*predict, "--weight-column", "none")
+        assert "no column named 'w'" in fails(*predict, "--weight-column", "w")
+        (folder / "b.csv").write_text("9\n")
+        assert "the labels and the weights" in fails(*predict, "--weight-column", "0")
+
+    @pytest.mark.parametrize("weight", [9, -1, "first"])
+    def test_a_model_that_tells_no_place_of_weights(self, run, folder, weight):
+        """Of a stranger."""
+        X, y = np.array([[1.0, 5], [-1, 5], [2, 4], [-2, 4]]), [3, 4, 3, 4]
+        notes = {"label_column": 2, "weight_column": weight, "weight_name": ["w"]}
+        write_model(sublinear.SDCAClassifier(alpha=0.01).fit(X, y), "model", notes)
+        (folder / "b.csv").write_text("1,5,3\n-1,5,4\n")
+        assert run("predict", "model", "b.csv")[2] == "error rate 0.0000 (0 of 2)\n"
 
     @pytest.mark.parametrize(
         "notes", [{}, {"label_column": 9}, {"label_column": "first", "label_name": 3}]
@@ -448,7 +587,7 @@ class TestInterrupt:
         finished = (folder / "model").read_bytes()
         fit = sublinear.SDCAClassifier.fit
 
-        def interrupted(self, X, y):
+        def interrupted(self, X, y, sample_weight=None):
             fit(self, X, y)
             raise KeyboardInterrupt
 
@@ -460,7 +599,7 @@ class TestInterrupt:
         load_model("model.interrupted")
 
     def test_nothing_is_left_when_nothing_was_reached(self, run, train, folder, monkeypatch):
-        def interrupted(self, X, y):
+        def interrupted(self, X, y, sample_weight=None):
             raise KeyboardInterrupt
 
         monkeypatch.setattr(sublinear.SDCAClassifier, "fit", interrupted)
@@ -576,6 +715,23 @@ class TestCompare:
         assert "did not reach tol: try --scale columns" in out
         _, out, _ = run("compare", "a.npz", *few, "--scale", "columns")
         assert "did not reach tol" not in out
+
+    def test_weights_of_rows(self, run, folder):
+        rng = np.random.default_rng(0)
+        X = rng.standard_normal((120, 3))
+        y = X[:, 0] + rng.standard_normal(120) > 0.5
+        lines = np.column_stack([X, rng.choice([0, 1, 50], 120), y])
+        np.savetxt("a.csv", lines, delimiter=",")
+        options = [*self.OPTIONS, "--weight-column", "3", "--quiet"]
+        status, out, _ = run("compare", "a.csv", *options)
+        assert status == 0
+        assert "rows weighted" in out
+        document = json.loads((folder / "compare.json").read_text())
+        data = document["data"]
+        assert data["weighted"] and data["n_features"] == 3
+        assert data["n_train"] + data["n_test"] == np.count_nonzero(lines[:, 3])
+        for one in document["runs"]:
+            assert one["gap"] <= 0.05 * one["objective"], one["solver"]
 
     @pytest.mark.parametrize(
         "y, words",
@@ -857,6 +1013,23 @@ class TestStream:
                 np.testing.assert_allclose(*numbers, rtol=1e-12)
             else:
                 assert found[1] == expected[1]
+
+    def test_weights_of_parquet(self, run, folder):
+        pyarrow = pytest.importorskip("pyarrow")
+        from pyarrow import parquet
+
+        columns = {"x": [1.0, -1, 2, -2], "w": [1, 2, 0, 1], "kind": ["a", "b", "b", "b"]}
+        table = pyarrow.table(columns)
+        parquet.write_table(table, "rows.parquet")
+        model, _ = self.fitted(run, "rows.parquet", "--weight-column", "w", "--alpha", "0.01")
+        assert model.feature_names_in_.tolist() == ["x"]
+        same = sublinear.SDCAClassifier(alpha=0.01, random_state=0)
+        same.fit_stream([(np.c_[columns["x"]], columns["kind"], columns["w"])])
+        np.testing.assert_array_equal(model.coef_, same.coef_)
+        for names, err in ((["kind", "w", "x"], "error rate 0.2500 (1 of 4)\n"), (["x", "w"], "")):
+            parquet.write_table(table.select(names), "others.parquet")
+            found = run("predict", "model", "others.parquet", "--stream")
+            assert found == (0, "a\nb\na\nb\n", err)
 
     def test_predictions_of_parquet(self, run, fails, folder):
         pyarrow = pytest.importorskip("pyarrow")

@@ -281,6 +281,77 @@ class TestCsv:
         with pytest.raises(ValueError, match="no rows"):
             load(write("a.csv", text))
 
+    @pytest.mark.parametrize(
+        ("text", "label", "weight", "X", "y"),
+        [
+            ("1,2,7,0.5\n3,4,8,2\n", 2, "last", [[1, 2], [3, 4]], [7, 8]),
+            ("0.5,1,2,7\n2,3,4,8\n", "last", "first", [[1, 2], [3, 4]], [7, 8]),
+            ("1,0.5,2,a\n3,2,4,b\n", -1, -3, [[1, 2], [3, 4]], ["a", "b"]),
+            ("x,w,z,y\n1,0.5,2,7\n3,2,4,8\n", "y", "w", [[1, 2], [3, 4]], [7, 8]),
+            ("0,1,2,3\n1,0.5,2,7\n3,2,4,8\n", "last", "1", [[1, 2], [3, 4]], [7, 8]),
+            ("0,w,2,3\n1,0.5,2,7\n3,2,4,8\n", "last", 1, [[1, 2], [3, 4]], [7, 8]),
+        ],
+    )
+    def test_weights(self, write, text, label, weight, X, y):
+        path = write("a.csv", text)
+        options = {"label_column": label, "weight_column": weight}
+        for parts in (load(path, **options), next(iter(CSVSource(path, **options)))):
+            assert (parts[0].tolist(), parts[1].tolist()) == (X, y)
+            assert parts[0].flags.c_contiguous
+            assert parts[2].tolist() == [0.5, 2]
+
+    def test_weights_without_labels(self, write):
+        path, options = write("a.csv", "1,2\n3,0\n"), {"label_column": None, "weight_column": 1}
+        for X, y, weights in (load(path, **options), next(iter(CSVSource(path, **options)))):
+            assert (X.tolist(), y, weights.tolist()) == ([[1], [3]], None, [2, 0])
+
+    @pytest.mark.parametrize(
+        ("weight", "words"),
+        [
+            ("-1", "'-1' is negative"),
+            ("inf", "'inf' is not a finite number"),
+            ("", "'' is not a finite number"),
+            ("heavy", "'heavy' is not a finite number"),
+        ],
+    )
+    def test_unfit_weights_are_named(self, write, weight, words):
+        path = write("bad.csv", f"a,w,y\n1,2,0\n1,{weight},1\n3,4,1\n")
+        words = rf"bad\.csv, line 3: column 2, the weight: {words}"
+        with pytest.raises(ValueError, match=words):
+            load(path, weight_column="w")
+        with pytest.raises(ValueError, match=words):
+            list(CSVSource(path, weight_column="w"))
+        source = CSVSource(path, weight_column="w", on_error="skip")
+        ((X, y, weights),) = source
+        assert (X.tolist(), y.tolist(), weights.tolist()) == ([[1], [3]], [0, 1], [2, 4])
+        assert source.skipped == 1
+
+    @pytest.mark.parametrize(
+        ("column", "words"),
+        [
+            ("v", "no column named 'v'; the columns are 'a', 'w', 'y'$"),
+            (3, "weight column 3, but there are 3 columns"),
+            (0.5, 'weight_column must be "first", "last", a number, a name or None, got 0.5'),
+            ("y", r"column 2 would hold the labels and the weights; label_column"),
+        ],
+    )
+    def test_unfit_weight_columns(self, write, column, words):
+        path = write("a.csv", "a,w,y\n1,2,0\n")
+        for reader in (load, CSVSource):
+            with pytest.raises(ValueError, match=words):
+                reader(path, weight_column=column)
+        with pytest.raises(ValueError, match="no feature columns"):
+            load(write("b.csv", "w,y\n1,2\n"), weight_column=0)
+
+    def test_a_fault_beside_weights_names_its_column(self, write):
+        path = write("a.csv", "a,w,b,y,c\n1,2,3,4,5\n1,2,3,4,s29\n")
+        with pytest.raises(ValueError, match="line 3: column 5 \\('c'\\): 's29' is not a finite"):
+            load(path, label_column="y", weight_column="w")
+
+    def test_weights_are_of_tables(self, write):
+        with pytest.raises(ValueError, match="weight_column does not apply to data in svmlight"):
+            load(write("a.svm", "1 1:1\n"), weight_column=0)
+
     def test_nothing_but_labels(self, write):
         with pytest.raises(ValueError, match="no feature columns"):
             load(write("a.csv", "1\n2\n"))

@@ -531,6 +531,57 @@ def test_a_class_whose_stages_are_longer(n_partitions, monkeypatch):
     assert model.score(X, y) == pytest.approx(alone.score(X, y), abs=0.01)
 
 
+@pytest.mark.parametrize("class_weight", ["balanced", {0: 3.0, 2: 0.5}, {1: 0}], ids=str)
+def test_class_weights_of_stages_are_sample_weights(class_weight):
+    X, z = noisy(3000)
+    y = np.digitize(z, (-3, 3))
+    own = np.random.default_rng(1).integers(0, 3, len(y)).astype(float)
+    if class_weight == "balanced":
+        masses = np.bincount(y, own)
+        factors = masses.sum() / (3 * masses)
+    else:
+        factors = np.array([class_weight.get(k, 1.0) for k in range(3)])
+    options = {"kept_rows": 300, "alpha": 1e-3}
+    same = StreamingSVRGClassifier(**options)
+    same.fit(in_parts(X, y, 3, own * factors[y]), classes=[0, 1, 2])
+    for classes in (None, [0, 1, 2]):
+        model = StreamingSVRGClassifier(**options, class_weight=class_weight)
+        model.fit(in_parts(X, y, 3, own), classes=classes)
+        np.testing.assert_allclose(model.coef_, same.coef_, rtol=1e-10)
+        assert model.result_.n_rows == same.result_.n_rows
+    assert model.to_local().class_weight == class_weight
+
+
+def test_stages_pass_over_blocks_whose_class_has_no_weight():
+    X, z = noisy(2000)
+    y = (z > 0).astype(int)
+    ones = [(X[y == 1], y[y == 1])]
+    zeros = [(X[y == 0], y[y == 0])]
+    options = {"kept_rows": 300, "alpha": 1e-2}
+    model = StreamingSVRGClassifier(**options, class_weight={0: 0}).fit(
+        [zeros + ones + zeros, zeros], classes=[0, 1]
+    )
+    alone = StreamingSVRGClassifier(**options).fit([ones], classes=[0, 1])
+    np.testing.assert_allclose(model.coef_, alone.coef_, rtol=1e-10)
+    for classes in (None, [0, 1]):
+        with pytest.raises(ValueError, match="class_weight leaves no example"):
+            StreamingSVRGClassifier(class_weight={0: 0, 1: 0}).fit([zeros + ones], classes=classes)
+    with pytest.raises(ValueError, match=r"block 2 of partition 0: y holds labels that are not"):
+        StreamingSVRGClassifier(class_weight={0: 2}).fit([[*ones, (X[:1], [7])]], classes=[0, 1])
+
+
+def test_stages_are_balanced_by_a_pass_of_their_own():
+    X, z = noisy(1000)
+    y = (z > 1).astype(int)
+    model = StreamingSVRGClassifier(alpha=0.01, class_weight="balanced")
+    with pytest.raises(ValueError, match="a generator can be read only once"):
+        model.fit([(block for block in [(X, y)])], classes=[0, 1])
+    coef = model.set_params(warm_start=True).fit([[(X, y)]]).coef_
+    with pytest.raises(ValueError, match='class_weight="balanced" is for a new fit'):
+        model.fit([[(X, y)]])
+    assert model.coef_ is coef
+
+
 def test_counts_and_bad_counts(da):
     X, z = noisy(2000)
     y = np.random.default_rng(0).poisson(np.exp(z / 10)).astype(float)

@@ -11,17 +11,21 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from scipy import sparse
 from sklearn.base import RegressorMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.pipeline import make_pipeline
 from sklearn.svm import LinearSVC
 
 from sublinear import (
+    KernelPegasosClassifier,
     KernelSDCAClassifier,
+    KernelSDCARegressor,
     L2SVMClassifier,
     MinimumEnclosingBall,
     PegasosClassifier,
     PegasosRegressor,
+    PegasosStructured,
     SDCAClassifier,
     SDCARegressor,
     SequencePegasos,
@@ -33,6 +37,7 @@ from sublinear import (
     load_model,
     save_model,
 )
+from sublinear.semi_streaming import SemiStreamingPerceptron
 
 WITH_ALPHA = [SDCAClassifier, SDCARegressor, PegasosClassifier, PegasosRegressor, L2SVMClassifier]
 WITH_ALPHA += [SequencePegasos]
@@ -215,13 +220,235 @@ class TestModelsOfStreams:
             load_model(tmp_path / "model")
 
 
+def rows(kernel="rbf", layout="C", dtype=np.float64):
+    """Return rows to fit and rows to predict, or the values of a kernel that is given."""
+    X = np.random.default_rng(1).standard_normal((90, 5)).astype(dtype)
+    X[np.abs(X) < 0.4] = 0
+    if kernel == "precomputed":
+        values = X @ X.T
+        return values[:60, :60], values[60:, :60]
+    make = {"C": np.ascontiguousarray, "F": np.asfortranarray, "CSR": sparse.csr_array}[layout]
+    return make(X[:60]), make(X[60:])
+
+
+def same_after_a_file(model, X, path, *methods):
+    """Save and load a model; check that it predicts the same bits, and return what was loaded."""
+    save_model(model, path)
+    loaded = load_model(path)
+    assert type(loaded) is type(model)
+    assert loaded.get_params() == model.get_params()
+    for method in ("predict", *methods):
+        found, expected = getattr(loaded, method)(X), getattr(model, method)(X)
+        np.testing.assert_array_equal(found, expected)
+        assert found.dtype == expected.dtype
+    expected = dataclasses.asdict(model.result_) | {"trace": (), "parts": ()}
+    assert dataclasses.asdict(loaded.result_) == expected
+    assert (loaded.n_iter_, loaded.n_features_in_) == (model.n_iter_, model.n_features_in_)
+    return loaded
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+class TestKernels:
+    @pytest.mark.parametrize("kernel", ["linear", "poly", "rbf", "sigmoid", "precomputed"])
+    @pytest.mark.parametrize("labels", [(-1, 1), ("a", "b", "c")], ids=["two", "three"])
+    @pytest.mark.parametrize("multi_class", ["ovo", "ovr"])
+    @pytest.mark.parametrize("kind", [KernelSDCAClassifier, KernelPegasosClassifier])
+    def test_classifiers(self, tmp_path, kind, kernel, labels, multi_class):
+        X, others = rows(kernel)
+        y = np.array(labels)[np.argmax(X[:, : len(labels)], axis=1)]
+        options = {"gamma": 1e-3 if kernel == "sigmoid" else "scale", "multi_class": multi_class}
+        model = kind(kernel=kernel, **options, max_iter=3, random_state=0).fit(X, y)
+        loaded = same_after_a_file(model, others, tmp_path / "model", "decision_function")
+        assert loaded.classes_.tolist() == model.classes_.tolist()
+        names = ["support_", "dual_coef_", "intercept_", "support_vectors_", "n_support_"]
+        for name in names[: 5 if hasattr(model, "n_support_") else 4]:
+            np.testing.assert_array_equal(getattr(loaded, name), getattr(model, name))
+        assert hasattr(loaded, "n_support_") == hasattr(model, "n_support_")
+
+    @pytest.mark.parametrize("layout", ["C", "F", "CSR"])
+    @pytest.mark.parametrize("dtype", [np.float32, np.float64])
+    def test_layouts(self, tmp_path, layout, dtype):
+        X, others = rows(layout=layout, dtype=dtype)
+        y = rows(dtype=dtype)[0][:, 0]
+        model = KernelSDCARegressor(C=10, max_support=20, random_state=0).fit(X, y)
+        loaded = same_after_a_file(model, others, tmp_path / "model")
+        assert loaded.reduction_ == model.reduction_ and model.reduction_.n_support > 20
+        assert loaded.support_vectors_.dtype == dtype
+        assert sparse.issparse(loaded.support_vectors_) == (layout == "CSR")
+        dense = rows(dtype=dtype)[1]
+        np.testing.assert_array_equal(loaded.predict(dense), model.predict(dense))
+
+    @pytest.mark.parametrize("tol", [1e-2, 1e-6])
+    def test_kernel_values_of_either_size(self, tmp_path, tol):
+        X, others = rows()
+        model = KernelSDCARegressor(tol=tol, random_state=0).fit(X, X[:, 0])
+        loaded = same_after_a_file(model, others, tmp_path / "model")
+        assert (loaded._is_exact, loaded._spread) == (model._is_exact, model._spread)
+        assert model._is_exact == (tol < 1e-3) and model._spread > 0
+
+    @pytest.mark.parametrize("n_classes", [2, 3])
+    @pytest.mark.parametrize("kernel", ["linear", "poly", "rbf"])
+    @pytest.mark.parametrize("kind", [SublinearPerceptron, L2SVMClassifier])
+    def test_margins(self, tmp_path, kind, kernel, n_classes):
+        X, others = rows()
+        y = np.argmax(X[:, :n_classes], axis=1)
+        model = kind(kernel=kernel, max_iter=20, random_state=0).fit(X, y)
+        loaded = same_after_a_file(model, others, tmp_path / "model", "decision_function")
+        assert hasattr(loaded, "coef_") == (kernel == "linear")
+
+    @pytest.mark.parametrize("layout", ["C", "CSR"])
+    @pytest.mark.parametrize("kernel", ["linear", "poly", "rbf"])
+    def test_balls(self, tmp_path, kernel, layout):
+        X, others = rows(layout=layout, dtype=np.float32)
+        model = MinimumEnclosingBall(kernel=kernel, random_state=0).fit(X)
+        scores = "decision_function", "score_samples"
+        loaded = same_after_a_file(model, others, tmp_path / "model", *scores)
+        assert (loaded.radius_, loaded.offset_) == (model.radius_, model.offset_)
+        assert hasattr(loaded, "center_") == (kernel == "linear")
+        assert not hasattr(loaded, "dual_coef_")
+
+    def test_a_ball_without_a_proof(self, tmp_path):
+        X, _ = rows()
+        save_model(MinimumEnclosingBall(certify=None, random_state=0).fit(X), tmp_path / "model")
+        assert np.isnan(load_model(tmp_path / "model").radius_)
+
+    def test_predictions_are_by_the_kernel_of_the_fit(self, tmp_path):
+        X, others = rows()
+        model = KernelSDCARegressor(random_state=0).fit(X, X[:, 0])
+        model.set_params(kernel="poly", gamma=3.0, memory_limit=10**6)
+        loaded = same_after_a_file(model, others, tmp_path / "model")
+        assert loaded.memory_limit == 10**6
+
+    @pytest.mark.parametrize("kind", [KernelSDCAClassifier, KernelPegasosClassifier])
+    def test_fits_of_a_loaded_model_begin_anew(self, tmp_path, kind):
+        X, _ = rows()
+        model = kind(warm_start=True, tol=0.1, random_state=0).fit(X, X[:, 0] > 0)
+        save_model(model, tmp_path / "model")
+        again = load_model(tmp_path / "model").fit(X, X[:, 0] > 0)
+        np.testing.assert_array_equal(again.dual_coef_, model.dual_coef_)
+        assert again.n_iter_ == model.n_iter_
+
+    def test_functions_are_refused(self, tmp_path):
+        X, _ = rows()
+        model = KernelSDCARegressor(kernel=lambda A, B: A @ B.T).fit(X, X[:, 0])
+        with pytest.raises(TypeError, match="whose kernel is a function: pickle it, or fit it to"):
+            save_model(model.set_params(kernel="rbf"), tmp_path / "model")
+        model = KernelSDCARegressor().fit(X, X[:, 0])
+        with pytest.raises(TypeError, match="cannot save kernel="):
+            save_model(model.set_params(kernel=np.dot), tmp_path / "model")
+        assert not list(tmp_path.iterdir())
+
+    @pytest.fixture
+    def pairs(self, tmp_path):
+        """The file of a machine of three classes, its support vectors sparse."""
+        X, _ = rows(layout="CSR")
+        y = np.argmax(X[:, :3].toarray(), axis=1)
+        save_model(KernelSDCAClassifier(random_state=0).fit(X, y), tmp_path / "model")
+        return tmp_path / "model"
+
+    @pytest.mark.parametrize(
+        ("change", "words"),
+        [
+            ({"name": "laplace"}, "not the kernel"),
+            ({"name": ["rbf"]}, "not the kernel"),
+            ({"name": "precomputed"}, "support is out of range"),
+            ({"gamma": "scale"}, "gamma is no number"),
+            ({"gamma": -1.0}, "gamma must be"),
+            ({"degree": 1.5}, "degree must be"),
+            ({"coef0": None}, "coef0 must be"),
+            ({"is_exact": 1}, "not the kernel values"),
+            ({"spread": float("nan")}, "not the kernel values"),
+            ({"reduction": [1]}, "reduction is"),
+            ({"reduction": "few"}, "reduction is"),
+        ],
+    )
+    def test_damaged_kernels(self, pairs, change, words):
+        with np.load(pairs) as archive:
+            entry = json.loads(archive["header"].tobytes())["kernel"]
+        rewrite(pairs, header={"kernel": entry | change})
+        with pytest.raises(ValueError, match=rf"model: .*{words}"):
+            load_model(pairs)
+
+    def test_a_machine_without_a_kernel(self, pairs):
+        for kernel in (None, {}, [], 0):
+            rewrite(pairs, header={"kernel": kernel})
+            with pytest.raises(ValueError, match="not the kernel of a KernelSDCAClassifier"):
+                load_model(pairs)
+
+    @pytest.mark.parametrize(
+        ("name", "change", "words"),
+        [
+            ("support", lambda a: a - 1000, "out of range"),
+            ("support", lambda a: a[1:], "dual_coef has shape"),
+            ("support", lambda a: a * 1.0, "whole numbers"),
+            ("dual_coef", lambda a: a.astype(np.float32), "dual_coef must be float64"),
+            ("dual_coef", lambda a: a * np.inf, "dual_coef is not finite"),
+            ("dual_coef", lambda a: a[1:], "dual_coef has shape"),
+            ("intercept", lambda a: a[1:], "intercept has shape"),
+            ("classes", lambda a: a[1:], "two classes are no pairs"),
+            ("n_support", lambda a: a - 1, "not the counts"),
+            ("n_support", lambda a: np.add(a, [999, -999, 0]), "not the counts"),
+            ("n_support", lambda a: a[1:], "n_support has shape"),
+            ("n_support", lambda a: a * 1.0, "whole numbers"),
+            ("support_data", lambda a: a * np.nan, "must be finite"),
+            ("support_data", lambda a: a[1:], "damaged"),
+            ("support_indices", lambda a: a + 100, "damaged"),
+            ("support_indices", lambda a: a - 1, "damaged"),
+            ("support_indices", lambda a: a * 0, "out of order, or twice"),
+            ("support_indices", lambda a: a * 1.0, "whole numbers"),
+            ("support_indptr", lambda a: a[::-1], "damaged"),
+            ("support_indptr", lambda a: a[1:], "damaged"),
+        ],
+    )
+    @pytest.mark.filterwarnings("ignore:invalid value:RuntimeWarning")
+    def test_damaged_arrays(self, pairs, name, change, words):
+        with np.load(pairs) as archive:
+            array = archive[name]
+        rewrite(pairs, arrays={name: np.ascontiguousarray(change(array))})
+        with pytest.raises(ValueError, match=rf"model: .*{words}"):
+            load_model(pairs)
+
+    def test_support_vectors_of_another_kind(self, pairs):
+        for change, words in (
+            ({"arrays": {"support_vectors": np.ones((3, 5))}}, "support vectors of one model"),
+            ({"drop": ["support_data", "support_indices", "support_indptr"]}, "has shape"),
+            ({"drop": ["support_vectors"]}, "support vectors of one model"),
+            ({"drop": ["support"]}, "not the arrays of a KernelSDCAClassifier"),
+        ):
+            rewrite(pairs, **change)
+            with pytest.raises(ValueError, match=words):
+                load_model(pairs)
+
+    @pytest.mark.parametrize(("kernel", "name"), [("linear", "center"), ("rbf", "center_coef")])
+    def test_damaged_balls(self, tmp_path, kernel, name):
+        model = MinimumEnclosingBall(kernel=kernel, random_state=0).fit(rows()[0])
+        path = tmp_path / "model"
+        for change, words in (
+            ({"header": {"ball": None}}, "not the numbers of a ball"),
+            ({"header": {"ball": {"radius_": 1.0}}}, "not the numbers of a ball"),
+            ({"arrays": {name: np.ones(2)}}, f"{name} has shape"),
+            ({"arrays": {"classes": np.array([0, 1])}}, "not the arrays of a MinimumEnclosingBall"),
+        ):
+            save_model(model, path)
+            rewrite(path, **change)
+            with pytest.raises(ValueError, match=words):
+                load_model(path)
+        save_model(model, path)
+        with np.load(path) as archive:
+            ball = json.loads(archive["header"].tobytes())["ball"]
+        rewrite(path, header={"ball": ball | {"offset_": "1"}})
+        with pytest.raises(ValueError, match="offset_ is '1'"):
+            load_model(path)
+
+
 class TestSave:
-    def test_not_fitted(self, tmp_path):
+    @pytest.mark.parametrize("kind", [SDCAClassifier, KernelSDCARegressor, MinimumEnclosingBall])
+    def test_not_fitted(self, tmp_path, kind):
         with pytest.raises(ValueError, match="not fitted"):
-            save_model(SDCAClassifier(), tmp_path / "model")
+            save_model(kind(), tmp_path / "model")
 
     def test_another_estimator(self, tmp_path):
-        for other in (LinearSVC(), KernelSDCAClassifier(), MinimumEnclosingBall()):
+        for other in (LinearSVC(), SemiStreamingPerceptron(), PegasosStructured(None)):
             words = f"cannot save a {type(other).__name__}; a model is .*; pickle it"
             with pytest.raises(TypeError, match=words):
                 save_model(other, tmp_path / "model")
@@ -409,7 +636,8 @@ class TestNotAModel:
             ({"n_features_in": "4"}, "no n_features_in"),
             ({"n_iter": -1}, "no n_iter"),
             ({"result": {}}, "figures of a result"),
-            ({"class": "SDCARegressor", "parameters": {}}, "not the arrays of a regressor"),
+            ({"class": "SDCARegressor", "parameters": {}}, "not the arrays of a SDCARegressor"),
+            ({"kernel": {"name": "rbf"}}, "a SDCAClassifier has no kernel"),
         ],
     )
     def test_header(self, path, header, words):

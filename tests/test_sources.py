@@ -763,6 +763,55 @@ def test_parquet_columns_that_are_refused(parquet_of, columns, message):
         list(parquet_of(**columns))
 
 
+def test_parquet_weights(parquet_of):
+    path = parquet_of(x=[1, 2, 3], w=[0.5, 0, 2], z=[4, 5, 6], y=["a", "b", "a"]).paths[0]
+    for column in ("w", 1, -3):
+        source = open_source(path, weight_column=column, block_rows=2)
+        assert source.feature_names == ["x", "z"]
+        blocks = [(X.tolist(), y.tolist(), weights.tolist()) for X, y, weights in source]
+        assert blocks == [([[1, 4], [2, 5]], ["a", "b"], [0.5, 0]), ([[3, 6]], ["a"], [2])]
+    path = parquet_of(x=[1, 2, 3], w=[0.5, 0, 2]).paths[0]
+    ((_, y, weights),) = ParquetSource(path, label_column=None, weight_column="w")
+    assert y is None and weights.tolist() == [0.5, 0, 2]
+
+
+@pytest.mark.parametrize("unfit", [-1.0, np.inf, np.nan, None])
+def test_unfit_parquet_weights_are_named(parquet_of, unfit):
+    path = parquet_of(x=[1, 2, 3, 4], w=[1, 2, 3, unfit], y=[0, 1, 0, 1]).paths[0]
+    found = rf"types\.parquet: column 'w' has a weight .*, {unfit or np.nan} in row 3 "
+    with pytest.raises(ValueError, match=found):
+        list(ParquetSource(path, weight_column="w", block_rows=2))
+
+
+def test_unfit_parquet_weight_columns(parquet_of):
+    path = parquet_of(w=[1, 2], y=[0, 1]).paths[0]
+    for column, words in (
+        ("v", "no column named 'v'"),
+        ("y", "would hold the labels and the weights"),
+        ("w", "no feature columns"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            list(ParquetSource(path, weight_column=column))
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+def test_fits_take_the_weights_of_a_table(tmp_path, binary, kind):
+    X, y = binary
+    weights = np.random.default_rng(0).integers(0, 4, y.size)
+    if kind == "csv":
+        path = write_csv(tmp_path / "rows.csv", np.column_stack([weights, X]), y)
+    else:
+        pyarrow = pytest.importorskip("pyarrow")
+        from pyarrow import parquet
+
+        columns = {"w": weights} | {f"x{j}": X[:, j] for j in range(X.shape[1])} | {"y": y}
+        parquet.write_table(pyarrow.table(columns), path := tmp_path / "rows.parquet")
+    model = SDCAClassifier(alpha=0.1, random_state=0)
+    coef = model.fit_stream(open_source(path, weight_column=0)).coef_
+    np.testing.assert_array_equal(model.fit_stream([(X, y, weights)]).coef_, coef)
+    assert not np.array_equal(model.fit_stream([(X, y)]).coef_, coef)
+
+
 def test_missing_numbers_in_parquet_are_not_finite(parquet_of):
     source = parquet_of(x=[1, None], y=[1, 2])
     np.testing.assert_array_equal(next(iter(source))[0], [[1], [np.nan]])

@@ -296,6 +296,75 @@ def test_several_classes(multiclass):
     assert model.score(X, y) > exact.score(X, y) - 0.05
 
 
+@pytest.mark.parametrize("data", ["binary", "multiclass"])
+def test_class_weights_are_sample_weights(data, request):
+    X, y = request.getfixturevalue(data)
+    classes = np.unique(y)
+    counts = np.bincount(y)
+    own = np.random.default_rng(0).uniform(0, 2, y.size)
+    for given, factors in (
+        ("balanced", y.size / (len(counts) * counts)),
+        ({0: 3.0}, np.where(np.arange(len(counts)) == 0, 3.0, 1.0)),
+        ({1: 0}, np.where(np.arange(len(counts)) == 1, 0.0, 1.0)),
+    ):
+        model = StreamingSVRGClassifier(alpha=0.1, class_weight=given, random_state=0).fit(X, y)
+        same = StreamingSVRGClassifier(alpha=0.1, random_state=0).fit(X, y, factors[y])
+        np.testing.assert_array_equal(model.coef_, same.coef_)
+        assert model.result_.n_rows == np.count_nonzero(factors[y])
+    model.fit(X, y, own)
+    np.testing.assert_array_equal(model.coef_, same.fit(X, y, factors[y] * own).coef_)
+    blocks = [(X[k::3], y[k::3], own[k::3]) for k in range(3)]
+    model.fit_stream(blocks, classes=classes)
+    weighed = [(rows, labels, weights * factors[labels]) for rows, labels, weights in blocks]
+    np.testing.assert_array_equal(model.coef_, same.fit_stream(weighed, classes=classes).coef_)
+    model = StreamingSVRGClassifier(alpha=0.1, class_weight=given)
+    for rows, labels, weights in blocks:
+        model.partial_fit(rows, labels, classes, weights)
+    np.testing.assert_array_equal(model.coef_, same.coef_)
+
+
+def test_a_stream_may_have_blocks_of_a_class_without_weight(binary):
+    X, y = binary
+    blocks = [(X[y == 0], y[y == 0]), (X, y), (X[y == 0], y[y == 0])]
+    model = StreamingSVRGClassifier(alpha=0.1, class_weight={0: 0}).fit_stream(
+        blocks, classes=[0, 1]
+    )
+    ones = StreamingSVRGClassifier(alpha=0.1).partial_fit(X[y == 1], y[y == 1], [0, 1])
+    np.testing.assert_array_equal(model.coef_, ones.coef_)
+    with pytest.raises(ValueError, match="class_weight leaves no example"):
+        model.partial_fit(*blocks[0])
+    with pytest.raises(ValueError, match="class_weight leaves no example"):
+        model.fit_stream(blocks[:1], classes=[0, 1])
+    np.testing.assert_array_equal(model.coef_, ones.coef_)
+
+
+def test_streams_are_not_balanced(binary):
+    X, y = binary
+
+    def blocks():
+        pytest.fail("the stream is read")
+        yield X, y
+
+    said = 'class_weight="balanced" is for a new fit.*compute_class_weight'
+    model = StreamingSVRGClassifier(alpha=0.1, class_weight="balanced", random_state=0)
+    with pytest.raises(ValueError, match=said):
+        model.partial_fit(X, y, [0, 1])
+    with pytest.raises(ValueError, match=said):
+        model.fit_stream(blocks(), classes=[0, 1])
+    model.set_params(warm_start=True).fit(X, y)  # the first rows
+    coef = model.coef_
+    for go_on in (model.fit, model.partial_fit):
+        with pytest.raises(ValueError, match=said):
+            go_on(X, y)
+    model.set_params(class_weight={0: 1.0})
+    with pytest.raises(ValueError, match="class_weight must not change"):
+        model.partial_fit(X, y)
+    assert model.coef_ is coef
+    for wrong, words in (("heavy", "class_weight must be one of"), (3, "must be a dict")):
+        with pytest.raises(ValueError, match=words):
+            StreamingSVRGClassifier(class_weight=wrong).fit(X, y)
+
+
 def test_sorted_labels_are_shuffled(binary):
     X, y = binary
     order = np.argsort(y)

@@ -1,4 +1,4 @@
-"""CSV: what is a header, what is a label, and the search for the row that is not as the others."""
+"""CSV: what is a header, a label, a weight, and the search for the row that is not as others."""
 
 import contextlib
 import csv
@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sublinear._readers.columns import checked_names, label_index
+from sublinear._readers.columns import Special, checked_names, special_columns
 from sublinear._readers.dataset import LARGEST_FLOAT, Dataset
 from sublinear._readers.fields import is_finite_number, shown
 from sublinear._readers.files import decompressed, open_behind_mark, open_file, undamaged
@@ -21,16 +21,23 @@ _NOT_UTF8 = "the text is not UTF-8: convert the file"
 
 
 @decompressed
-def read_csv(path, label_column="last", header=None, text_labels=None):
-    start = beginning_of(path, label_column, header, text_labels)
+def read_csv(path, label_column="last", weight_column=None, header=None, text_labels=None):
+    start = beginning_of(path, label_column, weight_column, header, text_labels)
     names = {}
-    X = _parse_csv(path, start, names)
-    if start.column is None:
-        return Dataset(X, None, feature_names=start.feature_names)
-    if not text_labels and _should_be_numbers(names, start):
-        raise ValueError(f"{path}{_csv_fault(path, start, text_labels=False)}")
-    y = labels_from(names, text_labels)[X[:, start.column].astype(np.int64)]
-    return Dataset(np.delete(X, start.column, axis=1), y, feature_names=start.feature_names)
+    X, y, weights = parts_of(_parse_csv(path, start, names), start.special)
+    if y is not None:
+        if not text_labels and _should_be_numbers(names, start):
+            raise ValueError(f"{path}{_csv_fault(path, start, text_labels=False)}")
+        y = labels_from(names, text_labels)[y.astype(np.int64)]
+    return Dataset(X, y, feature_names=start.feature_names, sample_weight=weights)
+
+
+def parts_of(table, special):
+    """Return the features, and copies of the labels and the weights; None for what is not there."""
+    y, weights = (None if place is None else table[:, place].copy() for place in special)
+    if special.count:
+        table = table.take(special.features_of(range(table.shape[1])), axis=1)
+    return table, y, weights
 
 
 class Beginning(NamedTuple):
@@ -39,12 +46,12 @@ class Beginning(NamedTuple):
     lines: int  # before the first row
     feature_names: list | None
     n_columns: int
-    column: int | None  # of the labels
+    special: Special  # the columns that are no features
     text_labels: bool
     header_by_label: bool  # whether its label alone made a header of the first line
 
 
-def beginning_of(path, label_column, header, text_labels=None):
+def beginning_of(path, label_column, weight_column, header, text_labels=None):
     """Return the Beginning of a CSV file; here it is decided what a header is.
 
     Unless `header` tells, it is a first line with a name for a feature, or with a name for the
@@ -56,16 +63,17 @@ def beginning_of(path, label_column, header, text_labels=None):
     with open_csv(path) as stream:
         reader = csv.reader(stream)
         first, number = _first_row(path, reader), reader.line_num
-        column = label_index(path, first, label_column, header is not False)
-        check_feature_columns(path, first, column)
+        special = special_columns(path, first, label_column, weight_column, header is not False)
+        _check_feature_columns(path, first, special)
         rows = _rows_after(reader)
         second = next(rows, None)
-        following = _known_label(itertools.chain([second], rows), column, len(first))
+        following = _known_label(itertools.chain([second], rows), special, len(first))
+    column = special.label
     own = "" if column is None else first[column]
     header_by_label = looks_like_rows = False
     if header is None:
         looks_like_rows = any(map(_holds_a_row, first))
-        header = _has_names(first, column, label_column)
+        header = _has_names(first, column, label_column, weight_column)
         if not header and not text_labels:
             header = header_by_label = _is_name(own) and is_finite_number(following)
         if not header and _may_be_places(first, column):
@@ -81,9 +89,9 @@ def beginning_of(path, label_column, header, text_labels=None):
     label = following if header or not _is_known(own) else own  # the first one that is known
     return Beginning(
         lines=number if header else number - 1,
-        feature_names=checked_names(path, stripped(first, column)) if header else None,
+        feature_names=checked_names(path, special.features_of(stripped(first))) if header else None,
         n_columns=len(first),
-        column=column,
+        special=special,
         text_labels=column is not None and (text_labels or _is_name(label)),
         header_by_label=header_by_label,
     )
@@ -108,14 +116,13 @@ def columns_of(path, header):
     """
     with undamaged(path), open_csv(path) as stream:
         first = _first_row(path, csv.reader(stream))
-    if header or (header is None and _has_names(first, None, None)):
+    if header or (header is None and _has_names(first, None)):
         return len(first), stripped(first)
     return len(first), None
 
 
-def stripped(header, column=None):
-    """Return the names in a header but for the one of the label's column, if there is one."""
-    return [name.strip() for k, name in enumerate(header) if k != column]
+def stripped(header):
+    return [name.strip() for name in header]
 
 
 def open_csv(path):
@@ -134,17 +141,18 @@ def _rows_after(reader):
         yield from (row for row in reader if row)
 
 
-def _known_label(rows, column, n_columns):
+def _known_label(rows, special, n_columns):
     """Return the first label in a row as it should be that is a number or a name, "" for none."""
+    column = special.label
     if column is None:
         return ""
-    sound = (row for row in rows if row and csv_row_fault(row, column, n_columns) is None)
+    sound = (row for row in rows if row and csv_row_fault(row, special, n_columns) is None)
     return next((row[column] for row in sound if _is_known(row[column])), "")
 
 
-def _has_names(fields, column, label_column):
-    """Return whether a first line has the name of a feature, or must have that of the label."""
-    if isinstance(label_column, str) and label_column not in ("first", "last"):
+def _has_names(fields, column, *given):
+    """Return whether a first line has a name for numbers, or must have one that was given."""
+    if any(isinstance(name, str) and name not in ("first", "last") for name in given):
         return True
     return any(_is_name(field) for k, field in enumerate(fields) if k != column)
 
@@ -183,9 +191,9 @@ def _is_name(text):
     return False
 
 
-def check_feature_columns(path, fields, column):
-    """Raise ValueError if a row of a CSV file holds no more than the label."""
-    if column is not None and len(fields) == 1:
+def _check_feature_columns(path, fields, special):
+    """Raise ValueError if a row of a CSV file holds no more than the label and the weight."""
+    if special.count and len(fields) == special.count:
         raise ValueError(
             f"{path}: the file holds no feature columns; commas must separate the fields"
         )
@@ -199,16 +207,18 @@ def parsed_table(stream, start, names, lines=0):
     Raises
     ------
     ValueError
-        If a row is not as the Beginning tells, or has what is no finite number, or no label.
+        If a row is not as the Beginning tells, or has what is no finite number, or no label, or a
+        negative weight.
     """
-    has_names = names is not None and start.column is not None
+    label, weight = start.special
+    has_names = names is not None and label is not None
     table = np.loadtxt(
         stream,
         delimiter=",",
         comments=None,
         quotechar='"',
         skiprows=lines,
-        converters={start.column: functools.partial(code_of, names)} if has_names else None,
+        converters={label: functools.partial(code_of, names)} if has_names else None,
         encoding="utf-8-sig",
         ndmin=2,
     )
@@ -217,6 +227,8 @@ def parsed_table(stream, start, names, lines=0):
     sound = table.shape[1] == start.n_columns and np.isfinite(table).all()
     if not sound or not all(map(is_label, names or ())):
         raise ValueError("a line is not as the first one")
+    if weight is not None and (table[:, weight] < 0).any():
+        raise ValueError("a weight is negative")
     return table
 
 
@@ -228,7 +240,7 @@ def _parse_csv(path, start, names):
         raise ValueError(f"{path}{_csv_fault(path, start) or f': {error}'}") from error
     number, line = _last_line(path)
     if b'"' in line:  # an open quote NumPy closes where the text ends
-        fault = csv_line_fault(line, start.column, start.n_columns, names=start.feature_names)
+        fault = csv_line_fault(line, start)
         if fault:
             raise ValueError(f"{path}, line {number}: {fault}")
     return X
@@ -297,7 +309,7 @@ def _csv_fault(path, start, text_labels=True):
         try:
             for fields in reader:
                 fault = csv_row_fault(
-                    fields, start.column, start.n_columns, text_labels, start.feature_names
+                    fields, start.special, start.n_columns, text_labels, start.feature_names
                 )
                 if fault:
                     return f", line {number}: {fault}"
@@ -307,13 +319,13 @@ def _csv_fault(path, start, text_labels=True):
     return ""
 
 
-def csv_line_fault(line, column, n_columns, text_labels=True, names=None):
+def csv_line_fault(line, start, text_labels=True):
     """Return what is wrong with a line, bytes, that is a row; None if nothing is."""
     try:
         fields = next(csv.reader([_ended(line.decode("utf-8", "surrogateescape"))]), [])
     except csv.Error as error:
         return str(error)
-    return csv_row_fault(fields, column, n_columns, text_labels, names)
+    return csv_row_fault(fields, start.special, start.n_columns, text_labels, start.feature_names)
 
 
 def _ended(line):
@@ -321,7 +333,7 @@ def _ended(line):
     return line if line.endswith(("\n", "\r")) else line + "\n"
 
 
-def csv_row_fault(fields, column, n_columns, text_labels=True, names=None):
+def csv_row_fault(fields, special, n_columns, text_labels=True, names=None):
     """Return what is wrong with a row, None if nothing is; `names` are those of the features."""
     if not fields:
         return None
@@ -331,17 +343,25 @@ def csv_row_fault(fields, column, n_columns, text_labels=True, names=None):
         return _UNCLOSED
     if len(fields) != n_columns:
         return f"expected {n_columns} columns, found {len(fields)}"
-    for number, field in enumerate(fields, start=1):
-        if number - 1 == column and not is_label(field):
-            return f"column {number}, the label, {'has a NUL' if field.strip() else 'is empty'}"
-        if number - 1 == column and text_labels:
-            continue
-        if not is_finite_number(field):
-            fault = f"{shown(field)} is not a finite number"
-            if number - 1 != column:
-                place = number - 1 - (column is not None and column < number - 1)
-                name = f" ({shown(names[place])})" if names else ""
-                return f"column {number}{name}: {fault}"
-            hint = "text_labels=True (--text-labels) takes numbers, too, for text"
-            return f"column {number}, the label: {fault}; {hint}"
+    faults = (_field_fault(k, field, special, text_labels, names) for k, field in enumerate(fields))
+    return next(filter(None, faults), None)
+
+
+def _field_fault(k, field, special, text_labels, names):
+    where = f"column {k + 1}"
+    if k == special.label:
+        if not is_label(field):
+            return f"{where}, the label, {'has a NUL' if field.strip() else 'is empty'}"
+        if text_labels or is_finite_number(field):
+            return None
+        hint = "text_labels=True (--text-labels) takes numbers, too, for text"
+        return f"{where}, the label: {shown(field)} is not a finite number; {hint}"
+    if k == special.weight:
+        where += ", the weight"
+    elif names:
+        where += f" ({shown(names[special.features_of(range(k + 1)).index(k)])})"
+    if not is_finite_number(field):
+        return f"{where}: {shown(field)} is not a finite number"
+    if k == special.weight and float(field) < 0:
+        return f"{where}: {shown(field)} is negative"
     return None

@@ -15,6 +15,7 @@ class Dataset(NamedTuple):
     y: np.ndarray | None
     index_base: int | None = None  # the first index of svmlight text
     feature_names: list | None = None
+    sample_weight: np.ndarray | None = None  # of a table with a column of weights
 
 
 def whole_numbers_as_integers(y):

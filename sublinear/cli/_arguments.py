@@ -110,6 +110,12 @@ def _add_fit(commands):
         "epsilon_insensitive), ...",
     )
     _add_training_options(parser)
+    parser.add_argument(
+        "--class-weight",
+        choices=("balanced",),
+        help="balanced: classes weigh the same; pegasos with --stream balances every block by "
+        "itself",
+    )
     parser.add_argument("--max-accesses", type=_count, metavar="N", help="feature values to read")
     parser.add_argument("--no-intercept", action="store_true")
     parser.add_argument("--seed", type=_seed, help="random seed (a fresh one each time)")
@@ -150,13 +156,26 @@ def _add_predict(commands):
     parser = commands.add_parser(
         "predict",
         help="apply a saved model",
-        description="Print one prediction a line. Where DATA has labels, the error rate or R2 "
-        "goes to standard error.",
+        description="Print one prediction a line, or comma-separated scores. Where DATA has "
+        "labels, the error rate or R2 goes to standard error.",
         allow_abbrev=False,
     )
     parser.add_argument("model", metavar="MODEL", help="model file that fit wrote")
     parser.add_argument("data", metavar="DATA", help="data file")
     parser.add_argument("-o", "--output", metavar="FILE", help="write the predictions to FILE")
+    scores = parser.add_mutually_exclusive_group()
+    scores.add_argument(
+        "--probabilities",
+        action="store_true",
+        help="for every row the probabilities of the classes, which the first line names; of "
+        "models with the logistic loss",
+    )
+    scores.add_argument(
+        "--decision",
+        action="store_true",
+        help="for every row the score of every class, of two classes that of the second, behind a "
+        "line that names them",
+    )
     _add_data_options(parser, streams=True)
     _add_stream_option(parser, "With --stream the file is read and predicted block by block.")
     parser.set_defaults(run=run_predict)
@@ -178,6 +197,12 @@ def _add_data_options(parser, streams=False):
         metavar="COLUMN",
         help=f"of a {table} file: last, first, none, a number from 0, or a name (default: "
         "last; for predict that of the fit, none if it holds one of the model's features)",
+    )
+    group.add_argument(
+        "--weight-column",
+        metavar="COLUMN",
+        help=f"of a {table} file, in the same words: weights of the rows, which are no feature "
+        "(default: none; for predict that of the fit)",
     )
     group.add_argument(
         "--header",

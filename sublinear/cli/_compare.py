@@ -20,10 +20,11 @@ def run_compare(options):
     from sublinear.cli._comparison import Limits, compare, make_problem
     from sublinear.cli._comparison_report import as_json, draw, table
 
-    X, y = _compare_data(options)
+    X, y, weights = _compare_data(options)
     problem = make_problem(
         X,
         y,
+        weights,
         alpha=options.alpha,
         scale=options.scale,
         intercept=options.intercept,
@@ -54,13 +55,13 @@ def _require_demo():
 
 def _compare_data(options):
     if options.data is None:
-        return make_sparse_classification(random_state=options.seed)
+        return *make_sparse_classification(random_state=options.seed), None
     data = read_data(options)
     if data.y is not None:
         check_few_labels(
             options, data.y, data.y.size, "compare trains classifiers; are these classes?"
         )
-    return data.X, data.y
+    return data.X, data.y, data.sample_weight
 
 
 def _progress_display(quiet):

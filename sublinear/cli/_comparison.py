@@ -1,9 +1,9 @@
 """Every linear classifier: on one objective, alpha/2 |w|^2 + mean hinge loss, or on its own.
 
-No intercept. Solvers of this package are watched by a callback during a single fit. SDCA, which
-hardly certifies before it is done, and scikit-learn's peers, which cannot be watched, have curves
-of refits with a growing number of passes, each timed whole. Fits too short to be timed once are
-repeated, and the fastest counts.
+No intercept; means and errors are weighted where rows have weights. Solvers of this package are
+watched by a callback during a single fit. SDCA, which hardly certifies before it is done, and
+scikit-learn's peers, which cannot be watched, have curves of refits with a growing number of
+passes, each timed whole. Fits too short to be timed once are repeated, and the fastest counts.
 """
 
 import math
@@ -22,6 +22,7 @@ from sklearn.preprocessing import MaxAbsScaler, Normalizer
 from sklearn.svm import LinearSVC
 from threadpoolctl import threadpool_limits
 
+from sublinear._validation import drop_weightless
 from sublinear.margin import L2SVMClassifier, SublinearPerceptron
 from sublinear.pegasos import PegasosClassifier
 from sublinear.sdca import SDCAClassifier
@@ -47,6 +48,8 @@ class Problem:
     classes: str  # what -1 and +1 stand for
     scale: str  # "none", "rows" or "columns"
     intercept: bool  # whether the last column is constant
+    weights: np.ndarray | None = None  # of the training rows, 1 on average
+    test_weights: np.ndarray | None = None
 
     @property
     def n_entries(self):
@@ -54,11 +57,15 @@ class Problem:
 
     def objective(self, coef):
         losses = np.maximum(0.0, 1.0 - self.y * (self.X @ coef))
-        return 0.5 * self.alpha * float(coef @ coef) + float(losses.mean())
+        return 0.5 * self.alpha * float(coef @ coef) + float(_mean(losses, self.weights))
 
     def test_error(self, coef):
         predicted = np.where(self.X_test @ coef > 0, 1, -1)
-        return float(np.mean(predicted != self.y_test))
+        return float(_mean(predicted != self.y_test, self.test_weights))
+
+
+def _mean(values, weights):
+    return values.mean() if weights is None else np.average(values, weights=weights)
 
 
 @dataclass(frozen=True)
@@ -119,12 +126,17 @@ class Comparison:
     others: tuple[Run, ...]
 
 
-def make_problem(X, y, *, alpha, scale="none", intercept=False, test_size=0.25, seed=0):
+def make_problem(
+    X, y, weights=None, *, alpha, scale="none", intercept=False, test_size=0.25, seed=0
+):
     """Split the rows; several classes become the most frequent one against the rest.
+
+    Rows of weight 0 are left out.
 
     ``scale`` makes rows unit vectors or divides columns by their largest absolute value.
     An intercept is the weight of a constant column, penalised as the others, for every solver.
     """
+    X, y, weights = drop_weightless(X, y, weights)
     y, classes = _two_classes(y)
     n_test = math.ceil(test_size * len(y))
     if min(n_test, len(y) - n_test) < 2:
@@ -133,14 +145,18 @@ def make_problem(X, y, *, alpha, scale="none", intercept=False, test_size=0.25, 
             "training set need two rows at least, one of each class"
         )
     X = _for_all_solvers(X)
-    parts = train_test_split(X, y, test_size=test_size, random_state=seed, stratify=y)
-    X_train, X_test, y_train, y_test = parts
+    split = partial(train_test_split, test_size=test_size, random_state=seed, stratify=y)
+    X_train, X_test, y_train, y_test = split(X, y)
     if scale != "none":
         scaler = (Normalizer() if scale == "rows" else MaxAbsScaler()).fit(X_train)
         X_train, X_test = scaler.transform(X_train), scaler.transform(X_test)
     if intercept:
         X_train, X_test = _with_constant(X_train), _with_constant(X_test)
-    return Problem(X_train, y_train, X_test, y_test, alpha, classes, scale, intercept)
+    problem = Problem(X_train, y_train, X_test, y_test, alpha, classes, scale, intercept)
+    if weights is None:
+        return problem
+    weights, test_weights = split(weights)
+    return replace(problem, weights=weights / weights.mean(), test_weights=test_weights)
 
 
 def compare(problem, limits, *, seed, progress):
@@ -429,7 +445,7 @@ def _fit_quietly(estimator, problem):
     with warnings.catch_warnings():
         # The table says which gap each solver reached.
         warnings.simplefilter("ignore", ConvergenceWarning)
-        estimator.fit(problem.X, problem.y)
+        estimator.fit(problem.X, problem.y, sample_weight=problem.weights)
 
 
 def _best_dual(runs):

@@ -61,10 +61,11 @@ def _headline(comparison):
     problem, limits = comparison.problem, comparison.limits
     scale = "" if problem.scale == "none" else f", {problem.scale} scaled"
     constant = ", a constant one included" if problem.intercept else ""
+    weighted = "" if problem.weights is None else ", rows weighted"
     return (
         f"{problem.classes}: {problem.X.shape[0]:,} training rows, {problem.X_test.shape[0]:,} "
         f"test rows,\n{problem.X.shape[1]:,} features{constant}, {problem.n_entries:,} stored "
-        f"entries{scale}\n"
+        f"entries{scale}{weighted}\n"
         f"objective: alpha/2 |w|^2 + mean hinge loss, no intercept, alpha = {problem.alpha:g}\n"
         f"a solver stops at a gap of {limits.tol:g} times the objective, after {limits.max_iter} "
         f"passes or {limits.max_seconds:g} s"
@@ -114,6 +115,7 @@ def as_json(comparison):
             "classes": problem.classes,
             "scale": problem.scale,
             "intercept": problem.intercept,
+            "weighted": problem.weights is not None,
             "n_train": problem.X.shape[0],
             "n_test": problem.X_test.shape[0],
             "n_features": problem.X.shape[1],

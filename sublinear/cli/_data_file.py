@@ -29,7 +29,9 @@ def read_data(options, **more):
     }
     given = {name: value for name, value in given.items() if value is not None} | more
     if options.label_column not in (None, "last"):
-        given["label_column"] = label_column(options)
+        given["label_column"] = as_column(options.label_column)
+    if options.weight_column not in (None, "none"):
+        given["weight_column"] = as_column(options.weight_column)
     path = Path(options.data)
     if options.stream:
         return open_source(path, format=options.format, **given)
@@ -53,14 +55,13 @@ def naming_values(options):
         raise ValueError(f"{options.data}: {first}") from error
 
 
-def label_column(options):
-    """Return the option as readers take it: a position, a name, or None for no labels."""
-    column = options.label_column
-    if not isinstance(column, str):
-        return "last" if column is None else column
-    if column == "none":
+def as_column(option):
+    """Return an option as readers take it: a position, a name, or None for no such column."""
+    if not isinstance(option, str):
+        return option
+    if option == "none":
         return None
-    return int(column) if column.removeprefix("-").isdecimal() else column
+    return int(option) if option.removeprefix("-").isdecimal() else option
 
 
 def format_of_data(options):

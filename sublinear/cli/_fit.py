@@ -9,13 +9,13 @@ from sublinear._callbacks import rows_shown
 from sublinear._core.losses import COUNT_LOSSES, REGRESSION_LOSSES
 from sublinear._labels import find_classes
 from sublinear._model_file import write_model
-from sublinear._readers.columns import label_index
+from sublinear._readers.columns import special_columns
 from sublinear.cli._console import results
 from sublinear.cli._data_file import (
+    as_column,
     check_few_labels,
     check_outputs,
     columns_of_table,
-    label_column,
     naming_values,
     read_data,
 )
@@ -48,6 +48,11 @@ def run_fit(options):
     check_outputs([options.output, _interrupted(options.output), *checkpoint], options)
     if options.label_column == "none":
         raise ValueError("a fit needs labels: --label-column none is for predict")
+    if options.class_weight and options.stream and options.solver == "svrg":
+        raise ValueError(
+            "--class-weight: svrg with --stream sees labels as they come and cannot balance them; "
+            "sdca can"
+        )
     one_pass = options.solver == "svrg" or (options.solver == "pegasos" and options.stream)
     why = "only for several passes; svrg, and pegasos with --stream, take one"
     if options.checkpoint is None and options.stream:
@@ -90,7 +95,7 @@ def _prepare(options):
 
     def fit():
         with naming_values(options):
-            estimator.fit(data.X, data.y)
+            estimator.fit(data.X, data.y, sample_weight=data.sample_weight)
 
     return estimator, data, fit
 
@@ -109,7 +114,7 @@ def _prepare_stream(options):
         regression = _is_regression(options, labels, counted.n_rows)
         classes = None if regression else find_classes(labels)
     elif regression:
-        _refuse_text(options, next((y for _, y in source), None))
+        _refuse_text(options, next((y for _, y, *_ in source), None))
     estimator = _estimator(options, regression)
 
     def fit():
@@ -132,14 +137,14 @@ class _Counted(SourceAround):
         self.count, self.n_rows = count, 0
 
     def __iter__(self):
-        for X, y in super().__iter__():
-            self.n_rows += X.shape[0]
-            self.count(X.shape[0])
-            yield X, y
+        for block in super().__iter__():
+            self.n_rows += block[0].shape[0]
+            self.count(block[0].shape[0])
+            yield block
 
 
 def _notes(options, data):
-    """Return what `predict` has to know of the data: the first index, the column of the labels."""
+    """Return what `predict` has to know of the data: the first index, the special columns."""
     base = getattr(data, "index_base", None)
     if base is not None:
         return {"index_base": base}
@@ -148,8 +153,13 @@ def _notes(options, data):
     if n_columns is None:
         return {}
     columns = names if header else [""] * n_columns
-    place = label_index(options.data, columns, label_column(options), header)
-    return {"label_column": place, "label_name": columns[place] or None}
+    given = (as_column(options.label_column or "last"), as_column(options.weight_column))
+    label, weight = special_columns(options.data, columns, *given, header)
+    notes = {"label_column": label, "label_name": columns[label] or None}
+    if weight is not None:
+        notes["label_column"] -= weight < label  # as if there were no weights
+        notes |= {"weight_column": weight, "weight_name": columns[weight] or None}
+    return notes
 
 
 def _save(estimator, path, names, notes):
@@ -169,6 +179,10 @@ def _estimator(options, regression):
     }
     if options.loss is not None:
         parameters["loss"] = options.loss
+    if options.class_weight is not None:
+        if regression:
+            raise ValueError("--class-weight: only for classification; this is a regression")
+        parameters["class_weight"] = options.class_weight
     if options.solver != "svrg":
         parameters |= {name: getattr(options, name) for name in OF_PASSES}
     return SOLVERS[options.solver][regression](**parameters)

@@ -3,16 +3,21 @@
 import argparse
 import codecs
 import contextlib
+import csv
+import io
 import sys
 from pathlib import Path
 
 import numpy as np
+from sklearn.base import is_regressor
 
 from sublinear._files import replacing
 from sublinear._model_file import read_model
+from sublinear._readers.columns import column_index
 from sublinear._readers.dataset import whole_numbers_as_integers
 from sublinear.cli._console import results
 from sublinear.cli._data_file import (
+    as_column,
     check_outputs,
     columns_of_table,
     format_of_data,
@@ -26,17 +31,26 @@ def run_predict(options):
         check_outputs([options.output], options, options.model)
     estimator, notes = read_model(options.model)
     _check_one_line_each(getattr(estimator, "classes_", ()), options.model)
+    scores = _scores_of(estimator, options)
     options = _with_what_is_known(options, estimator, notes)
-    score = _ErrorRate(estimator.classes_) if hasattr(estimator, "classes_") else _Determination()
+    score = _score_of(estimator)
     with _text_output(options.output) as stream:
         for X, y in _rows_for(estimator, options):
             with naming_values(options):
-                predicted = estimator.predict(X)
-            stream.write("".join(f"{label}\n" for label in predicted.tolist()))
-            if y is not None:
+                predicted = None if scores and y is None else estimator.predict(X)
+                lines = scores.lines(X) if scores else map("{}\n".format, predicted.tolist())
+            stream.write("".join(lines))
+            if y is not None and score is not None:
                 score.add(predicted, whole_numbers_as_integers(y))
-    if score.rows:
+    if score is not None and score.rows:
         print(score, file=sys.stderr)
+
+
+def _score_of(estimator):
+    """Return what compares predictions with labels, None if they are not of one kind."""
+    if hasattr(estimator, "classes_"):
+        return _ErrorRate(estimator.classes_)
+    return _Determination() if is_regressor(estimator) else None
 
 
 def _check_one_line_each(classes, model):
@@ -48,13 +62,51 @@ def _check_one_line_each(classes, model):
             )
 
 
+def _scores_of(estimator, options):
+    """Return the _Scores that the options ask for, None for none; ValueError if it has none."""
+    if not (options.probabilities or options.decision):
+        return None
+    name = "predict_proba" if options.probabilities else "decision_function"
+    kind, loss = type(estimator).__name__, getattr(estimator, "loss", None)
+    if not hasattr(estimator, "classes_"):
+        raise ValueError(f"{options.model}: a {kind} has no classes to give scores of")
+    if not hasattr(estimator, "decision_function"):
+        raise ValueError(f"{options.model}: a {kind} has no scores of single rows")
+    if hasattr(estimator, "decision_function_shape"):
+        estimator.decision_function_shape = "ovr"  # a column for each class, not for each pair
+    if hasattr(estimator, name):
+        return _Scores(getattr(estimator, name), estimator.classes_)
+    found = f" with the loss {loss}" if loss else ""
+    raise ValueError(
+        f"{options.model}: a {kind}{found} has no probabilities: fit a model with --loss logistic, "
+        "or ask for --decision"
+    )
+
+
+class _Scores:
+    """Lines with numbers for every class, behind one that names the classes."""
+
+    def __init__(self, compute, classes):
+        self.compute, self.classes, self.begun = compute, classes, False
+
+    def lines(self, X):
+        scores = self.compute(X)
+        scores = scores.reshape(len(scores), -1)
+        text = io.StringIO()
+        writer = csv.writer(text, lineterminator="\n")
+        if not self.begun:
+            writer.writerow(self.classes[-scores.shape[1] :].tolist())
+            self.begun = True
+        writer.writerows(scores.tolist())
+        return text.getvalue()
+
+
 def _with_what_is_known(options, estimator, notes):
     """Return the options with what a model tells of its data where they say nothing."""
     known, format = {}, format_of_data(options)
     if format == "svmlight":  # which says neither by itself
         known = {"index_base": _index_base(notes), "n_features": estimator.n_features_in_}
-    if options.label_column is None:
-        known |= _where_labels_are(estimator, notes, options)
+    known |= _special_columns(estimator, notes, options)
     classes = getattr(estimator, "classes_", ())
     if format == "csv" and any(isinstance(label, str) for label in classes):
         known["text_labels"] = True  # the labels of this file may all look like numbers
@@ -62,15 +114,47 @@ def _with_what_is_known(options, estimator, notes):
     return argparse.Namespace(**vars(options) | known | given)
 
 
-def _where_labels_are(estimator, notes, options):
-    """Return the options that say in which column of a table the labels are, or that none are.
-
-    It is the column of the same name as at the fit; else that in the same place, or the last one
-    where there are more columns than at the fit, unless that is a feature.
-    """
+def _special_columns(estimator, notes, options):
+    """Return the options that say in which columns of a table the labels and the weights are."""
     n_columns, names = columns_of_table(options, options.header)
     if n_columns is None:
         return {}
+    weight = _where_weights_are(estimator, notes, options, n_columns, names)
+    known, rest = {"weight_column": weight}, [k for k in range(n_columns) if k != weight]
+    if options.label_column is None and rest:
+        names = names and [names[k] for k in rest]
+        known |= _where_labels_are(estimator, notes, options, len(rest), names)
+        if known["label_column"] != "none":
+            known["label_column"] = rest[known["label_column"]]
+    return known
+
+
+def _where_weights_are(estimator, notes, options, n_columns, names):
+    """Return the column that the options name, or that of the fit; None if there are no weights.
+
+    It is the column of the same name as at the fit or, without names, that in the same place of as
+    many columns.
+    """
+    if options.weight_column is not None:
+        given, shown = as_column(options.weight_column), names or [""] * n_columns
+        return column_index(options.data, shown, given, names is not None, "weight")
+    features = getattr(estimator, "feature_names_in_", None)
+    place, name = notes.get("weight_column"), notes.get("weight_name")
+    if names is not None and features is not None:
+        if name in names and name not in features:
+            return names.index(name)
+        if set(features) <= set(names):  # text labels make names of a first row
+            return None
+    as_many = n_columns == estimator.n_features_in_ + 2
+    return place if as_many and type(place) is int and 0 <= place < n_columns else None
+
+
+def _where_labels_are(estimator, notes, options, n_columns, names):
+    """Return the options that say in which column the labels are, or that none are.
+
+    It is the column of the same name as at the fit; else that in the same place, or the last one
+    where there are more columns than at the fit, unless that is a feature. Weights do not count.
+    """
     n_features, features = estimator.n_features_in_, getattr(estimator, "feature_names_in_", None)
     place, name = _label_column(notes, n_features)
     by_name = names is not None and features is not None and name not in features
@@ -114,7 +198,7 @@ def _rows_for(estimator, options):
     # taken from the model: its warning would be of rows whose names are compared here
     model_names = vars(estimator).pop("feature_names_in_", None)
     order, n_rows = None, 0
-    for number, (X, y) in enumerate(data if options.stream else [(data.X, data.y)]):
+    for number, (X, y, *_) in enumerate(data if options.stream else [(data.X, data.y)]):
         n_rows += X.shape[0]
         if number == 0:
             names = getattr(data, "feature_names", None)

@@ -12,7 +12,7 @@ A partition that is lost is made again and passes over the rows that it had take
 repeated, nothing else is lost.
 """
 
-import functools
+import contextlib
 import itertools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -27,10 +27,10 @@ from sublinear._core.kept_rows import Sample
 from sublinear._core.row_blocks import HeavyRows, RowBlock, is_of_counts, part_of_sample
 from sublinear._core.states import refusal, restore, take
 from sublinear._labels import (
+    LabelWeights,
     check_known_labels,
-    distinct_plain,
-    join_labels,
     margin_targets,
+    weights_by_class,
 )
 from sublinear._stream import Block, Stream, naming
 from sublinear._validation import drop_weightless
@@ -50,6 +50,8 @@ class Plan:
         The value of the constant feature; 0 for none.
     classes, positive : ndarray or None
         All labels, and those of the positive class of every problem; None: y holds the targets.
+    factors : ndarray or None
+        On the weights of the examples of every class; None: 1.
     counts : bool
         Whether targets must not be negative.
     marked : bool
@@ -60,6 +62,7 @@ class Plan:
     constant: float
     classes: np.ndarray | None = None
     positive: np.ndarray | None = None
+    factors: np.ndarray | None = None
     counts: bool = False
     marked: bool = False
 
@@ -100,7 +103,7 @@ class StagePartition(Member):
 
     def __init__(self, index, source, numeric):
         self.index, self.source, self.numeric = index, source, numeric
-        self.number, self.begun, self.seen = 0, False, ""
+        self.number, self.begun, self.seen, self.plan = 0, False, "", None
         self._rewind()
 
     def _rewind(self):
@@ -113,12 +116,23 @@ class StagePartition(Member):
         self.block = self._next()
 
     def _next(self):
-        try:
-            block = next(self.blocks, None)
-            self.given = None if block is None else block.y  # labels of rows without weight, too
-            return block and Block(*drop_weightless(*block))
-        except EmptySource:
-            return None
+        """Return the next Block that has rows with weight, None at the end."""
+        with contextlib.suppress(EmptySource):
+            for block in self.blocks:
+                self.given = block  # labels of rows without weight, too
+                weighed = self._weighed(block)
+                if weighed.y.size:
+                    return weighed
+        return None
+
+    def _weighed(self, block):
+        """Return a Block with the factors of its classes, without the rows of weight 0."""
+        X, y, weights = block
+        if self.plan is not None and self.plan.factors is not None:  # not before `open`
+            with self.stream.naming_block():
+                check_known_labels(y, self.plan.classes)
+            weights = weights_by_class(y, weights, self.plan.classes, self.plan.factors)
+        return Block(*drop_weightless(X, y, weights))
 
     def start(self):
         """Return the Start, None without rows."""
@@ -139,15 +153,17 @@ class StagePartition(Member):
         return self.stream.blocks, self.stream.rows, self.stream.skipped
 
     def labels(self):
-        """Return the distinct labels, in a pass of its own."""
+        """Return the LabelWeights, in a pass of its own; None without rows."""
         if isinstance(self.source, Iterator):
             raise ValueError(
                 "a generator can be read only once: give fit the classes, all labels to come, or a "
                 "function that returns the generator"
             )
-        first = [] if self.block is None else [self.given]
-        parts = itertools.chain(first, (block.y for block in self.blocks))
-        labels = functools.reduce(join_labels, map(distinct_plain, parts)) if first else None
+        if self.block is None:
+            return None
+        labels = LabelWeights()
+        for block in itertools.chain([self.given], self.blocks):
+            labels.add(block.y, block.sample_weight)
         self._rewind()
         return labels
 
@@ -158,6 +174,10 @@ class StagePartition(Member):
         self.answer = None
         if self.begun:
             self._rewind()
+        elif self.block is not None:  # it came before the plan
+            self.block = self._weighed(self.given)
+            if not self.block.y.size:
+                self.block = self._next()
         self.seen = ""
         self._see()
         rows = taken[self.index]

@@ -1,7 +1,6 @@
 """Streaming SVRG over partitions: StreamingSVRGRegressor and StreamingSVRGClassifier."""
 
 import dataclasses
-import functools
 from contextlib import closing
 
 import numpy as np
@@ -11,10 +10,12 @@ from sublinear._checkpoint import open_checkpoint
 from sublinear._fit_method import all_or_nothing
 from sublinear._fitted_parameters import fitted_with
 from sublinear._labels import (
+    WEIGHTLESS,
+    LabelWeights,
+    class_factors,
     declared_classes,
     find_classes,
     given_classes,
-    join_labels,
     positive_classes,
 )
 from sublinear.distributed._cluster import connected
@@ -63,7 +64,8 @@ class _StreamedStages(OverPartitions):
             Cut as X is.
         %(sample_weight)s
         classes : array-like of shape (n_classes,), default=None
-            Classifiers: all labels. None: sources are read twice, the first time for them.
+            Classifiers: all labels. None, or class_weight="balanced": sources are read twice, the
+            first time for them.
         checkpoint : str or path-like, default=None
             A file of this process for the state of the fit, replaced every `checkpoint_every`
             rounds and at the end. None: no file.
@@ -138,6 +140,8 @@ class _StreamedStages(OverPartitions):
                 self.stream_ = summary_of(stages.ask("summary"))
             finally:
                 self.n_lost_ = stages.n_lost
+            if not self._solvers[0].n_rows:
+                raise ValueError(WEIGHTLESS)
             if checkpoint is not None:
                 checkpoint.save(self._stream_state() | stages.state())
         return self
@@ -155,14 +159,19 @@ class _StreamedStages(OverPartitions):
         if self._numeric:
             return plan
         if warm:
+            self._refuse_to_balance()
             classes = declared_classes(self.classes_, classes, self.classes_)
-        if classes is None:
-            found = [labels for labels in ask_steadily(partitions, "labels") if labels is not None]
-            self.classes_ = find_classes(functools.reduce(join_labels, found))
-        else:
-            self.classes_ = given_classes(classes)
+        known = LabelWeights()
+        if classes is None or self.class_weight == "balanced":
+            for labels in ask_steadily(partitions, "labels"):
+                if labels is not None:
+                    known.add_all(labels)
+        self.classes_ = find_classes(known.labels) if classes is None else given_classes(classes)
+        factors = None
+        if self.class_weight is not None:
+            factors = class_factors(self.class_weight, self.classes_, known.of(self.classes_))
         positive = positive_classes(self.classes_)
-        return dataclasses.replace(plan, classes=self.classes_, positive=positive)
+        return dataclasses.replace(plan, classes=self.classes_, positive=positive, factors=factors)
 
     def to_local(self):
         """Return the fitted estimator of `sublinear` with this model, which needs no cluster.
@@ -299,6 +308,9 @@ class StreamingSVRGClassifier(ChunkClassifier, _StreamedStages, streaming.Stream
         Strength of the penalty alpha / 2 |w|^2.
     smoothing : float, default=1.0
         Width of the rounded part of loss="smoothed_hinge".
+    class_weight : dict, "balanced" or None, default=None
+        Factors on the weights of the examples by class; "balanced", for a new `fit` alone, gives
+        all the same total.
     kept_rows : int, default=None
         Rows kept of a stage. None: 20 for every feature, 4096 at the least, and at the most as many
         as hold 2^23 values if dense; so many where few of them decide the model.
@@ -352,6 +364,7 @@ class StreamingSVRGClassifier(ChunkClassifier, _StreamedStages, streaming.Stream
         n_partitions=None,
         alpha=0.0,
         smoothing=1.0,
+        class_weight=None,
         kept_rows=None,
         growth=None,
         fit_intercept=True,
@@ -365,6 +378,7 @@ class StreamingSVRGClassifier(ChunkClassifier, _StreamedStages, streaming.Stream
         self.n_partitions = n_partitions
         self.alpha = alpha
         self.smoothing = smoothing
+        self.class_weight = class_weight
         self.kept_rows = kept_rows
         self.growth = growth
         self.fit_intercept = fit_intercept

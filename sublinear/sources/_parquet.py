@@ -2,11 +2,12 @@
 
 import contextlib
 import json
+from functools import partial
 
 import numpy as np
 from joblib import cpu_count
 
-from sublinear._readers.columns import checked_names, label_index
+from sublinear._readers.columns import checked_names, special_columns
 from sublinear._readers.files import check_readable
 from sublinear._validation import check_flag, check_number
 from sublinear.sources._faults import no_rows_in
@@ -29,6 +30,9 @@ class ParquetSource:
     label_column : {"last", "first"}, int, str or None, default="last"
         Where the labels are: a position (from 0, negative from the end), or a name.
         None: there are no labels; the blocks (X, None) serve predictions, not fits.
+    weight_column : int, str or None, default=None
+        Where the weights of the rows are, in the same words: no feature, but the `sample_weight` of
+        the blocks, which then are (X, y, sample_weight). None: there are no weights.
     block_rows : int, default=8192
         Rows of a block at the most.
     use_threads : bool, default=None
@@ -43,7 +47,15 @@ class ParquetSource:
     >>> model = SDCAClassifier().fit_stream(source)  # doctest: +SKIP
     """
 
-    def __init__(self, path, *, label_column="last", block_rows=BLOCK_ROWS, use_threads=None):
+    def __init__(
+        self,
+        path,
+        *,
+        label_column="last",
+        weight_column=None,
+        block_rows=BLOCK_ROWS,
+        use_threads=None,
+    ):
         check_number("block_rows", block_rows, low=1, integer=True)
         check_flag("use_threads", use_threads, optional=True)
         try:
@@ -55,7 +67,8 @@ class ParquetSource:
         self._open, self._arrow_error = pyarrow.parquet.ParquetFile, pyarrow.ArrowException
         self.paths = files_of(path, ("parquet",))
         self.block_rows = block_rows
-        self.label_column, self.present = label_column, None
+        self.label_column, self.weight_column = label_column, weight_column
+        self.present = None
         self.why_empty = no_rows_in(self.paths)
         self.use_threads = cpu_count() > 2 if use_threads is None else use_threads
 
@@ -64,9 +77,8 @@ class ParquetSource:
         """The names of the feature columns, a list."""
         with self._opened(self.paths[0]) as file:
             _, names = _columns_of(file.schema_arrow)
-        column = label_index(self.paths[0], names, self.label_column, True)
-        features = [name for k, name in enumerate(names) if k != column]
-        return checked_names(self.paths[0], features)
+        special = self._special(self.paths[0], names)
+        return checked_names(self.paths[0], special.features_of(names))
 
     def __iter__(self):
         return map(self.block_of, self.raw_blocks())
@@ -83,23 +95,29 @@ class ParquetSource:
                     raise ValueError(
                         f"{path}: its columns are {names}, those of {self.paths[0]} {first}"
                     )
-                column = label_index(path, names, self.label_column, True)
-                if len(names) == (column is not None):
+                special = self._special(path, names)
+                if len(names) == special.count:
                     raise ValueError(f"{path}: the file holds no feature columns")
-                batches = file.iter_batches(self.block_rows, use_threads=self.use_threads)
+                batches, start = file.iter_batches(self.block_rows, use_threads=self.use_threads), 0
                 while (batch := self._decoded(path, batches)) is not None:
-                    yield path, column, batch.select(places)
+                    yield path, special, start, batch.select(places)
+                    start += batch.num_rows
+
+    def _special(self, path, names):
+        return special_columns(path, names, self.label_column, self.weight_column, True)
 
     @staticmethod
     def block_of(raw):
-        """Return the (X, y) of one of the `raw_blocks`."""
-        path, column, batch = raw
+        """Return the (X, y), or (X, y, sample_weight), of one of the `raw_blocks`."""
+        path, special, start, batch = raw
+        kinds = {special.label: _labels_of, special.weight: partial(_weights_of, start)}
         columns = []
         for k, part in enumerate(batch.columns):
             with _naming_column(path, batch.schema.names[k]):
-                columns.append(_labels_of(part) if k == column else _numbers_of(part))
-        y = None if column is None else columns.pop(column)
-        return np.column_stack(columns), y
+                columns.append(kinds.get(k, _numbers_of)(part))
+        y, weights = (None if place is None else columns[place] for place in special)
+        X = np.column_stack(special.features_of(columns))
+        return (X, y) if weights is None else (X, y, weights)
 
     def _opened(self, path):
         check_readable(path)
@@ -144,6 +162,19 @@ def _labels_of(part):
             raise ValueError("has a label with a NUL")
         return labels.astype(str)
     return _numbers_of(part, "numbers or text")
+
+
+def _weights_of(start, part):
+    """Return the weights in an Arrow array, whose first row is that of number `start`."""
+    weights = _numbers_of(part)
+    unfit = ~((weights >= 0) & np.isfinite(weights))  # also where they are missing
+    if unfit.any():
+        row = int(np.argmax(unfit))
+        raise ValueError(
+            f"has a weight that is negative or not finite, {weights[row]} in row {start + row} "
+            "(the first one is row 0)"
+        )
+    return weights
 
 
 def _numbers_of(part, wanted="numbers"):

@@ -16,6 +16,7 @@ from sublinear._readers.csv_text import (
     ends_with_return,
     labels_from,
     parsed_table,
+    parts_of,
 )
 from sublinear._readers.dataset import LARGEST_FLOAT
 from sublinear._readers.files import check_readable, open_behind_mark, undamaged
@@ -267,6 +268,9 @@ class CSVSource(_TextSource):
         None: there are no labels; the blocks (X, None) serve predictions, not fits.
         They are text if the first one that is not missing is no number. Whole numbers of up to 64
         bits keep all their digits; longer ones can only be text.
+    weight_column : int, str or None, default=None
+        Where the weights of the rows are, in the same words: no feature, but the `sample_weight` of
+        the blocks, which then are (X, y, sample_weight). None: there are no weights.
     header : bool, default=None
         Whether the file starts with a line of column names. None: it does if there is a name for a
         feature in its first line, or one for the label and the next label is a number. Names are
@@ -300,6 +304,7 @@ class CSVSource(_TextSource):
         path,
         *,
         label_column="last",
+        weight_column=None,
         header=None,
         text_labels=None,
         block_bytes=BLOCK_BYTES,
@@ -307,7 +312,7 @@ class CSVSource(_TextSource):
     ):
         super().__init__(path, block_bytes, on_error)
         with undamaged(self.path):
-            start = beginning_of(self.path, label_column, header, text_labels)
+            start = beginning_of(self.path, label_column, weight_column, header, text_labels)
             if ends_with_return(self.path, start.lines + 1):  # chunks end with LF
                 raise ValueError(f"{self.path}: lines end with CR alone: convert the file to LF")
         self.header_lines, self.feature_names = start.lines, start.feature_names
@@ -316,15 +321,19 @@ class CSVSource(_TextSource):
     def _parse(self, chunk):
         if not chunk.strip(b"\r\n"):
             return None
-        column, text_labels = self._start.column, self._start.text_labels
+        special, text_labels = self._start.special, self._start.text_labels
         names = {} if text_labels else None
-        table = self._table(chunk, names)
-        if column is None:
-            return table, None
-        y = table[:, column]
+        X, y, weights = parts_of(self._table(chunk, names), special)
+        if y is not None:
+            y = self._labels(chunk, y, names)
+        return (X, y) if weights is None else (X, y, weights)
+
+    def _labels(self, chunk, y, names):
+        """Return the labels of a chunk that was parsed to numbers, or codes of `names`."""
+        text_labels = self._start.text_labels
         if names is None and np.abs(y).max(initial=0) >= LARGEST_FLOAT:
             names = {}
-            y = self._table(chunk, names)[:, column]
+            y = self._table(chunk, names)[:, self._start.special.label]
         if names is not None:
             y = labels_from(names, text_labels)[y.astype(np.intp)]
             if y.dtype.kind == "U" and not text_labels:
@@ -332,7 +341,7 @@ class CSVSource(_TextSource):
                     "a label is a whole number of more than 64 bits: text_labels=True "
                     "(--text-labels) takes all labels for text"
                 )
-        return np.delete(table, column, axis=1), y
+        return y
 
     def _table(self, chunk, names):
         """Parse numbers; `names`, unless None, gets the labels, codes of which take their place."""
@@ -342,7 +351,4 @@ class CSVSource(_TextSource):
         return parsed_table(io.BytesIO(chunk), self._start, names)
 
     def _line_fault(self, line):
-        start = self._start
-        return csv_line_fault(
-            line, start.column, start.n_columns, start.text_labels, start.feature_names
-        )
+        return csv_line_fault(line, self._start, self._start.text_labels)
