@@ -233,7 +233,8 @@ class Finisher:
             # a glance misses how far a free intercept has to go, and may miss what few rows hold
             gap = self.certified_gap * primal
         most = (self.max_iter - self.n_iterations) / self.first.n_iter
-        return work_in_all(gap, at_zeros, self.tol * primal, most)
+        at_start = at_zeros if self.space.is_cautious else primal
+        return work_in_all(gap, at_start, self.tol * primal, most)
 
     def _read_at_start(self, limit):
         return self._read(self.space.n_read_at_start, self.space.cost_of_start, limit)
@@ -271,6 +272,7 @@ class Finisher:
                 return None
 
     def _leave_space(self):
+        self.space.close()
         self.space, *self.later = self.later or [None]
 
     def _note_iterate(self, method):
