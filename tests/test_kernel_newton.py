@@ -296,7 +296,5 @@ def test_an_interrupt_leaves_the_best_model(few, monkeypatch):
     with pytest.raises(KeyboardInterrupt):
         model.fit(X, y)
     assert method.count == 1 and model.result_.status == "interrupted"
-    value = objective_of(
-        model, pairwise_kernels(X, metric="rbf", gamma=0.1), y, LOSSES["squared"]
-    )
+    value = objective_of(model, pairwise_kernels(X, metric="rbf", gamma=0.1), y, LOSSES["squared"])
     assert model.result_.dual <= value <= model.result_.primal + model.result_.gap

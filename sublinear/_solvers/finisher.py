@@ -72,7 +72,7 @@ class Finisher:
 
     Parameters
     ----------
-    spaces : list of Columns, RowSpan or KernelSpan
+    spaces : list of Columns, RowSpan, KernelSpan or KernelImages
         Each has the solver that begins, and a method. Where one gets stuck it is the next one's
         turn.
     tol : float
