@@ -20,6 +20,7 @@ from sublinear._core.kernel_objective import KernelObjective
 from sublinear._core.kernel_square import BLOCK, WORK_PER_CALL, KernelSquare, square_bytes
 from sublinear._core.kernels import RBF, Linear
 from sublinear._core.losses import MARGIN_LOSSES, REGRESSION_LOSSES
+from sublinear._core.pace import work_in_all
 from sublinear._solvers.finisher import Finisher
 from sublinear._solvers.kernel_newton import KernelNewton
 from sublinear._solvers.kernel_sdca import KernelSDCA
@@ -159,6 +160,24 @@ def test_a_factor_serves_as_long_as_curvatures_stay(monkeypatch):
     while solver.n_iterations < 4:
         solver.advance(2**60)
     assert len(factored) == 1
+
+
+@pytest.mark.parametrize("name", ["squared", "huber"])
+def test_forecasts_of_least_squares_go_by_the_relative_gap(name):
+    """Measured by the objective of zeros, far above the optimum, slow ascent looks fast."""
+    X, y = make_data(name)
+    solver = finisher(make_objective(name, X, y, 1e6), at_once=False)
+    solver.first.advance(2**60)
+    gap, primal = solver.first.glance()
+    at_start = primal if name == "squared" else solver.objective.at_zeros()[1]
+    assert solver._forecast() == work_in_all(gap, at_start, 1e-9 * primal, 100)
+
+
+def test_a_huber_loss_begins_with_the_step_of_least_squares():
+    X, y = make_data("huber", 300)
+    solver = finisher(make_objective("huber", X, 10 * y, 1e6))
+    assert gap_after(solver, 100) <= 1e-8
+    assert solver.n_iterations <= 40
 
 
 def test_a_matrix_that_cannot_be_factored_is_left_and_forgotten():
