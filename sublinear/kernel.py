@@ -25,9 +25,16 @@ from sublinear._kernel_machines.multiclass import KernelClassifierMixin
 from sublinear._kernel_machines.training import check_targets
 from sublinear._solvers.finisher import Finisher
 from sublinear._solvers.interior_point import InteriorPoint
+from sublinear._solvers.kernel_newton import KernelNewton
 from sublinear._solvers.kernel_pegasos import KernelPegasos
 from sublinear._solvers.kernel_sdca import KernelSDCA
-from sublinear._solvers.spaces import KernelSpan, memory_lacking, takes_span
+from sublinear._solvers.spaces import (
+    KernelImages,
+    KernelSpan,
+    memory_lacking,
+    takes_span,
+    takes_square,
+)
 from sublinear._validation import (
     check_batch_fits,
     check_batch_size,
@@ -173,6 +180,13 @@ def _with_quadratic_dual(losses):
     return {name: entry for name, entry in losses.items() if entry.loss().dual_form() is not None}
 
 
+def kernel_spaces(first):
+    """Return where methods of second order may finish a KernelSDCA."""
+    if takes_span(first.objective):
+        return [KernelSpan(first, InteriorPoint)]
+    return [KernelImages(first, KernelNewton)] if takes_square(first.objective) else []
+
+
 class _KernelSDCAModel(KernelModel):
     """Kernel machines fitted by block dual ascent."""
 
@@ -189,12 +203,9 @@ class _KernelSDCAModel(KernelModel):
             coefficients=self._starting_coefficients(training, k),
             max_accesses=self.max_accesses or math.inf,
         )
-        if self.tol > 0 and takes_span(solver.objective):
+        if self.tol > 0 and (spaces := kernel_spaces(solver)):
             solver = Finisher(
-                [KernelSpan(solver, InteriorPoint)],
-                self.tol,
-                self.max_iter,
-                max_accesses=self.max_accesses or math.inf,
+                spaces, self.tol, self.max_iter, max_accesses=self.max_accesses or math.inf
             )
         if training.solvers is not None:
             training.solvers[k] = solver

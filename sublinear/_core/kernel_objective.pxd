@@ -4,10 +4,10 @@ from sublinear._core.losses cimport Loss
 
 cdef class KernelObjective:
     cdef readonly KernelRows rows
-    cdef object float64_rows, factor
+    cdef object float64_rows, products
     cdef readonly Loss loss
     cdef readonly object targets_array, scales_array
-    cdef readonly double shift, memory
+    cdef readonly double shift, memory, square_memory
     cdef readonly bint free_intercept
     cdef readonly Py_ssize_t n_rows, accesses
     cdef readonly int n_threads

@@ -64,6 +64,8 @@ cdef class KernelObjective:
     n_threads : int, default=1
     memory : float, default=inf
         Bytes that a kernel matrix in float64, or a factor of it, may take.
+    square_memory : float, default=inf
+        The same where a matrix and a factor of it share the memory of one.
 
     Attributes
     ----------
@@ -77,7 +79,8 @@ cdef class KernelObjective:
 
     def __init__(
         self, KernelRows rows, targets, Loss loss, scales, *, double shift=0.0,
-        bint free_intercept=False, int n_threads=1, double memory=INFINITY
+        bint free_intercept=False, int n_threads=1, double memory=INFINITY,
+        double square_memory=INFINITY
     ):
         if rows.diagonal is None:
             raise ValueError("the rows and columns of the kernel matrix must be the same examples")
@@ -88,7 +91,8 @@ cdef class KernelObjective:
             raise ValueError(f"{self.n_rows} rows, but {self.targets.shape[0]} targets and "
                              f"{self.scales.shape[0]} scales")
         self.shift, self.free_intercept, self.n_threads = shift, free_intercept, n_threads
-        self.value_of_zeros, self.memory, self.factor_error = NAN, memory, 0
+        self.memory, self.square_memory = memory, square_memory
+        self.value_of_zeros, self.factor_error = NAN, 0
         if free_intercept:
             self.last_intercept = middle_of(targets, scales)
             off = np.abs(targets - self.last_intercept)[scales > 0]
@@ -188,7 +192,20 @@ cdef class KernelObjective:
         numbers = spread_out(self, SAMPLE)
         off = factor[numbers] @ factor[numbers].T - self.products_of_images(numbers, numbers)
         size = np.mean(self.squared_sizes()[numbers])
-        self.factor, self.factor_error = factor, sqrt(np.mean(off**2)) / max(size, 1e-300)
+        self.factor_error = sqrt(np.mean(off**2)) / max(size, 1e-300)
+        self.use_products(lambda coefficients: factor @ (coefficients @ factor))
+
+    def use_products(self, products):
+        """Let margins come from a function that multiplies `products_of_images` by coefficients.
+
+        None: from the rows again.
+        """
+        self.products = products
+
+    @property
+    def has_products(self):
+        """Whether there is such a function."""
+        return self.products is not None
 
     def linear(self, features, bint has_shift=False):
         """Return the Objective of a linear model whose rows have the products of the examples.
@@ -472,17 +489,17 @@ cdef class KernelObjective:
     def margins_of(self, coefficients, bint with_constant=True):
         """Return (K + shift) v for coefficients v, as float64; or K v, without the constant."""
         constant = self.shift * np.sum(coefficients) if with_constant else 0.0
-        if self.factor is not None:
-            return self._factor_margins(coefficients) + constant
+        if self.products is not None:
+            return self._margins_of_images(coefficients) + constant
         support = np.flatnonzero(coefficients)
         margins = np.full((1, self.n_rows), constant)
         self.rows.add_long_product(
             support, coefficients[np.newaxis, support], margins, self.n_threads)
         return margins[0]
 
-    def _factor_margins(self, coefficients):
+    def _margins_of_images(self, coefficients):
         with one_blas_thread():
-            margins = (self.factor @ (coefficients @ self.factor))[np.newaxis]
+            margins = self.products(coefficients)[np.newaxis]
         if self.free_intercept:
             order = np.arange(self.n_rows)
             self.rows.add_offset_products(order, coefficients[np.newaxis], margins)

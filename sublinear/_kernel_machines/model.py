@@ -180,6 +180,9 @@ class KernelModel(CertifiedModel):
             free_intercept=self.fit_intercept and not self.penalize_intercept,
             n_threads=n_jobs if len(training.targets) == 1 else 1,
             memory=training.memory.matrix,
+            # alone, a problem has half of the memory to itself, and the main thread, which alone
+            # hears Ctrl-C amid an iteration
+            square_memory=training.memory.half if len(training.targets) == 1 else 0.0,
         )
 
     def _shift(self):

@@ -73,7 +73,7 @@ class Finisher:
 
     Parameters
     ----------
-    spaces : list of Columns, RowSpan or KernelSpan
+    spaces : list of Columns, RowSpan, KernelSpan or KernelImages
         Each has the solver that begins, and a method. Where one gets stuck it is the next one's
         turn.
     tol : float
@@ -243,7 +243,8 @@ class Finisher:
             # a glance misses how far a free intercept has to go, and may miss what few rows hold
             gap = self.certified_gap * primal
         most = (self.max_iter - self.n_iterations) / self.first.n_iter
-        return work_in_all(gap, at_zeros, self.tol * primal, most)
+        at_start = at_zeros if self.space.is_cautious else primal
+        return work_in_all(gap, at_start, self.tol * primal, most)
 
     def _read_at_start(self, limit):
         return self._read(self.space.n_read_at_start, self.space.cost_of_start, limit)
@@ -283,6 +284,7 @@ class Finisher:
 
     def _leave_space(self):
         self.paused = None
+        self.space.close()
         self.space, *self.later = self.later or [None]
 
     def _note_iterate(self, method):

@@ -196,16 +196,30 @@ cdef class KernelSDCA:
 
     def refine(self):
         """Sum the margins up in float64, and go on so; False if that is done or too much."""
-        reached = self.coefficients
-        cost = np.count_nonzero(reached) * self.objective.n_rows
+        reached, known = self.coefficients, self.objective.has_products
+        cost = 0 if known else np.count_nonzero(reached) * self.objective.n_rows
         if self.objective.is_exact or self.accesses + cost > self.max_accesses:
             return False
         self.objective.refine()
-        self.rows = self.values = None
+        self.forget_block()
         self.moved = self.constant = 0
-        self.coefficients, self.margins = np.zeros_like(reached), np.zeros_like(reached)
-        self._begin(reached)
+        if known:
+            self._take_margins()
+        else:
+            self.coefficients, self.margins = np.zeros_like(reached), np.zeros_like(reached)
+            self._begin(reached)
         return True
+
+    def _take_margins(self):
+        """Let the margins be those that the objective computes without the rows."""
+        self.constant = self.objective.shift * np.sum(self.coefficients)
+        self.margins = self.objective.margins_of(self.coefficients)
+        self.phase, self.chosen, self.before = SELECT, None, None
+        self._look()
+
+    def forget_block(self):
+        """Give back the memory of K_WW."""
+        self.rows = self.values = None
 
     @property
     def most_unresolved(self):

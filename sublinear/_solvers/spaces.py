@@ -16,12 +16,16 @@ A space is made for the solver that begins and for a method. It has
                            the one of the worst estimate
     weights(coordinates)   return the model that an Iterate stands for
     hand_over(duals, iterate)    let the solver that begins go on from such duals
+    is_cautious            whether forecasts of ascent allow for an optimum near 0, where a relative
+                           gap tells little; its gaps are then measured by the objective of zeros
+    close()                give back the memory, as the method is left
 """
 
 import numpy as np
 from scipy.linalg import LinAlgError, solve_triangular
 
 from sublinear._core.gram import DENSE_OUTER, OUTER, PIVOTS_AT_ONCE, row_factor
+from sublinear._core.kernel_square import KernelSquare, square_bytes
 from sublinear._core.matrix import Matrix
 from sublinear._core.objective import Objective
 
@@ -35,6 +39,7 @@ N_MATRICES = 5  # of the size of a kernel matrix, or its factor, that a kernel's
 # Times, measured on one thread, in that of a feature value in a step of coordinate ascent
 COPY = 1 / 2  # of a value of dense rows on its way to a BLAS
 FACTOR = 1 / 96  # of n^3, for a system of n equations
+CURVED = 1 / 4  # of that, in the mean over iterations, where examples lose their curvature
 PIVOTED = 1 / 16  # of n r^2, for a factor of n rows and r columns
 PASS = 1 / 4  # of a value in a pass over rows in their order
 OVERHEAD = 2**16  # of the Python calls of an iteration
@@ -46,6 +51,7 @@ class _Space:
     """What all spaces share."""
 
     least_ascent = 0  # work that the solver that begins takes in any case
+    is_cautious = True
 
     @property
     def solves_once(self):
@@ -87,6 +93,9 @@ class _Space:
     def at_best(self):
         """The work that may be enough."""
         return self.due / HOPE if self.is_open else self.at_worst
+
+    def close(self):
+        """Give back the memory."""
 
 
 class _LinearSpace(_Space):
@@ -223,63 +232,38 @@ def takes_span(objective):
 
 
 def memory_lacking(objective):
-    """Return the bytes a KernelObjective's factor would take where only that rules the span out."""
-    lacks = not objective.keeps_factor and _is_narrow(objective)
-    return objective.factor_bytes if lacks else 0.0
+    """Return what a KernelObjective's `memory` lacks where only that rules a space out."""
+    if _is_narrow(objective):
+        return 0.0 if objective.keeps_factor else objective.factor_bytes
+    needed = square_bytes(objective.n_rows)
+    lacks = is_quadratic(objective.loss) and 0 < objective.square_memory < needed
+    return needed / N_MATRICES if lacks else 0.0
 
 
 def _is_narrow(objective):
     return objective.most_rank <= LARGEST
 
 
-class KernelSpan(_Space):
-    """The span of the images of all examples of a kernel machine.
+def takes_square(objective):
+    """Tell whether equations in all coefficients of a KernelObjective can be solved."""
+    has_room = square_bytes(objective.n_rows) <= objective.square_memory
+    return is_quadratic(objective.loss) and has_room and not _is_narrow(objective)
 
-    With K = L L' the rows of L are examples of a linear model with the same duals. L has as many
-    columns as float64 can tell to be independent: few for a linear kernel. Where there is no room
-    for K it is made of as many of its columns.
 
-    Parameters
-    ----------
-    first : KernelSDCA
-    method : type
-        See sublinear._solvers.finisher.
+def is_quadratic(loss):
+    """Tell whether a loss is quadratic where examples end up that are not easy."""
+    form = loss.dual_form()
+    return form.ridge > 0 and not (form.one_sided and form.bound < np.inf)
+
+
+class _KernelSpace(_Space):
+    """What the spaces for kernel machines share.
+
+    `begin` sets `objective`, that of the solver that begins, and `before`, what `_certified` says
+    of where that is and the error of it.
     """
 
-    is_explored, is_compared, estimates_rounding = False, True, True
-
-    def __init__(self, first, method):
-        self.first, self.method = first, method
-        objective = first.objective
-        n_rows, rank = objective.n_rows, objective.most_rank
-        self.cost = self._cost(rank)
-        # besides columns: products among those that may be the next pivots
-        n_read = n_rows**2 if objective.keeps_matrix else rank * (n_rows + PIVOTS_AT_ONCE**2)
-        self.cost_of_start = KERNEL_WORK * (EVALUATION * n_read + PIVOTED * n_rows * rank**2)
-        self.n_read, self.n_read_at_start = 0, n_read
-
-    def _cost(self, rank):
-        objective, method = self.first.objective, self.method
-        n_rows, width = objective.n_rows, objective.n_rows if objective.keeps_matrix else 2 * rank
-        system = DENSE_OUTER * n_rows * rank**2 + FACTOR * rank**3
-        passes = PASS * n_rows * (method.n_passes * rank + 4 * width) + method.sweeps * n_rows
-        return KERNEL_WORK * (system + passes + OVERHEAD)
-
-    def explore(self):
-        self.is_explored = True
-        self.factor, self.pivots = self.first.objective.factored()
-        self.cost, self.cost_of_start, self.n_read_at_start = self._cost(len(self.pivots)), 0, 0
-
-    def begin(self):
-        if not self.is_explored:
-            self.explore()
-        first, reached = self.first, self.first.coefficients
-        objective = self.objective = first.objective
-        if not objective.is_exact and not first.refine():
-            raise LinAlgError("the budget has no room for margins in float64")
-        objective.use_factor(self.factor)
-        self.before = self._certified(reached), objective.model_error
-        return self.method(objective.linear(self.factor))
+    is_compared, estimates_rounding = True, True
 
     def certify(self, iterate, lowest, tol, every_dual, rounded):
         objective = self.objective
@@ -315,6 +299,56 @@ class KernelSpan(_Space):
         coefficients = coefficients.copy()
         return (*self.objective.certificate_of(coefficients), coefficients)
 
+
+class KernelSpan(_KernelSpace):
+    """The span of the images of all examples of a kernel machine.
+
+    With K = L L' the rows of L are examples of a linear model with the same duals. L has as many
+    columns as float64 can tell to be independent: few for a linear kernel. Where there is no room
+    for K it is made of as many of its columns.
+
+    Parameters
+    ----------
+    first : KernelSDCA
+    method : type
+        See sublinear._solvers.finisher.
+    """
+
+    is_explored = False
+
+    def __init__(self, first, method):
+        self.first, self.method = first, method
+        objective = first.objective
+        n_rows, rank = objective.n_rows, objective.most_rank
+        self.cost = self._cost(rank)
+        # besides columns: products among those that may be the next pivots
+        n_read = n_rows**2 if objective.keeps_matrix else rank * (n_rows + PIVOTS_AT_ONCE**2)
+        self.cost_of_start = KERNEL_WORK * (EVALUATION * n_read + PIVOTED * n_rows * rank**2)
+        self.n_read, self.n_read_at_start = 0, n_read
+
+    def _cost(self, rank):
+        objective, method = self.first.objective, self.method
+        n_rows, width = objective.n_rows, objective.n_rows if objective.keeps_matrix else 2 * rank
+        system = DENSE_OUTER * n_rows * rank**2 + FACTOR * rank**3
+        passes = PASS * n_rows * (method.n_passes * rank + 4 * width) + method.sweeps * n_rows
+        return KERNEL_WORK * (system + passes + OVERHEAD)
+
+    def explore(self):
+        self.is_explored = True
+        self.factor, self.pivots = self.first.objective.factored()
+        self.cost, self.cost_of_start, self.n_read_at_start = self._cost(len(self.pivots)), 0, 0
+
+    def begin(self):
+        if not self.is_explored:
+            self.explore()
+        first, reached = self.first, self.first.coefficients
+        objective = self.objective = first.objective
+        if not objective.is_exact and not first.refine():
+            raise LinAlgError("the budget has no room for margins in float64")
+        objective.use_factor(self.factor)
+        self.before = self._certified(reached), objective.model_error
+        return self.method(objective.linear(self.factor))
+
     def _evaluated(self, coordinates):
         """Return the model of the pivots, whose images are a basis, and its primal value."""
         pivots = self.pivots
@@ -326,3 +360,50 @@ class KernelSpan(_Space):
         if objective.shift > 0:
             return objective.evaluated_with(coefficients, objective.shift**0.5 * coordinates[-1])
         return objective.evaluated(objective.of_images(coefficients))
+
+
+class KernelImages(_KernelSpace):
+    """The images of all examples as they are, with an equation for each that has curvature.
+
+    Parameters
+    ----------
+    first : KernelSDCA
+    method : type
+        See sublinear._solvers.finisher.
+    """
+
+    is_explored, n_read = True, 0
+
+    def __init__(self, first, method):
+        self.first, self.method = first, method
+        n_rows = first.objective.n_rows
+        share = 1 if first.objective.loss.quadratic else CURVED
+        passes = PASS * method.n_passes * n_rows**2 + method.sweeps * n_rows
+        self.cost = KERNEL_WORK * (share * FACTOR * n_rows**3 + passes + OVERHEAD)
+        self.n_read_at_start = n_rows * (n_rows + 1) // 2
+        self.cost_of_start = KERNEL_WORK * EVALUATION * self.n_read_at_start
+
+    @property
+    def is_cautious(self):
+        return not self.solves_once
+
+    def begin(self):
+        first, objective = self.first, self.first.objective
+        self.objective = objective
+        first.forget_block()
+        square = KernelSquare(objective.products_of_images, objective.n_rows)
+        objective.use_products(square.product)
+        if not objective.is_exact:
+            first.refine()
+        self.before = self._certified(first.coefficients), objective.model_error
+        return self.method(objective, square, first.coefficients)
+
+    def close(self):
+        self.first.objective.use_products(None)
+
+    def _evaluated(self, coordinates):
+        """Return the model of coefficients and an intercept, and its primal value."""
+        objective, coefficients = self.objective, coordinates[:-1]
+        if objective.shift > 0:
+            return objective.evaluated_with(coefficients, coordinates[-1])
+        return objective.evaluated(coefficients)
