@@ -181,10 +181,11 @@ def _with_quadratic_dual(losses):
 
 
 def kernel_spaces(first):
-    """Return where methods of second order may finish a KernelSDCA."""
-    if takes_span(first.objective):
-        return [KernelSpan(first, InteriorPoint)]
-    return [KernelImages(first, KernelNewton)] if takes_square(first.objective) else []
+    """Return where methods of second order may finish a KernelSDCA, the least work first."""
+    spaces = [KernelSpan(first, InteriorPoint)] if takes_span(first.objective) else []
+    if takes_square(first.objective):
+        spaces.append(KernelImages(first, KernelNewton))
+    return sorted(spaces, key=lambda space: space.due)
 
 
 class _KernelSDCAModel(KernelModel):

@@ -22,9 +22,11 @@ from sublinear._core.kernels import RBF, Linear
 from sublinear._core.losses import MARGIN_LOSSES, REGRESSION_LOSSES
 from sublinear._core.pace import work_in_all
 from sublinear._solvers.finisher import Finisher
+from sublinear._solvers.interior_point import InteriorPoint
 from sublinear._solvers.kernel_newton import KernelNewton
 from sublinear._solvers.kernel_sdca import KernelSDCA
 from sublinear._solvers.spaces import KernelImages, takes_square
+from sublinear.kernel import kernel_spaces
 
 LOSSES = {
     "squared": REGRESSION_LOSSES["squared"].loss(),
@@ -261,7 +263,21 @@ def test_room_decides():
         make_objective("squared", X, y, square_memory=square_bytes(2100) - less) for less in (0, 1)
     ]
     assert [takes_square(objective) for objective in objectives] == [True, False]
-    assert not takes_square(make_objective("squared", X[:2000], y[:2000]))
+
+
+@pytest.mark.parametrize(
+    "name, kernel, n_rows, methods",
+    [
+        ("squared", RBF(0.3), 300, [KernelNewton, InteriorPoint]),
+        ("squared_hinge", RBF(0.3), 300, [KernelNewton, InteriorPoint]),
+        ("squared", RBF(0.3), 3000, [KernelNewton]),
+        ("squared", Linear(), 3000, [InteriorPoint, KernelNewton]),  # of rank four
+    ],
+)
+def test_the_least_work_comes_first(name, kernel, n_rows, methods):
+    X, y = make_data(name, n_rows)
+    first = KernelSDCA(make_objective(name, X, y, kernel=kernel), bits(0))
+    assert [space.method for space in kernel_spaces(first)] == methods
 
 
 def test_memory_stays_within_its_limit(few):

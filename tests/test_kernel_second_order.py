@@ -212,14 +212,15 @@ def test_the_iterations_are_those_of_the_oracle(name, weighted, free):
 @pytest.mark.parametrize("room", [np.inf, 8 * 80**2 - 1])
 def test_certificates_enclose_the_optimum_tightly(name, free, kernel, make, room):
     X, y = make_data(name)
+    X = X / SCALES if isinstance(kernel, Poly) else X  # else squares lose what small columns tell
     solver = finisher(make_objective(name, make(X), y, free=free, kernel=kernel, memory=room))
     primal, dual = np.inf, -np.inf
-    while solver.n_iter < 60 and not primal - dual <= 1e-8 * primal:
+    while solver.n_iter < 60 and not -np.inf < primal - dual <= 1e-8 * primal < np.inf:
         solver.advance(2**60)
         _, value, bound = solver.certify(unchanged)
         primal, dual = min(primal, value), max(dual, bound)
-        assert bound <= value * (1 + 1e-9)
-    assert primal - dual <= 1e-6 * primal
+        assert bound <= (value + solver.objective.model_error) * (1 + 1e-9)
+    assert primal - dual <= 1e-6 * primal < np.inf
 
 
 def test_a_method_that_gets_stuck_is_left():

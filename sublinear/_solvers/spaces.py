@@ -232,7 +232,9 @@ def takes_span(objective):
 
 
 def memory_lacking(objective):
-    """Return what a KernelObjective's `memory` lacks where only that rules a space out."""
+    """Return what a KernelObjective's `memory` lacks where only that rules all spaces out."""
+    if takes_square(objective):
+        return 0.0
     if _is_narrow(objective):
         return 0.0 if objective.keeps_factor else objective.factor_bytes
     needed = square_bytes(objective.n_rows)
@@ -247,7 +249,7 @@ def _is_narrow(objective):
 def takes_square(objective):
     """Tell whether equations in all coefficients of a KernelObjective can be solved."""
     has_room = square_bytes(objective.n_rows) <= objective.square_memory
-    return is_quadratic(objective.loss) and has_room and not _is_narrow(objective)
+    return is_quadratic(objective.loss) and has_room
 
 
 def is_quadratic(loss):
