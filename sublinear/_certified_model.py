@@ -108,6 +108,7 @@ def solve_all(problems, n_threads):
             outcomes.append(futures.pop(0).result())
         # those that no thread was given find that they are to stop
         outcomes += [guarded(problem) for problem in problems[len(outcomes) :]]
+    del errors[1:]  # the first one is raised
     return outcomes, errors
 
 

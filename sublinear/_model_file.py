@@ -9,6 +9,7 @@ is code, and all of it is checked before an estimator is built.
 
 import dataclasses
 import json
+import math
 
 import numpy as np
 from sklearn.base import OutlierMixin, RegressorMixin
@@ -323,6 +324,8 @@ def _checked_parameters(kind, parameters):
         known_kind = {"class_weight": dict, "cost": np.ndarray}.get(name)
         if not plain and not (known_kind and isinstance(value, known_kind)):
             raise ArchiveError(f"parameter {name!r} is neither a number nor a string")
+        if isinstance(value, float) and math.isnan(value):
+            raise ArchiveError(f"parameter {name!r} is NaN")
     return parameters
 
 

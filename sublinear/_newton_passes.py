@@ -42,7 +42,7 @@ class NewtonPlan:
         Of any pass, beside its work.
     n_read : int, default=0
         Feature values that their pass reads for a problem.
-    n_expected : int, default=0
+    n_expected : float, default=0
         Passes that they are expected to take; 0: they begin whatever steps of single duals take.
     limits : Limits, default=None
         Of the fit.
@@ -70,7 +70,9 @@ class NewtonPlan:
         tol = MARGIN * limits.tol
         cost = n_problems * Columns.costs(extent, ProximalNewton)[0] + extra
         n_read = ProximalNewton.n_passes * extent.n_stored
-        n_expected = expected_passes(loss) if second_order == "auto" else 0
+        n_expected = 0
+        if second_order == "auto":
+            n_expected = expected_passes(loss, extent.n_rows / extent.n_weights)
         return cls(loss, penalty, tol, cost, overhead, n_read, n_expected, limits)
 
     @property
@@ -98,7 +100,7 @@ class NewtonPlan:
         if gap < math.inf:
             most = self.limits.max_iter / done.n_passes
             times = work_in_all(gap, at_start(), self.tol * primal, most)
-        return is_slow(spent, times, due)
+        return is_slow(spent, times, due, late=1)
 
     def spent(self, done):
         """Return the work so far, with the overhead."""
@@ -106,7 +108,7 @@ class NewtonPlan:
 
     def _fits(self, done):
         """Tell whether half of the passes, or two, which a step takes, keep within the limits."""
-        n_least = max(2, self.n_expected // 2)
+        n_least = max(2, int(self.n_expected) // 2)
         within = done.n_read + n_least * self.n_read <= self.limits.max_accesses
         return within and done.n_passes + n_least <= self.limits.max_iter
 

@@ -498,7 +498,7 @@ class StreamFit:
             return False
         if block.sample_weight is not None:
             labels = labels[block.sample_weight > 0]
-        return all(factors.get(label, 1) == 0 for label in np.unique(labels).tolist())
+        return all(factors.get(label, 1) == 0 for label in set(labels.tolist()))
 
     def _numbers_of(self, block):
         """Return arrays of numbers or labels, or None, that tell a Block from others."""

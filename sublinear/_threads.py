@@ -1,6 +1,7 @@
 """How many threads a fit may use."""
 
 import os
+from numbers import Integral
 
 from joblib import effective_n_jobs
 
@@ -13,6 +14,8 @@ def effective_threads(n_jobs):
     GNU's OpenMP would wait there for threads that the fork did not copy.
     """
     global _threads_were_used
+    if not (n_jobs is None or isinstance(n_jobs, Integral)):
+        raise ValueError(f"n_jobs must be None or an integer, got {n_jobs!r}")
     if _forked_after_use:
         return 1
     count = effective_n_jobs(n_jobs)

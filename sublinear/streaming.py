@@ -910,12 +910,18 @@ class StreamingSVRGClassifier(ProbabilityMixin, OneVsRestMixin, _StreamingSVRG):
         self._refuse_to_balance()
         super()._fit_source(stream, classes, checkpoint)
 
+    def _is_balanced(self):
+        if not isinstance(self.class_weight, str):
+            return False
+        check_choice("class_weight", self.class_weight, ("balanced",))
+        return True
+
     def _refuse_to_balance(self):
-        if isinstance(self.class_weight, str) and self.class_weight == "balanced":
+        if self._is_balanced():
             raise ValueError(
                 'class_weight="balanced" is for a new fit(X, y): a stream does not tell how many '
-                "examples of a class will come. Pass a dict of factors, by "
-                "sklearn.utils.class_weight.compute_class_weight from the labels of a sample"
+                "examples of a class will come. Pass a dict of factors, such as those that "
+                "sklearn.utils.class_weight.compute_class_weight finds for the labels of a sample"
             )
 
     def _weighed(self, y, weights):

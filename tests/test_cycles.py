@@ -4,6 +4,7 @@ Such a cycle would keep the solver and its copies of the data until the garbage 
 """
 
 import gc
+import threading
 import weakref
 from functools import partial
 
@@ -19,7 +20,7 @@ from sublinear import (
     solve_primal_dual,
     solve_simplex_qp,
 )
-from sublinear._certified_model import solve_all
+from sublinear._certified_model import Outcome, solve_all
 from sublinear._drive import drive
 from sublinear.primal_dual import BallStep, L2Sampler
 
@@ -91,6 +92,16 @@ def test_errors_of_fits(name):
 def test_interrupts_of_what_has_no_callback(monkeypatch, module, fit):
     monkeypatch.setattr(f"sublinear.{module}.drive", partial(drive, tick=fail))
     assert leaves_no_cycle(fit)
+
+
+def test_one_error_is_kept_where_several_fits_fail():
+    together = threading.Barrier(2, timeout=10)
+
+    def problem(stop):
+        together.wait()
+        return Outcome(None, None, [Enough()])
+
+    assert len(solve_all([problem, problem], 2)[1]) == 1
 
 
 def test_errors_of_threads():

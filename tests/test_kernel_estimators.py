@@ -176,6 +176,9 @@ def test_memory_and_threads_change_nothing(multiclass, name):
         np.testing.assert_allclose(predicted.decision_function(X), expected, atol=1e-5)
     threads = clone(model).set_params(n_jobs=2).fit(X, y)
     np.testing.assert_array_equal(threads.dual_coef_, model.dual_coef_)
+    for n_jobs in (1e-320, 1.5, "2"):
+        with pytest.raises(ValueError, match="n_jobs must be None or an integer"):
+            model.set_params(n_jobs=n_jobs).decision_function(X)
 
 
 def test_too_little_memory_works_and_says_so(binary):

@@ -1,4 +1,4 @@
-"""Kernel machines of many examples: equations in all coefficients, in the memory of one square."""
+"""Kernel machines by equations in all coefficients, in the memory of one square."""
 
 import re
 import tracemalloc
@@ -301,6 +301,15 @@ def test_advice_names_the_memory_that_is_lacking(few):
     (message,) = (str(w.message) for w in caught if w.category is ConvergenceWarning)
     limit = int(re.search(r"raise memory_limit to (\d+)", message)[1])
     assert fitted("squared", X, y, memory_limit=limit, max_iter=20).result_.status == "converged"
+
+
+def test_advice_of_few_examples_is_the_least_memory():
+    X, y = make_data("squared", 1500)
+    with pytest.warns(ConvergenceWarning, match="raise memory_limit to") as caught:
+        fitted("squared", X, y, memory_limit=2**24, max_iter=5)
+    (message,) = (str(w.message) for w in caught if w.category is ConvergenceWarning)
+    limit = int(re.search(r"raise memory_limit to (\d+)", message)[1])
+    assert limit == pytest.approx(2 * square_bytes(1500), rel=1e-6)
 
 
 def test_problems_of_several_classes_do_without(few):

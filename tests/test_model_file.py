@@ -700,6 +700,13 @@ class TestNotAModel:
         with pytest.raises(ValueError, match="no class labels"):
             load_model(path)
 
+    def test_parameters_that_are_no_numbers(self, path):
+        with np.load(path) as archive:
+            parameters = json.loads(archive["header"].tobytes())["parameters"]
+        rewrite(path, header={"parameters": parameters | {"alpha": np.nan}})
+        with pytest.raises(ValueError, match="parameter 'alpha' is NaN"):
+            load_model(path)
+
     def test_result_entries(self, path):
         with np.load(path) as archive:
             result = json.loads(archive["header"].tobytes())["result"]

@@ -676,6 +676,17 @@ def test_a_trial_ends_where_products_creep_and_goes_on_later(power, is_paused):
         assert solver.second is method and method.n_inner == 21
 
 
+def test_a_trial_that_cannot_go_on_later_takes_its_step():
+    random = np.random.default_rng(0)
+    scales = 10.0 ** -np.linspace(0, 3, 3000)
+    X = sparse.random_array((3000, 3000), density=0.005, rng=random, format="csr") * scales
+    X = sparse.csr_array(X)
+    y = X @ random.normal(size=3000) + 0.01 * random.normal(size=3000)
+    alpha = 1e-8 * X.multiply(X).sum() / 3000
+    model = SDCARegressor(alpha=alpha, fit_intercept=False, max_iter=100, random_state=0)
+    assert model.fit(X, y).result_.relative_gap < 0.5
+
+
 @pytest.mark.parametrize(
     "gap, at_start, wanted, times",
     [

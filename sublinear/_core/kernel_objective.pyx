@@ -192,15 +192,15 @@ cdef class KernelObjective:
         numbers = spread_out(self, SAMPLE)
         off = factor[numbers] @ factor[numbers].T - self.products_of_images(numbers, numbers)
         size = np.mean(self.squared_sizes()[numbers])
-        self.factor_error = sqrt(np.mean(off**2)) / max(size, 1e-300)
-        self.use_products(lambda coefficients: factor @ (coefficients @ factor))
+        error = sqrt(np.mean(off**2)) / max(size, 1e-300)
+        self.use_products(lambda coefficients: factor @ (coefficients @ factor), error)
 
-    def use_products(self, products):
+    def use_products(self, products, double error=0.0):
         """Let margins come from a function that multiplies `products_of_images` by coefficients.
 
         None: from the rows again.
         """
-        self.products = products
+        self.products, self.factor_error = products, error
 
     @property
     def has_products(self):

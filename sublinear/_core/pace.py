@@ -23,9 +23,10 @@ def work_in_all(gap, at_start, wanted, most=math.inf):
     return times if times <= most else math.inf
 
 
-def is_slow(spent, times, due):
+def is_slow(spent, times, due, late=LATE):
     """Tell whether what is left of a method is more than another one's work, or that is long past.
 
-    `times` the work `spent` so far is what it takes in all, `due` what the other one should take.
+    `times` the work `spent` so far is what it takes in all, `due` what the other one should take;
+    `late` times that is too much whatever the pace.
     """
-    return (times - 1) * spent >= due or spent >= LATE * due
+    return (times - 1) * spent >= due or spent >= late * due

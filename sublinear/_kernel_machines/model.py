@@ -77,7 +77,7 @@ class KernelModel(CertifiedModel):
     _unit = "rounds"
     _is_exact = False  # whether predictions need kernel values in float64
     _spread = 0.0  # of the support vectors' images at least, 0 where it is not known
-    _lacking = 0.0  # bytes of a factor, for which there was no room
+    _lacking = 0.0  # bytes of a factor or a square, for which there was no room
 
     @property
     def _easier(self):

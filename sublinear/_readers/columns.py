@@ -30,7 +30,7 @@ def special_columns(path, first, label_column, weight_column, named):
     if weight is not None and weight == label:
         raise ValueError(
             f"{path}: column {label} would hold the labels and the weights; label_column "
-            "(--label-column) says where the labels are"
+            "(--label-column) and weight_column (--weight-column) say where they are"
         )
     return Special(label, weight)
 

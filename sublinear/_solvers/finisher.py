@@ -4,7 +4,9 @@ It does so where what is left of ascent, at its pace so far, would take longer t
 at the latest once ascent has taken three times as long. So a fit mostly takes little more time than
 by the better of the two; longer only where max_iter would end it without the gap that is wanted.
 The equations of the method are solved in a space: see sublinear._solvers.spaces. There may be
-several, each with a method, that are tried one after the other.
+several, each with a method, that are tried one after the other. A method that may take far less
+than expected is tried earlier: it goes on if its own pace is good enough, and else waits until the
+work of ascent has doubled, or is left for the next one.
 
 Where a method takes many steps, its duals follow from slopes at weights that are not quite the best
 ones: the gap is a hundred times what the weights lack. So ascent improves those duals now and then,
@@ -82,7 +84,7 @@ class Finisher:
         Passes and iterations after which the fit ends: the last ones are kept for the method of
         second order, if need be.
     at_once : bool, default=False
-        Go over after the first pass, but to products of rows only where ascent is slow.
+        Go over after the first pass, but to products of rows only on trial or where ascent is slow.
     max_accesses : float, default=inf
         After which the fit ends, too.
 
@@ -112,9 +114,10 @@ class Finisher:
         self.n_checked = -1  # passes of the first solver, when `is_due` was decided
         self.next_forecast = 0.0
         self.allowance = math.inf  # of work for the method of second order
-        self.rest = math.inf  # the same again where that is enough at its pace
-        self.mark = None  # its gap, and the work until then, where that began
-        self.is_trial, self.paused = False, None  # the method, where a trial found it slow
+        self.rest = math.inf  # by which that grows where its pace is good enough
+        self.mark = None  # the gap in its outlook, and the work until then, where that began
+        self.is_trial = False
+        self.paused = None  # the method, where a trial found it slow
         self.dual, self.found = -math.inf, None  # the best certified; its duals, if not the first's
         self.certified_gap = math.inf  # of the first solver, relative
         self.n_iterations = self.n_read = self.n_idle = 0
@@ -213,9 +216,11 @@ class Finisher:
             return False
         is_worth = PATIENCE * (spent + self.extra_work) >= space.due
         is_worth |= space.due <= (PATIENCE if is_last else 1) * CHEAP and self._is_half_time()
-        if not (is_worth and self._fits(space.least_expected)):
-            return False
-        self.next_forecast, times = FORECASTS * spent, self._forecast()
+        return is_worth and self._fits(space.least_expected) and self._is_worth_trying(spent)
+
+    def _is_worth_trying(self, spent):
+        """Set the allowance of a trial, or of a method that is to stay; tell whether to begin."""
+        space, self.next_forecast, times = self.space, FORECASTS * spent, self._forecast()
         rest = (times - 1) * spent
         is_next_surer = bool(self.later) and self.later[0].at_worst < space.at_worst
         self.is_trial = is_next_surer or not is_slow(spent, times, space.at_worst)
@@ -309,7 +314,7 @@ class Finisher:
         self.is_stuck = not goes_on or self.n_idle >= self.second.most_idle
         if not self.space.method.factorises:
             if self._is_late() and not self.is_stuck:
-                if self.is_trial:
+                if self.is_trial and (self.later or self._may_resume()):
                     self._end_trial()
                     return True
                 self.is_stuck = not self.second.hurry()
@@ -359,6 +364,10 @@ class Finisher:
             return True
         self.mark, self.allowance = (gap, self.extra_work), self.extra_work + self.rest
         return False
+
+    def _may_resume(self):
+        """Tell whether there is room for a pause: work that doubles, and the method after it."""
+        return self._fits(self.first.n_iter + self.space.least_expected)
 
     def _end_trial(self):
         """Let the first solver go on: until its work has doubled, or for the next method."""

@@ -213,8 +213,8 @@ class ProximalNewton:
         return STATE if self.direction is None else (*STATE, "direction")
 
 
-def expected_passes(loss):
+def expected_passes(loss, rows_per_weight):
     """Return how many passes over a source are to be expected."""
     if loss.quadratic:
         return 2
-    return 40 if loss.n_kinks > 0 else 10
+    return min(40, 10 + 1000 / rows_per_weight) if loss.n_kinks > 0 else 10

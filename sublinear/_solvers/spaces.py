@@ -233,13 +233,12 @@ def takes_span(objective):
 
 def memory_lacking(objective):
     """Return what a KernelObjective's `memory` lacks where only that rules all spaces out."""
-    if takes_square(objective):
+    if takes_span(objective) or takes_square(objective):
         return 0.0
-    if _is_narrow(objective):
-        return 0.0 if objective.keeps_factor else objective.factor_bytes
-    needed = square_bytes(objective.n_rows)
-    lacks = is_quadratic(objective.loss) and 0 < objective.square_memory < needed
-    return needed / N_MATRICES if lacks else 0.0
+    needed = [objective.factor_bytes] if _is_narrow(objective) else []
+    if has_quadratic_middle(objective.loss) and objective.square_memory > 0:
+        needed.append(square_bytes(objective.n_rows) / N_MATRICES)
+    return min(needed, default=0.0)
 
 
 def _is_narrow(objective):
@@ -249,10 +248,10 @@ def _is_narrow(objective):
 def takes_square(objective):
     """Tell whether equations in all coefficients of a KernelObjective can be solved."""
     has_room = square_bytes(objective.n_rows) <= objective.square_memory
-    return is_quadratic(objective.loss) and has_room
+    return has_quadratic_middle(objective.loss) and has_room
 
 
-def is_quadratic(loss):
+def has_quadratic_middle(loss):
     """Tell whether a loss is quadratic where examples end up that are not easy."""
     form = loss.dual_form()
     return form.ridge > 0 and not (form.one_sided and form.bound < np.inf)

@@ -78,8 +78,8 @@ def _scores_of(estimator, options):
         return _Scores(getattr(estimator, name), estimator.classes_)
     found = f" with the loss {loss}" if loss else ""
     raise ValueError(
-        f"{options.model}: a {kind}{found} has no probabilities: fit a model with --loss logistic, "
-        "or ask for --decision"
+        f"{options.model}: a {kind}{found} has no probabilities: fit a linear model with "
+        "--loss logistic, or ask for --decision"
     )
 
 
@@ -120,6 +120,10 @@ def _special_columns(estimator, notes, options):
     if n_columns is None:
         return {}
     weight = _where_weights_are(estimator, notes, options, n_columns, names)
+    if None not in (weight, options.label_column) and options.weight_column is None:
+        given, shown = as_column(options.label_column), names or [""] * n_columns
+        if column_index(options.data, shown, given, names is not None) == weight:
+            weight = None  # what is given counts more than what the model knows
     known, rest = {"weight_column": weight}, [k for k in range(n_columns) if k != weight]
     if options.label_column is None and rest:
         names = names and [names[k] for k in rest]

@@ -162,7 +162,7 @@ class _StreamedStages(OverPartitions):
             self._refuse_to_balance()
             classes = declared_classes(self.classes_, classes, self.classes_)
         known = LabelWeights()
-        if classes is None or self.class_weight == "balanced":
+        if classes is None or self._is_balanced():
             for labels in ask_steadily(partitions, "labels"):
                 if labels is not None:
                     known.add_all(labels)
