@@ -76,7 +76,7 @@ ROWS_LOOKED_AT = 16
 MOST_LOST = 1e-7  # of a squared distance: what offset_ allows for
 MOST_NORM = 1e150  # whose square is in range
 DENSE_VALUES = 2**20  # of a copy of rows at a time
-MOST_MEMBERS = 2048  # rows with weight, for which a programme takes working sets by default
+MOST_MEMBERS = 4096  # rows with weight, for which a programme takes working sets by default
 VARIANTS = (*SAMPLED_VARIANTS, "active_set")
 UNITS = {ActiveSet: "passes", KernelActiveSet: "rounds"}
 
@@ -647,7 +647,7 @@ def solve_simplex_qp(
     epsilon : float, default=0.01
         How far from the minimum the objective may be, absolute.
     variant : {"auto", "plain", "variance_reduced", "active_set"}, default="auto"
-        As in `MinimumEnclosingBall`, but with kernel="linear" and more than 2048 rows and columns
+        As in `MinimumEnclosingBall`, but with kernel="linear" and more than 4096 rows and columns
         "auto" is "variance_reduced" in place of "active_set", which suits a p with few entries.
     %(steps)s
     row_norm : float, default=None
