@@ -162,7 +162,7 @@ class NpySource:
         if isinstance(labels, (str, os.PathLike)):
             labels = read_labels(labels)
         self._map, self.present = map_npy(path), path
-        block_rows = block_rows or BLOCK_ROWS
+        block_rows = BLOCK_ROWS if block_rows is None else block_rows
         try:
             self._whole = ArraySource(self._map, labels, sample_weight, block_rows=block_rows)
         except ValueError as error:
