@@ -879,7 +879,7 @@ def test_programmes_take_working_sets_where_few_rows_can_have_weight():
     assert vars(narrow) | {"seconds": 0, "p": 0, "trace": ()} == vars(
         solve_simplex_qp(rows, variant="active_set")
     ) | {"seconds": 0, "p": 0, "trace": ()}
-    wide = solve_simplex_qp(sparse.eye_array(3000, format="csr"), epsilon=1e-5, random_state=0)
+    wide = solve_simplex_qp(sparse.eye_array(5000, format="csr"), epsilon=1e-5, random_state=0)
     assert wide.n_iter == 0  # no pass but the anchor, of equal weights
 
 
