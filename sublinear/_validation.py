@@ -178,8 +178,8 @@ def _refuse_missing_dates(name, values):
     """Raise ValueError if there are dates of which some are missing: the least integers."""
     if isinstance(values, np.ndarray):
         kind = values.dtype.kind
-    elif hasattr(values, "dtypes") or hasattr(values, "to_numpy"):  # a frame or its column
-        kind = np.asarray(values[:1]).dtype.kind
+    elif hasattr(values, "head"):  # a frame or its column
+        kind = np.asarray(values.head(1)).dtype.kind
     else:
         return
     if kind in "mM" and np.isnat(np.asarray(values)).any():

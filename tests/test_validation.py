@@ -341,6 +341,20 @@ def test_bad_labels(estimator, kind):
     refused(estimator(alpha=0.1), match, y=y)
 
 
+def test_frames_with_missing_dates():
+    pandas = pytest.importorskip("pandas")
+    dates = pandas.DataFrame({"day": np.full(30, "NaT", "M8[ns]")})
+    refused(SDCARegressor(alpha=0.1), "X has missing dates", X=dates)
+
+
+def test_a_frame_of_dask_is_an_array():
+    pandas = pytest.importorskip("pandas")
+    frames = pytest.importorskip("dask.dataframe", exc_type=ImportError)
+    frame = frames.from_pandas(pandas.DataFrame(X), npartitions=2)
+    model, expected = (SDCARegressor(random_state=0).fit(rows, X[:, 0]) for rows in (frame, X))
+    np.testing.assert_array_equal(model.coef_, expected.coef_)
+
+
 BAD_TARGETS = {
     "None": (None, "y"),
     "strings": (np.full(30, "a"), "convert|string"),
