@@ -47,6 +47,7 @@ from sublinear._core.states import part_of, prefixed, restore, saved, take
 from sublinear._result import Result, TraceRow, array_of_trace, relative_gap, trace_of
 
 SLICE_SECONDS = 0.03
+GROWTH = 4  # of a slice: few of them are too short
 # The next certificate comes when the solver's estimate of the gap, corrected by what it was off at
 # the last one, is within tol; where the solver can look, when what a look sees is. At the latest it
 # comes when the work has grown by the solver's own factor. A look comes when the estimate is near
@@ -277,10 +278,10 @@ class _Run:
                 self.stop_at("max_iter")
             elif at_end and self.certificate_is_due():
                 self.certify()
-            if not moved or seconds < SLICE_SECONDS / 2:
-                size *= 2
+            if not moved or seconds < SLICE_SECONDS / GROWTH:
+                size *= GROWTH
             elif seconds > 2 * SLICE_SECONDS:
-                size = max(1, size // 2)
+                size = max(1, size // GROWTH)
             yield
         if solver.keeps_best and self.status != "converged" and self.limits.certify:
             self.compare_with_zeros()

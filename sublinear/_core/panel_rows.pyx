@@ -88,6 +88,15 @@ cdef class _Packed:
         self.arrays = (entries, starts, row_shifts, columns)
 
 
+def values_of_squares(Kernel kernel, const double[::1] squares):
+    """Return k(x, x) by |x|^2 (float64)."""
+    cdef double[::1] values = np.empty(squares.shape[0])
+    cdef Py_ssize_t k
+    for k in range(squares.shape[0]):
+        values[k] = kernel.of_dot(squares[k], squares[k], squares[k])
+    return values.base
+
+
 cdef class PanelRows(KernelRows):
     """A kernel matrix whose columns are panels of 64 examples, for few features.
 
@@ -117,7 +126,7 @@ cdef class PanelRows(KernelRows):
         self.left_shifts = kernel.shifts(squares)
         self.right_shifts = self.left_shifts
         if right is left:
-            self.squares = np.array([kernel.of_dot(s, s, s) for s in squares])
+            self.squares = values_of_squares(kernel, squares)
         else:
             self.right_shifts = kernel.shifts(right.squared_norms())
         shifts = self.right_shifts
@@ -393,7 +402,7 @@ cdef class PostingRows(KernelRows):
         squares = left.squared_norms()
         self.left_shifts = self.right_shifts = kernel.shifts(squares)
         if right is left:
-            self.diagonal = np.array([kernel.of_dot(s, s, s) for s in squares])
+            self.diagonal = values_of_squares(kernel, squares)
         else:
             self.right_shifts = kernel.shifts(right.squared_norms())
 

@@ -66,6 +66,7 @@ cdef enum:                      # the rows of `inner`: the arrays of a panel_pro
 
 cdef double OF_FLOAT32 = 2.0**-25   # a typical relative error of values that are rounded to it
 cdef double GROWTH = 4, MOST_DAMPING = 0.1
+cdef double INNER_TOL = 0.01, INNER_TOL_OF_FEW = 1e-4
 cdef double CALLS = 2.0**18     # of Python in a round, as kernel values
 cdef double LEAST_GAIN = 1e-3   # of the largest: a row with less is no candidate
 
@@ -80,8 +81,9 @@ cdef class KernelSDCA:
     random : RandomBits
     block_size : int, default=2048
         Rows of W at the most.
-    inner_tol : float, default=0.01
-        When the ascent within W ends.
+    inner_tol : float, default=None
+        When the ascent within W ends. None means 0.01, and 1e-4 where W always has all rows, and
+        so few that what a round does besides takes longer.
     coefficients : ndarray of shape (n_rows,), float64, default=None
         Where to start: v, moved to the nearest feasible point. None means zeros.
     max_accesses : float, default=inf
@@ -118,12 +120,15 @@ cdef class KernelSDCA:
 
     def __init__(
         self, KernelObjective objective, RandomBits random, *, Py_ssize_t block_size=2048,
-        double inner_tol=0.01, coefficients=None, double max_accesses=INFINITY
+        inner_tol=None, coefficients=None, double max_accesses=INFINITY
     ):
         n = objective.n_rows
         self.random = random
         self.block_size = max(2, min(block_size, n))
-        self.inner_tol, self.max_accesses = inner_tol, max_accesses
+        self.max_accesses = max_accesses
+        if inner_tol is None:
+            inner_tol = INNER_TOL_OF_FEW if n <= min(FEW_ROWS, block_size) else INNER_TOL
+        self.inner_tol = inner_tol
         self.coefficients, self.margins = np.zeros(n), np.zeros(n)
         self.gap = self.primal = INFINITY
         self.damping = self.constant = 0
@@ -307,12 +312,8 @@ cdef class KernelSDCA:
 
     def _select(self, limit):
         """Choose W and compute K_WW; False if that would exceed the limit."""
-        n, size = self.objective.n_rows, self._most_rows()
-        left = self.max_accesses - self.accesses
-        while size > 2 and self._block_cost(size) + size * n > left:    # 2: a pair can move
-            size = max(2, size // 2)
         if self.chosen is None:  # else the limit was in the way of them
-            self.chosen = self._working_set(size)
+            self.chosen = self._working_set(self._affordable_rows())
         rows = self.chosen
         if rows.size == 0:    # nothing gains, and nothing lies between its ends
             self.chosen = None
@@ -330,6 +331,14 @@ cdef class KernelSDCA:
         self.chosen = None
         self._begin_ascent()
         return True
+
+    def _affordable_rows(self):
+        """How many rows W may have within the budget, or 2: a pair can move."""
+        n, size = self.objective.n_rows, self._most_rows()
+        left = self.max_accesses - self.accesses
+        while size > 2 and self._block_cost(size) + size * n > left:
+            size = max(2, size // 2)
+        return size
 
     def _most_rows(self):
         """How many rows W may have: few at zeros, and as long as few have coefficients or gain."""
