@@ -33,7 +33,7 @@ def _may_form(size, matrix):
 
 def _methods(loss):
     """Return the methods that form a matrix; the last one does not depend on conditions."""
-    if loss.quadratic or loss.dual_form() is None:
+    if not loss.is_piecewise:
         return [Newton]
     return [Newton, InteriorPoint] if _is_curved(loss) else [InteriorPoint]
 

@@ -31,7 +31,7 @@ from sublinear._core.objective import Objective
 from sublinear._core.pace import work_in_all
 from sublinear._solvers.finisher import FORECASTS, Finisher
 from sublinear._solvers.interior_point import InteriorPoint
-from sublinear._solvers.newton import MOST_WITH_KINKS, Newton
+from sublinear._solvers.newton import MOST_OF_PIECEWISE, Newton
 from sublinear._solvers.sdca import SDCA
 from sublinear._solvers.spaces import Columns, RowSpan
 from sublinear._solvers.truncated_newton import TruncatedNewton
@@ -532,7 +532,7 @@ def test_the_interior_point_method_is_next_where_newtons_creeps():
     model = estimator("squared_hinge", alpha=alpha, second_order=True, max_iter=200)
     model.fit(X, digit == 2)
     assert model.result_.status == "converged"
-    assert model.n_iter_ > MOST_WITH_KINKS
+    assert model.n_iter_ > MOST_OF_PIECEWISE
 
 
 @pytest.mark.parametrize("smoothing", [1.99, 2.0, 2.01])  # no part has a residual at first

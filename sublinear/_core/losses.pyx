@@ -77,6 +77,11 @@ cdef class Loss:
         """Return the DualForm of the conjugate, None if it has another form."""
         return None
 
+    @property
+    def is_piecewise(self):
+        """Whether it consists of several parabolas and lines, between which curvatures jump."""
+        return self.dual_form() is not None and not self.quadratic
+
     cdef double second_derivative(self, double prediction, double target) noexcept nogil:
         return 0
 

@@ -17,7 +17,7 @@ from sublinear._core.normal_equations import NormalEquations
 
 DECREASE = 1e-4  # of what the slope promises, at least
 MOST_HALVINGS = 40
-MOST_WITH_KINKS = 18  # iterations where curvatures jump: it creeps if a plane tells classes apart
+MOST_OF_PIECEWISE = 18  # iterations, which creep where curvatures jump and a plane parts classes
 
 
 class Newton:
@@ -50,8 +50,7 @@ class Newton:
 
     def __init__(self, objective, w=None):
         self.system, self.loss, self.beyond = NormalEquations(objective), objective.loss, None
-        has_kinks = not self.loss.quadratic and self.loss.dual_form() is not None
-        self.n_left = MOST_WITH_KINKS if has_kinks else np.inf
+        self.n_left = MOST_OF_PIECEWISE if self.loss.is_piecewise else np.inf
         zeros = np.zeros(objective.matrix.n_weights)
         self._move_to(zeros, np.zeros(len(self.system.targets)))
         if w is not None:

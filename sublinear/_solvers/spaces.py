@@ -86,8 +86,7 @@ class _Space:
     @property
     def is_open(self):
         """Whether far less may be enough: iterations cannot be foreseen, but all rows pull."""
-        loss = self.first.objective.loss
-        return not self.method.factorises and (loss.quadratic or loss.dual_form() is None)
+        return not self.method.factorises and not self.first.objective.loss.is_piecewise
 
     @property
     def at_best(self):
