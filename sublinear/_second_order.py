@@ -1,7 +1,5 @@
 """Which methods of second order may finish a linear model's dual ascent, and where."""
 
-import math
-
 from sublinear._solvers.interior_point import InteriorPoint
 from sublinear._solvers.newton import Newton
 from sublinear._solvers.spaces import LARGEST, Columns, RowSpan
@@ -14,16 +12,10 @@ MUCH = 4  # cheaper: then the span of the rows is worth its rounding
 def linear_spaces(first, tol):
     """Return where methods of second order may finish an SDCA, the least expected work first."""
     matrix = first.objective.matrix
-    spaces = [Columns(first, TruncatedNewton, tol=tol)] if _is_curved(first.objective.loss) else []
+    spaces = [Columns(first, TruncatedNewton, tol=tol)] if first.objective.loss.is_curved else []
     if _may_form(matrix.n_weights, matrix) or _may_form(matrix.n_rows, matrix):
         spaces += [_least_space(first, method) for method in _methods(first.objective.loss)]
-    return sorted(spaces, key=lambda space: space.due if space.is_open else space.at_worst)
-
-
-def _is_curved(loss):
-    """Tell whether every row that pulls has curvature, which makes Newton's steps good ones."""
-    form = loss.dual_form()
-    return form is None or (form.ridge > 0 and form.bound == math.inf)
+    return sorted(spaces, key=lambda space: space.due)
 
 
 def _may_form(size, matrix):
@@ -35,7 +27,7 @@ def _methods(loss):
     """Return the methods that form a matrix; the last one does not depend on conditions."""
     if not loss.is_piecewise:
         return [Newton]
-    return [Newton, InteriorPoint] if _is_curved(loss) else [InteriorPoint]
+    return [Newton, InteriorPoint] if loss.is_curved else [InteriorPoint]
 
 
 def _least_space(first, method):

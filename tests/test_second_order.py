@@ -596,7 +596,7 @@ def test_a_certificate_counts_where_a_glance_says_that_ascent_is_done(certified,
     X, y = make_data("hinge")
     solver = finisher(make_objective("hinge", X, y))
     solver.first = SimpleNamespace(
-        n_iter=10, glance=lambda: (1e-5, 1.0), objective=solver.objective
+        n_iter=10, work=10, accesses=10, glance=lambda: (1e-5, 1.0), objective=solver.objective
     )
     solver.certified_gap = certified
     assert solver._forecast() == pytest.approx(times)
@@ -631,9 +631,10 @@ def test_products_get_more_work_where_that_is_enough_at_their_pace(gap, is_late)
         (1.1, 0.9, True),  # more than max_iter
     ],
 )
-def test_products_are_tried_where_ascent_has_more_left_than_they_may_take(share, gap, is_due):
-    X, y = make_data("squared")
-    solver = finisher(make_objective("squared", X, y), TruncatedNewton)
+@pytest.mark.parametrize("name", ["squared", "squared_hinge"])
+def test_products_are_tried_where_ascent_has_more_left_than_they_may_take(name, share, gap, is_due):
+    X, y = make_data(name)
+    solver = finisher(make_objective(name, X, y), TruncatedNewton)
     work, start = share * solver.space.at_best, solver.objective.at_zeros()[1]
     solver.first = SimpleNamespace(
         n_iter=20,
@@ -685,6 +686,54 @@ def test_a_trial_that_cannot_go_on_later_takes_its_step():
     alpha = 1e-8 * X.multiply(X).sum() / 3000
     model = SDCARegressor(alpha=alpha, fit_intercept=False, max_iter=100, random_state=0)
     assert model.fit(X, y).result_.relative_gap < 0.5
+
+
+def test_products_that_take_longer_than_expected_are_not_left_for_slower_ascent():
+    random = np.random.default_rng(0)
+    X = sparse.random(3000, 3000, 0.01, "csr", rng=random, data_rvs=random.standard_normal)
+    y = X @ random.normal(size=3000)
+    y = y / y.std() + 0.1 * random.normal(size=3000)
+    alpha = 1e-4 * X.multiply(X).sum() / 3000**2
+    model = SDCARegressor(alpha=alpha, penalize_intercept=False, tol=1e-4, random_state=0)
+    assert model.fit(X, y).result_.status == "converged"
+
+
+@pytest.mark.parametrize(
+    "name, before, times",
+    [
+        ("hinge", [(1.0, 1e-2)], 4 / 3),  # whose ascent takes on speed
+        ("squared", [], 4 / 3),
+        ("squared", [(1.0, 1e-2)], 0.1 + 0.9 * 2),  # the first tenth did most of it
+        ("squared", [(4.0, 1e-2), (8.0, 1.01e-3)], 0.4 + 0.6 * 2),  # the last one is too near
+        ("squared", [(2.0, 1e-2), (5.0, 0.9e-3)], 0.2 + 0.8 * 2),  # the gap rests
+        ("squared", [(5.0, 1.001e-3)], 4 * 4 / 3),
+    ],
+)
+def test_forecasts_know_the_pace_of_late(name, before, times):
+    X, y = make_data(name)
+    solver = finisher(make_objective(name, X, y), tol=1e-4)
+    start = solver.objective.at_zeros()[1]
+    solver.first = SimpleNamespace(
+        n_iter=10,
+        work=10.0,
+        accesses=10.0,
+        glance=lambda: (1e-3 * start, start),
+        objective=solver.objective,
+    )
+    solver.max_iter = 10**6
+    solver.seen = [(work, gap * start) for work, gap in before]
+    assert solver._forecast() == pytest.approx(times)
+
+
+def test_products_leave_out_rows_that_no_longer_pull():
+    X, y = make_data("squared_hinge")
+    method = TruncatedNewton(make_objective("squared_hinge", X, y), tol=1e-9)
+    assert len(method.curved[0]) == len(y)
+    while not method.gap <= 1e-9 * method.primal:
+        assert method.iterate()
+    pulls = method.loss.second_derivatives(method.predictions, method.system.targets) > 0
+    assert set(np.flatnonzero(pulls)) <= set(method.curved[0])
+    assert len(method.curved[0]) < 0.9 * len(y)
 
 
 @pytest.mark.parametrize(

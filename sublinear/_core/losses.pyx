@@ -82,6 +82,12 @@ cdef class Loss:
         """Whether it consists of several parabolas and lines, between which curvatures jump."""
         return self.dual_form() is not None and not self.quadratic
 
+    @property
+    def is_curved(self):
+        """Whether it has a curvature wherever it has a slope, so that every row that pulls does."""
+        form = self.dual_form()
+        return form is None or (form.ridge > 0 and form.bound == INFINITY)
+
     cdef double second_derivative(self, double prediction, double target) noexcept nogil:
         return 0
 

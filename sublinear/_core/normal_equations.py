@@ -46,22 +46,26 @@ class NormalEquations:
         self.matrix.add_rows(self.shares * factors, self.rows, total)
         return total
 
-    def moments(self, factors):
-        """Return sum_i s_i / W factors_i x_i and the same sum of squared entries."""
+    def curved(self, slopes):
+        """Return the rows whose h_i is not 0, and s_i / W h_i: no others are in the equations."""
+        places = np.flatnonzero(slopes)
+        return self.rows[places], (self.shares * slopes)[places]
+
+    def moments(self, rows, factors):
+        """Return sum_i s_i / W h_i x_i and the same sum of squared entries, by `curved`."""
         total, squares = np.zeros((2, self.matrix.n_weights))
-        self.matrix.add_moments(self.shares * factors, self.rows, total, squares)
+        self.matrix.add_moments(factors, rows, total, squares)
         return total, squares
 
-    def product(self, slopes, direction):
-        """Return the matrix of the equations times a direction."""
+    def product(self, rows, factors, direction):
+        """Return the matrix of the equations times a direction, by `curved`."""
         total = self.penalty * direction
-        self.matrix.add_gram_product(direction, self.shares * slopes, self.rows, total)
+        self.matrix.add_gram_product(direction, factors, rows, total)
         return total
 
     def factor(self, slopes):
         """Factor the matrix of the equations; raises LinAlgError."""
-        curved = slopes != 0
-        gram = weighted_gram(self.matrix, self.rows[curved], (self.shares * slopes)[curved])
+        gram = weighted_gram(self.matrix, *self.curved(slopes))
         gram[np.diag_indices_from(gram)] += self.penalty
         return upper_factor(gram), False  # for cho_solve
 

@@ -7,19 +7,21 @@ LATE = 3  # times its work, after which a method is left whatever its pace
 FORECASTS = 1.5  # growth of the work between two of them
 
 
-def work_in_all(gap, at_start, wanted, most=math.inf):
+def work_in_all(gap, at_start, wanted, most=math.inf, before=0.0):
     """Return how many times the work so far leads from the start to the gap that is wanted.
 
     All passes are to shrink the gap by the same factor. `at_start` is what it was; for zero weights
     their objective. The relative gap would not do: where the optimum is near 0 that stays near 1
-    for long. Beyond `most`, where a limit comes first, it is infinite; so it is where the start, or
-    what is wanted, is no number, as after a step that diverged.
+    for long. `before` is the share of the work that had been done by then. Beyond `most`, where a
+    limit comes first, it is infinite; so it is where the start, or what is wanted, is no number, as
+    after a step that diverged.
     """
     if gap <= wanted:
         return 1.0
     if not 0 < gap < at_start or math.isnan(wanted):
         return math.inf
-    times = math.log(at_start / max(wanted, 1e-300)) / math.log(at_start / gap)
+    rest = math.log(at_start / max(wanted, 1e-300)) / math.log(at_start / gap)
+    times = before + (1 - before) * rest
     return times if times <= most else math.inf
 
 

@@ -4,9 +4,9 @@ It does so where what is left of ascent, at its pace so far, would take longer t
 at the latest once ascent has taken three times as long. So a fit mostly takes little more time than
 by the better of the two; longer only where max_iter would end it without the gap that is wanted.
 The equations of the method are solved in a space: see sublinear._solvers.spaces. There may be
-several, each with a method, that are tried one after the other. A method that may take far less
-than expected is tried earlier: it goes on if its own pace is good enough, and else waits until the
-work of ascent has doubled, or is left for the next one.
+several, each with a method, that are tried one after the other. A method that forms no matrix may
+take far less than expected, or more. It is tried earlier, goes on if its own pace is good enough,
+and else waits until the work of ascent has doubled, or is left for the next one.
 
 Where a method takes many steps, its duals follow from slopes at weights that are not quite the best
 ones: the gap is a hundred times what the weights lack. So ascent improves those duals now and then,
@@ -27,6 +27,7 @@ INNER_ITERATIONS = 30  # times a feature value: to find a dual that has no formu
 TRIAL = 0.5  # of the work so far, for a method that may take little work or much
 GROWTH = 2.0  # of the work between two certificates of the method of second order, at least
 PROMISING = 300.0  # times the gap that is wanted: passes of ascent may make it so much smaller
+MOST_SLOWER = 4  # of a pace of late, than in the mean: a gap may rest for a while
 NEWS = 0.7  # of the gap from which ascent began, where it does so again
 PROGRESS = 0.5  # of a pass of ascent, in the gap, that is worth another pass
 FINE = 1e-6  # a relative gap of the method below which rounding may spoil the iterates to come
@@ -113,6 +114,7 @@ class Finisher:
         self.space, *self.later = self.spaces  # None: all have been tried
         self.n_checked = -1  # passes of the first solver, when `is_due` was decided
         self.next_forecast = 0.0
+        self.seen = []  # the work and the gap of ascent, at forecasts
         self.allowance = math.inf  # of work for the method of second order
         self.rest = math.inf  # by which that grows where its pace is good enough
         self.mark = None  # the gap in its outlook, and the work until then, where that began
@@ -228,7 +230,7 @@ class Finisher:
             self.rest = min(rest, self.later[0].due) if self.later else rest
             self.allowance = TRIAL * spent
             return min(spent, rest) >= space.at_best
-        self.rest, self.allowance = space.at_worst, max(rest, space.at_worst)
+        self.rest = self.allowance = max(rest, space.at_worst)
         return True
 
     def _is_half_time(self):
@@ -241,7 +243,11 @@ class Finisher:
         return within and self.n_iter + n_iterations <= self.max_iter
 
     def _forecast(self):
-        """Return how many times as long as so far ascent takes at its pace, inf beyond max_iter."""
+        """Return how many times as long as so far ascent takes, inf beyond max_iter.
+
+        At its mean pace. Where all rows that pull are curved it takes on no speed: the first passes
+        shrink many gaps much, and it is that of late if this is the slower one.
+        """
         (gap, primal), at_zeros = self.first.glance(), self.objective.at_zeros()[1]
         is_certified = self.objective.free_intercept or self.certified_gap < math.inf
         if gap <= self.tol * primal and is_certified:
@@ -249,7 +255,20 @@ class Finisher:
             gap = self.certified_gap * primal
         most = (self.max_iter - self.n_iterations) / self.first.n_iter
         at_start = at_zeros if self.space.is_cautious else primal
-        return work_in_all(gap, at_start, self.tol * primal, most)
+        wanted, spent = self.tol * primal, self._spent()
+        times = work_in_all(gap, at_start, wanted, most)
+        if self.objective.loss.is_curved:
+            late = self._times_of_late(gap, wanted, spent)
+            times = max(times, min(late, MOST_SLOWER * times))
+        self.seen.append((spent, gap))
+        return times
+
+    def _times_of_late(self, gap, wanted, spent):
+        """Return that at the pace since the last forecast with a larger gap, 1 if there is none."""
+        for before, above in reversed(self.seen):
+            if FORECASTS * before <= spent and above > gap:
+                return work_in_all(gap, above, wanted, before=before / spent)
+        return 1.0
 
     def _read_at_start(self, limit):
         return self._read(self.space.n_read_at_start, self.space.cost_of_start, limit)
@@ -314,8 +333,8 @@ class Finisher:
         self.is_stuck = not goes_on or self.n_idle >= self.second.most_idle
         if not self.space.method.factorises:
             if self._is_late() and not self.is_stuck:
-                if self.is_trial and (self.later or self._may_resume()):
-                    self._end_trial()
+                if self._may_resume() or (self.is_trial and self.later):
+                    self._give_way()
                     return True
                 self.is_stuck = not self.second.hurry()
             if not self.is_stuck and self.best.relative_gap > self.tol:
@@ -369,13 +388,21 @@ class Finisher:
         """Tell whether there is room for a pause: work that doubles, and the method after it."""
         return self._fits(self.first.n_iter + self.space.least_expected)
 
-    def _end_trial(self):
-        """Let the first solver go on: until its work has doubled, or for the next method."""
-        if self.later:
+    def _give_way(self):
+        """Let the first solver go on: until its work has doubled, or the next method comes."""
+        spent = self._spent()
+        if self.later and self._is_next_due(spent):
             self._hand_over()
         else:
-            self.paused, self.next_forecast = self.second, 2 * self._spent()
+            self.paused, self.next_forecast = self.second, 2 * spent
             self._go_back()
+
+    def _is_next_due(self, spent):
+        """Tell whether the next method will have its turn before the work has doubled."""
+        following = self.later[0]
+        if 2 * spent >= following.at_best:
+            return True
+        return is_slow(spent, self._forecast(), following.at_worst)
 
     def _hand_over(self):
         """Leave the method for good."""

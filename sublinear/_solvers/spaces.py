@@ -42,6 +42,7 @@ FACTOR = 1 / 96  # of n^3, for a system of n equations
 CURVED = 1 / 4  # of that, in the mean over iterations, where examples lose their curvature
 PIVOTED = 1 / 16  # of n r^2, for a factor of n rows and r columns
 PASS = 1 / 4  # of a value in a pass over rows in their order
+VECTORS = 12  # of all weights, read or written in an iteration that forms no matrix
 OVERHEAD = 2**16  # of the Python calls of an iteration
 EVALUATION = 8  # of a kernel's value in float64
 KERNEL_WORK = 8  # what a kernel machine counts as its work in that time
@@ -84,14 +85,9 @@ class _Space:
         return self.due * (1 if self.method.factorises else DOUBT)
 
     @property
-    def is_open(self):
-        """Whether far less may be enough: iterations cannot be foreseen, but all rows pull."""
-        return not self.method.factorises and not self.first.objective.loss.is_piecewise
-
-    @property
     def at_best(self):
         """The work that may be enough."""
-        return self.due / HOPE if self.is_open else self.at_worst
+        return self.due / (1 if self.method.factorises else HOPE)
 
     def close(self):
         """Give back the memory."""
@@ -162,7 +158,7 @@ class Columns(_LinearSpace):
         n_rows, width, n_stored = matrix.n_rows, matrix.n_weights, matrix.n_stored
         cost = method.sweeps * n_rows + OVERHEAD
         if not method.factorises:
-            return cost + n_stored, 0.0  # two products, but rows come from memory
+            return cost + n_stored + VECTORS * width, 0.0  # two products, but rows come from memory
         outer = OUTER * n_stored / n_rows if matrix.is_sparse else COPY + DENSE_OUTER * width
         return cost + (method.n_passes * PASS + outer) * n_stored + FACTOR * width**3, 0.0
 

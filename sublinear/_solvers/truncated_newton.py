@@ -27,7 +27,8 @@ ENOUGH = 0.5  # of the gap that is wanted, that the last ones leave
 MOST_INNER = 100  # iterations between two steps
 MOST_ROUNDED = 1000  # the same for least squares, which rounding alone keeps from one step
 PASSES_OF_STEP = 3
-KEPT = 0.5  # of a row's curvature, from one step to the next
+KEPT = 0.25  # of a row's curvature, from one step to the next
+LEAST_KEPT = 0.05  # of the largest one that is
 
 
 class TruncatedNewton(Newton):
@@ -55,7 +56,7 @@ class TruncatedNewton(Newton):
 
     def __init__(self, objective, w=None, tol=0.0):
         self.tol = tol
-        self.curvatures = 0.0
+        self.curvatures = np.zeros(1)
         self.forcing, self.most_inner = FORCING, MOST_INNER
         if objective.loss.quadratic:
             self.forcing, self.most_inner = 0.0, MOST_ROUNDED
@@ -65,11 +66,14 @@ class TruncatedNewton(Newton):
     def _begin_equations(self):
         system = self.system
         curvatures = self.loss.second_derivatives(self.predictions, system.targets)
-        self.curvatures = np.maximum(curvatures, KEPT * self.curvatures)
+        kept = KEPT * self.curvatures
+        kept[kept < LEAST_KEPT * kept.max(initial=0.0)] = 0.0
+        self.curvatures = np.maximum(curvatures, kept)
         if self.beyond is not None:
             at_end = self.loss.second_derivatives(self.beyond, system.targets)
             self.curvatures = np.maximum(self.curvatures, at_end)
-        self.column, squares = system.moments(self.curvatures)
+        self.curved = system.curved(self.curvatures)
+        self.column, squares = system.moments(*self.curved)
         self.diagonal = system.penalty + squares
         self.direction, self.conjugate = np.zeros_like(self.w), np.zeros_like(self.w)
         self.residual = -self._without_intercept(self.gradient)
@@ -116,7 +120,7 @@ class TruncatedNewton(Newton):
     def _improve(self):
         """Take an iteration of conjugate gradients; return False if none is possible."""
         self.conjugate = self.scaled + self.square / self.square_before * self.conjugate
-        product = self.system.product(self.curvatures, self.conjugate)
+        product = self.system.product(*self.curved, self.conjugate)
         product = self._without_intercept(product)
         curvature = inner(self.conjugate, product)
         if not curvature > 0:  # the gradient is 0, or the intercept has none
