@@ -62,6 +62,14 @@ class SemiStreamingResult(NamedTuple):
         Values of rows looked at; a source may read more.
     seconds : float
     n_steps : int
+
+    Examples
+    --------
+    >>> from sublinear.semi_streaming import SemiStreamingEnclosingBall
+    >>> model = SemiStreamingEnclosingBall(epsilon=0.5, random_state=0)
+    >>> result = model.fit([[0.0, 1.0], [1.0, 0.0], [1.0, 1.0]]).result_
+    >>> result.n_steps, result.passes == 2 * result.n_steps + 3  # two in a step
+    (20, True)
     """
 
     passes: int
