@@ -2,17 +2,18 @@
 
 A model file is an uncompressed .npz archive. `header` holds UTF-8 bytes of JSON: the format's
 version, the class, its parameters, a summary of the result, and of a model with a kernel what that
-is. `coef` and `intercept`, or the centre of a ball, or support vectors and their coefficients, and
-where the model has them `classes` and `feature_names`, are numeric or string arrays. Nothing in it
-is code, and all of it is checked before an estimator is built.
+is. `coef` and `intercept`, or the centre of a ball, or support vectors and their coefficients, or
+numbers of rows and their weights, and where the model has them `classes` and `feature_names`, are
+numeric or string arrays. Nothing in it is code, and all of it is checked before an estimator is
+built.
 """
 
-import dataclasses
+import inspect
 import json
 import math
 
 import numpy as np
-from sklearn.base import OutlierMixin, RegressorMixin
+from sklearn.base import ClassifierMixin, OutlierMixin
 
 from sublinear._archive import (
     ArchiveError,
@@ -25,20 +26,27 @@ from sublinear._archive import (
 from sublinear._fitted_parameters import PREDICTED_BY, fitted_with
 from sublinear._model_kernels import (
     SUPPORT,
+    check_integers,
     checked_kernel,
     kernel_entry,
     set_expansion,
     support_arrays,
 )
 from sublinear._result import Result
+from sublinear._stream import StreamSummary
 from sublinear.geometry import MinimumEnclosingBall
 from sublinear.kernel import KernelPegasosClassifier, KernelSDCAClassifier, KernelSDCARegressor
 from sublinear.margin import L2SVMClassifier, SublinearPerceptron
 from sublinear.pegasos import PegasosClassifier, PegasosRegressor
 from sublinear.sdca import SDCAClassifier, SDCARegressor
+from sublinear.semi_streaming import (
+    SemiStreamingEnclosingBall,
+    SemiStreamingPerceptron,
+    SemiStreamingResult,
+)
 from sublinear.soft_margin import SIMBAClassifier
 from sublinear.streaming import StreamingSVRGClassifier, StreamingSVRGRegressor, StreamResult
-from sublinear.structured import SequencePegasos
+from sublinear.structured import PegasosStructured, SequencePegasos
 
 __all__ = ["load_model", "save_model"]
 
@@ -47,11 +55,13 @@ VERSION = 1
 
 _OF_STREAMS = (StreamingSVRGClassifier, StreamingSVRGRegressor)
 _MACHINES = (KernelSDCAClassifier, KernelSDCARegressor, KernelPegasosClassifier)
+_OF_PASSES = (SemiStreamingPerceptron, SemiStreamingEnclosingBall)
 _MAY_HAVE_KERNELS = (SublinearPerceptron, L2SVMClassifier, MinimumEnclosingBall)
 _CLASSES = {
     kind.__name__: kind
     for kind in (
         *_OF_STREAMS,
+        *_OF_PASSES,
         *_MACHINES,
         MinimumEnclosingBall,
         SDCAClassifier,
@@ -65,10 +75,16 @@ _CLASSES = {
     )
 }
 _CHAIN_ARRAYS = ("transition", "start")
+_ROWS = ("rows", "row_weights")
+_WHOLE_NUMBERS = {"support", "rows"}
 _DESCRIPTIONS = {"classes", "feature_names"}
 _ARRAYS = {"coef", "intercept", "center", "support", "dual_coef", "center_coef", "n_support"}
-_ARRAYS |= {*_DESCRIPTIONS, *_CHAIN_ARRAYS, *SUPPORT}
-_OF_BALLS = ("radius_", "offset_", "_center_square")
+_ARRAYS |= {*_DESCRIPTIONS, *_CHAIN_ARRAYS, *_ROWS, *SUPPORT}
+_NUMBERS = {  # attributes
+    MinimumEnclosingBall: ("radius_", "offset_"),
+    SemiStreamingPerceptron: ("margin_estimate_", "margin_bound_"),
+    SemiStreamingEnclosingBall: ("radius_estimate_", "radius_bound_"),
+}
 _LEFT_OUT = {"trace", "parts"}  # of results
 _MAY_BE_UNKNOWN = ("full_accesses", "bytes_read")  # None where they are not counted
 
@@ -77,25 +93,24 @@ def save_model(estimator, path):
     """Save a fitted estimator as one file of plain arrays.
 
     What prediction needs is saved, with the parameters and the result's figures: the support
-    vectors of a model with a kernel, among others. Training state (duals, the trace, what Streaming
-    SVRG keeps of its stream) is not, nor are a callback and a random generator. The file appears at
-    ``path`` complete or not at all.
+    vectors of a model with a kernel, among others, or what a semi-streaming one needs to be
+    materialized. Training state (duals, the trace, what Streaming SVRG keeps of its stream) is not,
+    nor are a callback and a random generator. The file appears at ``path`` complete or not at all.
 
     Parameters
     ----------
-    estimator : a linear estimator, a kernel machine, a SequencePegasos or a MinimumEnclosingBall
-        A fitted estimator: SDCAClassifier, SDCARegressor, PegasosClassifier, PegasosRegressor,
-        StreamingSVRGClassifier, StreamingSVRGRegressor, SequencePegasos, SublinearPerceptron,
-        L2SVMClassifier, SIMBAClassifier, KernelSDCAClassifier, KernelSDCARegressor,
-        KernelPegasosClassifier or MinimumEnclosingBall.
+    estimator : a fitted estimator of this package
+        Any but PegasosStructured, whose `problem` is code: keep its `coef_`, from which
+        ``problem.decode(coef_, x)`` predicts, or pickle it. Of those of `sublinear.distributed`
+        what ``to_local()`` returns.
     path : str or path-like
         Where to write; an existing file is replaced.
 
     Raises
     ------
     TypeError
-        If the estimator is of another class, its kernel is a function, or a class label or a
-        parameter is neither number nor string.
+        If the estimator is a PegasosStructured or of another package, its kernel is a function, or
+        a class label or a parameter is neither number nor string.
     ValueError
         If the estimator is not fitted, or its feature names are not one string for each feature.
     OSError
@@ -140,37 +155,32 @@ def load_model(path):
 
     Examples
     --------
-    See `save_model`.
+    >>> import os, tempfile
+    >>> from sublinear import SDCARegressor, load_model, save_model
+    >>> model = SDCARegressor(random_state=0).fit([[0.0], [1.0]], [0.0, 1.0])
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = os.path.join(folder, "model.npz")
+    ...     save_model(model, path)
+    ...     loaded = load_model(path)
+    >>> type(loaded).__name__, bool((loaded.coef_ == model.coef_).all())
+    ('SDCARegressor', True)
     """
     return read_model(path)[0]
 
 
 def write_model(estimator, path, notes=None):
     """Save a fitted estimator and a small dict of ``notes`` on its data."""
-    name = type(estimator).__name__
-    if hasattr(estimator, "to_local"):
-        raise TypeError(f"a distributed {name} holds its cluster: save its to_local()")
-    if _CLASSES.get(name) is not type(estimator):
-        hint = "; pickle it" if hasattr(estimator, "get_params") else ""
-        if hasattr(estimator, "steps"):
-            hint = "; save its last step, or pickle the whole"
-        raise TypeError(f"cannot save a {name}; a model is one of {', '.join(_CLASSES)}{hint}")
-    if not any(hasattr(estimator, found) for found in ("coef_", "support_vectors_", "center_")):
-        raise ValueError(f"this {name} is not fitted; call fit before saving it")
+    kind = type(estimator)
+    _check_kind(estimator)
+    fitted = ("coef_", "support_vectors_", "center_", "rows_")
+    if not any(hasattr(estimator, found) for found in fitted):
+        raise ValueError(f"this {kind.__name__} is not fitted; call fit before saving it")
     kernel = kernel_entry(estimator)
-    names = _array_names(type(estimator), kernel)
-    arrays = {part: np.asarray(getattr(estimator, f"{part}_")) for part in names}
-    if kernel:
-        arrays |= support_arrays(estimator)
-    classes = getattr(estimator, "classes_", None)
-    if classes is not None:
-        arrays["classes"] = storable_labels(classes)
-    if hasattr(estimator, "feature_names_in_"):
-        arrays["feature_names"] = _checked_names(estimator)
+    arrays, classes = _arrays(estimator, kernel), getattr(estimator, "classes_", None)
     header = {
         "format": FORMAT,
         "version": VERSION,
-        "class": name,
+        "class": kind.__name__,
         "parameters": _parameters(estimator),
         "n_features_in": int(estimator.n_features_in_),
         "n_iter": int(estimator.n_iter_),
@@ -180,13 +190,53 @@ def write_model(estimator, path, notes=None):
     }
     if kernel:
         header["kernel"] = kernel
-    if name == MinimumEnclosingBall.__name__:
-        header["ball"] = {key: plain_scalar(getattr(estimator, key)) for key in _of_balls(kernel)}
+    if kind in _NUMBERS:
+        numbers = _numbers(kind, kernel)
+        header["numbers"] = {name: plain_scalar(getattr(estimator, name)) for name in numbers}
+    if kind in _OF_PASSES:
+        counts = estimator.stream_._asdict()
+        header["stream"] = {name: plain_scalar(count) for name, count in counts.items()}
     write_archive(path, header, arrays)
 
 
-def _array_names(kind, kernel):
-    """Return the arrays by which models of a kind predict, but for the support vectors."""
+def _check_kind(estimator):
+    """Raise TypeError for what is no model that a file holds."""
+    name = type(estimator).__name__
+    if hasattr(estimator, "to_local"):
+        raise TypeError(f"a distributed {name} holds its cluster: save its to_local()")
+    if isinstance(estimator, PegasosStructured):
+        raise TypeError(
+            f"cannot save a {name}, whose problem is code: pickle it, or keep its coef_ "
+            "(numpy.save), from which problem.decode(coef_, x) predicts"
+        )
+    if _CLASSES.get(name) is not type(estimator):
+        hint = "; pickle it" if hasattr(estimator, "get_params") else ""
+        if hasattr(estimator, "steps"):
+            hint = "; save its last step, or pickle the whole"
+        raise TypeError(f"cannot save a {name}; a model is one of {', '.join(_CLASSES)}{hint}")
+
+
+def _arrays(estimator, kernel):
+    """Return all arrays of a model by name."""
+    names = _array_names(type(estimator), kernel, lambda name: hasattr(estimator, f"{name}_"))
+    arrays = {part: np.asarray(getattr(estimator, f"{part}_")) for part in names}
+    if kernel:
+        arrays |= support_arrays(estimator)
+    if getattr(estimator, "classes_", None) is not None:
+        arrays["classes"] = storable_labels(estimator.classes_)
+    if hasattr(estimator, "feature_names_in_"):
+        arrays["feature_names"] = _checked_names(estimator)
+    return arrays
+
+
+def _array_names(kind, kernel, is_there):
+    """Return the arrays by which models of a kind predict, but for the support vectors.
+
+    `is_there` tells of a name whether a model has it: of weights or a centre to be materialized.
+    """
+    if kind in _OF_PASSES:
+        sum_of_rows = "coef" if issubclass(kind, ClassifierMixin) else "center"
+        return (*_ROWS, sum_of_rows) if is_there(sum_of_rows) else _ROWS
     if issubclass(kind, OutlierMixin):
         return ("support", "center_coef") if kernel else ("center",)
     if kernel:
@@ -194,9 +244,9 @@ def _array_names(kind, kernel):
     return "coef", "intercept", *(_CHAIN_ARRAYS if kind is SequencePegasos else ())
 
 
-def _of_balls(kernel):
-    """Return the numbers by which balls predict."""
-    return _OF_BALLS if kernel else _OF_BALLS[:2]
+def _numbers(kind, kernel):
+    """Return the attributes of a kind that are single numbers, but for those of its result."""
+    return *_NUMBERS[kind], *(("_center_square",) if kernel else ())
 
 
 def _parameters(estimator):
@@ -240,13 +290,14 @@ def read_model(path):
 
 
 def _result_class(kind):
+    if kind in _OF_PASSES:
+        return SemiStreamingResult
     return StreamResult if kind in _OF_STREAMS else Result
 
 
 def _figures(kind):
     """Return the names of what is saved of a class's result."""
-    fields = dataclasses.fields(_result_class(kind))
-    return sorted({field.name for field in fields} - _LEFT_OUT)
+    return sorted(set(inspect.signature(_result_class(kind)).parameters) - _LEFT_OUT)
 
 
 def _summary(estimator):
@@ -283,7 +334,8 @@ def _rebuilt(header, arrays):
             estimator.classes_ = estimator.classes_.astype(object)
     if "feature_names" in arrays:
         estimator.feature_names_in_ = arrays["feature_names"].astype(object)
-    values = {name: arrays[name][()] for name in _array_names(kind, kernel)}  # some are numbers
+    names = _array_names(kind, kernel, arrays.__contains__)
+    values = {name: arrays[name][()] for name in names}  # some are numbers
     if kind in _OF_STREAMS:
         estimator._restore(values["coef"], values["intercept"], header["n_iter"], result)
         return estimator
@@ -291,21 +343,41 @@ def _rebuilt(header, arrays):
         setattr(estimator, f"{name}_", value)
     if fitted is not None:
         set_expansion(estimator, fitted, kernel, arrays)
-    if kind is MinimumEnclosingBall:
-        for name, value in _checked_ball(kernel, header.get("ball")).items():
-            setattr(estimator, name, value)
+    if kind in _NUMBERS:
+        vars(estimator).update(_checked_numbers(kind, kernel, header.get("numbers")))
+    if kind in _OF_PASSES:
+        estimator.stream_ = _checked_stream(header.get("stream"))
+        estimator.rows_ = _checked_rows(arrays["rows"], estimator.stream_.rows)
     estimator.n_iter_, estimator.result_ = header["n_iter"], result
     return estimator
 
 
-def _checked_ball(kernel, numbers):
-    """Return the numbers of a ball; what is not proved may be no finite one."""
-    if not isinstance(numbers, dict) or sorted(numbers) != sorted(_of_balls(kernel)):
-        raise ArchiveError("damaged model file (not the numbers of a ball)")
+def _checked_numbers(kind, kernel, numbers):
+    """Return the single numbers of a model; what is not proved may be no finite one."""
+    if not isinstance(numbers, dict) or sorted(numbers) != sorted(_numbers(kind, kernel)):
+        raise ArchiveError(f"damaged model file (not the numbers of a {kind.__name__})")
     for name, value in numbers.items():
         if not isinstance(value, float):
             raise ArchiveError(f"damaged model file ({name} is {value!r})")
     return numbers
+
+
+def _checked_stream(counts):
+    """Return the StreamSummary of the source that a model is made of rows of."""
+    if not isinstance(counts, dict) or sorted(counts) != sorted(StreamSummary._fields):
+        raise ArchiveError("damaged model file (not the counts of a source)")
+    for name, value in counts.items():
+        if type(value) is not int or value < 0:
+            raise ArchiveError(f"damaged model file ({name} of the source is {value!r})")
+    return StreamSummary(**counts)
+
+
+def _checked_rows(rows, end):
+    """Return the numbers of a model's rows; `materialize` looks for them in order."""
+    check_integers("rows", rows)
+    if np.any(rows[1:] <= rows[:-1]) or rows.min(initial=0) < 0 or rows.max(initial=-1) >= end:
+        raise ArchiveError(f"rows must be ascending and distinct, from 0 to {end - 1}")
+    return rows.astype(np.int64)
 
 
 def _checked_parameters(kind, parameters):
@@ -335,14 +407,14 @@ def _check_arrays(kind, header, arrays):
     But for support vectors and their numbers.
     """
     kernel, n_features = header.get("kernel"), header["n_features_in"]
-    names = set(_array_names(kind, kernel))
+    names = set(_array_names(kind, kernel, arrays.__contains__))
     known = names | _DESCRIPTIONS | set(SUPPORT if kernel else ())
     if kind in _MACHINES:
         known.add("n_support")
     if not names <= set(arrays) <= known:
         raise ArchiveError(f"damaged model file (not the arrays of a {kind.__name__})")
-    kinds = ("float64",) if kernel else ("float32", "float64")
-    for name in sorted(names - {"support"}):
+    kinds = ("float64",) if kernel or kind in _OF_PASSES else ("float32", "float64")
+    for name in sorted(names - _WHOLE_NUMBERS):
         array = arrays[name]
         if array.dtype not in kinds:
             raise ArchiveError(f"{name} must be {' or '.join(kinds)}, not {array.dtype}")
@@ -358,10 +430,12 @@ def _check_arrays(kind, header, arrays):
 
 def _expected_shapes(kind, header, arrays):
     kernel, n_features = header.get("kernel"), header["n_features_in"]
-    if not issubclass(kind, RegressorMixin | OutlierMixin):
+    if issubclass(kind, ClassifierMixin) or kind is SequencePegasos:
         return _shapes_of_classes(kind, kernel, n_features, arrays)
     if {"classes", "n_support"} & set(arrays):
         raise ArchiveError(f"damaged model file (not the arrays of a {kind.__name__})")
+    if kind in _OF_PASSES:
+        return _shapes_of_rows(arrays, "center", (n_features,))
     if issubclass(kind, OutlierMixin):
         return {"center_coef": arrays["support"].shape} if kernel else {"center": (n_features,)}
     if kernel:
@@ -374,6 +448,10 @@ def _shapes_of_classes(kind, kernel, n_features, arrays):
     k = _n_classes(arrays)
     if kind is SequencePegasos:
         return {"coef": (k, n_features), "intercept": (k,), "transition": (k, k), "start": (k,)}
+    if kind in _OF_PASSES:
+        if k > 2:
+            raise ArchiveError(f"class labels of a {kind.__name__} must be two")
+        return _shapes_of_rows(arrays, "coef", (1, n_features))
     n_problems = 1 if k == 2 else k
     if not kernel:
         return {"coef": (n_problems, n_features), "intercept": (n_problems,)}
@@ -384,6 +462,11 @@ def _shapes_of_classes(kind, kernel, n_features, arrays):
         raise ArchiveError("damaged model file (two classes are no pairs)")
     n_pairs = k * (k - 1) // 2
     return {"n_support": (k,), "dual_coef": (k - 1, size), "intercept": (n_pairs,)}
+
+
+def _shapes_of_rows(arrays, name, shape):
+    """Return the shapes of a semi-streaming model, materialized as an array of a name or not."""
+    return {"row_weights": arrays["rows"].shape} | ({name: shape} if name in arrays else {})
 
 
 def _n_classes(arrays):

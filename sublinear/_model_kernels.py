@@ -82,17 +82,18 @@ def set_expansion(estimator, fitted, entry, arrays):
         _set_pairs(estimator, arrays.get("n_support"))
 
 
+def check_integers(name, array):
+    """Raise ArchiveError unless an array is a list of whole numbers."""
+    if array.dtype.kind != "i" or array.ndim != 1:
+        raise ArchiveError(f"{name} must be a 1-d array of whole numbers")
+
+
 def _checked_support(support, fitted, n_features):
-    _check_integers("support", support)
+    check_integers("support", support)
     end = n_features if fitted.is_precomputed else np.iinfo(np.int64).max
     if support.min(initial=0) < 0 or support.max(initial=0) >= end:
         raise ArchiveError("support is out of range")
     return support
-
-
-def _check_integers(name, array):
-    if array.dtype.kind != "i" or array.ndim != 1:
-        raise ArchiveError(f"{name} must be a 1-d array of whole numbers")
 
 
 def _checked_vectors(arrays, shape):
@@ -108,7 +109,7 @@ def _checked_vectors(arrays, shape):
             raise ArchiveError(f"support_vectors has shape {values.shape}, expected {shape}")
         return values
     for name in SPARSE[1:]:
-        _check_integers(name, arrays[name])
+        check_integers(name, arrays[name])
     vectors = sp.csr_array(tuple(arrays[name] for name in SPARSE), shape=shape)
     vectors.check_format(full_check=True)  # compiled loops follow the indices
     if not vectors.has_canonical_format:
@@ -138,7 +139,7 @@ def _set_pairs(estimator, n_support):
         n_paired = 0 if n_support is None else len(estimator.classes_)
         estimator._pairs = list(combinations(range(n_paired), 2))
     if n_support is not None:
-        _check_integers("n_support", n_support)
+        check_integers("n_support", n_support)
         if n_support.min() < 0 or n_support.sum() != len(estimator.support_):
             raise ArchiveError("n_support are not the counts of support vectors")
         estimator.n_support_ = n_support.astype(np.int64)

@@ -5,20 +5,23 @@ from numbers import Integral
 
 from joblib import effective_n_jobs
 
+MOST = max(64, os.cpu_count() or 1)  # more do not help, and far too many end the process
+
 _threads_were_used = _forked_after_use = False
 
 
 def effective_threads(n_jobs):
-    """Return the threads that n_jobs means; 1 in a process forked from one that had several.
+    """Return the threads that n_jobs means, at most `MOST`.
 
-    GNU's OpenMP would wait there for threads that the fork did not copy.
+    It is 1 in a process forked from one that had several: GNU's OpenMP would wait there for threads
+    that the fork did not copy.
     """
     global _threads_were_used
     if not (n_jobs is None or isinstance(n_jobs, Integral)):
         raise ValueError(f"n_jobs must be None or an integer, got {n_jobs!r}")
     if _forked_after_use:
         return 1
-    count = effective_n_jobs(n_jobs)
+    count = effective_n_jobs(n_jobs if n_jobs is None else min(n_jobs, MOST))
     _threads_were_used = _threads_were_used or count > 1
     return count
 

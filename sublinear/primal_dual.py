@@ -166,6 +166,26 @@ class Sampler(compiled.Sampler):
         What |c_i(x)|, and the standard deviation of its estimates, are at most, or about.
     accesses, full_accesses, most_accesses : int
         As in LowRegretStep, for one `sample`.
+
+    Examples
+    --------
+    Values that are measured with noise:
+
+    >>> import numpy as np
+    >>> from sublinear import solve_primal_dual
+    >>> from sublinear.primal_dual import BallStep, Sampler
+    >>> A = np.array([[1.0, 0.2], [0.8, -0.1], [0.9, 0.0], [1.0, -0.3]])
+    >>> class Noisy(Sampler):
+    ...     n_rows = 4
+    ...
+    ...     def sample(self, x, random):
+    ...         return A @ x + random.normal(0, 0.1, 4)
+    ...
+    ...     def values(self, x):
+    ...         return A @ x
+    >>> result = solve_primal_dual(BallStep(A), Noisy(), epsilon=0.05, random_state=0)
+    >>> result.status, bool(result.gap <= 0.05)
+    ('converged', True)
     """
 
     def start(self):
@@ -253,6 +273,19 @@ class BallStep(compiled.BallStep):
         Larger ones, up to 30, are often better.
     row_norm : float, default=None
         The largest norm of a row. None: found by a pass when a solution begins.
+
+    Examples
+    --------
+    The point of the unit ball whose least product with two rows is largest:
+
+    >>> import numpy as np
+    >>> from sublinear import solve_primal_dual
+    >>> from sublinear.primal_dual import BallStep, L2Sampler
+    >>> A = np.eye(2)
+    >>> step = BallStep(A, rate=10.0, row_norm=1.0)
+    >>> result = solve_primal_dual(step, L2Sampler(A), epsilon=0.05, random_state=0)
+    >>> bool(abs(result.x - np.sqrt(0.5)).max() < 0.1)
+    True
     """
 
     def __init__(self, A, offsets=None, *, radius=1.0, rate=1.0, row_norm=None):
@@ -276,6 +309,19 @@ class SimplexStep(compiled.SimplexStep):
         Factor on the rate sqrt(log(n_columns) / T) / largest of the theory, for which `n_steps` is.
     largest : float, default=None
         The largest absolute entry of A. None: found by a pass when a solution begins.
+
+    Examples
+    --------
+    Rock, paper, scissors: the best mixture is even, and wins nothing against any.
+
+    >>> import numpy as np
+    >>> from sublinear import solve_primal_dual
+    >>> from sublinear.primal_dual import L1Sampler, SimplexStep
+    >>> A = np.array([[0.0, 1.0, -1.0], [-1.0, 0.0, 1.0], [1.0, -1.0, 0.0]])
+    >>> step = SimplexStep(A, largest=1.0)
+    >>> result = solve_primal_dual(step, L1Sampler(A), epsilon=0.1, random_state=0)
+    >>> bool(-0.1 <= result.primal <= 0), bool(abs(result.x - 1 / 3).max() < 0.15)
+    (True, True)
     """
 
     def __init__(self, A, offsets=None, *, rate=1.0, largest=None):
@@ -297,6 +343,20 @@ class MeanStep(compiled.MeanStep):
         None means zeros.
     row_norm : float, default=None
         The largest norm of a row. None: found by a pass if `n_steps` is asked.
+
+    Examples
+    --------
+    The smallest ball around three points, minus whose squared radius is the maximum:
+
+    >>> import numpy as np
+    >>> from sublinear import solve_primal_dual
+    >>> from sublinear.primal_dual import L2Sampler, MeanStep
+    >>> A = np.array([[1.0, 0.0], [-1.0, 0.0], [0.0, 0.5]])
+    >>> offsets = -np.sum(A**2, axis=1)
+    >>> step, sampler = MeanStep(A, offsets), L2Sampler(A, offsets, quadratic=True)
+    >>> result = solve_primal_dual(step, sampler, epsilon=0.1, random_state=0)
+    >>> bool(-1.1 <= result.primal <= -1), bool(abs(result.x).max() < 0.4)
+    (True, True)
     """
 
     def __init__(self, A, offsets=None, *, row_norm=None):
@@ -336,6 +396,19 @@ class L2Sampler(_ColumnSampler):
     scale : float, default=None
         About the largest |c_i(x)|. None: the larger of the largest |offsets_i| and the largest
         |A_i|, its square if quadratic, found by a pass when a solution begins.
+
+    Examples
+    --------
+    Estimates are right on average:
+
+    >>> import numpy as np
+    >>> from sublinear.primal_dual import L2Sampler
+    >>> A, x = np.array([[1.0, 2.0], [0.5, -1.0]]), np.array([0.6, 0.8])
+    >>> sampler, random = L2Sampler(A), np.random.default_rng(0)
+    >>> sampler.start()
+    >>> estimates = np.mean([sampler.sample(x, random) for _ in range(10_000)], axis=0)
+    >>> bool(abs(estimates - A @ x).max() < 0.1)
+    True
     """
 
 
@@ -356,6 +429,18 @@ class L1Sampler(_ColumnSampler):
     scale : float, default=None
         About the largest |c_i(x)|. None: the larger of the largest |offsets_i| and the largest
         |A_ij|, if quadratic the largest |A_i|^2, found by a pass when a solution begins.
+
+    Examples
+    --------
+    Estimates at a point of the simplex are columns of A:
+
+    >>> import numpy as np
+    >>> from sublinear.primal_dual import L1Sampler
+    >>> A, x = np.array([[1.0, 2.0], [0.5, -1.0]]), np.array([0.25, 0.75])
+    >>> sampler, random = L1Sampler(A), np.random.default_rng(0)
+    >>> sampler.start()
+    >>> sampler.sample(x, random).tolist() in A.T.tolist()
+    True
     """
 
     _squared = False
@@ -371,6 +456,18 @@ class PrimalDualResult(Result):
         The point that reaches `primal`.
     p : ndarray of shape (n_rows,), float64
         Not negative, of sum 1: the weights that prove `dual`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sublinear import solve_primal_dual
+    >>> from sublinear.primal_dual import BallStep, L2Sampler
+    >>> A = np.array([[1.0, 0.0], [0.0, 1.0], [2.0, 2.0]])
+    >>> result = solve_primal_dual(BallStep(A), L2Sampler(A), epsilon=0.1, random_state=0)
+    >>> bool(np.isclose(result.primal, (A @ result.x).min()))
+    True
+    >>> bool(np.isclose(result.dual, np.linalg.norm(A.T @ result.p)))  # the maximum over the ball
+    True
     """
 
     x: np.ndarray = field(default=None, repr=False)

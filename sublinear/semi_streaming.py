@@ -62,6 +62,14 @@ class SemiStreamingResult(NamedTuple):
         Values of rows looked at; a source may read more.
     seconds : float
     n_steps : int
+
+    Examples
+    --------
+    >>> from sublinear.semi_streaming import SemiStreamingEnclosingBall
+    >>> model = SemiStreamingEnclosingBall(epsilon=0.5, random_state=0)
+    >>> result = model.fit([[0.0, 1.0], [1.0, 0.0], [1.0, 1.0]]).result_
+    >>> result.n_steps, result.passes == 2 * result.n_steps + 3  # two in a step
+    (20, True)
     """
 
     passes: int
@@ -238,14 +246,15 @@ class _SemiStreaming(BaseEstimator):
     def _combine(self, stream):
         """Return the sum of the rows of the model, in one pass."""
         check_is_fitted(self, "rows_")
-        total = np.zeros(self.n_features_in_)
-        first = 0
+        total, first = None, 0
         for block in stream:
             if block.X.shape[1] != self.n_features_in_:
                 raise ValueError(
                     f"the source has {block.X.shape[1]} columns, but the fit had "
                     f"{self.n_features_in_}"
                 )
+            if total is None:  # not before: a model of a file may have any number of columns
+                total = np.zeros(self.n_features_in_)
             last = first + block.X.shape[0]
             mine = slice(*np.searchsorted(self.rows_, (first, last)))
             Matrix(block.X).add_rows(self.row_weights_[mine], self.rows_[mine] - first, total)

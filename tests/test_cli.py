@@ -21,7 +21,8 @@ from sublinear._model_file import write_model
 from sublinear._streamed_sdca.solver import StreamedSDCA
 from sublinear.cli import _compare, _console, _fit, _predict
 from sublinear.datasets import make_sparse_classification
-from sublinear.sources import NpzSource, ParquetSource
+from sublinear.semi_streaming import SemiStreamingEnclosingBall, SemiStreamingPerceptron
+from sublinear.sources import ArraySource, NpzSource, ParquetSource
 
 FIT = ["--alpha", "0.01", "--seed", "0", "--quiet"]
 
@@ -174,6 +175,20 @@ class TestFitAndPredict:
             assert err.startswith("error rate") == (model is machine)
             assert model is machine or err == ""
         assert "no classes" in fails("predict", "model", "a.npz", "--decision")
+
+    def test_models_of_passes(self, run, fails, folder):
+        X = np.random.default_rng(0).standard_normal((40, 3))
+        np.savez("a.npz", X=X, y=X[:, 0] > 0)
+        source, options = ArraySource(X, X[:, 0] > 0), {"epsilon": 0.3, "random_state": 0}
+        model = SemiStreamingPerceptron(**options).fit_stream(source)
+        sublinear.save_model(model, "model")
+        assert "materialize(source)" in fails("predict", "model", "a.npz")
+        sublinear.save_model(model.materialize(source), "model")
+        status, out, err = run("predict", "model", "a.npz")
+        assert (status, out.split()) == (0, [str(label) for label in model.predict(X)])
+        assert err.startswith("error rate")
+        sublinear.save_model(SemiStreamingEnclosingBall(**options).fit(X), "ball")
+        assert "predicts nothing; load its center_ from Python" in fails("predict", "ball", "a.npz")
 
     def test_scores_of_classes_are_not_those_of_pairs(self, run, folder):
         X = np.random.default_rng(0).standard_normal((40, 4))

@@ -1,5 +1,6 @@
 """The kernel estimators: optima against libsvm, storage, memory, bad input."""
 
+import os
 import pickle
 import tracemalloc
 import warnings
@@ -20,6 +21,7 @@ from sublinear import (
     KernelSDCARegressor,
     PegasosRegressor,
     SDCARegressor,
+    _threads,
 )
 from sublinear._kernel_machines.training import gamma_value
 
@@ -179,6 +181,15 @@ def test_memory_and_threads_change_nothing(multiclass, name):
     for n_jobs in (1e-320, 1.5, "2"):
         with pytest.raises(ValueError, match="n_jobs must be None or an integer"):
             model.set_params(n_jobs=n_jobs).decision_function(X)
+    for limit in ("1e9", 1e9, np.inf, 0):  # as a forged model file may have it
+        with pytest.raises(ValueError, match="memory_limit must be"):
+            model.set_params(n_jobs=1, memory_limit=limit).decision_function(X)
+
+
+@pytest.mark.parametrize("n_jobs", [10**5, 10**30])
+def test_no_more_threads_than_a_process_may_have(monkeypatch, n_jobs):
+    monkeypatch.setattr(_threads, "_threads_were_used", False)
+    assert _threads.effective_threads(n_jobs) == max(64, os.cpu_count())
 
 
 def test_too_little_memory_works_and_says_so(binary):

@@ -428,6 +428,26 @@ def test_paths_go_on_after_it():
         assert value == pytest.approx(result.primal, rel=1e-4)
 
 
+@pytest.mark.parametrize("memory_limit", [None, 30_000_000], ids=["matrix", "columns"])
+def test_paths_factor_once(monkeypatch, memory_limit):
+    calls = {"explore": 0, "begin": 0}
+
+    def counted(name, method):
+        def call(self):
+            calls[name] += 1
+            return method(self)
+
+        return call
+
+    for name in calls:
+        monkeypatch.setattr(KernelSpan, name, counted(name, getattr(KernelSpan, name)))
+    X = np.random.default_rng(0).normal(size=(1200, 20))
+    y = X[:, 0] + np.random.default_rng(1).normal(size=1200) > 0
+    settings = {"kernel": "linear", "tol": 1e-6, "memory_limit": memory_limit, "random_state": 0}
+    kernel_path(X, y, [1e2, 1e3, 1e4], **settings)
+    assert calls == {"explore": 1, "begin": 3}
+
+
 def test_a_warm_start_from_its_coefficients_is_near():
     X, y = make_data("hinge")
     model = estimator("hinge", kernel="linear", C=1e3, warm_start=True, **FREE).fit(X, y)

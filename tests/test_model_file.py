@@ -12,11 +12,12 @@ from fractions import Fraction
 import numpy as np
 import pytest
 from scipy import sparse
-from sklearn.base import RegressorMixin
+from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.pipeline import make_pipeline
 from sklearn.svm import LinearSVC
 
+import sublinear
 from sublinear import (
     KernelPegasosClassifier,
     KernelSDCAClassifier,
@@ -32,12 +33,15 @@ from sublinear import (
     SIMBAClassifier,
     StreamingSVRGClassifier,
     StreamingSVRGRegressor,
+    StructuredProblem,
     SublinearPerceptron,
     _archive,  # its reads fail here
     load_model,
     save_model,
+    semi_streaming,
 )
-from sublinear.semi_streaming import SemiStreamingPerceptron
+from sublinear.semi_streaming import SemiStreamingEnclosingBall, SemiStreamingPerceptron
+from sublinear.sources import ArraySource
 
 WITH_ALPHA = [SDCAClassifier, SDCARegressor, PegasosClassifier, PegasosRegressor, L2SVMClassifier]
 WITH_ALPHA += [SequencePegasos]
@@ -424,8 +428,8 @@ class TestKernels:
         model = MinimumEnclosingBall(kernel=kernel, random_state=0).fit(rows()[0])
         path = tmp_path / "model"
         for change, words in (
-            ({"header": {"ball": None}}, "not the numbers of a ball"),
-            ({"header": {"ball": {"radius_": 1.0}}}, "not the numbers of a ball"),
+            ({"header": {"numbers": None}}, "not the numbers of a MinimumEnclosingBall"),
+            ({"header": {"numbers": {"radius_": 1.0}}}, "not the numbers of a Min"),
             ({"arrays": {name: np.ones(2)}}, f"{name} has shape"),
             ({"arrays": {"classes": np.array([0, 1])}}, "not the arrays of a MinimumEnclosingBall"),
         ):
@@ -435,25 +439,186 @@ class TestKernels:
                 load_model(path)
         save_model(model, path)
         with np.load(path) as archive:
-            ball = json.loads(archive["header"].tobytes())["ball"]
-        rewrite(path, header={"ball": ball | {"offset_": "1"}})
+            numbers = json.loads(archive["header"].tobytes())["numbers"]
+        rewrite(path, header={"numbers": numbers | {"offset_": "1"}})
         with pytest.raises(ValueError, match="offset_ is '1'"):
             load_model(path)
 
 
-class TestSave:
-    @pytest.mark.parametrize("kind", [SDCAClassifier, KernelSDCARegressor, MinimumEnclosingBall])
-    def test_not_fitted(self, tmp_path, kind):
-        with pytest.raises(ValueError, match="not fitted"):
-            save_model(kind(), tmp_path / "model")
+class TestModelsOfPasses:
+    """Models that are rows with weights, until one more pass adds these up."""
 
+    OPTIONS = {"epsilon": 0.3, "random_state": 0}
+    KINDS = (SemiStreamingPerceptron, SemiStreamingEnclosingBall)
+
+    @pytest.fixture(scope="class")
+    def source(self):
+        X = np.random.default_rng(0).standard_normal((200, 4))
+        return ArraySource(X, np.where(X[:, 0] > 0, "yes", "no"), block_rows=64)
+
+    @pytest.fixture(params=KINDS)
+    def model(self, request, source):
+        return request.param(**self.OPTIONS).fit_stream(source)
+
+    @pytest.fixture
+    def path(self, source, tmp_path):
+        """The file of a perceptron that has its weights."""
+        model = SemiStreamingPerceptron(**self.OPTIONS).fit_stream(source)
+        save_model(model.materialize(source), tmp_path / "model")
+        return tmp_path / "model"
+
+    def same(self, loaded, model):
+        assert type(loaded) is type(model)
+        # which the estimates are multiplied by
+        assert vars(loaded).keys() == vars(model).keys() - {"_largest_norm"}
+        for name in vars(loaded):
+            found, expected = getattr(loaded, name), getattr(model, name)
+            assert type(found) is type(expected), name
+            np.testing.assert_array_equal(found, expected)
+            assert getattr(found, "dtype", None) == getattr(expected, "dtype", None)
+
+    @pytest.mark.parametrize("is_materialized", [False, True])
+    def test_same_model(self, model, source, tmp_path, is_materialized):
+        if is_materialized:
+            model.materialize(source)
+        save_model(model, tmp_path / "model")
+        self.same(load_model(tmp_path / "model"), model)
+
+    def test_loaded_models_are_materialized(self, model, source, tmp_path):
+        save_model(model, tmp_path / "model")
+        loaded = load_model(tmp_path / "model").materialize(source)
+        self.same(loaded, model.materialize(source))
+        with pytest.raises(ValueError, match="has 199 rows, but that of the fit had 200"):
+            loaded.materialize(ArraySource(source.X[1:], source.X[1:, 0] > 0))
+
+    def test_the_source_is_asked_before_there_is_room_for_a_sum(self, model, source, tmp_path):
+        save_model(model, tmp_path / "model")
+        rewrite(tmp_path / "model", header={"n_features_in": 10**15})
+        with pytest.raises(ValueError, match=f"has 4 columns, but the fit had {10**15}"):
+            load_model(tmp_path / "model").materialize(source)
+
+    def test_predictions(self, path, source):
+        expected = SemiStreamingPerceptron(**self.OPTIONS).fit_stream(source).materialize(source)
+        loaded, X = load_model(path), source.X
+        np.testing.assert_array_equal(loaded.predict(X), expected.predict(X))
+        np.testing.assert_array_equal(loaded.decision_function(X), expected.decision_function(X))
+
+    @pytest.mark.parametrize(
+        ("name", "change", "words"),
+        [
+            ("rows", lambda a: a[::-1], "rows must be ascending and distinct"),
+            ("rows", lambda a: np.append(a[:-1], a[-2]), "rows must be ascending"),
+            ("rows", lambda a: a - a[0] - 1, "rows must be .* from 0 to 199"),
+            ("rows", lambda a: np.append(a[:-1], 200), "rows must be .* from 0 to 199"),
+            ("rows", lambda a: a * 1.0, "rows must be a 1-d array of whole numbers"),
+            ("rows", lambda a: a.astype(np.uint64), "rows must be a 1-d array of whole numbers"),
+            ("rows", lambda a: a[1:], "row_weights has shape"),
+            ("row_weights", lambda a: a[np.newaxis], "row_weights has shape"),
+            ("row_weights", lambda a: a.astype(np.float32), "row_weights must be float64"),
+            ("row_weights", lambda a: a * np.nan, "row_weights is not finite"),
+            ("coef", lambda a: a[0], "coef has shape"),
+            ("coef", lambda a: a.astype(np.float32), "coef must be float64"),
+            ("classes", lambda a: np.array(["a", "b", "c"]), "class labels of a .* must be two"),
+            ("classes", lambda a: a[1:], "class labels must be two"),
+        ],
+    )
+    def test_damaged_arrays(self, path, name, change, words):
+        with np.load(path) as archive:
+            array = archive[name]
+        rewrite(path, arrays={name: np.ascontiguousarray(change(array))})
+        with pytest.raises(ValueError, match=f"model: {words}"):
+            load_model(path)
+
+    @pytest.mark.parametrize(
+        ("entry", "value", "words"),
+        [
+            ("stream", None, "not the counts of a source"),
+            ("stream", {"rows": 200}, "not the counts of a source"),
+            ("stream", {"blocks": 4, "rows": 200.0, "skipped": 0}, "rows of the source is 200.0"),
+            ("stream", {"blocks": 4, "rows": True, "skipped": 0}, "rows of the source is True"),
+            ("stream", {"blocks": 4, "rows": 200, "skipped": -1}, "skipped of the source is -1"),
+            ("stream", {"blocks": 4, "rows": 9, "skipped": 0}, "rows must be .* from 0 to 8"),
+            ("numbers", None, "not the numbers of a SemiStreamingPerceptron"),
+            ("numbers", {"margin_bound_": 1.0}, "not the numbers of a SemiStreamingPerceptron"),
+            ("numbers", {"margin_bound_": 1.0, "margin_estimate_": "1"}, "margin_estimate_ is '1'"),
+            ("result", {"passes": 1}, "not the figures of a result"),
+            ("n_features_in", 5, "coef has shape"),
+            ("kernel", {"name": "rbf"}, "a SemiStreamingPerceptron has no kernel"),
+        ],
+    )
+    def test_damaged_headers(self, path, entry, value, words):
+        rewrite(path, header={entry: value})
+        with pytest.raises(ValueError, match=f"model: .*{words}"):
+            load_model(path)
+
+    @pytest.mark.parametrize("kind", KINDS)
+    def test_arrays_of_another_kind(self, kind, source, tmp_path):
+        path = tmp_path / "model"
+        other = "center" if kind is SemiStreamingPerceptron else "coef"
+        for change in (
+            {"drop": ["rows"]},
+            {"drop": ["row_weights"]},
+            {"arrays": {other: np.ones(4)}},
+            {"arrays": {"intercept": np.zeros(1)}},
+            {"arrays": {"support": np.arange(3)}},
+        ):
+            save_model(kind(**self.OPTIONS).fit_stream(source), path)
+            rewrite(path, **change)
+            with pytest.raises(ValueError, match=f"not the arrays of a {kind.__name__}"):
+                load_model(path)
+
+    def test_balls_have_no_classes(self, source, tmp_path):
+        path = tmp_path / "model"
+        save_model(SemiStreamingEnclosingBall(**self.OPTIONS).fit(source.X), path)
+        rewrite(path, arrays={"classes": np.array([0, 1])})
+        with pytest.raises(ValueError, match="not the arrays of a SemiStreamingEnclosingBall"):
+            load_model(path)
+        rewrite(path, drop=["classes"], arrays={"center": np.ones(3)})
+        with pytest.raises(ValueError, match="center has shape"):
+            load_model(path)
+
+
+class Parity(StructuredProblem):
+    """Is the first feature positive?"""
+
+    def joint_features(self, x, y):
+        return y * x
+
+    def loss(self, y, other):
+        return float(y != other)
+
+    def loss_augmented_decode(self, weights, x, y):
+        return max((-1, 1), key=lambda other: (y != other) + other * (weights @ x))
+
+    def decode(self, weights, x):
+        return max((-1, 1), key=lambda y: y * (weights @ x))
+
+
+class TestSave:
     def test_another_estimator(self, tmp_path):
-        for other in (LinearSVC(), SemiStreamingPerceptron(), PegasosStructured(None)):
-            words = f"cannot save a {type(other).__name__}; a model is .*; pickle it"
-            with pytest.raises(TypeError, match=words):
-                save_model(other, tmp_path / "model")
+        with pytest.raises(TypeError, match=r"cannot save a LinearSVC; a model is .*; pickle it"):
+            save_model(LinearSVC(), tmp_path / "model")
         with pytest.raises(TypeError, match="save its last step, or pickle the whole"):
             save_model(make_pipeline(SDCAClassifier()), tmp_path / "model")
+
+    def test_all_estimators_but_those_of_a_problem_in_code(self, tmp_path):
+        for place in (sublinear, semi_streaming):
+            for kind in (getattr(place, name) for name in place.__all__):
+                if isinstance(kind, type) and issubclass(kind, BaseEstimator):
+                    error = TypeError if kind is PegasosStructured else ValueError
+                    options = {"problem": None} if kind is PegasosStructured else {}
+                    with pytest.raises(error, match=r"problem is code|is not fitted"):
+                        save_model(kind(**options), tmp_path / "model")
+
+    def test_problems_in_code_keep_their_weights_alone(self, tmp_path):
+        X, y = [np.array([1.0, 0.2]), np.array([-1.0, 0.1])], [1, -1]
+        model = PegasosStructured(Parity(), alpha=0.1, tol=0, max_iter=5, random_state=0)
+        model.fit(X, y)
+        with pytest.raises(TypeError, match=r"or keep its coef_ .*problem\.decode\(coef_, x\)"):
+            save_model(model, tmp_path / "model")
+        np.save(tmp_path / "coef.npy", model.coef_)
+        coef = np.load(tmp_path / "coef.npy")
+        assert [Parity().decode(coef, x) for x in X] == model.predict(X) == y
 
     @pytest.mark.parametrize("names", [[0, 1, 2, 3], ["a", "b", "c", 3]])
     def test_names_that_are_no_strings(self, tmp_path, names):

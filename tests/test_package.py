@@ -22,6 +22,8 @@ PUBLIC = (
     "sublinear",
     "sublinear.data",
     "sublinear.datasets",
+    "sublinear.primal_dual",
+    "sublinear.semi_streaming",
     "sublinear.sources",
     "sublinear.theory",
     "sublinear.distributed",
@@ -174,7 +176,8 @@ def test_public_objects_have_examples(place):
     module = public_module(place)
     objects = [name for name in module.__all__ if callable(getattr(module, name))]
     docs = {name: inspect.getdoc(getattr(module, name)) for name in objects}
-    assert [name for name in objects if "\nExamples\n---" not in docs[name]] == []
+    example = re.compile(r"\nExamples\n--------\n(?s:.*)>>> ")
+    assert [name for name in objects if not example.search(docs[name])] == []
 
 
 @pytest.mark.parametrize("place", PUBLIC)

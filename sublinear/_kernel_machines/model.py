@@ -112,7 +112,6 @@ class KernelModel(CertifiedModel):
         check_kernel_shape(self)
         check_number("C", self.C, low=0, open_low=True)
         check_flag("penalize_intercept", self.penalize_intercept)
-        check_number("memory_limit", self.memory_limit, low=1, integer=True, optional=True)
         check_number("max_support", self.max_support, low=1, integer=True, optional=True)
 
     def _check_data(self, X, y, **options):
@@ -122,6 +121,7 @@ class KernelModel(CertifiedModel):
 
     @property
     def _memory(self):
+        check_number("memory_limit", self.memory_limit, low=1, integer=True, optional=True)
         kernel = self._fitted_kernel
         rank = kernel.most_rank(self.n_features_in_) + 1  # of an intercept with a penalty
         return KernelMemory(self.memory_limit, kernel.is_given, rank)

@@ -301,7 +301,8 @@ class KernelSpan(_KernelSpace):
 
     With K = L L' the rows of L are examples of a linear model with the same duals. L has as many
     columns as float64 can tell to be independent: few for a linear kernel. Where there is no room
-    for K it is made of as many of its columns.
+    for K it is made of as many of its columns. L stays when the method is left: the next C of a
+    path takes it up again, and there is room for it beside the matrix of KernelImages.
 
     Parameters
     ----------

@@ -30,6 +30,11 @@ def run_predict(options):
     if options.output is not None:
         check_outputs([options.output], options, options.model)
     estimator, notes = read_model(options.model)
+    if not hasattr(estimator, "predict"):
+        kind = type(estimator).__name__
+        raise ValueError(
+            f"{options.model}: a {kind} predicts nothing; load its center_ from Python"
+        )
     _check_one_line_each(getattr(estimator, "classes_", ()), options.model)
     scores = _scores_of(estimator, options)
     options = _with_what_is_known(options, estimator, notes)
