@@ -43,6 +43,9 @@ def kernel_entry(estimator):
 def support_arrays(estimator):
     """Return the support vectors as arrays by name; those of pairs of classes with their counts."""
     vectors = estimator.support_vectors_
+    if sp.issparse(vectors) and not vectors.has_canonical_format:
+        vectors = vectors.copy()
+        vectors.sum_duplicates()
     parts = [vectors.data, vectors.indices, vectors.indptr] if sp.issparse(vectors) else [vectors]
     arrays = dict(zip(SPARSE if sp.issparse(vectors) else DENSE, parts, strict=True))
     if hasattr(estimator, "n_support_"):

@@ -76,7 +76,9 @@ ROWS_LOOKED_AT = 16
 MOST_LOST = 1e-7  # of a squared distance: what offset_ allows for
 MOST_NORM = 1e150  # whose square is in range
 DENSE_VALUES = 2**20  # of a copy of rows at a time
-MOST_MEMBERS = 4096  # rows with weight, for which a programme takes working sets by default
+# Rows with weight, and their products, for which a programme takes working sets by default: the
+# latter where they are no more than the entries of the rows
+MOST_MEMBERS, MOST_PRODUCTS = 4096, 2**28
 VARIANTS = (*SAMPLED_VARIANTS, "active_set")
 UNITS = {ActiveSet: "passes", KernelActiveSet: "rounds"}
 
@@ -647,8 +649,10 @@ def solve_simplex_qp(
     epsilon : float, default=0.01
         How far from the minimum the objective may be, absolute.
     variant : {"auto", "plain", "variance_reduced", "active_set"}, default="auto"
-        As in `MinimumEnclosingBall`, but with kernel="linear" and more than 4096 rows and columns
-        "auto" is "variance_reduced" in place of "active_set", which suits a p with few entries.
+        As in `MinimumEnclosingBall`, but with kernel="linear" "auto" is "variance_reduced" in place
+        of "active_set" for more than 4096 rows and columns of which most values are zeros, and for
+        more than 16384: "active_set" suits a p with few entries, and keeps the products of their
+        rows.
     %(steps)s
     row_norm : float, default=None
         The largest norm of a row, or a bound on it. None: it is computed, which takes a pass with
@@ -722,8 +726,9 @@ def _programme_variant(settings, A, matrix):
     """
     if not is_linear(settings):
         return kernel_variant(settings)
-    suits = min(matrix.n_rows, matrix.n_columns) <= MOST_MEMBERS and not has_matrix(A)
-    suits &= (settings.max_accesses or math.inf) >= values_of_round(matrix)
+    most = min(matrix.n_rows, matrix.n_columns)  # the rows that an optimum needs, about
+    suits = most <= MOST_MEMBERS or most**2 <= min(matrix.n_stored, MOST_PRODUCTS)
+    suits &= not has_matrix(A) and (settings.max_accesses or math.inf) >= values_of_round(matrix)
     variant = variant_of(settings, "active_set" if suits else "variance_reduced")
     return within_budget(variant, settings, "hull", matrix)
 

@@ -419,6 +419,13 @@ def test_many_examples_of_small_rank_take_no_square_of_memory(free, kernel):
     assert value == pytest.approx(model.result_.primal, rel=1e-6)
 
 
+@pytest.mark.parametrize("loss", ["squared_hinge", "hinge"])
+def test_paths_go_on_where_kernels_have_no_factor(loss):
+    y = np.arange(10) % 3 == 0
+    path = kernel_path(np.zeros((10, 2)), y, [0.01, 1, 100], kernel="linear", loss=loss)
+    assert {model.result_.status for model in path.models[0]} == {"converged"}
+
+
 def test_paths_go_on_after_it():
     X, y = make_data("hinge")
     path = kernel_path(X, y, [0.1, 10.0, 1e3], kernel="linear", random_state=0)

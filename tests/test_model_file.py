@@ -316,6 +316,17 @@ class TestKernels:
         save_model(MinimumEnclosingBall(certify=None, random_state=0).fit(X), tmp_path / "model")
         assert np.isnan(load_model(tmp_path / "model").radius_)
 
+    @pytest.mark.parametrize("kind", [KernelSDCAClassifier, MinimumEnclosingBall])
+    def test_columns_out_of_order_or_twice(self, tmp_path, kind):
+        _, others = rows(layout="CSR")
+        random = np.random.default_rng(0)
+        X = sparse.csr_array(
+            (random.normal(size=90), np.tile([2, 0, 2], 30), np.arange(0, 91, 3)), shape=(30, 5)
+        )
+        model = kind(kernel="rbf", random_state=0).fit(X, np.arange(30) % 2)
+        same_after_a_file(model, others, tmp_path / "model", "decision_function")
+        assert not model.support_vectors_.has_canonical_format
+
     def test_predictions_are_by_the_kernel_of_the_fit(self, tmp_path):
         X, others = rows()
         model = KernelSDCARegressor(random_state=0).fit(X, X[:, 0])

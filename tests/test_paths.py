@@ -1,6 +1,8 @@
 """sdca_path: every model certified, each begun where the last one ended."""
 
 import threading
+from collections import Counter
+from importlib import import_module
 
 import numpy as np
 import pytest
@@ -152,3 +154,35 @@ def test_an_alpha_whose_steps_overflow_is_refused_wherever_it_stands(data, pack)
     X, target = data
     with pytest.raises(ValueError, match="overflows: scale X down or raise alpha"):
         sdca_path(X, np.sign(target), [1.0, 1e-307], pack=pack, max_iter=2, random_state=0)
+
+
+@pytest.mark.parametrize("penalize_intercept", [True, False])
+@pytest.mark.parametrize("shape", [(2000, 30), (40, 3000)])
+def test_paths_of_least_squares_keep_what_does_not_depend_on_alpha(
+    shape, penalize_intercept, monkeypatch
+):
+    random = np.random.default_rng(0)
+    X = random.normal(size=shape) * np.linspace(0.1, 3, shape[1])
+    y = X @ random.normal(size=shape[1]) + random.normal(size=shape[0]) + 1
+    counts = Counter()
+
+    def count(name):
+        module, function = name.rsplit(".", 1)
+        original = getattr(import_module(module), function)
+
+        def counted(*arguments):
+            counts[function] += 1
+            return original(*arguments)
+
+        monkeypatch.setattr(name, counted)
+
+    count("sublinear._core.normal_equations.weighted_gram")
+    count("sublinear._solvers.spaces.row_factor")
+    alphas = np.logspace(-1, -6, 8)
+    options = {"tol": 1e-9, "penalize_intercept": penalize_intercept, "random_state": 0}
+    path = sdca_path(X, y, alphas, loss="squared", sample_weight=np.arange(len(y)) % 3, **options)
+    assert counts["weighted_gram"] <= 2 and counts["row_factor"] <= 1
+    for alpha, model in zip(alphas, path.models, strict=True):
+        cold = SDCARegressor("squared", alpha=alpha, **options).fit(X, y, np.arange(len(y)) % 3)
+        assert model.result_.status == "converged"
+        np.testing.assert_allclose(model.predict(X), cold.predict(X), rtol=1e-4, atol=1e-4)

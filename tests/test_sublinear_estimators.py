@@ -628,7 +628,8 @@ def programme_within(budget, **options):
 def test_a_small_budget_takes_plain_steps(
     fit, size, passes_of_plain, passes_of_others, monkeypatch
 ):
-    monkeypatch.setattr("sublinear.geometry.MOST_MEMBERS", 0)  # no programme takes working sets
+    for limit in ("MOST_MEMBERS", "MOST_PRODUCTS"):  # no programme takes working sets
+        monkeypatch.setattr(f"sublinear.geometry.{limit}", 0)
 
     def trace(passes, **options):
         result = fit(int(passes * size), **options)

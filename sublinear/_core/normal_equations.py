@@ -63,9 +63,12 @@ class NormalEquations:
         self.matrix.add_gram_product(direction, factors, rows, total)
         return total
 
-    def factor(self, slopes):
-        """Factor the matrix of the equations; raises LinAlgError."""
-        gram = weighted_gram(self.matrix, *self.curved(slopes))
+    def gram(self, slopes):
+        """Return the matrix of the equations but for the penalty."""
+        return weighted_gram(self.matrix, *self.curved(slopes))
+
+    def factor(self, gram):
+        """Factor the matrix of the equations, in place of a `gram`; raises LinAlgError."""
         gram[np.diag_indices_from(gram)] += self.penalty
         return upper_factor(gram), False  # for cho_solve
 

@@ -13,7 +13,7 @@ from sublinear._core.kernel_choice import kernel_rows, least_spread
 from sublinear._core.kernel_objective import KernelObjective
 from sublinear._core.kernel_rows import CallableRows, ExactRows, PrecomputedRows, check_square
 from sublinear._core.kernels import KERNELS
-from sublinear._drive import CONTRADICTION
+from sublinear._drive import CONTRADICTION, LIMITS
 from sublinear._fit_method import restored_after_errors
 from sublinear._kernel_machines.memory import KernelMemory
 from sublinear._kernel_machines.support import best_on_span, nearest_span
@@ -318,8 +318,11 @@ class KernelModel(CertifiedModel):
         is_bound = result.dual <= primal * (1 + CONTRADICTION)
         dual = min(result.dual, primal) if is_bound else -np.inf
         refitted = replace(result, primal=primal, dual=dual, gap=primal - dual)
-        if result.status == "converged" and refitted.relative_gap > self.tol:
+        is_within = refitted.relative_gap <= self.tol
+        if result.status == "converged" and not is_within:
             return replace(refitted, status="reduced")
+        if result.status in LIMITS and is_within:
+            return replace(refitted, status="converged")
         return refitted
 
     def _places(self, k):

@@ -476,6 +476,8 @@ class Finisher:
         """
         self._hand_over()
         self.first.restart(problem)
+        for space in self.spaces:
+            space.restart()
         self._start_counts()
 
     def shrink(self):

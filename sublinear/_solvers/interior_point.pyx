@@ -231,7 +231,7 @@ cdef class InteriorPoint:
     def iterate(self):
         """Take a step; return False if none is possible."""
         system = self.system
-        factor = system.factor(self._slopes())
+        factor = system.factor(system.gram(self._slopes()))
         predicted = self._solve(factor, self._pulls(None, 0.0))[1]
         centre = self._centre_after(predicted)
         w, corrected = self._solve(factor, self._pulls(predicted, centre))

@@ -30,6 +30,8 @@ class Newton:
     objective : Objective
     w : ndarray of shape (n_weights,), float64, default=None
         Where to start, if that is better than zeros.
+    gram : ndarray of shape (n_weights, n_weights), float64, default=None
+        That of least squares (NormalEquations), where it is known.
 
     Attributes
     ----------
@@ -48,8 +50,9 @@ class Newton:
         """As the finisher asks."""
         return 6
 
-    def __init__(self, objective, w=None):
+    def __init__(self, objective, w=None, gram=None):
         self.system, self.loss, self.beyond = NormalEquations(objective), objective.loss, None
+        self.known_gram = gram
         self.n_left = MOST_OF_PIECEWISE if self.loss.is_piecewise else np.inf
         zeros = np.zeros(objective.matrix.n_weights)
         self._move_to(zeros, np.zeros(len(self.system.targets)))
@@ -72,7 +75,11 @@ class Newton:
             return False
         self.n_left -= 1
         system = self.system
-        factor = system.factor(self.loss.second_derivatives(self.predictions, system.targets))
+        if self.known_gram is None:
+            gram = system.gram(self.loss.second_derivatives(self.predictions, system.targets))
+        else:
+            gram = self.known_gram.copy()
+        factor = system.factor(gram)
         return self._search(-cho_solve(factor, self.gradient))
 
     def _search(self, direction):

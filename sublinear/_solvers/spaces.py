@@ -19,6 +19,7 @@ A space is made for the solver that begins and for a method. It has
     is_cautious            whether forecasts of ascent allow for an optimum near 0, where a relative
                            gap tells little; its gaps are then measured by the objective of zeros
     close()                give back the memory, as the method is left
+    restart()              the solver that begins goes on with another alpha, or scales
 """
 
 import numpy as np
@@ -27,6 +28,7 @@ from scipy.linalg import LinAlgError, solve_triangular
 from sublinear._core.gram import DENSE_OUTER, OUTER, PIVOTS_AT_ONCE, row_factor
 from sublinear._core.kernel_square import KernelSquare, square_bytes
 from sublinear._core.matrix import Matrix
+from sublinear._core.normal_equations import NormalEquations
 from sublinear._core.objective import Objective
 
 LARGEST = 2048  # system, if it has more entries than the rows: 32 MB a matrix
@@ -92,6 +94,9 @@ class _Space:
     def close(self):
         """Give back the memory."""
 
+    def restart(self):
+        """Keep what does not depend on the penalty."""
+
 
 class _LinearSpace(_Space):
     """What the spaces for linear models share.
@@ -114,13 +119,28 @@ class _LinearSpace(_Space):
         self.least_ascent = LEAST_PASSES * (matrix.n_stored + matrix.n_rows)
         self.n_read = self.n_passes * matrix.n_stored
         self.n_read_at_start = (PASSES_OF_START + (not method.factorises)) * matrix.n_stored
+        self.keeps_gram, self.gram = False, None
 
     def begin(self):
         start = dict(self.options)
         objective = self._enter()
-        if self.method.takes_start and not self.solves_once:
+        if self.keeps_gram:
+            start["gram"] = self._gram(objective)
+        elif self.method.takes_start and not self.solves_once:
             start["w"] = self._coordinates(self.first.model())
         return self.method(objective, **start)
+
+    def restart(self):
+        """Let paths of least squares form the matrix of their equations once more, then keep it."""
+        self.keeps_gram = self.solves_once
+
+    def _gram(self, objective):
+        if self.gram is None:
+            system = NormalEquations(objective)
+            self.gram = system.gram(np.ones(len(system.rows)))
+            matrix = self.first.objective.matrix
+            self.cost, self.cost_of_start = self.costs(matrix, self.method, is_formed=True)
+        return self.gram
 
     def certify(self, iterate, lowest, tol, every_dual, rounded):
         objective = self.first.objective
@@ -153,13 +173,18 @@ class Columns(_LinearSpace):
         return self.method.n_passes
 
     @staticmethod
-    def costs(matrix, method):
-        """Return the times of an iteration and of the start, in the unit of those above."""
+    def costs(matrix, method, is_formed=False):
+        """Return the times of an iteration and of the start, in the unit of those above.
+
+        `is_formed`: the matrix of its equations is there, but for the penalty.
+        """
         n_rows, width, n_stored = matrix.n_rows, matrix.n_weights, matrix.n_stored
         cost = method.sweeps * n_rows + OVERHEAD
         if not method.factorises:
             return cost + n_stored + VECTORS * width, 0.0  # two products, but rows come from memory
         outer = OUTER * n_stored / n_rows if matrix.is_sparse else COPY + DENSE_OUTER * width
+        if is_formed:
+            outer = 0.0
         return cost + (method.n_passes * PASS + outer) * n_stored + FACTOR * width**3, 0.0
 
     def _enter(self):
@@ -180,22 +205,31 @@ class RowSpan(_LinearSpace):
     as they are few: the duals of both problems are the same.
     """
 
-    n_passes = 0
+    n_passes, factor = 0, None
 
     @staticmethod
-    def costs(matrix, method):
+    def costs(matrix, method, is_formed=False):
         """As Columns.costs."""
         n_rows, n_stored = matrix.n_rows, matrix.n_stored
+        cost = method.sweeps * n_rows + FACTOR * n_rows**3 + OVERHEAD
+        if is_formed:
+            return cost, 0.0
         products = n_rows * DENSE_OUTER * n_rows * matrix.n_columns
         if matrix.is_sparse:
             products = min(products, n_rows * n_stored * OUTER)
-        system = (DENSE_OUTER + FACTOR) * n_rows**3 + method.sweeps * n_rows
-        return system + OVERHEAD, products + PASS * n_stored
+        return cost + DENSE_OUTER * n_rows**3, products + PASS * n_stored
+
+    def restart(self):
+        """As _LinearSpace.restart; the factor is that of the rows alone."""
+        super().restart()
+        if self.factor is not None:
+            self.cost_of_start = 0.0
 
     def _enter(self):
         objective = self.first.objective
         matrix, free = objective.matrix, objective.free_intercept
-        self.factor = row_factor(matrix, 0.0 if free else matrix.constant)
+        if self.factor is None:
+            self.factor = row_factor(matrix, 0.0 if free else matrix.constant)
         return Objective(
             Matrix(np.ascontiguousarray(self.factor.T), matrix.constant if free else 0.0),
             objective.targets_array,
@@ -331,8 +365,8 @@ class KernelSpan(_KernelSpace):
         return KERNEL_WORK * (system + passes + OVERHEAD)
 
     def explore(self):
-        self.is_explored = True
         self.factor, self.pivots = self.first.objective.factored()
+        self.is_explored = True
         self.cost, self.cost_of_start, self.n_read_at_start = self._cost(len(self.pivots)), 0, 0
 
     def begin(self):
