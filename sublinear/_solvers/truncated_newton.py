@@ -27,8 +27,8 @@ ENOUGH = 0.5  # of the gap that is wanted, that the last ones leave
 MOST_INNER = 100  # iterations between two steps
 MOST_ROUNDED = 1000  # the same for least squares, which rounding alone keeps from one step
 PASSES_OF_STEP = 3
-KEPT = 0.25  # of a row's curvature, from one step to the next
-LEAST_KEPT = 0.05  # of the largest one that is
+KEPT = 0.5  # of a row's curvature, from one step to the next, down to a part of the largest one
+LEAST_KEPT = 1e-3
 
 
 class TruncatedNewton(Newton):
