@@ -647,6 +647,26 @@ def test_products_are_tried_where_ascent_has_more_left_than_they_may_take(name, 
     assert solver.is_trial == (gap < 0.9)
 
 
+@pytest.mark.parametrize("due, is_due", [(0.5, True), (0.1, False)])
+def test_products_are_tried_at_once_where_ascent_is_hopeless(due, is_due):
+    """Unless the next method takes less than the trial."""
+    X, y = make_data("squared_hinge")
+    solver = finisher(make_objective("squared_hinge", X, y), TruncatedNewton)
+    space = solver.space
+    solver.later = [SimpleNamespace(at_worst=space.due, due=due * space.due, least_expected=1)]
+    start = solver.objective.at_zeros()[1]
+    solver.first = SimpleNamespace(
+        n_iter=20,
+        work=0.1 * space.due,
+        accesses=0,
+        glance=lambda: (0.99 * start, start),
+        objective=solver.objective,
+    )
+    assert solver._is_worth_trying(0.1 * space.due) == is_due
+    assert solver.is_trial
+    assert (solver.allowance == space.at_best) == is_due
+
+
 def of_spectrum(power, n_rows=2000, n_columns=100):
     """Return targets and rows whose singular values decay by this power."""
     random = np.random.default_rng(0)

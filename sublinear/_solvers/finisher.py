@@ -225,10 +225,14 @@ class Finisher:
         space, self.next_forecast, times = self.space, FORECASTS * spent, self._forecast()
         rest = (times - 1) * spent
         is_next_surer = bool(self.later) and self.later[0].at_worst < space.at_worst
-        self.is_trial = is_next_surer or not is_slow(spent, times, space.at_worst)
+        slow = is_slow(spent, times, space.at_worst)
+        self.is_trial = is_next_surer or not slow
         if self.is_trial:
             self.rest = min(rest, self.later[0].due) if self.later else rest
             self.allowance = TRIAL * spent
+            if slow and space.at_best <= self.later[0].due:  # ascent will end in any case
+                self.allowance = max(self.allowance, space.at_best)
+                return True
             return min(spent, rest) >= space.at_best
         self.rest = self.allowance = max(rest, space.at_worst)
         return True
