@@ -21,7 +21,7 @@ def effective_threads(n_jobs):
         raise ValueError(f"n_jobs must be None or an integer, got {n_jobs!r}")
     if _forked_after_use:
         return 1
-    count = effective_n_jobs(n_jobs if n_jobs is None else min(n_jobs, MOST))
+    count = min(effective_n_jobs(n_jobs), MOST)
     _threads_were_used = _threads_were_used or count > 1
     return count
 

@@ -650,9 +650,9 @@ def solve_simplex_qp(
         How far from the minimum the objective may be, absolute.
     variant : {"auto", "plain", "variance_reduced", "active_set"}, default="auto"
         As in `MinimumEnclosingBall`, but with kernel="linear" "auto" is "variance_reduced" in place
-        of "active_set" for more than 4096 rows and columns of which most values are zeros, and for
-        more than 16384: "active_set" suits a p with few entries, and keeps the products of their
-        rows.
+        of "active_set" for more than 16384 rows and columns, and for more than 4096 where A stores
+        fewer values than the square of the smaller number: "active_set" suits a p with few entries,
+        and keeps the products of their rows.
     %(steps)s
     row_norm : float, default=None
         The largest norm of a row, or a bound on it. None: it is computed, which takes a pass with

@@ -693,7 +693,9 @@ def test_a_trial_ends_where_products_creep_and_goes_on_later(power, is_paused):
     if is_paused:
         assert solver.extra_work == 21.0 and method.n_inner == 21
         assert solver.space is not None
+        work = solver.work
         solver._begin()
+        assert solver.work > work  # a fit that stands still within max_accesses would end
         assert solver.second is method and method.n_inner == 21
 
 
@@ -743,6 +745,8 @@ def test_forecasts_know_the_pace_of_late(name, before, times):
     solver.max_iter = 10**6
     solver.seen = [(work, gap * start) for work, gap in before]
     assert solver._forecast() == pytest.approx(times)
+    solver.max_iter, solver.seen = 10 * times - 1, solver.seen[: len(before)]
+    assert solver._forecast() == np.inf
 
 
 def test_products_leave_out_rows_that_no_longer_pull():

@@ -264,8 +264,9 @@ class Finisher:
         if self.objective.loss.is_curved:
             late = self._times_of_late(gap, wanted, spent)
             times = max(times, min(late, MOST_SLOWER * times))
-        self.seen.append((spent, gap))
-        return times
+        if gap < math.inf:
+            self.seen.append((spent, gap))
+        return times if times <= most else math.inf
 
     def _times_of_late(self, gap, wanted, spent):
         """Return that at the pace since the last forecast with a larger gap, 1 if there is none."""
@@ -291,6 +292,7 @@ class Finisher:
 
     def _begin(self):
         self.is_due = False
+        self.extra_work += 1  # progress, though a method that goes on reads nothing here
         second = self.paused or self._tried(self.space.begin)
         if second is not None:
             self.allowance += self.extra_work
@@ -418,6 +420,7 @@ class Finisher:
         """Let the first solver go on, from the duals of the method if they are the best."""
         if self.found is not None:
             self.space.hand_over(self.found, self.best)
+            self.found = None  # they are the first solver's now
         self.second = self.best = None
         self.lowest = (math.inf, None)
         self.is_stuck = False

@@ -140,6 +140,7 @@ class _LinearSpace(_Space):
             self.gram = system.gram(np.ones(len(system.rows)))
             matrix = self.first.objective.matrix
             self.cost, self.cost_of_start = self.costs(matrix, self.method, is_formed=True)
+            self.n_read_at_start = matrix.n_stored
         return self.gram
 
     def certify(self, iterate, lowest, tol, every_dual, rounded):

@@ -13,8 +13,8 @@ Departure: rows keep a part of the curvature that they had in the equations befo
 they have where a step that was too long would have ended. Else rows that pull only there are left
 out of the next equations, which lead there again: where some rows are long, steps become tiny.
 
-Cost per iteration: two products with every row, which is read once. A step at the end of some
-iterations takes another one, of three passes over the rows.
+Cost per iteration: two products with every row that pulls, which is read once; counted as if all
+rows did. A step at the end of some iterations takes another one, of three passes over the rows.
 """
 
 import numpy as np
