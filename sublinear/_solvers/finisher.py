@@ -1,12 +1,8 @@
 """A solver that begins with dual coordinate ascent and goes over to a method of second order.
 
-It does so where what is left of ascent, at its pace so far, would take longer than that method, and
-at the latest once ascent has taken three times as long. So a fit mostly takes little more time than
-by the better of the two; longer only where max_iter would end it without the gap that is wanted.
-The equations of the method are solved in a space: see sublinear._solvers.spaces. There may be
-several, each with a method, that are tried one after the other. A method that forms no matrix may
-take far less than expected, or more. It is tried earlier, goes on if its own pace is good enough,
-and else waits until the work of ascent has doubled, or is left for the next one.
+When, is for a Schedule to tell. The equations of the method are solved in a space: see
+sublinear._solvers.spaces. There may be several, each with a method, that are tried one after the
+other.
 
 Where a method takes many steps, its duals follow from slopes at weights that are not quite the best
 ones: the gap is a hundred times what the weights lack. So ascent improves those duals now and then,
@@ -20,14 +16,11 @@ import numpy as np
 from scipy.linalg import LinAlgError
 
 from sublinear._core.blas import one_blas_thread
-from sublinear._core.pace import FORECASTS, PATIENCE, is_slow, work_in_all
+from sublinear._core.schedule import AscentGap, Done, Schedule
 
-CHEAP = 2.0**23  # feature values, some milliseconds: less need not wait for the last passes
 INNER_ITERATIONS = 30  # times a feature value: to find a dual that has no formula
-TRIAL = 0.5  # of the work so far, for a method that may take little work or much
 GROWTH = 2.0  # of the work between two certificates of the method of second order, at least
 PROMISING = 300.0  # times the gap that is wanted: passes of ascent may make it so much smaller
-MOST_SLOWER = 4  # of a pace of late, than in the mean: a gap may rest for a while
 NEWS = 0.7  # of the gap from which ascent began, where it does so again
 PROGRESS = 0.5  # of a pass of ascent, in the gap, that is worth another pass
 FINE = 1e-6  # a relative gap of the method below which rounding may spoil the iterates to come
@@ -111,14 +104,11 @@ class Finisher:
         self.lowest = (math.inf, None)  # its least primal value, and the coordinates that have it
         self._start_ascents()
         self.is_due = self.is_stuck = self.is_compared = False
+        self.schedule = Schedule(
+            self.tol, self.max_iter, self.max_accesses, self.at_once, self.objective.loss.is_curved
+        )
         self.space, *self.later = self.spaces  # None: all have been tried
         self.n_checked = -1  # passes of the first solver, when `is_due` was decided
-        self.next_forecast = 0.0
-        self.seen = []  # the work and the gap of ascent, at forecasts
-        self.allowance = math.inf  # of work for the method of second order
-        self.rest = math.inf  # by which that grows where its pace is good enough
-        self.mark = None  # the gap in its outlook, and the work until then, where that began
-        self.is_trial = False
         self.paused = None  # the method, where a trial found it slow
         self.dual, self.found = -math.inf, None  # the best certified; its duals, if not the first's
         self.certified_gap = math.inf  # of the first solver, relative
@@ -202,78 +192,25 @@ class Finisher:
         n_visited = self.first.work - self.first.accesses  # about
         return self.first.work + self.step_cost * n_visited
 
+    def _done(self):
+        return Done(
+            self.first.n_iter, self.n_iterations, self.accesses, self._spent(), self.extra_work
+        )
+
     def _is_time(self):
         """Tell at the end of a pass whether to go over to the method of second order."""
-        while self.later and not self._fits(self.space.least_expected):
+        done = self._done()
+        while self.later and not self.schedule.fits(done, self.space, self.space.least_expected):
             self._leave_space()
-        space, spent = self.space, self._spent()
-        if self.at_once and space.method.factorises and self.first.n_iter > 0:
-            return True
-        if space.solves_once and max(spent, space.least_ascent) + self.extra_work >= space.due:
-            return self._fits(space.least_expected)
-        if self.first.n_iter == 0:
-            return False
-        is_last = self.n_iter >= max(self.max_iter - space.spare, space.spare)
-        if spent < self.next_forecast and not is_last:
-            return False
-        is_worth = PATIENCE * (spent + self.extra_work) >= space.due
-        is_worth |= space.due <= (PATIENCE if is_last else 1) * CHEAP and self._is_half_time()
-        return is_worth and self._fits(space.least_expected) and self._is_worth_trying(spent)
+        return self.schedule.is_time(done, [self.space, *self.later], self._ascent_gap)
 
-    def _is_worth_trying(self, spent):
-        """Set the allowance of a trial, or of a method that is to stay; tell whether to begin."""
-        space, self.next_forecast, times = self.space, FORECASTS * spent, self._forecast()
-        rest = (times - 1) * spent
-        is_next_surer = bool(self.later) and self.later[0].at_worst < space.at_worst
-        slow = is_slow(spent, times, space.at_worst)
-        self.is_trial = is_next_surer or not slow
-        if self.is_trial:
-            self.rest = min(rest, self.later[0].due) if self.later else rest
-            self.allowance = TRIAL * spent
-            if slow and space.at_best <= self.later[0].due:  # ascent will end in any case
-                self.allowance = max(self.allowance, space.at_best)
-                return True
-            return min(spent, rest) >= space.at_best
-        self.rest = self.allowance = max(rest, space.at_worst)
-        return True
-
-    def _is_half_time(self):
-        return 2 * self.n_iter >= self.max_iter or 2 * self.accesses >= self.max_accesses
-
-    def _fits(self, n_iterations):
-        """Tell whether so many iterations of the method will keep within the limits."""
-        n_read = self.space.n_read_at_start + n_iterations * self.space.n_read
-        within = self.accesses + n_read <= self.max_accesses
-        return within and self.n_iter + n_iterations <= self.max_iter
-
-    def _forecast(self):
-        """Return how many times as long as so far ascent takes, inf beyond max_iter.
-
-        At its mean pace. Where all rows that pull are curved it takes on no speed: the first passes
-        shrink many gaps much, and it is that of late if this is the slower one.
-        """
+    def _ascent_gap(self):
         (gap, primal), at_zeros = self.first.glance(), self.objective.at_zeros()[1]
         is_certified = self.objective.free_intercept or self.certified_gap < math.inf
         if gap <= self.tol * primal and is_certified:
             # a glance misses how far a free intercept has to go, and may miss what few rows hold
             gap = self.certified_gap * primal
-        most = (self.max_iter - self.n_iterations) / self.first.n_iter
-        at_start = at_zeros if self.space.is_cautious else primal
-        wanted, spent = self.tol * primal, self._spent()
-        times = work_in_all(gap, at_start, wanted, most)
-        if self.objective.loss.is_curved:
-            late = self._times_of_late(gap, wanted, spent)
-            times = max(times, min(late, MOST_SLOWER * times))
-        if gap < math.inf:
-            self.seen.append((spent, gap))
-        return times if times <= most else math.inf
-
-    def _times_of_late(self, gap, wanted, spent):
-        """Return that at the pace since the last forecast with a larger gap, 1 if there is none."""
-        for before, above in reversed(self.seen):
-            if FORECASTS * before <= spent and above > gap:
-                return work_in_all(gap, above, wanted, before=before / spent)
-        return 1.0
+        return AscentGap(gap, at_zeros if self.space.is_cautious else primal, self.tol * primal)
 
     def _read_at_start(self, limit):
         return self._read(self.space.n_read_at_start, self.space.cost_of_start, limit)
@@ -295,9 +232,8 @@ class Finisher:
         self.extra_work += 1  # progress, though a method that goes on reads nothing here
         second = self.paused or self._tried(self.space.begin)
         if second is not None:
-            self.allowance += self.extra_work
             if not self.space.method.factorises:
-                self.mark = second.outlook[0], self.extra_work
+                self.schedule.begin(self._done(), second.outlook)
             self._note_iterate(second)
             self._note_weights(second)
             self.second, self.is_compared = second, self.space.is_compared
@@ -338,13 +274,29 @@ class Finisher:
             self._note_weights(self.second)
         self.is_stuck = not goes_on or self.n_idle >= self.second.most_idle
         if not self.space.method.factorises:
-            if self._is_late() and not self.is_stuck:
-                if self._may_resume() or (self.is_trial and self.later):
-                    self._give_way()
+            if not self.is_stuck and self._is_late():
+                if self._gives_way():
                     return True
                 self.is_stuck = not self.second.hurry()
             if not self.is_stuck and self.best.relative_gap > self.tol:
                 self._begin_ascent()
+        return True
+
+    def _is_late(self):
+        outlook = self.second.outlook
+        return self.schedule.is_late(self._done(), [self.space, *self.later], outlook)
+
+    def _gives_way(self):
+        """Let the first solver go on, until a pause is over or the next method comes, if it may."""
+        done, schedule = self._done(), self.schedule
+        if not (schedule.may_pause(done, self.space) or (schedule.is_trial and self.later)):
+            return False
+        if self.later and schedule.is_next_due(done, self.later[0], self._ascent_gap):
+            self._hand_over()
+        else:
+            schedule.pause(done)
+            self.paused = self.second
+            self._go_back()
         return True
 
     def _start_ascents(self):
@@ -371,44 +323,6 @@ class Finisher:
         self.is_ascending = self.tol < self.ascended_gap <= PROGRESS * before
         self.is_compared = False
         return True
-
-    def _is_late(self):
-        """Tell whether this takes much longer than expected, or the next method needs the rest.
-
-        Once the allowance is used up there is another one if that is enough at the pace since the
-        last one.
-        """
-        spare = self.later[0].spare if self.later else 1
-        if self.n_iter >= self.max_iter - spare:
-            return True
-        if self.extra_work <= self.allowance:
-            return False
-        (gap_before, work_before), (gap, primal) = self.mark, self.second.outlook
-        times = work_in_all(gap, gap_before, self.tol * primal)
-        if (times - 1) * (self.extra_work - work_before) > self.rest:
-            return True
-        self.mark, self.allowance = (gap, self.extra_work), self.extra_work + self.rest
-        return False
-
-    def _may_resume(self):
-        """Tell whether there is room for a pause: work that doubles, and the method after it."""
-        return self._fits(self.first.n_iter + self.space.least_expected)
-
-    def _give_way(self):
-        """Let the first solver go on: until its work has doubled, or the next method comes."""
-        spent = self._spent()
-        if self.later and self._is_next_due(spent):
-            self._hand_over()
-        else:
-            self.paused, self.next_forecast = self.second, 2 * spent
-            self._go_back()
-
-    def _is_next_due(self, spent):
-        """Tell whether the next method will have its turn before the work has doubled."""
-        following = self.later[0]
-        if 2 * spent >= following.at_best:
-            return True
-        return is_slow(spent, self._forecast(), following.at_worst)
 
     def _hand_over(self):
         """Leave the method for good."""

@@ -1,0 +1,201 @@
+"""When a method of second order takes the place of dual coordinate ascent, and when it gives way.
+
+It takes over where what is left of ascent, at its pace so far, would take longer than that method,
+and at the latest once ascent has taken three times as long. So a fit mostly takes little more time
+than by the better of the two; longer only where max_iter would end it without the gap that is
+wanted.
+
+There may be several methods, that are tried one after the other. One that forms no matrix may take
+far less than expected, or more. It is tried earlier, goes on if its own pace is good enough, and
+else waits until the work of ascent has doubled, or is left for the next one.
+
+What each should take is told by its space: see sublinear._solvers.spaces. Of the spaces that a
+decision is handed the first one is that of the present method, the others come after it.
+"""
+
+import math
+from typing import NamedTuple
+
+from sublinear._core.pace import FORECASTS, PATIENCE, is_slow, work_in_all
+
+CHEAP = 2.0**23  # feature values, some milliseconds: less need not wait for the last passes
+TRIAL = 0.5  # of the work of ascent, for a method that may take little work or much
+PAUSE = 2  # times the work of ascent, until a method that was found slow goes on
+MOST_SLOWER = 4  # of a pace of late, than in the mean: a gap may rest for a while
+
+
+class Done(NamedTuple):
+    """What a fit has done so far.
+
+    Attributes
+    ----------
+    n_passes, n_iterations : int
+        Of ascent, of methods of second order.
+    accesses : int
+        Feature values read.
+    ascent, others : float
+        The work of ascent, that of methods of second order in its unit.
+    """
+
+    n_passes: int
+    n_iterations: int
+    accesses: int
+    ascent: float
+    others: float
+
+    @property
+    def n_iter(self):
+        """Passes and iterations."""
+        return self.n_passes + self.n_iterations
+
+
+class AscentGap(NamedTuple):
+    """The gap of ascent, what it was at the start, and the one that is wanted."""
+
+    gap: float
+    at_start: float
+    wanted: float
+
+
+class Schedule:
+    """The decisions, between two passes of ascent and between two iterations of a method.
+
+    Parameters
+    ----------
+    tol : float
+        The relative gap that is wanted.
+    max_iter, max_accesses : float
+        Passes and iterations, and feature values read, after which the fit ends.
+    at_once : bool
+        Go over after the first pass, but to products of rows only on trial or where ascent is slow.
+    is_curved : bool
+        Whether all examples that pull are curved: then ascent takes on no speed.
+
+    Attributes
+    ----------
+    is_trial : bool
+        Whether the method at work was begun though it may prove slower than ascent.
+    """
+
+    def __init__(self, tol, max_iter, max_accesses, at_once, is_curved):
+        self.tol, self.max_iter, self.max_accesses = tol, max_iter, max_accesses
+        self.at_once, self.is_curved = at_once, is_curved
+        self.is_trial = False
+        self.next_forecast = 0.0  # at this work of ascent
+        self.seen = []  # the work and the gap of ascent, at forecasts
+        self.allowance = math.inf  # of work for the method
+        self.rest = math.inf  # by which that grows where its pace is good enough
+        self.mark = None  # the gap in its outlook, and its work until then
+
+    def fits(self, done, space, n_iterations):
+        """Tell whether so many iterations in a space will keep within the limits."""
+        n_read = space.n_read_at_start + n_iterations * space.n_read
+        within = done.accesses + n_read <= self.max_accesses
+        return within and done.n_iter + n_iterations <= self.max_iter
+
+    def is_time(self, done, spaces, ascent):
+        """Tell at the end of a pass whether to go over to the first of the spaces.
+
+        Parameters
+        ----------
+        done : Done
+        spaces : list
+        ascent : callable
+            Returns the AscentGap.
+        """
+        space = spaces[0]
+        if self.at_once and space.method.factorises and done.n_passes > 0:
+            return True
+        if space.solves_once and max(done.ascent, space.least_ascent) + done.others >= space.due:
+            return self.fits(done, space, space.least_expected)
+        if done.n_passes == 0:
+            return False
+        is_last = done.n_iter >= max(self.max_iter - space.spare, space.spare)
+        if done.ascent < self.next_forecast and not is_last:
+            return False
+        is_worth = PATIENCE * (done.ascent + done.others) >= space.due
+        is_worth |= space.due <= (PATIENCE if is_last else 1) * CHEAP and self._is_half_time(done)
+        if not (is_worth and self.fits(done, space, space.least_expected)):
+            return False
+        self.next_forecast = FORECASTS * done.ascent
+        return self._is_worth_trying(done, spaces, self.forecast(done, ascent()))
+
+    def _is_half_time(self, done):
+        return 2 * done.n_iter >= self.max_iter or 2 * done.accesses >= self.max_accesses
+
+    def _is_worth_trying(self, done, spaces, times):
+        """Set the allowance of a trial, or of a method that is to stay; tell whether to begin."""
+        (space, *later), spent = spaces, done.ascent
+        rest = (times - 1) * spent
+        is_next_surer = bool(later) and later[0].at_worst < space.at_worst
+        slow = is_slow(spent, times, space.at_worst)
+        self.is_trial = is_next_surer or not slow
+        if not self.is_trial:
+            self.rest = self.allowance = max(rest, space.at_worst)
+            return True
+        self.rest = min(rest, later[0].due) if later else rest
+        self.allowance = TRIAL * spent
+        if slow and space.at_best <= later[0].due:  # ascent will end in any case
+            self.allowance = max(self.allowance, space.at_best)
+            return True
+        return min(spent, rest) >= space.at_best
+
+    def forecast(self, done, ascent):
+        """Return how many times as long as so far ascent takes, inf beyond max_iter.
+
+        At its mean pace. Where it takes on no speed the first passes shrink many gaps much, and it
+        is that of late if this is the slower one.
+        """
+        gap, at_start, wanted = ascent
+        most = (self.max_iter - done.n_iterations) / done.n_passes
+        times = work_in_all(gap, at_start, wanted, most)
+        if self.is_curved:
+            late = self._times_of_late(done.ascent, gap, wanted)
+            times = max(times, min(late, MOST_SLOWER * times))
+        if gap < math.inf:
+            self.seen.append((done.ascent, gap))
+        return times if times <= most else math.inf
+
+    def _times_of_late(self, spent, gap, wanted):
+        """Return that at the pace since the last forecast with a larger gap, 1 if there is none."""
+        for before, above in reversed(self.seen):
+            if FORECASTS * before <= spent and above > gap:
+                return work_in_all(gap, above, wanted, before=before / spent)
+        return 1.0
+
+    def begin(self, done, outlook):
+        """Begin or go on with a method that has this outlook, a gap and a primal value."""
+        self.allowance += done.others
+        self.mark = outlook[0], done.others
+
+    def is_late(self, done, spaces, outlook):
+        """Tell whether the method takes far longer than expected, or the next one needs the rest.
+
+        Once the allowance is used up there is another one if that is enough at the pace since the
+        last one.
+        """
+        spare = spaces[1].spare if len(spaces) > 1 else 1
+        if done.n_iter >= self.max_iter - spare:
+            return True
+        if done.others <= self.allowance:
+            return False
+        (gap_before, work_before), (gap, primal) = self.mark, outlook
+        times = work_in_all(gap, gap_before, self.tol * primal)
+        if (times - 1) * (done.others - work_before) > self.rest:
+            return True
+        self.mark, self.allowance = (gap, done.others), done.others + self.rest
+        return False
+
+    def may_pause(self, done, space):
+        """Tell whether there is room for a pause: work that doubles, and the method after it."""
+        return self.fits(done, space, done.n_passes + space.least_expected)
+
+    def pause(self, done):
+        """Let the method wait."""
+        self.next_forecast = PAUSE * done.ascent
+
+    def is_next_due(self, done, following, ascent):
+        """Tell whether the space that follows will have its turn before a pause is over."""
+        if PAUSE * done.ascent >= following.at_best:
+            return True
+        return is_slow(done.ascent, self.forecast(done, ascent()), following.at_worst)
