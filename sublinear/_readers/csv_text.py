@@ -3,18 +3,27 @@
 import contextlib
 import csv
 import functools
+import io
 import itertools
 import os
 from typing import NamedTuple
 
 import numpy as np
 
+from sublinear._readers.arrow_csv import plain_table
 from sublinear._readers.columns import Special, checked_names, special_columns
 from sublinear._readers.dataset import LARGEST_FLOAT, Dataset
 from sublinear._readers.fields import is_finite_number, shown
-from sublinear._readers.files import decompressed, open_behind_mark, open_file, undamaged
+from sublinear._readers.files import (
+    chunks_of_lines,
+    decompressed,
+    open_behind_mark,
+    open_file,
+    undamaged,
+)
 from sublinear._warnings import warn
 
+CHUNK = 2**22  # bytes of text
 _MISSING = ("", "?", "na", "n/a", "null", "none")  # "nan" is a number
 _UNCLOSED = "a quote is not closed where the line ends"
 _NOT_UTF8 = "the text is not UTF-8: convert the file"
@@ -199,8 +208,8 @@ def _check_feature_columns(path, fields, special):
         )
 
 
-def parsed_table(stream, start, names, lines=0):
-    """Return the numbers in a stream, or the file of a name, behind so many lines.
+def parsed_lines(text, start, names):
+    """Return the numbers in whole lines, bytes, that are not all empty.
 
     `names`, unless None, gets the labels, codes of which take their place.
 
@@ -210,9 +219,22 @@ def parsed_table(stream, start, names, lines=0):
         If a row is not as the Beginning tells, or has what is no finite number, or no label, or a
         negative weight.
     """
-    label, weight = start.special
+    table = _plain_table(text, start, names)
+    if table is None:
+        table = _table(io.BytesIO(text), start, names)
+    return _checked(table, start, names)
+
+
+def _plain_table(text, start, names):
+    label = None if names is None else start.special.label
+    return plain_table(text, start.n_columns, label, functools.partial(code_of, names))
+
+
+def _table(stream, start, names, lines=0):
+    """Return the numbers in a stream, or the file of a name, behind so many lines."""
+    label = start.special.label
     has_names = names is not None and label is not None
-    table = np.loadtxt(
+    return np.loadtxt(
         stream,
         delimiter=",",
         comments=None,
@@ -222,6 +244,11 @@ def parsed_table(stream, start, names, lines=0):
         encoding="utf-8-sig",
         ndmin=2,
     )
+
+
+def _checked(table, start, names):
+    """Return the table, or raise the ValueError of `parsed_lines`."""
+    weight = start.special.weight
     if table.size == 0:
         raise ValueError("the file holds no rows")
     sound = table.shape[1] == start.n_columns and np.isfinite(table).all()
@@ -235,7 +262,11 @@ def parsed_table(stream, start, names, lines=0):
 def _parse_csv(path, start, names):
     """Parse a file; `names` maps each label to its code."""
     try:
-        X = parsed_table(os.fspath(path.absolute()), start, names, start.lines)
+        table = _plain_file(path, start, names)
+        if table is not None:
+            return _checked(table, start, names)
+        table = _table(os.fspath(path.absolute()), start, names, start.lines)
+        table = _checked(table, start, names)
     except ValueError as error:
         raise ValueError(f"{path}{_csv_fault(path, start) or f': {error}'}") from error
     number, line = _last_line(path)
@@ -243,7 +274,22 @@ def _parse_csv(path, start, names):
         fault = csv_line_fault(line, start)
         if fault:
             raise ValueError(f"{path}, line {number}: {fault}")
-    return X
+    return table
+
+
+def _plain_file(path, start, names):
+    """Return what `_plain_table` makes of all lines, None where it makes nothing of some."""
+    if ends_with_return(path, start.lines + 1):
+        return None
+    parts = []
+    with open_behind_mark(path) as stream:
+        for _ in range(start.lines):
+            stream.readline()
+        for text in chunks_of_lines(stream, CHUNK):
+            parts.append(_plain_table(text, start, names))
+            if parts[-1] is None:
+                return None
+    return np.concatenate(parts) if parts else None
 
 
 def _last_line(path):

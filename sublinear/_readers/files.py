@@ -61,6 +61,12 @@ def undamaged(path):
         raise ValueError(f"{path}: damaged or not what its name says ({error})") from error
 
 
+def chunks_of_lines(stream, n_bytes):
+    """Yield the rest of a stream of bytes in chunks of whole lines, of about so many bytes."""
+    while chunk := stream.read(n_bytes):
+        yield chunk + stream.readline()
+
+
 def decompressed(reader):
     @functools.wraps(reader)
     def guarded(path, **options):

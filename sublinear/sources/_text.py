@@ -15,11 +15,16 @@ from sublinear._readers.csv_text import (
     csv_line_fault,
     ends_with_return,
     labels_from,
-    parsed_table,
+    parsed_lines,
     parts_of,
 )
 from sublinear._readers.dataset import LARGEST_FLOAT
-from sublinear._readers.files import check_readable, open_behind_mark, undamaged
+from sublinear._readers.files import (
+    check_readable,
+    chunks_of_lines,
+    open_behind_mark,
+    undamaged,
+)
 from sublinear._readers.svmlight_text import (
     check_index_base,
     has_rounded_label,
@@ -96,8 +101,7 @@ class _TextSource:
             for _ in range(self.header_lines):
                 stream.readline()
             line = self.header_lines + 1
-            while chunk := stream.read(self.block_bytes):
-                chunk += stream.readline()
+            for chunk in chunks_of_lines(stream, self.block_bytes):
                 block = self._parsed(parse, line_fault, left_out, chunk, line)
                 if block is not None and block[0].shape[0] > 0:
                     is_empty = False
@@ -348,7 +352,7 @@ class CSVSource(_TextSource):
         last = chunk.rstrip(b"\r\n").rpartition(b"\n")[2]
         if b'"' in last and self._line_fault(last):  # an open one NumPy closes where the text ends
             raise ValueError("a quote is not closed")
-        return parsed_table(io.BytesIO(chunk), self._start, names)
+        return parsed_lines(chunk, self._start, names)
 
     def _line_fault(self, line):
         return csv_line_fault(line, self._start, self._start.text_labels)

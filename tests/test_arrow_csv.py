@@ -1,0 +1,184 @@
+"""CSV read by Arrow is what NumPy reads, faults included."""
+
+import gzip
+import sys
+
+import numpy as np
+import pytest
+
+from sublinear._readers import arrow_csv, csv_text
+from sublinear._readers.arrow_csv import plain_table
+from sublinear.datasets import load
+from sublinear.sources import CSVSource
+
+pytest.importorskip("pyarrow")
+
+FORMATS = [repr, "{:.17g}".format, "{:.5e}".format, "{:.25e}".format, "{:.3g}".format]
+
+
+@pytest.fixture(autouse=True)
+def for_short_texts(monkeypatch):
+    monkeypatch.setattr(arrow_csv, "WORTH_IMPORT", 0)
+    monkeypatch.setattr(arrow_csv, "WORTH_CALL", 0)
+
+
+@pytest.fixture
+def made(monkeypatch):
+    """Return the tables that Arrow makes, None where it makes none."""
+    tables = []
+    monkeypatch.setattr(
+        csv_text, "plain_table", lambda *args: tables.append(plain_table(*args)) or tables[-1]
+    )
+    return tables
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_numbers_have_the_same_bits(format):
+    random = np.random.default_rng(0)
+    numbers = random.integers(0, 2**64, 6000, dtype=np.uint64).view(float)
+    numbers = numbers[np.isfinite(numbers)][:5000].tolist()
+    text = "".join(f"{format(number)},1\n" for number in numbers)
+    expected = np.array([float(format(number)) for number in numbers])
+    table = plain_table(text.encode(), 2, None, None)
+    if np.isfinite(expected).all():
+        np.testing.assert_array_equal(table[:, 0], expected)
+    else:  # a number of few digits may round to infinity
+        assert format is FORMATS[-1] and np.isinf(table[:, 0]).any()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '"1",2\n',
+        "1,2\r3,4\r",
+        "1,2\n3,4\r5,6\n",
+        "1,a\n",
+        "1,\n",
+        "1\n",
+        "1,2,3\n",
+        "1,1_0\n",
+    ],
+)
+def test_what_is_not_plain_is_left_to_numpy(text):
+    assert plain_table(text.encode(), 2, None, None) is None
+
+
+@pytest.mark.parametrize("n_bytes", [2**15 - 1, 2**15])
+def test_arrow_is_not_called_for_little(monkeypatch, n_bytes):
+    monkeypatch.undo()
+    import pyarrow.csv  # noqa: F401
+
+    text = b"1,2\n" * (n_bytes // 4) + b"\n" * (n_bytes % 4)
+    assert (plain_table(text, 2, None, None) is None) == (n_bytes < 2**15)
+
+
+@pytest.mark.parametrize("n_bytes", [2**20 - 4, 2**20])
+def test_arrow_is_not_imported_for_little(monkeypatch, n_bytes):
+    monkeypatch.undo()
+    monkeypatch.delitem(sys.modules, "pyarrow.csv", raising=False)
+    assert (plain_table(b"1,2\n" * (n_bytes // 4), 2, None, None) is None) == (n_bytes < 2**20)
+
+
+def test_without_arrow_numpy_reads(monkeypatch, tmp_path, made):
+    monkeypatch.setitem(sys.modules, "pyarrow.csv", None)
+    path = tmp_path / "rows.csv"
+    path.write_text("1,2,0\n3,4,1\n")
+    np.testing.assert_array_equal(load(path)[0], [[1, 2], [3, 4]])
+    assert made == [None]
+
+
+FIELDS = ["1", "-2.5", "+.5", "1e3", " 7 ", "0", "-0", "123456789012345678901"]
+ODD_FIELDS = ["", "nan", "inf", "a", "?", '"3"', "1_0", "0x1", "1 2", "\x0b1", "٣", "-1"]
+LABELS = ["0", "1", "a", "b ", "Ärger", "10", "9007199254740993", "1.5"]
+ODD_LABELS = ["", " ", '"a"', '"a', "x\0"]
+
+
+def table_of_text(random, n_faults):
+    """Return lines of a table and the options to read it with."""
+    n_columns, n_rows = random.integers(2, 5), random.integers(1, 30)
+    kinds = [LABELS[:2], LABELS[2:5], LABELS]
+    labels = kinds[random.integers(len(kinds))]
+    rows = [
+        [str(random.choice(FIELDS)) for _ in range(n_columns - 1)] + [str(random.choice(labels))]
+        for _ in range(n_rows)
+    ]
+    for _ in range(n_faults):
+        row, place = rows[random.integers(n_rows)], random.integers(n_columns)
+        odd = ODD_LABELS if place == n_columns - 1 else ODD_FIELDS
+        row[place] = odd[random.integers(len(odd))]
+        if random.random() < 0.2:
+            row.append("1")
+    lines = [",".join(row) for row in rows]
+    if random.random() < 0.3:
+        lines.insert(0, ",".join(f"name{k}" for k in range(n_columns)))
+    if random.random() < 0.3:
+        lines.insert(random.integers(len(lines) + 1), "")
+    ends = ["\n"] * len(lines)
+    if random.random() < 0.3:
+        ends = ["\r\n"] * len(lines)
+    if random.random() < 0.1:
+        ends[random.integers(len(lines))] = "\r"
+    if random.random() < 0.3:
+        ends[-1] = ""
+    text = "".join(line + end for line, end in zip(lines, ends, strict=True))
+    options = {"weight_column": 0} if n_columns > 2 and random.random() < 0.2 else {}
+    if random.random() < 0.2:
+        options["text_labels"] = True
+    return text.encode(), options
+
+
+def outcome(read):
+    """Return what is read, with the types of arrays, or the error in words."""
+    try:
+        return [
+            (part.dtype.str, part.tolist()) if isinstance(part, np.ndarray) else part
+            for part in read()
+        ]
+    except ValueError as error:
+        return str(error)
+
+
+@pytest.mark.parametrize("n_faults", [0, 1, 2])
+@pytest.mark.parametrize("seed", range(80))
+def test_files_and_blocks_are_read_alike(monkeypatch, tmp_path, made, seed, n_faults):
+    text, options = table_of_text(np.random.default_rng([seed, n_faults]), n_faults)
+    packed = seed % 4 == 0
+    path = tmp_path / ("rows.csv.gz" if packed else "rows.csv")
+    path.write_bytes(gzip.compress(text) if packed else text)
+    monkeypatch.setattr(csv_text, "CHUNK", 40)
+
+    def blocks(on_error):
+        source = CSVSource(path, block_bytes=60, on_error=on_error, **options)
+        return [part for block in source for part in block] + [source.skipped]
+
+    def outcomes():
+        return [
+            outcome(lambda: load(path, **options)),
+            outcome(lambda: blocks("raise")),
+            outcome(lambda: blocks("skip")),
+        ]
+
+    by_arrow = outcomes()
+    monkeypatch.setattr(csv_text, "plain_table", lambda *args: None)
+    assert by_arrow == outcomes()
+
+
+def test_plain_files_and_blocks_are_read_by_arrow(monkeypatch, tmp_path, made):
+    path = tmp_path / "rows.csv"
+    path.write_text("length,width,kind\r\n" + "1,2,b\r\n3,4,a\r\n\r\n5,6,b\r\n" * 3)
+    monkeypatch.setattr(csv_text, "CHUNK", 30)
+    X, y = load(path)
+    assert y.tolist() == ["b", "a", "b"] * 3
+    assert len(made) > 1 and all(table is not None for table in made)
+    made.clear()
+    blocks = list(CSVSource(path, block_bytes=30))
+    np.testing.assert_array_equal(np.concatenate([part for part, _ in blocks]), X)
+    assert len(made) > 1 and all(table is not None for table in made)
+
+
+def test_a_header_that_ends_with_a_return_swallows_no_row(tmp_path):
+    path = tmp_path / "rows.csv"
+    path.write_bytes(b"length,kind\r1,0\n2,1\n")
+    with pytest.raises(ValueError, match="line"):
+        CSVSource(path)
+    assert load(path)[0].tolist() == [[1.0], [2.0]]
