@@ -2,7 +2,7 @@
 
 from sublinear._solvers.interior_point import InteriorPoint
 from sublinear._solvers.newton import Newton
-from sublinear._solvers.spaces import LARGEST, Columns, RowSpan
+from sublinear._solvers.spaces import LARGEST, Columns, RowSpan, has_quadratic_middle
 from sublinear._solvers.truncated_newton import TruncatedNewton
 
 MOST_ENTRIES = 2**24  # of a system: 128 MB a matrix
@@ -11,11 +11,16 @@ MUCH = 4  # cheaper: then the span of the rows is worth its rounding
 
 def linear_spaces(first, tol):
     """Return where methods of second order may finish an SDCA, the least expected work first."""
-    matrix = first.objective.matrix
-    spaces = [Columns(first, TruncatedNewton, tol=tol)] if first.objective.loss.is_curved else []
+    matrix, loss = first.objective.matrix, first.objective.loss
+    spaces = [Columns(first, TruncatedNewton, tol=tol)] if _takes_products(loss) else []
     if _may_form(matrix.n_weights, matrix) or _may_form(matrix.n_rows, matrix):
-        spaces += [_least_space(first, method) for method in _methods(first.objective.loss)]
+        spaces += [_least_space(first, method) for method in _methods(loss)]
     return sorted(spaces, key=lambda space: space.due)
+
+
+def _takes_products(loss):
+    """Tell whether conjugate gradients converge: not where most rows lose all curvature."""
+    return loss.dual_form() is None or has_quadratic_middle(loss)
 
 
 def _may_form(size, matrix):
@@ -25,9 +30,8 @@ def _may_form(size, matrix):
 
 def _methods(loss):
     """Return the methods that form a matrix; the last one does not depend on conditions."""
-    if not loss.is_piecewise:
-        return [Newton]
-    return [Newton, InteriorPoint] if loss.is_curved else [InteriorPoint]
+    methods = [Newton] if loss.is_smooth else []
+    return [*methods, InteriorPoint] if loss.is_piecewise else methods
 
 
 def _least_space(first, method):

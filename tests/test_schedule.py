@@ -181,11 +181,20 @@ def test_products_get_more_work_where_that_is_enough_at_their_pace(gap, is_late)
     assert decisions.is_late(standing, [plan], (gap, 1.0)) == is_late
 
 
-@pytest.mark.parametrize("n_iterations, is_late", [(59, False), (60, True)])
-def test_products_leave_the_next_method_its_iterations(n_iterations, is_late):
-    decisions, plans = schedule(), [space(factorises=False), space(n_expected=10)]
+@pytest.mark.parametrize("n_iterations, is_late", [(49, False), (50, True)])
+def test_products_leave_the_next_methods_their_iterations(n_iterations, is_late):
+    decisions = schedule()
+    plans = [space(factorises=False), space(n_expected=10), space(n_expected=5)]
     decisions.begin(done(100.0), (1.0, 1.0))
     assert decisions.is_late(done(100.0, 20, n_iterations), plans, (1e-2, 1.0)) == is_late
+
+
+@pytest.mark.parametrize("n_passes, is_time", [(49, False), (50, True)])
+def test_the_last_passes_are_kept_for_all_methods(n_passes, is_time):
+    decisions, plans = schedule(), [space(), space(n_expected=5)]
+    decisions.next_forecast = math.inf
+    standing = done(1000.0, n_passes)
+    assert decisions.is_time(standing, plans, gap_of(0.5) if is_time else unasked) == is_time
 
 
 def test_a_pause_lasts_until_the_work_of_ascent_has_doubled():

@@ -28,6 +28,7 @@ from sublinear._core.gram import row_factor, row_products, upper_factor, weighte
 from sublinear._core.losses import MARGIN_LOSSES, REGRESSION_LOSSES
 from sublinear._core.matrix import Matrix
 from sublinear._core.objective import Objective
+from sublinear._second_order import linear_spaces
 from sublinear._solvers.finisher import Finisher
 from sublinear._solvers.interior_point import InteriorPoint
 from sublinear._solvers.newton import MOST_OF_PIECEWISE, Newton
@@ -165,7 +166,13 @@ def test_the_interior_point_method_is_that_of_the_oracle(name, weighted, free, m
 
 @pytest.mark.parametrize(
     "name, second_derivative",
-    [("logistic", lambda z, y: expit(z) * expit(-z)), ("squared", lambda z, y: np.ones(len(z)))],
+    [
+        ("logistic", lambda z, y: expit(z) * expit(-z)),
+        ("squared", lambda z, y: np.ones(len(z))),
+        ("squared_hinge", lambda z, y: (y * z < 1) * 2.0),
+        ("smoothed_hinge", lambda z, y: (y * z > 0) * (y * z < 1) * 1.0),
+        ("huber", lambda z, y: (np.abs(z - y) <= 0.3) * 1.0),
+    ],
 )
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("free", [False, True])
@@ -173,16 +180,18 @@ def test_newtons_method_is_that_of_the_oracle(name, second_derivative, weighted,
     X, y = make_data(name)
     X = X / SCALES
     weights = np.random.default_rng(1).integers(1, 3, len(y)) / 2.0 if weighted else None
-    objective = make_objective(name, X, y, weights, free)
-    method = Newton(objective)
+    epsilon = (0.3,) if name == "huber" else ()
+    loss = REGISTRY[name].loss(*epsilon)
+    method = Newton(Objective(Matrix(X, 1.0), y, loss, 1e-3, weights, 1, free))
     steps = newton(
         np.column_stack([X, np.ones(len(X))]),
         y,
-        ORACLES[name](),
+        ORACLES[name](*epsilon),
         second_derivative,
         1e-3,
         weights,
         free,
+        is_straight=not loss.is_curved,
     )
     for w, duals in islice(steps, 5):
         assert method.iterate()
@@ -205,10 +214,50 @@ def test_its_gap_is_that_of_a_certificate(name, free):
     assert -1e-12 <= primals[0] - dual <= 1e-6 * primals[0]
 
 
-CURVED = ["squared", "squared_hinge", "logistic"]
+TAKE_PRODUCTS = ["squared", "squared_hinge", "logistic", "huber"]
 
 
-@pytest.mark.parametrize("name", CURVED)
+@pytest.mark.parametrize(
+    "name, methods",
+    [
+        *[(name, [TruncatedNewton, Newton]) for name in ("squared", "logistic")],
+        *[(name, [TruncatedNewton, Newton, InteriorPoint]) for name in ("squared_hinge", "huber")],
+        ("smoothed_hinge", [Newton, InteriorPoint]),
+        *[(name, [InteriorPoint]) for name in ("hinge", "absolute", "epsilon_insensitive")],
+    ],
+)
+def test_methods_of_a_loss_with_the_least_expected_work_first(name, methods):
+    X, y = make_data(name)
+    spaces = linear_spaces(SDCA(make_objective(name, X, y), bits(0)), 1e-3)
+    assert {space.method for space in spaces} == set(methods)
+    assert spaces == sorted(spaces, key=lambda space: space.due)
+
+
+@pytest.mark.parametrize("name, most", [("huber", 15), ("smoothed_hinge", 20)])
+def test_secants_keep_steps_short_where_few_rows_are_curved(name, most, monkeypatch):
+    random = np.random.default_rng(0)
+    X = random.normal(size=(300, 200))
+    z = X @ random.normal(size=200)
+    y = z / z.std() + 0.5 * random.standard_t(3, size=300)
+    loss = REGISTRY[name].loss(0.1)
+    y = np.sign(y) if name in MARGIN_LOSSES else y
+
+    def n_iterations():
+        method = Newton(Objective(Matrix(X), y, loss, 1e-2, None, 1, False))
+        method.n_left = 100
+        n_iter = 0
+        while method.gap > 1e-9 * method.primal:
+            assert method.iterate()
+            n_iter += 1
+        return n_iter
+
+    n_iter = n_iterations()
+    assert n_iter <= most
+    monkeypatch.setattr(Newton, "_secants", lambda self: np.zeros(300))
+    assert n_iterations() > 1.5 * n_iter
+
+
+@pytest.mark.parametrize("name", TAKE_PRODUCTS)
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("free", [False, True])
 @pytest.mark.parametrize("make", [np.asarray, sparse.csr_array])
@@ -230,7 +279,7 @@ def test_conjugate_gradients_find_newtons_step(name, weighted, free, make, monke
             break
 
 
-@pytest.mark.parametrize("name", CURVED)
+@pytest.mark.parametrize("name", TAKE_PRODUCTS)
 def test_conjugate_gradients_need_no_scaling_of_columns(name):
     X, y = make_data(name)
     objective = make_objective(name, X, y, alpha=1e-8)
@@ -484,7 +533,9 @@ def test_an_early_limit_leaves_the_best_duals_and_model(name, max_iter, penalize
     objective = make_objective(name, X, y, alpha=1e-7, free=not penalize)
     dual = objective.certificate_of(np.array(model.dual_coef_).ravel(), [np.zeros(7)])[1]
     assert model.result_.dual == pytest.approx(dual, rel=1e-6)
-    steps = estimator(name, second_order=False, **settings | {"max_iter": 1}).fit(X, y)
+    # conjugate gradients come last here, and do not begin for so few iterations
+    n_passes = 2 if name in ("squared_hinge", "huber") and max_iter == 2 else 1
+    steps = estimator(name, second_order=False, **settings | {"max_iter": n_passes}).fit(X, y)
     assert model.result_.primal <= steps.result_.primal * (1 + 1e-9)
     assert model.result_.dual >= steps.result_.dual - 1e-9 * steps.result_.primal
 

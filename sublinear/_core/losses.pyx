@@ -83,6 +83,12 @@ cdef class Loss:
         return self.dual_form() is not None and not self.quadratic
 
     @property
+    def is_smooth(self):
+        """Whether its slopes have no jumps."""
+        form = self.dual_form()
+        return form is None or form.ridge > 0
+
+    @property
     def is_curved(self):
         """Whether it has a curvature wherever it has a slope, so that every row that pulls does."""
         form = self.dual_form()

@@ -110,7 +110,7 @@ class Schedule:
             return self.fits(done, space, space.least_expected)
         if done.n_passes == 0:
             return False
-        is_last = done.n_iter >= max(self.max_iter - space.spare, space.spare)
+        is_last = done.n_iter >= max(self.max_iter - _spare(spaces), space.spare)
         if done.ascent < self.next_forecast and not is_last:
             return False
         is_worth = PATIENCE * (done.ascent + done.others) >= space.due
@@ -174,8 +174,7 @@ class Schedule:
         Once the allowance is used up there is another one if that is enough at the pace since the
         last one.
         """
-        spare = spaces[1].spare if len(spaces) > 1 else 1
-        if done.n_iter >= self.max_iter - spare:
+        if done.n_iter >= self.max_iter - max(_spare(spaces[1:]), 1):
             return True
         if done.others <= self.allowance:
             return False
@@ -199,3 +198,8 @@ class Schedule:
         if PAUSE * done.ascent >= following.at_best:
             return True
         return is_slow(done.ascent, self.forecast(done, ascent()), following.at_worst)
+
+
+def _spare(spaces):
+    """Return the iterations that are kept for all of them."""
+    return sum(space.spare for space in spaces)

@@ -4,8 +4,8 @@ Papers: Dembo and Steihaug, "Truncated-Newton algorithms for large-scale unconst
 (1983); Lin, Weng and Keerthi, "Trust region Newton method for large-scale logistic regression"
 (2008), with a line search instead of the region.
 
-Objective: that of sublinear._core.objective, for losses with a curvature wherever they have a
-slope. No matrix is formed: the equations of sublinear._core.normal_equations are solved by products
+Objective: that of sublinear._core.objective, with the curvatures of sublinear._solvers.newton. No
+matrix is formed: the equations of sublinear._core.normal_equations are solved by products
 with the rows, preconditioned by their diagonal. An intercept that is not penalised is eliminated:
 it follows the other weights.
 
@@ -65,7 +65,7 @@ class TruncatedNewton(Newton):
 
     def _begin_equations(self):
         system = self.system
-        curvatures = self.loss.second_derivatives(self.predictions, system.targets)
+        curvatures = self._curvatures()
         kept = KEPT * self.curvatures
         kept[kept < LEAST_KEPT * kept.max(initial=0.0)] = 0.0
         self.curvatures = np.maximum(curvatures, kept)

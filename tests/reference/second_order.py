@@ -16,22 +16,27 @@ def penalties(d, alpha, free):
     return np.append(np.full(d - 1, alpha), 0.0 if free else alpha)
 
 
-def newton(X, y, loss, second_derivative, alpha, weights=None, free=False):
-    """Yield (w, duals) after every step, for ever."""
+def newton(X, y, loss, second_derivative, alpha, weights=None, free=False, *, is_straight=False):
+    """Yield (w, duals) after every step, for ever; with secants where the loss `is_straight`."""
     c, penalty = shares(y, weights), penalties(X.shape[1], alpha, free)
-    w = np.zeros(X.shape[1])
+    w, share = np.zeros(X.shape[1]), 1.0
 
     def primal(w):
         return penalty @ w**2 / 2 + c @ loss.value(X @ w, y)
 
     while True:
         z = X @ w
-        gradient = penalty * w + X.T @ (c * loss.derivative(z, y))
-        hessian = np.diag(penalty) + X.T @ ((c * second_derivative(z, y))[:, None] * X)
+        slopes, curvatures = loss.derivative(z, y), second_derivative(z, y)
+        if is_straight:
+            secants = np.where(slopes == 0, 0.0, slopes / np.where(z == y, 1.0, z - y))
+            curvatures = np.maximum(curvatures, share * secants)
+        gradient = penalty * w + X.T @ (c * slopes)
+        hessian = np.diag(penalty) + X.T @ ((c * curvatures)[:, None] * X)
         step = np.linalg.solve(hessian, -gradient)
         size = 1.0
         while primal(w + size * step) > primal(w) + 1e-4 * size * gradient @ step:
             size /= 2
+        share = share / 4 if size == 1 else min(4 * share, 1.0)
         w = w + size * step
         yield w, -loss.derivative(X @ w, y)
 
