@@ -305,15 +305,15 @@ class CertifiedModel(CallbackSupportMixin, BaseEstimator):
         return vars(seen)
 
     def _store(self, outcomes, training, seconds):
-        """Set the fitted attributes."""
+        """Set the fitted attributes, `result_` last: an error before brings the old ones back."""
         self._set_model([outcome.model for outcome in outcomes], training)
         self._report(outcomes, seconds)
 
     def _report(self, outcomes, seconds):
         """Set what is known of the fit itself."""
         results = [outcome.result for outcome in outcomes]
-        self.result_ = results[0] if len(results) == 1 else combine(results, seconds)
-        self.n_iter_ = self.result_.n_iter
+        result = results[0] if len(results) == 1 else combine(results, seconds)
+        self.n_iter_, self.result_ = result.n_iter, result
 
     def _keep(self, solver):
         return None

@@ -377,9 +377,9 @@ class SequencePegasos(OneSolverStreamFit, LinearModel):
         self.transition_, self.start_ = model[:k].copy(), model[k].copy()
 
     def _store(self, outcomes, training, seconds):
-        super()._store(outcomes, training, seconds)
         self._state = outcomes[0].kept
         self._fitted_intercept = self.fit_intercept, self.intercept_scaling
+        super()._store(outcomes, training, seconds)
 
     def _feature_weights(self, model):
         return model[model.shape[1] + 1 :].T

@@ -377,13 +377,13 @@ class MinimumEnclosingBall(CallbackSupportMixin, OutlierMixin, BaseEstimator):
 
     def _finish(self, solver, limits, given, result, radius, tolerance, errors):
         """Store what a fit found, then raise what interrupted it."""
-        self.result_, self.n_iter_ = result, result.n_iter
         self.radius_ = float(radius)
         # a row on the sphere is in the ball, whatever rounding says
         self.offset_ = -(self.radius_ * (1 + 1e-7) + tolerance)
         forget(self, ("dual_coef_",))
         if solver.best_p is not None:
             self.dual_coef_ = given.spread(solver.best_p)
+        self.n_iter_, self.result_ = result.n_iter, result  # last: now there is a new model
         if errors:
             raise errors.pop()
         advice = None

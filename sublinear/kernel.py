@@ -637,10 +637,10 @@ class KernelPegasosClassifier(KernelClassifierMixin, KernelModel):
         return super()._keep(solver) | {"n_steps": solver.n_steps, "n_drawn": solver.n_drawn}
 
     def _store(self, outcomes, training, seconds):
-        super()._store(outcomes, training, seconds)
         kept = [outcome.kept or {"n_steps": 0, "n_drawn": 0.0} for outcome in outcomes]
         self.n_steps_ = np.array([counts["n_steps"] for counts in kept])
         self._n_drawn = np.array([counts["n_drawn"] for counts in kept])
+        super()._store(outcomes, training, seconds)
 
     @fit_method
     @_parameters

@@ -194,9 +194,9 @@ class _PegasosModel(StreamFit, BiasTreatment, LinearModel):
         )
 
     def _store(self, outcomes, training, seconds):
-        super()._store(outcomes, training, seconds)
         self._states = [outcome.kept for outcome in outcomes]
         self._fitted_treatment = self._intercept_settings()
+        super()._store(outcomes, training, seconds)
 
     def _keep(self, solver):
         return solver.state()

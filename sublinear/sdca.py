@@ -194,14 +194,18 @@ class _DualModel(DualStreamFit, LinearModel):
         )
 
     def _store(self, outcomes, training, seconds):
+        if training.solvers is None:
+            self.dual_coef_ = self._laid_out(
+                [
+                    np.zeros(training.matrix.n_rows) if outcome.kept is None else outcome.kept
+                    for outcome in outcomes
+                ]
+            )
         super()._store(outcomes, training, seconds)
-        if training.solvers is not None:
-            return
-        duals = [
-            np.zeros(training.matrix.n_rows) if outcome.kept is None else outcome.kept
-            for outcome in outcomes
-        ]
-        self.dual_coef_ = duals[0][np.newaxis] if len(duals) == 1 else np.stack(duals)
+
+    def _laid_out(self, duals):
+        """Return `dual_coef_`, of the dual variables of all problems."""
+        return duals[0][np.newaxis] if len(duals) == 1 else np.stack(duals)
 
     def _warn_if_limited(self, limits):
         result = self.result_
@@ -482,7 +486,5 @@ class SDCARegressor(_DualModel, LinearRegressor):
         X, y = self._checked(X, y, y_numeric=True)
         return self._number_training(X, y, sample_weight)
 
-    def _store(self, outcomes, training, seconds):
-        super()._store(outcomes, training, seconds)
-        if training.solvers is None:
-            self.dual_coef_ = self.dual_coef_[0]
+    def _laid_out(self, duals):
+        return duals[0]

@@ -19,7 +19,7 @@ from sublinear._core.matrix import LEAST_SQUARE, Matrix, Underflow
 from sublinear._core.random import RandomBits
 from sublinear._core.states import take
 from sublinear._documentation import with_parameters
-from sublinear._fit_method import all_or_nothing
+from sublinear._fit_method import all_or_nothing, restored_after_errors
 from sublinear._labels import (
     check_two_classes,
     distinct_plain,
@@ -401,7 +401,8 @@ class SemiStreamingPerceptron(ClassifierMixin, _SemiStreaming):
         """
         X, y = check_training_data(self, X, y)
         source = self._named(ArraySource(X, y))
-        return self.fit_stream(source).materialize(source)
+        with restored_after_errors(self):  # a model without coordinates is not what `fit` leaves
+            return self.fit_stream(source).materialize(source)
 
     def materialize(self, source):
         """Compute `coef_`, in one pass over the source of the fit.
@@ -595,7 +596,8 @@ class SemiStreamingEnclosingBall(_SemiStreaming):
         """
         X = check_rows(self, X, reset=True)
         source = self._named(ArraySource(X, np.zeros(X.shape[0])))
-        return self.fit_stream(source).materialize(source)
+        with restored_after_errors(self):  # a model without coordinates is not what `fit` leaves
+            return self.fit_stream(source).materialize(source)
 
     def materialize(self, source):
         """Compute `center_`, in one pass over the source of the fit.

@@ -395,9 +395,8 @@ class PegasosStructured(OneSolverStreamFit, BaseEstimator):
         if errors and isinstance(errors[0], Exception) and not limits.certify:
             raise errors.pop()  # a block of partial_fit can be given again
         check_finite([Outcome(model, result)], 1.0, np.float64)
-        self.coef_, self.result_ = model, result
-        self.n_iter_ = self.result_.n_iter
-        self._state = solver.state()
+        self.coef_, self.n_iter_, self._state = model, result.n_iter, solver.state()
+        self.result_ = result  # last: now there is a new model
         if errors:
             raise errors.pop()
         warn_if_limited(self, limits, "raise alpha")

@@ -8,17 +8,20 @@ from test_structured import Classes
 
 import sublinear
 from sublinear import (
+    KernelPegasosClassifier,
     KernelSDCAClassifier,
+    MinimumEnclosingBall,
     PegasosClassifier,
     PegasosStructured,
     SDCAClassifier,
+    SDCARegressor,
     SequencePegasos,
     StreamingSVRGClassifier,
     StreamingSVRGRegressor,
     distributed,
 )
 from sublinear._core.matrix import NotFinite, Underflow
-from sublinear.semi_streaming import SemiStreamingPerceptron
+from sublinear.semi_streaming import SemiStreamingMinimumEnclosingBall, SemiStreamingPerceptron
 from sublinear.sources._faults import EmptySource
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -250,3 +253,41 @@ def test_a_refused_fit_draws_no_seeds():
 def test_other_processes_see_the_same_error(kind):
     error = pickle.loads(pickle.dumps(kind()))
     assert type(error) is kind and str(error) == str(kind())
+
+
+def broken_setting(name):
+    """Return an estimator's `__setattr__` by which one attribute is Ctrl-C."""
+
+    def setting(self, key, value):
+        if key == name:
+            raise KeyboardInterrupt
+        object.__setattr__(self, key, value)
+
+    return setting
+
+
+STORED = [
+    (SDCAClassifier(), "dual_coef_"),
+    (SDCAClassifier(), "n_iter_"),
+    (SDCARegressor(), "dual_coef_"),
+    (PegasosClassifier(max_iter=5, tol=0), "_fitted_treatment"),
+    (KernelPegasosClassifier(max_iter=2, tol=0), "n_steps_"),
+    (KernelSDCAClassifier(), "n_iter_"),
+    (MinimumEnclosingBall(), "offset_"),
+    (SemiStreamingPerceptron(), "coef_"),
+    (SemiStreamingMinimumEnclosingBall(), "center_"),
+]
+
+
+@pytest.mark.parametrize(
+    "model, name", STORED, ids=lambda part: part if isinstance(part, str) else type(part).__name__
+)
+def test_an_interrupt_while_attributes_are_stored_leaves_the_old_ones(monkeypatch, model, name):
+    separable = X[:, 0] > 0
+    model.fit(X, separable)
+    before = dict(vars(model))
+    monkeypatch.setattr(type(model), "__setattr__", broken_setting(name), raising=False)
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(X[:90, :3], separable[:90])
+    assert vars(model).keys() == before.keys()
+    assert all(value is before[key] for key, value in vars(model).items())

@@ -1070,3 +1070,14 @@ def test_the_certificate_is_that_of_the_rounded_intercept(options):
     primal = 0.005 * square + np.abs(X[:, 0].astype(float) * w + b - y).mean()
     assert model.intercept_.dtype == np.float32
     assert result.primal == pytest.approx(primal, rel=1e-12)
+
+
+@pytest.mark.parametrize("loss", ["squared", "absolute", "huber"])
+def test_equal_targets_are_met_to_the_last_bit(loss):
+    """The best loss is 0, to which no rounded intercept comes within a relative gap."""
+    random = np.random.default_rng(0)
+    for target in (0.06, -28.3497, 7.370138, *random.normal(size=30)):
+        X = random.normal(size=(20, 3)) * random.lognormal(0, 2, size=3)
+        model = SDCARegressor(loss, penalize_intercept=False, max_iter=50, random_state=0)
+        model.fit(X, np.full(20, target))
+        assert (model.result_.status, model.intercept_) == ("converged", target)

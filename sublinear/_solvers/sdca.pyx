@@ -61,7 +61,8 @@ def intercept_pace(sum_of_squares, n_rows, alpha):
     With the value c the method of multipliers moves the intercept as if it were held back by
     alpha / (2 c^2) times the square of the move: it takes about 1 + alpha / c^2 passes for a loss
     whose second derivative is near 1. Steps become shorter by 1 + (|x|^2 + c^2) / (alpha n). So c
-    is as large as costs nothing beside the other columns, and at least what makes the two equal.
+    is as large as costs nothing beside the other columns, and at least what makes the two equal; a
+    power of two, so that no intercept is rounded.
 
     Parameters
     ----------
@@ -70,7 +71,8 @@ def intercept_pace(sum_of_squares, n_rows, alpha):
     n_rows : int
     alpha : float
     """
-    return max(math.sqrt(sum_of_squares / n_rows), math.sqrt(alpha) * n_rows**0.25)
+    value = max(math.sqrt(sum_of_squares / n_rows), math.sqrt(alpha) * n_rows**0.25)
+    return 2.0 ** min(round(math.log2(value)), 1023) if math.isfinite(value) else value
 
 
 cdef class SDCA:

@@ -220,10 +220,10 @@ class CertifiedRounds(OverPartitions, LinearModel):
         return {"n_lost": solver.n_lost}
 
     def _store(self, outcomes, training, seconds):
-        super()._store(outcomes, training, seconds)
         kept = [outcome.kept for outcome in outcomes if outcome.kept is not None]
         self.n_lost_ = training.X.n_lost + sum(take(state, "n_lost", 0) for state in kept)
         self._store_kept(kept if self.warm_start and len(kept) == len(outcomes) else [], training)
+        super()._store(outcomes, training, seconds)
 
     def _check_parameters(self):
         super()._check_parameters()
