@@ -85,7 +85,7 @@ def centred(left, right, mean):
 def spread_out(matrix, count):
     """Return up to so many numbers of a matrix's rows at equal distances (int64)."""
     count = min(count, matrix.n_rows)
-    return np.arange(count) * (matrix.n_rows - 1) // max(1, count - 1)
+    return np.arange(count, dtype=np.int64) * (matrix.n_rows - 1) // max(1, count - 1)
 
 
 def least_spread(kernel, X):
