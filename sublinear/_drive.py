@@ -47,6 +47,7 @@ from sublinear._core.states import part_of, prefixed, restore, saved, take
 from sublinear._result import Result, TraceRow, array_of_trace, relative_gap, trace_of
 
 SLICE_SECONDS = 0.03
+FIRST_SLICE = 2**16  # accesses: the first round of a small problem; of a large one much less
 GROWTH = 4  # of a slice: few of them are too short
 # The next certificate comes when the solver's estimate of the gap, corrected by what it was off at
 # the last one, is within tol; where the solver can look, when what a look sees is. At the latest it
@@ -264,7 +265,7 @@ class _Run:
     def slices(self):
         """Advance the solver; yield after every slice, until there is a status."""
         solver, limits = self.solver, self.limits
-        size = 1  # of a slice, in accesses, while nothing is known of the time that they take
+        size = FIRST_SLICE  # in accesses, while nothing is known of the time that they take
         while self.status is None:
             before, work, began = solver.accesses, solver.work, time.perf_counter()
             at_end = solver.advance(int(min(before + size, limits.max_accesses, 2**62)))

@@ -187,6 +187,12 @@ def test_a_row_longer_than_the_first_slice():
     assert result.status == "converged"
 
 
+def test_a_small_problem_takes_few_slices():
+    solver = FakeSolver(rows=100, row=100)
+    _, result = run(solver, Limits(tol=0, max_iter=1))
+    assert (result.n_iter, len(solver.limits)) == (1, 1)
+
+
 def test_rows_without_entries():
     solver = FakeSolver(row=0)
     _, result = run(solver, Limits(tol=0, max_iter=50))

@@ -159,7 +159,7 @@ def test_refined_margins_are_those_of_float64(name, free, kernel, make):
 
 def test_no_budget_is_spent_on_what_it_is_too_small_for():
     X, y = make_data("hinge")
-    solver = KernelSDCA(make_objective("hinge", X, y), bits(0), max_accesses=12_000)
+    solver = KernelSDCA(make_objective("hinge", X, y), bits(0), max_accesses=7_000)
     solver.advance(2**60)
     assert not solver.refine() and not solver.objective.is_exact
 

@@ -7,9 +7,16 @@ import pytest
 from scipy import sparse
 from sklearn.metrics.pairwise import pairwise_kernels
 
-from sublinear._core.kernel_choice import kernel_rows
+from sublinear._core.kernel_choice import kernel_rows, spread_out
 from sublinear._core.kernel_rows import CallableRows, ExactRows, PrecomputedRows
-from sublinear._core.kernels import KERNELS, RBF, Linear, Poly
+from sublinear._core.kernels import (
+    KERNELS,
+    RBF,
+    Linear,
+    Poly,
+    centred_size,
+    root_mean_square,
+)
 from sublinear._core.matrix import Matrix
 from sublinear._core.panel_rows import PanelRows, PostingRows
 from sublinear._core.panels import use_lanes
@@ -339,3 +346,18 @@ def test_bounds_on_ranks_never_exceed_the_rows():
     assert kernel_rows(Poly(1.0, 9, 1.0), np.eye(30)).most_rank == 30
     assert kernel_rows(RBF(), np.eye(30, 2)).most_rank == 30
     assert kernel_rows(KERNELS["linear"](), np.eye(30, 2)).most_rank == 2
+
+
+def test_sizes_of_values_are_those_of_numpy():
+    values = 5 + np.random.default_rng(0).normal(size=(7, 4))
+    centred = values - values.mean(axis=0) - values.mean(axis=1, keepdims=True) + values.mean()
+    assert root_mean_square(values) == pytest.approx(np.sqrt(np.mean(values**2)), rel=1e-14)
+    expected = values.mean(), np.sqrt(np.mean(centred**2))
+    assert centred_size(values) == pytest.approx(expected, rel=1e-13)
+
+
+def test_a_sample_goes_from_the_first_row_to_the_last():
+    for n_rows in (1, 2, 31, 32, 33, 1000):
+        numbers = spread_out(Matrix(np.ones((n_rows, 1))), 32)
+        assert len(np.unique(numbers)) == len(numbers) == min(n_rows, 32)
+        assert numbers[0] == 0 and numbers[-1] == n_rows - 1 and numbers.dtype == np.int64

@@ -3,7 +3,13 @@
 import numpy as np
 
 from sublinear._core.kernel_rows import LARGEST
-from sublinear._core.kernels import Linear, exact_values, rows_of
+from sublinear._core.kernels import (
+    Linear,
+    centred_size,
+    exact_values,
+    root_mean_square,
+    rows_of,
+)
 from sublinear._core.matrix import Matrix
 from sublinear._core.panel_rows import PanelRows, PostingRows, panel_bytes
 
@@ -33,7 +39,9 @@ def kernel_rows(kernel, X, Y=None, memory=float("inf"), n_threads=1, spread=0.0)
     left = Matrix(X)
     right = left if Y is None else Matrix(Y)
     squares = left.squared_norms()
-    largest = max(float(side.max()) for side in (squares, right.squared_norms()))
+    largest = float(squares.max())
+    if right is not left:
+        largest = max(largest, float(right.squared_norms().max()))
     if not kernel.largest(largest) < LARGEST:
         raise ValueError(
             "the kernel's values, or inner products they are made of, leave the range of float32: "
@@ -77,7 +85,7 @@ def centred(left, right, mean):
 def spread_out(matrix, count):
     """Return up to so many numbers of a matrix's rows at equal distances (int64)."""
     count = min(count, matrix.n_rows)
-    return np.linspace(0, matrix.n_rows - 1, count).astype(np.int64)
+    return np.arange(count, dtype=np.int64) * (matrix.n_rows - 1) // max(1, count - 1)
 
 
 def least_spread(kernel, X):
@@ -112,9 +120,9 @@ def measured(rows, left, right, stored, largest, least=0.0):
     between = exact_values(kernel, sides[0], sides[-1])
     within = [between] if same else [exact_values(kernel, side, side) for side in sides]
     off = rows.block(numbers, others)[:, : len(others)] - between
-    diagonal = float(np.mean([values.diagonal().mean() for values in within]))
+    diagonal = sum(float(values.trace()) / len(values) for values in within) / len(within)
     spread = spread_of(between, within, diagonal)
-    rows.deviation = float(np.sqrt(np.mean(off**2)))
+    rows.deviation = root_mean_square(off)
     rows.error = rows.deviation / diagonal if diagonal > 0 else 0.0
     rows.rounding = kernel.rounding(stored, largest)
     if spread > LEAST_SPREAD * diagonal:
@@ -132,10 +140,11 @@ def spread_of(between, within, diagonal):
 
     Where the kernel has no images, that may be 0: the centred values are then looked at.
     """
-    mean = between.mean()
-    overall = mean if len(within) == 1 else (sum(values.mean() for values in within) / 2 + mean) / 2
-    centred_values = between - between.mean(axis=0) - between.mean(axis=1, keepdims=True) + mean
-    return max(diagonal - overall, np.sqrt(np.mean(centred_values**2)))
+    mean, size = centred_size(between)
+    overall = mean
+    if len(within) > 1:
+        overall = (sum(values.mean() for values in within) / 2 + mean) / 2
+    return max(diagonal - overall, size)
 
 
 def matching_pairs(left, right):

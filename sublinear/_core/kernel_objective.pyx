@@ -119,8 +119,9 @@ cdef class KernelObjective:
         if self.free_intercept:
             return self.rows.centred_block(rows, self.n_threads)
         count = len(rows)
-        values = self.rows.centred_block(np.append(rows, rows[:1]), self.n_threads)
-        values[count, :count] = values[:count, count] = -self.rows.offsets[rows]
+        values = self.rows.centred_block(np.concatenate([rows, rows[:1]]), self.n_threads)
+        offsets = self.rows.offsets[rows] if self.rows.is_centred else 0
+        values[count, :count] = values[:count, count] = -offsets
         values[count, count] = self.shift
         return values
 
@@ -542,7 +543,7 @@ cdef class KernelObjective:
         """Return the coefficients and, last, the intercept as one array."""
         if not self.free_intercept:
             intercept = self.shift * np.sum(coefficients)
-        return np.append(coefficients, intercept)
+        return np.concatenate([coefficients, [intercept]])
 
     def at_zeros(self):
         """Return the model of zero coefficients, its primal value and their dual value."""

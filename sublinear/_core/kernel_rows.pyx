@@ -129,15 +129,17 @@ cdef class KernelRows:
         cdef float[:, ::1] change = self._checked_changes(rows, changes, margins)
         cdef Py_ssize_t size = max(  # with a copy in float64 where functions or matrices give them
             1, BLOCK_BYTES // (12 * padded(self.n_columns) * TILE)) * TILE
-        cdef float[:, ::1] values
-        cdef Py_ssize_t start, p, n_rows
+        cdef Py_ssize_t start
         for start in range(0, len(rows), size):
             values = self.block(rows[start:start + size], None, n_threads)
-            n_rows = values.shape[0]
-            for p in prange(
-                values.shape[1] // PANEL, nogil=True, schedule="static", num_threads=n_threads
-            ):
-                add_panel(&values[0, 0], n_rows, values.shape[1], p, change, start, margins)
+            add_panels(values, len(values), change, start, margins, n_threads)
+
+    def add_product_of(self, values, changes, double[:, ::1] margins, int n_threads=1):
+        """Do as `add_product` with all rows, whose values are there, as of `centred_block`."""
+        order = np.arange(self.n_rows)
+        change = self._checked_changes(order, changes, margins)
+        add_panels(values, self.n_rows, change, 0, margins, n_threads)
+        self.add_offset_products(order, changes, np.asarray(margins))
 
     @property
     def rows_per_call(self):
@@ -182,9 +184,21 @@ cdef class KernelRows:
         return change
 
 
+def add_panels(
+    const float[:, ::1] values, Py_ssize_t n_rows, const float[:, ::1] change, Py_ssize_t start,
+    double[:, ::1] margins, int n_threads
+):
+    """Add the product of the changes from `start` on with so many rows of values."""
+    cdef Py_ssize_t p
+    for p in prange(
+        padded(margins.shape[1]) // PANEL, nogil=True, schedule="static", num_threads=n_threads
+    ):
+        add_panel(&values[0, 0], n_rows, values.shape[1], p, change, start, margins)
+
+
 cdef void add_panel(
-    const float* values, Py_ssize_t n_rows, Py_ssize_t stride, Py_ssize_t p, float[:, ::1] change,
-    Py_ssize_t start, double[:, ::1] margins
+    const float* values, Py_ssize_t n_rows, Py_ssize_t stride, Py_ssize_t p,
+    const float[:, ::1] change, Py_ssize_t start, double[:, ::1] margins
 ) noexcept nogil:
     """Add the product with the 64 columns of a panel."""
     cdef double sums[PANEL]

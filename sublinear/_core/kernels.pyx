@@ -210,3 +210,32 @@ def many_dots(X, Y):
 def exact_values(Kernel kernel, X, Y, dense_dots=few_dots, int n_threads=1):
     """Return the kernel's values between the rows of two Matrix objects of float64."""
     return kernel.exact(X, Y, exact_dots(X, Y, dense_dots), n_threads)
+
+
+def root_mean_square(const double[:, ::1] values):
+    """Return that of all values."""
+    cdef double total = 0
+    cdef Py_ssize_t i, k
+    with nogil:
+        for i in range(values.shape[0]):
+            for k in range(values.shape[1]):
+                total += values[i, k] * values[i, k]
+    return sqrt(total / (values.shape[0] * values.shape[1]))
+
+
+def centred_size(const double[:, ::1] values):
+    """Return the mean of values, and how large they are once rows and columns have mean 0."""
+    cdef Py_ssize_t n_rows = values.shape[0], n_columns = values.shape[1], i, k
+    cdef double[::1] of_rows = np.zeros(n_rows), of_columns = np.zeros(n_columns)
+    cdef double mean = 0, total = 0, value
+    with nogil:
+        for i in range(n_rows):
+            for k in range(n_columns):
+                of_rows[i] += values[i, k] / n_columns
+                of_columns[k] += values[i, k] / n_rows
+            mean += of_rows[i] / n_rows
+        for i in range(n_rows):
+            for k in range(n_columns):
+                value = values[i, k] - of_rows[i] - of_columns[k] + mean
+                total += value * value
+    return mean, sqrt(total / (n_rows * n_columns))

@@ -209,7 +209,8 @@ def check_coefficients(models):
 def checked_square(rows):
     """Return the KernelRows of examples with themselves; ValueError if a k(x, x) is negative."""
     diagonal = rows.diagonal
-    if diagonal.min() < -LEAST_SQUARE * np.abs(diagonal).max():
+    least = diagonal.min()
+    if least < 0 and least < -LEAST_SQUARE * np.abs(diagonal).max():
         raise ValueError(
             "k(x, x) is negative for an example, so the kernel is not positive definite and there "
             "is no optimum to find: choose a larger coef0, or another kernel"

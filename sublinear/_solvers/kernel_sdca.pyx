@@ -12,7 +12,7 @@ of the coefficients v in a box, with |v_i| where the loss is insensitive to smal
         K_WW, the kernel between the rows of W
         ascend over v_W: the row of the largest gain in W again and again, until no gain exceeds
             `inner_tol` times the first one, or 20 |W| steps are done
-        m += K[:, changed rows of W] times their changes
+        m += K[:, changed rows of W] times their changes, by K_WW if W has all rows
 
 A free intercept keeps sum v = 0: the ascent then goes along pairs of coefficients, as in libsvm's
 second order working set selection (Fan, Chen, Lin, JMLR 6, 2005), until no pair's slope exceeds
@@ -21,8 +21,9 @@ more example then: its coefficient is minus the sum of the others, k(0, 0) = shi
 Single steps would have to overcome what all examples have in common.
 
 Cost of a round: |W|^2 / 2 kernel evaluations for K_WW and n for every changed row; O(|W|) per step
-of the ascent, O(n) for gains and values. Nothing is cached between rounds. Rows of W are random
-among those that can gain: the top ones alone would be near copies of each other.
+of the ascent, O(n) for gains and values. Nothing is cached between rounds, but K_WW if W stays.
+Rows of W are random among those that can gain: the top ones alone would be near copies of each
+other.
 
 Changes of coefficients and slopes are float32 within the ascent, coefficients and margins float64.
 A round begins with changes of 0 and slopes from the margins, so errors of the ascent do not add up,
@@ -32,7 +33,7 @@ do not.
 """
 from cpython.exc cimport PyErr_CheckSignals
 from cython.parallel cimport prange
-from libc.math cimport INFINITY, fabs, isnan, sqrt
+from libc.math cimport INFINITY, fabs, isfinite, isnan, sqrt
 from libc.stdint cimport int64_t
 
 import numpy as np
@@ -67,6 +68,7 @@ cdef enum:                      # the rows of `inner`: the arrays of a panel_pro
 cdef double OF_FLOAT32 = 2.0**-25   # a typical relative error of values that are rounded to it
 cdef double GROWTH = 4, MOST_DAMPING = 0.1
 cdef double INNER_TOL = 0.01, INNER_TOL_OF_FEW = 1e-4
+cdef double FINER = 1e-3    # of that: where the ascent over few rows ends if there is time for it
 cdef double CALLS = 2.0**18     # of Python in a round, as kernel values
 cdef double LEAST_GAIN = 1e-3   # of the largest: a row with less is no candidate
 
@@ -83,7 +85,8 @@ cdef class KernelSDCA:
         Rows of W at the most.
     inner_tol : float, default=None
         When the ascent within W ends. None means 0.01, and 1e-4 where W always has all rows, and
-        so few that what a round does besides takes longer.
+        so few that what a round does besides takes longer; then it goes on to 1e-7 for about as
+        long as that takes.
     coefficients : ndarray of shape (n_rows,), float64, default=None
         Where to start: v, moved to the nearest feasible point. None means zeros.
     max_accesses : float, default=inf
@@ -102,7 +105,7 @@ cdef class KernelSDCA:
     cdef double gap, primal, dual, value_of_zeros
     cdef RandomBits random
     cdef Py_ssize_t block_size, inner_work, inner_steps, position
-    cdef double inner_tol, max_accesses, epsilon, intercept
+    cdef double inner_tol, finer, max_accesses, epsilon, intercept
     cdef bint is_start                               # whether changes lead to one from elsewhere
     cdef object before                               # coefficients and margins before an ascent
     cdef double constant                             # a penalised intercept, part of the margins
@@ -126,9 +129,10 @@ cdef class KernelSDCA:
         self.random = random
         self.block_size = max(2, min(block_size, n))
         self.max_accesses = max_accesses
+        has_few = inner_tol is None and n <= min(FEW_ROWS, block_size)
         if inner_tol is None:
-            inner_tol = INNER_TOL_OF_FEW if n <= min(FEW_ROWS, block_size) else INNER_TOL
-        self.inner_tol = inner_tol
+            inner_tol = INNER_TOL_OF_FEW if has_few else INNER_TOL
+        self.inner_tol, self.finer = inner_tol, FINER if has_few else 1
         self.coefficients, self.margins = np.zeros(n), np.zeros(n)
         self.gap = self.primal = INFINITY
         self.damping = self.constant = 0
@@ -136,25 +140,34 @@ cdef class KernelSDCA:
         self._set_objective(objective)
         self._begin(self.coefficients if coefficients is None else coefficients)
 
-    def _set_objective(self, objective):
+    def _set_objective(self, KernelObjective objective):
         """Set the box and the curvatures of the dual value."""
         form = objective.loss.dual_form()
         if form is None:
             raise ValueError(f"{type(objective.loss).__name__} has no quadratic conjugate")
-        y, scales = objective.targets_array, objective.scales_array
         self.objective = objective
         self.epsilon = form.epsilon
-        high = np.where(scales > 0, form.bound * np.where(scales > 0, scales, 1), 0)
-        self.high = np.where(form.one_sided & (y < 0), 0, high)
-        self.low = np.where(form.one_sided & (y > 0), 0, -high)
-        with np.errstate(divide="ignore"):
-            self.ridge = (
-                np.where(scales > 0, form.ridge / scales, 0) if form.ridge else np.zeros(y.size))
-        self.curvature = np.maximum(objective.diagonal() + self.ridge, 1e-12)
+        self._set_box(form.bound, form.ridge, form.one_sided)
         self.sizes = objective.squared_sizes()
         self.value_of_zeros = INFINITY
-        if np.isinf(self.high).any():
+        if form.bound == INFINITY:
             self.value_of_zeros = objective.at_zeros()[1]
+
+    def _set_box(self, double bound, double ridge, bint one_sided):
+        cdef const double[::1] y = self.objective.targets_array
+        cdef const double[::1] scales = self.objective.scales_array
+        cdef const double[::1] diagonal = self.objective.diagonal()
+        cdef double[:, ::1] arrays = np.empty((4, y.shape[0]))
+        cdef double reach
+        cdef Py_ssize_t i
+        self.low, self.high, self.ridge, self.curvature = arrays.base
+        with nogil:
+            for i in range(y.shape[0]):
+                reach = bound * scales[i] if scales[i] > 0 else 0
+                arrays[0, i] = 0 if one_sided and y[i] > 0 else -reach
+                arrays[1, i] = 0 if one_sided and y[i] < 0 else reach
+                arrays[2, i] = ridge / scales[i] if scales[i] > 0 else 0
+                arrays[3, i] = max(diagonal[i] + arrays[2, i], 1e-12)
 
     def _begin(self, coefficients):
         """Let the coefficients go to the feasible point nearest to these."""
@@ -162,7 +175,7 @@ cdef class KernelSDCA:
         self.is_start = True
         start = coefficients.copy()
         self.objective.make_feasible(start)
-        start = np.clip(start, self.low, self.high)
+        start = np.minimum(np.maximum(start, self.low), self.high)
         if self.objective.free_intercept:
             self.objective.balance(start)
         changed = np.flatnonzero(start != self.coefficients)
@@ -342,10 +355,10 @@ cdef class KernelSDCA:
 
     def _most_rows(self):
         """How many rows W may have: few at zeros, and as long as few have coefficients or gain."""
+        if self.block_size >= self.objective.n_rows:
+            return self.block_size
         taken = self.coefficients != 0
-        if self.block_size < self.objective.n_rows and (
-            not taken.any() or np.count_nonzero(taken | self._gaining()) <= FEW_ROWS
-        ):
+        if not taken.any() or np.count_nonzero(taken | self._gaining()) <= FEW_ROWS:
             return min(FEW_ROWS, self.block_size)
         return self.block_size
 
@@ -413,42 +426,63 @@ cdef class KernelSDCA:
 
     def _scale_block(self):
         """Make K_WW that of the changes divided by `units`: single steps need curvatures of 1."""
+        curvature = self._block_curvature()
+        self.units = np.ones(len(curvature))
+        if not self.objective.keeps_sum and (curvature != 1).any():
+            self.units = 1 / np.sqrt(curvature)
+            self._multiply_by_units()
+        self._set_diagonal(curvature * self.units**2)
+
+    def _multiply_by_units(self):
         cdef float[:, ::1] values = self.values
         cdef Py_ssize_t n_rows = len(self.rows), n_threads = self.objective.n_threads, i, k
-        curvature = self._block_curvature()
-        self.units = np.ones(n_rows) if self.objective.keeps_sum else 1 / np.sqrt(curvature)
         padded = np.ones(values.shape[1], dtype=np.float32)
         padded[:n_rows] = self.units
         cdef float[::1] units = padded
-        if (padded != 1).any():
-            for i in prange(n_rows, nogil=True, schedule="static", num_threads=n_threads):
-                for k in range(units.shape[0]):
-                    values[i, k] *= units[i] * units[k]
-        places = np.arange(n_rows)
-        self.values[places, places] = curvature * self.units**2
+        for i in prange(n_rows, nogil=True, schedule="static", num_threads=n_threads):
+            for k in range(units.shape[0]):
+                values[i, k] *= units[i] * units[k]
+
+    def _set_diagonal(self, const double[::1] diagonal):
+        cdef float[:, ::1] values = self.values
+        cdef Py_ssize_t i
+        for i in range(diagonal.shape[0]):
+            values[i, i] = <float> diagonal[i]
 
     def _begin_ascent(self):
         """Copy what the ascent needs of W."""
-        rows, count = self.rows, len(self.rows)
-        v, units = self.coefficients[rows], self.units
-        g = self.objective.targets_array[rows] - self.margins[rows] - self.intercept
-        g -= self.ridge[rows] * v
-        side = np.where(v == 0, np.sign(g), np.sign(v))
         arrays = self.inner = np.zeros((N_ARRAYS, self.values.shape[1]), dtype=np.float32)
-        arrays[GRADIENT, :count] = (g - self.epsilon * side) * units
-        arrays[LOW, :count] = (self.low[rows] - v) / units
-        arrays[HIGH, :count] = (self.high[rows] - v) / units
-        arrays[KINK, :count] = -v / units
-        arrays[ABOVE, :count] = self.epsilon * (1 - side) * units
-        arrays[BELOW, :count] = self.epsilon * (1 + side) * units
-        arrays[CURVATURE, :count] = self._block_curvature()
+        self._set_inner(arrays)
         if self.objective.shift > 0:    # the intercept comes last, and has no ends
-            arrays[[LOW, HIGH, KINK], count] = -INFINITY, INFINITY, INFINITY
-            arrays[CURVATURE, count] = self.objective.shift
+            count = len(self.rows)
+            arrays[LOW, count], arrays[HIGH, count] = -INFINITY, INFINITY
+            arrays[KINK, count], arrays[CURVATURE, count] = INFINITY, self.objective.shift
         self._set_problem(self.values, arrays)
         self.inner_steps = 0
         self.least = -1
         self.phase = ASCEND
+
+    def _set_inner(self, float[:, ::1] inner):
+        cdef const double[::1] v = self.coefficients, margins = self.margins, units = self.units
+        cdef const double[::1] low = self.low, high = self.high, ridge = self.ridge
+        cdef const double[::1] y = self.objective.targets_array
+        cdef const int64_t[::1] rows = self.rows
+        cdef const float[:, ::1] values = self.values
+        cdef double g, pull, side, unit, epsilon = self.epsilon
+        cdef Py_ssize_t i, k
+        with nogil:
+            for k in range(rows.shape[0]):
+                i, unit = rows[k], units[k]
+                g = y[i] - margins[i] - self.intercept - ridge[i] * v[i]
+                pull = g if v[i] == 0 else v[i]
+                side = 1 if pull > 0 else (-1 if pull < 0 else 0)
+                inner[GRADIENT, k] = <float> ((g - epsilon * side) * unit)
+                inner[LOW, k] = <float> ((low[i] - v[i]) / unit)
+                inner[HIGH, k] = <float> ((high[i] - v[i]) / unit)
+                inner[KINK, k] = <float> (-v[i] / unit)
+                inner[ABOVE, k] = <float> (epsilon * (1 - side) * unit)
+                inner[BELOW, k] = <float> (epsilon * (1 + side) * unit)
+                inner[CURVATURE, k] = values[k, k]
 
     def _set_problem(self, const float[:, ::1] values, float[:, ::1] inner):
         """Let the problem be that of the arrays, which stay where they are."""
@@ -467,22 +501,27 @@ cdef class KernelSDCA:
         cdef Py_ssize_t most = STEPS_PER_ROW * len(self.rows), taken
         cdef Py_ssize_t limit = min(
             most - self.inner_steps, 1 + WORK_PER_CALL // problem.size)
-        cdef float largest = 0
+        cdef float largest = 0, tol = self._of_slopes(self.inner_tol)
+        cdef float finer = self._of_slopes(self.finer)
         cdef bint pairs = self.objective.keeps_sum
+        # what the calls of another round would take
+        cdef Py_ssize_t more = <Py_ssize_t> (CALLS / ((2 if pairs else 1) * problem.size))
         ascend = panels().ascend_pairs if pairs else panels().ascend
         with nogil:
             if self.least < 0:
                 ascend(problem, 0, 0, &largest)
-                self.least = largest * <float> (sqrt(self.inner_tol) if pairs else self.inner_tol)
+                self.least = largest * tol
             taken = ascend(problem, limit, self.least, &largest)
+            if taken < limit and finer < 1:
+                taken += ascend(problem, min(limit - taken, more), self.least * finer, &largest)
         self.inner_steps += taken
         self.n_steps += taken
         self.inner_work += (2 if pairs else 1) * taken * problem.size
         if taken == limit and self.inner_steps < most:
             return False
-        target, reached = self.coefficients.copy(), self._reached()
-        if np.isfinite(reached).all():    # else K_WW, rounded, is indefinite: others take over
-            target[self.rows] = reached
+        target = self.coefficients.copy()
+        if not self._reach(target):    # K_WW, rounded, is indefinite: others take over
+            target[self.rows] = self.coefficients[self.rows]
         if self.objective.free_intercept:
             self._restore_sum(target)
         if self.value_of_zeros < INFINITY:
@@ -490,17 +529,35 @@ cdef class KernelSDCA:
         self._change(np.flatnonzero(target != self.coefficients), target)
         return True
 
-    def _reached(self):
-        """The coefficients of W after the ascent: exactly at an end or at 0 where it says so."""
-        rows = self.rows
-        change, low, high, kink = self.inner[[CHANGE, LOW, HIGH, KINK], :len(rows)]
-        reached = np.clip(
-            self.coefficients[rows] + change * self.units, self.low[rows], self.high[rows])
-        if self.epsilon > 0:
-            reached[kink == 0] = 0
-        for left, end in ((low, self.low), (high, self.high)):
-            reached[left == 0] = end[rows[left == 0]]
-        return reached
+    def _of_slopes(self, double tol):
+        """A part of a gain as the ascent measures it: along pairs by slopes."""
+        return sqrt(tol) if self.objective.keeps_sum else tol
+
+    def _reach(self, double[::1] target):
+        """Take up what the ascent has found, exactly at an end or at 0 where it says so.
+
+        Returns whether it is finite.
+        """
+        cdef const double[::1] low = self.low, high = self.high, units = self.units
+        cdef const int64_t[::1] rows = self.rows
+        cdef const float[:, ::1] inner = self.inner
+        cdef double v
+        cdef Py_ssize_t i, k
+        cdef bint has_kinks = self.epsilon > 0, is_finite = True
+        with nogil:
+            for k in range(rows.shape[0]):
+                i = rows[k]
+                v = target[i] + inner[CHANGE, k] * units[k]
+                if has_kinks and inner[KINK, k] == 0:
+                    v = 0
+                if v < low[i] or inner[LOW, k] == 0:
+                    v = low[i]
+                if v > high[i] or inner[HIGH, k] == 0:
+                    v = high[i]
+                if not isfinite(v):
+                    is_finite = False
+                target[i] = v
+        return is_finite
 
     def _restore_sum(self, target):
         """Take what float32 added to sum v off the coefficient farthest from its ends."""
@@ -518,22 +575,41 @@ cdef class KernelSDCA:
         """Change some rows; False if that would exceed the limit."""
         n = self.objective.n_rows
         rows = self.changed[self.position:self.position + self.objective.rows.rows_per_call]
-        if self.accesses + len(rows) * n > limit:
+        is_held = self._holds_most(len(rows))
+        cost = 0 if is_held else len(rows) * n
+        if self.accesses + cost > limit:
             return False
         changes = self.target[rows] - self.coefficients[rows]
-        margins = self.margins[np.newaxis]
-        self.objective.rows.add_product(
-            rows, changes[np.newaxis], margins, self.objective.n_threads)
+        if is_held:
+            self._add_block_product()
+        else:
+            self.objective.rows.add_product(
+                rows, changes[np.newaxis], self.margins[np.newaxis], self.objective.n_threads)
         self.coefficients[rows] = self.target[rows]
         if self.objective.shift:    # that of the model, whose sum rounds in its own way
             constant = self.objective.shift * np.sum(self.coefficients)
             self.margins += constant - self.constant
             self.constant = constant
         self.moved += np.sum(self.sizes[rows] * changes**2)
-        self.accesses += len(rows) * n
+        self.accesses += cost
         self.position += len(rows)
         PyErr_CheckSignals()
         return True
+
+    def _holds_most(self, Py_ssize_t n_rows):
+        """Whether K_WW serves to change so many rows: it is read whole, few are faster anew."""
+        cdef Py_ssize_t n = self.objective.n_rows
+        is_held = self.rows is not None and len(self.rows) == n and self.objective.keeps_sum
+        return is_held and 2 * n_rows >= n and not self.objective.is_exact
+
+    def _add_block_product(self):
+        """Change all rows by K_WW, whose diagonal is the kernel's meanwhile."""
+        diagonal = self.values.diagonal()[:self.objective.n_rows].astype(np.float64)
+        self._set_diagonal(self.objective.diagonal())
+        self.objective.rows.add_product_of(
+            self.values, (self.target - self.coefficients)[np.newaxis], self.margins[np.newaxis],
+            self.objective.n_threads)
+        self._set_diagonal(diagonal)
 
     def model(self):
         """Return the coefficients and the intercept."""
