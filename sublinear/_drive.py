@@ -20,6 +20,8 @@ A solver is an object that holds its state and has
                         primal value and a dual value; rounded(w) is w in the type in which it
                         will be stored. A dual value that rounding has brought above the primal
                         one, or to inf or NaN, may be returned as it is: it is not used
+    first_slice         where a solver has it: accesses before the clock tells how many there may
+                        be at a time; else 1, as one may take any time
     look()              where a solver has it: an estimate of the relative gap that is worth more
                         than estimated_gap and costs more, though far less than certify
     diverged            whether there is no hope
@@ -47,7 +49,6 @@ from sublinear._core.states import part_of, prefixed, restore, saved, take
 from sublinear._result import Result, TraceRow, array_of_trace, relative_gap, trace_of
 
 SLICE_SECONDS = 0.03
-FIRST_SLICE = 2**16  # accesses: the first round of a small problem; of a large one much less
 GROWTH = 4  # of a slice: few of them are too short
 # The next certificate comes when the solver's estimate of the gap, corrected by what it was off at
 # the last one, is within tol; where the solver can look, when what a look sees is. At the latest it
@@ -265,7 +266,7 @@ class _Run:
     def slices(self):
         """Advance the solver; yield after every slice, until there is a status."""
         solver, limits = self.solver, self.limits
-        size = FIRST_SLICE  # in accesses, while nothing is known of the time that they take
+        size = getattr(solver, "first_slice", 1)  # in accesses
         while self.status is None:
             before, work, began = solver.accesses, solver.work, time.perf_counter()
             at_end = solver.advance(int(min(before + size, limits.max_accesses, 2**62)))

@@ -187,10 +187,14 @@ def test_a_row_longer_than_the_first_slice():
     assert result.status == "converged"
 
 
-def test_a_small_problem_takes_few_slices():
+def test_the_first_slice_is_short_unless_the_solver_says_how_long():
     solver = FakeSolver(rows=100, row=100)
+    run(solver, Limits(tol=0, max_iter=1))
+    assert solver.limits[0] == 1
+    solver = FakeSolver(rows=100, row=100)
+    solver.first_slice = 100 * 100
     _, result = run(solver, Limits(tol=0, max_iter=1))
-    assert (result.n_iter, len(solver.limits)) == (1, 1)
+    assert (result.n_iter, solver.limits) == (1, [100 * 100])
 
 
 def test_rows_without_entries():

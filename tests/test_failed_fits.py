@@ -21,7 +21,7 @@ from sublinear import (
     distributed,
 )
 from sublinear._core.matrix import NotFinite, Underflow
-from sublinear.semi_streaming import SemiStreamingMinimumEnclosingBall, SemiStreamingPerceptron
+from sublinear.semi_streaming import SemiStreamingEnclosingBall, SemiStreamingPerceptron
 from sublinear.sources._faults import EmptySource
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -275,7 +275,7 @@ STORED = [
     (KernelSDCAClassifier(), "n_iter_"),
     (MinimumEnclosingBall(), "offset_"),
     (SemiStreamingPerceptron(), "coef_"),
-    (SemiStreamingMinimumEnclosingBall(), "center_"),
+    (SemiStreamingEnclosingBall(), "center_"),
 ]
 
 

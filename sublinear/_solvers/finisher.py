@@ -126,6 +126,11 @@ class Finisher:
         return self.first.keeps_best
 
     @property
+    def first_slice(self):
+        """As that of the first solver."""
+        return getattr(self.first, "first_slice", 1)
+
+    @property
     def most_unresolved(self):
         """As that of the first solver."""
         return getattr(self.first, "most_unresolved", math.inf)

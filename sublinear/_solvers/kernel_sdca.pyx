@@ -48,6 +48,7 @@ cdef enum:
     WORK_PER_CALL = 1 << 25     # entries of K_WW that the ascent reads between two looks around
     UNRESOLVED_IN_FLOAT32 = 2   # certificates
     UNRESOLVED = 32
+    FIRST_SLICE = 1 << 16       # accesses
 
 cdef enum Phase:                # of a round
     SELECT
@@ -238,6 +239,11 @@ cdef class KernelSDCA:
     def forget_block(self):
         """Give back the memory of K_WW."""
         self.rows = self.values = None
+
+    @property
+    def first_slice(self):
+        """As `_drive` asks: the first round of few examples."""
+        return FIRST_SLICE
 
     @property
     def most_unresolved(self):
