@@ -15,7 +15,7 @@ def linear_spaces(first, tol):
     spaces = [Columns(first, TruncatedNewton, tol=tol)] if _takes_products(loss) else []
     if _may_form(matrix.n_weights, matrix) or _may_form(matrix.n_rows, matrix):
         spaces += [_least_space(first, method) for method in _methods(loss)]
-    return sorted(spaces, key=lambda space: space.due)
+    return sorted(spaces, key=lambda space: space.expected_work)
 
 
 def _takes_products(loss):

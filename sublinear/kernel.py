@@ -185,7 +185,7 @@ def kernel_spaces(first):
     spaces = [KernelSpan(first, InteriorPoint)] if takes_span(first.objective) else []
     if takes_square(first.objective):
         spaces.append(KernelImages(first, KernelNewton))
-    return sorted(spaces, key=lambda space: space.due)
+    return sorted(spaces, key=lambda space: space.expected_work)
 
 
 class _KernelSDCAModel(KernelModel):

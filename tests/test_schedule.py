@@ -7,8 +7,8 @@ from types import SimpleNamespace
 import pytest
 
 from sublinear._core.pace import FORECASTS, work_in_all
-from sublinear._core.schedule import CHEAP, AscentGap, Done, Schedule
-from sublinear._solvers.spaces import DOUBT, HOPE
+from sublinear._core.schedule import CHEAP, AscentGap, Budget, Done, Schedule
+from sublinear._solvers.spaces import BEST_CASE, WORST_CASE
 
 TOL = 1e-3
 
@@ -17,9 +17,9 @@ def space(due=1000.0, factorises=True, n_expected=20, **options):
     """Return the expectations of a method that reads a row of a thousand in an iteration."""
     expected = {
         "method": SimpleNamespace(factorises=factorises),
-        "due": due,
-        "at_worst": due * (1 if factorises else DOUBT),
-        "at_best": due / (1 if factorises else HOPE),
+        "expected_work": due,
+        "most_work": due * (1 if factorises else WORST_CASE),
+        "least_work": due / (1 if factorises else BEST_CASE),
         "least_ascent": 0.0,
         "least_expected": (n_expected + 1) // 2,
         "spare": 2 * n_expected,
@@ -66,38 +66,38 @@ def test_ascent_goes_on_where_what_is_left_takes_less_than_the_method(
     n_passes, share, gap, is_time
 ):
     plan = space(due=2 * CHEAP)
-    standing = done(share * plan.due, n_passes)
-    assert schedule().is_time(standing, [plan], gap_of(gap)) == is_time
+    standing = done(share * plan.expected_work, n_passes)
+    assert schedule().decide(standing, [plan], gap_of(gap)) == is_time
 
 
 @pytest.mark.parametrize("n_passes, is_time", [(49, False), (50, True)])
 def test_what_is_cheap_is_tried_after_half_of_the_passes(n_passes, is_time):
     standing = done(CHEAP / 100, n_passes)
-    assert schedule().is_time(standing, [space(CHEAP)], gap_of(0.5)) == is_time
+    assert schedule().decide(standing, [space(CHEAP)], gap_of(0.5)) == is_time
 
 
 @pytest.mark.parametrize("ascent, others, is_time", [(600, 300, False), (600, 400, True)])
 def test_what_is_solved_once_waits_for_as_much_work(ascent, others, is_time):
     plan = space(solves_once=True, n_expected=1)
-    assert schedule().is_time(done(ascent, others=others), [plan], gap_of(2e-3)) == is_time
+    assert schedule().decide(done(ascent, others=others), [plan], gap_of(2e-3)) == is_time
     sooner = space(solves_once=True, n_expected=1, least_ascent=700)
-    assert schedule().is_time(done(0.0, 0, others=300), [sooner], unasked)
+    assert schedule().decide(done(0.0, 0, others=300), [sooner], unasked)
 
 
 def test_at_once_is_after_the_first_pass_where_the_work_is_known():
     plans = [space(1e6)]
-    assert not schedule(at_once=True).is_time(done(0.0, 0), plans, unasked)
-    assert schedule(at_once=True).is_time(done(1.0, 1), plans, unasked)
+    assert not schedule(at_once=True).decide(done(0.0, 0), plans, unasked)
+    assert schedule(at_once=True).decide(done(1.0, 1), plans, unasked)
     products = [space(1e6, factorises=False)]
-    assert not schedule(at_once=True).is_time(done(1.0, 1), products, unasked)
+    assert not schedule(at_once=True).decide(done(1.0, 1), products, unasked)
 
 
 @pytest.mark.parametrize("limits", [{"max_iter": 29}, {"max_accesses": 14_999}])
 def test_nothing_begins_that_the_limits_would_end(limits):
     standing = done(3000.0, n_passes=20, accesses=5_000)
     enough = {"max_iter": 30} if "max_iter" in limits else {"max_accesses": 15_000}
-    assert not schedule(**limits).is_time(standing, [space()], gap_of(0.5))
-    assert schedule(**enough).is_time(standing, [space()], gap_of(0.5))
+    assert not schedule(**limits).decide(standing, [space()], gap_of(0.5))
+    assert schedule(**enough).decide(standing, [space()], gap_of(0.5))
 
 
 def test_forecasts_come_ever_more_rarely_but_for_the_last_passes():
@@ -108,7 +108,7 @@ def test_forecasts_come_ever_more_rarely_but_for_the_last_passes():
         return AscentGap(TOL, 1.0, TOL)
 
     for n_passes in range(1, 90):
-        assert not decisions.is_time(done(2e7 * n_passes, n_passes), [plan], nearly_done)
+        assert not decisions.decide(done(2e7 * n_passes, n_passes), [plan], nearly_done)
     early = [n_passes for n_passes in asked if n_passes < 60]
     assert asked[len(early) :] == list(range(60, 90))
     assert 6 <= len(early) <= 9
@@ -126,7 +126,7 @@ def test_forecasts_come_ever_more_rarely_but_for_the_last_passes():
 )
 def test_products_are_tried_where_ascent_has_more_left_than_they_may_take(share, gap, is_time):
     decisions, plan = schedule(), space(2 * CHEAP, factorises=False)
-    assert decisions.is_time(done(share * plan.at_best), [plan], gap_of(gap)) == is_time
+    assert decisions.decide(done(share * plan.least_work), [plan], gap_of(gap)) == is_time
     assert decisions.is_trial == (gap < 0.9)
 
 
@@ -134,10 +134,10 @@ def test_products_are_tried_where_ascent_has_more_left_than_they_may_take(share,
 def test_products_are_tried_at_once_where_ascent_is_hopeless(due, is_time):
     """Unless the next method takes less than the trial."""
     decisions, plan = schedule(), space(2 * CHEAP, factorises=False)
-    plans, standing = [plan, space(due * plan.due)], done(0.1 * plan.due)
-    assert decisions.is_time(standing, plans, gap_of(0.99)) == is_time
+    plans, standing = [plan, space(due * plan.expected_work)], done(0.1 * plan.expected_work)
+    assert decisions.decide(standing, plans, gap_of(0.99)) == is_time
     assert decisions.is_trial
-    assert (decisions.allowance == plan.at_best) == is_time
+    assert (decisions.budget.allowed == plan.least_work) == is_time
 
 
 @pytest.mark.parametrize(
@@ -171,9 +171,9 @@ def test_forecasts_know_the_pace_of_late(is_curved, before, times):
 )
 def test_products_get_more_work_where_that_is_enough_at_their_pace(gap, is_late):
     decisions, plan = schedule(), space(factorises=False)
-    decisions.allowance = decisions.rest = plan.at_worst
+    decisions.budget = Budget(plan.most_work, plan.most_work)
     decisions.begin(done(100.0, others=7.0), (1.0, 1.0))
-    standing = done(100.0, n_iterations=3, others=7.0 + plan.at_worst)
+    standing = done(100.0, n_iterations=3, others=7.0 + plan.most_work)
     assert not decisions.is_late(standing, [plan], (gap, 1.0))
     standing = standing._replace(others=standing.others + 1)
     assert decisions.is_late(standing, [plan], (gap, 1.0)) == is_late
@@ -194,14 +194,14 @@ def test_the_last_passes_are_kept_for_all_methods(n_passes, is_time):
     decisions, plans = schedule(), [space(), space(n_expected=5)]
     decisions.next_forecast = math.inf
     standing = done(1000.0, n_passes)
-    assert decisions.is_time(standing, plans, gap_of(0.5) if is_time else unasked) == is_time
+    assert decisions.decide(standing, plans, gap_of(0.5) if is_time else unasked) == is_time
 
 
 def test_a_pause_lasts_until_the_work_of_ascent_has_doubled():
     decisions, plan = schedule(), space(factorises=False)
     decisions.pause(done(1000.0))
-    assert not decisions.is_time(done(1999.0), [plan], unasked)
-    assert decisions.is_time(done(2000.0), [plan], gap_of(0.9))
+    assert not decisions.decide(done(1999.0), [plan], unasked)
+    assert decisions.decide(done(2000.0), [plan], gap_of(0.9))
 
 
 @pytest.mark.parametrize("n_passes, may_pause", [(45, True), (46, False)])

@@ -28,6 +28,7 @@ from sublinear._core.gram import row_factor, row_products, upper_factor, weighte
 from sublinear._core.losses import MARGIN_LOSSES, REGRESSION_LOSSES
 from sublinear._core.matrix import Matrix
 from sublinear._core.objective import Objective
+from sublinear._core.schedule import Budget
 from sublinear._second_order import linear_spaces
 from sublinear._solvers.finisher import Finisher
 from sublinear._solvers.interior_point import InteriorPoint
@@ -230,7 +231,7 @@ def test_methods_of_a_loss_with_the_least_expected_work_first(name, methods):
     X, y = make_data(name)
     spaces = linear_spaces(SDCA(make_objective(name, X, y), bits(0)), 1e-3)
     assert {space.method for space in spaces} == set(methods)
-    assert spaces == sorted(spaces, key=lambda space: space.due)
+    assert spaces == sorted(spaces, key=lambda space: space.expected_work)
 
 
 @pytest.mark.parametrize("name, most", [("huber", 15), ("smoothed_hinge", 20)])
@@ -641,7 +642,7 @@ def test_a_trial_ends_where_products_creep_and_goes_on_later(power, is_paused):
     method = solver.second
     solver._note_iterate(method)
     schedule = solver.schedule
-    schedule.is_trial, schedule.allowance, schedule.rest = True, 20.0, 10.0
+    schedule.is_trial, schedule.budget = True, Budget(20.0, 10.0)
     schedule.begin(solver._done(), method.outlook)
     while solver.second is not None and not method.gap <= 1e-6 * method.primal:
         solver.extra_work += 1.0

@@ -49,6 +49,35 @@ class Done(NamedTuple):
         return self.n_passes + self.n_iterations
 
 
+class Budget:
+    """Work for a method that forms no matrix: more of it while its pace is good enough.
+
+    Parameters
+    ----------
+    allowed : float
+        Before its pace is looked at.
+    more : float
+        What is added then, if it is enough at that pace.
+    """
+
+    def __init__(self, allowed, more):
+        self.allowed, self.more = allowed, more
+
+    def begin(self, gap, work):
+        """Begin where the method has done so much work, and has a gap in its outlook."""
+        self.gap, self.work, self.end = gap, work, work + self.allowed
+
+    def is_spent(self, gap, work, wanted):
+        """Tell whether to leave the method; extend the budget where it is enough after all."""
+        if work <= self.end:
+            return False
+        times = work_in_all(gap, self.gap, wanted)
+        if (times - 1) * (work - self.work) > self.more:
+            return True
+        self.gap, self.work, self.end = gap, work, work + self.more
+        return False
+
+
 class AscentGap(NamedTuple):
     """The gap of ascent, what it was at the start, and the one that is wanted."""
 
@@ -81,11 +110,9 @@ class Schedule:
         self.tol, self.max_iter, self.max_accesses = tol, max_iter, max_accesses
         self.at_once, self.is_curved = at_once, is_curved
         self.is_trial = False
+        self.budget = Budget(math.inf, math.inf)
         self.next_forecast = 0.0  # at this work of ascent
         self.seen = []  # the work and the gap of ascent, at forecasts
-        self.allowance = math.inf  # of work for the method
-        self.rest = math.inf  # by which that grows where its pace is good enough
-        self.mark = None  # the gap in its outlook, and its work until then
 
     def fits(self, done, space, n_iterations):
         """Tell whether so many iterations in a space will keep within the limits."""
@@ -93,8 +120,8 @@ class Schedule:
         within = done.accesses + n_read <= self.max_accesses
         return within and done.n_iter + n_iterations <= self.max_iter
 
-    def is_time(self, done, spaces, ascent):
-        """Tell at the end of a pass whether to go over to the first of the spaces.
+    def decide(self, done, spaces, ascent):
+        """Decide at the end of a pass whether to go over to the first of the spaces.
 
         Parameters
         ----------
@@ -102,46 +129,53 @@ class Schedule:
         spaces : list
         ascent : callable
             Returns the AscentGap.
+
+        Returns
+        -------
+        goes_over : bool
         """
         space = spaces[0]
         if self.at_once and space.method.factorises and done.n_passes > 0:
             return True
-        if space.solves_once and max(done.ascent, space.least_ascent) + done.others >= space.due:
+        expected, spent = space.expected_work, done.ascent + done.others
+        if space.solves_once and max(spent, space.least_ascent + done.others) >= expected:
             return self.fits(done, space, space.least_expected)
         if done.n_passes == 0:
             return False
         is_last = done.n_iter >= max(self.max_iter - _spare(spaces), space.spare)
         if done.ascent < self.next_forecast and not is_last:
             return False
-        is_worth = PATIENCE * (done.ascent + done.others) >= space.due
-        is_worth |= space.due <= (PATIENCE if is_last else 1) * CHEAP and self._is_half_time(done)
+        is_cheap = expected <= (PATIENCE if is_last else 1) * CHEAP
+        is_worth = PATIENCE * spent >= expected or (is_cheap and self._is_half_time(done))
         if not (is_worth and self.fits(done, space, space.least_expected)):
             return False
         self.next_forecast = FORECASTS * done.ascent
-        return self._is_worth_trying(done, spaces, self.forecast(done, ascent()))
+        return self._set_budget(done, spaces, self.forecast(done, ascent()))
 
     def _is_half_time(self, done):
         return 2 * done.n_iter >= self.max_iter or 2 * done.accesses >= self.max_accesses
 
-    def _is_worth_trying(self, done, spaces, times):
-        """Set the allowance of a trial, or of a method that is to stay; tell whether to begin."""
+    def _set_budget(self, done, spaces, times):
+        """Set that of a trial, or of a method that is to stay; tell whether to begin."""
         (space, *later), spent = spaces, done.ascent
         rest = (times - 1) * spent
-        is_next_surer = bool(later) and later[0].at_worst < space.at_worst
-        slow = is_slow(spent, times, space.at_worst)
-        self.is_trial = is_next_surer or not slow
+        surer = later[0] if later and later[0].most_work < space.most_work else None
+        slow = is_slow(spent, times, space.most_work)
+        self.is_trial = surer is not None or not slow
         if not self.is_trial:
-            self.rest = self.allowance = max(rest, space.at_worst)
+            most = max(rest, space.most_work)
+            self.budget = Budget(most, most)
             return True
-        self.rest = min(rest, later[0].due) if later else rest
-        self.allowance = TRIAL * spent
-        if slow and space.at_best <= later[0].due:  # ascent will end in any case
-            self.allowance = max(self.allowance, space.at_best)
-            return True
-        return min(spent, rest) >= space.at_best
+        allowed = TRIAL * spent
+        # a slow ascent is left for the surer one in any case
+        is_left_anyway = slow and space.least_work <= surer.expected_work
+        if is_left_anyway:
+            allowed = max(allowed, space.least_work)
+        self.budget = Budget(allowed, min(rest, later[0].expected_work) if later else rest)
+        return is_left_anyway or min(spent, rest) >= space.least_work
 
     def forecast(self, done, ascent):
-        """Return how many times as long as so far ascent takes, inf beyond max_iter.
+        """Return how many times as long as so far ascent takes, inf beyond max_iter; note the gap.
 
         At its mean pace. Where it takes on no speed the first passes shrink many gaps much, and it
         is that of late if this is the slower one.
@@ -165,25 +199,14 @@ class Schedule:
 
     def begin(self, done, outlook):
         """Begin or go on with a method that has this outlook, a gap and a primal value."""
-        self.allowance += done.others
-        self.mark = outlook[0], done.others
+        self.budget.begin(outlook[0], done.others)
 
     def is_late(self, done, spaces, outlook):
-        """Tell whether the method takes far longer than expected, or the next one needs the rest.
-
-        Once the allowance is used up there is another one if that is enough at the pace since the
-        last one.
-        """
+        """Tell whether the method takes far too long, or the next ones need the rest."""
         if done.n_iter >= self.max_iter - max(_spare(spaces[1:]), 1):
             return True
-        if done.others <= self.allowance:
-            return False
-        (gap_before, work_before), (gap, primal) = self.mark, outlook
-        times = work_in_all(gap, gap_before, self.tol * primal)
-        if (times - 1) * (done.others - work_before) > self.rest:
-            return True
-        self.mark, self.allowance = (gap, done.others), done.others + self.rest
-        return False
+        gap, primal = outlook
+        return self.budget.is_spent(gap, done.others, self.tol * primal)
 
     def may_pause(self, done, space):
         """Tell whether there is room for a pause: work that doubles, and the method after it."""
@@ -195,9 +218,9 @@ class Schedule:
 
     def is_next_due(self, done, following, ascent):
         """Tell whether the space that follows will have its turn before a pause is over."""
-        if PAUSE * done.ascent >= following.at_best:
+        if PAUSE * done.ascent >= following.least_work:
             return True
-        return is_slow(done.ascent, self.forecast(done, ascent()), following.at_worst)
+        return is_slow(done.ascent, self.forecast(done, ascent()), following.most_work)
 
 
 def _spare(spaces):

@@ -176,7 +176,7 @@ class Finisher:
     def advance(self, limit):
         """Go on to the end of a pass or an iteration, then return True, or to the limit."""
         if self.is_stuck:
-            self._hand_over()
+            self._end_method()
         if self.is_ascending:
             return self._ascend(limit)
         if self.second is not None:
@@ -186,10 +186,14 @@ class Finisher:
         n_passes = self.first.n_iter
         if n_passes > self.n_checked and self.space is not None:
             if not self.space.is_explored and self._spent() >= self.space.cost_of_start:
-                return self._read_at_start(limit) and self._explore()
-            self.n_checked, self.is_due = n_passes, self._is_time()
+                if self._read_at_start(limit):
+                    self._tried(self.space.explore)
+                return False
+            self.n_checked, self.is_due = n_passes, self._decide()
         if self.is_due:
-            return (self.paused is not None or self._read_at_start(limit)) and self._begin()
+            if self.paused is not None or self._read_at_start(limit):
+                self._begin()
+            return False
         return self.first.advance(limit - self.n_read)
 
     def _spent(self):
@@ -202,12 +206,12 @@ class Finisher:
             self.first.n_iter, self.n_iterations, self.accesses, self._spent(), self.extra_work
         )
 
-    def _is_time(self):
-        """Tell at the end of a pass whether to go over to the method of second order."""
+    def _decide(self):
+        """Decide at the end of a pass whether to go over; leave spaces that limits rule out."""
         done = self._done()
         while self.later and not self.schedule.fits(done, self.space, self.space.least_expected):
             self._leave_space()
-        return self.schedule.is_time(done, [self.space, *self.later], self._ascent_gap)
+        return self.schedule.decide(done, [self.space, *self.later], self._ascent_gap)
 
     def _ascent_gap(self):
         (gap, primal), at_zeros = self.first.glance(), self.objective.at_zeros()[1]
@@ -228,10 +232,6 @@ class Finisher:
             self.extra_work += cost
         return fits
 
-    def _explore(self):
-        self._tried(self.space.explore)
-        return False
-
     def _begin(self):
         self.is_due = False
         self.extra_work += 1  # progress, though a method that goes on reads nothing here
@@ -242,7 +242,6 @@ class Finisher:
             self._note_iterate(second)
             self._note_weights(second)
             self.second, self.is_compared = second, self.space.is_compared
-        return False
 
     def _tried(self, prepare):
         """Return what a part of the start returns; give the method up where it has no space."""
@@ -280,7 +279,7 @@ class Finisher:
         self.is_stuck = not goes_on or self.n_idle >= self.second.most_idle
         if not self.space.method.factorises:
             if not self.is_stuck and self._is_late():
-                if self._gives_way():
+                if self._make_room():
                     return True
                 self.is_stuck = not self.second.hurry()
             if not self.is_stuck and self.best.relative_gap > self.tol:
@@ -291,17 +290,17 @@ class Finisher:
         outlook = self.second.outlook
         return self.schedule.is_late(self._done(), [self.space, *self.later], outlook)
 
-    def _gives_way(self):
+    def _make_room(self):
         """Let the first solver go on, until a pause is over or the next method comes, if it may."""
         done, schedule = self._done(), self.schedule
         if not (schedule.may_pause(done, self.space) or (schedule.is_trial and self.later)):
             return False
         if self.later and schedule.is_next_due(done, self.later[0], self._ascent_gap):
-            self._hand_over()
+            self._end_method()
         else:
             schedule.pause(done)
             self.paused = self.second
-            self._go_back()
+            self._return_to_first()
         return True
 
     def _start_ascents(self):
@@ -316,7 +315,7 @@ class Finisher:
             return
         if self.found is None and self.dual > -math.inf:
             self.found = self.first.duals()
-        self.space.hand_over(self.best.candidates[0](), self.best)
+        self.space.adopt_duals(self.best.candidates[0](), self.best)
         self.is_ascending, self.ascent_began, self.ascended_gap = True, gap, gap
 
     def _ascend(self, limit):
@@ -329,16 +328,16 @@ class Finisher:
         self.is_compared = False
         return True
 
-    def _hand_over(self):
+    def _end_method(self):
         """Leave the method for good."""
         if self.second is not None:
-            self._go_back()
+            self._return_to_first()
             self._leave_space()
 
-    def _go_back(self):
+    def _return_to_first(self):
         """Let the first solver go on, from the duals of the method if they are the best."""
         if self.found is not None:
-            self.space.hand_over(self.found, self.best)
+            self.space.adopt_duals(self.found, self.best)
             self.found = None  # they are the first solver's now
         self.second = self.best = None
         self.lowest = (math.inf, None)
@@ -382,7 +381,7 @@ class Finisher:
 
     def duals(self):
         """Return the best certified duals as an array of its own (float64)."""
-        self._hand_over()
+        self._end_method()
         return self.first.duals()
 
     def release_duals(self):
@@ -400,7 +399,7 @@ class Finisher:
 
         Counts start at 0 again.
         """
-        self._hand_over()
+        self._end_method()
         self.first.restart(problem)
         for space in self.spaces:
             space.restart()

@@ -15,7 +15,7 @@ A space is made for the solver that begins and for a method. It has
     estimates_rounding     whether an estimate of rounding is part of it: the best of many would be
                            the one of the worst estimate
     weights(coordinates)   return the model that an Iterate stands for
-    hand_over(duals, iterate)    let the solver that begins go on from such duals
+    adopt_duals(duals, iterate)    let the solver that begins go on from such duals
     is_cautious            whether forecasts of ascent allow for an optimum near 0, where a relative
                            gap tells little; its gaps are then measured by the objective of zeros
     close()                give back the memory, as the method is left
@@ -34,8 +34,8 @@ from sublinear._core.objective import Objective
 LARGEST = 2048  # system, if it has more entries than the rows: 32 MB a matrix
 LEAST_PASSES = 2  # of ascent, and certificates: an exact solution that takes no longer comes first
 PASSES_OF_START = 3  # at most, and one for the diagonal where no matrix is formed
-HOPE = 5  # of what products with the rows are expected to take, a fifth may be enough
-DOUBT = 3  # times what products with the rows are expected to take, as conditions decide that
+BEST_CASE = 5  # the expected work of a method without a matrix, by what may be enough
+WORST_CASE = 3  # what it may well take, by that: conditions decide
 SHARP = 1e-3  # of tol: then duals of a kernel machine are as good as they get
 N_MATRICES = 5  # of the size of a kernel matrix, or its factor, that a kernel's span takes at most
 # Times, measured on one thread, in that of a feature value in a step of coordinate ascent
@@ -77,19 +77,19 @@ class _Space:
         return 4 * self.method.n_expected(self.first.objective.loss)
 
     @property
-    def due(self):
-        """The work to be expected."""
+    def expected_work(self):
+        """Of the start and all iterations."""
         return self.cost * self.n_expected + self.cost_of_start
 
     @property
-    def at_worst(self):
-        """The work that it may well take."""
-        return self.due * (1 if self.method.factorises else DOUBT)
+    def most_work(self):
+        """That it may well take."""
+        return self.expected_work * (1 if self.method.factorises else WORST_CASE)
 
     @property
-    def at_best(self):
-        """The work that may be enough."""
-        return self.due / (1 if self.method.factorises else HOPE)
+    def least_work(self):
+        """That may be enough."""
+        return self.expected_work / (1 if self.method.factorises else BEST_CASE)
 
     def close(self):
         """Give back the memory."""
@@ -161,7 +161,7 @@ class _LinearSpace(_Space):
                 break
         return models[k], primal, best, found
 
-    def hand_over(self, duals, iterate):
+    def adopt_duals(self, duals, iterate):
         constant = self.first.objective.matrix.constant
         self.first.adopt(duals, self.weights(iterate.coordinates)[-1] * constant)
 
@@ -322,7 +322,7 @@ class _KernelSpace(_Space):
     def weights(self, coordinates):
         return self._evaluated(coordinates)[0]
 
-    def hand_over(self, duals, iterate):
+    def adopt_duals(self, duals, iterate):
         self.first.adopt(duals)
 
     def _certified(self, coefficients):
