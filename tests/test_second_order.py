@@ -419,22 +419,6 @@ def test_a_sample_is_spread_and_has_all_the_mass():
     np.testing.assert_array_equal(chosen, again)
 
 
-@pytest.mark.parametrize(
-    "name, make, share",
-    [
-        ("logistic", np.asarray, 1 / 8),
-        ("squared", np.asarray, 1),
-        ("logistic", sparse.csr_array, 1),
-    ],
-)
-def test_work_counts_the_rows_that_are_expected_in_the_matrix(name, make, share):
-    objective = many_rows(name, make=make)
-    assert Newton.share(objective) == share and InteriorPoint.share(objective) == 1
-    full, part, none = (Columns.costs(objective.matrix, Newton, s)[0] for s in (1.0, share, 0.0))
-    assert part - none == pytest.approx((full - none) * share)
-    assert Columns(SimpleNamespace(objective=objective), Newton).cost == part
-
-
 # ---------------------------------------------------------------- in an estimator
 
 

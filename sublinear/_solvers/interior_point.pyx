@@ -150,11 +150,6 @@ cdef class InteriorPoint:
         """As the finisher asks: kinks take more."""
         return 6 if loss.dual_form().ridge > 0 else 12
 
-    @staticmethod
-    def share(objective):
-        """As that of Newton."""
-        return 1.0
-
     def __init__(self, objective):
         self.system = NormalEquations(objective)
         self.loss = objective.loss

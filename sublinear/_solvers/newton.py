@@ -95,12 +95,6 @@ class Newton:
         """As the finisher asks."""
         return 6
 
-    @staticmethod
-    def share(objective):
-        """Return the share of the rows whose products are expected in an iteration."""
-        matrix = objective.matrix
-        return sampled_share(matrix.n_rows, matrix.n_weights) if _may_sample(objective) else 1.0
-
     def __init__(self, objective, w=None, gram=None):
         self.system, self.loss, self.beyond = NormalEquations(objective), objective.loss, None
         self.known_gram = gram

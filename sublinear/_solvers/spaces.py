@@ -115,7 +115,7 @@ class _LinearSpace(_Space):
     def __init__(self, first, method, **options):
         self.first, self.method, self.options = first, method, options
         matrix = first.objective.matrix
-        self.cost, self.cost_of_start = self.costs(matrix, method, method.share(first.objective))
+        self.cost, self.cost_of_start = self.costs(matrix, method)
         self.least_ascent = LEAST_PASSES * (matrix.n_stored + matrix.n_rows)
         self.n_read = self.n_passes * matrix.n_stored
         self.n_read_at_start = (PASSES_OF_START + (not method.factorises)) * matrix.n_stored
@@ -139,7 +139,7 @@ class _LinearSpace(_Space):
             system = NormalEquations(objective)
             self.gram = system.gram(np.ones(len(system.rows)))
             matrix = self.first.objective.matrix
-            self.cost, self.cost_of_start = self.costs(matrix, self.method, share=0.0)
+            self.cost, self.cost_of_start = self.costs(matrix, self.method, is_formed=True)
             self.n_read_at_start = matrix.n_stored
         return self.gram
 
@@ -174,17 +174,19 @@ class Columns(_LinearSpace):
         return self.method.n_passes
 
     @staticmethod
-    def costs(matrix, method, share=1.0):
+    def costs(matrix, method, is_formed=False):
         """Return the times of an iteration and of the start, in the unit of those above.
 
-        `share`: of the rows whose products an iteration takes, 0 where those of all are known.
+        `is_formed`: the matrix of its equations is there, but for the penalty.
         """
         n_rows, width, n_stored = matrix.n_rows, matrix.n_weights, matrix.n_stored
         cost = method.sweeps * n_rows + OVERHEAD
         if not method.factorises:
             return cost + n_stored + VECTORS * width, 0.0  # two products, but rows come from memory
         outer = OUTER * n_stored / n_rows if matrix.is_sparse else COPY + DENSE_OUTER * width
-        return cost + (method.n_passes * PASS + share * outer) * n_stored + FACTOR * width**3, 0.0
+        if is_formed:
+            outer = 0.0
+        return cost + (method.n_passes * PASS + outer) * n_stored + FACTOR * width**3, 0.0
 
     def _enter(self):
         return self.first.objective
@@ -207,11 +209,11 @@ class RowSpan(_LinearSpace):
     n_passes, factor = 0, None
 
     @staticmethod
-    def costs(matrix, method, share=1.0):
+    def costs(matrix, method, is_formed=False):
         """As Columns.costs."""
         n_rows, n_stored = matrix.n_rows, matrix.n_stored
         cost = method.sweeps * n_rows + FACTOR * n_rows**3 + OVERHEAD
-        if share == 0:
+        if is_formed:
             return cost, 0.0
         products = n_rows * DENSE_OUTER * n_rows * matrix.n_columns
         if matrix.is_sparse:
