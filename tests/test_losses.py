@@ -238,6 +238,23 @@ def test_logistic_dual_step_is_stationary(q, b):
         assert new == pytest.approx(expit(u), rel=1e-9, abs=1e-13)
 
 
+def test_logistic_conjugates_near_the_ends_and_beyond():
+    loss = MARGIN_LOSSES["logistic"].loss()
+    small = np.concatenate([np.geomspace(1e-300, 0.5, 200), np.nextafter(0.5, [0, 1])])
+    expected = small * np.log(small) + (1 - small) * np.log1p(-small)
+    for y in (1.0, -1.0):
+        targets = np.full(len(small), y)
+        np.testing.assert_allclose(loss.conjugates(y * small, targets), expected, rtol=4e-16)
+        from_one = loss.conjugates(y * (1 - small), targets)
+        other = 1 - (1 - small)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            expected_there = other * np.log(other) + (1 - other) * np.log1p(-other)
+        expected_there = np.where(other > 0, expected_there, 0.0)
+        np.testing.assert_allclose(from_one, expected_there, rtol=4e-16)
+    ends = loss.conjugates([0.0, 1.0, -1e-17, 1 + 1e-15], np.ones(4))
+    assert np.abs(ends).max() == 0
+
+
 @pytest.mark.parametrize("n", [1, 3, 8, 37])
 @pytest.mark.parametrize(
     ("classes", "kinds"),

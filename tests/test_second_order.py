@@ -30,9 +30,10 @@ from sublinear._core.matrix import Matrix
 from sublinear._core.objective import Objective
 from sublinear._core.schedule import Budget
 from sublinear._second_order import linear_spaces
+from sublinear._solvers import newton as newton_module
 from sublinear._solvers.finisher import Finisher
 from sublinear._solvers.interior_point import InteriorPoint
-from sublinear._solvers.newton import MOST_OF_PIECEWISE, Newton
+from sublinear._solvers.newton import MOST_OF_PIECEWISE, Newton, spread_sample
 from sublinear._solvers.sdca import SDCA
 from sublinear._solvers.spaces import Columns, RowSpan
 from sublinear._solvers.truncated_newton import TruncatedNewton
@@ -398,6 +399,73 @@ def test_newtons_method_begins_at_zeros_if_these_are_better():
     method = Newton(objective, np.full(7, 1e6))
     assert method.primal == pytest.approx(np.log(2))
     assert not method.w.any()
+
+
+def count_products(monkeypatch):
+    """Return a list that gets the number of rows of every matrix that Newton's method forms."""
+    counts = []
+
+    def counted(matrix, rows, factors):
+        counts.append(len(rows))
+        return weighted_gram(matrix, rows, factors)
+
+    monkeypatch.setattr(newton_module, "weighted_gram", counted)
+    return counts
+
+
+def many_rows(name, n_rows=4000, width=8, rare=False, make=np.asarray):
+    random = np.random.default_rng(4)
+    X = random.normal(size=(n_rows, width))
+    if rare:  # a column that some rows know, of which a sample has few or none
+        X[:, 0] = 0.0
+        X[1:40:4, 0] = 30.0
+    y = X @ random.normal(size=width) + random.logistic(size=n_rows)
+    y = y if name == "squared" else np.where(y > 0, 1.0, -1.0)
+    return make_objective(name, make(X), y)
+
+
+def test_of_many_rows_a_part_gives_the_matrix(monkeypatch):
+    counts, objective = count_products(monkeypatch), many_rows("logistic")
+    method = Newton(objective)
+    gaps = [method.gap]
+    while method.gap > 1e-12 * method.primal:
+        assert method.iterate()
+        gaps.append(method.gap)
+    assert set(counts) == {500} and len(counts) <= 12
+    assert (np.diff(np.log(gaps)) < np.log(1 / 4)).all()
+    primals, dual = objective.certificate_of(method.candidates()[0](), [method.w])
+    assert -1e-12 <= primals[0] - dual <= 1e-11 * primals[0]
+
+
+def test_where_a_part_has_seen_too_little_it_takes_all_rows(monkeypatch):
+    counts, objective = count_products(monkeypatch), many_rows("logistic", rare=True)
+    method = Newton(objective)
+    while method.gap > 1e-12 * method.primal:
+        assert method.iterate()
+    assert counts[0] == 500
+    assert counts[-1] == 4000 and len(counts) <= 12
+
+
+@pytest.mark.parametrize(
+    "name, make",
+    [("squared", np.asarray), ("squared_hinge", np.asarray), ("logistic", sparse.csr_array)],
+)
+def test_where_a_part_does_not_pay_it_takes_all_rows(name, make, monkeypatch):
+    counts, objective = count_products(monkeypatch), many_rows(name, make=make)
+    method = Newton(objective)
+    method.iterate()
+    assert counts == [4000]
+
+
+def test_a_sample_is_spread_and_has_all_the_mass():
+    rows, factors = np.arange(100, 1100, dtype=np.uint32), np.linspace(0.5, 2.0, 1000)
+    chosen, scaled = spread_sample(rows, factors, 0.125)
+    assert len(chosen) == 125 and (np.diff(chosen) > 0).all()
+    assert (np.abs(chosen - 100 - 8 * np.arange(125)) < 8).all()
+    assert scaled.sum() == pytest.approx(factors.sum())
+    np.testing.assert_allclose(scaled / scaled[0], factors[chosen - 100] / factors[chosen[0] - 100])
+    again, _ = spread_sample(rows, factors, 0.125)
+    np.testing.assert_array_equal(chosen, again)
 
 
 # ---------------------------------------------------------------- in an estimator

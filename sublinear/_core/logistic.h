@@ -1,6 +1,6 @@
-/* The logistic loss and its derivatives for many scores z with targets y of +1 and -1, and those targets,
-   in loops that compilers turn into vector instructions: every entry has the same bits wherever it
-   stands. */
+/* The logistic loss, its derivatives and conjugate for many scores z, or duals, with targets y of +1
+   and -1, and those targets, in loops that compilers turn into vector instructions: every entry has
+   the same bits wherever it stands. */
 #ifndef SUBLINEAR_LOGISTIC_H
 #define SUBLINEAR_LOGISTIC_H
 
@@ -36,17 +36,41 @@ static inline double sublinear_small_exp(double x)
     return p * scale;
 }
 
-/* log(1 + p) for 0 <= p <= 1: 2 artanh(s), s = p / (2 + p), by the odd polynomial nearest to it, whose
-   error is 2e-18 of it */
-static inline double sublinear_small_log1p(double p)
+/* 2 artanh(s) for |s| <= 1/3, by the odd polynomial nearest to it, whose error is 2e-18 of it */
+static inline double sublinear_twice_artanh(double s)
 {
-    const double s = p / (2.0 + p), t = s * s, square = t * t, fourth = square * square;
+    const double t = s * s, square = t * t, fourth = square * square;
     const double sum = (0.3333333333333321 + 0.20000000000062232 * t)
                        + square * (0.14285714275667086 + 0.11111111890565661 * t)
                        + fourth * ((0.09090874928731713 + 0.07693222603187874 * t)
                                    + square * (0.0665117882886398 + 0.06047964070325248 * t)
                                    + fourth * (0.041907999680503086 + 0.08473102319104124 * t));
     return 2.0 * s + 2.0 * s * (sum * t);
+}
+
+/* log(1 + p) for -1/2 <= p <= 1 */
+static inline double sublinear_small_log1p(double p)
+{
+    return sublinear_twice_artanh(p / (2.0 + p));
+}
+
+/* log(x) for 0 <= x <= 1/2; what is below the least normal number is taken for it */
+static inline double sublinear_small_log(double x)
+{
+    const uint64_t bias = 1023, root_half = 0x3fe6a09e667f3bcdULL, two52 = 0x4330000000000000ULL;
+    uint64_t bits, power;
+    double part, exponent;
+    x = x < 2.2250738585072014e-308 ? 2.2250738585072014e-308 : x;
+    memcpy(&bits, &x, sizeof(bits));
+    power = (bits - root_half + (bias << 52)) >> 52; /* the rest: from sqrt(1/2) to sqrt(2) */
+    bits -= (power - bias) << 52;
+    memcpy(&part, &bits, sizeof(part));
+    power |= two52;
+    memcpy(&exponent, &power, sizeof(exponent)); /* 2^52 + power */
+    exponent -= 4503599627370496.0 + 1023.0;
+    part = sublinear_twice_artanh((part - 1.0) / (part + 1.0));
+    part += exponent * 1.90821492927058770002e-10;
+    return exponent * 6.93147180369123816490e-01 + part;
 }
 
 /* of a margin, with p = exp(-|margin|) */
@@ -67,6 +91,19 @@ SUBLINEAR_WIDEST static void sublinear_logistic_values(
     for (ptrdiff_t k = 0; k < size; k++) {
         const double margin = y[k] * z[k];
         values[k] = sublinear_logistic_value(margin, sublinear_small_exp(-fabs(margin)));
+    }
+}
+
+/* b log b + (1 - b) log(1 - b) of duals a with b = y a, clipped to [0, 1] */
+SUBLINEAR_WIDEST static void sublinear_logistic_conjugates(
+    const double *a, const double *y, double *restrict conjugates, ptrdiff_t size)
+{
+    for (ptrdiff_t k = 0; k < size; k++) {
+        const double b = y[k] * a[k], other = 1.0 - b; /* exact where it is the smaller one */
+        double less = b < other ? b : other;
+        less = less < 0.0 ? 0.0 : less;
+        conjugates[k] = less * sublinear_small_log(less);
+        conjugates[k] += (1.0 - less) * sublinear_small_log1p(-less);
     }
 }
 

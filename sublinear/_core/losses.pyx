@@ -37,6 +37,8 @@ cdef extern from "logistic.h" nogil:
         const double* z, const double* y, double* slopes, Py_ssize_t size) noexcept
     void logistic_curvatures "sublinear_logistic_curvatures"(
         const double* z, double* curvatures, Py_ssize_t size) noexcept
+    void logistic_conjugates "sublinear_logistic_conjugates"(
+        const double* a, const double* y, double* conjugates, Py_ssize_t size) noexcept
     void logistic_evaluate "sublinear_logistic_evaluate"(
         const double* z, const double* y, double* values, double* slopes, double* curvatures,
         Py_ssize_t size) noexcept
@@ -361,6 +363,11 @@ cdef class Logistic(Loss):
     ) noexcept nogil:
         logistic_evaluate(z, y, values, slopes, curvatures, count)
 
+    cdef void conjugates_of(
+        self, const double* a, const double* y, double* out, Py_ssize_t count
+    ) noexcept nogil:
+        logistic_conjugates(a, y, out, count)
+
     cdef double conjugate(self, double dual, double target) noexcept nogil:
         cdef double b = clip(target * dual, 0, 1)
         return entropy_term(b) + ((1 - b) * log1p(-b) if b < 1 else 0)    # 1 - b is rounded
@@ -382,8 +389,8 @@ cdef class Logistic(Loss):
         cdef double low = -margin - curvature * (1 - b), high = -margin + curvature * b
         cdef double u, start, new, step, before = 1e308
         cdef int k
-        # start at the current b unless it lies outside the bracket
-        start = log(b / (1 - b)) if 0 < b < 1 else -margin
+        # start at the current b or, where that has no logit, at 0: far out steps overshoot
+        start = log(b / (1 - b)) if 0 < b < 1 else 0
         u = clip(start, low, high)
         new = b if u == start and 0 < b < 1 else logistic(u)
         for k in range(200):
