@@ -1,8 +1,8 @@
 """When a method of second order takes the place of dual coordinate ascent, and when it gives way.
 
-It takes over where what is left of ascent, at its pace so far, would take longer than that method,
-and at the latest once ascent has taken three times as long. So a fit mostly takes little more time
-than by the better of the two; longer only where max_iter would end it without the gap that is
+It takes over where what is left of ascent, at its pace so far, is more than that method may well
+take, and at the latest once ascent has taken three times as long. So a fit mostly takes little more
+time than by the better of the two; longer only where max_iter would end it without the gap that is
 wanted.
 
 There may be several methods, that are tried one after the other. One that forms no matrix may take

@@ -127,12 +127,12 @@ class Finisher:
 
     @property
     def first_slice(self):
-        """As that of the first solver."""
+        """As that of the first solver, if it has one."""
         return getattr(self.first, "first_slice", 1)
 
     @property
     def most_unresolved(self):
-        """As that of the first solver."""
+        """As that of the first solver; without one rounding ends no fit."""
         return getattr(self.first, "most_unresolved", math.inf)
 
     def refine(self):

@@ -2,6 +2,11 @@
 
 A space is made for the solver that begins and for a method. It has
 
+    first, method          these: an object, and a class
+    expected_work, least_work, most_work    of all iterations and the start: expected, what may be
+                           enough, what it may well take; least_ascent: before them, in any case
+    solves_once            whether one iteration leads to the optimum
+    least_expected, spare  iterations for which there should be room, that are kept at the end
     cost, cost_of_start    expected work of an iteration, and before the first one, in the unit in
                            which the solver that begins counts
     n_read, n_read_at_start    accesses
@@ -22,6 +27,8 @@ A space is made for the solver that begins and for a method. It has
     restart()              the solver that begins goes on with another alpha, or scales
 """
 
+from typing import NamedTuple
+
 import numpy as np
 from scipy.linalg import LinAlgError, solve_triangular
 
@@ -31,7 +38,7 @@ from sublinear._core.matrix import Matrix
 from sublinear._core.normal_equations import NormalEquations
 from sublinear._core.objective import Objective
 
-LARGEST = 2048  # system, if it has more entries than the rows: 32 MB a matrix
+LARGEST = 2048  # equations, 32 MB; more only if their matrix has no more entries than the rows
 LEAST_PASSES = 2  # of ascent, and certificates: an exact solution that takes no longer comes first
 PASSES_OF_START = 3  # at most, and one for the diagonal where no matrix is formed
 BEST_CASE = 5  # the expected work of a method without a matrix, by what may be enough
@@ -287,48 +294,63 @@ def has_quadratic_middle(loss):
     return form.ridge > 0 and not (form.one_sided and form.bound < np.inf)
 
 
+class Evaluated(NamedTuple):
+    """A kernel machine with its primal value, and by how much rounding may have made that less."""
+
+    model: np.ndarray
+    primal: float
+    error: float
+
+    def or_better(self, other):
+        """Return the other one if its primal value is surely less."""
+        return min(self, other, key=lambda entry: entry.primal + entry.error)
+
+    def is_within(self, tol, dual):
+        """Tell whether the relative gap to a dual value is at most tol, rounding included."""
+        return self.primal + self.error - dual <= tol * self.primal
+
+
 class _KernelSpace(_Space):
     """What the spaces for kernel machines share.
 
     `begin` sets `objective`, that of the solver that begins, and `before`, what `_certified` says
-    of where that is and the error of it.
+    of where that is.
     """
 
     is_compared, estimates_rounding = True, True
 
     def certify(self, iterate, lowest, tol, every_dual, rounded):
-        objective = self.objective
-        (model, primal, dual, found), error = self.before
-
-        def better(*other):
-            pairs = (model, primal, error), (*other, objective.model_error)
-            return min(pairs, key=lambda entry: entry[1] + entry[2])
-
+        best, dual, found = self.before
         for candidate in iterate.candidates:
-            *other, other_dual, duals = self._certified(objective.scales_array * candidate())
-            model, primal, error = better(*other)
+            other, other_dual, duals = self._certified(self.objective.scales_array * candidate())
+            best = best.or_better(other)
             if other_dual > dual:
                 dual, found = other_dual, duals
-            if primal + error - dual <= tol * primal or not every_dual:
+            if best.is_within(tol, dual) or not every_dual:
                 break
         # the weights of the method: a better model, but all examples are support vectors
-        is_wide = primal + error - dual > tol * primal
-        if is_wide and (every_dual or iterate.relative_gap <= SHARP * tol):
+        is_sharp = every_dual or iterate.relative_gap <= SHARP * tol
+        if is_sharp and not best.is_within(tol, dual):
             coordinates = iterate.coordinates if lowest is None else lowest
-            model, primal, error = better(*self._evaluated(coordinates))
-        objective.model_error = error
-        return model, primal, dual, found
+            best = best.or_better(self._evaluated(coordinates))
+        self.objective.model_error = best.error
+        return best.model, best.primal, dual, found
 
     def weights(self, coordinates):
-        return self._evaluated(coordinates)[0]
+        return self._evaluated(coordinates).model
 
     def adopt_duals(self, duals, iterate):
         self.first.adopt(duals)
 
     def _certified(self, coefficients):
-        """Return the model of feasible coefficients, its primal and dual value, and them."""
+        """Return the model of feasible coefficients, Evaluated, a dual value, and them."""
         coefficients = coefficients.copy()
-        return (*self.objective.certificate_of(coefficients), coefficients)
+        model, primal, dual = self.objective.certificate_of(coefficients)
+        return Evaluated(model, primal, self.objective.model_error), dual, coefficients
+
+    def _evaluated(self, coordinates):
+        """Return the model that an Iterate stands for, Evaluated."""
+        return Evaluated(*self._evaluate(coordinates), self.objective.model_error)
 
 
 class KernelSpan(_KernelSpace):
@@ -378,10 +400,10 @@ class KernelSpan(_KernelSpace):
         if not objective.is_exact and not first.refine():
             raise LinAlgError("the budget has no room for margins in float64")
         objective.use_factor(self.factor)
-        self.before = self._certified(reached), objective.model_error
+        self.before = self._certified(reached)
         return self.method(objective.linear(self.factor))
 
-    def _evaluated(self, coordinates):
+    def _evaluate(self, coordinates):
         """Return the model of the pivots, whose images are a basis, and its primal value."""
         pivots = self.pivots
         coefficients = np.zeros(self.objective.n_rows)
@@ -427,13 +449,13 @@ class KernelImages(_KernelSpace):
         objective.use_products(square.product)
         if not objective.is_exact:
             first.refine()
-        self.before = self._certified(first.coefficients), objective.model_error
+        self.before = self._certified(first.coefficients)
         return self.method(objective, square, first.coefficients)
 
     def close(self):
         self.first.objective.use_products(None)
 
-    def _evaluated(self, coordinates):
+    def _evaluate(self, coordinates):
         """Return the model of coefficients and an intercept, and its primal value."""
         objective, coefficients = self.objective, coordinates[:-1]
         if objective.shift > 0:
