@@ -469,3 +469,29 @@ def test_the_same_rows_in_other_blocks_are_said_to_be_that(model, binary, tmp_pa
     clone(model).fit_stream(sources[0], checkpoint=tmp_path / "state")
     with pytest.raises(ValueError, match="its blocks had other numbers of rows"):
         clone(model).fit_stream(sources[1], checkpoint=tmp_path / "state")
+
+
+def test_duals_balance_after_a_resumption_while_newton_s_method_ends_in_mid_pass(tmp_path):
+    random = np.random.default_rng(0)
+    X = random.normal(size=(200, 4))
+    y = X[:, 0] + random.normal(size=200) > 0.8
+    model = SDCAClassifier(
+        "logistic",
+        alpha=1e-5,
+        penalize_intercept=False,
+        second_order=True,
+        tol=1e-6,
+        max_accesses=4000,
+        random_state=0,
+    )
+    source, file = ArraySource(X, y, block_rows=50), tmp_path / "state"
+    whole = clone(model).fit_stream(source, read_ahead=0)
+    assert abs(whole.dual_coef_.sum()) < 1e-15 * len(y)
+    for cut in range(1, 100):
+        with contextlib.suppress(Cut):
+            again = clone(model).fit_stream(
+                cut_source(source, cut), read_ahead=0, checkpoint=file, checkpoint_every=1
+            )
+            break
+    assert cut > 10
+    np.testing.assert_array_equal(again.dual_coef_, whole.dual_coef_)

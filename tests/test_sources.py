@@ -1430,3 +1430,10 @@ def test_tables_of_arrow_keep_the_names_of_their_columns(read_ahead):
         fit(block for block in [(table, y), (table.select(["b", "a"]), y)])
     with pytest.raises(ValueError, match="X is a table of Arrow"):
         PegasosStructured(StructuredProblem()).fit(table, y)
+
+
+def test_copies_of_blocks_that_are_read_ahead_keep_the_order_of_their_values():
+    X = np.asfortranarray(np.random.default_rng(0).normal(size=(20, 3)))
+    source = GeneratorSource(lambda: iter([(X, X[:, 0])]))
+    ((copied, _),) = list(ReadAhead(source, 2))
+    assert copied is not X and copied.flags.f_contiguous

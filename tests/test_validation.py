@@ -5,7 +5,7 @@ import re
 import numpy as np
 import pytest
 from scipy import sparse
-from sklearn import config_context
+from sklearn import clone, config_context
 
 from sublinear import (
     KernelPegasosClassifier,
@@ -692,3 +692,28 @@ def test_labels_of_several_kinds_are_refused_as_such(fit, labels):
 def test_targets_that_are_none_are_refused_by_suggestions(y):
     with pytest.raises(ValueError, match=r"1d array|y is missing"):
         suggest_solver(X, y)
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        PegasosClassifier(sampling="replacement", average="tail", learning_rate="pegasos"),
+        PegasosClassifier(multi_class="joint", average="tail"),
+        PegasosRegressor(average="tail", bias="search"),
+        KernelPegasosClassifier(sampling="shuffle"),
+        SDCAClassifier(batch_size=4, average="tail"),
+        SequencePegasos(average="tail"),
+    ],
+    ids=repr,
+)
+def test_words_may_be_numpy_s(model):
+    """As those of a grid search over an array."""
+    words = {key: np.str_(word) for key, word in model.get_params().items() if type(word) is str}
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(30, 3)), np.arange(30) % 3
+    if isinstance(model, SequencePegasos):
+        X, y = [X[:15], X[15:]], [y[:15], y[15:]]
+    model.set_params(random_state=0, max_iter=3, tol=0)
+    same = clone(model).set_params(**words)
+    found = [np.concatenate(each.fit(X, y).predict(X), axis=None) for each in (model, same)]
+    np.testing.assert_array_equal(*found)

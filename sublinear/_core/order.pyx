@@ -68,7 +68,7 @@ cdef class Order:
     """
 
     def __cinit__(
-        self, Py_ssize_t n, str sampling, RandomBits random, Py_ssize_t batch_size=1,
+        self, Py_ssize_t n, sampling, RandomBits random, Py_ssize_t batch_size=1,
         bint in_pools=False, Strata strata=None
     ):
         if not 1 <= n < 2**32 - 1:

@@ -29,7 +29,7 @@ cdef class Epochs:
     cdef Py_ssize_t entries(self, Py_ssize_t i) noexcept nogil
     cdef _begin(
         self, Py_ssize_t n_examples, Py_ssize_t n_weights, double alpha, RandomBits random,
-        str sampling, Py_ssize_t batch_size, str average, bint projection, Strata strata,
+        sampling, Py_ssize_t batch_size, average, bint projection, Strata strata,
         bint in_pools)
     cdef _find_ball(self, double loss, double weight)
 

@@ -80,7 +80,7 @@ cdef class Epochs:
 
     cdef _begin(
         self, Py_ssize_t n_examples, Py_ssize_t n_weights, double alpha, RandomBits random,
-        str sampling, Py_ssize_t batch_size, str average, bint projection, Strata strata,
+        sampling, Py_ssize_t batch_size, average, bint projection, Strata strata,
         bint in_pools
     ):
         """Begin at w = 0; the parameters are those of SubgradientSteps, and Order's `in_pools`."""
@@ -224,7 +224,7 @@ cdef class SubgradientSteps(Epochs):
 
     def __init__(
         self, Py_ssize_t n_examples, Py_ssize_t n_weights, double alpha, RandomBits random,
-        str sampling="shuffle", Py_ssize_t batch_size=1, str average="last", bint projection=False,
+        sampling="shuffle", Py_ssize_t batch_size=1, average="last", bint projection=False,
         Strata strata=None
     ):
         self._begin(

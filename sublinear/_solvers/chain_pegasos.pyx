@@ -60,8 +60,8 @@ cdef class ChainPegasos(SubgradientSteps):
     cdef Py_ssize_t[::1] errors            # of the batch's sequences
 
     def __init__(
-        self, ChainObjective objective, RandomBits random, *, str sampling="shuffle",
-        Py_ssize_t batch_size=1, str average="last"
+        self, ChainObjective objective, RandomBits random, *, sampling="shuffle",
+        Py_ssize_t batch_size=1, average="last"
     ):
         cdef Chains chains = objective.chains
         cdef Py_ssize_t i

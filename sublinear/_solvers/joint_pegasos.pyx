@@ -59,8 +59,8 @@ cdef class JointPegasos(SubgradientSteps):
     cdef Py_ssize_t[::1] rival             # the class r of a gradient e_r - e_y, or ALL_CLASSES
 
     def __init__(
-        self, JointObjective objective, RandomBits random, *, str sampling="shuffle",
-        Py_ssize_t batch_size=1, bint projection=False, str average="last", Strata strata=None
+        self, JointObjective objective, RandomBits random, *, sampling="shuffle",
+        Py_ssize_t batch_size=1, bint projection=False, average="last", Strata strata=None
     ):
         n, k = objective.matrix.n_rows, objective.n_classes
         super().__init__(

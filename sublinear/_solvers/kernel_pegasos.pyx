@@ -85,7 +85,7 @@ cdef class KernelPegasos:
     cdef float[::1] pending_change
 
     def __cinit__(
-        self, KernelObjective objective, RandomBits random, *, str sampling="replacement",
+        self, KernelObjective objective, RandomBits random, *, sampling="replacement",
         Py_ssize_t batch_size=1, Py_ssize_t block_size=2048
     ):
         if objective.free_intercept:

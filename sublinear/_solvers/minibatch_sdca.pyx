@@ -145,8 +145,8 @@ cdef class MiniBatchSDCA:
     cdef Py_ssize_t window_start, previous_start, next_window
 
     def __cinit__(
-        self, Objective objective, RandomBits random, *, Py_ssize_t batch_size, str rule,
-        double beta, double gamma=0.95, str average="last", str sampling="shuffle", duals=None
+        self, Objective objective, RandomBits random, *, Py_ssize_t batch_size, rule,
+        double beta, double gamma=0.95, average="last", sampling="shuffle", duals=None
     ):
         cdef Py_ssize_t n = objective.matrix.n_rows
         if not 1 <= batch_size <= n:

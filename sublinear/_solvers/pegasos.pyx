@@ -143,9 +143,9 @@ cdef class Pegasos(Epochs):
     cdef double[::1] coefficient, prediction, derivative
 
     def __cinit__(
-        self, Objective objective, RandomBits random, *, str sampling="shuffle",
-        Py_ssize_t batch_size=1, bint projection=False, str average="last",
-        str learning_rate="pegasos", eta0=None, str bias="feature", bint pack=False,
+        self, Objective objective, RandomBits random, *, sampling="shuffle",
+        Py_ssize_t batch_size=1, bint projection=False, average="last",
+        learning_rate="pegasos", eta0=None, bias="feature", bint pack=False,
         Strata strata=None
     ):
         cdef Py_ssize_t n = objective.matrix.n_rows

@@ -14,7 +14,7 @@ from sublinear._core.starting_intercept import is_far_off
 from sublinear._core.states import part_of, prefixed, restore, saved
 from sublinear._solvers.sdca import BlockwiseSDCA
 
-STATE = "duals", "sleep", "shifts", "moves", "masses"
+STATE = "duals", "sleep", "shifts", "moves", "masses", "certified"
 
 
 def feasible_start(objective, duals, intercepts, other):

@@ -177,6 +177,8 @@ def _copied_part(part):
         return part
     if type(part).__module__.partition(".")[0] == "pyarrow":  # nobody writes into them
         return part
+    if isinstance(part, np.ndarray):
+        return part.copy(order="K")  # sums depend on it, in the last bits
     copy = getattr(part, "copy", None) or getattr(part, "clone", None)  # frames keep their names
     return copy() if copy else np.array(part)
 
