@@ -163,6 +163,16 @@ def test_files_and_blocks_are_read_alike(monkeypatch, tmp_path, made, seed, n_fa
     assert by_arrow == outcomes()
 
 
+def test_arrow_reads_large_blocks_in_parts(monkeypatch):
+    text = b"1,b\n3,a\n5,b\n" * 20
+    names = {}
+    whole = plain_table(text, 2, 1, lambda name: names.setdefault(name, len(names)))
+    monkeypatch.setattr(arrow_csv, "MOST_AT_ONCE", 16)
+    parts = plain_table(text, 2, 1, names.__getitem__)
+    assert whole[:3].tolist() == [[1, 0], [3, 1], [5, 0]]
+    np.testing.assert_array_equal(parts, whole)
+
+
 def test_plain_files_and_blocks_are_read_by_arrow(monkeypatch, tmp_path, made):
     path = tmp_path / "rows.csv"
     path.write_text("length,width,kind\r\n" + "1,2,b\r\n3,4,a\r\n\r\n5,6,b\r\n" * 3)

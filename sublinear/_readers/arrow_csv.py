@@ -10,6 +10,7 @@ import numpy as np
 
 WORTH_IMPORT = 2**20  # bytes, which NumPy reads in the time that the import takes
 WORTH_CALL = 2**15  # likewise
+MOST_AT_ONCE = 2**24  # bytes; blocks of a source may be larger than Arrow's
 
 
 def _arrow_for(text):
@@ -46,7 +47,9 @@ def plain_table(text, n_columns, label, code_of):
     try:
         columns = csv.read_csv(
             pyarrow.BufferReader(text),
-            csv.ReadOptions(use_threads=False, block_size=len(text), column_names=names),
+            csv.ReadOptions(
+                use_threads=False, block_size=min(len(text), MOST_AT_ONCE), column_names=names
+            ),
             csv.ParseOptions(quote_char=False),
             csv.ConvertOptions(column_types=types, null_values=[]),
         ).columns
