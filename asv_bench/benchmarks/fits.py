@@ -2,9 +2,16 @@
 
 import numpy as np
 import scipy.sparse as sp
+from sklearn.linear_model import HuberRegressor
 from sklearn.svm import SVC, LinearSVC
 
-from sublinear import KernelSDCAClassifier, PegasosClassifier, SDCAClassifier, SequencePegasos
+from sublinear import (
+    KernelSDCAClassifier,
+    PegasosClassifier,
+    SDCAClassifier,
+    SDCARegressor,
+    SequencePegasos,
+)
 from sublinear.datasets import make_tagged_sequences
 
 from .problems import make_dense, make_sparse
@@ -70,7 +77,7 @@ class Hard:
         "scales": lambda: make_dense(20_000, 50),
         "wide": lambda: make_dense(300, 5000),
     }
-    params = [list(problems), ["hinge", "logistic", "squared_hinge"]]
+    params = [list(problems), ["hinge", "logistic", "squared_hinge", "smoothed_hinge"]]
     param_names = ["problem", "loss"]
     timeout = 120
 
@@ -99,6 +106,28 @@ class Small:
     def time_fits(self, shape, loss, alpha):
         for X, y in self.sets:
             self.model.fit(X, y)
+
+
+class Outliers:
+    """Whole fits of Huber's loss to targets with heavy tails, beside scikit-learn's."""
+
+    models = {
+        "SDCARegressor": lambda: SDCARegressor(
+            "huber", epsilon=1.0, alpha=ALPHA, penalize_intercept=False, random_state=0
+        ),
+        "HuberRegressor": lambda: HuberRegressor(max_iter=1000),  # finds a scale, too
+    }
+    params = list(models)
+    param_names = ["solver"]
+
+    def setup(self, solver):
+        X, _ = make_dense(20_000, 50)
+        rng = np.random.default_rng(1)
+        self.X, self.y = X, X @ rng.standard_normal(50) + rng.standard_t(2, size=len(X))
+        self.model = self.models[solver]()
+
+    def time_fit(self, solver):
+        self.model.fit(self.X, self.y)
 
 
 class ManyColumns:
@@ -199,6 +228,27 @@ class Kernel:
         self.model.decision_function(self.X)
 
     def peakmem_fit(self, solver):
+        self.model.fit(self.X, self.y)
+
+
+class Pairs:
+    """Whole fits of many small kernel machines, one against one, beside SVC."""
+
+    models = {
+        "KernelSDCAClassifier": lambda: KernelSDCAClassifier(random_state=0),
+        "SVC": SVC,
+    }
+    params = list(models)
+    param_names = ["solver"]
+
+    def setup(self, solver):
+        rng = np.random.default_rng(0)
+        self.y = np.repeat(np.arange(20), 50)
+        centres = rng.standard_normal((20, 20))
+        self.X = centres[self.y] + rng.standard_normal((len(self.y), 20))
+        self.model = self.models[solver]()
+
+    def time_fit(self, solver):
         self.model.fit(self.X, self.y)
 
 
