@@ -185,24 +185,24 @@ class ActiveSet(SaddleSolver):
         values = self.problem.offsets + 2 * self.payoffs
         candidates = np.sort(np.argpartition(values, self.n_candidates - 1)[: self.n_candidates])
         values = values[candidates]
-        n_read = self.matrix.n_rows
+        n_extra = 0  # rows read besides those of the pass
         if not self.groups:
             self._begin_working_set(candidates, values)
             values = self._values(candidates)
-            n_read += 2 * len(candidates)
+            n_extra += 2 * len(candidates)
         for _ in range(MOST_EXTENSIONS):
             added = self._contradicting(candidates, values)
-            if len(added) == 0 and n_read > self.matrix.n_rows:
+            if len(added) == 0 and n_extra > 0:
                 break
             if len(added) == 0:
                 self.tightness /= 4
             self._extend(added)
             self._solve_working_set()
             values = self._values(candidates)
-            n_read += len(added) + len(candidates)
+            n_extra += len(added) + len(candidates)
         self.payoffs = self.passes.payoffs(self.x)
-        self.accesses += self.matrix.n_stored + self.per_row * (n_read - self.matrix.n_rows)
-        self.full_accesses += n_read * self.matrix.n_columns
+        self.accesses += self.matrix.n_stored + self.per_row * n_extra
+        self.full_accesses += (self.matrix.n_rows + n_extra) * self.matrix.n_columns
         self.n_iter += 1
         return True
 
