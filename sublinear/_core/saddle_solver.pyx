@@ -2,6 +2,21 @@
 import numpy as np
 
 
+def as_is(x):
+    """Return x: the `rounded` of models that are not stored."""
+    return x
+
+
+def gap_asked(epsilon, relative, primal):
+    """Return the gap asked for, which is relative to the primal value if `relative`."""
+    return epsilon * (max(primal, 0.0) if relative else 1.0)
+
+
+def dual_beside(primal, dual, rounding):
+    """Return the dual value, but the primal one if the dual one is larger by rounding alone."""
+    return min(primal, dual) if dual <= primal + rounding else dual
+
+
 cdef class SaddleSolver:
     """Base of solvers that certify after every round, by the best p so far.
 

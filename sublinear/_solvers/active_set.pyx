@@ -34,6 +34,7 @@ from sublinear._core.matrix cimport Matrix
 from sublinear._core.pairwise import pairwise_steps
 from sublinear._core.passes cimport Passes
 from sublinear._core.saddle_solver cimport SaddleSolver
+from sublinear._core.saddle_solver import as_is, gap_asked
 
 # gaps, relative to what is asked for or is there: of candidates that are left alone, and that are
 # aimed at otherwise; of working sets, relative to the latter
@@ -139,7 +140,7 @@ class ActiveSet(SaddleSolver):
         self.x, self.payoffs = x, payoffs
         self.take_dual(problem.dual(p, x, passes.longest), p)
         self.best = x, payoffs  # of the least primal value: the first round's may be larger
-        self.best_primal = problem.primal(x, payoffs, passes.longest, lambda x: x)[1]
+        self.best_primal = problem.primal(x, payoffs, passes.longest, as_is)[1]
         # rows are seen from x0, but for sparse ones, which would be dense then
         self.sparse = not isinstance(X, np.ndarray)
         self.origin = np.zeros(len(x)) if self.sparse else x
@@ -208,7 +209,7 @@ class ActiveSet(SaddleSolver):
 
     def _asked(self):
         """The gap that a round is to bring about."""
-        asked = self.epsilon * (max(self.best_primal, 0.0) if self.relative else 1.0)
+        asked = gap_asked(self.epsilon, self.relative, self.best_primal)
         return self.tightness * min(asked, self.best_primal - self.best_dual)
 
     def _values(self, candidates):

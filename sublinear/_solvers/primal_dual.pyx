@@ -56,6 +56,7 @@ from sublinear._core.random cimport RandomBits, uniform
 from sublinear._core.rounds cimport Rounds, begin_longer, begin_round, first_round, is_over
 from sublinear._core.sample_sizes import samples_for
 from sublinear._core.saddle_solver cimport SaddleSolver
+from sublinear._core.saddle_solver import as_is
 from sublinear._core.sweeps cimport (
     SWEPT, TINY, dual_step, exponents, in_range, look_at, multiply, multiply_exp, sum_of,
 )
@@ -783,7 +784,7 @@ cdef class VarianceReducedPrimalDual(PrimalDual):
 
     cdef _offer(self, list candidate):
         """Keep x, Y A x, p and A'Y p where there is no better x."""
-        _, primal, _ = self._values(*candidate, lambda x: x)
+        _, primal, _ = self._values(*candidate, as_is)
         if self.best is None or primal < self.best_primal:
             self.best_primal, self.best = primal, candidate
 
