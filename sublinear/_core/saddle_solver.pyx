@@ -1,5 +1,20 @@
 """What solvers of saddle point problems share: the problem, and the best dual value."""
+from typing import NamedTuple
+
 import numpy as np
+
+
+class Point(NamedTuple):
+    """An x and a p, and what they see of each other: the payoffs Y A x, and the gradient A'Y p."""
+
+    x: np.ndarray
+    payoffs: np.ndarray
+    p: np.ndarray
+    gradient: np.ndarray
+
+    def copy(self):
+        """Return a Point with arrays of its own."""
+        return Point(*(array.copy() for array in self))
 
 
 def as_is(x):
