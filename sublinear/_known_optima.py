@@ -19,7 +19,7 @@ from sublinear._validation import (
 
 FARTHEST = 0.9  # how much of a row's length its margin may take up
 LARGEST_LEAN = 1e6  # beyond it rounding is all that is left beside it
-LARGEST_SIMPLEX = 64  # corners: as many points it takes to know an optimum
+LARGEST_SIMPLEX = 64  # corners: all of them are needed to prove the optimum
 
 
 class PlantedMargin(NamedTuple):
@@ -193,21 +193,24 @@ def make_planted_margin(
     dual = np.zeros(n_samples)
     keep = _DenseRows if row_entries is None else _SparseRows
     kept = keep(n_samples, n_features, dtype)
-    for first in range(0, n_samples, n_sets):
+
+    def drawn_columns():
+        return np.arange(n_features) if n_sets == 1 else rng.permutation(n_features)
+
+    def put(first, columns, margins, across):
         rows = place[first : first + n_sets]
-        if first >= n_support or first % size == 0:
-            columns = np.arange(n_features) if n_sets == 1 else rng.permutation(n_features)
-        if first >= n_support:
-            margins = np.minimum(margin * (1 + rng.exponential(size=n_sets)), largest)
-            across = rng.standard_normal(n_features) + aside[columns]
-        else:
-            margins = np.full(n_sets, margin)
-            if first % size == 0:
-                corners = _corners_across(rng, n_corners, coef[columns], bounds)
-            across = corners[first % size // n_sets]
-            dual[rows] = np.diff(bounds) * n_sets / (n_support * n_features)
-        values = _unit_rows(margins, coef[columns], across, bounds)
-        kept.put(rows, y[rows], columns, values, bounds)
+        kept.put(rows, y[rows], columns, _unit_rows(margins, coef[columns], across, bounds), bounds)
+
+    masses = np.diff(bounds) * n_sets / (n_support * n_features)  # of a row for each set
+    dual[place[:n_support]] = np.tile(masses, n_support // n_sets)
+    for first in range(0, n_support, size):
+        columns = drawn_columns()
+        for k, across in enumerate(_corners_across(rng, n_corners, coef[columns], bounds)):
+            put(first + k * n_sets, columns, np.full(n_sets, margin), across)
+    for first in range(n_support, n_samples, n_sets):
+        columns = drawn_columns()
+        margins = np.minimum(margin * (1 + rng.exponential(size=n_sets)), largest)
+        put(first, columns, margins, rng.standard_normal(n_features) + aside[columns])
     return PlantedMargin(kept.matrix(), y, coef, dual, margin)
 
 

@@ -8,6 +8,7 @@ from sublinear._core.inner import inner, length
 from sublinear._core.passes import Passes
 
 ROUND_OFF = 2.0**-53
+MOST_NEWTON_STEPS = 30  # for the best multiple of a model
 # rounding is left out of certificates up to these parts of the gap asked for and, where that is
 # relative, of the value
 UNNOTICED, UNNOTICED_DIGITS = 1e-4, 1e-9
@@ -111,14 +112,14 @@ class SlackMargin:
     def certificate(self, matrix, w, b, p, rounded):
         """Return the rescaled model of w and b, minus its margin, minus the bound of p."""
         rows = np.arange(matrix.n_rows)
-        length = np.linalg.norm(w)
-        weights = (w / length if length > 0 else w) / self.unit
+        norm = np.linalg.norm(w)
+        weights = (w / norm if norm > 0 else w) / self.unit
         payoffs = self.targets * matrix.row_dots(self._with(weights, 0.0), rows)
         gradient = np.zeros(matrix.n_weights)
         matrix.add_rows(p * self.targets, rows, gradient)
         self.accesses += 2 * matrix.n_stored
-        value, length, b = self._best(length, b, payoffs)
-        weights = self._with(length * weights, b)
+        value, norm, b = self._best(norm, b, payoffs)  # of the best multiple
+        weights = self._with(norm * weights, b)
         bound = slack_mass(p, self.nu) + np.linalg.norm(gradient[: len(w)]) / self.unit
         bound += np.abs(gradient[len(w) :]).sum()
         scale = value if value > 0 else 1.0
@@ -130,7 +131,7 @@ class SlackMargin:
     def _with(self, weights, b):
         return np.append(weights, b) if self.bias else weights
 
-    def _best(self, length, b, payoffs):
+    def _best(self, norm, b, payoffs):
         """Return the largest margin, and its |w| and b: multiples of w, stretched or not, and b.
 
         Where 0 is the best of them it is that of a constant, with slack; without it 0 is the best
@@ -138,25 +139,26 @@ class SlackMargin:
 
         Parameters
         ----------
-        length, b : float
+        norm, b : float
+            |w| and b.
         payoffs : ndarray of shape (n_rows,)
             y_i <w, x_i> / |w|.
         """
-        value, *found = max(
-            (self._multiple(1.0, b, payoffs), self._multiple(length, b, payoffs)),
+        value, best_norm, best_b = max(
+            (self._multiple(1.0, b, payoffs), self._multiple(norm, b, payoffs)),
             key=lambda multiple: multiple[0],
         )
-        if any(found):
-            return value, *found
+        if best_norm or best_b:  # not the zero vector
+            return value, best_norm, best_b
         if self.nu == 0:
             return slack_margin(payoffs + self.targets * b, 0.0), 1.0, b
         return self._multiple(0.0, float(self.bias) * np.sign(self.targets.sum()), payoffs)
 
-    def _multiple(self, length, b, payoffs):
+    def _multiple(self, norm, b, payoffs):
         """Return the largest margin of multiples, up to 1, of |w| and b, and these multiples."""
-        margins = length * payoffs + self.targets * b
+        margins = norm * payoffs + self.targets * b
         scale = best_scale(margins, self.nu)
-        return slack_margin(scale * margins, self.nu), scale * length, scale * b
+        return slack_margin(scale * margins, self.nu), scale * norm, scale * b
 
 
 def slack_margin(margins, nu):
@@ -419,8 +421,9 @@ class SquaredHinge(SimplexQP):
         largest = np.abs(payoffs).max() or 1.0  # its square may be out of range
         x, payoffs = x / largest, payoffs / largest
         weights, square = self.ridge**-2, inner(x, x)
-        scale, best, error = 0.0, (x * 0.0, weights.sum() / 2), 0.0
-        for _ in range(30):  # Newton's method on a piecewise linear derivative
+        scale, margins = 0.0, np.zeros(len(payoffs))
+        best = weights.sum() / 2, x * 0.0, margins, scale
+        for _ in range(MOST_NEWTON_STEPS):  # on a piecewise linear derivative
             active = scale * payoffs < 1
             curvature = square + (weights * payoffs**2)[active].sum()
             if curvature == 0:
@@ -430,17 +433,24 @@ class SquaredHinge(SimplexQP):
             margins = scale * payoffs - longest * length(model - scale * x)
             losses = inner(weights, np.maximum(0, 1 - margins) ** 2)
             value = (inner(model, model) + losses) / 2
-            if not value < best[1]:
+            if not value < best[0]:
                 break
-            best = model, value
-            total = scale / largest  # of coefficients, in the space of a kernel
-            # a margin adds so many products, none of their sums is above this
-            error = 2 * (len(x) + 1) * ROUND_OFF * longest * length(model)
-            error += total * self.kernel_error
-            error *= inner(weights, 2 * np.maximum(0, 1 - margins) + error) / 2
-            error += total**2 * self.kernel_error / 2
-        self._primal_rounding = self.alpha * self.noticed(error, best[1])
-        return best[0], self.alpha * best[1] + self._primal_rounding
+            best = value, model, margins, scale
+        value, model, margins, scale = best
+        error = self._error_of_losses(model, margins, longest, scale / largest)
+        self._primal_rounding = self.alpha * self.noticed(error, value)
+        return model, self.alpha * value + self._primal_rounding
+
+    def _error_of_losses(self, model, margins, longest, total):
+        """Return a bound on the rounding of the losses of a model, over alpha.
+
+        `total` is the sum of its coefficients, where it is one in the space of a kernel.
+        """
+        # a margin adds so many products, none of their sums is above this
+        error = 2 * (len(model) + 1) * ROUND_OFF * longest * length(model)
+        error += total * self.kernel_error
+        error *= inner(self.ridge**-2, 2 * np.maximum(0, 1 - margins) + error) / 2
+        return error + total**2 * self.kernel_error / 2
 
     def dual(self, p, gradient, longest=0.0):
         square = inner(gradient, gradient) + ((self.ridge * p) ** 2).sum()

@@ -6,7 +6,8 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import scipy.sparse as sp
 from sklearn.base import BaseEstimator, OutlierMixin
-from sklearn.utils.extmath import row_norms, safe_sparse_dot
+from sklearn.utils.extmath import row_norms as norms_of
+from sklearn.utils.extmath import safe_sparse_dot
 from sklearn.utils.validation import assert_all_finite, check_is_fitted
 
 from sublinear._callbacks import CallbackSupportMixin, Observers, drive_shown
@@ -73,10 +74,10 @@ from sublinear._validation import (
 FAR = 10.0
 SUM_SHARE, CENTER_SHARE = 1e-3, 0.1
 ROWS_LOOKED_AT = 16
-MOST_LOST = 1e-7  # of a squared distance: what offset_ allows for
+MOST_LOST = 1e-7  # of a squared distance, by rounding: offset_ allows for it
 MOST_NORM = 1e150  # whose square is in range
 DENSE_VALUES = 2**20  # of a copy of rows at a time
-# Rows with weight, and their products, for which a programme takes working sets by default: the
+# Rows with weight, and their products, for which a program takes working sets by default: the
 # latter where they are no more than the entries of the rows
 MOST_MEMBERS, MOST_PRODUCTS = 4096, 2**28
 VARIANTS = (*SAMPLED_VARIANTS, "active_set")
@@ -352,7 +353,7 @@ class MinimumEnclosingBall(CallbackSupportMixin, OutlierMixin, BaseEstimator):
         """The ball in the space of a kernel."""
         space = KernelSpace(self, X, weights=weights, variant=variant)
         # kernel values hold to their rounding
-        zero = math.inf if are_equal(X, space.squares) else 1e-14 * space.diagonal.max()
+        zero = math.inf if rows_are_equal(X, space.squares) else 1e-14 * space.diagonal.max()
         problem = EnclosingBall(space.diagonal, space.longest, self.epsilon, zero)
         plan = KernelPlan(self, "hull", space, self.epsilon, 1.0, variant)
         if not (plan.sampled or plan.theory or plan.is_whole):
@@ -379,7 +380,7 @@ class MinimumEnclosingBall(CallbackSupportMixin, OutlierMixin, BaseEstimator):
         """Store what a fit found, then raise what interrupted it."""
         self.radius_ = float(radius)
         # a row on the sphere is in the ball, whatever rounding says
-        self.offset_ = -(self.radius_ * (1 + 1e-7) + tolerance)
+        self.offset_ = -(self.radius_ * (1 + MOST_LOST) + tolerance)
         forget(self, ("dual_coef_",))
         if solver.best_p is not None:
             self.dual_coef_ = given.spread(solver.best_p)
@@ -537,7 +538,7 @@ class SeenRows:
         """Tell whether the origin matters to a ball that is as large as a few rows say."""
         few = self.X[:: -(-len(self.X) // ROWS_LOOKED_AT)].astype(np.float64)
         with np.errstate(over="ignore"):
-            spread = row_norms(few - few[0], squared=True).mean()
+            spread = norms_of(few - few[0], squared=True).mean()
         longest, asked, stored = self.squared_norms.max(), epsilon * spread, 0.0
         if self.given.dtype == np.float32:  # the centre, times 2 |x| + 2 |A_i|
             stored = 4 * 2.0**-24 * longest
@@ -547,11 +548,13 @@ class SeenRows:
 
     def are_equal(self):
         """Tell whether all rows are known to be the same."""
-        few = not self.squared_norms.any() or self.matrix.n_rows == 1
-        return few or (sp.issparse(self.X) and are_equal(self.X, self.squared_norms))
+        if sp.issparse(self.X):
+            return rows_are_equal(self.X, self.squared_norms)
+        # dense rows that are equal are seen from the first one, so that all norms are 0
+        return self.matrix.n_rows == 1 or not self.squared_norms.any()
 
 
-def are_equal(X, norms):
+def rows_are_equal(X, norms):
     """Tell whether all rows of X, of these squared norms, are known to be the same."""
     n_rows = len(norms)
     if n_rows == 1 or not norms.any():
@@ -576,7 +579,7 @@ def squared_distances(X, center):
     if not sp.issparse(X):
         starts = range(0, len(X), at_once)
         away = (np.subtract(X[k : k + at_once], center, dtype=np.float64) for k in starts)
-        return np.concatenate([row_norms(rows, squared=True) for rows in away])
+        return np.concatenate([norms_of(rows, squared=True) for rows in away])
     norms, square = Matrix(X).squared_norms(), center @ center  # entries may stand twice
     squares = norms + square - 2 * safe_sparse_dot(X, center)
     errors = distance_error(len(center), np.maximum(norms, square))
@@ -692,7 +695,7 @@ def solve_simplex_qp(
     b = np.zeros(matrix.n_rows) if b is None else as_real("b", b)
     if b.shape != (matrix.n_rows,) or not np.isfinite(b).all():
         raise ValueError(f"b must be {matrix.n_rows} finite numbers, one per row of A")
-    variant = _programme_variant(settings, A, matrix)
+    variant = _qp_variant(settings, A, matrix)
     if variant == "active_set" and has_matrix(A):
         raise ValueError('variant="active_set" needs rows in memory')
     if is_linear(settings):
@@ -705,7 +708,6 @@ def solve_simplex_qp(
         solver = ActiveSet(problem, beginning, epsilon=epsilon, relative=False)
         plan.least_accesses = solver.least_accesses
     else:
-        problem.accesses = plan.n_read
         solver = plan.solver(problem, random_of(settings))
     name = "solve_simplex_qp"
     scales = [("row_norm", row_norm)] if variant == "plain" and is_linear(settings) else []
@@ -719,7 +721,7 @@ def solve_simplex_qp(
     return SimplexResult(**swapped, p=p / p.sum())
 
 
-def _programme_variant(settings, A, matrix):
+def _qp_variant(settings, A, matrix):
     """Return the variant that will run: working sets where few rows can have weight.
 
     And where max_accesses has room for a round of them.
@@ -742,9 +744,10 @@ def _qp_of_rows(settings, matrix, b, variant):
         else:
             square = settings.row_norm**2
         unit = float(np.sqrt(max(square, np.ptp(b)))) or 1.0
+    problem = SimplexQP(b, unit, settings.epsilon)
+    problem.accesses = n_read
     plan = Plan(settings, "hull", matrix, settings.epsilon, (unit or 1.0) ** 2, variant=variant)
-    plan.n_read = n_read
-    return SimplexQP(b, unit, settings.epsilon), plan
+    return problem, plan
 
 
 def _qp_of_kernel(settings, A, b, variant):

@@ -7,7 +7,8 @@ margins.
 import functools
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 import numpy as np
 from scipy import sparse
@@ -71,6 +72,16 @@ def far(values, n_columns):
     return values if n_columns > CACHED_COLUMNS else 0.0
 
 
+class Microseconds(NamedTuple):
+    """What a fit takes, by what it does."""
+
+    fit: float  # any
+    stored: float  # for each stored value of X
+    step: float
+    value: float  # for each value read
+    far_value: float  # for each whose weight is far, besides
+
+
 @dataclass(frozen=True)
 class Cost:
     """What a solver needs until the test error is near the least, as the map has it.
@@ -82,13 +93,15 @@ class Cost:
         over a stream per column.
     passes : int
         What a fit of its estimator reads besides, for norms and for certificates: see `passes_for`.
-    microseconds : tuple of five floats
-        For a fit, a stored value of X, a step, a value read, the same if its weight is far.
+    microseconds : Microseconds
+    by_lines : bool, default=False
+        Whether a step reads a row and a column rather than a row.
     """
 
     steps: float
     passes: int
-    microseconds: tuple[float, float, float, float, float]
+    microseconds: Microseconds
+    by_lines: bool = False
 
     def steps_for(self, n_columns, norm):
         """Return how many steps it takes for a model of this norm."""
@@ -98,10 +111,24 @@ class Cost:
         """Return how many passes a fit of so many epochs reads besides."""
         return self.passes
 
-    def seconds_for(self, stored, n_columns, steps, values):
-        """Return the seconds of a fit of so many steps that read so many values."""
-        terms = 1.0, stored, steps, values, far(values, n_columns)
-        return 1e-6 * sum(a * b for a, b in zip(self.microseconds, terms, strict=True))
+    def allows(self, steps, n_rows):
+        """Tell whether a fit to so many rows can take so many steps."""
+        return True
+
+    def values_of_steps(self, steps, n_rows, n_columns, stored):
+        """Return how many stored values so many steps read."""
+        return steps * (stored / n_rows + (stored / n_columns if self.by_lines else 0.0))
+
+    def values_for(self, steps, n_rows, n_columns, stored):
+        """Return how many stored values a fit of so many steps reads."""
+        values = self.values_of_steps(steps, n_rows, n_columns, stored)
+        return values + self.passes_for(steps / n_rows) * stored
+
+    def seconds_for(self, steps, n_rows, n_columns, stored):
+        """Return the seconds of a fit of so many steps."""
+        each, values = self.microseconds, self.values_of_steps(steps, n_rows, n_columns, stored)
+        total = each.fit + each.stored * stored + each.step * steps + each.value * values
+        return 1e-6 * (total + each.far_value * far(values, n_columns))
 
 
 class PegasosCost(Cost):
@@ -121,18 +148,26 @@ class StreamCost(Cost):
     def steps_for(self, n_columns, norm):
         return self.steps * n_columns
 
+    def allows(self, steps, n_rows):
+        return steps <= n_rows
 
-BY_LINES = {SublinearPerceptron, SIMBAClassifier}  # a row and a column in a step
+    def values_for(self, steps, n_rows, n_columns, stored):
+        return stored  # a fit takes all rows it is given
+
+
 # Those that came near the least test error wherever they were tried.
 RELIABLE = {SDCAClassifier, PegasosClassifier}
 # L2SVMClassifier got there in 19 of 57 problems and was never first.
 MEASURED = {
-    SDCAClassifier: Cost(1.17, 2, (792, 0.000146, 0.115, 0.000622, 0.00317)),
-    PegasosClassifier: PegasosCost(1.26, 2, (715, 8.59e-07, 0.0804, 0.000528, 0.00516)),
-    SublinearPerceptron: Cost(1.1, 0, (780, 1.25e-06, 0.222, 0.000347, 0)),
-    SIMBAClassifier: Cost(0.65, 0, (554, 4.16e-06, 10, 0.0128, 0)),
-    StreamingSVRGClassifier: StreamCost(5.54, 0, (790, 0, 0.0255, 0.00121, 0)),
+    SDCAClassifier: Cost(1.17, 2, Microseconds(792, 0.000146, 0.115, 0.000622, 0.00317)),
+    PegasosClassifier: PegasosCost(1.26, 2, Microseconds(715, 8.59e-07, 0.0804, 0.000528, 0.00516)),
+    SublinearPerceptron: Cost(
+        1.1, 0, Microseconds(780, 1.25e-06, 0.222, 0.000347, 0), by_lines=True
+    ),
+    SIMBAClassifier: Cost(0.65, 0, Microseconds(554, 4.16e-06, 10, 0.0128, 0), by_lines=True),
+    StreamingSVRGClassifier: StreamCost(5.54, 0, Microseconds(790, 0, 0.0255, 0.00121, 0)),
 }
+BY_LINES = {make for make, cost in MEASURED.items() if cost.by_lines}
 # A margin of nine tenths of the largest takes so many draws per 1 / margin^2 for rows of length 1;
 # from where a pass buys as many draws on, they are faster than passes.
 MARGIN_DRAWS = 12.0
@@ -269,24 +304,28 @@ def suggest_solver(X, y=None, *, goal="prediction", cost=None, task=None, random
     if isinstance(data.X, FeatureOracle):
         return _for_oracle(data, goal)
     sample = _Sample(data, *_drawn(data, generator(random_state)))
-    sample.advice = _advice_for(data, sample)
+    advice = _advice_for(data, sample)
     if data.task == "regression":
-        return _for_numbers(data, sample)
-    if goal == "optimum":
-        return _optimum(data, sample)
-    if goal == "margin":
-        return _margin(data, sample)
-    return _prediction(data, sample, cost or ("values" if data.dear else "seconds"))
+        found = _for_numbers(data, sample)
+    elif goal == "optimum":
+        found = _optimum(data, sample)
+    elif goal == "margin":
+        found = _margin(data, sample)
+    elif advice or sample.norm > LARGEST_NORM:
+        found = _optimum(data, sample, "Nothing like this is on the map. ")
+    else:
+        found = _prediction(data, sample, cost or ("values" if data.is_store else "seconds"))
+    return replace(found, reason=found.reason + advice)
 
 
 class _Data:
     """X as it may be indexed, and what is known of it without a look at its values."""
 
     def __init__(self, X, y, task):
-        self.dear = has_matrix(X)
+        self.is_store = has_matrix(X)
         if sparse.issparse(X):
             X = X.tocsr()
-        elif not self.dear and not hasattr(X, "iloc"):
+        elif not self.is_store and not hasattr(X, "iloc"):
             X = np.asarray(X)
         if len(X.shape) != 2 or 0 in X.shape:
             raise ValueError(f"X must have rows and columns, got shape {X.shape}")
@@ -316,6 +355,11 @@ class _Data:
         return min(self.n_rows, SAMPLE_ROWS, max(2 * FEWEST_ROWS, SAMPLE_VALUES // per_row))
 
     @property
+    def size(self):
+        """How many rows, columns and stored values X has."""
+        return self.n_rows, self.n_columns, self.stored
+
+    @property
     def is_dense(self):
         return self.stored == self.n_rows * self.n_columns
 
@@ -337,7 +381,7 @@ class _Data:
 
     def rows(self, numbers):
         """Return these rows as a checked array or CSR."""
-        if not self.dear:
+        if not self.is_store:
             rows = self.X.iloc[numbers] if hasattr(self.X, "iloc") else self.X[numbers]
             return check_matrix(rows)
         matrix, rows = self.X.matrix(), []
@@ -381,11 +425,7 @@ class _Sample:
         Whether a penalty was found that predicts rows held out better than a constant does.
     errors : ndarray, or None if the sample says too little
         Of the best that was tried, a constant or a model, on rows held out.
-    advice : str
-        What to do to rows and columns first, "" if nothing; see `_advice_for`.
     """
-
-    advice = ""
 
     def __init__(self, data, X, y):
         self.classifies = data.task == "classification"
@@ -474,8 +514,8 @@ class _Sample:
                 self.soft = self._scaled(alpha * smaller)
                 if self.classifies:
                     self._describe(models[0], turns[0][0], y)
-            else:
-                worse += self.predicts
+            elif self.predicts:  # alphas before the first good one do not count
+                worse += 1
             if tried >= SURE_ALPHAS and worse >= WORSE_ALPHAS:
                 break
         self.errors = least
@@ -635,21 +675,13 @@ def estimates_for(n_rows, n_columns, stored, norm, largest_norm=None):
     for make, cost in MEASURED.items():
         ends_each = make is SDCAClassifier or largest_norm is None
         steps = cost.steps_for(n_columns, norm if ends_each else largest_norm)
-        if isinstance(cost, StreamCost) and steps > n_rows:
-            continue  # one pass is not enough
-        values = steps * values_of_step(make, n_rows, n_columns, stored)
-        least = stored if isinstance(cost, StreamCost) else 0.0  # a fit takes all rows it is given
-        found[make] = {
-            "steps": steps,
-            "values": max(least, values + cost.passes_for(steps / n_rows) * stored),
-            "seconds": cost.seconds_for(stored, n_columns, steps, values),
-        }
+        if cost.allows(steps, n_rows):
+            found[make] = {
+                "steps": steps,
+                "values": cost.values_for(steps, n_rows, n_columns, stored),
+                "seconds": cost.seconds_for(steps, n_rows, n_columns, stored),
+            }
     return found
-
-
-def values_of_step(make, n_rows, n_columns, stored):
-    """Return the stored values of a row, or of a row and a column."""
-    return stored / n_rows + (stored / n_columns if make in BY_LINES else 0.0)
 
 
 def candidates(n_rows, n_columns, norm, cost):
@@ -672,13 +704,10 @@ def pays_by_lines(n_rows, n_columns, margin):
 
 
 def _prediction(data, sample, cost):
-    if sample.advice or sample.norm > LARGEST_NORM:
-        return _optimum(data, sample, "Nothing like this is on the map. ")
-    shape = data.n_rows, data.n_columns, data.stored
-    found = estimates_for(*shape, sample.norm, sample.largest_norm)
+    found = estimates_for(*data.size, sample.norm, sample.largest_norm)
     ranked = sorted(found, key=lambda make: found[make][cost])
-    allowed = candidates(*shape[:2], sample.norm, cost)
-    if data.dear:
+    allowed = candidates(data.n_rows, data.n_columns, sample.norm, cost)
+    if data.is_store:
         allowed = allowed - {StreamingSVRGClassifier}  # it takes no store
     best = next(make for make in ranked if make in allowed)
     others = ", ".join(
@@ -695,10 +724,7 @@ def _prediction(data, sample, cost):
     steps = math.ceil(MORE * found[best]["steps"])
     if best is PegasosClassifier:
         steps = max(steps, min(EPOCHS * data.n_rows, FEW_STEPS))
-    besides = MEASURED[best].passes_for(steps / data.n_rows)
-    values = steps * values_of_step(best, *shape) + besides * data.stored
-    if best is StreamingSVRGClassifier:
-        values = data.stored  # it reads all rows, once for each problem
+    values = MEASURED[best].values_for(steps, *data.size)
     estimates = {make.__name__: found[make] for make in ranked}
     return _suggestion(_set_up(best, data, sample, steps), data, values, reason, sample, estimates)
 
@@ -755,7 +781,7 @@ def _margin(data, sample):
         row_norm=sample.row_norm,
     )
     reason += ' With certify="exact" a pass more proves what was reached.'
-    values = draws * values_of_step(SublinearPerceptron, *shape, data.stored)
+    values = MEASURED[SublinearPerceptron].values_for(draws, *data.size)
     return _suggestion(model, data, values, reason, sample)
 
 
@@ -782,7 +808,7 @@ def _for_oracle(data, goal):
         "Methods of single rows and columns are the only ones for a FeatureOracle. Set row_norm, "
         f"or a pass finds it{to_set}."
     )
-    values = steps * values_of_step(make, data.n_rows, data.n_columns, data.stored)
+    values = MEASURED[make].values_for(steps, *data.size)
     return _suggestion(model, data, values, reason)
 
 
@@ -832,8 +858,6 @@ def _first_rows(source):
 
 
 def _suggestion(estimator, data, values, reason, sample=None, estimates=None):
-    if sample is not None:
-        reason += sample.advice
     values = float(values * data.n_problems)
     return SolverSuggestion(
         estimator,

@@ -70,7 +70,7 @@ GAMES = degenerate_games()
 @pytest.mark.parametrize("shape", ((9, 7), (30, 4), (8, 8), (5, 1)))
 def test_steps_are_those_of_the_oracle(make, shape):
     T = np.random.default_rng(shape[0]).uniform(-1, 1, shape)
-    method = solver_file.InteriorPoint(make(T))
+    method = solver_file.GameInteriorPoint(make(T))
     oracle = game_interior_point(T, solver_file.LEAST_MARGIN, solver_file.BOUNDARY)
     for y, q in itertools.islice(oracle, 5):
         method.iterate()
@@ -219,7 +219,7 @@ def test_an_interrupt_is_passed_on(monkeypatch):
     def interrupt(self):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(solver_file.InteriorPoint, "iterate", interrupt)
+    monkeypatch.setattr(solver_file.GameInteriorPoint, "iterate", interrupt)
     with pytest.raises(KeyboardInterrupt):
         solve_matrix_game(DENSE, 1e-6)
 

@@ -1,5 +1,35 @@
 """What solvers of saddle point problems share: the problem, and the best dual value."""
+from typing import NamedTuple
+
 import numpy as np
+
+
+class Point(NamedTuple):
+    """An x and a p, and what they see of each other: the payoffs Y A x, and the gradient A'Y p."""
+
+    x: np.ndarray
+    payoffs: np.ndarray
+    p: np.ndarray
+    gradient: np.ndarray
+
+    def copy(self):
+        """Return a Point with arrays of its own."""
+        return Point(*(array.copy() for array in self))
+
+
+def as_is(x):
+    """Return x: the `rounded` of models that are not stored."""
+    return x
+
+
+def gap_asked(epsilon, relative, primal):
+    """Return the gap asked for, which is relative to the primal value if `relative`."""
+    return epsilon * (max(primal, 0.0) if relative else 1.0)
+
+
+def dual_beside(primal, dual, rounding):
+    """Return the dual value, but the primal one if the dual one is larger by rounding alone."""
+    return min(primal, dual) if dual <= primal + rounding else dual
 
 
 cdef class SaddleSolver:

@@ -34,6 +34,7 @@ from sublinear._core.matrix cimport Matrix
 from sublinear._core.pairwise import pairwise_steps
 from sublinear._core.passes cimport Passes
 from sublinear._core.saddle_solver cimport SaddleSolver
+from sublinear._core.saddle_solver import as_is, gap_asked
 
 # gaps, relative to what is asked for or is there: of candidates that are left alone, and that are
 # aimed at otherwise; of working sets, relative to the latter
@@ -139,7 +140,7 @@ class ActiveSet(SaddleSolver):
         self.x, self.payoffs = x, payoffs
         self.take_dual(problem.dual(p, x, passes.longest), p)
         self.best = x, payoffs  # of the least primal value: the first round's may be larger
-        self.best_primal = problem.primal(x, payoffs, passes.longest, lambda x: x)[1]
+        self.best_primal = problem.primal(x, payoffs, passes.longest, as_is)[1]
         # rows are seen from x0, but for sparse ones, which would be dense then
         self.sparse = not isinstance(X, np.ndarray)
         self.origin = np.zeros(len(x)) if self.sparse else x
@@ -185,30 +186,30 @@ class ActiveSet(SaddleSolver):
         values = self.problem.offsets + 2 * self.payoffs
         candidates = np.sort(np.argpartition(values, self.n_candidates - 1)[: self.n_candidates])
         values = values[candidates]
-        n_read = self.matrix.n_rows
+        n_extra = 0  # rows read besides those of the pass
         if not self.groups:
             self._begin_working_set(candidates, values)
             values = self._values(candidates)
-            n_read += 2 * len(candidates)
+            n_extra += 2 * len(candidates)
         for _ in range(MOST_EXTENSIONS):
             added = self._contradicting(candidates, values)
-            if len(added) == 0 and n_read > self.matrix.n_rows:
+            if len(added) == 0 and n_extra > 0:
                 break
             if len(added) == 0:
                 self.tightness /= 4
             self._extend(added)
             self._solve_working_set()
             values = self._values(candidates)
-            n_read += len(added) + len(candidates)
+            n_extra += len(added) + len(candidates)
         self.payoffs = self.passes.payoffs(self.x)
-        self.accesses += self.matrix.n_stored + self.per_row * (n_read - self.matrix.n_rows)
-        self.full_accesses += n_read * self.matrix.n_columns
+        self.accesses += self.matrix.n_stored + self.per_row * n_extra
+        self.full_accesses += (self.matrix.n_rows + n_extra) * self.matrix.n_columns
         self.n_iter += 1
         return True
 
     def _asked(self):
         """The gap that a round is to bring about."""
-        asked = self.epsilon * (max(self.best_primal, 0.0) if self.relative else 1.0)
+        asked = gap_asked(self.epsilon, self.relative, self.best_primal)
         return self.tightness * min(asked, self.best_primal - self.best_dual)
 
     def _values(self, candidates):

@@ -61,7 +61,7 @@ CALLS, LINE, VALUE, PRODUCT, FACTOR = 1.5e5, 60, 3, 0.025, 0.013
 SPARSE_PRODUCT, SPARSE_TOTAL = 1, 6  # of sparse rows, and of an entry of their sum
 
 
-class InteriorPoint:
+class GameInteriorPoint:
     """The method for T, of no fewer rows than columns.
 
     Parameters
@@ -210,7 +210,7 @@ class GameFinisher(SaddleSolver):
         super().__init__(first.problem)
         self.first, self.A, self.epsilon = first, A, epsilon
         self.max_iter, self.max_accesses, self.at_once = max_iter, max_accesses, at_once
-        self.method = None  # InteriorPoint
+        self.method = None  # GameInteriorPoint
         self.n_iterations = self.n_reads = self.n_idle = 0
         self.first_gap = self.lowest = self.gap = math.inf
         self.least_bound = self.least_gap = math.inf  # of the interior point method
@@ -286,7 +286,9 @@ class GameFinisher(SaddleSolver):
         self.n_iterations += 1
         try:
             if self.method is None:
-                self.method = InteriorPoint(scaled(self.A, self.problem.middle, self.problem.unit))
+                self.method = GameInteriorPoint(
+                    scaled(self.A, self.problem.middle, self.problem.unit)
+                )
             self.method.iterate()
         except (LinAlgError, ValueError):  # a matrix that is singular, or not finite
             self._leave()

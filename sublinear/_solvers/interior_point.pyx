@@ -14,11 +14,11 @@ An iteration solves, to first order,
     ridge p_ik + cost_ik + sign_ik <x_i, w> = below_ik - above_ik
     below_ik (p_ik - low) = above_ik (high - p_ik) = centre scale_i
 
-for all at once: first for centre 0; then for what would be left of the products if that step went
-as far as the bounds allow, with its error of second order taken off. The scales are 1, so that a
-weight of k is k rows; but in proportion to 1 / sqrt(s_i) where weights are very uneven. Otherwise
-rows of little weight would be pressed to the bounds and shorten the steps; with 1 / s_i, those of
-large weight.
+for all at once: first for centre 0, the predictor; then, the corrector, for what would be left of
+the products if that step went as far as the bounds allow, with its error of second order taken off.
+The scales are 1, so that a weight of k is k rows; but in proportion to 1 / sqrt(s_i) where weights
+are very uneven. Otherwise rows of little weight would be pressed to the bounds and shorten the
+steps; with 1 / s_i, those of large weight.
 
 Parts and multipliers are eliminated, which leaves the equations of
 sublinear._core.normal_equations with
@@ -39,7 +39,6 @@ from sublinear._core.losses cimport Loss
 from sublinear._core.normal_equations import NormalEquations
 
 cdef double BOUNDARY = 0.99       # of the way to the end of an interval, at most
-cdef double FIRST_STEP = -1       # no centre: the changes of the first step alone
 cdef double LEAST_SPREAD = 0.1    # of multipliers at first, in costs: parts may have no residuals
 
 UNEVEN = 64                       # times the least weight: then the largest is far larger
@@ -77,9 +76,10 @@ cdef inline double larger(double a, double b) noexcept nogil:
 
 
 cdef inline double least_inverse(const Part* part, double inverse) noexcept nogil:
-    """What a multiple of the changes must be at most, inverted, for distances and multipliers.
+    """Return the larger of `inverse` and the inverse of the largest step of the part.
 
-    At least `inverse`; without branches, as those on the signs of changes are hard to foresee.
+    That is the one which keeps its distances and multipliers positive (ratio test). Without
+    branches, as those on the signs of changes are hard to foresee.
     """
     inverse = larger(-part.change / part.to_low, inverse)
     inverse = larger(part.change / part.to_high, inverse)
@@ -88,7 +88,7 @@ cdef inline double least_inverse(const Part* part, double inverse) noexcept nogi
 
 
 cdef inline double down_of(const Part* part, double centre) noexcept nogil:
-    """What the product with `below` is to become, after a first step."""
+    """What the product with `below` is to become in the corrector, after the predictor."""
     return centre - part.below_change * part.change
 
 
@@ -97,7 +97,7 @@ cdef inline double up_of(const Part* part, double centre) noexcept nogil:
 
 
 cdef inline double products_after(const Part* part, double length) noexcept nogil:
-    """The products of multipliers and distances after so much of a step."""
+    """The products of multipliers and distances after a step of this length."""
     cdef double total = 0
     if part.below > 0:
         total += (part.below + length * part.below_change) * (part.to_low + length * part.change)
@@ -232,13 +232,14 @@ cdef class InteriorPoint:
         """Take a step; return False if none is possible."""
         system = self.system
         factor = system.factor(system.gram(self._slopes()))
-        predicted = self._solve(factor, self._pulls(None, 0.0))[1]
-        centre = self._centre_after(predicted)
-        w, corrected = self._solve(factor, self._pulls(predicted, centre))
-        length = min(1.0, BOUNDARY * self._longest(predicted, centre, corrected))
+        # predictor and corrector: the changes of the predictions by these steps
+        predictor = self._solve(factor, self._pulls())[1]
+        centre = self._centre_after(predictor)
+        w, corrector = self._solve(factor, self._pulls(predictor, centre))
+        length = min(1.0, BOUNDARY * self._step_to_boundary(predictor, centre, corrector))
         if not length > 0:
             return False
-        self._move(predicted, centre, corrected, length)
+        self._move(predictor, centre, corrector, length)
         self.w = self.w + length * w
         self._look()
         return True
@@ -259,40 +260,46 @@ cdef class InteriorPoint:
                     total[i] += self._part(i, k).slope
         return slopes
 
-    cdef inline Part _changed(
-        self, Py_ssize_t i, Py_ssize_t k, double predicted, double centre, double corrected
+    cdef inline Part _predicted(
+        self, Py_ssize_t i, Py_ssize_t k, double predictor
     ) noexcept nogil:
-        """The part and its changes: those of the second step unless `centre` is FIRST_STEP."""
+        """The part and its changes in the predictor step."""
         cdef Part part = self._part(i, k)
-        solve_part(&part, predicted, 0, 0)
-        if centre >= 0:
-            centre *= self.scales[i]
-            solve_part(&part, corrected, down_of(&part, centre), up_of(&part, centre))
+        solve_part(&part, predictor, 0, 0)
         return part
 
-    def _pulls(self, const double[::1] predicted, double centre):
-        """What duals add to the right side: for centre 0, or after a first step to that."""
+    cdef inline Part _corrected(
+        self, Py_ssize_t i, Py_ssize_t k, double predictor, double centre, double corrector
+    ) noexcept nogil:
+        """The part and its changes in the corrector step."""
+        cdef Part part = self._predicted(i, k, predictor)
+        centre *= self.scales[i]
+        solve_part(&part, corrector, down_of(&part, centre), up_of(&part, centre))
+        return part
+
+    def _pulls(self, const double[::1] predictor=None, double centre=0):
+        """Return the parts' right side: of the predictor (None), or of the corrector after it."""
         pulls = np.zeros(self.n)
         cdef double[::1] total = pulls
         cdef double aim
         cdef Py_ssize_t i, k
-        cdef bint first = predicted is None
+        cdef bint predicts = predictor is None
         cdef Part part
         with nogil:
             for k in range(self.n_parts):
                 for i in range(self.n):
-                    part = self._part(i, k)
-                    if first:
+                    if predicts:
+                        part = self._part(i, k)
                         total[i] += pull_of(&part, 0, 0)
                         continue
-                    solve_part(&part, predicted[i], 0, 0)
+                    part = self._predicted(i, k, predictor[i])
                     aim = centre * self.scales[i]
                     total[i] += pull_of(&part, down_of(&part, aim), up_of(&part, aim))
         return pulls
 
-    def _centre_after(self, const double[::1] predicted):
-        """Return where to aim: at less, the more the first step takes off."""
-        cdef double length = min(1.0, self._longest(predicted, FIRST_STEP, predicted))
+    def _centre_after(self, const double[::1] predictor):
+        """Return Mehrotra's centring parameter."""
+        cdef double length = min(1.0, self._step_to_boundary(predictor))
         cdef double before = 0, after = 0
         cdef Py_ssize_t i, k, n_bounds = isfinite(self.low) + isfinite(self.high)
         cdef Part part
@@ -301,7 +308,7 @@ cdef class InteriorPoint:
         with nogil:
             for k in range(self.n_parts):
                 for i in range(self.n):
-                    part = self._changed(i, k, predicted[i], FIRST_STEP, 0)
+                    part = self._predicted(i, k, predictor[i])
                     before += self.shares[i] * products_after(&part, 0)
                     after += self.shares[i] * products_after(&part, length)
         before, after = max(before, 0), max(after, 0)
@@ -309,34 +316,43 @@ cdef class InteriorPoint:
             return 0.0
         return before / (self.n_parts * n_bounds) * (after / before) ** 3
 
-    def _longest(self, const double[::1] predicted, double centre, const double[::1] corrected):
-        """Return how often the changes may be added."""
+    def _step_to_boundary(
+        self, const double[::1] predictor, double centre=0, const double[::1] corrector=None
+    ):
+        """Return the largest step length that keeps all distances and multipliers positive.
+
+        Of the corrector, if there is one.
+        """
         cdef double inverse = 0
         cdef Py_ssize_t i, k
+        cdef bint corrects = corrector is not None
         cdef Part part
         with nogil:
             for k in range(self.n_parts):
                 for i in range(self.n):
-                    part = self._changed(i, k, predicted[i], centre, corrected[i])
+                    if corrects:
+                        part = self._corrected(i, k, predictor[i], centre, corrector[i])
+                    else:
+                        part = self._predicted(i, k, predictor[i])
                     inverse = least_inverse(&part, inverse)
         return 1 / inverse if inverse > 0 else float("inf")
 
     def _move(
-        self, const double[::1] predicted, double centre, const double[::1] corrected,
+        self, const double[::1] predictor, double centre, const double[::1] corrector,
         double length
     ):
-        """Add the changes, so many times."""
+        """Take a step of this length."""
         cdef Py_ssize_t i, k
         cdef Part part
         with nogil:
             for k in range(self.n_parts):
                 for i in range(self.n):
-                    part = self._changed(i, k, predicted[i], centre, corrected[i])
+                    part = self._corrected(i, k, predictor[i], centre, corrector[i])
                     self.parts[k, i] += length * part.change
                     self.below[k, i] += length * part.below_change
                     self.above[k, i] += length * part.above_change
             for i in range(self.n):
-                self.predictions[i] += length * corrected[i]
+                self.predictions[i] += length * corrector[i]
 
     @property
     def present_duals(self):

@@ -33,7 +33,7 @@ import numpy as np
 from sublinear._core.inner import inner
 from sublinear._core.kernel_rows import ExactRows
 from sublinear._core.pairwise import pairwise_steps
-from sublinear._core.saddle_solver import SaddleSolver
+from sublinear._core.saddle_solver import SaddleSolver, as_is, dual_beside, gap_asked
 
 # candidates: so many times sqrt(n), and as many as have weight, between these limits
 CANDIDATES, LEAST_CANDIDATES, MOST_CANDIDATES = 4, 128, 2048
@@ -138,7 +138,7 @@ class KernelActiveSet(SaddleSolver):
         return isinstance(self.rows, ExactRows)
 
     def _asked(self):
-        return self.epsilon * (max(self.best_primal, 0.0) if self.relative else 1.0)
+        return gap_asked(self.epsilon, self.relative, self.best_primal)
 
     def _refine(self):
         """Go on in float64 once float32 is in the way."""
@@ -211,9 +211,7 @@ class KernelActiveSet(SaddleSolver):
         x = np.array([math.sqrt(max(0.0, inner(self.p, self.products)))])
         longest = math.sqrt(self.largest)
         self.take_dual(self.problem.dual(self.p, x, longest), self.p)
-        primal = self.problem.primal(x, self.products, longest, lambda x: x)[1]
+        primal = self.problem.primal(x, self.products, longest, as_is)[1]
         self.best_primal = min(self.best_primal, primal)
-        dual = self.best_dual
-        if dual <= primal + self.problem.kernel_rounding:
-            dual = min(primal, dual)  # rounding does not tell which is larger
+        dual = dual_beside(primal, self.best_dual, self.problem.kernel_rounding)
         return self.model(), primal, dual

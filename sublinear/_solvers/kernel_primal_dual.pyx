@@ -39,6 +39,7 @@ from sublinear._core.kernel_rows cimport KernelRows
 from sublinear._core.random cimport RandomBits, uniform
 from sublinear._core.rounds cimport Rounds, begin_longer, first_round, is_over
 from sublinear._core.saddle_solver cimport SaddleSolver
+from sublinear._core.saddle_solver import as_is, dual_beside
 from sublinear._core.sweeps cimport dual_step, multiply_weights
 
 cdef int MOST_ESTIMATES = 1024           # of kernel rows in one step
@@ -325,12 +326,10 @@ cdef class KernelPrimalDual(SaddleSolver):
         self.take_dual(self.problem.dual(a, x), a)
         for p, _, other, _ in rest:
             self.take_dual(self.problem.dual(p, np.array([other])), p)
-        model, primal = self.problem.primal(x, payoffs, 0.0, lambda x: x)
+        model, primal = self.problem.primal(x, payoffs, 0.0, as_is)
         factor = model[0] / length if length > 0 else float(self.hull)
         model = factor * np.append(a * self.targets, self.shift * balance)
-        dual = self.best_dual
-        if dual <= primal + self.problem.kernel_rounding:
-            dual = min(primal, dual)    # float32 cannot tell which is larger
+        dual = dual_beside(primal, self.best_dual, self.problem.kernel_rounding)
         return model, primal, dual
 
     def _distributions(self):

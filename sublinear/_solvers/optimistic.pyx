@@ -32,6 +32,7 @@ from sublinear._core.inner import inner
 from sublinear._core.matrix cimport Matrix
 from sublinear._core.passes cimport Passes
 from sublinear._core.saddle_solver cimport SaddleSolver
+from sublinear._core.saddle_solver import Point
 
 # eta for payoffs between -1 and 1: the first, one whose regret the theorem bounds, one after which
 # gaps are rounding
@@ -81,8 +82,8 @@ class OptimisticWeights(SaddleSolver):
         # per unit: what the players saw last
         self.gradient, self.payoffs = np.zeros(n_columns), np.zeros(n_rows)
         self.last_x, self.last_p = Strategy(self.gradient), Strategy(self.payoffs)
-        self.latest = None  # x, A x, p, A'p
-        self.mean = [np.zeros(size) for size in (n_columns, n_rows, n_rows, n_columns)]
+        self.latest = None  # the Point of the last pass
+        self.mean = Point(*map(np.zeros, (n_columns, n_rows, n_rows, n_columns)))
         self.total_rate = self.regret = 0.0
         self.allowed = ALLOWED * np.log(float(n_rows) * n_columns)
 
@@ -119,20 +120,20 @@ class OptimisticWeights(SaddleSolver):
     def _look(self, x, p):
         """Find what the players see at x and p, by a pass."""
         payoffs, gradient = self.passes.products(x, p)
-        self.latest = [x, payoffs, p, gradient]
+        self.latest = Point(x, payoffs, p, gradient)
         self.payoffs, self.gradient = payoffs / self.problem.unit, gradient / self.problem.unit
 
     def _add_to_mean(self, rate):
         self.total_rate += rate
         part = rate / self.total_rate
         both = zip(self.mean, self.latest, strict=True)
-        self.mean = [(1 - part) * mean + part * latest for mean, latest in both]
+        self.mean = Point(*((1 - part) * mean + part * latest for mean, latest in both))
 
     def means(self):
         """Return the means of x and p."""
         if self.total_rate == 0:
             return self.last_x.weights, self.last_p.weights
-        return self.mean[0], self.mean[2]
+        return self.mean.x, self.mean.p
 
     def certify(self, rounded):
         """Return the better x, the last one or the mean, its value, and the best dual value."""
@@ -141,8 +142,8 @@ class OptimisticWeights(SaddleSolver):
             self.problem.accesses += self.matrix.n_stored
         candidates = [self.latest, self.mean] if self.total_rate > 0 else [self.latest]
         found = []
-        for x, payoffs, p, gradient in candidates:
-            self.take_dual(self.problem.dual(p, gradient), p)
-            found.append(self.problem.primal(x, payoffs, 0.0, rounded))
+        for point in candidates:
+            self.take_dual(self.problem.dual(point.p, point.gradient), point.p)
+            found.append(self.problem.primal(point.x, point.payoffs, 0.0, rounded))
         model, primal = min(found, key=lambda one: one[1])
         return model, primal, self.best_dual

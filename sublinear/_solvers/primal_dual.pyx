@@ -56,6 +56,7 @@ from sublinear._core.random cimport RandomBits, uniform
 from sublinear._core.rounds cimport Rounds, begin_longer, begin_round, first_round, is_over
 from sublinear._core.sample_sizes import samples_for
 from sublinear._core.saddle_solver cimport SaddleSolver
+from sublinear._core.saddle_solver import Point, as_is
 from sublinear._core.sweeps cimport (
     SWEPT, TINY, dual_step, exponents, in_range, look_at, multiply, multiply_exp, sum_of,
 )
@@ -655,7 +656,9 @@ cdef class VarianceReducedPrimalDual(PrimalDual):
     cdef int n_idle, n_in_window     # stages without progress, or without much of it
     cdef Py_ssize_t stage_steps, first_stage
     cdef tuple first_rates
-    cdef list best, decayed
+    cdef object best                 # the Point of the least primal value
+    cdef object decayed              # the sum of all anchors' Points, earlier ones with less weight
+    cdef double decayed_weight       # of that sum
     cdef object tail_state, tail_anchor
     cdef const double* ridge
     cdef double* tail                # e of the objective
@@ -765,27 +768,26 @@ cdef class VarianceReducedPrimalDual(PrimalDual):
 
         Weights in that mean halve from each anchor to the one before.
         """
-        latest = [
+        latest = Point(
             self.x_state["anchor"], self.p_state["anchored"],
             self.p_state["anchor"], self.x_state["anchored"],
-        ]
+        )
         if self.decayed is None:
-            self.decayed = [1.0, *(array.copy() for array in latest)]
+            self.decayed, self.decayed_weight = latest.copy(), 1
         else:
-            self.decayed[0] = 1 + self.decayed[0] / 2
-            for total, array in zip(self.decayed[1:], latest, strict=True):
+            self.decayed_weight = 1 + self.decayed_weight / 2
+            for total, array in zip(self.decayed, latest, strict=True):
                 total *= 0.5
                 total += array
-        mean = [total / self.decayed[0] for total in self.decayed[1:]]
-        self._offer([array.copy() for array in latest])
-        self._offer(mean)
+        self._offer(latest.copy())
+        self._offer(Point(*(total / self.decayed_weight for total in self.decayed)))
         self._adapt(min(self.best_primal, self.problem.attained) - self.best_dual)
 
-    cdef _offer(self, list candidate):
-        """Keep x, Y A x, p and A'Y p where there is no better x."""
-        _, primal, _ = self._values(*candidate, lambda x: x)
+    cdef _offer(self, point):
+        """Keep a Point where there is no better x."""
+        _, primal, _ = self._values(*point, as_is)
         if self.best is None or primal < self.best_primal:
-            self.best_primal, self.best = primal, candidate
+            self.best_primal, self.best = primal, point
 
     cdef _adapt(self, double gap):
         """Longer steps of p, or, without progress, shorter steps and more of them in a stage."""
@@ -851,5 +853,5 @@ cdef class VarianceReducedPrimalDual(PrimalDual):
             x, p = self.means()
             payoffs, gradient = self.passes.products(x, p)
             self.problem.accesses += self.matrix.n_stored
-            self._offer([x, payoffs, p, gradient])
+            self._offer(Point(x, payoffs, p, gradient))
         return self._values(*self.best, rounded)

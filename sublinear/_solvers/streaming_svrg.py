@@ -120,7 +120,7 @@ class CombinedSVRG:
     """
 
     tamed_by = "alpha"  # the parameter that keeps weights small
-    has_stepped = True  # any rows make a model
+    has_stepped = True  # PaperSVRG has taken no step in its first stage
 
     def __init__(
         self, loss, n_weights, alpha, *, kept_rows, most_kept_values=0, growth=2.0, n_threads=1
@@ -223,21 +223,13 @@ class CombinedSVRG:
 
     @one_blas_thread()  # a second one would wait for work until the next stage
     def _end_stage(self):
-        followed = self.n_stages == 0 and self._would_be_followed()
-        longer = self._longer_first_stage()
-        if longer and followed:
-            self.kept_rows = self.stage_rows = longer
-            return
-        rows, max_steps = self._in_memory(), STEPS_OF_MANY if longer else None
-        restraint = self._best_restraint() if followed else FREE
-        found = self._solved(rows, ENOUGH_AT_FIRST, restraint, max_steps)
-        if self.n_stages == 0 and not (followed or stand_for_others(found)):
-            if longer:
-                self.kept_rows = self.stage_rows = longer
+        rows = self._in_memory()
+        if self.n_stages == 0:
+            restraint, found = self._first_solution(rows)
+            if found is None:  # the stage goes on
                 return
-            restraint = self._best_restraint()
-            if restraint != FREE:
-                found = self._solved(rows, ENOUGH_AT_FIRST, restraint)
+        else:
+            restraint, found = FREE, self._solved(rows, ENOUGH_AT_FIRST)
         weights, inner = found.weights, found.inner
         self.prior = -self._penalty * weights
         if inner.taken < 1:
@@ -260,7 +252,26 @@ class CombinedSVRG:
         rows_by_then = self.n_rows + self.stage_rows
         self.heavy.bound = max(bound, mean_mass * rows_by_then / self.kept_rows)
 
-    def _would_be_followed(self):
+    def _first_solution(self, rows):
+        """Return the Restraint of the first stage and its Solution on the rows `_in_memory`.
+
+        Where these are too few, make the stage longer if it may be, and return no Solution.
+        """
+        overfits, longer = self._would_overfit(), self._longer_first_stage()
+        if not overfits:
+            max_steps = STEPS_OF_MANY if longer else None
+            found = self._solved(rows, ENOUGH_AT_FIRST, max_steps=max_steps)
+            if stand_for_others(found):
+                return FREE, found
+        if longer:
+            self.kept_rows = self.stage_rows = longer
+            return FREE, None
+        restraint = self._best_restraint()
+        if overfits or restraint != FREE:
+            found = self._solved(rows, ENOUGH_AT_FIRST, restraint)
+        return restraint, found
+
+    def _would_overfit(self):
         """Tell whether the first rows have too many degrees of freedom, before there is a model.
 
         At the anchor, that is, where more rows have curvature than at the model of most losses.
@@ -279,8 +290,6 @@ class CombinedSVRG:
 
     def _longer_first_stage(self):
         """Return how many rows the first stage may have if those so far are not enough, or 0."""
-        if self.n_stages > 0:
-            return 0
         most = int(self.kept_rows * self.most_kept_values / n_values(self._first_rows().rows))
         longer = 2 * self.kept_rows
         while longer < min(self.rows_needed, most):
@@ -366,8 +375,8 @@ class CombinedSVRG:
         if self.gradient.total_weight == 0 and self.n_stages != 1:
             return self.anchor
         if self.found is None:
-            followed = self.n_stages == 0 and self.n_rows < self.rows_needed
-            restraint = self._best_restraint() if followed else FREE
+            overfits = self.n_stages == 0 and self.n_rows < self.rows_needed
+            restraint = self._best_restraint() if overfits else FREE
             restraint = restraint if restraint.alike else FREE  # others are for steps
             self.found = self._solved(self._in_memory(), 0.0, restraint).weights
         return self.found
@@ -755,7 +764,7 @@ class PaperSVRG:
     """
 
     tamed_by = "smoothness"
-    converged = True  # there is nothing that could fail to
+    converged = True  # there is no Newton's method here
 
     def __init__(
         self,
