@@ -44,7 +44,7 @@ from typing import NamedTuple
 import numpy as np
 
 from sublinear._core.inner import inner
-from sublinear._core.objective import shrinkage
+from sublinear._core.objective import best_multiple
 from sublinear._core.random import RandomBits
 from sublinear._core.starting_intercept import is_far_off
 from sublinear._core.states import part_of, prefixed, refusal, restore, saved, take
@@ -491,13 +491,13 @@ class BlockDualAscent(Rounds):
         self.offset = constant_weight - self.w[-1]
 
     def _shrink(self, offset):
-        """Multiply duals that come from elsewhere as `shrinkage` says; return the factor."""
+        """Multiply duals that come from elsewhere as `best_multiple` says; return the factor."""
         cost, at_zeros = sum(self.partitions.ask("cost"))
         gain = -cost / self.problem.total_weight
         if self.problem.free_intercept:
             gain -= self.problem.alpha * self.overlap * offset * self.w[-1]
         square = self.problem.alpha * self._inner(self.w, self.w)
-        factor = shrinkage(square, gain, at_zeros)
+        factor = best_multiple(square, gain, at_zeros)
         if factor != 1:
             self.partitions.ask("scale", factor)
             self.w *= factor
