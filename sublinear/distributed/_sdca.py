@@ -6,7 +6,7 @@ from sublinear import sdca
 from sublinear._core.states import take
 from sublinear._linear_model import LinearClassifier, LinearRegressor, duals_of_last_fit
 from sublinear._newton_passes import NewtonPlan
-from sublinear._solvers.sdca import intercept_pace
+from sublinear._solvers.sdca import free_constant
 from sublinear._validation import check_choice, check_flag, check_number
 from sublinear.distributed._block_ascent import COMBINATIONS, BlockDualAscent, DualPartition
 from sublinear.distributed._certified_rounds import CertifiedRounds, by_partition, in_order
@@ -35,7 +35,7 @@ class _DualAscent(CertifiedRounds):
         if self.penalize_intercept or not self.fit_intercept:
             return super()._constant(partitions)
         squares, counts = zip(*ask_steadily(partitions, "squared_norms"), strict=True)
-        return intercept_pace(sum(squares), sum(counts), self.alpha)
+        return free_constant(sum(squares), sum(counts), self.alpha)
 
     def _make_rounds(self, training, problem, k):
         whole = training.matrix
