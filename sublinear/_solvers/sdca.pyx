@@ -36,7 +36,7 @@ import math
 import numpy as np
 
 from sublinear._core.examples cimport (
-    HEAVY, SAMPLED, VISITS, Examples, PassMean, Visits, collect_awake,
+    HEAVY, SAMPLED, VISITS, Examples, PassMean, Visits, clear, collect_awake,
 )
 from sublinear._core.matrix cimport Matrix
 from sublinear._core.objective cimport Objective
@@ -248,7 +248,7 @@ cdef class SDCA:
         self._next_pass()
 
     cdef void _next_pass(self) noexcept nogil:
-        self.sample.gap = self.sample.loss = self.sample.gain = 0
+        clear(&self.sample)
         self._draw_awake()
 
     cdef void _draw_awake(self) noexcept nogil:
@@ -449,7 +449,7 @@ cdef class BlockwiseSDCA(SDCA):
     def begin(self, Py_ssize_t n_awake):
         """Begin a pass in which so many examples are awake."""
         self.mean.restart(n_awake)
-        self.sample.gap = self.sample.loss = self.sample.gain = 0
+        clear(&self.sample)
 
     def enter(self, Objective objective, duals, sleep):
         """Go to a block: its objective, whose total weight is that of all, its duals and sleep."""
