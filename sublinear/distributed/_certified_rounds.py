@@ -17,7 +17,7 @@ from sublinear.distributed._cluster import connected
 from sublinear.distributed._estimator import OverPartitions, documented
 from sublinear.distributed._partitions import (
     Problem,
-    ask_steadily,
+    ask_retrying,
     summary_of,
 )
 
@@ -171,13 +171,13 @@ class CertifiedRounds(OverPartitions, LinearModel):
             connected(self.client) as client,
             closing(self._partition(client, X, y, sample_weight)) as partitions,
         ):
-            found = ask_steadily(partitions, "describe")
-            self.stream_ = summary_of(ask_steadily(partitions, "summary"))
+            found = ask_retrying(partitions, "describe")
+            self.stream_ = summary_of(ask_retrying(partitions, "summary"))
             self._note_columns(found)
             training = self._gather(partitions, found)
             training.plan = self._beginning(training)
             if checkpoint is not None:
-                checkpoint.identify_partitions(ask_steadily(partitions, "mark"))
+                checkpoint.identify_partitions(ask_retrying(partitions, "mark"))
                 checkpoint = RoundsCheckpoint(checkpoint)
                 training.plan = checkpoint.beginning(training.plan)
             return self._solve(training, self._limits(), checkpoint)

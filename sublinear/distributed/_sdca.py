@@ -12,7 +12,7 @@ from sublinear.distributed._block_ascent import COMBINATIONS, BlockDualAscent, D
 from sublinear.distributed._certified_rounds import CertifiedRounds, by_partition, in_order
 from sublinear.distributed._estimator import documented
 from sublinear.distributed._newton_rounds import MESSAGES, NUMBER
-from sublinear.distributed._partitions import ask_steadily
+from sublinear.distributed._partitions import ask_retrying
 from sublinear.distributed._predictions import ChunkClassifier, ChunkRegressor
 
 
@@ -34,7 +34,7 @@ class _DualAscent(CertifiedRounds):
     def _constant(self, partitions):
         if self.penalize_intercept or not self.fit_intercept:
             return super()._constant(partitions)
-        squares, counts = zip(*ask_steadily(partitions, "squared_norms"), strict=True)
+        squares, counts = zip(*ask_retrying(partitions, "squared_norms"), strict=True)
         return free_constant(sum(squares), sum(counts), self.alpha)
 
     def _make_rounds(self, training, problem, k):
