@@ -74,8 +74,7 @@ def solve_all(problems, n_threads):
     -------
     outcomes : list of Outcome
     errors : list of BaseException
-        What interrupted the wait for them, and what did them: those of the outcomes, which hold
-        none any more.
+        The first error, if any: of the wait, or moved out of the outcome that it interrupted.
     """
     stop = threading.Event()
     errors = []
@@ -233,12 +232,12 @@ class CertifiedModel(CallbackSupportMixin, BaseEstimator):
         else:
             seeds = self._seeds(n_problems)
 
-        def unknown(*errors):
-            return Outcome(np.zeros(training.n_weights), not_begun(limits.maximise), [*errors])
+        def not_solved(errors=()):
+            return Outcome(np.zeros(training.n_weights), not_begun(limits.maximise), list(errors))
 
         def problem(k, stop):
             if stop.is_set():
-                return unknown()
+                return not_solved()
             if checkpoint and checkpoint.is_solved(k):
                 model, result, kept = checkpoint.solved(k, training.n_weights)
                 return Outcome(model, result, kept=kept)
@@ -248,7 +247,7 @@ class CertifiedModel(CallbackSupportMixin, BaseEstimator):
             except BaseException as interrupt:
                 if n_problems == 1 or isinstance(interrupt, Exception):  # no model, or an error
                     raise
-                return unknown(interrupt)
+                return not_solved([interrupt])
             model, result, errors = drive_shown(
                 self.verbose and limits.certify,  # not every block of a stream
                 self._problem_name(k),
@@ -266,7 +265,7 @@ class CertifiedModel(CallbackSupportMixin, BaseEstimator):
                 checkpoint.end(k, model, result, kept)
             return Outcome(model, result, errors, kept)
 
-        problems = [lambda stop, k=k: problem(k, stop) for k in range(n_problems)]
+        problems = [partial(problem, k) for k in range(n_problems)]
         outcomes, errors = solve_all(problems, min(n_jobs, self._most_at_once(training)))
         if errors and n_problems > 1 and not limits.certify:
             raise errors.pop(0)  # some classes have not seen this block: none is to have seen it

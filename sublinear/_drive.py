@@ -236,7 +236,7 @@ class _Run:
         self.error = 0.0  # how far rounding may have brought that primal value below the model's
         self.last_work = self.least_work = 0.0
         self.n_unresolved = 0
-        self.is_exact = True  # what is known of the best model, as far as the solver can tell
+        self.is_exact = True  # whether the last certificate had the solver's least rounding
         self.correction = FIRST_CORRECTION
         self.look = getattr(solver, "look", None) if limits.tol > 0 else None
         self.look_error = LOOK_ERROR
@@ -327,8 +327,9 @@ class _Run:
         primal, dual = float(primal), float(dual)
         error = getattr(solver.objective, "model_error", 0.0)
         was_exact, self.is_exact = self.is_exact, getattr(solver.objective, "is_exact", True)
+        got_exact = self.is_exact and not was_exact
         is_better = primal + error <= self.primal + self.error
-        if is_better or self.is_exact > was_exact or not solver.keeps_best:
+        if is_better or got_exact or not solver.keeps_best:
             self.primal, self.error, self.best = primal, error, model
         self.dual = self.bound(max(self.dual, dual), self.dual, dual)
         row = self.row()

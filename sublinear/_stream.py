@@ -1,4 +1,4 @@
-"""Fits over a source: the door where blocks are checked, and the one loop over them.
+"""Fits over a source: the check of its blocks, and the one loop over them.
 
 An estimator with `partial_fit` gets `fit_stream` from StreamFit. It has to say
 
@@ -49,21 +49,21 @@ FOR_ARRAYS = "; for arrays there is sublinear.sources.ArraySource(X, y)"
 
 
 class Block(NamedTuple):
-    """Rows that passed the door; weights are None where all are 1."""
+    """Validated rows; weights are None where all are 1."""
 
     X: object
     y: np.ndarray
     sample_weight: np.ndarray | None
 
 
-class UnseenBlock(Block):
-    """A Block but for its values: X may hold what is not finite."""
+class UncheckedBlock(Block):
+    """Rows validated but for the values of X, which may not be finite."""
 
 
-def checked_block(block, y_numeric, look_at_values=True):
+def checked_block(block, y_numeric, check_values=True):
     """Return the Block of what a source yields; weights may all be 0, rows may be missing.
 
-    Without `look_at_values` X and y may hold what is not finite.
+    Without `check_values` X and y may hold what is not finite.
 
     Raises
     ------
@@ -77,7 +77,7 @@ def checked_block(block, y_numeric, look_at_values=True):
         raise ValueError(NO_LABELS)
     with (
         naming_entries(X=X, y=y if y_numeric else ()),
-        config_context(assume_finite=None if look_at_values else True),  # of y
+        config_context(assume_finite=None if check_values else True),  # of y
     ):
         X, y = check_X_y(
             X,
@@ -87,7 +87,7 @@ def checked_block(block, y_numeric, look_at_values=True):
             dtype=[np.float64, np.float32],
             y_numeric=y_numeric,
             ensure_min_samples=0,
-            ensure_all_finite=look_at_values,
+            ensure_all_finite=check_values,
         )
     return Block(X, y, checked_weights(weights[0] if weights else None, X.shape[0]))
 
@@ -115,9 +115,9 @@ def checked_weights(weights, count):
     return check_sample_weight(checked, X)
 
 
-def looked_at(block):
-    """Return a Block that is no UnseenBlock; raise ValueError if a value of X is not finite."""
-    if not isinstance(block, UnseenBlock):
+def checked_finite(block):
+    """Return a block as a plain Block; raise ValueError if a value of X is not finite."""
+    if not isinstance(block, UncheckedBlock):
         return block
     X = block.X
     with np.errstate(over="ignore", invalid="ignore"):
@@ -164,8 +164,8 @@ class Stream:
         Whether y must hold numbers.
     read_ahead : int
         Blocks that a thread reads ahead; 0 for none.
-    look : bool, default=True
-        False: yield an UnseenBlock where the values of a block are all that is left to be checked.
+    check_values : bool, default=True
+        False: yield an UncheckedBlock where only the values of X are left to be checked.
     check : callable, default=None
         Makes a Block, or the like, of what the source yields, and a list of the names of its
         columns or None; or raises ValueError. None: it yields rows.
@@ -184,11 +184,21 @@ class Stream:
         Of the present pass so far; rows of blocks without weight are left out.
     """
 
-    def __init__(self, source, *, y_numeric, read_ahead, look=True, check=None, name="the source"):
+    def __init__(
+        self,
+        source,
+        *,
+        y_numeric,
+        read_ahead,
+        check_values=True,
+        check=None,
+        name="the source",
+    ):
         check_number("read_ahead", read_ahead, low=0, integer=True)
         check_source(source)
         self.name = name
-        self.source, self.y_numeric, self.look, self.check = source, y_numeric, look, check
+        self.source, self.y_numeric = source, y_numeric
+        self.check_values, self.check = check_values, check
         self.is_array = type(source) is ArraySource  # an __iter__ of a subclass yields other blocks
         self.read_ahead = 0 if self.is_array else read_ahead
         self.n_features = self.dtype = self.feature_names = None
@@ -250,7 +260,7 @@ class Stream:
     def _checked_whole(self):
         """Return Blocks of arrays that need no copy, or None: only values are left to be checked.
 
-        A block is looked at when its turn comes, which brings it into the cache.
+        Those of a block are when its turn comes, which brings it into the cache.
         """
         source = self.source
         if (
@@ -263,7 +273,7 @@ class Stream:
             # what is wrong is said of the block where it is
             with contextlib.suppress(ValueError, TypeError):
                 self.whole = checked_block((source.X, *source.columns), self.y_numeric, False)
-        return self.whole and (UnseenBlock(*part) for part in source.blocks_of(*self.whole))
+        return self.whole and (UncheckedBlock(*part) for part in source.blocks_of(*self.whole))
 
     def naming_block(self):
         """Say in a ValueError or TypeError that it is about the present block."""
@@ -278,7 +288,7 @@ class Stream:
         else:
             if not isinstance(block, Block):
                 self.note_names(names_of_block(block))
-                block = UnseenBlock(*checked_block(block, self.y_numeric, False))
+                block = UncheckedBlock(*checked_block(block, self.y_numeric, False))
             assert_all_finite(block.y, input_name="y")
         X, weights = block.X, block.sample_weight
         n_features = X.shape[1] if X.ndim == 2 else None
@@ -291,7 +301,7 @@ class Stream:
         if X.shape[0] == 0 or (weights is not None and not weights.any()):
             return None
         self.dtype = X.dtype if self.dtype is None else np.promote_types(self.dtype, X.dtype)
-        return looked_at(block) if self.look else block
+        return checked_finite(block) if self.check_values else block
 
     def note_names(self, names):
         """Take names of columns, None for none; ValueError if they differ from those before."""
@@ -328,7 +338,7 @@ class StreamFit:
     """Gives an estimator `fit_stream`."""
 
     _stream_seeds = None  # of the blocks to come, once there is a stream
-    _takes_unseen = False  # whether `_learn_block` takes an UnseenBlock
+    _checks_values = False  # whether `_learn_block` takes an UncheckedBlock, and checks it
     _check_block = None  # makes a Block, and names, of what a source yields; None for rows
 
     @all_or_nothing
@@ -396,7 +406,7 @@ class StreamFit:
             source,
             y_numeric=not is_classifier(self),
             read_ahead=read_ahead,
-            look=not self._takes_unseen,
+            check_values=not self._checks_values,
             check=self._check_block,
         )
         checkpoint = open_checkpoint(checkpoint, checkpoint_every, resume, self, classes)
@@ -488,7 +498,7 @@ class StreamFit:
 
     def _learn_block(self, block, first, options):
         """Learn from a Block; `first`: no other one was learned from in this call."""
-        with config_context(assume_finite=True):  # the door has seen that
+        with config_context(assume_finite=True):  # the Stream has checked that
             self.partial_fit(block.X, block.y, sample_weight=block.sample_weight, **options)
 
     def _is_weightless(self, block):

@@ -248,7 +248,7 @@ class _PegasosModel(StreamFit, BiasTreatment, LinearModel):
     def _learn_block(self, block, first, options):
         if first:
             super()._learn_block(block, first, options)
-        else:  # as partial_fit, without the checks that the door has made
+        else:  # as partial_fit, without the checks that the Stream has made
             self._solve_block(self._training_of(block), first)
 
     def _solve_block(self, training, first):

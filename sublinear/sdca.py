@@ -28,7 +28,7 @@ from sublinear._second_order import linear_spaces
 from sublinear._solvers.finisher import Finisher
 from sublinear._solvers.minibatch_sdca import AVERAGES as DUAL_AVERAGES
 from sublinear._solvers.minibatch_sdca import RULES, MiniBatchSDCA
-from sublinear._solvers.sdca import SDCA, intercept_pace
+from sublinear._solvers.sdca import SDCA, free_constant
 from sublinear._solvers.two_threads import thread_schedule
 from sublinear._streamed_sdca.fit import DualStreamFit
 from sublinear._threads import effective_threads
@@ -158,7 +158,7 @@ class _DualModel(DualStreamFit, LinearModel):
         if self.penalize_intercept or not self.fit_intercept:
             return super()._constant(X)
         squares = as_matrix(X).squared_norms()
-        return intercept_pace(float(squares.sum()), len(squares), self.alpha)
+        return free_constant(float(squares.sum()), len(squares), self.alpha)
 
     def _adopt(self, other, training):
         super()._adopt(other, training)

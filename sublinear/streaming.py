@@ -30,7 +30,7 @@ from sublinear._labels import (
     positive_classes,
 )
 from sublinear._solvers.streaming_svrg import CombinedSVRG, PaperSVRG
-from sublinear._stream import StreamFit, UnseenBlock, looked_at
+from sublinear._stream import StreamFit, UncheckedBlock, checked_finite
 from sublinear._threads import effective_threads
 from sublinear._validation import (
     check_choice,
@@ -222,7 +222,7 @@ class _StreamingSVRG(StreamFit, BaseEstimator):
 
     # parameters that may change between blocks
     _may_change = frozenset({"n_jobs", "random_state", "shuffle", "verbose", "warm_start"})
-    _takes_unseen = True
+    _checks_values = True
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -376,10 +376,10 @@ class _StreamingSVRG(StreamFit, BaseEstimator):
         self._solvers = solvers
 
     def _take_finite(self, blocks, n_values, *rows):
-        """Do as `_take`, unless sums of that many values cost more than a look at them would.
+        """Take the rows and let the solvers' sums tell whether X, of `n_values`, is finite.
 
-        Return False, and leave the rows, if they cost more or are not finite: because of a value,
-        or of large ones. And if some have the weight 0: no sum has these.
+        Return False, with no row taken, where that does not pay (few values per weight), cannot
+        tell (rows of weight 0 are in no sum), or a sum is not finite.
         """
         if self.constants != "practical" or n_values <= VALUES_PER_SUM * self.n_features_in_:
             return False
@@ -403,16 +403,16 @@ class _StreamingSVRG(StreamFit, BaseEstimator):
         return weights
 
     def _learn_block(self, block, first, options):
-        # as partial_fit, without the checks that the door has made
+        # as partial_fit, without the checks that the Stream has made
         if first:
             blocks = self._admitted(*block, skip_check_array=True, **options)
         else:
             targets = self._targets(block.y)  # which finds labels that are not known
             blocks = self._blocks(block.X, targets, self._weighed(block.y, block.sample_weight))
-        if isinstance(block, UnseenBlock):
+        if isinstance(block, UncheckedBlock):
             if self._take_finite(blocks, block.X.size):
                 return
-            looked_at(block)
+            checked_finite(block)
         self._take(blocks)
 
     def _take_all(self, X, y, targets, sample_weight):
@@ -438,7 +438,7 @@ class _StreamingSVRG(StreamFit, BaseEstimator):
                 if not seen:
                     if self._take_finite(blocks, n_values, *rows):
                         continue
-                    looked_at(UnseenBlock(X, y, weights))
+                    checked_finite(UncheckedBlock(X, y, weights))
                     seen = True
                 self._take(blocks, *rows)
             self._models()  # so that fit says what keeps them from being found

@@ -359,7 +359,7 @@ def test_a_pass_of_newton_s_method_that_is_asked_for_twice():
         method = solver.newton and solver.newton.method
         if method and method.moves_centres:
             break
-    asked = (*solver._settling(), solver.newton.n_passes + 1, method.state())
+    asked = (*solver._last_round(), solver.newton.n_passes + 1, method.state())
     before = part.newton.centres.copy()
     (first,) = part.newton_pass(*asked)
     (second,) = part.newton_pass(*asked)

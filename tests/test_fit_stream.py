@@ -1,4 +1,4 @@
-"""fit_stream: what partial_fit does, block by block, with a door in front of it."""
+"""fit_stream: what partial_fit does, block by block, with checks in front of it."""
 
 import pickle
 

@@ -49,6 +49,10 @@ cdef struct Sample:
     double gain           # of the dual, by their steps
 
 
+cdef inline void clear(Sample* sample) noexcept nogil:
+    sample.gap = sample.loss = sample.gain = 0
+
+
 cdef class Examples:
     cdef readonly Objective objective
     cdef readonly PackedRows packed        # None: rows are those of the matrix

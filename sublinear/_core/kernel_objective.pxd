@@ -18,4 +18,5 @@ cdef class KernelObjective:
 
     cdef double slope_of(self, Py_ssize_t i, double score) noexcept nogil
     cdef double slope(self, const double[::1] margins, double intercept) noexcept nogil
-    cdef double where_slope_is(self, double level, const double[::1] margins)
+    cdef double _intercept_from(self, double start, const double[::1] margins)
+    cdef double where_slope_is(self, double level, double start, const double[::1] margins)

@@ -23,7 +23,7 @@ What centring takes off kernel values comes back in float64, o_i + o_j for the e
 from the origin these are large, though coefficients that nearly sum up to 0 leave little of them:
 their rounding moves all margins together, by `offset_error`.
 """
-from libc.math cimport INFINITY, NAN, fabs, sqrt
+from libc.math cimport INFINITY, NAN, fabs, isnan, sqrt
 
 import numpy as np
 
@@ -283,33 +283,41 @@ cdef class KernelObjective:
     def best_intercept(self, const double[::1] margins):
         """Return the intercept that is best for these margins: 0 unless it is free.
 
+        The next search begins around it.
+        """
+        if not self.free_intercept:
+            return 0.0
+        self.last_intercept = self._intercept_from(self.last_intercept, margins)
+        return self.last_intercept
+
+    cdef double _intercept_from(self, double start, const double[::1] margins):
+        """The best value of a free intercept, searched for around `start`.
+
         The middle of the best ones, where the objective is flat: if all coefficients are at their
         bounds and the classes weigh as much, its ends would favour one of them.
         """
-        cdef double best, low, high, flat, narrow = NARROW * self.spread
-        if not self.free_intercept:
-            return 0.0
-        flat = FLAT * np.sum(self.scales_array)
-        best = self.last_intercept = self.where_slope_is(0, margins)
+        cdef double best = self.where_slope_is(0, start, margins), low, high
+        cdef double flat = FLAT * np.sum(self.scales_array), narrow = NARROW * self.spread
         if (self.slope(margins, best - narrow) >= -flat
                 or self.slope(margins, best + narrow) <= flat):
-            low, high = self.where_slope_is(-flat, margins), self.where_slope_is(flat, margins)
+            low = self.where_slope_is(-flat, best, margins)
+            high = self.where_slope_is(flat, best, margins)
             if high - low < FARTHEST:
-                self.last_intercept = low + (high - low) / 2
-        return self.last_intercept
+                return low + (high - low) / 2
+        return best
 
-    cdef double where_slope_is(self, double level, const double[::1] margins):
+    cdef double where_slope_is(self, double level, double start, const double[::1] margins):
         """The intercept at which `slope` reaches a level.
 
-        Bisection, begun around the last answer. An example whose derivative is the same at both
-        ends has that derivative between them too, and is not looked at again.
+        Bisection, begun around `start`. An example whose derivative is the same at both ends has
+        that derivative between them too, and is not looked at again.
         """
         cdef double low, high, middle, width = FIRST_WIDTH * self.spread, total, decided = 0
         cdef Py_ssize_t i, k, count = 0, left
         cdef int _
         cdef double[:, ::1] slopes = np.empty((3, self.n_rows))  # at low, high and in the middle
         cdef Py_ssize_t[::1] undecided = np.empty(self.n_rows, dtype=np.intp)
-        low = high = self.last_intercept
+        low = high = start
         with nogil:
             while self.slope(margins, low) > level and width < 1e300:
                 low -= width
@@ -406,7 +414,8 @@ cdef class KernelObjective:
         cdef double error = max(self.rows.error, self.factor_error), unit = self.rows.unit
         cdef double square = 0, own = 0, total = 0, deviation
         cdef double growth = 0, slopes = 0, raised = 0, lowered = 0
-        cdef double e, z, y, scale, above, below, half, typical, together, value
+        cdef double e, z, y, scale, above, below, slope_above, slope_below, half
+        cdef double typical, together, value
         cdef Py_ssize_t i
         with nogil:
             for i in range(self.n_rows):
@@ -428,9 +437,9 @@ cdef class KernelObjective:
                     raised += scale * (self.loss.value(z + together, y) - value)
                     lowered += scale * (self.loss.value(z - together, y) - value)
                 # a kink may be farther than a typical error
-                above = half + self.slope_of(i, z + FAR * e)
-                below = half + self.slope_of(i, z - FAR * e)
-                slopes += sizes[i] * max(above * above, below * below)
+                slope_above = half + self.slope_of(i, z + FAR * e)
+                slope_below = half + self.slope_of(i, z - FAR * e)
+                slopes += sizes[i] * max(slope_above * slope_above, slope_below * slope_below)
         typical = sqrt(2 * error * error * square + unit * unit * moved)
         growth = max(0.0, growth) + max(0.0, raised, lowered)
         together *= fabs(total)    # what they do to v' K v
@@ -473,8 +482,8 @@ cdef class KernelObjective:
         self.model_error, dual_error = self.errors(coefficients, margins, intercept, moved)
         self.rounding = self.model_error + dual_error
         self.relative_rounding = self.rounding / max(fabs(primal), 1e-300)
-        if self.value_of_zeros != self.value_of_zeros:
-            self._find_value_of_zeros()
+        if isnan(self.value_of_zeros):
+            self.value_of_zeros = self._primal_of_zeros()
         dual -= dual_error
         norm = np.einsum("i,i->", coefficients, margins)    # threads of BLAS would wait for more
         if (norm < -2 * self.rounding
@@ -482,10 +491,11 @@ cdef class KernelObjective:
             dual = NAN
         return dual
 
-    def _find_value_of_zeros(self):
-        cdef double intercept = self.last_intercept    # the next search begins there
-        self.value_of_zeros = self.at_zeros()[1]
-        self.last_intercept = intercept
+    def _primal_of_zeros(self):
+        """Return P(0), and leave alone where the next search for an intercept begins."""
+        zeros = np.zeros(self.n_rows)
+        intercept = self._intercept_from(self.last_intercept, zeros) if self.free_intercept else 0.0
+        return self.values(zeros, zeros, intercept)[0]
 
     def margins_of(self, coefficients, bint with_constant=True):
         """Return (K + shift) v for coefficients v, as float64; or K v, without the constant."""

@@ -32,7 +32,10 @@ from sublinear._core.line cimport CACHED_WEIGHTS, Line, add, dot, line_at, line_
 from sublinear._core.matrix cimport WORTH_THREADS, dot_pairs, dots, squares
 from sublinear._core.weighted_examples import sample_by_weight
 
-CONJUGATE = MAX_CANDIDATES    # its place in Objective.sums, after the losses of candidates
+# Places in Objective.sums, whose fields are those of BlockSums: first the losses of candidates.
+CONJUGATE = MAX_CANDIDATES
+REACH = CONJUGATE + 1
+INNER = REACH + 1
 
 # A row without entries does not move w: any tiny curvature gives it its best dual at once.
 cdef double LEAST_CURVATURE = 1e-300
@@ -52,7 +55,7 @@ for _k in range(BLOCK):
     ONES[_k] = 1
 
 
-def balance(double[::1] duals, masses):
+def balance_masses(double[::1] duals, masses):
     """Let positive and negative duals have the same mass, in place: shrink those that prevail.
 
     A dual's domain holds the way from it to 0, so they stay feasible.
@@ -74,7 +77,7 @@ def balance(double[::1] duals, masses):
                 duals[i] *= positive / negative
 
 
-def shrinkage(double square, double gain, double at_zeros):
+def best_multiple(double square, double gain, double at_zeros):
     """Return by what to multiply duals that come from elsewhere: 1 if they can stay.
 
     Those of another alpha, or of other data, may be so bad that a start from zeros is far better:
@@ -290,7 +293,7 @@ cdef class Objective(WeightedExamples):
         return weight
 
     def _drawn(self, Py_ssize_t size):
-        """Draw the `sample` once; None where all weights are the same."""
+        """Return the `sample`, drawn once; what is false where all weights are the same."""
         if self.sample is None and self.weights != NULL:
             differ = self.weights_array.min() < self.weights_array.max()
             self.sample = sample_by_weight(self.weights_array, size) if differ else ()
@@ -348,7 +351,7 @@ cdef class Objective(WeightedExamples):
         """
         one_in = max(1, min(SEEN, self.matrix.n_rows // LEAST_SEEN))
         sums = self.sums(candidates, w, duals, wants_inner=True, one_in=one_in) / self.total_weight
-        conjugate, inner = sums[CONJUGATE], sums[MAX_CANDIDATES + 2:]
+        conjugate, inner = sums[CONJUGATE], sums[INNER:]
         found = []
         for v, loss, product in zip(candidates, sums, inner):
             gap = loss + conjugate + product - inner[0]
@@ -361,9 +364,9 @@ cdef class Objective(WeightedExamples):
         """Return what `certificate` does, given the sums over all rows."""
         primals = [
             self.penalty(v) + loss / self.total_weight
-            for v, loss in zip(candidates, sums[:MAX_CANDIDATES])
+            for v, loss in zip(candidates, sums[:CONJUGATE])
         ]
-        conjugate, reach = sums[MAX_CANDIDATES:MAX_CANDIDATES + 2] / self.total_weight
+        conjugate, reach = sums[CONJUGATE:REACH + 1] / self.total_weight
         error = rounding * reach / self.alpha
         dual = self.penalty(w) - self.alpha / 2 * error * error - conjugate
         return primals, dual
@@ -384,7 +387,7 @@ cdef class Objective(WeightedExamples):
         return self.certificate(w, duals, candidates)
 
     def shrinkage(self, const double[::1] w, double cost, double offset=0, at_zeros=None):
-        """Return by what to multiply duals that come from elsewhere, as `shrinkage` does.
+        """Return by what to multiply duals that come from elsewhere, as `best_multiple` does.
 
         Parameters
         ----------
@@ -401,7 +404,8 @@ cdef class Objective(WeightedExamples):
         cdef double gain = -cost / self.total_weight
         if offset != 0:
             gain -= offset * self.alpha * w[self.matrix.n_columns] / self.matrix.constant
-        return shrinkage(square, gain, self.values_of_zeros()[0] if at_zeros is None else at_zeros)
+        at_zeros = self.values_of_zeros()[0] if at_zeros is None else at_zeros
+        return best_multiple(square, gain, at_zeros)
 
     def cost_of(self, const double[:] duals):
         """Return sum_i s_i (l*(-a_i) - l*(0)), what the dual value is less for them but for w."""
@@ -533,7 +537,7 @@ cdef class Objective(WeightedExamples):
         return positive, negative
 
     def balance(self, double[::1] duals, masses=None):
-        """Make sum_i s_i a_i vanish, in place, as `balance` does.
+        """Make sum_i s_i a_i vanish, in place, as `balance_masses` does.
 
         Parameters
         ----------
@@ -541,7 +545,7 @@ cdef class Objective(WeightedExamples):
         masses : tuple of two floats, default=None
             Of all duals, where the rows are a block of more; None means of these.
         """
-        balance(duals, self.masses(duals) if masses is None else masses)
+        balance_masses(duals, self.masses(duals) if masses is None else masses)
 
     def values_of_zeros(self):
         """Return P(0), the mean loss of zero weights, and D(0); reads no feature."""

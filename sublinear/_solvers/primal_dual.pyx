@@ -69,14 +69,14 @@ cdef enum Geometry:
     SIMPLEX
 
 # How the variance-reduced method adapts (see `_adapt`):
-cdef double PROGRESS_IN_BALL = 0.9       # of the gap at the last progress: less is progress,
-cdef double PROGRESS = 0.999             # the same where x is not held in a ball,
-cdef double FASTER = 1.1                 # where that multiplies the steps of p by so much
-cdef int PATIENCE = 3                    # stages without progress, after which all steps are
-cdef double SLOWER = 0.7                 # multiplied by this, and stages divided by it
+cdef double PROGRESS_IN_BALL = 0.9       # of the gap at the last progress: less is progress (ball)
+cdef double PROGRESS = 0.999             # the same in other geometries
+cdef double FASTER = 1.1                 # factor on dual_rate after progress, except in the ball
+cdef double SLOWER = 0.7                 # factor on rates without progress; stages grow by 1 / it
+cdef int PATIENCE = 3                    # stages without progress before both rates shrink
 cdef Py_ssize_t LONGEST_STAGE = 1000     # times the first one
-cdef int WINDOW = 20                     # stages after which, without a ball, all begins anew
-cdef double PROGRESS_IN_WINDOW = 0.9     # unless they brought the gap below this part of it
+cdef int WINDOW = 20                     # stages between two checks for a stall, except in the ball
+cdef double PROGRESS_IN_WINDOW = 0.9     # of the gap at the last check: less is no stall
 
 
 cdef struct Player:

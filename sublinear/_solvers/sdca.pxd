@@ -27,6 +27,7 @@ cdef class SDCA:
     cdef Sample sample                     # of this pass
     cdef readonly double pass_gap, pass_loss, pass_gain   # estimated in the last one
 
+    cdef _set_objective(self, Objective objective)
     cdef void _run(self, Py_ssize_t limit) noexcept nogil
     cdef void _begin_pass(self) noexcept nogil
     cdef void _close_sample(self) noexcept nogil

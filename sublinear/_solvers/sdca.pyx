@@ -36,7 +36,7 @@ import math
 import numpy as np
 
 from sublinear._core.examples cimport (
-    HEAVY, SAMPLED, VISITS, Examples, PassMean, Visits, collect_awake,
+    HEAVY, SAMPLED, VISITS, Examples, PassMean, Visits, clear, collect_awake,
 )
 from sublinear._core.matrix cimport Matrix
 from sublinear._core.objective cimport Objective
@@ -55,7 +55,7 @@ cdef enum:
 cdef double LOPSIDED = 4    # a gap so many times what a glance sees comes from the balance
 
 
-def intercept_pace(sum_of_squares, n_rows, alpha):
+def free_constant(sum_of_squares, n_rows, alpha):
     """Return the value of the constant column behind an intercept that is not penalised.
 
     With the value c the method of multipliers moves the intercept as if it were held back by
@@ -103,13 +103,12 @@ cdef class SDCA:
     certificate_growth = 8.0
 
     def __init__(self, Objective objective, RandomBits random, duals=None, pack=False, w=None):
-        self.objective = objective
-        self.loss = objective.loss
-        self.step_scale = 1 / (objective.alpha * objective.total_weight)
+        self._set_objective(objective)
         self.examples = self._make_examples(duals, pack)
         if w is not None:
             self.w = w
-            self.examples.per_far = 0    # what counts are rounds, of which longer sleep takes more
+            # no extra sleep far from the margin: it saves work, but costs rounds
+            self.examples.per_far = 0
         elif duals is None:
             self.w = touched(np.zeros(objective.matrix.n_weights))
         else:
@@ -121,6 +120,11 @@ cdef class SDCA:
         matrix = objective.matrix
         self.mean = PassMean(matrix.n_weights, matrix.n_rows, matrix.n_stored)
         self.pass_gap = float("inf")
+
+    cdef _set_objective(self, Objective objective):
+        self.objective = objective
+        self.loss = objective.loss
+        self.step_scale = 1 / (objective.alpha * objective.total_weight)
 
     def _make_examples(self, duals, pack):
         return Examples(self.objective, duals, pack)
@@ -244,7 +248,7 @@ cdef class SDCA:
         self._next_pass()
 
     cdef void _next_pass(self) noexcept nogil:
-        self.sample.gap = self.sample.loss = self.sample.gain = 0
+        clear(&self.sample)
         self._draw_awake()
 
     cdef void _draw_awake(self) noexcept nogil:
@@ -445,13 +449,11 @@ cdef class BlockwiseSDCA(SDCA):
     def begin(self, Py_ssize_t n_awake):
         """Begin a pass in which so many examples are awake."""
         self.mean.restart(n_awake)
-        self.sample.gap = self.sample.loss = self.sample.gain = 0
+        clear(&self.sample)
 
     def enter(self, Objective objective, duals, sleep):
         """Go to a block: its objective, whose total weight is that of all, its duals and sleep."""
-        self.objective = objective
-        self.loss = objective.loss
-        self.step_scale = 1 / (objective.alpha * objective.total_weight)
+        self._set_objective(objective)
         self.examples = Examples(objective, duals, sleep=sleep)
         self.examples.per_far = 0
         self.examples.heavy = HEAVY * objective.total_weight / self.n_rows

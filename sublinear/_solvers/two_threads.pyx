@@ -23,7 +23,7 @@ from libc.string cimport memcpy
 import numpy as np
 
 from sublinear._core.dense_lines cimport dense_add64, dense_dot64
-from sublinear._core.examples cimport Examples, Sample, Visits, collect_awake
+from sublinear._core.examples cimport Examples, Sample, Visits, clear, collect_awake
 from sublinear._core.line cimport (
     CACHED_WEIGHTS, LINE_AHEAD, OFFSET_AHEAD, WEIGHTS_AHEAD, Line, Lines, add, dot, line_at,
     line_size, prefetch_line, prefetch_weights,
@@ -49,7 +49,11 @@ cdef enum:
     GROUP = 4             # rows whose dot products are exchanged at once, with halves of columns
     PRODUCTS = 64         # dot products remembered, those of three groups at least
     CACHE_LINES = 128     # bytes, between what two threads write, as in `aligned`
-    FLAG = 16             # long longs of so many bytes
+    FLAG = 16             # long longs between two flags
+
+cdef enum:    # how threads run a schedule
+    ALONE
+    TOGETHER
 
 cdef double MOST_LOST = 0.02    # seconds
 cdef double MOST_UNSEEN = 0.25  # of what steps gain
@@ -81,12 +85,12 @@ cdef class TwoThreads(SDCA):
     cdef long long[::1] flags
     cdef long long n_exchanged           # blocks or rows of the chunks so far
     cdef Py_ssize_t n_chunks
-    cdef double pace[2][COMPARED]        # seconds for a block or row: by one thread, by two
-    cdef int way                         # the faster of these
+    cdef double pace[2][COMPARED]        # seconds for a block or row, each way
+    cdef int way                         # the faster one
     cdef double by_one                   # seconds for a block or row, at the last comparison
     cdef double lost                     # seconds more by two threads, since it was 0
-    cdef int rest, waits                 # comparisons that two threads sit out: next time, now
-    cdef bint careful                    # no more delays
+    cdef int last_rest, rest_left        # comparisons that two threads sit out: last time, still
+    cdef bint without_delays             # from now on
     cdef Py_ssize_t watched              # accesses before the steps that are watched now
     cdef double square                   # |w|^2 before them
     cdef double growth                   # of it since, as the steps reckon, over `step_scale`
@@ -98,7 +102,7 @@ cdef class TwoThreads(SDCA):
         rows = CHUNK_ENTRIES * matrix.n_rows // max(1, matrix.n_stored)
         self.chunk = min(max(rows, LEAST_CHUNK), LARGEST_CHUNK)
         self.flags = np.full(2 * FLAG, -1, dtype=np.longlong)
-        self.way = 1
+        self.way = TOGETHER
         self.square = self._square()
 
     cdef double _square(self):
@@ -119,7 +123,7 @@ cdef class TwoThreads(SDCA):
     def advance(self, Py_ssize_t limit):
         """Go on until the pass ends, then return True, or another row would exceed `limit`."""
         ended = SDCA.advance(self, limit)
-        if ended and not self.careful:
+        if ended and not self.without_delays:
             self.gain += self.pass_gain
             if self.accesses - self.watched >= WATCHED * self.objective.matrix.n_weights:
                 self._watch()
@@ -133,7 +137,7 @@ cdef class TwoThreads(SDCA):
         self.square, self.growth, self.gain, self.watched = square, 0, 0, self.accesses
         if unseen <= MOST_UNSEEN * gain:
             return
-        self.careful = True
+        self.without_delays = True
         self._drop_delays()
         if not self.examples.cost() / objective.total_weight + objective.alpha / 2 * square <= 0:
             self._forget()
@@ -146,10 +150,11 @@ cdef class TwoThreads(SDCA):
         """
         cdef Py_ssize_t first = self.n_exchanged
         cdef Py_ssize_t turn = self.n_chunks % COMPARE_EVERY
-        cdef bint tries_other = turn // COMPARED == 1 and self.waits == 0
-        cdef int way = 1 - self.way if tries_other else self.way
+        cdef int way = self.way
         cdef double started = clock(), seconds
-        if way == 0 or self.careful:
+        if turn // COMPARED == 1 and self.rest_left == 0:
+            way = ALONE if way == TOGETHER else TOGETHER    # try the other one
+        if way == ALONE or self.without_delays:
             self._alternate(first, first + size)
         else:
             with parallel(num_threads=2):
@@ -161,18 +166,20 @@ cdef class TwoThreads(SDCA):
         self.pace[way][turn % COMPARED] = seconds / size
         if turn == 2 * COMPARED - 1:
             self._choose_way()
-        elif way == 1 and self.by_one > 0:
+        elif way == TOGETHER and self.by_one > 0:
             self._count_loss(seconds - size * self.by_one)
         self.n_chunks += 1
         self.n_exchanged += size
 
     cdef void _choose_way(self) noexcept nogil:
         """Take the way that is faster now, unless two threads are to rest."""
-        self.by_one = mean_of_best(self.pace[0])
-        if self.waits > 0:
-            self.waits -= 1
+        self.by_one = mean_of_best(self.pace[ALONE])
+        if self.rest_left > 0:
+            self.rest_left -= 1
+        elif mean_of_best(self.pace[TOGETHER]) <= self.by_one:
+            self.way = TOGETHER
         else:
-            self.way = mean_of_best(self.pace[1]) <= self.by_one
+            self.way = ALONE
 
     cdef void _count_loss(self, double seconds) noexcept nogil:
         """Let two threads rest, longer each time, once they have lost too much.
@@ -182,8 +189,8 @@ cdef class TwoThreads(SDCA):
         """
         self.lost = max(0, self.lost + seconds)
         if self.lost > MOST_LOST:
-            self.way, self.lost = 0, 0
-            self.waits = self.rest = min(2 * self.rest + 1, LONGEST_REST)
+            self.way, self.lost = ALONE, 0
+            self.last_rest = self.rest_left = min(2 * self.last_rest + 1, LONGEST_REST)
 
     cdef inline double _growth(
         self, const uint32_t* items, Py_ssize_t count, const Visits* visits
@@ -248,7 +255,7 @@ cdef class RowHalves(TwoThreads):
         both_w, *self.changes = apart(1 + KEPT_BLOCKS, 2, self.n_weights)
         both_w[:] = self.w
         self.w, self.second_w = both_w
-        self.middle = (n + 1) // 2
+        self.middle = half_size(n, 0)
         for h in range(2):
             self._set_half(h, h * self.middle)
             w = both_w[h]
@@ -264,7 +271,7 @@ cdef class RowHalves(TwoThreads):
             change = self.changes[b][h]
             self.half[h].change[b] = &change[0]
         self.half[h].draws = self.order.draws
-        self.half[h].draws.n = self.half[h].draws.count = (self.order.draws.n + 1 - h) // 2
+        self.half[h].draws.n = self.half[h].draws.count = half_size(self.order.draws.n, h)
         self.half[h].draws.items += first
         self.half[h].draws.choices += first
         self.half[h].draws.bits = bits.bits
@@ -327,20 +334,20 @@ cdef class RowHalves(TwoThreads):
         cdef Py_ssize_t first = draws.position, stop = min(draws.count, first + BLOCK), j
         cdef double* change = half.change[b % KEPT_BLOCKS]
         cdef Visits visits
-        if not self.careful:
+        if not self.without_delays:
             memcpy(change, half.w, self.n_weights * sizeof(double))
         half.accesses += visit(
             self, draws, stop, half.w, BLOCK * self.longest, h == 0, &half.sample, &visits)
         half.growth += self._growth(draws.items + first, stop - first, &visits)
         half.n_visited += stop - first
-        if self.careful:
+        if self.without_delays:
             return
         for j in range(self.n_weights):
             change[j] = half.w[j] - change[j]
 
     cdef void _apply(self, int h, Py_ssize_t b) noexcept nogil:
         """Bring what the other half did in block b into this half's w."""
-        if not self.careful:    # else both have one w
+        if not self.without_delays:    # else both have one w
             dense_add64(
                 self.half[1 - h].change[b % KEPT_BLOCKS], 1, self.half[h].w, self.n_weights)
 
@@ -364,7 +371,7 @@ cdef class RowHalves(TwoThreads):
             self.sample.loss += self.half[h].sample.loss
             self.sample.gain += self.half[h].sample.gain
             self.growth += self.half[h].growth
-        if not self.careful:    # the two differ by rounding
+        if not self.without_delays:    # the two differ by rounding
             memcpy(self.half[1].w, self.half[0].w, self.n_weights * sizeof(double))
         SDCA._end_pass(self)
 
@@ -372,15 +379,20 @@ cdef class RowHalves(TwoThreads):
         cdef Py_ssize_t n = self.examples.rows.count
         cdef Draws* draws
         cdef int h
-        self.sample.gap = self.sample.loss = self.sample.gain = 0
+        clear(&self.sample)
         for h in range(2):
-            self.half[h].sample.gap = self.half[h].sample.loss = self.half[h].sample.gain = 0
+            clear(&self.half[h].sample)
             self.half[h].growth = 0
             draws = &self.half[h].draws
             draws.n = draws.count = collect_awake(
-                self.half[h].sleep, (n + 1 - h) // 2, draws.items,
+                self.half[h].sleep, half_size(n, h), draws.items,
                 <uint32_t> (h * self.middle))
             restart(draws)
+
+
+cdef inline Py_ssize_t half_size(Py_ssize_t n, int h) noexcept nogil:
+    """Of n examples; the first half has the one in the middle."""
+    return (n + 1 - h) // 2
 
 
 cdef inline Py_ssize_t blocks_left(const Draws* draws) noexcept nogil:
@@ -448,8 +460,8 @@ cdef class ColumnHalves(TwoThreads):
             self._end_chunk(&chunk)
 
     cdef void _alternate(self, Py_ssize_t first, Py_ssize_t last) noexcept nogil:
-        cdef Py_ssize_t group = 1 if self.careful else GROUP, g = first
-        cdef Py_ssize_t delay = 0 if self.careful else GROUP
+        cdef Py_ssize_t group = 1 if self.without_delays else GROUP, g = first
+        cdef Py_ssize_t delay = 0 if self.without_delays else GROUP
         cdef Chunk[2] chunk
         cdef int h
         chunk[0] = chunk[1] = self._begin_chunk()

@@ -8,7 +8,7 @@ are is found during a pass.
 import numpy as np
 
 from sublinear._core.examples import count_awake
-from sublinear._core.objective import balance
+from sublinear._core.objective import balance_masses
 from sublinear._core.random import RandomBits
 from sublinear._core.starting_intercept import is_far_off
 from sublinear._core.states import part_of, prefixed, restore, saved
@@ -214,7 +214,7 @@ class StreamedAscent:
         if self.free_intercept:
             masses = self.masses if at_end else self.certified
             for duals, of_problem in zip(self.duals, masses, strict=True):
-                balance(duals, of_problem)
+                balance_masses(duals, of_problem)
         return self.duals
 
     def state(self):

@@ -29,7 +29,7 @@ from sublinear._labels import (
 from sublinear._linear_model import duals_of_last_fit
 from sublinear._newton_passes import NewtonPlan
 from sublinear._readers.dataset import whole_numbers_as_integers
-from sublinear._solvers.sdca import intercept_pace
+from sublinear._solvers.sdca import free_constant
 from sublinear._stream import StreamFit
 from sublinear._streamed_sdca.ascent import StreamedAscent, feasible_start
 from sublinear._streamed_sdca.objective import StreamedObjective, extent_of
@@ -97,7 +97,7 @@ class DualStreamFit(StreamFit):
         """Take the counting pass."""
         constant = self.intercept_scaling if self.fit_intercept else 0.0
         if self._has_free_intercept():
-            constant = partial(intercept_pace, alpha=self.alpha)
+            constant = partial(free_constant, alpha=self.alpha)
         name = f"{type(self).__name__}, counting rows"
 
         def watch(block):

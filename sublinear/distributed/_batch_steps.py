@@ -217,7 +217,7 @@ class BatchSteps(Rounds):
 
     def _target_moments(self, center):
         """Return the means of the targets, less a number, and of their squares."""
-        sums = self.insist(lambda: self.partitions.ask("target_moments", center))
+        sums = self.retrying(lambda: self.partitions.ask("target_moments", center))
         return sum(sums) / self.problem.total_weight
 
     def _find_radius(self):
@@ -226,7 +226,7 @@ class BatchSteps(Rounds):
             return
         if self.bias == "search":
             model = np.append(np.zeros(self.n_weights - 1), self.w[-1])
-            losses = self.insist(lambda: self.partitions.ask("loss_sum", model))
+            losses = self.retrying(lambda: self.partitions.ask("loss_sum", model))
             primal = sum(losses) / self.problem.total_weight
             self.objective.accesses += self.n_stored
         else:
@@ -248,7 +248,7 @@ class BatchSteps(Rounds):
         size = sum(stops) - sum(starts)
         if self.accesses + size * self.widest > limit:
             return False
-        gradient, rests = self.insist(
+        gradient, rests = self.retrying(
             lambda: self.partitions.total("round", self.n_iter + 1, self.w, starts, stops)
         )
         self.n_iter += 1
@@ -308,7 +308,7 @@ class BatchSteps(Rounds):
             w, masses = self._dual_weights()
             return w, masses, self.partitions.ask("certify", w, models)
 
-        w, masses, sums = self.insist(request)
+        w, masses, sums = self.retrying(request)
         self.objective.accesses += self.n_stored  # for w(a)
         model, primal, dual = self._certificate(sums, w, models)
         if self.bias == "search":
@@ -341,7 +341,7 @@ class BatchSteps(Rounds):
         n_rounds = -(-sum(self.sizes) // self.batch_size)
         self.n_counted = min(self.n_counted, n_rounds * self.batch_size)
         counts = self._shares(self.n_counted)
-        self.insist(lambda: self.partitions.ask("forget", counts))
+        self.retrying(lambda: self.partitions.ask("forget", counts))
         self.w = np.append(self.w[:-1], bias)
         self.output = choose(self.output.name, self.problem.seed)
         self.restart_average()
@@ -349,7 +349,9 @@ class BatchSteps(Rounds):
 
     def ending(self):
         """Return what another fit needs to go on from here, a flat dict, and all pulls."""
-        pulls, sums = self.insist(lambda: (self.partitions.ask("all_pulls"), self._problem_sums()))
+        pulls, sums = self.retrying(
+            lambda: (self.partitions.ask("all_pulls"), self._problem_sums())
+        )
         n_drawn = self.n_before + self.n_iter * self.batch_size
         ending = self._iterate() | {"n_before": n_drawn, "problem": sums}
         return ending, np.concatenate(pulls)

@@ -44,7 +44,7 @@ from typing import NamedTuple
 import numpy as np
 
 from sublinear._core.inner import inner
-from sublinear._core.objective import shrinkage
+from sublinear._core.objective import best_multiple
 from sublinear._core.random import RandomBits
 from sublinear._core.starting_intercept import is_far_off
 from sublinear._core.states import part_of, prefixed, refusal, restore, saved, take
@@ -63,14 +63,13 @@ SLICE = 1 << 24  # feature values between two looks at Ctrl-C
 STATE = "w", "previous", "offset", "sigma", "gamma"
 
 
-class Trial(NamedTuple):
-    """What a partition proposes in a round.
+class Proposal(NamedTuple):
+    """What a partition tells of new duals, but for what w would gain.
 
-    change is what w would gain; conjugate, what sum_i s_i l*(-a_i) would; work, accesses, gap and
-    loss are those of its solvers, the last two estimates.
+    conjugate is what sum_i s_i l*(-a_i) would gain; accesses, work, gap and loss are those of its
+    solvers, the last two estimates.
     """
 
-    change: np.ndarray
     conjugate: float
     accesses: int
     work: int
@@ -84,7 +83,8 @@ class DualPartition(Partition):
     def open(self, problem, n_weights):
         """Begin a problem with duals of zero."""
         super().open(problem, n_weights)
-        self.sigmas, self.trial = [1.0], None  # all the sigmas so far
+        self.sigmas = [1.0]  # all so far
+        self.unsettled = None  # the round whose duals are on trial
         self.v, self.balanced = np.zeros(n_weights), None
         seed = problem.seed
         self.solvers = []
@@ -116,15 +116,15 @@ class DualPartition(Partition):
             solver.set_duals(own)
 
     def round(self, number, gamma, w, sigma, passes):
-        """Settle the last round, make a number of passes around w; return the Trial."""
+        """Settle the last round, make passes around w; return w's gain and a Proposal."""
         self._settle(number - 1, gamma)
         accesses, work, gap, loss = self._run(w, sigma, passes)
-        self.trial = number
+        self.unsettled = number
         conjugate = sum(
             objective.conjugate_sum(solver.duals()) - objective.conjugate_sum(duals)
             for objective, solver, duals in self._all()
         )
-        return Trial((self.v - w) / sigma, conjugate, accesses, work, gap, loss)
+        return (self.v - w) / sigma, *Proposal(conjugate, accesses, work, gap, loss)
 
     def certify(self, number, gamma, w, models):
         """Settle the last round; return `sums`."""
@@ -253,9 +253,9 @@ class DualPartition(Partition):
 
     def _settle(self, number, gamma):
         """If the duals of that round are on trial, go so far towards them."""
-        if self.trial != number:
+        if self.unsettled != number:
             return
-        self.trial = None
+        self.unsettled = None
         for k, (objective, solver, duals) in enumerate(self._all()):
             new = solver.duals()
             if gamma < 1:
@@ -315,22 +315,22 @@ class BlockDualAscent(Rounds):
             return self._newton_round(limit)
         if self.accesses + self.passes * self.n_stored > limit:
             return False
-        change, trials = self.insist(self._round)
+        change, rests = self.retrying(self._round)
         change = self._as_weights(change)
         self.n_iter += 1
-        trials = [Trial(None, *rest) for rest in trials]
+        proposals = [Proposal(*rest) for rest in rests]
         square, sigma = self._inner(change, change), self.sigma
         if self.adaptive and square > 0:
-            self._adapt(change, square, sum(trial.conjugate for trial in trials))
+            self._adapt(change, square, sum(proposal.conjugate for proposal in proposals))
         self.previous = self.model()
         self.w = self.w + self.gamma * change
         if self.problem.free_intercept:
             self.offset += self.w[-1]
             self.w[-1] *= self.sigma / sigma  # by the new overlap
-        self.accesses += sum(trial.accesses for trial in trials)
-        self.work += sum(trial.work for trial in trials)
-        gap = sum(trial.gap for trial in trials)
-        primal = sum(trial.loss for trial in trials) + self._penalty(self.w)
+        self.accesses += sum(proposal.accesses for proposal in proposals)
+        self.work += sum(proposal.work for proposal in proposals)
+        gap = sum(proposal.gap for proposal in proposals)
+        primal = sum(proposal.loss for proposal in proposals) + self._penalty(self.w)
         self.estimated_gap = relative_gap(primal, gap)
         self.crossing.look(self._done, gap, primal, self.best, self.objective)
         return True
@@ -344,8 +344,8 @@ class BlockDualAscent(Rounds):
         if self.accesses + n_read > limit:
             return False
         self.newton.make(
-            lambda *asked: self.insist(
-                lambda: self.partitions.total("newton_pass", *self._settling(), *asked)
+            lambda *asked: self.retrying(
+                lambda: self.partitions.total("newton_pass", *self._last_round(), *asked)
             )[0]
         )
         self.n_iter += 1
@@ -364,7 +364,7 @@ class BlockDualAscent(Rounds):
     def _end_newton(self):
         """Let rounds of dual ascent go on from the duals that are kept, and from the best model."""
         self.newton, self.crossing = None, Crossing(None)
-        self.w = self.insist(self._restored)
+        self.w = self.retrying(self._restored)
         self.objective.accesses += self.n_stored
         self.offset = self.best.models[0, -1] - self.w[-1]
         self.previous = self.model()
@@ -423,12 +423,12 @@ class BlockDualAscent(Rounds):
         models = [rounded(self.model())]
         if not self.begun_newton:
             models.append(rounded((self.model() + self.previous) / 2))
-        w, sums = self.insist(lambda: self._ask_for_certificate(models))
+        w, sums = self.retrying(lambda: self._ask_for_certificate(models))
         model, primal, dual = self._certificate(sums, w, models)
         is_better = self.best.note(0, [model], [primal], dual)
         if self.begun_newton:
             self.newton.gap_before = self.newton.gap
-            self.insist(lambda: self.partitions.ask("settle_newton_duals", is_better))
+            self.retrying(lambda: self.partitions.ask("settle_newton_duals", is_better))
         return model, primal, dual
 
     def _ask_for_certificate(self, models):
@@ -439,10 +439,10 @@ class BlockDualAscent(Rounds):
             self.objective.accesses += 2 * self.n_stored
         if self.problem.free_intercept:
             return self._certify_balanced(models)
-        return w, self.partitions.ask("certify", *self._settling(), w, models)
+        return w, self.partitions.ask("certify", *self._last_round(), w, models)
 
     def _certify_balanced(self, models):
-        masses = np.sum(self.partitions.ask("masses", *self._settling()), axis=0)
+        masses = np.sum(self.partitions.ask("masses", *self._last_round()), axis=0)
         w, _ = self.partitions.total("balance", tuple(masses.tolist()))
         w = np.append(w[:-1], 0.0)  # but for rounding
         self.objective.accesses += self.n_stored
@@ -451,10 +451,11 @@ class BlockDualAscent(Rounds):
     def duals(self):
         """Return the duals of all rows, one partition after the other."""
         return np.concatenate(
-            self.insist(lambda: self.partitions.ask("final_duals", *self._settling()))
+            self.retrying(lambda: self.partitions.ask("final_duals", *self._last_round()))
         )
 
-    def _settling(self):
+    def _last_round(self):
+        """What lets partitions settle it: the number of the next one, gamma."""
         return self.n_iter + 1, self.gamma
 
     def state(self):
@@ -491,13 +492,13 @@ class BlockDualAscent(Rounds):
         self.offset = constant_weight - self.w[-1]
 
     def _shrink(self, offset):
-        """Multiply duals that come from elsewhere as `shrinkage` says; return the factor."""
+        """Multiply duals that come from elsewhere as `best_multiple` says; return the factor."""
         cost, at_zeros = sum(self.partitions.ask("cost"))
         gain = -cost / self.problem.total_weight
         if self.problem.free_intercept:
             gain -= self.problem.alpha * self.overlap * offset * self.w[-1]
         square = self.problem.alpha * self._inner(self.w, self.w)
-        factor = shrinkage(square, gain, at_zeros)
+        factor = best_multiple(square, gain, at_zeros)
         if factor != 1:
             self.partitions.ask("scale", factor)
             self.w *= factor
@@ -512,7 +513,7 @@ class BlockDualAscent(Rounds):
 
     def _restored(self):
         """Return w(a) of the duals that partitions have."""
-        w, _ = self.partitions.total("restore", *self._settling())
+        w, _ = self.partitions.total("restore", *self._last_round())
         return self._as_weights(w)
 
     def _open(self, only):

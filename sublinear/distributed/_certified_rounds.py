@@ -17,7 +17,7 @@ from sublinear.distributed._cluster import connected
 from sublinear.distributed._estimator import OverPartitions, documented
 from sublinear.distributed._partitions import (
     Problem,
-    ask_steadily,
+    ask_retrying,
     summary_of,
 )
 
@@ -53,6 +53,28 @@ class Whole:
         return self.n_columns + (self.constant != 0)
 
 
+class PartitionedTraining(Training):
+    """The data of a fit, where partitions hold them: X, matrix and targets under other names."""
+
+    @property
+    def partitions(self):
+        """Those that hold the rows, in place of X."""
+        return self.X
+
+    @property
+    def whole(self):
+        """The Whole, in place of a Matrix."""
+        return self.matrix
+
+    @property
+    def labels(self):
+        """The label of the positive class of every problem, in place of targets; [None]: numbers.
+
+        Partitions make the targets.
+        """
+        return self.targets
+
+
 def order_of_rows(groups, sizes):
     """Return the places of the rows in X, one partition after the other.
 
@@ -76,14 +98,14 @@ def order_of_rows(groups, sizes):
 def in_order(training, values):
     """Return numbers of the rows, which come one partition after the other, in the order of X."""
     ordered = np.empty_like(values)
-    ordered[order_of_rows(training.X.groups, training.matrix.block_sizes)] = values
+    ordered[order_of_rows(training.partitions.groups, training.whole.block_sizes)] = values
     return ordered
 
 
 def by_partition(training, values):
     """Return numbers of the rows, which come in the order of X, as an array per partition."""
-    whole = training.matrix
-    order = order_of_rows(training.X.groups, whole.block_sizes)
+    whole = training.whole
+    order = order_of_rows(training.partitions.groups, whole.block_sizes)
     return np.split(values[order], np.cumsum(whole.sizes)[:-1])
 
 
@@ -149,19 +171,19 @@ class CertifiedRounds(OverPartitions, LinearModel):
             connected(self.client) as client,
             closing(self._partition(client, X, y, sample_weight)) as partitions,
         ):
-            found = ask_steadily(partitions, "describe")
-            self.stream_ = summary_of(ask_steadily(partitions, "summary"))
+            found = ask_retrying(partitions, "describe")
+            self.stream_ = summary_of(ask_retrying(partitions, "summary"))
             self._note_columns(found)
             training = self._gather(partitions, found)
             training.plan = self._beginning(training)
             if checkpoint is not None:
-                checkpoint.identify_partitions(ask_steadily(partitions, "mark"))
+                checkpoint.identify_partitions(ask_retrying(partitions, "mark"))
                 checkpoint = RoundsCheckpoint(checkpoint)
                 training.plan = checkpoint.beginning(training.plan)
             return self._solve(training, self._limits(), checkpoint)
 
     def _gather(self, partitions, found):
-        """Return the Training of described partitions, labels in place of targets."""
+        """Return the PartitionedTraining of described partitions."""
         block_sizes = [[] if part is None else part.sizes for part in found]
         found = [part for part in found if part is not None]
         total_weight = sum(description.weight for description in found)
@@ -190,7 +212,9 @@ class CertifiedRounds(OverPartitions, LinearModel):
                 [description.weight for description in found],
             ),
         )
-        return Training(partitions, None, None, whole, labels, None)
+        return PartitionedTraining(
+            X=partitions, y=None, metadata=None, matrix=whole, targets=labels, weights=None
+        )
 
     def _labels(self, known):
         """Return the label of the positive class of every problem, and the factors of classes."""
@@ -201,7 +225,7 @@ class CertifiedRounds(OverPartitions, LinearModel):
         return list(positive_classes(self.classes_)), factors
 
     def _solver(self, training, k, random, n_jobs):
-        whole = training.matrix
+        whole = training.whole
         problem = Problem(
             make_loss=self._losses[self.loss].maker(self),
             alpha=self.alpha,
@@ -209,7 +233,7 @@ class CertifiedRounds(OverPartitions, LinearModel):
             constant=whole.constant,
             seed=random.bit_generator.seed_seq,
             free_intercept=whole.constant != 0 and not self._penalizes_intercept(),
-            label=training.targets[k],
+            label=training.labels[k],
             classes=None if self._numeric else self.classes_,
             class_factors=whole.class_factors,
         )
@@ -221,7 +245,7 @@ class CertifiedRounds(OverPartitions, LinearModel):
 
     def _store(self, outcomes, training, seconds):
         kept = [outcome.kept for outcome in outcomes if outcome.kept is not None]
-        self.n_lost_ = training.X.n_lost + sum(take(state, "n_lost", 0) for state in kept)
+        self.n_lost_ = training.partitions.n_lost + sum(take(state, "n_lost", 0) for state in kept)
         self._store_kept(kept if self.warm_start and len(kept) == len(outcomes) else [], training)
         super()._store(outcomes, training, seconds)
 

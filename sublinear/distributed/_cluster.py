@@ -16,7 +16,7 @@ import numpy as np
 
 from sublinear._stream import checked_block, naming
 from sublinear._warnings import warn
-from sublinear.distributed._partitions import PartitionsLost, added_neighbours, insist, sum_of
+from sublinear.distributed._partitions import PartitionsLost, added_neighbours, retrying, sum_of
 
 CONNECT_SECONDS = 10
 LOOK_SECONDS = 2  # between two looks whether the workers that are waited for are still there
@@ -351,7 +351,7 @@ class ClusterPartitions:
             self.futures = [None] * len(self.groups)
             self.actors = [None] * len(self.groups)
             end.callback(self._let_go)
-            insist(self, self._make_missing, lambda lost: None, self)
+            retrying(self, self._make_missing, lambda lost: None, self)
             self._end = end.pop_all()  # without errors it comes with `close`
 
     def __len__(self):

@@ -302,7 +302,7 @@ class LocalPartitions:
     Attributes
     ----------
     n_lost : int
-        Partitions that `ask_steadily` found lost.
+        Partitions that `ask_retrying` found lost.
     """
 
     n_lost = 0
@@ -378,7 +378,7 @@ class WholeObjective:
 
     @cached_property
     def _values_at_zeros(self):
-        parts = self.solver.insist(lambda: self.solver.partitions.ask("at_zeros"))
+        parts = self.solver.retrying(lambda: self.solver.partitions.ask("at_zeros"))
         return tuple(map(sum, zip(*parts, strict=True)))
 
 
@@ -412,7 +412,7 @@ class Rounds:
         self.work = 0.0
         self.estimated_gap = np.inf
         self.objective = WholeObjective(self)
-        self.insist(self._begin)
+        self.retrying(self._begin)
 
     def _penalty(self, w):
         w = w[:-1] if self.problem.free_intercept else w
@@ -433,18 +433,18 @@ class Rounds:
         dual = self._penalty(w) - float(means[CONJUGATE])
         return models[best], primals[best], dual
 
-    def insist(self, request):
+    def retrying(self, request):
         """Return request(), however many partitions must be made again for it."""
-        return insist(self.partitions, request, self._recover, self)
+        return retrying(self.partitions, request, self._recover, self)
 
-    def _settling(self):
-        """What partitions must know to tell their state."""
+    def _last_round(self):
+        """What partitions must know of it to tell their state."""
         return ()
 
     def state(self):
         """Return what `set_state` needs to go on, a flat dict of arrays and numbers."""
         state = saved(self, _STATE) | {"certificate_accesses": self.objective.accesses}
-        parts = self.insist(lambda: self.partitions.ask("state", *self._settling()))
+        parts = self.retrying(lambda: self.partitions.ask("state", *self._last_round()))
         for k, part in enumerate(parts):
             state |= prefixed(k, part)
         return state
@@ -455,10 +455,10 @@ class Rounds:
         self.objective.accesses = take(state, "certificate_accesses", 0)
         for k in range(len(self.partitions)):
             part = part_of(state, k)
-            self.insist(lambda k=k, part=part: self.partitions.ask("set_state", part, only={k}))
+            self.retrying(lambda k=k, part=part: self.partitions.ask("set_state", part, only={k}))
 
 
-def insist(partitions, request, recover, counts):
+def retrying(partitions, request, recover, counts):
     """Return request(); where partitions are lost, make them again, recover(lost), and repeat.
 
     Parameters
@@ -491,9 +491,9 @@ def insist(partitions, request, recover, counts):
     ) from cause
 
 
-def ask_steadily(partitions, method):
+def ask_retrying(partitions, method):
     """Return what partitions answer, making those again that are lost meanwhile."""
-    return insist(partitions, lambda: partitions.ask(method), lambda lost: None, partitions)
+    return retrying(partitions, lambda: partitions.ask(method), lambda lost: None, partitions)
 
 
 def summary_of(answers):

@@ -23,7 +23,7 @@ BIASES = ("feature", "subgradient", "search")
 
 
 class _LargeBatches(pegasos.BiasTreatment, CertifiedRounds):
-    """Those by Pegasos."""
+    """What the classifier and the regressor by Pegasos over partitions share."""
 
     _kind = BatchPartition
 
@@ -48,11 +48,11 @@ class _LargeBatches(pegasos.BiasTreatment, CertifiedRounds):
     def _kind_of_fit(self, training):
         """Return what fits must have in common for the one to go on from the other."""
         classes = None if self._numeric else self.classes_.tolist()
-        return objective_parameters(self), training.matrix.n_weights, classes
+        return objective_parameters(self), training.whole.n_weights, classes
 
     def _start(self, training, k):
         state = part_of(training.plan, k)
-        if not state or len(state["pulls"]) != training.matrix.n_rows:
+        if not state or len(state["pulls"]) != training.whole.n_rows:
             return None
         return state | {"pulls": by_partition(training, state["pulls"])}
 
@@ -67,16 +67,16 @@ class _LargeBatches(pegasos.BiasTreatment, CertifiedRounds):
         self._states = []
         for state in kept:
             ending = part_of(state, "ending")
-            pulls = take(ending, "pulls", np.zeros(training.matrix.n_rows))
+            pulls = take(ending, "pulls", np.zeros(training.whole.n_rows))
             self._states.append(ending | {"pulls": in_order(training, pulls)})
         self._fitted_as = self._kind_of_fit(training)
 
     def _make_rounds(self, training, problem, k):
-        whole = training.matrix
+        whole = training.whole
         n_rows = sum(whole.sizes)
         check_batch_fits(self.batch_size, n_rows)
         return BatchSteps(
-            training.X,
+            training.partitions,
             problem,
             n_weights=whole.n_weights,
             n_stored=whole.n_stored,

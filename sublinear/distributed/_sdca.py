@@ -6,18 +6,18 @@ from sublinear import sdca
 from sublinear._core.states import take
 from sublinear._linear_model import LinearClassifier, LinearRegressor, duals_of_last_fit
 from sublinear._newton_passes import NewtonPlan
-from sublinear._solvers.sdca import intercept_pace
+from sublinear._solvers.sdca import free_constant
 from sublinear._validation import check_choice, check_flag, check_number
 from sublinear.distributed._block_ascent import COMBINATIONS, BlockDualAscent, DualPartition
 from sublinear.distributed._certified_rounds import CertifiedRounds, by_partition, in_order
 from sublinear.distributed._estimator import documented
 from sublinear.distributed._newton_rounds import MESSAGES, NUMBER
-from sublinear.distributed._partitions import ask_steadily
+from sublinear.distributed._partitions import ask_retrying
 from sublinear.distributed._predictions import ChunkClassifier, ChunkRegressor
 
 
 class _DualAscent(CertifiedRounds):
-    """Those by SDCA."""
+    """What the classifier and the regressor by SDCA over partitions share."""
 
     _kind = DualPartition
 
@@ -34,11 +34,11 @@ class _DualAscent(CertifiedRounds):
     def _constant(self, partitions):
         if self.penalize_intercept or not self.fit_intercept:
             return super()._constant(partitions)
-        squares, counts = zip(*ask_steadily(partitions, "squared_norms"), strict=True)
-        return intercept_pace(sum(squares), sum(counts), self.alpha)
+        squares, counts = zip(*ask_retrying(partitions, "squared_norms"), strict=True)
+        return free_constant(sum(squares), sum(counts), self.alpha)
 
     def _make_rounds(self, training, problem, k):
-        whole = training.matrix
+        whole = training.whole
         plan = NewtonPlan.of(
             whole,
             1,
@@ -50,7 +50,7 @@ class _DualAscent(CertifiedRounds):
             overhead=MESSAGES,
         )
         return BlockDualAscent(
-            training.X,
+            training.partitions,
             problem,
             n_weights=whole.n_weights,
             n_stored=whole.n_stored,
@@ -62,19 +62,19 @@ class _DualAscent(CertifiedRounds):
 
     def _beginning(self, training):
         """The duals and intercepts of the last fit, if this one can begin there."""
-        duals = duals_of_last_fit(self, len(training.targets), training.matrix.n_rows)
+        duals = duals_of_last_fit(self, len(training.labels), training.whole.n_rows)
         if duals is None:
             return {}
         return {"duals": duals, "intercepts": np.atleast_1d(self.intercept_)}
 
     def _start(self, training, k):
         """Return where problem k begins, as BlockDualAscent wants it."""
-        middle, duals = training.matrix.middle, None
+        middle, duals = training.whole.middle, None
         intercept, constant = middle, training.constant or 1.0
         if training.plan:
-            n_problems = len(training.targets)
+            n_problems = len(training.labels)
             intercept = take(training.plan, "intercepts", np.zeros(n_problems))[k]
-            duals = np.zeros((n_problems, training.matrix.n_rows))
+            duals = np.zeros((n_problems, training.whole.n_rows))
             duals = by_partition(training, take(training.plan, "duals", duals)[k])
         return duals, float(intercept / constant), middle / constant
 
@@ -84,7 +84,7 @@ class _DualAscent(CertifiedRounds):
     def _store_kept(self, kept, training):
         vars(self).pop("dual_coef_", None)
         if kept:
-            like = np.zeros(training.matrix.n_rows)
+            like = np.zeros(training.whole.n_rows)
             duals = np.stack([in_order(training, take(state, "duals", like)) for state in kept])
             self.dual_coef_ = duals[0] if self._numeric else duals
 

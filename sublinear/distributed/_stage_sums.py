@@ -34,7 +34,7 @@ from sublinear._labels import (
 )
 from sublinear._stream import Block, Stream, naming
 from sublinear._validation import drop_weightless
-from sublinear.distributed._partitions import Member, blocks_of, insist
+from sublinear.distributed._partitions import Member, blocks_of, retrying
 from sublinear.sources._faults import EmptySource
 
 
@@ -264,7 +264,7 @@ def even_shares(count, takers, n_partitions):
     return shares
 
 
-def divided(kept, n_rows, k):
+def split_kept(kept, n_rows, k):
     """Return Samples of the first so many rows of a Share's, with the targets of problem k.
 
     And Samples of the other ones.
@@ -329,7 +329,7 @@ class Stages:
 
     def open(self):
         """Let partitions begin, behind the rows that they had taken."""
-        self._insist(lambda: self._open(None))
+        self._retrying(lambda: self._open(None))
 
     def run(self, after):
         """Take all rows; calls after() when a round is over."""
@@ -339,10 +339,10 @@ class Stages:
 
     def ask(self, method):
         """Return what partitions answer; lost ones have read again what they had taken."""
-        return self._insist(lambda: self.partitions.ask(method))
+        return self._retrying(lambda: self.partitions.ask(method))
 
-    def _insist(self, request):
-        return insist(self.partitions, request, self._open, self)
+    def _retrying(self, request):
+        return retrying(self.partitions, request, self._open, self)
 
     def _open(self, only):
         return self.partitions.ask("open", self.plan, self.taken, only=only)
@@ -357,21 +357,23 @@ class Stages:
         takers, count = set(range(len(self.partitions))) - self.ended, len(self.partitions)
         shares, kept = (even_shares(rows, takers, count) for rows in (wanted, max(keeps)))
         number = self.n_rounds + 1
-        vector, rests = self._insist(
+        vector, rests = self._retrying(
             lambda: self.partitions.total("round", number, anchors, heaviest, shares, kept)
         )
         self.n_rounds = number
         told = [Share(*rest) for rest in rests]
-        counts = [sum(share[k] for share in told) for k in range(3)]
+        n_rows = sum(share.n_rows for share in told)
+        accesses = sum(share.accesses for share in told)
+        total_weight = sum(share.total_weight for share in told)
         for k, sums in enumerate(np.split(vector, len(self.solvers))):
             limits = even_shares(keeps[k], takers, count)
             first, others = [], []
-            for share, n_rows in zip(told, limits, strict=True):
-                its_first, its_others = divided(share.kept, n_rows, k)
+            for share, limit in zip(told, limits, strict=True):
+                its_first, its_others = split_kept(share.kept, limit, k)
                 first += its_first
                 others += its_others + share.heavy[k].samples
             bound = max(share.heavy[k].bound for share in told)
-            self.solvers[k].take_sums(sums, *counts, first, others, bound)
+            self.solvers[k].take_sums(sums, n_rows, accesses, total_weight, first, others, bound)
         for k, share in enumerate(told):
             self.taken[k] += share.n_rows
             if share.n_rows:

@@ -20,7 +20,7 @@ from sublinear._labels import (
 )
 from sublinear.distributed._cluster import connected
 from sublinear.distributed._estimator import OverPartitions, documented
-from sublinear.distributed._partitions import ask_steadily, summary_of
+from sublinear.distributed._partitions import ask_retrying, summary_of
 from sublinear.distributed._predictions import ChunkClassifier, ChunkRegressor
 from sublinear.distributed._stage_sums import Plan, StagePartition, Stages
 
@@ -102,7 +102,7 @@ class _StreamedStages(OverPartitions):
             connected(self.client) as client,
             closing(self._partition(client, X, y, sample_weight)) as partitions,
         ):
-            starts = ask_steadily(partitions, "start")
+            starts = ask_retrying(partitions, "start")
             self._note_columns(starts, known)
             if warm and self.n_features_in_ != expected:
                 raise ValueError(
@@ -111,7 +111,7 @@ class _StreamedStages(OverPartitions):
             plan = self._plan(partitions, classes, warm, checkpoint is not None)
             state = None
             if checkpoint is not None:
-                checkpoint.identify_partitions(ask_steadily(partitions, "first_mark"))
+                checkpoint.identify_partitions(ask_retrying(partitions, "first_mark"))
                 state = checkpoint.load()
             if warm:
                 self._solvers = [solver.copy() for solver in self._solvers]
@@ -163,7 +163,7 @@ class _StreamedStages(OverPartitions):
             classes = declared_classes(self.classes_, classes, self.classes_)
         known = LabelWeights()
         if classes is None or self._is_balanced():
-            for labels in ask_steadily(partitions, "labels"):
+            for labels in ask_retrying(partitions, "labels"):
                 if labels is not None:
                     known.add_all(labels)
         self.classes_ = find_classes(known.labels) if classes is None else given_classes(classes)
