@@ -57,6 +57,7 @@ def test_numbers_have_the_same_bits(format):
         "1\n",
         "1,2,3\n",
         "1,1_0\n",
+        "\ufeff1,2\n",
     ],
 )
 def test_what_is_not_plain_is_left_to_numpy(text):

@@ -4,6 +4,7 @@ What it takes for numbers NumPy takes for the same ones, to the last bit. Where 
 NumPy reads the text, or tells why not.
 """
 
+import codecs
 import sys
 
 import numpy as np
@@ -38,7 +39,7 @@ def plain_table(text, n_columns, label, code_of):
         which they come, and may raise ValueError.
     """
     pyarrow = _arrow_for(text)
-    if pyarrow is None or b'"' in text or _has_lone_returns(text):
+    if pyarrow is None or not _is_plain(text):
         return None
     csv, names = pyarrow.csv, [str(k) for k in range(n_columns)]
     types = dict.fromkeys(names, pyarrow.float64())
@@ -61,8 +62,11 @@ def plain_table(text, n_columns, label, code_of):
     return table
 
 
-def _has_lone_returns(text):
-    return b"\r" in text and text.count(b"\r") != text.count(b"\r\n")
+def _is_plain(text):
+    """Tell whether there are no quotes, nor what Arrow takes for a line's end, or for a mark."""
+    if b'"' in text or text.startswith(codecs.BOM_UTF8):
+        return False
+    return b"\r" not in text or text.count(b"\r") == text.count(b"\r\n")
 
 
 def _codes(column, code_of):

@@ -606,7 +606,8 @@ cdef class KernelSDCA:
         """Whether K_WW serves to change so many rows: it is read whole, few are faster anew."""
         cdef Py_ssize_t n = self.objective.n_rows
         is_held = self.rows is not None and len(self.rows) == n and self.objective.keeps_sum
-        return is_held and 2 * n_rows >= n and not self.objective.is_exact
+        is_whole = n_rows == len(self.changed)
+        return is_held and is_whole and 2 * n_rows >= n and not self.objective.is_exact
 
     def _add_block_product(self):
         """Change all rows by K_WW, whose diagonal is the kernel's meanwhile."""
