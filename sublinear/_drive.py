@@ -22,6 +22,9 @@ A solver is an object that holds its state and has
                         one, or to inf or NaN, may be returned as it is: it is not used
     first_slice         where a solver has it: accesses before the clock tells how many there may
                         be at a time; else 1, as one may take any time
+    pass_over(work, gap, n_iter)    where a solver has it, called before `advance`: that need not
+                        return at the ends of epochs before so much `work`, such an estimated_gap or
+                        so many epochs
     look()              where a solver has it: an estimate of the relative gap that is worth more
                         than estimated_gap and costs more, though far less than certify
     diverged            whether there is no hope
@@ -239,6 +242,7 @@ class _Run:
         self.is_exact = True  # whether the last certificate had the solver's least rounding
         self.correction = FIRST_CORRECTION
         self.look = getattr(solver, "look", None) if limits.tol > 0 else None
+        self.pass_over = getattr(solver, "pass_over", None)
         self.look_error = LOOK_ERROR
         self.next_look = float(LEAST_WORK)  # of work
         self.seen = np.array([0.0, 1.0])  # work and relative gap; with zero weights that is 1
@@ -269,6 +273,8 @@ class _Run:
         size = getattr(solver, "first_slice", 1)  # in accesses
         while self.status is None:
             before, work, began = solver.accesses, solver.work, time.perf_counter()
+            if self.pass_over is not None:
+                self.pass_over(*self.quiet(), limits.max_iter)
             at_end = solver.advance(int(min(before + size, limits.max_accesses, 2**62)))
             seconds = time.perf_counter() - began
             moved = at_end or solver.work > work or solver.accesses > before
@@ -306,6 +312,18 @@ class _Run:
         gap = self.look()
         self.learn(gap)
         return gap <= self.look_error * self.limits.tol
+
+    def quiet(self):
+        """Return the work and the estimated gap before both of which no certificate is due."""
+        growth = self.solver.certificate_growth
+        if growth == 1 or not self.limits.certify:
+            return 0.0, math.inf
+        if self.solver.work < self.least_work:
+            return self.least_work, -math.inf
+        due = growth * self.last_work
+        if self.look is None:
+            return due, self.limits.tol / self.correction
+        return min(due, self.next_look), DOUBT * self.limits.tol / self.correction
 
     def learn(self, gap):
         """Correct the solver's estimate and plan the next look, by the relative gap of now."""

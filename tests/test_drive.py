@@ -155,6 +155,37 @@ def test_looks_come_without_hope_too_and_correct_the_estimate():
     assert len(looked_at) <= 6
 
 
+class PassingSolver(FakeSolver):
+    """A FakeSolver that passes over the ends of epochs it need not return at."""
+
+    quiet = 0.0, math.inf, 0.0
+
+    def pass_over(self, *quiet):
+        self.quiet = quiet
+
+    def advance(self, limit):
+        work, gap, n_iter = self.quiet
+        while super().advance(limit):
+            if not (self.work < work and self.estimated_gap > gap and self.n_iter < n_iter):
+                return True
+        return False
+
+
+@pytest.mark.parametrize("looks", [False, True])
+@pytest.mark.parametrize("estimate", [math.inf, 0.3, 1.0, 50.0])
+@pytest.mark.parametrize("rows, row", [(1, 100), (10, 1000), (10, 20_000)])
+@pytest.mark.parametrize("limits", [{}, {"max_iter": 13}, {"max_accesses": 123_456}])
+def test_ends_that_are_passed_over_would_have_changed_nothing(looks, estimate, rows, row, limits):
+    found = []
+    for kind in FakeSolver, PassingSolver:
+        solver = kind(rows, row, estimate)
+        if looks:
+            solver.look = lambda solver=solver: solver.gap / 2
+        model, result = run(solver, Limits(tol=1e-9, **limits))
+        found.append((model.tolist(), result.status, without_seconds(result.trace)))
+    assert found[0] == found[1]
+
+
 @pytest.mark.parametrize("epochs", [1, 2, 7])
 def test_max_epochs(epochs):
     _, result = run(FakeSolver(), Limits(tol=0, max_iter=epochs))

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from sublinear._core.pace import FORECASTS, work_in_all
+from sublinear._core.pace import FORECASTS, PATIENCE, work_in_all
 from sublinear._core.schedule import CHEAP, AscentGap, Budget, Done, Schedule
 from sublinear._solvers.spaces import BEST_CASE, WORST_CASE
 
@@ -113,6 +113,22 @@ def test_forecasts_come_ever_more_rarely_but_for_the_last_passes():
     assert asked[len(early) :] == list(range(60, 90))
     assert 6 <= len(early) <= 9
     assert all(later >= FORECASTS * sooner for sooner, later in pairwise(early))
+
+
+@pytest.mark.parametrize("due", [1e4, CHEAP / 2, 3 * CHEAP, 1e9])
+@pytest.mark.parametrize("pass_work", [1e3, 1e6])
+@pytest.mark.parametrize("options", [{}, {"factorises": False}, {"solves_once": True}])
+def test_nothing_is_decided_before_the_next_decision(due, pass_work, options):
+    decisions, plans, n_quiet = schedule(max_iter=300), [space(due, **options), space(1e10)], 0
+    for n_passes in range(1, 300):
+        standing = done(n_passes * pass_work, n_passes, others=1e4)
+        work, passes = decisions.next_decision(standing, plans)
+        if standing.ascent < work and n_passes < passes:
+            n_quiet += 1
+            assert not decisions.decide(standing, plans, unasked)
+        elif decisions.decide(standing, plans, gap_of(0.9)):
+            break
+    assert n_quiet > 0 or "solves_once" in options or PATIENCE * (pass_work + 1e4) > due
 
 
 @pytest.mark.parametrize(

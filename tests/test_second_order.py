@@ -29,6 +29,7 @@ from sublinear._core.losses import MARGIN_LOSSES, REGRESSION_LOSSES
 from sublinear._core.matrix import Matrix
 from sublinear._core.objective import Objective
 from sublinear._core.schedule import Budget
+from sublinear._drive import _Run
 from sublinear._second_order import linear_spaces
 from sublinear._solvers import newton as newton_module
 from sublinear._solvers.finisher import Finisher
@@ -1063,3 +1064,32 @@ def test_small_fits_do_not_wait_for_the_last_passes(loss, max_iter):
     y = np.sign(X @ (random.normal(size=10) / np.abs(X).max(0)) + 0.1 * random.normal(size=30))
     model = SDCAClassifier(loss, max_iter=max_iter, random_state=0).fit(X, y)
     assert model.result_.status == "converged"
+
+
+@pytest.mark.parametrize("loss, share", [("hinge", 0.7), ("squared_hinge", 0.7), ("logistic", 1)])
+@pytest.mark.parametrize("alpha", [1e-2, 1e-5])
+def test_ends_of_passes_that_are_passed_over_change_nothing(monkeypatch, loss, share, alpha):
+    random = np.random.default_rng(0)
+    X = random.normal(size=(300, 40)) * 10.0 ** -np.linspace(0, 2, 40)
+    y = np.sign(X @ random.normal(size=40) + 0.3 * random.normal(size=300))
+    found, calls = [], []
+    advance = SDCA.advance
+
+    def fit():
+        model = SDCAClassifier(loss, alpha=alpha, random_state=0).fit(X, y)
+        found.append(
+            (model.coef_.tolist(), [row._replace(seconds=0) for row in model.result_.trace])
+        )
+
+    class Counted(SDCA):
+        def advance(self, limit):
+            calls.append(limit)
+            return advance(self, limit)
+
+    monkeypatch.setattr("sublinear.sdca.SDCA", Counted)
+    fit()
+    fewer = len(calls)
+    monkeypatch.setattr(_Run, "quiet", lambda self: (0.0, math.inf))
+    fit()
+    assert found[0] == found[1]
+    assert fewer <= share * (len(calls) - fewer)

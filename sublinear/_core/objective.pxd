@@ -44,6 +44,7 @@ cdef class Objective(WeightedExamples):
         self, Py_ssize_t start, Py_ssize_t stop, double* curvatures) noexcept nogil
     cdef double total(self, Py_ssize_t start, Py_ssize_t stop, const double* terms) noexcept nogil
 
+    cdef double penalty_of(self, const double* w) noexcept nogil
     cdef int useful_threads(self) noexcept
     cdef Point _point(self, candidates, const double[::1] w, const double[:] duals) except *
     cdef Py_ssize_t _restrict_to_sample(self, Point* at)

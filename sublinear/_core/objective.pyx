@@ -301,8 +301,12 @@ cdef class Objective(WeightedExamples):
 
     def penalty(self, const double[::1] w):
         """Return alpha / 2 |w|^2, without the threads that a BLAS would start."""
-        cdef Py_ssize_t size = w.shape[0] - self.free_intercept
-        return self.alpha / 2 * dense_dot64(&w[0], &w[0], size) if size else 0.0
+        return self.penalty_of(&w[0])
+
+    cdef double penalty_of(self, const double* w) noexcept nogil:
+        """alpha / 2 |w|^2"""
+        cdef bint last = self.matrix.constant != 0 and not self.free_intercept
+        return self.alpha / 2 * dense_dot64(w, w, self.matrix.n_columns + last)
 
     def primal(self, w):
         """Return P(w).

@@ -142,7 +142,7 @@ class Schedule:
             return self.fits(done, space, space.least_expected)
         if done.n_passes == 0:
             return False
-        is_last = done.n_iter >= max(self.max_iter - _spare(spaces), space.spare)
+        is_last = done.n_iter >= self._last_passes(spaces)
         if done.ascent < self.next_forecast and not is_last:
             return False
         is_cheap = expected <= (PATIENCE if is_last else 1) * CHEAP
@@ -151,6 +151,24 @@ class Schedule:
             return False
         self.next_forecast = FORECASTS * done.ascent
         return self._set_budget(done, spaces, self.forecast(done, ascent()))
+
+    def next_decision(self, done, spaces):
+        """Return a work of ascent and a number of passes before which `decide` says no.
+
+        Neither is more than it may be, but they may be less.
+        """
+        space = spaces[0]
+        if self.at_once or space.solves_once or self.max_accesses < math.inf:
+            return 0.0, 0
+        n_iter, work = self._last_passes(spaces), self.next_forecast
+        if not self._is_half_time(done):
+            n_iter = min(n_iter, self.max_iter / 2)
+            work = max(work, space.expected_work / PATIENCE - done.others)
+        return work, n_iter - done.n_iterations
+
+    def _last_passes(self, spaces):
+        """Return the passes and iterations from which on the rest is kept for the methods."""
+        return max(self.max_iter - _spare(spaces), spaces[0].spare)
 
     def _is_half_time(self, done):
         return 2 * done.n_iter >= self.max_iter or 2 * done.accesses >= self.max_accesses

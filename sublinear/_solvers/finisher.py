@@ -96,6 +96,7 @@ class Finisher:
         self.first, self.spaces = spaces[0].first, spaces
         self.tol, self.max_iter, self.at_once = tol, max_iter, at_once
         self.max_accesses = max_accesses
+        self.passes_over = hasattr(self.first, "pass_over")
         self.step_cost = 0 if self.objective.loss.dual_form() else INNER_ITERATIONS
         self._start_counts()
 
@@ -108,7 +109,9 @@ class Finisher:
             self.tol, self.max_iter, self.max_accesses, self.at_once, self.objective.loss.is_curved
         )
         self.space, *self.later = self.spaces  # None: all have been tried
-        self.n_checked = -1  # passes of the first solver, when `is_due` was decided
+        self.is_at_end = True  # of a pass of the first solver
+        self.n_checked = -1  # such passes, when `is_due` was decided
+        self.quiet = 0.0, math.inf, 0.0  # see pass_over
         self.paused = None  # the method, where a trial found it slow
         self.dual, self.found = -math.inf, None  # the best certified; its duals, if not the first's
         self.certified_gap = math.inf  # of the first solver, relative
@@ -173,6 +176,24 @@ class Finisher:
             return self.first.look()
         return min(self.best.relative_gap, self.ascended_gap)
 
+    def pass_over(self, work, gap, n_iter):
+        """As `_drive` says, for the first solver; there may be decisions before."""
+        self.quiet = work, gap, n_iter
+
+    def _pass_over(self):
+        """Let the first solver pass over ends at which nothing is to be decided, if it can."""
+        if not self.passes_over:
+            return
+        work, gap, n_iter = self.quiet
+        work, n_iter = work - self.extra_work, n_iter - self.n_iterations
+        if self.space is not None:
+            done = self._done()
+            decided, most = self.schedule.next_decision(done, [self.space, *self.later])
+            # a feature value may be more than one for `_spent`
+            decided = self.first.work + (decided - done.ascent) / (1 + self.step_cost)
+            work, n_iter = min(work, decided), min(n_iter, most)
+        self.first.pass_over(work, gap, n_iter)
+
     def advance(self, limit):
         """Go on to the end of a pass or an iteration, then return True, or to the limit."""
         if self.is_stuck:
@@ -184,7 +205,7 @@ class Finisher:
             n_read, cost = int(share * self.space.n_read), share * self.space.cost
             return self._read(n_read, cost, limit) and self._iterate()
         n_passes = self.first.n_iter
-        if n_passes > self.n_checked and self.space is not None:
+        if self.is_at_end and n_passes > self.n_checked and self.space is not None:
             if not self.space.is_explored and self._spent() >= self.space.cost_of_start:
                 if self._read_at_start(limit):
                     self._tried(self.space.explore)
@@ -194,7 +215,9 @@ class Finisher:
             if self.paused is not None or self._read_at_start(limit):
                 self._begin()
             return False
-        return self.first.advance(limit - self.n_read)
+        self._pass_over()
+        self.is_at_end = self.first.advance(limit - self.n_read)
+        return self.is_at_end
 
     def _spent(self):
         """Return the work so far, in the unit of what the method of second order would take."""
@@ -320,6 +343,8 @@ class Finisher:
 
     def _ascend(self, limit):
         """Take a pass of ascent from the duals of the method, or go on with it to the limit."""
+        if self.passes_over:
+            self.first.pass_over(0.0, math.inf, 0.0)
         if not self.first.advance(limit - self.n_read):
             return False
         gap, primal = self.first.glance(self.space.weights(self.best.coordinates))

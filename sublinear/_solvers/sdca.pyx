@@ -50,7 +50,9 @@ from sublinear._core.order import pools_pay
 from sublinear._core.states import fill, refusal, take, take_random
 
 cdef enum:
-    PASS_COST = 1000      # of the calls that a pass takes, in feature values
+    PASS_COST = 1000      # of the calls that a pass may take, in feature values
+    FIRST_SLICE = 1 << 12    # some microseconds, but for rows that a disk has to bring
+    LOOKED_THROUGH = 1 << 20    # examples, for those that are awake, in one call
 
 cdef double LOPSIDED = 4    # a gap so many times what a glance sees comes from the balance
 
@@ -101,6 +103,7 @@ cdef class SDCA:
     keeps_best = True
     diverged = False
     certificate_growth = 8.0
+    first_slice = FIRST_SLICE
 
     def __init__(self, Objective objective, RandomBits random, duals=None, pack=False, w=None):
         self._set_objective(objective)
@@ -192,26 +195,47 @@ cdef class SDCA:
     @property
     def work(self):
         """Feature values read, one for every example looked at, and some for every pass."""
+        return self._work()
+
+    cdef double _work(self) noexcept nogil:
         return self.accesses + self.n_visited + PASS_COST * self.n_iter
 
     @property
     def estimated_gap(self):
         """The relative gap, estimated from a part of the last pass; a hint, no certificate."""
-        gap, primal = self.estimate()
-        return gap / max(primal, 1e-300)
+        return self._estimated_gap()
 
     def estimate(self):
         """Return the gap and the primal value, estimated from a part of the last pass."""
-        return self.pass_gap, self.pass_loss + self.objective.penalty(self.w)
+        return self.pass_gap, self.pass_loss + self.objective.penalty_of(self.weights)
+
+    cdef double _estimated_gap(self) noexcept nogil:
+        cdef double primal = self.pass_loss + self.objective.penalty_of(self.weights)
+        return self.pass_gap / max(primal, 1e-300)
+
+    def pass_over(self, double work, double gap, double n_iter):
+        """Let `advance` return from no end of a pass before such a work, estimate, and number."""
+        self.quiet_work, self.quiet_gap = work, gap
+        self.quiet_iter = <Py_ssize_t> min(n_iter, 2.0**62)
 
     def advance(self, Py_ssize_t limit):
-        """Go on until the pass ends, then return True, or another row would exceed `limit`."""
+        """Go on until a pass ends, then return True, or another row would exceed `limit`."""
         cdef Py_ssize_t before = self.n_iter
+        cdef Py_ssize_t most = before + LOOKED_THROUGH // self.examples.rows.count
         if self.certified_gap > 0:    # and the fit goes on
             self._step_to_balance()
         with nogil:
             self._run(limit)
+            while before < self.n_iter < most and self._is_quiet():
+                before = self.n_iter
+                self._run(limit)
         return self.n_iter > before
+
+    cdef bint _is_quiet(self) noexcept nogil:
+        """Whether this end of a pass is one to pass over."""
+        if self.n_iter >= self.quiet_iter or self._work() >= self.quiet_work:
+            return False
+        return self.quiet_gap < 0 or self._estimated_gap() > self.quiet_gap
 
     cdef void _run(self, Py_ssize_t limit) noexcept nogil:
         cdef Draws* draws = &self.order.draws

@@ -120,6 +120,9 @@ cdef class TwoThreads(SDCA):
         self.square, self.growth, self.gain = self._square(), 0, 0
         self.watched = self.accesses
 
+    def pass_over(self, double work, double gap, double n_iter):
+        """Pass over no end: there is something to watch at each."""
+
     def advance(self, Py_ssize_t limit):
         """Go on until the pass ends, then return True, or another row would exceed `limit`."""
         ended = SDCA.advance(self, limit)
