@@ -2,7 +2,6 @@
 from cpython.exc cimport PyErr_CheckSignals
 from libc.math cimport sqrt
 from libc.stdint cimport uint32_t
-from libc.string cimport memset
 
 import itertools
 
@@ -11,7 +10,7 @@ from scipy.linalg import LinAlgError, cholesky, qr, solve_triangular
 from scipy.linalg.blas import dsyrk
 from scipy.linalg.lapack import dpstrf
 
-from sublinear._core.line cimport Line, Lines, add, line_at
+from sublinear._core.line cimport DENSE_FLOAT64, Line, Lines, line_at, real_t
 from sublinear._core.matrix cimport Matrix
 from sublinear._core.sparse_rows cimport add_sparse_gram
 
@@ -85,14 +84,31 @@ cdef void copy_by_roots(
     const Lines* lines, const uint32_t[::1] rows, const double[::1] factors,
     double[:, ::1] copies
 ) noexcept:
-    """Let copies_k be x_i times the root of factors_k, with i = rows[k]."""
-    cdef Py_ssize_t k
+    """Let copies_k be x_i times the root of factors_k, with i = rows[k], for dense lines."""
+    cdef Py_ssize_t k, stride = lines.stride, size = lines.length
+    cdef double root
     cdef Line x
     with nogil:
-        memset(&copies[0, 0], 0, rows.shape[0] * copies.shape[1] * sizeof(double))
         for k in range(rows.shape[0]):
-            x = line_at(lines, rows[k])
-            add(&x, sqrt(factors[k]), &copies[k, 0])
+            x, root = line_at(lines, rows[k]), sqrt(factors[k])
+            if x.storage == DENSE_FLOAT64:
+                copy_scaled(<const double*> x.values, stride, size, root, &copies[k, 0])
+            else:
+                copy_scaled(<const float*> x.values, stride, size, root, &copies[k, 0])
+            if lines.constant != 0:
+                copies[k, size] = root * lines.constant
+
+
+cdef inline void copy_scaled(
+    const real_t* values, Py_ssize_t stride, Py_ssize_t size, double factor, double* copy
+) noexcept nogil:
+    cdef Py_ssize_t k
+    if stride == 1:    # a loop that compilers turn into one over vectors
+        for k in range(size):
+            copy[k] = factor * values[k]
+    else:
+        for k in range(size):
+            copy[k] = factor * values[k * stride]
 
 
 def dense_rows(matrix, rows):

@@ -18,10 +18,11 @@ from sublinear._core.adjacent cimport add_side_by_side
 from sublinear._core.line cimport (
     DENSE_FLOAT32, DENSE_FLOAT64, SPARSE_FLOAT32_INT32, SPARSE_FLOAT32_INT64,
     SPARSE_FLOAT64_INT32, SPARSE_FLOAT64_INT64, CACHED_WEIGHTS, ROWS, Line, Several, add,
-    add_constants, add_with_squares, dot, dot_rows, drawn_line, index_t, is_dense, line_at,
+    add_constants, dot, dot_rows, drawn_line, index_t, is_dense, line_at,
     prefetch_ahead, prefetch_lines_ahead, prefetch_weights, set_several, squared_norm, take_several,
     takes_rows,
 )
+from sublinear._core.row_groups cimport Group, add_group, append_line, set_group
 from sublinear._core.sparse_rows cimport check_columns, dot_sparse, longest_row
 
 cnp.import_array()
@@ -442,16 +443,21 @@ cdef class Matrix:
     ):
         """As add_rows; add their squared entries, with the same factors, to squares."""
         cdef const uint32_t[::1] sequence = self._check_order(order)
-        cdef Py_ssize_t n = sequence.shape[0], step = self.rows_per_call(), first, last, k
-        cdef Line x
+        cdef Py_ssize_t n = sequence.shape[0], step = self.rows_per_call(), first, last, k, i
+        cdef Group group
         self._check_sizes(factors.shape[0], n, w, squares)
+        set_group(&group, &self.rows)
         for first in range(0, n, step):
             last = min(n, first + step)
             with nogil:
                 for k in range(first, last):
-                    prefetch_ahead(&self.rows, &sequence[0], k, last, &w[0])
-                    x = line_at(&self.rows, sequence[k])
-                    add_with_squares(&x, factors[k], factors[k], &w[0], &squares[0])
+                    if not group.together:
+                        prefetch_ahead(&self.rows, &sequence[0], k, last, &w[0])
+                    append_line(&group, sequence[k], sequence[min(k + group.most, n - 1)])
+                    if group.count == group.most or k + 1 == last:
+                        i = k + 1 - group.count
+                        add_group(&group, &factors[i], &factors[i], &w[0], &squares[0])
+                        group.count = 0
             PyErr_CheckSignals()
 
     def add_gram_product(
