@@ -1,5 +1,6 @@
 """PegasosClassifier as its users see it: fit, streams, averages, warm starts."""
 
+import math
 import pickle
 
 import numpy as np
@@ -19,6 +20,7 @@ from sublinear import (
 )
 from sublinear._certified_model import problem_mark
 from sublinear._core.matrix import Matrix
+from sublinear._drive import _Run
 
 LOSSES_OF_PEGASOS = ("hinge", "smoothed_hinge", "logistic")
 FEW_EPOCHS = {"alpha": 1e-2, "tol": 0, "max_iter": 7, "random_state": 0}
@@ -591,3 +593,19 @@ def test_a_warm_start_sees_all_costs():
         model = PegasosClassifier(multi_class="joint", cost=matrix, max_iter=2, tol=0)
         marks.append(problem_mark(model, Matrix(np.ones((400, 1))), y, None))
     assert marks[0] != marks[1] and marks[0] == marks[2]
+
+
+@pytest.mark.parametrize("average", ["last", "mean", "tail", "random"])
+@pytest.mark.parametrize("options", [{}, {"max_accesses": 12_345}, {"batch_size": 7, "tol": 0.05}])
+def test_ends_of_epochs_that_are_passed_over_change_nothing(monkeypatch, average, options):
+    random = np.random.default_rng(0)
+    X = random.normal(size=(60, 4))
+    y = np.sign(X @ random.normal(size=4) + 0.3 * random.normal(size=60))
+    found = []
+    for _ in range(2):
+        model = PegasosClassifier(average=average, max_iter=700, random_state=0, **options)
+        model.fit(X, y)
+        trace = [row._replace(seconds=0) for row in model.result_.trace]
+        found.append((model.coef_.tolist(), model.n_iter_, model.result_.status, trace))
+        monkeypatch.setattr(_Run, "quiet", lambda self: (0.0, math.inf))
+    assert found[0] == found[1]

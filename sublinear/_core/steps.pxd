@@ -15,6 +15,8 @@ cdef class Epochs:
     cdef Py_ssize_t n_examples, batch_size, n_seen    # n_seen: draws of the present epoch
     cdef double alpha
     cdef double radius                     # of the ball to project onto; infinite: none
+    cdef double quiet_work                 # see pass_over
+    cdef Py_ssize_t quiet_iter
     cdef double losses_at_zeros, weights_seen    # sums over all whose optimum the ball is to hold
     cdef readonly double n_drawn           # examples of all steps
 
@@ -24,6 +26,8 @@ cdef class Epochs:
             return 1
         return examples.weight(i) * (self.n_examples / examples.total_weight)
 
+    cdef double _work(self) noexcept nogil
+    cdef bint _end_epoch(self, Py_ssize_t limit)
     cdef void _run(self, Py_ssize_t limit) noexcept nogil
     cdef void _step(self, Py_ssize_t size) noexcept nogil
     cdef Py_ssize_t entries(self, Py_ssize_t i) noexcept nogil

@@ -38,6 +38,11 @@ from sublinear._core.iterates import certify_best, choose
 from sublinear._core.states import take
 
 
+cdef enum:
+    FIRST_SLICE = 1 << 12     # feature values: some microseconds, but for rows on a disk
+    SEEN_AT_ONCE = 1 << 20    # examples of epochs whose ends are passed over, without an entry read
+
+
 def dual_of_draws(double cost, double penalty, n_draws, double n_drawn):
     """Return the greatest c cost / n_drawn - c^2 penalty over factors c that make duals feasible.
 
@@ -74,6 +79,7 @@ cdef class Epochs:
     estimated_gap = float("inf")
     certificate_growth = 1.5
     diverged = False
+    first_slice = FIRST_SLICE
 
     def __cinit__(self, *args, **kwargs):
         self.radius = INFINITY
@@ -144,10 +150,26 @@ cdef class Epochs:
     @property
     def work(self):
         """Feature values read, and one for every example looked at."""
+        return self._work()
+
+    cdef double _work(self) noexcept nogil:
         return self.accesses + self.n_iter * self.order.draws.n + self.n_seen
 
+    def pass_over(self, double work, double gap, double n_iter):
+        """Let `advance` return from no end of an epoch before so much work and so many epochs."""
+        self.quiet_work, self.quiet_iter = work, <Py_ssize_t> min(n_iter, 2.0**62)
+
     def advance(self, Py_ssize_t limit):
-        """Go on until the epoch ends, then return True, or a step would exceed `limit`."""
+        """Go on until an epoch ends, then return True, or a step would exceed `limit`."""
+        cdef Py_ssize_t most = self.n_iter + SEEN_AT_ONCE // self.order.draws.n
+        while self._end_epoch(limit):
+            is_quiet = self.n_iter < self.quiet_iter and self._work() < self.quiet_work
+            if not is_quiet or self.n_iter >= most:
+                return True
+        return False
+
+    cdef bint _end_epoch(self, Py_ssize_t limit):
+        """Go on to the end of the epoch; tells whether it came before the limit."""
         cdef Py_ssize_t epoch = self.n_iter, before = -1
         while self.n_iter == epoch and self.n_steps != before:
             before = self.n_steps
