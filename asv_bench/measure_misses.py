@@ -61,7 +61,7 @@ def ball(X):
     return error
 
 
-def programme(X, b, **kernel):
+def program(X, b, **kernel):
     """Epsilon is relative to the larger of the longest row's square and the range of b."""
     unit = max((X**2).sum(axis=1).max() if not kernel else 1.0, np.ptp(b))
     least = solve_simplex_qp(X, b, unit / 1000, random_state=0, max_iter=10**7, **kernel).dual
@@ -106,9 +106,9 @@ def problems():
     pair[:2] = [1, 0, 0], [-1, 0, 0]
     yield "ball: 2000 points in three columns", ball(pair)
     X, b = random.normal(size=(50, 5)), random.normal(size=50)
-    yield "programme: 50 x 5", programme(X, b)
-    yield "programme: b a hundred times as large", programme(X, 100 * b)
-    yield "programme: kernel, b as large", programme(X, b, kernel="rbf", gamma=0.3)
+    yield "program: 50 x 5", program(X, b)
+    yield "program: b a hundred times as large", program(X, 100 * b)
+    yield "program: kernel, b as large", program(X, b, kernel="rbf", gamma=0.3)
     needle = np.ones((1, 1000))
     needle[0, -1] = -1
     yield "game: one good column of 1000", game(needle)

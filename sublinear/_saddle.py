@@ -56,7 +56,7 @@ batch_size : int or "auto", default="auto"
         without.%(sampled)s
     constants : {"practical", "theory"}, default="practical"
         Number of steps and step sizes: as experiments suggest, or those of the proofs, which take
-        thousands of times more steps for margins; for balls, programmes and games they take a
+        thousands of times more steps for margins; for balls, programs and games they take a
         quarter as many or fewer, and nothing but a certificate says whether that was enough.
     max_iter : int, default=None
         Limit on steps, counted in rows drawn. None: with certify="las_vegas" 1000 times what it

@@ -362,7 +362,7 @@ class TestOptima:
         return range(4 if values == "exact" else 1)
 
     def variants(self, values):
-        """Return seeds with the variants for balls and programmes."""
+        """Return seeds with the variants for balls and programs."""
         plain = [(seed, "plain") for seed in self.seeds(values)]
         return [*plain, (0, "active_set")] if values == "exact" else plain
 

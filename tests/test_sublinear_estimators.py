@@ -610,7 +610,7 @@ def ball_within(budget, **options):
     return ball.fit(NORMAL)
 
 
-def programme_within(budget, **options):
+def program_within(budget, **options):
     return solve_simplex_qp(NORMAL, None, 1e-9, max_accesses=budget, random_state=0, **options)
 
 
@@ -621,14 +621,14 @@ def programme_within(budget, **options):
         (margin_within, WIDE[0].size, (0.5, 1.9, 2.9), (4.5,)),
         (lambda budget, **options: margin_within(budget, X60, Y60, **options), 300, (0.9,), (2.5,)),
         (ball_within, NORMAL.size, (0.5, 1.9), (2.5,)),
-        (programme_within, NORMAL.size, (0.5, 1.9), (2.5,)),
+        (program_within, NORMAL.size, (0.5, 1.9), (2.5,)),
     ),
-    ids=("wide margin", "narrow margin", "ball", "programme"),
+    ids=("wide margin", "narrow margin", "ball", "program"),
 )
 def test_a_small_budget_takes_plain_steps(
     fit, size, passes_of_plain, passes_of_others, monkeypatch
 ):
-    for limit in ("MOST_MEMBERS", "MOST_PRODUCTS"):  # no programme takes working sets
+    for limit in ("MOST_MEMBERS", "MOST_PRODUCTS"):  # no program takes working sets
         monkeypatch.setattr(f"sublinear.geometry.{limit}", 0)
 
     def trace(passes, **options):
@@ -861,7 +861,7 @@ def test_games_need_no_norms(variant, scale):
     assert result.primal == pytest.approx(scale, rel=0.02)
 
 
-def test_variance_reduced_programmes_do_not_creep():
+def test_variance_reduced_programs_do_not_creep():
     """Steps that slowed down too far once took the gap down by a thousandth a stage."""
     random = np.random.default_rng(116)
     n, d = random.integers(5, 100, 2)
@@ -872,7 +872,7 @@ def test_variance_reduced_programmes_do_not_creep():
         assert result.n_iter < 200_000
 
 
-def test_programmes_take_working_sets_where_few_rows_can_have_weight():
+def test_programs_take_working_sets_where_few_rows_can_have_weight():
     rows = 10 * (np.random.default_rng(0).normal(size=(3000, 5)) + 3)
     narrow = solve_simplex_qp(rows, random_state=0)
     assert narrow.status == "converged"
@@ -884,7 +884,7 @@ def test_programmes_take_working_sets_where_few_rows_can_have_weight():
     assert wide.n_iter == 0  # no pass but the anchor, of equal weights
 
 
-def test_programmes_end_at_equal_weights_if_these_are_enough():
+def test_programs_end_at_equal_weights_if_these_are_enough():
     result = solve_simplex_qp(np.eye(400), epsilon=1e-6)
     assert result.n_iter == 1
     assert result.primal == pytest.approx(1 / 400)

@@ -95,7 +95,7 @@ class TestSampling:
 class TestCertificates:
     @pytest.mark.parametrize("nu", [0.0, 0.1, 0.37, 0.9, 1.0])
     @pytest.mark.parametrize("spread", [1.0, 5.0])
-    def test_slack_margin_is_the_value_of_a_linear_programme(self, nu, spread):
+    def test_slack_margin_is_the_value_of_a_linear_program(self, nu, spread):
         margins = np.random.default_rng(2).normal(size=15) * spread
         # maximise g with g - xi_i <= margins_i
         found = linprog(
@@ -107,13 +107,13 @@ class TestCertificates:
         assert certificates.slack_margin(margins, nu) == pytest.approx(-found.fun)
 
     @pytest.mark.parametrize("nu", [0.0, 0.2, 0.5, 1.0])
-    def test_slack_mass_is_the_value_of_a_linear_programme(self, nu):
+    def test_slack_mass_is_the_value_of_a_linear_program(self, nu):
         p = np.random.default_rng(3).dirichlet(np.ones(9))
         found = linprog(-p, A_ub=np.ones((1, 9)), b_ub=[nu * 9], bounds=(0, 2))
         assert certificates.slack_mass(p, nu) == pytest.approx(-found.fun)
         assert p @ simba.slack(p, nu) == pytest.approx(-found.fun)
 
-    def test_ball_is_the_quadratic_programme_of_its_rows(self, points):
+    def test_ball_is_the_quadratic_program_of_its_rows(self, points):
         random = np.random.default_rng(4)
         p, b = random.dirichlet(np.ones(30)), -(points**2).sum(axis=1)
         ball = certificates.enclosing_ball(points, points.T @ p, p)

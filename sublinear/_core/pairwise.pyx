@@ -1,4 +1,4 @@
-"""Pairwise steps: quadratic programmes over the simplex whose matrix is in memory."""
+"""Pairwise steps: quadratic programs over the simplex whose matrix is in memory."""
 import numpy as np
 
 cdef double FLAT = 1e-12            # of the diagonal: curvature up to that is rounding

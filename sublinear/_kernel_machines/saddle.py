@@ -70,7 +70,7 @@ def check_kernel_parameters(settings, X):
 
 
 def kernel_variant(settings):
-    """Return the variant of a ball or a quadratic programme in the space of a kernel."""
+    """Return the variant of a ball or a quadratic program in the space of a kernel."""
     return variant_of(settings, "active_set" if settings.kernel_values == "exact" else "plain")
 
 
