@@ -122,9 +122,10 @@ def measured(rows, left, right, stored, largest, least=0.0):
     off = rows.block(numbers, others)[:, : len(others)] - between
     diagonal = sum(float(values.trace()) / len(values) for values in within) / len(within)
     spread = spread_of(between, within, diagonal)
-    rows.deviation = root_mean_square(off)
+    rows.deviation, rows.size = root_mean_square(off), diagonal
     rows.error = rows.deviation / diagonal if diagonal > 0 else 0.0
     rows.rounding = kernel.rounding(stored, largest)
+    rows.typical = rows.rounding * root_mean_square(between)
     if spread > LEAST_SPREAD * diagonal:
         rows.rounding = max(rows.rounding, rows.deviation / spread)
     return rows
