@@ -334,22 +334,33 @@ def objective_parameters(estimator):
     )
 
 
-def problem_mark(estimator, matrix, y, sample_weight):
-    """Return a hash of what a fit minimises: parameters, targets, weights, some rows of X."""
+def problem_mark(estimator, matrix, y, sample_weight, every_row=False):
+    """Return a hash of what a fit minimises: parameters, targets, weights, rows of X."""
     shape = matrix.n_rows, matrix.n_columns, matrix.n_stored
-    mark = f"{objective_parameters(estimator)} {shape}"
-    rows = np.unique(np.linspace(0, matrix.n_rows - 1, MARKED_ROWS).astype(int))
-    if matrix.is_sparse:
-        some = matrix.csr()[rows].tocoo()
-        some = some.data, *some.coords
-    else:
-        some = (matrix.arrays[0][rows],)
-    some = [values.astype(np.float64) for values in some]  # whatever type they are stored as
-    for values in (*some, y, sample_weight):
-        values = np.asarray(values)
-        plain = repr(values.tolist()).encode() if values.dtype == object else values.tobytes()
-        mark = f"{mark} {values.dtype} {values.shape} {zlib.crc32(plain)}"
-    return zlib.crc32(mark.encode())
+    mark = zlib.crc32(f"{objective_parameters(estimator)} {shape}".encode())
+    rows = np.arange(matrix.n_rows)
+    if not every_row:
+        rows = np.unique(np.linspace(0, matrix.n_rows - 1, MARKED_ROWS).astype(int))
+    for start in range(0, len(rows), MARKED_ROWS):
+        for values in _entries(matrix, rows[start : start + MARKED_ROWS]):
+            mark = _marked(mark, values.astype(np.float64))  # whatever type they are stored as
+    for values in (y, sample_weight):
+        mark = _marked(mark, np.asarray(values))
+    return mark
+
+
+def _entries(matrix, rows):
+    """Return the entries of some rows as arrays, sparse ones with their places."""
+    if not matrix.is_sparse:
+        return (matrix.arrays[0][rows],)
+    some = matrix.csr()[rows].tocoo()
+    return some.data, *some.coords
+
+
+def _marked(mark, values):
+    """Return a hash that goes on with an array."""
+    plain = repr(values.tolist()).encode() if values.dtype == object else values.tobytes()
+    return zlib.crc32(plain, zlib.crc32(f"{values.dtype} {values.shape}".encode(), mark))
 
 
 def warn_if_limited(estimator, limits, easier, no_certificate=(SPOILT, None)):

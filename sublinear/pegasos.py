@@ -207,7 +207,9 @@ class _PegasosModel(StreamFit, BiasTreatment, LinearModel):
         It has to be of the same problem: steps that are small by now would not lead to another one.
         """
         before = getattr(self, "_mark", None)
-        self._mark = problem_mark(self, training.matrix, training.y, sample_weight)
+        # a search goes on from bounds, which hold for no other rows
+        every_row = self._treatment() == "search"
+        self._mark = problem_mark(self, training.matrix, training.y, sample_weight, every_row)
         if not (self.warm_start and self._has_states() and self._mark == before):
             self._states = None
         self._stream_seeds = None

@@ -547,7 +547,7 @@ def test_a_row_far_from_others_does_not_spoil_predictions(halves, make, far):
 @pytest.mark.parametrize("gamma, width", [(50.0, 6e4), (100.0, 4e4), (700.0, 6e4)])
 @pytest.mark.parametrize("C", [1.0, 100.0])
 def test_values_at_their_bounds_hide_no_errors_from_certificates(gamma, width, C):
-    """Float32 exponents are wrong by more than 1 here: what is left of values shows little of it."""
+    """Float32 exponents are wrong by more than 1 here: values show little of it."""
     random = np.random.default_rng(0)
     X = random.normal(size=(8, 3)) * width
     X = np.vstack([X, X + 0.05 * random.normal(size=X.shape) / np.sqrt(gamma)])

@@ -362,3 +362,20 @@ def test_a_stream_goes_on_from_its_saved_state(shifted, average, bias):
         first.partial_fit(*block)
     np.testing.assert_array_equal(first.coef_, whole.coef_)
     assert first.intercept_ == whole.intercept_
+
+
+@pytest.mark.parametrize("make", [np.asarray, sparse.csr_array])
+def test_a_search_goes_on_from_its_bounds_where_all_rows_are_as_they_were(make):
+    random = np.random.default_rng(0)
+    X = random.normal(size=(1000, 5))
+    y = np.sign(X @ random.normal(size=5) + random.normal(size=1000) + 0.8)
+    options = {"alpha": 0.05, "bias": "search", "tol": 0.01, "random_state": 0}
+    model = PegasosClassifier(**options, warm_start=True).fit(make(X), y)
+    assert model.result_.status == "converged"
+    before = model.n_iter_, model.result_.relative_gap
+    model.fit(make(X), y)
+    assert model.n_iter_ < before[0] / 4
+    assert model.result_.relative_gap <= before[1]
+    X[1] = 5.0  # bounds hold for no other rows
+    model.fit(make(X), y)
+    np.testing.assert_array_equal(model.coef_, PegasosClassifier(**options).fit(X, y).coef_)

@@ -344,6 +344,7 @@ def test_the_search_takes_few_fits_and_starts_each_from_the_last():
         run_epochs(solver, 60)
         assert before.any() or len(biases) == 1
         duals.append(solver.certify(lambda w: w)[2])
+        solver.advance(solver.accesses)  # goes on with the next intercept
         if solver.bias != biases[-1]:
             assert solver.n_drawn <= 60
     assert 3 <= solver.n_fits <= 15

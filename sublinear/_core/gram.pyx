@@ -10,7 +10,7 @@ from scipy.linalg import LinAlgError, cholesky, qr, solve_triangular
 from scipy.linalg.blas import dsyrk
 from scipy.linalg.lapack import dpstrf
 
-from sublinear._core.line cimport DENSE_FLOAT64, Line, Lines, line_at, real_t
+from sublinear._core.line cimport Line, Lines, copy_dense, line_at
 from sublinear._core.matrix cimport Matrix
 from sublinear._core.sparse_rows cimport add_sparse_gram
 
@@ -85,30 +85,12 @@ cdef void copy_by_roots(
     double[:, ::1] copies
 ) noexcept:
     """Let copies_k be x_i times the root of factors_k, with i = rows[k], for dense lines."""
-    cdef Py_ssize_t k, stride = lines.stride, size = lines.length
-    cdef double root
+    cdef Py_ssize_t k
     cdef Line x
     with nogil:
         for k in range(rows.shape[0]):
-            x, root = line_at(lines, rows[k]), sqrt(factors[k])
-            if x.storage == DENSE_FLOAT64:
-                copy_scaled(<const double*> x.values, stride, size, root, &copies[k, 0])
-            else:
-                copy_scaled(<const float*> x.values, stride, size, root, &copies[k, 0])
-            if lines.constant != 0:
-                copies[k, size] = root * lines.constant
-
-
-cdef inline void copy_scaled(
-    const real_t* values, Py_ssize_t stride, Py_ssize_t size, double factor, double* copy
-) noexcept nogil:
-    cdef Py_ssize_t k
-    if stride == 1:    # a loop that compilers turn into one over vectors
-        for k in range(size):
-            copy[k] = factor * values[k]
-    else:
-        for k in range(size):
-            copy[k] = factor * values[k * stride]
+            x = line_at(lines, rows[k])
+            copy_dense(&x, sqrt(factors[k]), &copies[k, 0])
 
 
 def dense_rows(matrix, rows):

@@ -518,6 +518,28 @@ cdef inline void copy_arrays(
         columns[k] = <index_t> indices[k]
 
 
+cdef inline void copy_strided(
+    const real_t* values, Py_ssize_t stride, Py_ssize_t size, double factor, double* copy
+) noexcept nogil:
+    cdef Py_ssize_t k
+    if stride == 1:    # a loop that compilers turn into one over vectors
+        for k in range(size):
+            copy[k] = factor * values[k]
+    else:
+        for k in range(size):
+            copy[k] = factor * values[k * stride]
+
+
+cdef inline void copy_dense(const Line* x, double factor, double* copy) noexcept nogil:
+    """copy = factor * x for a dense line; there may be no constant entry"""
+    if x.storage == DENSE_FLOAT64:
+        copy_strided(<const double*> x.values, x.stride, x.size, factor, copy)
+    else:
+        copy_strided(<const float*> x.values, x.stride, x.size, factor, copy)
+    if x.constant != 0:
+        copy[x.length] = factor * x.constant
+
+
 cdef inline void copy_entries(const Line* x, double* values, index_t* columns) noexcept nogil:
     """Copy the entries of a sparse line that is not packed."""
     if x.storage == SPARSE_FLOAT64_INT32:

@@ -7,6 +7,8 @@ import math
 
 import numpy as np
 
+from sublinear._core.states import take
+
 
 class Minorants:
     """Lines that lie nowhere above a convex function f.
@@ -59,6 +61,16 @@ class BiasSearch(Minorants):
         self.stride = stride
         for height, slope in lines:
             self.add(0.0, height, slope)
+
+    def state(self):
+        """Return what `from_state` needs, a flat dict."""
+        return {"lines": np.array(self.lines).reshape(-1, 2), "stride": self.stride}
+
+    @classmethod
+    def from_state(cls, state):
+        """Return the search of a `state()`: of the same function, as its lines are below it."""
+        lines = take(state, "lines", np.empty((0, 2)), any_length=True)
+        return cls(take(state, "stride", 0.0), lines.tolist())
 
     def add(self, point, value, slope):
         """As Minorants.add; what 0 bounds does not tell where the function is least."""

@@ -139,6 +139,7 @@ cdef class Pegasos(Epochs):
     cdef Treatment treatment
     cdef BestConstant best_constant        # of a batch
     cdef object search                     # for the b where the minimum over w is least
+    cdef double next_bias                  # where the search goes on from the last certificate
     cdef double sum_of_biases
     cdef double[::1] coefficient, prediction, derivative
 
@@ -185,6 +186,7 @@ cdef class Pegasos(Epochs):
             largest = float(np.abs(away).max()) or 1.0    # squares may overflow
             variance = np.average((away / largest)**2, weights=weights)
             self.search = BiasSearch(largest * math.sqrt(variance) or 1.0)
+            self.next_bias = self.bias
             self.n_fits = 1
             self._find_radius()
 
@@ -196,27 +198,36 @@ cdef class Pegasos(Epochs):
     def state(self):
         """As that of Epochs."""
         self.coefficients *= self.weight_vector.vector.scale
-        return {
+        state = {
             **Epochs.state(self), "bias": self.bias, "sum_of_biases": self.sum_of_biases,
             "coefficients": self.coefficients}
+        return state if self.search is None else state | self.search.state()
 
     def resume(self, state):
         """Go on from the `state()` of a solver with as many weights and the same bias.
 
         The coefficients of the rows are taken over if there are as many rows as then: should they
-        be other rows, certificates suffer, but hold. Another output begins anew.
+        be other rows, certificates suffer, but hold; not those of a search, which is to have all
+        rows as they were. Another output begins anew.
         """
         Epochs.resume(self, state)
         bias = take(state, "bias", 0.0)
         if self.treatment != FEATURE:
             self.bias = bias
         if self.treatment == SEARCH:
+            self.search, self.next_bias = BiasSearch.from_state(state), bias
             self._find_radius()
         sum_of_biases = take(state, "sum_of_biases", 0.0)
         if self.weight_vector.n_averaged > 0:
             self.sum_of_biases = sum_of_biases
         if state["coefficients"].shape[0] == self.coefficient.shape[0]:
             self.coefficients[:] = state["coefficients"]
+
+    def advance(self, Py_ssize_t limit):
+        """As that of Epochs; another b comes where the fit goes on from a certificate."""
+        if self.treatment == SEARCH and self.next_bias != self.bias:
+            self._move_to(self.next_bias)
+        return Epochs.advance(self, limit)
 
     cdef Py_ssize_t entries(self, Py_ssize_t i) noexcept nogil:
         return line_size(&self.rows, i)
@@ -355,15 +366,13 @@ cdef class Pegasos(Epochs):
         return all_rows.best
 
     def _search(self, duals, models):
-        """Certify the models of the present b, and move b; the bound is that of all b."""
+        """Certify the models of the present b, and choose another; the bound is that of all b."""
         objective = self.objective
         w = self._with_bias(objective.weights_of_dual(duals), self.bias)
         primals, dual = objective.certificate(w, duals, models)
         weights = objective.weights_array
         slope = -np.average(duals, weights=weights)
-        target = self.search.after(self.bias, dual, slope)
-        if target != self.bias:
-            self._move_to(target)
+        self.next_bias = self.search.after(self.bias, dual, slope)
         return primals, self.search.bound
 
     def _move_to(self, double bias):

@@ -368,8 +368,7 @@ class BatchSteps(Rounds):
         """As Rounds.state."""
         state = super().state() | self._iterate()
         if self.bias == "search":
-            lines = np.array(self.search.lines).reshape(-1, 2)
-            state |= {"lines": lines, "stride": self.search.stride, "radius": self.radius}
+            state |= self.search.state() | {"radius": self.radius}
         return state
 
     def set_state(self, state):
@@ -377,8 +376,7 @@ class BatchSteps(Rounds):
         super().set_state(state)
         self._set_iterate(state)
         if self.bias == "search":
-            lines = take(state, "lines", np.empty((0, 2)), any_length=True).tolist()
-            self.search = BiasSearch(take(state, "stride", 0.0), lines)
+            self.search = BiasSearch.from_state(state)
             self.radius = take(state, "radius", 0.0)
 
     def _begin(self):
