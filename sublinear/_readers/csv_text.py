@@ -291,9 +291,7 @@ def _file_by_arrow(path, start, names):
         for _ in range(start.lines):
             stream.readline()
         for text in chunks_of_lines(stream, CHUNK):
-            if not parts and not is_worthwhile(
-                len(text)
-            ):  # the last chunk may be as short as it likes
+            if not parts and not is_worthwhile(len(text)):  # the last chunk may be short
                 return None
             parts.append(_by_arrow(text, start, names))
             if parts[-1] is None:
