@@ -10,7 +10,6 @@ import threading
 import time
 
 from sublinear._drive import Snapshot, drive
-from sublinear._result import relative_gap
 
 try:
     from sklearn.callback import CallbackSupportMixin, with_callbacks
@@ -136,7 +135,7 @@ class Progress:
 
     def certificate(self, row):
         """Show a certificate."""
-        gap = row.gap if self.limits.absolute else relative_gap(row.primal, row.gap)
+        gap = self.limits.measured(row.primal, row.gap)
         text = f"gap {gap:.2e}, target {self.limits.tol:.1g}"
         if self.bar is not None:
             self.bar.n = max(self.bar.n, row.n_iter)

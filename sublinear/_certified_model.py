@@ -63,6 +63,11 @@ class Outcome:
     errors: list[BaseException] = field(default_factory=list)  # as `drive` returns them
     kept: object = None  # of the solver, for the next start
 
+    @classmethod
+    def not_begun(cls, training, limits, *errors):
+        """Return that of a problem which an interrupt kept from starting."""
+        return cls(np.zeros(training.n_weights), not_begun(limits.maximise), list(errors))
+
 
 def solve_all(problems, n_threads):
     """Call every problem with one stop event, in threads.
@@ -181,6 +186,83 @@ def check_finite(outcomes, constant, dtype):
             )
 
 
+class _NoCheckpoint:
+    """Stands in for a checkpoint where a fit has none."""
+
+    keep = None  # `drive` has nothing to call
+
+    def is_solved(self, k):
+        return False
+
+    def begin(self, k, solver):
+        return None
+
+    def end(self, k, model, result, kept):
+        pass
+
+
+class _Fit:
+    """One fit of an estimator: what its problems share while they are solved.
+
+    Parameters
+    ----------
+    estimator, training, limits, checkpoint
+        As those of `_solve`.
+    n_jobs : int
+        Threads.
+    """
+
+    def __init__(self, estimator, training, limits, n_jobs, checkpoint):
+        self.estimator, self.training, self.limits = estimator, training, limits
+        self.n_jobs = n_jobs
+        self.planned = copy.copy(estimator)  # what a callback sets is for the next fit
+        n_problems = len(training.targets)
+        attributes = partial(self.planned._attributes_of, training)
+        self.observers = Observers(estimator, training, n_problems, training.constant, attributes)
+        if checkpoint is None:
+            self.checkpoint, self.seeds = _NoCheckpoint(), estimator._seeds(n_problems)
+        else:
+            self.checkpoint = checkpoint
+            self.seeds = checkpoint.seeds(seed_sequence(estimator.random_state), n_problems)
+
+    def solve(self, k, stop):
+        """Return the Outcome of problem k; an event tells when to `stop`."""
+        if stop.is_set():
+            return Outcome.not_begun(self.training, self.limits)
+        if self.checkpoint.is_solved(k):
+            model, result, kept = self.checkpoint.solved(k, self.training.n_weights)
+            return Outcome(model, result, kept=kept)
+        try:
+            random = RandomBits(self.seeds[k])
+            solver = self.planned._solver(self.training, k, random, self.n_jobs)
+            start = self.checkpoint.begin(k, solver)
+        except BaseException as interrupt:
+            if len(self.seeds) == 1 or isinstance(interrupt, Exception):  # no model, or an error
+                raise
+            return Outcome.not_begun(self.training, self.limits, interrupt)
+        return self._drive(k, solver, start, stop)
+
+    def _drive(self, k, solver, start, stop):
+        """Return the Outcome of a solver, which may `start` from a state."""
+        estimator, training, limits = self.estimator, self.training, self.limits
+        model, result, errors = drive_shown(
+            estimator.verbose and limits.certify,  # not every block of a stream
+            estimator._problem_name(k),
+            estimator._unit,
+            solver,
+            limits,
+            observe=self.observers.of_problem(k),
+            stop=stop,
+            rounded=partial(as_stored, dtype=training.dtype, constant=training.constant),
+            keep=self.checkpoint.keep,
+            start=start,
+        )
+        kept = None if training.solvers is not None else estimator._keep(solver)
+        if not errors:
+            self.checkpoint.end(k, model, result, kept)
+        return Outcome(model, result, errors, kept)
+
+
 class CertifiedModel(CallbackSupportMixin, BaseEstimator):
     """What the estimators share: parameters, and the run over all problems.
 
@@ -219,59 +301,18 @@ class CertifiedModel(CallbackSupportMixin, BaseEstimator):
         A `checkpoint` is a RoundsCheckpoint or the like; the problems are solved one after another.
         """
         started = time.perf_counter()
-        n_problems, constant = len(training.targets), training.constant
-        n_jobs = effective_threads(self.n_jobs)
+        n_problems, n_jobs = len(training.targets), effective_threads(self.n_jobs)
         if isinstance(training.matrix, ComputedMatrix):  # its lines are held for one at a time
             n_jobs = 1
         note_parameters(self)
-        planned = copy.copy(self)  # what a callback sets is for the next fit
-        attributes = partial(planned._attributes_of, training)
-        observers = Observers(self, training, n_problems, constant, attributes)
-        if checkpoint:
-            seeds = checkpoint.seeds(seed_sequence(self.random_state), n_problems)
-        else:
-            seeds = self._seeds(n_problems)
-
-        def not_solved(errors=()):
-            return Outcome(np.zeros(training.n_weights), not_begun(limits.maximise), list(errors))
-
-        def problem(k, stop):
-            if stop.is_set():
-                return not_solved()
-            if checkpoint and checkpoint.is_solved(k):
-                model, result, kept = checkpoint.solved(k, training.n_weights)
-                return Outcome(model, result, kept=kept)
-            try:
-                solver = planned._solver(training, k, RandomBits(seeds[k]), n_jobs)
-                start = checkpoint and checkpoint.begin(k, solver)
-            except BaseException as interrupt:
-                if n_problems == 1 or isinstance(interrupt, Exception):  # no model, or an error
-                    raise
-                return not_solved([interrupt])
-            model, result, errors = drive_shown(
-                self.verbose and limits.certify,  # not every block of a stream
-                self._problem_name(k),
-                self._unit,
-                solver,
-                limits,
-                observe=observers.of_problem(k),
-                stop=stop,
-                rounded=partial(as_stored, dtype=training.dtype, constant=constant),
-                keep=checkpoint and checkpoint.keep,
-                start=start,
-            )
-            kept = None if training.solvers is not None else self._keep(solver)
-            if checkpoint and not errors:
-                checkpoint.end(k, model, result, kept)
-            return Outcome(model, result, errors, kept)
-
-        problems = [partial(problem, k) for k in range(n_problems)]
+        fit = _Fit(self, training, limits, n_jobs, checkpoint)
+        problems = [partial(fit.solve, k) for k in range(n_problems)]
         outcomes, errors = solve_all(problems, min(n_jobs, self._most_at_once(training)))
         if errors and n_problems > 1 and not limits.certify:
             raise errors.pop(0)  # some classes have not seen this block: none is to have seen it
-        check_finite(outcomes, constant, training.dtype)
+        check_finite(outcomes, training.constant, training.dtype)
         self._store(outcomes, training, time.perf_counter() - started)
-        observers.close()
+        fit.observers.close()
         if errors:
             raise errors.pop(0)
         self._warn_if_limited(limits)

@@ -86,6 +86,10 @@ class Limits:
     by_tol: bool = False
     least_accesses: int = 0
 
+    def measured(self, primal, gap):
+        """Return a gap as it is compared with tol: relative to the primal value, or as it is."""
+        return gap if self.absolute else relative_gap(primal, gap)
+
 
 @dataclass(frozen=True)
 class Snapshot:
@@ -222,8 +226,140 @@ def drive(
     return run.model(), run.result(), errors
 
 
-_BOUNDS = "primal", "dual", "error"
-_WHEN = "last_work", "least_work", "correction", "look_error", "next_look", "seen"
+class _Bounds:
+    """The best so far: every dual value is a bound, every model may be returned."""
+
+    STATE = "primal", "dual", "error"
+
+    def __init__(self, limits):
+        self.limits = limits
+        self.best = None  # the model
+        self.primal, self.dual = math.inf, -math.inf
+        self.error = 0.0  # how far rounding may have brought that primal value below the model's
+
+    def state(self):
+        """Return what `set_state` needs, a flat dict."""
+        return saved(self, self.STATE) | {"best": self.best}
+
+    def set_state(self, state, model):
+        """Go on from a `state()`, of models like this one."""
+        restore(self, self.STATE, state)
+        if state["best"] is not None:  # there was a certificate
+            self.best = take(state, "best", model)
+
+    def note(self, model, primal, dual, error, is_wanted):
+        """Take a certificate into account; its model takes the place of a better one if wanted."""
+        if is_wanted or primal + error <= self.primal + self.error:
+            self.primal, self.error, self.best = primal, error, model
+        self.dual = self._bound(max(self.dual, dual), self.dual, dual)
+
+    def _bound(self, *duals):
+        """Return the first dual value that the primal value does not contradict, or -inf."""
+        slack = CONTRADICTION * abs(self.primal)
+        slack = max(slack, self.limits.tol * (1 if self.limits.absolute else abs(self.primal)))
+        highest = self.primal + self.error + slack
+        return next((dual for dual in duals if dual <= highest), -math.inf)
+
+    def note_zeros(self, model, primal, dual, has_diverged):
+        """Take zero weights if no certified model is better; return whether that changes anything.
+
+        So with their dual value, unless no dual value is a bound.
+        """
+        if self.primal > primal or (has_diverged and not self.primal <= primal):
+            self.primal, self.error, self.best = primal, 0.0, model
+        elif not -math.inf < self.dual < dual:
+            return False
+        self.dual = max(self.dual, dual)
+        return True
+
+    def values(self):
+        """Return the primal value, the dual one and the gap, as reported."""
+        dual = min(self.dual - self.error, self.primal)  # rounding must not make the gap negative
+        gap = math.inf if dual == -math.inf else self.primal - dual
+        sign = -1 if self.limits.maximise else 1
+        return sign * self.primal, sign * dual, gap
+
+    def is_within_tol(self, attained=math.inf):
+        """Tell whether the model, or a value known beforehand, is as near as was asked for."""
+        known = (self.primal, self.values()[2]), (attained, attained - self.dual)
+        return any(self.limits.measured(*pair) <= self.limits.tol for pair in known)
+
+
+class _Timing:
+    """When the next certificate is due, and the next look: by the solver's work."""
+
+    STATE = "last_work", "next_allowed", "correction", "look_error", "next_look", "seen"
+
+    def __init__(self, solver, limits):
+        self.solver, self.tol, self.certifies = solver, limits.tol, limits.certify
+        self.look = getattr(solver, "look", None) if limits.tol > 0 else None
+        self.last_work = 0.0  # at the last certificate, or the end of the first epoch
+        self.next_allowed = 0.0  # of work, before which neither comes
+        self.next_look = float(LEAST_WORK)  # of work, too
+        self.correction = FIRST_CORRECTION
+        self.look_error = LOOK_ERROR
+        self.seen = np.array([0.0, 1.0])  # work and relative gap; with zero weights that is 1
+
+    def state(self):
+        """Return what `set_state` needs, a flat dict."""
+        return saved(self, self.STATE)
+
+    def set_state(self, state):
+        """Go on from a `state()`."""
+        restore(self, self.STATE, state)
+
+    def is_due(self):
+        """Tell whether to certify at the end of this epoch; looks, if that helps to decide."""
+        work = self.solver.work
+        if self.last_work == 0:  # the first epoch: a measure of the work
+            self.last_work = work
+        growth = self.solver.certificate_growth
+        if not self.certifies or (work < self.next_allowed and growth > 1):
+            return False
+        if work >= growth * self.last_work:
+            return True
+        hope = self.solver.estimated_gap * self.correction
+        if self.look is None:
+            return hope <= self.tol
+        if work < self.next_look and hope > DOUBT * self.tol:
+            return False
+        gap = self.look()
+        self._learn(gap)
+        return gap <= self.look_error * self.tol
+
+    def quiet(self):
+        """Return the work and the estimated gap before both of which no certificate is due."""
+        growth = self.solver.certificate_growth
+        if growth == 1 or not self.certifies:
+            return 0.0, math.inf
+        if self.solver.work < self.next_allowed:
+            return self.next_allowed, -math.inf
+        due = growth * self.last_work
+        if self.look is None:
+            return due, self.tol / self.correction
+        return min(due, self.next_look), DOUBT * self.tol / self.correction
+
+    def certified(self, gap):
+        """Learn from a certificate, which tells the relative gap of now."""
+        self.last_work = self.solver.work
+        looked_at, seen = self.seen
+        if looked_at == self.solver.work and gap > 0:  # the next look sees the same rows
+            least = LEAST_LOOK_ERROR * min(1.0, self.look_error) ** 2  # less each time
+            self.look_error = max(least, seen / gap)
+        self._learn(gap)
+
+    def _learn(self, gap):
+        """Correct the solver's estimate and plan the next look, by the relative gap of now."""
+        estimate, work = self.solver.estimated_gap, self.solver.work
+        if 0 < estimate < math.inf:
+            self.correction = gap / estimate
+        before, gap_before = self.seen
+        distance = work - before
+        if 0 < self.tol < gap < gap_before:
+            distance *= math.log(gap / self.tol) / math.log(gap_before / gap) / 2
+        self.seen[:] = work, gap
+        self.next_look = work + distance
+        self.next_allowed = work + LEAST_WORK
 
 
 class _Run:
@@ -231,38 +367,25 @@ class _Run:
 
     def __init__(self, solver, limits, observe, rounded):
         self.solver, self.limits, self.observe, self.rounded = solver, limits, observe, rounded
+        self.bounds, self.timing = _Bounds(limits), _Timing(solver, limits)
         self.started = time.perf_counter()
         self.trace = []
-        self.status = self.best = None
-        # the best so far: every dual value is a bound, every model may be returned
-        self.primal, self.dual = math.inf, -math.inf
-        self.error = 0.0  # how far rounding may have brought that primal value below the model's
-        self.last_work = self.least_work = 0.0
+        self.status = None
         self.n_unresolved = 0
         self.is_exact = True  # whether the last certificate had the solver's least rounding
-        self.correction = FIRST_CORRECTION
-        self.look = getattr(solver, "look", None) if limits.tol > 0 else None
         self.pass_over = getattr(solver, "pass_over", None)
-        self.look_error = LOOK_ERROR
-        self.next_look = float(LEAST_WORK)  # of work
-        self.seen = np.array([0.0, 1.0])  # work and relative gap; with zero weights that is 1
 
     def state(self):
         """Return what `set_state` needs, a flat dict of arrays and numbers."""
-        state = saved(self, (*_BOUNDS, *_WHEN)) | {
-            "trace": array_of_trace(self.trace),
-            "best": self.best,
-            "seconds": time.perf_counter() - self.started,
-        }
-        return prefixed("run", state)
+        own = {"trace": array_of_trace(self.trace), "seconds": time.perf_counter() - self.started}
+        return prefixed("run", self.bounds.state() | self.timing.state() | own)
 
     def set_state(self, state):
         """Go on from a `state()`."""
         state = part_of(state, "run")
-        restore(self, (*_BOUNDS, *_WHEN), state)
+        self.bounds.set_state(state, self.solver.model())
+        self.timing.set_state(state)
         self.trace = trace_of(state)
-        if state["best"] is not None:  # there was a certificate
-            self.best = take(state, "best", self.solver.model())
         self.started -= take(state, "seconds", 0.0)
         if self.solver.n_iter >= self.limits.max_iter:  # where it was stopped
             self.status = "max_iter"
@@ -274,7 +397,7 @@ class _Run:
         while self.status is None:
             before, work, began = solver.accesses, solver.work, time.perf_counter()
             if self.pass_over is not None:
-                self.pass_over(*self.quiet(), limits.max_iter)
+                self.pass_over(*self.timing.quiet(), limits.max_iter)
             at_end = solver.advance(int(min(before + size, limits.max_accesses, 2**62)))
             seconds = time.perf_counter() - began
             moved = at_end or solver.work > work or solver.accesses > before
@@ -284,7 +407,7 @@ class _Run:
                 self.stop_at("max_accesses")
             elif at_end and solver.n_iter >= limits.max_iter:
                 self.stop_at("max_iter")
-            elif at_end and self.certificate_is_due():
+            elif at_end and self.timing.is_due():
                 self.certify()
             if not moved or seconds < SLICE_SECONDS / GROWTH:
                 size *= GROWTH
@@ -294,138 +417,65 @@ class _Run:
         if solver.keeps_best and self.status != "converged" and self.limits.certify:
             self.compare_with_zeros()
 
-    def certificate_is_due(self):
-        """Tell whether to certify at the end of this epoch."""
-        work = self.solver.work
-        if self.last_work == 0:  # the first epoch: a measure of the work
-            self.last_work = work
-        growth = self.solver.certificate_growth
-        if not self.limits.certify or (work < self.least_work and growth > 1):
-            return False
-        if work >= growth * self.last_work:
-            return True
-        hope = self.solver.estimated_gap * self.correction
-        if self.look is None:
-            return hope <= self.limits.tol
-        if work < self.next_look and hope > DOUBT * self.limits.tol:
-            return False
-        gap = self.look()
-        self.learn(gap)
-        return gap <= self.look_error * self.limits.tol
-
-    def quiet(self):
-        """Return the work and the estimated gap before both of which no certificate is due."""
-        growth = self.solver.certificate_growth
-        if growth == 1 or not self.limits.certify:
-            return 0.0, math.inf
-        if self.solver.work < self.least_work:
-            return self.least_work, -math.inf
-        due = growth * self.last_work
-        if self.look is None:
-            return due, self.limits.tol / self.correction
-        return min(due, self.next_look), DOUBT * self.limits.tol / self.correction
-
-    def learn(self, gap):
-        """Correct the solver's estimate and plan the next look, by the relative gap of now."""
-        estimate, work, tol = self.solver.estimated_gap, self.solver.work, self.limits.tol
-        if 0 < estimate < math.inf:
-            self.correction = gap / estimate
-        before, gap_before = self.seen
-        distance = work - before
-        if 0 < tol < gap < gap_before:
-            distance *= math.log(gap / tol) / math.log(gap_before / gap) / 2
-        self.seen[:] = work, gap
-        self.next_look = work + distance
-        self.least_work = work + LEAST_WORK
-
     def certify(self):
         """Add a row to the trace; set the status if the fit is done."""
-        solver = self.solver
-        model, primal, dual = solver.certify(self.rounded)
-        primal, dual = float(primal), float(dual)
-        error = getattr(solver.objective, "model_error", 0.0)
-        was_exact, self.is_exact = self.is_exact, getattr(solver.objective, "is_exact", True)
-        got_exact = self.is_exact and not was_exact
-        is_better = primal + error <= self.primal + self.error
-        if is_better or got_exact or not solver.keeps_best:
-            self.primal, self.error, self.best = primal, error, model
-        self.dual = self.bound(max(self.dual, dual), self.dual, dual)
+        self.note_certificate()
         row = self.row()
-        relative = relative_gap(self.primal, row.gap)
         self.trace.append(row)
-        self.last_work = solver.work
-        looked_at, seen = self.seen
-        if looked_at == solver.work and relative > 0:  # the next look sees the same rows
-            least = LEAST_LOOK_ERROR * min(1.0, self.look_error) ** 2  # less each time
-            self.look_error = max(least, seen / relative)
-        self.learn(relative)
-        if self.is_within_tol(self.primal, row.gap) or self.zeros_do():
+        self.timing.certified(relative_gap(self.bounds.primal, row.gap))
+        self.note_rounding(row.gap)
+        if self.bounds.is_within_tol(getattr(self.solver.objective, "attained", math.inf)):
             self.status = "converged"
-        elif self.rounding_decides(row.gap) and not self.refines():
+        elif self.is_stuck_by_rounding() and not self.refine():
             self.status = "rounding"
-        if solver.diverged:
+        if self.solver.diverged:
             self.status = "diverged"
         # without a best model none was finite: there is nothing to show
-        if self.best is not None and self.observe(row, self.best) and self.status is None:
+        best = self.bounds.best
+        if best is not None and self.observe(row, best) and self.status is None:
             self.status = "stopped"
 
+    def note_certificate(self):
+        """Compute a certificate and take it into account."""
+        objective = self.solver.objective
+        model, primal, dual = self.solver.certify(self.rounded)
+        was_exact, self.is_exact = self.is_exact, getattr(objective, "is_exact", True)
+        is_wanted = not self.solver.keeps_best or self.is_exact > was_exact
+        error = getattr(objective, "model_error", 0.0)
+        self.bounds.note(model, float(primal), float(dual), error, is_wanted)
+
     def row(self):
-        """The row of the trace that says what is known now."""
+        """Return the row of the trace that says what is known now."""
         seconds = time.perf_counter() - self.started
-        return TraceRow(self.solver.n_iter, self.solver.accesses, seconds, *self.values())
+        return TraceRow(self.solver.n_iter, self.solver.accesses, seconds, *self.bounds.values())
 
-    def is_within_tol(self, primal, gap):
-        """Tell whether a primal value is as near to the optimum as was asked for."""
-        return (gap if self.limits.absolute else relative_gap(primal, gap)) <= self.limits.tol
-
-    def bound(self, *duals):
-        """The first of the dual values that the primal value does not contradict, or -inf."""
-        slack = CONTRADICTION * abs(self.primal)
-        slack = max(slack, self.limits.tol * (1 if self.limits.absolute else abs(self.primal)))
-        highest = self.primal + self.error + slack
-        return next((dual for dual in duals if dual <= highest), -math.inf)
-
-    def zeros_do(self):
-        """Tell whether the primal value known beforehand is as near to the optimum as asked for."""
-        attained = getattr(self.solver.objective, "attained", math.inf)
-        return self.is_within_tol(attained, attained - self.dual)
-
-    def values(self):
-        """The primal value, the dual one and the gap, as reported."""
-        dual = min(self.dual - self.error, self.primal)  # rounding must not make the gap negative
-        gap = math.inf if dual == -math.inf else self.primal - dual
-        sign = -1 if self.limits.maximise else 1
-        return sign * self.primal, sign * dual, gap
-
-    def rounding_decides(self, gap):
-        """Tell whether rounding, most of the gap by now, keeps it above what was asked for."""
+    def note_rounding(self, gap):
+        """Count a certificate whose gap is mostly rounding, and more than was asked for."""
         rounding = getattr(self.solver.objective, "rounding", 0.0)
-        error = rounding if self.limits.absolute else relative_gap(self.primal, rounding)
-        self.n_unresolved += 0 < self.limits.tol < error and gap <= 2 * rounding
+        error = self.limits.measured(self.bounds.primal, rounding)
+        if 0 < self.limits.tol < error and gap <= 2 * rounding:
+            self.n_unresolved += 1
+
+    def is_stuck_by_rounding(self):
+        """Tell whether rounding keeps the gap above what was asked for."""
         return self.n_unresolved >= getattr(self.solver, "most_unresolved", MOST_UNRESOLVED)
 
-    def refines(self):
-        """Let the solver go on with less rounding, if it can."""
+    def refine(self):
+        """Let the solver go on with less rounding; return whether it can."""
         refine = getattr(self.solver, "refine", None)
         self.n_unresolved = 0
         return refine is not None and refine()
 
     def compare_with_zeros(self):
-        """Keep zero weights if no certified model is better: a solver may have diverged.
-
-        So with the dual value of zeros, unless no dual value is a bound.
-        """
-        model, primal, dual = self.solver.objective.at_zeros()
-        if (self.status == "diverged" and not self.primal <= primal) or self.primal > primal:
-            self.primal, self.error, self.best = primal, 0.0, model
-        elif not -math.inf < self.dual < dual:
+        """Keep zero weights if no certified model is better: a solver may have diverged."""
+        zeros = self.solver.objective.at_zeros()
+        if not self.bounds.note_zeros(*zeros, has_diverged=self.status == "diverged"):
             return
-        self.dual = max(self.dual, dual)
         row = self.row()
         if self.trace and self.trace[-1].accesses == row.accesses:
             self.trace.pop()
         self.trace.append(row)
-        if self.status in LIMITS and self.is_within_tol(self.primal, row.gap):
+        if self.status in LIMITS and self.bounds.is_within_tol():
             self.status = "converged"
 
     def stop_at(self, limit):
@@ -438,14 +488,15 @@ class _Run:
             self.status = limit
 
     def model(self):
-        """The certified model, or the present one if there is none."""
-        return self.rounded(self.solver.model()) if self.best is None else self.best
+        """Return the certified model, or the present one if there is none."""
+        best = self.bounds.best
+        return self.rounded(self.solver.model()) if best is None else best
 
     def result(self):
-        """The Result with the certificate of `model()`."""
-        primal, dual, gap = self.values()
+        """Return the Result with the certificate of `model()`."""
+        primal, dual, gap = self.bounds.values()
         return Result(
-            primal=math.nan if self.best is None else primal,
+            primal=math.nan if self.bounds.best is None else primal,
             dual=dual,
             gap=gap,
             status=self.status,

@@ -64,20 +64,35 @@ def test_what_is_not_plain_is_left_to_numpy(text):
     assert plain_table(text.encode(), 2, None, None) is None
 
 
-@pytest.mark.parametrize("n_bytes", [2**15 - 1, 2**15])
-def test_arrow_is_not_called_for_little(monkeypatch, n_bytes):
-    monkeypatch.undo()
-    import pyarrow.csv  # noqa: F401  (the import is no part of what a call costs)
-
-    text = b"1,2\n" * (n_bytes // 4) + b"\n" * (n_bytes % 4)
-    assert (plain_table(text, 2, None, None) is None) == (n_bytes < 2**15)
-
-
-@pytest.mark.parametrize("n_bytes", [2**20 - 4, 2**20])
-def test_arrow_is_not_imported_for_little(monkeypatch, n_bytes):
-    monkeypatch.undo()
+@pytest.mark.parametrize("is_imported", [False, True])
+@pytest.mark.parametrize("is_short", [False, True])
+def test_arrow_is_neither_called_nor_imported_for_little(
+    monkeypatch, tmp_path, made, is_imported, is_short
+):
+    monkeypatch.setattr(arrow_csv, "WORTH_IMPORT", 2**14)
+    monkeypatch.setattr(arrow_csv, "WORTH_CALL", 2**10)
     monkeypatch.delitem(sys.modules, "pyarrow.csv", raising=False)
-    assert (plain_table(b"1,2\n" * (n_bytes // 4), 2, None, None) is None) == (n_bytes < 2**20)
+    if is_imported:
+        import pyarrow.csv  # noqa: F401
+    path = tmp_path / "rows.csv"
+    path.write_text("1,2\n" * ((2**10 if is_imported else 2**14) // 4 - is_short))
+    for read in load, lambda path: list(CSVSource(path)):
+        read(path)
+        assert len(made) == (not is_short)
+        made.clear()
+
+
+@pytest.mark.parametrize("rest", ["1,2\n", "1,2", "\n\n", "\r\n\n1,2\n\n"])
+def test_the_last_part_of_a_file_may_be_short_or_empty(monkeypatch, tmp_path, made, rest):
+    monkeypatch.setattr(csv_text, "CHUNK", 40)
+    monkeypatch.setattr(arrow_csv, "WORTH_CALL", 40)
+    monkeypatch.setattr(arrow_csv, "WORTH_IMPORT", 40)
+    path = tmp_path / "rows.csv"
+    path.write_bytes(b"3,44\n1,22\n" * 4 * 2 + b"\n" + rest.encode())
+    monkeypatch.setattr(csv_text, "_by_numpy", None)
+    X, _ = load(path)
+    assert X.ravel().tolist() == [3, 1] * 8 + [1] * ("1" in rest)
+    assert all(table is not None for table in made)
 
 
 def test_without_arrow_numpy_reads(monkeypatch, tmp_path, made):
@@ -193,3 +208,12 @@ def test_a_header_that_ends_with_a_return_swallows_no_row(tmp_path):
     with pytest.raises(ValueError, match="line"):
         CSVSource(path)
     assert load(path)[0].tolist() == [[1.0], [2.0]]
+
+
+def test_quotes_where_lines_end_with_a_return(tmp_path):
+    path = tmp_path / "rows.csv"
+    path.write_bytes(b'length,kind\r1,"a"\r2,"b"\r\r')
+    assert load(path)[1].tolist() == ["a", "b"]
+    path.write_bytes(b'length,kind\r1,"a"\r2,"b\r')
+    with pytest.raises(ValueError, match="line 3: a quote is not closed"):
+        load(path)

@@ -29,7 +29,7 @@ from sublinear._core.losses import MARGIN_LOSSES, REGRESSION_LOSSES
 from sublinear._core.matrix import Matrix
 from sublinear._core.objective import Objective
 from sublinear._core.schedule import Budget
-from sublinear._drive import _Run
+from sublinear._drive import _Timing
 from sublinear._second_order import linear_spaces
 from sublinear._solvers import newton as newton_module
 from sublinear._solvers.finisher import Finisher
@@ -1089,7 +1089,7 @@ def test_ends_of_passes_that_are_passed_over_change_nothing(monkeypatch, loss, s
     monkeypatch.setattr("sublinear.sdca.SDCA", Counted)
     fit()
     fewer = len(calls)
-    monkeypatch.setattr(_Run, "quiet", lambda self: (0.0, math.inf))
+    monkeypatch.setattr(_Timing, "quiet", lambda self: (0.0, math.inf))
     fit()
     assert found[0] == found[1]
     assert fewer <= share * (len(calls) - fewer)

@@ -1,7 +1,7 @@
 """Numbers in plain CSV by Arrow, which takes a sixth of NumPy's time, where it is installed.
 
-What it takes for numbers NumPy takes for the same ones, to the last bit. Where it finds none,
-NumPy reads the text, or tells why not.
+What Arrow takes for a number, NumPy takes for the same one, to the last bit. What Arrow refuses is
+left to NumPy, to read or to refuse.
 """
 
 import codecs
@@ -10,14 +10,17 @@ import sys
 import numpy as np
 
 WORTH_IMPORT = 2**20  # bytes, which NumPy reads in the time that the import takes
-WORTH_CALL = 2**15  # likewise
+WORTH_CALL = 2**15  # likewise, once it is imported
 MOST_AT_ONCE = 2**24  # bytes; blocks of a source may be larger than Arrow's
 
 
-def _arrow_for(text):
-    """Return pyarrow, None where it is not installed or the text is too short for it."""
-    if len(text) < (WORTH_CALL if "pyarrow.csv" in sys.modules else WORTH_IMPORT):
-        return None
+def is_worthwhile(n_bytes):
+    """Tell whether text is long enough for Arrow to save time."""
+    return n_bytes >= (WORTH_CALL if "pyarrow.csv" in sys.modules else WORTH_IMPORT)
+
+
+def _arrow():
+    """Return pyarrow, None where it is not installed."""
     try:
         import pyarrow.csv
     except ImportError:
@@ -26,7 +29,7 @@ def _arrow_for(text):
 
 
 def plain_table(text, n_columns, label, code_of):
-    """Return the numbers in some lines, of shape (n_rows, n_columns); None if it is not so plain.
+    """Return the numbers in some lines, of shape (n_rows, n_columns); None if Arrow has none.
 
     Parameters
     ----------
@@ -38,8 +41,8 @@ def plain_table(text, n_columns, label, code_of):
         Returns what takes the place of a label. It is called for each label once, in the order in
         which they come, and may raise ValueError.
     """
-    pyarrow = _arrow_for(text)
-    if pyarrow is None or not _is_plain(text):
+    pyarrow = _arrow() if _is_plain(text) else None
+    if pyarrow is None:
         return None
     csv, names = pyarrow.csv, [str(k) for k in range(n_columns)]
     types = dict.fromkeys(names, pyarrow.float64())

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sublinear._readers.arrow_csv import plain_table
+from sublinear._readers.arrow_csv import is_worthwhile, plain_table
 from sublinear._readers.columns import Special, checked_names, special_columns
 from sublinear._readers.dataset import LARGEST_FLOAT, Dataset
 from sublinear._readers.fields import is_finite_number, shown
@@ -53,6 +53,7 @@ class Beginning(NamedTuple):
     """What the first lines of a CSV file tell."""
 
     lines: int  # before the first row
+    ends_with_return: bool  # whether one of them, or the next line, ends with CR alone
     feature_names: list | None
     n_columns: int
     special: Special  # the columns that are no features
@@ -96,8 +97,10 @@ def beginning_of(path, label_column, weight_column, header, text_labels=None):
     if header and second is None:
         raise ValueError(f"{path}: the file holds no rows")
     label = following if header or not _is_known(own) else own  # the first one that is known
+    lines = number if header else number - 1
     return Beginning(
-        lines=number if header else number - 1,
+        lines=lines,
+        ends_with_return=_ends_with_return(path, lines + 1),
         feature_names=checked_names(path, special.features_of(stripped(first))) if header else None,
         n_columns=len(first),
         special=special,
@@ -138,7 +141,7 @@ def open_csv(path):
     return open_file(path, "rt", encoding="utf-8-sig", errors="surrogateescape", newline="")
 
 
-def ends_with_return(path, count):
+def _ends_with_return(path, count):
     """Tell whether one of the first lines of a CSV file ends with CR alone."""
     with open_csv(path) as stream:
         return any(line.endswith("\r") for line in itertools.islice(stream, count))
@@ -219,18 +222,20 @@ def parsed_lines(text, start, names):
         If a row is not as the Beginning tells, or has what is no finite number, or no label, or a
         negative weight.
     """
-    table = _plain_table(text, start, names)
+    table = _by_arrow(text, start, names) if is_worthwhile(len(text)) else None
     if table is None:
-        table = _table(io.BytesIO(text), start, names)
+        _check_closed(text.rstrip(b"\r\n").rpartition(b"\n")[2], start)
+        table = _by_numpy(io.BytesIO(text), start, names)
     return _checked(table, start, names)
 
 
-def _plain_table(text, start, names):
+def _by_arrow(text, start, names):
+    """Return the numbers in whole lines, None if Arrow has none."""
     label = None if names is None else start.special.label
     return plain_table(text, start.n_columns, label, functools.partial(code_of, names))
 
 
-def _table(stream, start, names, lines=0):
+def _by_numpy(stream, start, names, lines=0):
     """Return the numbers in a stream, or the file of a name, behind so many lines."""
     label = start.special.label
     has_names = names is not None and label is not None
@@ -244,6 +249,12 @@ def _table(stream, start, names, lines=0):
         encoding="utf-8-sig",
         ndmin=2,
     )
+
+
+def _check_closed(last_line, start):
+    """Raise ValueError for a quote that is open at the end of the text, where NumPy closes it."""
+    if b'"' in last_line and csv_line_fault(last_line, start):
+        raise ValueError(_UNCLOSED)
 
 
 def _checked(table, start, names):
@@ -262,43 +273,39 @@ def _checked(table, start, names):
 def _parse_csv(path, start, names):
     """Parse a file; `names` maps each label to its code."""
     try:
-        table = _plain_file(path, start, names)
-        if table is not None:
-            return _checked(table, start, names)
-        table = _table(os.fspath(path.absolute()), start, names, start.lines)
-        table = _checked(table, start, names)
+        table = _file_by_arrow(path, start, names)
+        if table is None:
+            table = _by_numpy(os.fspath(path.absolute()), start, names, start.lines)
+            _check_closed(_last_line(path), start)
+        return _checked(table, start, names)
     except ValueError as error:
         raise ValueError(f"{path}{_csv_fault(path, start) or f': {error}'}") from error
-    number, line = _last_line(path)
-    if b'"' in line:  # an open quote NumPy closes where the text ends
-        fault = csv_line_fault(line, start)
-        if fault:
-            raise ValueError(f"{path}, line {number}: {fault}")
-    return table
 
 
-def _plain_file(path, start, names):
-    """Return what `_plain_table` makes of all lines, None where it makes nothing of some."""
-    if ends_with_return(path, start.lines + 1):
+def _file_by_arrow(path, start, names):
+    """Return the numbers in a file, None if it is short or Arrow has none of some chunk."""
+    if start.ends_with_return:
         return None
     parts = []
     with open_behind_mark(path) as stream:
         for _ in range(start.lines):
             stream.readline()
         for text in chunks_of_lines(stream, CHUNK):
-            parts.append(_plain_table(text, start, names))
+            if not parts and not is_worthwhile(len(text)):  # the last chunk may be short
+                return None
+            parts.append(_by_arrow(text, start, names))
             if parts[-1] is None:
                 return None
     return np.concatenate(parts) if parts else None
 
 
 def _last_line(path):
-    """Return the number of the last line that is not empty, and the line as bytes."""
-    last = 0, b""
+    """Return the last line that is not empty, as bytes; it may begin behind CR alone."""
+    last = b""
     with open_behind_mark(path) as stream:
-        for number, line in enumerate(stream, start=1):
-            last = (number, line) if line.strip(b"\r\n") else last
-    return last
+        for line in stream:
+            last = line.strip(b"\r\n") or last
+    return last.rpartition(b"\r")[2]
 
 
 def code_of(names, text):

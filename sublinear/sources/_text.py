@@ -13,7 +13,6 @@ from sublinear._documentation import with_parameters
 from sublinear._readers.csv_text import (
     beginning_of,
     csv_line_fault,
-    ends_with_return,
     labels_from,
     parsed_lines,
     parts_of,
@@ -317,8 +316,8 @@ class CSVSource(_TextSource):
         super().__init__(path, block_bytes, on_error)
         with undamaged(self.path):
             start = beginning_of(self.path, label_column, weight_column, header, text_labels)
-            if ends_with_return(self.path, start.lines + 1):  # chunks end with LF
-                raise ValueError(f"{self.path}: lines end with CR alone: convert the file to LF")
+        if start.ends_with_return:  # chunks end with LF
+            raise ValueError(f"{self.path}: lines end with CR alone: convert the file to LF")
         self.header_lines, self.feature_names = start.lines, start.feature_names
         self._start = start
 
@@ -327,7 +326,7 @@ class CSVSource(_TextSource):
             return None
         special, text_labels = self._start.special, self._start.text_labels
         names = {} if text_labels else None
-        X, y, weights = parts_of(self._table(chunk, names), special)
+        X, y, weights = parts_of(parsed_lines(chunk, self._start, names), special)
         if y is not None:
             y = self._labels(chunk, y, names)
         return (X, y) if weights is None else (X, y, weights)
@@ -337,7 +336,7 @@ class CSVSource(_TextSource):
         text_labels = self._start.text_labels
         if names is None and np.abs(y).max(initial=0) >= LARGEST_FLOAT:
             names = {}
-            y = self._table(chunk, names)[:, self._start.special.label]
+            y = parsed_lines(chunk, self._start, names)[:, self._start.special.label]
         if names is not None:
             y = labels_from(names, text_labels)[y.astype(np.intp)]
             if y.dtype.kind == "U" and not text_labels:
@@ -346,13 +345,6 @@ class CSVSource(_TextSource):
                     "(--text-labels) takes all labels for text"
                 )
         return y
-
-    def _table(self, chunk, names):
-        """Parse numbers; `names`, unless None, gets the labels, codes of which take their place."""
-        last = chunk.rstrip(b"\r\n").rpartition(b"\n")[2]
-        if b'"' in last and self._line_fault(last):  # an open one NumPy closes where the text ends
-            raise ValueError("a quote is not closed")
-        return parsed_lines(chunk, self._start, names)
 
     def _line_fault(self, line):
         return csv_line_fault(line, self._start, self._start.text_labels)
