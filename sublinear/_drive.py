@@ -275,7 +275,9 @@ class _Bounds:
     def values(self):
         """Return the primal value, the dual one and the gap, as reported."""
         dual = min(self.dual - self.error, self.primal)  # rounding must not make the gap negative
-        gap = math.inf if dual == -math.inf else self.primal - dual
+        if not dual > -math.inf:  # nor where errors that are not finite have made it NaN
+            dual = -math.inf
+        gap = self.primal - dual
         sign = -1 if self.limits.maximise else 1
         return sign * self.primal, sign * dual, gap
 

@@ -18,8 +18,8 @@ FORMATS = [repr, "{:.17g}".format, "{:.5e}".format, "{:.25e}".format, "{:.3g}".f
 
 @pytest.fixture(autouse=True)
 def for_short_texts(monkeypatch):
-    monkeypatch.setattr(arrow_csv, "WORTH_IMPORT", 0)
-    monkeypatch.setattr(arrow_csv, "WORTH_CALL", 0)
+    for name in ("WORTH_IMPORT", "WORTH_CALL", "WORTH_COLUMN"):
+        monkeypatch.setattr(arrow_csv, name, 0)
 
 
 @pytest.fixture
@@ -80,6 +80,37 @@ def test_arrow_is_neither_called_nor_imported_for_little(
         read(path)
         assert len(made) == (not is_short)
         made.clear()
+
+
+@pytest.mark.parametrize("n_rows, is_many", [(99, False), (100, True)])
+def test_arrow_is_not_called_for_few_rows_of_many_columns(
+    monkeypatch, tmp_path, made, n_rows, is_many
+):
+    monkeypatch.setattr(arrow_csv, "WORTH_COLUMN", 200)
+    path = tmp_path / "rows.csv"
+    path.write_text(("1," * 499 + "2\n") * n_rows)
+    for read in load, lambda path: list(CSVSource(path)):
+        read(path)
+        assert len(made) == is_many
+        made.clear()
+
+
+@pytest.mark.parametrize("is_worth", [0, 2**60])
+def test_a_mark_behind_the_first_line_is_a_part_of_its_field(monkeypatch, tmp_path, is_worth):
+    """As where files with marks were joined; whatever reads them, with whatever else."""
+    monkeypatch.setattr(arrow_csv, "WORTH_CALL", is_worth)
+    path = tmp_path / "rows.csv"
+    path.write_text("\ufeffa,1\nb,2\n\ufeffa,3\nb,4\n", encoding="utf-8")
+    for _, y in (load(path, label_column="first"), *CSVSource(path, label_column="first")):
+        assert y.tolist() == ["a", "b", "\ufeffa", "b"]
+    for more in ("", "x,a\n"):
+        path.write_text("1,a\n2,b\n\ufeff3,a\n4,b\n" + more, encoding="utf-8")
+        source = CSVSource(path, on_error="skip")
+        assert [X.ravel().tolist() for X, _ in source] == [[1, 2, 4]]
+        assert source.skipped == 1 + bool(more)
+        for read in load, lambda path: list(CSVSource(path)):
+            with pytest.raises(ValueError, match=r"line 3: .* is not a finite number"):
+                read(path)
 
 
 @pytest.mark.parametrize("rest", ["1,2\n", "1,2", "\n\n", "\r\n\n1,2\n\n"])

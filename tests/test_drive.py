@@ -461,6 +461,14 @@ def test_a_gap_is_never_negative():
     assert result.gap == 0 and result.dual == result.primal == 1.5 - 1e-9
 
 
+def test_errors_beyond_all_numbers_leave_no_bound():
+    solver = FakeSolver()
+    solver.certify = lambda rounded: (solver.w, 2.0, math.inf)
+    solver.objective.model_error = math.inf
+    _, result = run(solver, Limits(tol=1e-3, max_iter=3))
+    assert (result.status, result.dual, result.gap) == ("max_iter", -math.inf, math.inf)
+
+
 @pytest.mark.parametrize("dual", [2.0, math.inf, math.nan])
 @pytest.mark.parametrize("maximise", [False, True])
 def test_a_dual_value_above_the_primal_one_is_no_bound(dual, maximise):

@@ -20,7 +20,7 @@ from sublinear import (
 )
 from sublinear._certified_model import problem_mark
 from sublinear._core.matrix import Matrix
-from sublinear._drive import _Run
+from sublinear._drive import _Timing
 
 LOSSES_OF_PEGASOS = ("hinge", "smoothed_hinge", "logistic")
 FEW_EPOCHS = {"alpha": 1e-2, "tol": 0, "max_iter": 7, "random_state": 0}
@@ -607,5 +607,5 @@ def test_ends_of_epochs_that_are_passed_over_change_nothing(monkeypatch, average
         model.fit(X, y)
         trace = [row._replace(seconds=0) for row in model.result_.trace]
         found.append((model.coef_.tolist(), model.n_iter_, model.result_.status, trace))
-        monkeypatch.setattr(_Run, "quiet", lambda self: (0.0, math.inf))
+        monkeypatch.setattr(_Timing, "quiet", lambda self: (0.0, math.inf))
     assert found[0] == found[1]

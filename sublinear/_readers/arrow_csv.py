@@ -11,12 +11,14 @@ import numpy as np
 
 WORTH_IMPORT = 2**20  # bytes, which NumPy reads in the time that the import takes
 WORTH_CALL = 2**15  # likewise, once it is imported
+WORTH_COLUMN = 2**10  # bytes of a column in a call, likewise
 MOST_AT_ONCE = 2**24  # bytes; blocks of a source may be larger than Arrow's
 
 
-def is_worthwhile(n_bytes):
+def is_worthwhile(n_bytes, n_columns):
     """Tell whether text is long enough for Arrow to save time."""
-    return n_bytes >= (WORTH_CALL if "pyarrow.csv" in sys.modules else WORTH_IMPORT)
+    least = WORTH_CALL if "pyarrow.csv" in sys.modules else WORTH_IMPORT
+    return n_bytes >= max(least, WORTH_COLUMN * n_columns)
 
 
 def _arrow():

@@ -222,7 +222,7 @@ def parsed_lines(text, start, names):
         If a row is not as the Beginning tells, or has what is no finite number, or no label, or a
         negative weight.
     """
-    table = _by_arrow(text, start, names) if is_worthwhile(len(text)) else None
+    table = _by_arrow(text, start, names) if is_worthwhile(len(text), start.n_columns) else None
     if table is None:
         _check_closed(text.rstrip(b"\r\n").rpartition(b"\n")[2], start)
         table = _by_numpy(io.BytesIO(text), start, names)
@@ -246,7 +246,8 @@ def _by_numpy(stream, start, names, lines=0):
         quotechar='"',
         skiprows=lines,
         converters={label: functools.partial(code_of, names)} if has_names else None,
-        encoding="utf-8-sig",
+        # a stream begins behind the mark of the file, and each of its lines is decoded by itself
+        encoding="utf-8-sig" if isinstance(stream, str) else "utf-8",
         ndmin=2,
     )
 
@@ -291,7 +292,8 @@ def _file_by_arrow(path, start, names):
         for _ in range(start.lines):
             stream.readline()
         for text in chunks_of_lines(stream, CHUNK):
-            if not parts and not is_worthwhile(len(text)):  # the last chunk may be short
+            # the last chunk may be short
+            if not parts and not is_worthwhile(len(text), start.n_columns):
                 return None
             parts.append(_by_arrow(text, start, names))
             if parts[-1] is None:
