@@ -190,7 +190,7 @@ class Finisher:
             done = self._done()
             decided, most = self.schedule.next_decision(done, [self.space, *self.later])
             # a feature value may be more than one for `_spent`
-            decided = self.first.work + (decided - done.ascent) / (1 + self.step_cost)
+            decided = self.first.work + (decided - done.ascent_work) / (1 + self.step_cost)
             work, n_iter = min(work, decided), min(n_iter, most)
         self.first.pass_over(work, gap, n_iter)
 
