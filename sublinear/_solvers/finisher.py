@@ -108,7 +108,7 @@ class Finisher:
         self.schedule = Schedule(
             self.tol, self.max_iter, self.max_accesses, self.at_once, self.objective.loss.is_curved
         )
-        self.space, *self.later = self.spaces  # None: all have been tried
+        self.left = list(self.spaces)  # the present one, and those after it
         self.is_at_end = True  # of a pass of the first solver
         self.n_checked = -1  # such passes, when `is_due` was decided
         self.quiet = 0.0, math.inf, 0.0  # see pass_over
@@ -122,6 +122,11 @@ class Finisher:
     def objective(self):
         """That of the first solver."""
         return self.first.objective
+
+    @property
+    def space(self):
+        """The present one, None once all have been tried."""
+        return self.left[0] if self.left else None
 
     @property
     def keeps_best(self):
@@ -186,9 +191,9 @@ class Finisher:
             return
         work, gap, n_iter = self.quiet
         work, n_iter = work - self.extra_work, n_iter - self.n_iterations
-        if self.space is not None:
+        if self.left:
             done = self._done()
-            decided, most = self.schedule.next_decision(done, [self.space, *self.later])
+            decided, most = self.schedule.next_decision(done, self.left)
             # a feature value may be more than one for `_spent`
             decided = self.first.work + (decided - done.ascent_work) / (1 + self.step_cost)
             work, n_iter = min(work, decided), min(n_iter, most)
@@ -205,7 +210,7 @@ class Finisher:
             n_read, cost = int(share * self.space.n_read), share * self.space.cost
             return self._read(n_read, cost, limit) and self._iterate()
         n_passes = self.first.n_iter
-        if self.is_at_end and n_passes > self.n_checked and self.space is not None:
+        if self.is_at_end and n_passes > self.n_checked and self.left:
             if not self.space.is_explored and self._spent() >= self.space.cost_of_start:
                 if self._read_at_start(limit):
                     self._tried(self.space.explore)
@@ -231,10 +236,10 @@ class Finisher:
 
     def _decide(self):
         """Decide at the end of a pass whether to go over; leave spaces that limits rule out."""
-        done = self._done()
-        while self.later and not self.schedule.fits(done, self.space, self.space.least_expected):
+        done, fits = self._done(), self.schedule.fits
+        while len(self.left) > 1 and not fits(done, self.space, self.space.least_expected):
             self._leave_space()
-        return self.schedule.decide(done, [self.space, *self.later], self._ascent_gap)
+        return self.schedule.decide(done, self.left, self._ascent_gap)
 
     def _ascent_gap(self):
         (gap, primal), at_zeros = self.first.glance(), self.objective.at_zeros()[1]
@@ -277,8 +282,7 @@ class Finisher:
 
     def _leave_space(self):
         self.paused = None
-        self.space.close()
-        self.space, *self.later = self.later or [None]
+        self.left.pop(0).close()
 
     def _note_iterate(self, method):
         self.best = Iterate(method.w, method.gap, method.primal, method.candidates())
@@ -311,14 +315,14 @@ class Finisher:
 
     def _is_late(self):
         outlook = self.second.outlook
-        return self.schedule.is_late(self._done(), [self.space, *self.later], outlook)
+        return self.schedule.is_late(self._done(), self.left, outlook)
 
     def _make_room(self):
         """Let the first solver go on, until a pause is over or the next method comes, if it may."""
-        done, schedule = self._done(), self.schedule
-        if not (schedule.may_pause(done, self.space) or (schedule.is_trial and self.later)):
+        done, schedule, later = self._done(), self.schedule, self.left[1:]
+        if not (schedule.may_pause(done, self.space) or (schedule.is_trial and later)):
             return False
-        if self.later and schedule.is_next_due(done, self.later[0], self._ascent_gap):
+        if later and schedule.is_next_due(done, later[0], self._ascent_gap):
             self._end_method()
         else:
             schedule.pause(done)
