@@ -9,8 +9,8 @@ import sys
 import threading
 import time
 
+from sublinear._core.pace import relative_gap
 from sublinear._drive import Snapshot, drive
-from sublinear._result import relative_gap
 
 try:
     from sklearn.callback import CallbackSupportMixin, with_callbacks

@@ -490,6 +490,4 @@ def test_a_centred_kernel_gives_models_of_the_data_itself():
     value = w @ w / 2 + 10 * np.maximum(0, 1 - y * (X @ w + intercept)).sum()
     evaluated = solver.space._evaluated(best.coordinates)[1]
     assert value == pytest.approx(evaluated, rel=1e-6)
-    assert value == pytest.approx(
-        best.primal * objective.scales_array.sum(), rel=1e-3
-    )
+    assert value == pytest.approx(best.primal * objective.scales_array.sum(), rel=1e-3)

@@ -16,6 +16,7 @@ import numpy as np
 from scipy.linalg import LinAlgError
 
 from sublinear._core.blas import one_blas_thread
+from sublinear._core.pace import relative_gap
 from sublinear._core.schedule import AscentGap, Done, Schedule
 
 INNER_ITERATIONS = 30  # times a feature value: to find a dual that has no formula
@@ -47,7 +48,7 @@ class Iterate:
 
     @property
     def relative_gap(self):
-        return self.gap / max(self.primal, 1e-300)
+        return relative_gap(self.primal, self.gap)
 
 
 class _MethodAtWork:
@@ -400,7 +401,7 @@ class Finisher:
         if not self.first.advance(limit - self.n_read):
             return False
         gap, primal = self.first.glance(self.space.weights(self.second.best.coordinates))
-        self.second.note_ascent(gap / max(primal, 1e-300), self.tol)
+        self.second.note_ascent(relative_gap(primal, gap), self.tol)
         return True
 
     def _end_method(self):
@@ -438,7 +439,7 @@ class Finisher:
     def _certify_first(self, rounded):
         model, primal, dual = self.first.certify(rounded)
         self._note_dual(dual, None)
-        self.certified_gap = (primal - dual) / max(primal, 1e-300)
+        self.certified_gap = relative_gap(primal, primal - dual)
         return model, primal, dual
 
     def _note_dual(self, dual, duals):

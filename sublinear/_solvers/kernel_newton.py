@@ -71,9 +71,9 @@ class KernelNewton:
         self.w = np.append(coefficients, intercept)
         self.value = self._value(coefficients, margins, intercept)
         self.slopes = self.scales * self.loss.derivatives(margins + intercept, self.targets)
-        self._look()
+        self._evaluate()
 
-    def _look(self):
+    def _evaluate(self):
         """Compute the gap: coefficients are duals themselves where curvatures stay as they are."""
         found = []
         for duals in (self.coefficients, -self.slopes):

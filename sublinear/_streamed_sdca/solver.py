@@ -2,9 +2,9 @@
 
 import numpy as np
 
+from sublinear._core.pace import relative_gap
 from sublinear._core.states import part_of, restore, saved, take
 from sublinear._newton_passes import Certified, Crossing, Done
-from sublinear._result import relative_gap
 from sublinear._streamed_sdca.newton import StreamedNewton
 from sublinear._streamed_sdca.objective import stacked
 

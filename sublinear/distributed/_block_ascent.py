@@ -45,11 +45,11 @@ import numpy as np
 
 from sublinear._core.inner import inner
 from sublinear._core.objective import best_multiple
+from sublinear._core.pace import relative_gap
 from sublinear._core.random import RandomBits
 from sublinear._core.starting_intercept import is_far_off
 from sublinear._core.states import part_of, prefixed, refusal, restore, saved, take
 from sublinear._newton_passes import GROWTH, Certified, Crossing, Done
-from sublinear._result import relative_gap
 from sublinear._solvers.proximal_newton import ProximalNewton
 from sublinear._solvers.sdca import SDCA
 from sublinear.distributed._newton_rounds import NewtonPart, NewtonRounds
