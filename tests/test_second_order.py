@@ -25,6 +25,7 @@ from sublinear import SDCAClassifier, SDCARegressor, sdca_path
 from sublinear._core import blas
 from sublinear._core.blas import one_blas_thread
 from sublinear._core.gram import row_factor, row_products, upper_factor, weighted_gram
+from sublinear._core.line_search import backtrack
 from sublinear._core.losses import MARGIN_LOSSES, REGRESSION_LOSSES
 from sublinear._core.matrix import Matrix
 from sublinear._core.objective import Objective
@@ -355,6 +356,14 @@ def test_ascent_improves_the_duals_of_conjugate_gradients(name, free, monkeypatc
     assert (again, dual_again) == pytest.approx((primal, dual), rel=1e-12)
     monkeypatch.setattr("sublinear._solvers.finisher.PROMISING", 0.0)
     assert solver.n_iter < 0.95 * solved().n_iter
+
+
+def test_steps_are_halved_until_they_lead_down():
+    assert backtrack(lambda step: (step - 0.2) ** 2, 0.04, -0.4) == 0.25
+    assert backtrack(lambda step: step**2 - step, 0.0, -1.0) == 0.5
+    assert backtrack(lambda step: -step, 0.0, -1.0) == 1
+    assert backtrack(lambda step: step, 0.0, -1.0) is None
+    assert backtrack(lambda step: math.nan, 0.0, -1.0) is None
 
 
 def test_the_next_method_begins_where_one_gets_stuck():

@@ -27,10 +27,10 @@ import numpy as np
 from scipy.linalg import cho_solve
 
 from sublinear._core.gram import weighted_gram
+from sublinear._core.inner import inner
+from sublinear._core.line_search import backtrack
 from sublinear._core.normal_equations import NormalEquations
 
-DECREASE = 1e-4  # of what the slope promises, at least
-MOST_HALVINGS = 40
 SECANT = 1 / 4  # of the share of secants, after a full step; after a shorter one that grows again
 ROWS_OF_SAMPLE = 40  # for every weight: errors of a sixth, by which the gap shrinks in square
 LEAST_SHARE = 1 / 8  # of the rows: passes over all of them take longer than its products
@@ -159,21 +159,22 @@ class Newton:
 
     def _search(self, direction):
         """Take a step in a direction; return False if none is possible."""
-        system = self.system
-        change = system.products(direction)
-        promise = float(np.add.reduce(self.gradient * direction))
-        step, self.beyond = 1.0, None
-        for _ in range(MOST_HALVINGS):
-            w, predictions = self.w + step * direction, self.predictions + step * change
-            if system.primal(w, predictions) <= self.primal + DECREASE * step * promise:
-                self._move_to(w, predictions)
-                grown = self.secant_share * (SECANT if step == 1.0 else 1 / SECANT)
-                self.secant_share = min(grown, 1.0)
-                return True
-            if self.beyond is None:
-                self.beyond = predictions
-            step /= 2
-        return False
+        system, change = self.system, self.system.products(direction)
+
+        def reached(step):
+            return self.w + step * direction, self.predictions + step * change
+
+        step = backtrack(
+            lambda step: system.primal(*reached(step)),
+            self.primal,
+            inner(self.gradient, direction),
+        )
+        self.beyond = None if step == 1 else self.predictions + change
+        if step is None:
+            return False
+        self._move_to(*reached(step))
+        self.secant_share = min(1.0, self.secant_share * (SECANT if step == 1 else 1 / SECANT))
+        return True
 
     def candidates(self):
         """Return functions of the present state that give what a certificate may take."""
