@@ -31,6 +31,14 @@ def work_in_all(gap, at_start, wanted, most=math.inf, before=0.0):
     return times if times <= most else math.inf
 
 
+def is_overruled(gap, wanted, certified_gap, has_free_intercept):
+    """Tell whether a certificate is to be believed, not a glance that finds the gap small enough.
+
+    A glance misses how far a free intercept has to go, and may miss what few rows hold.
+    """
+    return gap <= wanted and (has_free_intercept or certified_gap < math.inf)
+
+
 def is_slow(spent, times, due, late=LATE):
     """Tell whether what is left of a method is more than another one's work, or that is long past.
 

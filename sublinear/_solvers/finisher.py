@@ -16,7 +16,7 @@ import numpy as np
 from scipy.linalg import LinAlgError
 
 from sublinear._core.blas import one_blas_thread
-from sublinear._core.pace import relative_gap
+from sublinear._core.pace import is_overruled, relative_gap
 from sublinear._core.schedule import AscentGap, Done, Schedule
 
 INNER_ITERATIONS = 30  # times a feature value: to find a dual that has no formula
@@ -309,11 +309,10 @@ class Finisher:
 
     def _ascent_gap(self):
         (gap, primal), at_zeros = self.first.glance(), self.objective.at_zeros()[1]
-        is_certified = self.objective.free_intercept or self.certified_gap < math.inf
-        if gap <= self.tol * primal and is_certified:
-            # a glance misses how far a free intercept has to go, and may miss what few rows hold
+        wanted = self.tol * primal
+        if is_overruled(gap, wanted, self.certified_gap, self.objective.free_intercept):
             gap = self.certified_gap * primal
-        return AscentGap(gap, at_zeros if self.space.is_cautious else primal, self.tol * primal)
+        return AscentGap(gap, at_zeros if self.space.is_cautious else primal, wanted)
 
     def _read_at_start(self, limit):
         return self._read(self.space.n_read_at_start, self.space.cost_of_start, limit)
