@@ -5,12 +5,12 @@ take, and at the latest once ascent has taken three times as long. So a fit most
 time than by the better of the two; longer only where max_iter would end it without the gap that is
 wanted.
 
-There may be several methods, that are tried one after the other. One that forms no matrix may take
-far less than expected, or more. It is tried earlier, goes on if its own pace is good enough, and
-else waits until the work of ascent has doubled, or is left for the next one.
+There may be several methods, which are tried in turn. One that forms no matrix may take far less
+than expected, or more. It is tried earlier, and goes on while its own pace is good enough;
+otherwise it waits until the work of ascent has doubled, or is left for the next one.
 
-What each should take is told by its space: see sublinear._solvers.spaces. Of the spaces that a
-decision is handed the first one is that of the present method, the others come after it.
+A method's space tells what it should take: see sublinear._solvers.spaces. The first of the spaces
+that a decision is handed is that of the present method; the others come after it.
 """
 
 import math
@@ -21,7 +21,7 @@ from sublinear._core.pace import FORECASTS, PATIENCE, is_slow, work_in_all
 CHEAP = 2.0**23  # feature values, some milliseconds: less need not wait for the last passes
 TRIAL = 0.5  # of the work of ascent, for a method that may take little work or much
 PAUSE = 2  # times the work of ascent, until a method that was found slow goes on
-MOST_SLOWER = 4  # of a pace of late, than in the mean: a gap may rest for a while
+MOST_SLOWER = 4  # times the mean work: a recent pace is not taken for slower, as a gap may rest
 
 
 class Done(NamedTuple):
@@ -98,7 +98,7 @@ class Schedule:
     at_once : bool
         Go over after the first pass, but to products of rows only on trial or where ascent is slow.
     is_curved : bool
-        Whether all examples that pull are curved: then ascent takes on no speed.
+        Whether all examples that pull are curved: then ascent does not speed up.
 
     Attributes
     ----------
@@ -201,8 +201,8 @@ class Schedule:
     def forecast(self, done, ascent_gap):
         """Return how many times as long as so far ascent takes, inf beyond max_iter; note the gap.
 
-        At its mean pace. Where it takes on no speed the first passes shrink many gaps much, and it
-        is that of late if this is the slower one.
+        At its mean pace. Where it does not speed up, the first passes have often shrunk the gap
+        much: then it is the pace of late, if that is slower.
         """
         gap, at_start, wanted = ascent_gap
         most = (self.max_iter - done.n_iterations) / done.n_passes

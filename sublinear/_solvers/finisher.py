@@ -1,8 +1,7 @@
 """A solver that begins with dual coordinate ascent and goes over to a method of second order.
 
-When, is for a Schedule to tell. The equations of the method are solved in a space: see
-sublinear._solvers.spaces. There may be several, each with a method, that are tried one after the
-other.
+A Schedule decides when. The equations of the method are solved in a space: see
+sublinear._solvers.spaces. There may be several, each with a method, which are tried in turn.
 
 Where a method takes many steps, its duals follow from slopes at weights that are not quite the best
 ones: the gap is a hundred times what the weights lack. So ascent improves those duals now and then,

@@ -44,7 +44,7 @@ def _may_sample(objective):
 
 
 def spread_sample(rows, factors, share):
-    """Return a share of the rows, one of each of so many equal parts; their factors, scaled up.
+    """Return a row from each of equal runs, and their factors, scaled to the sum of all factors.
 
     Parameters
     ----------

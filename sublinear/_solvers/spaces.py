@@ -6,7 +6,7 @@ A space is made for the solver that begins and for a method. It has
     expected_work, least_work, most_work    of all iterations and the start: expected, what may be
                            enough, what it may well take; least_ascent: before them, in any case
     solves_once            whether one iteration leads to the optimum
-    least_expected, spare  iterations for which there should be room, that are kept at the end
+    least_expected, spare  iterations for which there should be room, and those kept at the end
     cost, cost_of_start    expected work of an iteration, and before the first one, in the unit in
                            which the solver that begins counts
     n_read, n_read_at_start    accesses
