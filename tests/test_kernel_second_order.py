@@ -22,10 +22,11 @@ from sublinear._core.kernel_objective import KernelObjective
 from sublinear._core.kernel_rows import ExactRows
 from sublinear._core.kernels import RBF, Linear, Poly
 from sublinear._core.losses import MARGIN_LOSSES, REGRESSION_LOSSES
+from sublinear._second_order import takes_span
 from sublinear._solvers.finisher import Finisher
 from sublinear._solvers.interior_point import InteriorPoint
 from sublinear._solvers.kernel_sdca import KernelSDCA
-from sublinear._solvers.spaces import KernelSpan, takes_span
+from sublinear._solvers.spaces import KernelSpan
 
 REGISTRY = MARGIN_LOSSES | REGRESSION_LOSSES
 WITH_FORM = [name for name, entry in REGISTRY.items() if entry.loss().dual_form() is not None]
@@ -467,7 +468,7 @@ def test_a_warm_start_from_its_coefficients_is_near():
 def test_an_interrupt_leaves_the_best_model(monkeypatch):
     X, y = make_data("hinge")
     method = interrupted(InteriorPoint, 5)
-    monkeypatch.setattr("sublinear.kernel.InteriorPoint", method)
+    monkeypatch.setattr("sublinear._second_order.InteriorPoint", method)
     model = estimator("hinge", kernel="linear", C=1e3)
     with pytest.raises(KeyboardInterrupt):
         model.fit(X, y)
