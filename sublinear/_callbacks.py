@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 
+from sublinear._core.pace import relative_gap
 from sublinear._drive import Snapshot, drive
 
 try:

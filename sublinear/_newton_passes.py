@@ -12,7 +12,7 @@ import numpy as np
 
 from sublinear._core.blas import one_blas_thread
 from sublinear._core.losses import Loss
-from sublinear._core.pace import FORECASTS, PATIENCE, is_slow, work_in_all
+from sublinear._core.pace import FORECASTS, PATIENCE, is_overruled, is_slow, work_in_all
 from sublinear._core.states import part_of, prefixed, restore, saved, take
 from sublinear._drive import CONTRADICTION, Limits
 from sublinear._solvers.proximal_newton import ProximalNewton, expected_passes
@@ -85,7 +85,7 @@ class NewtonPlan:
 
         Parameters
         ----------
-        done : Done
+        done : PassesDone
         gap, primal : float
             Of all problems together.
         at_start : callable
@@ -113,7 +113,7 @@ class NewtonPlan:
         return within and done.n_passes + n_least <= self.limits.max_iter
 
 
-class Done(NamedTuple):
+class PassesDone(NamedTuple):
     """Passes of single steps so far: their number, their work, what they read for a problem."""
 
     n_passes: int
@@ -144,8 +144,6 @@ class Crossing:
     def look(self, done, gap, primal, best, objective):
         """At the end of a pass, by what it has seen of the gap.
 
-        That is not how far duals balance, and maybe not what few rows hold.
-
         Parameters
         ----------
         done, gap, primal
@@ -157,8 +155,7 @@ class Crossing:
             self.first_primal = primal
         if self.plan is None or self.plan.spent(done) < self.next_look:
             return
-        is_certified = self.plan.has_free_intercept or best.gap < math.inf
-        if gap <= self.plan.tol * primal and is_certified:
+        if is_overruled(gap, self.plan.tol * primal, best.gap, self.plan.has_free_intercept):
             gap, primal = best.gap, best.primal
         self.is_near = self.plan.is_due(done, gap, primal, self._at_start(objective))
 

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from sublinear._core.pace import relative_gap
 from sublinear._core.states import reading, take
 
 
@@ -125,12 +126,6 @@ def trace_of(state):
     rows = take(state, "trace", like, any_length=True).tolist()
     with reading(state, "trace"):
         return [TraceRow(int(row[0]), int(row[1]), *row[2:]) for row in rows]
-
-
-def relative_gap(primal, gap):
-    """Return gap / max(|primal|, 1e-300)."""
-    gap, primal = float(gap), float(primal)  # NumPy warns of a quotient that is out of range
-    return gap / max(abs(primal), 1e-300)
 
 
 # from the best end of a fit to the worst

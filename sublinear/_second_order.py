@@ -1,8 +1,17 @@
-"""Which methods of second order may finish a linear model's dual ascent, and where."""
+"""Which methods of second order may finish dual ascent, and where."""
 
+from sublinear._core.kernel_square import square_bytes
 from sublinear._solvers.interior_point import InteriorPoint
+from sublinear._solvers.kernel_newton import KernelNewton
 from sublinear._solvers.newton import Newton
-from sublinear._solvers.spaces import LARGEST, Columns, RowSpan, has_quadratic_middle
+from sublinear._solvers.spaces import (
+    LARGEST,
+    N_MATRICES,
+    Columns,
+    KernelImages,
+    KernelSpan,
+    RowSpan,
+)
 from sublinear._solvers.truncated_newton import TruncatedNewton
 
 MOST_ENTRIES = 2**24  # of a system: 128 MB a matrix
@@ -20,7 +29,7 @@ def linear_spaces(first, tol):
 
 def _takes_products(loss):
     """Tell whether conjugate gradients converge: not where most rows lose all curvature."""
-    return loss.dual_form() is None or has_quadratic_middle(loss)
+    return loss.dual_form() is None or loss.has_quadratic_middle
 
 
 def _may_form(size, matrix):
@@ -38,8 +47,41 @@ def _least_space(first, method):
     """Return RowSpan where it is much cheaper: products of rows are rounded more than rows."""
     matrix = first.objective.matrix
     of_columns, of_span = Columns(first, method), RowSpan(first, method)
-    takes_columns = _may_form(matrix.n_weights, matrix)
-    takes_span = _may_form(matrix.n_rows, matrix)
-    if takes_span and (not takes_columns or of_columns.cost > MUCH * of_span.cost):
+    may_form_columns = _may_form(matrix.n_weights, matrix)
+    may_form_span = _may_form(matrix.n_rows, matrix)
+    if may_form_span and (not may_form_columns or of_columns.cost > MUCH * of_span.cost):
         return of_span
     return of_columns
+
+
+def kernel_spaces(first):
+    """Return where methods of second order may finish a KernelSDCA, the least work first."""
+    spaces = [KernelSpan(first, InteriorPoint)] if takes_span(first.objective) else []
+    if takes_square(first.objective):
+        spaces.append(KernelImages(first, KernelNewton))
+    return sorted(spaces, key=lambda space: space.expected_work)
+
+
+def takes_span(objective):
+    """Tell whether equations in the span of a KernelObjective's images can be solved."""
+    return objective.keeps_factor and _is_narrow(objective)
+
+
+def takes_square(objective):
+    """Tell whether equations in all coefficients of a KernelObjective can be solved."""
+    has_room = square_bytes(objective.n_rows) <= objective.square_memory
+    return objective.loss.has_quadratic_middle and has_room
+
+
+def memory_lacking(objective):
+    """Return what a KernelObjective's `memory` lacks where only that rules all spaces out."""
+    if takes_span(objective) or takes_square(objective):
+        return 0.0
+    needed = [objective.factor_bytes] if _is_narrow(objective) else []
+    if objective.loss.has_quadratic_middle and objective.square_memory > 0:
+        needed.append(square_bytes(objective.n_rows) / N_MATRICES)
+    return min(needed, default=0.0)
+
+
+def _is_narrow(objective):
+    return objective.most_rank <= LARGEST

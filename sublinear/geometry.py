@@ -13,6 +13,7 @@ from sklearn.utils.validation import assert_all_finite, check_is_fitted
 from sublinear._callbacks import CallbackSupportMixin, Observers, drive_shown
 from sublinear._certified_model import Training
 from sublinear._core.matrix import Matrix
+from sublinear._core.pace import relative_gap
 from sublinear._documentation import with_parameters
 from sublinear._drive import Limits, as_stored
 from sublinear._fit_method import fit_method, forget
@@ -28,7 +29,7 @@ from sublinear._kernel_machines.saddle import (
     self_values,
 )
 from sublinear._kernel_machines.training import MOST_ROUNDING, KernelTraining
-from sublinear._result import Result, relative_gap
+from sublinear._result import Result
 from sublinear._saddle import (
     ACTIVE_SET,
     CERTIFY_EXACTLY,

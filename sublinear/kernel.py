@@ -23,18 +23,10 @@ from sublinear._fit_method import fit_method
 from sublinear._kernel_machines.model import KernelModel
 from sublinear._kernel_machines.multiclass import KernelClassifierMixin
 from sublinear._kernel_machines.training import check_targets
+from sublinear._second_order import kernel_spaces, memory_lacking
 from sublinear._solvers.finisher import Finisher
-from sublinear._solvers.interior_point import InteriorPoint
-from sublinear._solvers.kernel_newton import KernelNewton
 from sublinear._solvers.kernel_pegasos import KernelPegasos
 from sublinear._solvers.kernel_sdca import KernelSDCA
-from sublinear._solvers.spaces import (
-    KernelImages,
-    KernelSpan,
-    memory_lacking,
-    takes_span,
-    takes_square,
-)
 from sublinear._validation import (
     check_batch_fits,
     check_batch_size,
@@ -178,14 +170,6 @@ _parameters = with_parameters(
 def _with_quadratic_dual(losses):
     """Return the registered losses whose duals the steps of a block can take."""
     return {name: entry for name, entry in losses.items() if entry.loss().dual_form() is not None}
-
-
-def kernel_spaces(first):
-    """Return where methods of second order may finish a KernelSDCA, the least work first."""
-    spaces = [KernelSpan(first, InteriorPoint)] if takes_span(first.objective) else []
-    if takes_square(first.objective):
-        spaces.append(KernelImages(first, KernelNewton))
-    return sorted(spaces, key=lambda space: space.expected_work)
 
 
 class _KernelSDCAModel(KernelModel):

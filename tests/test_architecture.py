@@ -73,8 +73,7 @@ PACKAGES = (
     "distributed",
     "sources",
 )
-# by another file: the same solver with other schedules, or another way to its steps
-EXTENDED = {"two_threads": "sdca", "truncated_newton": "newton"}
+EXTENDED = {"two_threads": "sdca"}  # by another file: the same solver with other schedules
 HEIGHT = {name: height for height, layer in enumerate(LAYERS) for name in layer}
 
 IMPORT = re.compile(

@@ -11,8 +11,9 @@ import pytest
 
 from sublinear import _certified_model, _drive
 from sublinear._certified_model import solve_all
+from sublinear._core.pace import relative_gap
 from sublinear._drive import LEAST_WORK, Limits, Snapshot, as_stored, drive
-from sublinear._result import TraceRow, combine, relative_gap
+from sublinear._result import TraceRow, combine
 
 
 class FakeSolver:

@@ -20,12 +20,12 @@ from sublinear._core.kernel_objective import KernelObjective
 from sublinear._core.kernel_square import BLOCK, WORK_PER_CALL, KernelSquare, square_bytes
 from sublinear._core.kernels import RBF, Linear
 from sublinear._core.losses import MARGIN_LOSSES, REGRESSION_LOSSES
+from sublinear._second_order import kernel_spaces, takes_square
 from sublinear._solvers.finisher import Finisher
 from sublinear._solvers.interior_point import InteriorPoint
 from sublinear._solvers.kernel_newton import KernelNewton
 from sublinear._solvers.kernel_sdca import KernelSDCA
-from sublinear._solvers.spaces import KernelImages, takes_square
-from sublinear.kernel import kernel_spaces
+from sublinear._solvers.spaces import KernelImages
 
 LOSSES = {
     "squared": REGRESSION_LOSSES["squared"].loss(),
@@ -39,7 +39,7 @@ INTERCEPTS = [{}, FREE, {"fit_intercept": False}, {"intercept_scaling": 1000.0}]
 @pytest.fixture
 def few(monkeypatch):
     """Let a few hundred examples be too many for other methods of second order."""
-    monkeypatch.setattr("sublinear._solvers.spaces.LARGEST", 50)
+    monkeypatch.setattr("sublinear._second_order.LARGEST", 50)
 
 
 @pytest.fixture
@@ -334,7 +334,7 @@ def test_paths_go_on_after_it(few):
 def test_an_interrupt_leaves_the_best_model(few, monkeypatch):
     X, y = make_data("squared", 400)
     method = interrupted(KernelNewton, 1)
-    monkeypatch.setattr("sublinear.kernel.KernelNewton", method)
+    monkeypatch.setattr("sublinear._second_order.KernelNewton", method)
     model = KernelSDCARegressor("squared", C=1e6, gamma=0.1, random_state=0)
     with pytest.raises(KeyboardInterrupt):
         model.fit(X, y)

@@ -67,6 +67,11 @@ def test_every_registered_loss_is_tested():
         assert set(entry.parameters) <= PARAMETERS.keys(), f"give PARAMETERS values for {name}"
 
 
+def test_some_losses_are_quadratic_where_no_example_is_easy():
+    quadratic = {name for name, entry in REGISTRY.items() if entry.loss().has_quadratic_middle}
+    assert quadratic == {"squared_hinge", "squared", "huber"}
+
+
 def test_the_oracle_says_the_same(case):
     if case.oracle is None:
         pytest.skip("a loss without an oracle in tests/reference")

@@ -16,7 +16,7 @@ from sublinear._core.losses import MARGIN_LOSSES, REGRESSION_LOSSES
 from sublinear._core.matrix import Matrix
 from sublinear._core.objective import Objective
 from sublinear._drive import Limits
-from sublinear._newton_passes import Done, NewtonPlan
+from sublinear._newton_passes import NewtonPlan, PassesDone
 from sublinear._solvers.proximal_newton import ProximalNewton, expected_passes
 from sublinear._streamed_sdca.newton import StreamedNewton
 from sublinear.sources import ArraySource, GeneratorSource
@@ -315,7 +315,7 @@ def test_when_it_is_time(n_passes, n_read, gap, is_due):
         MARGIN_LOSSES["hinge"].loss(), np.ones(3), tol=1e-2, cost=90.0, overhead=10.0, n_read=4000,
         n_expected=60, limits=limits,
     )  # fmt: skip
-    done = Done(n_passes, 30.0 * n_passes, n_read)
+    done = PassesDone(n_passes, 30.0 * n_passes, n_read)
     assert plan.is_due(done, gap, 1.0, at_start=lambda: 1.0) == is_due
 
 

@@ -123,7 +123,7 @@ def test_nothing_is_decided_before_the_next_decision(due, pass_work, options):
     for n_passes in range(1, 300):
         standing = done(n_passes * pass_work, n_passes, others=1e4)
         work, passes = decisions.next_decision(standing, plans)
-        if standing.ascent < work and n_passes < passes:
+        if standing.ascent_work < work and n_passes < passes:
             n_quiet += 1
             assert not decisions.decide(standing, plans, unasked)
         elif decisions.decide(standing, plans, gap_of(0.9)):
@@ -191,7 +191,7 @@ def test_products_get_more_work_where_that_is_enough_at_their_pace(gap, is_late)
     decisions.begin(done(100.0, others=7.0), (1.0, 1.0))
     standing = done(100.0, n_iterations=3, others=7.0 + plan.most_work)
     assert not decisions.is_late(standing, [plan], (gap, 1.0))
-    standing = standing._replace(others=standing.others + 1)
+    standing = standing._replace(other_work=standing.other_work + 1)
     assert decisions.is_late(standing, [plan], (gap, 1.0)) == is_late
     # also at the next iteration, unless that is better
     assert decisions.is_late(standing, [plan], (gap, 1.0)) == is_late

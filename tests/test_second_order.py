@@ -25,6 +25,7 @@ from sublinear import SDCAClassifier, SDCARegressor, sdca_path
 from sublinear._core import blas
 from sublinear._core.blas import one_blas_thread
 from sublinear._core.gram import row_factor, row_products, upper_factor, weighted_gram
+from sublinear._core.line_search import backtrack
 from sublinear._core.losses import MARGIN_LOSSES, REGRESSION_LOSSES
 from sublinear._core.matrix import Matrix
 from sublinear._core.objective import Objective
@@ -347,7 +348,7 @@ def test_ascent_improves_the_duals_of_conjugate_gradients(name, free, monkeypatc
         return solver
 
     solver = solved()
-    gap_before = solver.best.gap
+    gap_before = solver.second.best.gap
     model, primal, dual = solver.certify(unchanged)
     assert primal - dual <= 1.2e-3 * primal < 0.5 * gap_before
     # the duals are those that have the certificate
@@ -355,6 +356,14 @@ def test_ascent_improves_the_duals_of_conjugate_gradients(name, free, monkeypatc
     assert (again, dual_again) == pytest.approx((primal, dual), rel=1e-12)
     monkeypatch.setattr("sublinear._solvers.finisher.PROMISING", 0.0)
     assert solver.n_iter < 0.95 * solved().n_iter
+
+
+def test_steps_are_halved_until_they_lead_down():
+    assert backtrack(lambda step: (step - 0.2) ** 2, 0.04, -0.4) == 0.25
+    assert backtrack(lambda step: step**2 - step, 0.0, -1.0) == 0.5
+    assert backtrack(lambda step: -step, 0.0, -1.0) == 1
+    assert backtrack(lambda step: step, 0.0, -1.0) is None
+    assert backtrack(lambda step: math.nan, 0.0, -1.0) is None
 
 
 def test_the_next_method_begins_where_one_gets_stuck():
@@ -367,7 +376,7 @@ def test_the_next_method_begins_where_one_gets_stuck():
     solver = Finisher([Columns(first, Stuck), Columns(first, Newton)], 1e-6, 300)
     while solver.estimated_gap > 1e-6 and solver.n_iter < 300:
         solver.advance(2**60)
-    assert isinstance(solver.second, Newton) and not isinstance(solver.second, Stuck)
+    assert type(solver.second.method) is Newton
     primal, dual = solver.certify(unchanged)[1:]
     assert primal - dual <= 1e-6 * primal
 
@@ -707,23 +716,22 @@ def test_a_trial_ends_where_products_creep_and_goes_on_later(power, is_paused):
     X, y = of_spectrum(power)
     space = partial(Columns, tol=1e-6)
     solver = finisher(make_objective("squared", X, y, alpha=1e-6), TruncatedNewton, space, 1e-6)
-    solver.second = solver._tried(solver.space.begin)
-    method = solver.second
-    solver._note_iterate(method)
     schedule = solver.schedule
     schedule.is_trial, schedule.budget = True, Budget(20.0, 10.0)
-    schedule.begin(solver._done(), method.outlook)
+    solver._begin()
+    method, begun = solver.second.method, solver.extra_work
     while solver.second is not None and not method.gap <= 1e-6 * method.primal:
         solver.extra_work += 1.0
         solver._iterate()
     assert (solver.paused is method) == is_paused
     if is_paused:
-        assert solver.extra_work == 21.0 and method.n_inner == 21
+        assert solver.extra_work == begun + 21.0 and method.n_inner == 21
         assert solver.space is not None
         work = solver.work
         solver._begin()
         assert solver.work > work  # a fit that stands still within max_accesses would end
-        assert solver.second is method and method.n_inner == 21
+        assert solver.second.method is method and method.n_inner == 21
+        assert solver.paused is None
 
 
 def test_a_trial_that_cannot_go_on_later_takes_its_step():

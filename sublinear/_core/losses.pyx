@@ -96,6 +96,14 @@ cdef class Loss:
         form = self.dual_form()
         return form is None or (form.ridge > 0 and form.bound == INFINITY)
 
+    @property
+    def has_quadratic_middle(self):
+        """Whether it is quadratic where examples end up that are not easy."""
+        form = self.dual_form()
+        if form is None or form.ridge == 0:
+            return False
+        return not form.one_sided or form.bound == INFINITY
+
     cdef double second_derivative(self, double prediction, double target) noexcept nogil:
         return 0
 

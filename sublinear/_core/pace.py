@@ -1,10 +1,16 @@
-"""How long a method will take at its pace, and when another one is worth its work."""
+"""How near a method is, how long it will take, and when another one is worth its work."""
 
 import math
 
 PATIENCE = 16  # times the work so far, that the other method may take where this one is slow
 LATE = 3  # times its work, after which a method is left whatever its pace
 FORECASTS = 1.5  # growth of the work between two of them
+
+
+def relative_gap(primal, gap):
+    """Return gap / max(|primal|, 1e-300)."""
+    gap, primal = float(gap), float(primal)  # NumPy warns of a quotient that is out of range
+    return gap / max(abs(primal), 1e-300)
 
 
 def work_in_all(gap, at_start, wanted, most=math.inf, before=0.0):
@@ -23,6 +29,14 @@ def work_in_all(gap, at_start, wanted, most=math.inf, before=0.0):
     rest = math.log(at_start / max(wanted, 1e-300)) / math.log(at_start / gap)
     times = before + (1 - before) * rest
     return times if times <= most else math.inf
+
+
+def is_overruled(gap, wanted, certified_gap, has_free_intercept):
+    """Tell whether a certificate is to be believed, not a glance that finds the gap small enough.
+
+    A glance misses how far a free intercept has to go, and may miss what few rows hold.
+    """
+    return gap <= wanted and (has_free_intercept or certified_gap < math.inf)
 
 
 def is_slow(spent, times, due, late=LATE):

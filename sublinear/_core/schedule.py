@@ -5,12 +5,12 @@ take, and at the latest once ascent has taken three times as long. So a fit most
 time than by the better of the two; longer only where max_iter would end it without the gap that is
 wanted.
 
-There may be several methods, that are tried one after the other. One that forms no matrix may take
-far less than expected, or more. It is tried earlier, goes on if its own pace is good enough, and
-else waits until the work of ascent has doubled, or is left for the next one.
+There may be several methods, which are tried in turn. One that forms no matrix may take far less
+than expected, or more. It is tried earlier, and goes on while its own pace is good enough;
+otherwise it waits until the work of ascent has doubled, or is left for the next one.
 
-What each should take is told by its space: see sublinear._solvers.spaces. Of the spaces that a
-decision is handed the first one is that of the present method, the others come after it.
+A method's space tells what it should take: see sublinear._solvers.spaces. The first of the spaces
+that a decision is handed is that of the present method; the others come after it.
 """
 
 import math
@@ -21,7 +21,7 @@ from sublinear._core.pace import FORECASTS, PATIENCE, is_slow, work_in_all
 CHEAP = 2.0**23  # feature values, some milliseconds: less need not wait for the last passes
 TRIAL = 0.5  # of the work of ascent, for a method that may take little work or much
 PAUSE = 2  # times the work of ascent, until a method that was found slow goes on
-MOST_SLOWER = 4  # of a pace of late, than in the mean: a gap may rest for a while
+MOST_SLOWER = 4  # times the mean work: a recent pace is not taken for slower, as a gap may rest
 
 
 class Done(NamedTuple):
@@ -33,15 +33,15 @@ class Done(NamedTuple):
         Of ascent, of methods of second order.
     accesses : int
         Feature values read.
-    ascent, others : float
-        The work of ascent, that of methods of second order in its unit.
+    ascent_work, other_work : float
+        Work of ascent, and of methods of second order in its unit.
     """
 
     n_passes: int
     n_iterations: int
     accesses: int
-    ascent: float
-    others: float
+    ascent_work: float
+    other_work: float
 
     @property
     def n_iter(self):
@@ -98,7 +98,7 @@ class Schedule:
     at_once : bool
         Go over after the first pass, but to products of rows only on trial or where ascent is slow.
     is_curved : bool
-        Whether all examples that pull are curved: then ascent takes on no speed.
+        Whether all examples that pull are curved: then ascent does not speed up.
 
     Attributes
     ----------
@@ -120,14 +120,14 @@ class Schedule:
         within = done.accesses + n_read <= self.max_accesses
         return within and done.n_iter + n_iterations <= self.max_iter
 
-    def decide(self, done, spaces, ascent):
+    def decide(self, done, spaces, ascent_gap):
         """Decide at the end of a pass whether to go over to the first of the spaces.
 
         Parameters
         ----------
         done : Done
         spaces : list
-        ascent : callable
+        ascent_gap : callable
             Returns the AscentGap.
 
         Returns
@@ -137,20 +137,26 @@ class Schedule:
         space = spaces[0]
         if self.at_once and space.method.factorises and done.n_passes > 0:
             return True
-        expected, spent = space.expected_work, done.ascent + done.others
-        if space.solves_once and max(spent, space.least_ascent + done.others) >= expected:
+        work = max(done.ascent_work, space.least_ascent) + done.other_work
+        if space.solves_once and work >= space.expected_work:
             return self.fits(done, space, space.least_expected)
+        if not self._is_time_to_forecast(done, spaces):
+            return False
+        self.next_forecast = FORECASTS * done.ascent_work
+        return self._begins(done, spaces, self.forecast(done, ascent_gap()))
+
+    def _is_time_to_forecast(self, done, spaces):
+        """Tell whether what is left of ascent may decide."""
         if done.n_passes == 0:
             return False
         is_last = done.n_iter >= self._last_passes(spaces)
-        if done.ascent < self.next_forecast and not is_last:
+        if done.ascent_work < self.next_forecast and not is_last:
             return False
-        is_cheap = expected <= (PATIENCE if is_last else 1) * CHEAP
-        is_worth = PATIENCE * spent >= expected or (is_cheap and self._is_half_time(done))
-        if not (is_worth and self.fits(done, space, space.least_expected)):
-            return False
-        self.next_forecast = FORECASTS * done.ascent
-        return self._set_budget(done, spaces, self.forecast(done, ascent()))
+        space, work = spaces[0], done.ascent_work + done.other_work
+        is_cheap = space.expected_work <= (PATIENCE if is_last else 1) * CHEAP
+        is_worth = PATIENCE * work >= space.expected_work
+        is_worth |= is_cheap and self._is_half_time(done)
+        return is_worth and self.fits(done, space, space.least_expected)
 
     def next_decision(self, done, spaces):
         """Return a work of ascent and a number of passes before which `decide` says no.
@@ -163,7 +169,7 @@ class Schedule:
         n_iter, work = self._last_passes(spaces), self.next_forecast
         if not self._is_half_time(done):
             n_iter = min(n_iter, self.max_iter / 2)
-            work = max(work, space.expected_work / PATIENCE - done.others)
+            work = max(work, space.expected_work / PATIENCE - done.other_work)
         return work, n_iter - done.n_iterations
 
     def _last_passes(self, spaces):
@@ -173,39 +179,39 @@ class Schedule:
     def _is_half_time(self, done):
         return 2 * done.n_iter >= self.max_iter or 2 * done.accesses >= self.max_accesses
 
-    def _set_budget(self, done, spaces, times):
-        """Set that of a trial, or of a method that is to stay; tell whether to begin."""
-        (space, *later), spent = spaces, done.ascent
+    def _begins(self, done, spaces, times):
+        """Tell whether to begin; set the budget of a trial, or of a method that is to stay."""
+        (space, *later), spent = spaces, done.ascent_work
         rest = (times - 1) * spent
-        surer = later[0] if later and later[0].most_work < space.most_work else None
+        has_surer = bool(later) and later[0].most_work < space.most_work
         slow = is_slow(spent, times, space.most_work)
-        self.is_trial = surer is not None or not slow
+        self.is_trial = has_surer or not slow
         if not self.is_trial:
             most = max(rest, space.most_work)
             self.budget = Budget(most, most)
             return True
         allowed = TRIAL * spent
         # a slow ascent is left for the surer one in any case
-        is_left_anyway = slow and space.least_work <= surer.expected_work
+        is_left_anyway = slow and has_surer and space.least_work <= later[0].expected_work
         if is_left_anyway:
             allowed = max(allowed, space.least_work)
         self.budget = Budget(allowed, min(rest, later[0].expected_work) if later else rest)
         return is_left_anyway or min(spent, rest) >= space.least_work
 
-    def forecast(self, done, ascent):
+    def forecast(self, done, ascent_gap):
         """Return how many times as long as so far ascent takes, inf beyond max_iter; note the gap.
 
-        At its mean pace. Where it takes on no speed the first passes shrink many gaps much, and it
-        is that of late if this is the slower one.
+        At its mean pace. Where it does not speed up, the first passes have often shrunk the gap
+        much: then it is the pace of late, if that is slower.
         """
-        gap, at_start, wanted = ascent
+        gap, at_start, wanted = ascent_gap
         most = (self.max_iter - done.n_iterations) / done.n_passes
         times = work_in_all(gap, at_start, wanted, most)
         if self.is_curved:
-            late = self._times_of_late(done.ascent, gap, wanted)
+            late = self._times_of_late(done.ascent_work, gap, wanted)
             times = max(times, min(late, MOST_SLOWER * times))
         if gap < math.inf:
-            self.seen.append((done.ascent, gap))
+            self.seen.append((done.ascent_work, gap))
         return times if times <= most else math.inf
 
     def _times_of_late(self, spent, gap, wanted):
@@ -217,14 +223,14 @@ class Schedule:
 
     def begin(self, done, outlook):
         """Begin or go on with a method that has this outlook, a gap and a primal value."""
-        self.budget.begin(outlook[0], done.others)
+        self.budget.begin(outlook[0], done.other_work)
 
     def is_late(self, done, spaces, outlook):
         """Tell whether the method takes far too long, or the next ones need the rest."""
         if done.n_iter >= self.max_iter - max(_spare(spaces[1:]), 1):
             return True
         gap, primal = outlook
-        return self.budget.is_spent(gap, done.others, self.tol * primal)
+        return self.budget.is_spent(gap, done.other_work, self.tol * primal)
 
     def may_pause(self, done, space):
         """Tell whether there is room for a pause: work that doubles, and the method after it."""
@@ -232,13 +238,13 @@ class Schedule:
 
     def pause(self, done):
         """Let the method wait."""
-        self.next_forecast = PAUSE * done.ascent
+        self.next_forecast = PAUSE * done.ascent_work
 
-    def is_next_due(self, done, following, ascent):
+    def is_next_due(self, done, following, ascent_gap):
         """Tell whether the space that follows will have its turn before a pause is over."""
-        if PAUSE * done.ascent >= following.least_work:
+        if PAUSE * done.ascent_work >= following.least_work:
             return True
-        return is_slow(done.ascent, self.forecast(done, ascent()), following.most_work)
+        return is_slow(done.ascent_work, self.forecast(done, ascent_gap()), following.most_work)
 
 
 def _spare(spaces):

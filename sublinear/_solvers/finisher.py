@@ -1,8 +1,7 @@
 """A solver that begins with dual coordinate ascent and goes over to a method of second order.
 
-When, is for a Schedule to tell. The equations of the method are solved in a space: see
-sublinear._solvers.spaces. There may be several, each with a method, that are tried one after the
-other.
+A Schedule decides when. The equations of the method are solved in a space: see
+sublinear._solvers.spaces. There may be several, each with a method, which are tried in turn.
 
 Where a method takes many steps, its duals follow from slopes at weights that are not quite the best
 ones: the gap is a hundred times what the weights lack. So ascent improves those duals now and then,
@@ -16,6 +15,7 @@ import numpy as np
 from scipy.linalg import LinAlgError
 
 from sublinear._core.blas import one_blas_thread
+from sublinear._core.pace import is_overruled, relative_gap
 from sublinear._core.schedule import AscentGap, Done, Schedule
 
 INNER_ITERATIONS = 30  # times a feature value: to find a dual that has no formula
@@ -47,7 +47,80 @@ class Iterate:
 
     @property
     def relative_gap(self):
-        return self.gap / max(self.primal, 1e-300)
+        return relative_gap(self.primal, self.gap)
+
+
+class _MethodAtWork:
+    """A method at work: the best Iterate, and what ascent has made of its duals.
+
+    Parameters
+    ----------
+    method : object
+        See Finisher.
+    is_compared : bool
+        Whether its certificates are no worse than where the solver that begins has been.
+
+    Attributes
+    ----------
+    is_stuck : bool
+        Whether the method has come to its end.
+    best : Iterate
+        That of least gap.
+    lowest : ndarray or None
+        The coordinates that have the least primal value.
+    is_ascending : bool
+        Whether ascent improves the duals of the best Iterate.
+    ascended_gap : float
+        Relative, the estimate of what it came to; inf once that is certified.
+    """
+
+    def __init__(self, method, is_compared):
+        self.method, self.is_compared = method, is_compared
+        self.is_stuck = self.is_ascending = False
+        self.lowest_primal, self.lowest = math.inf, None
+        self.ascent_began = self.ascended_gap = math.inf  # at this relative gap of the method
+        self._note_iterate()
+        self._note_weights()
+
+    def _note_iterate(self):
+        method = self.method
+        self.best = Iterate(method.w, method.gap, method.primal, method.candidates())
+        self.n_idle = 0  # iterations since then
+
+    def _note_weights(self):
+        if self.method.primal < self.lowest_primal:
+            self.lowest_primal, self.lowest = self.method.primal, self.method.w
+
+    def iterate(self):
+        """Let the method take an iteration, and note what it has found."""
+        self.n_idle += 1
+        with np.errstate(all="ignore"), one_blas_thread():
+            try:
+                goes_on = self.method.iterate()
+            except (LinAlgError, ValueError):  # a matrix that is singular, or not finite
+                goes_on = False
+            if self.method.gap < self.best.gap:
+                self._note_iterate()
+            self._note_weights()
+        self.is_stuck = not goes_on or self.n_idle >= self.method.most_idle
+
+    def look(self):
+        """Return the relative gap of the best Iterate, or the estimate where ascent was better."""
+        return min(self.best.relative_gap, self.ascended_gap)
+
+    def begin_ascent(self, tol):
+        """Begin to ascend where that may be enough for a gap of tol; tell whether it is so."""
+        gap = self.best.relative_gap
+        self.is_ascending = tol < gap <= min(PROMISING * tol, NEWS * self.ascent_began)
+        if self.is_ascending:
+            self.ascent_began = self.ascended_gap = gap
+        return self.is_ascending
+
+    def note_ascent(self, gap, tol):
+        """Note the relative gap after a pass of ascent; end where another one is not worth it."""
+        self.is_ascending = tol < gap <= PROGRESS * self.ascended_gap
+        self.ascended_gap = gap
+        self.is_compared = False
 
 
 class Finisher:
@@ -101,27 +174,30 @@ class Finisher:
         self._start_counts()
 
     def _start_counts(self):
-        self.second = self.best = None  # the method of second order, its Iterate of least gap
-        self.lowest = (math.inf, None)  # its least primal value, and the coordinates that have it
-        self._start_ascents()
-        self.is_due = self.is_stuck = self.is_compared = False
+        self.second = None  # the _MethodAtWork; None: ascent is
+        self.paused = None  # a method that a trial found slow, until it goes on
+        self.is_due = False
         self.schedule = Schedule(
             self.tol, self.max_iter, self.max_accesses, self.at_once, self.objective.loss.is_curved
         )
-        self.space, *self.later = self.spaces  # None: all have been tried
+        self.left = list(self.spaces)  # the present one, and those after it
         self.is_at_end = True  # of a pass of the first solver
         self.n_checked = -1  # such passes, when `is_due` was decided
         self.quiet = 0.0, math.inf, 0.0  # see pass_over
-        self.paused = None  # the method, where a trial found it slow
         self.dual, self.found = -math.inf, None  # the best certified; its duals, if not the first's
         self.certified_gap = math.inf  # of the first solver, relative
-        self.n_iterations = self.n_read = self.n_idle = 0
+        self.n_iterations = self.n_read = 0
         self.extra_work = 0.0
 
     @property
     def objective(self):
         """That of the first solver."""
         return self.first.objective
+
+    @property
+    def space(self):
+        """The present one, None once all have been tried."""
+        return self.left[0] if self.left else None
 
     @property
     def keeps_best(self):
@@ -162,19 +238,17 @@ class Finisher:
         growth = self.first.certificate_growth
         if self.second is None:
             return growth
-        is_fine = self.best.relative_gap <= FINE and not self.space.estimates_rounding
-        return 1.0 if self.is_stuck or is_fine else max(growth, GROWTH)
+        is_fine = self.second.best.relative_gap <= FINE and not self.space.estimates_rounding
+        return 1.0 if self.second.is_stuck or is_fine else max(growth, GROWTH)
 
     @property
     def estimated_gap(self):
         """The relative gap, estimated."""
-        return self.first.estimated_gap if self.second is None else self.look()
+        return self.first.estimated_gap if self.second is None else self.second.look()
 
     def look(self):
         """Return the relative gap: an estimate, or that of the method of second order."""
-        if self.second is None:
-            return self.first.look()
-        return min(self.best.relative_gap, self.ascended_gap)
+        return self.first.look() if self.second is None else self.second.look()
 
     def pass_over(self, work, gap, n_iter):
         """As `_drive` says, for the first solver; there may be decisions before."""
@@ -186,26 +260,22 @@ class Finisher:
             return
         work, gap, n_iter = self.quiet
         work, n_iter = work - self.extra_work, n_iter - self.n_iterations
-        if self.space is not None:
+        if self.left:
             done = self._done()
-            decided, most = self.schedule.next_decision(done, [self.space, *self.later])
+            decided, most = self.schedule.next_decision(done, self.left)
             # a feature value may be more than one for `_spent`
-            decided = self.first.work + (decided - done.ascent) / (1 + self.step_cost)
+            decided = self.first.work + (decided - done.ascent_work) / (1 + self.step_cost)
             work, n_iter = min(work, decided), min(n_iter, most)
         self.first.pass_over(work, gap, n_iter)
 
     def advance(self, limit):
         """Go on to the end of a pass or an iteration, then return True, or to the limit."""
-        if self.is_stuck:
+        if self.second is not None and self.second.is_stuck:
             self._end_method()
-        if self.is_ascending:
-            return self._ascend(limit)
         if self.second is not None:
-            share = self.second.n_passes / self.space.method.n_passes
-            n_read, cost = int(share * self.space.n_read), share * self.space.cost
-            return self._read(n_read, cost, limit) and self._iterate()
+            return self._ascend(limit) if self.second.is_ascending else self._go_on(limit)
         n_passes = self.first.n_iter
-        if self.is_at_end and n_passes > self.n_checked and self.space is not None:
+        if self.is_at_end and n_passes > self.n_checked and self.left:
             if not self.space.is_explored and self._spent() >= self.space.cost_of_start:
                 if self._read_at_start(limit):
                     self._tried(self.space.explore)
@@ -231,18 +301,17 @@ class Finisher:
 
     def _decide(self):
         """Decide at the end of a pass whether to go over; leave spaces that limits rule out."""
-        done = self._done()
-        while self.later and not self.schedule.fits(done, self.space, self.space.least_expected):
+        done, fits = self._done(), self.schedule.fits
+        while len(self.left) > 1 and not fits(done, self.space, self.space.least_expected):
             self._leave_space()
-        return self.schedule.decide(done, [self.space, *self.later], self._ascent_gap)
+        return self.schedule.decide(done, self.left, self._ascent_gap)
 
     def _ascent_gap(self):
         (gap, primal), at_zeros = self.first.glance(), self.objective.at_zeros()[1]
-        is_certified = self.objective.free_intercept or self.certified_gap < math.inf
-        if gap <= self.tol * primal and is_certified:
-            # a glance misses how far a free intercept has to go, and may miss what few rows hold
+        wanted = self.tol * primal
+        if is_overruled(gap, wanted, self.certified_gap, self.objective.free_intercept):
             gap = self.certified_gap * primal
-        return AscentGap(gap, at_zeros if self.space.is_cautious else primal, self.tol * primal)
+        return AscentGap(gap, at_zeros if self.space.is_cautious else primal, wanted)
 
     def _read_at_start(self, limit):
         return self._read(self.space.n_read_at_start, self.space.cost_of_start, limit)
@@ -258,13 +327,11 @@ class Finisher:
     def _begin(self):
         self.is_due = False
         self.extra_work += 1  # progress, though a method that goes on reads nothing here
-        second = self.paused or self._tried(self.space.begin)
-        if second is not None:
-            if not self.space.method.factorises:
-                self.schedule.begin(self._done(), second.outlook)
-            self._note_iterate(second)
-            self._note_weights(second)
-            self.second, self.is_compared = second, self.space.is_compared
+        method, self.paused = self.paused or self._tried(self.space.begin), None
+        if method is not None:
+            if not method.factorises:
+                self.schedule.begin(self._done(), method.outlook)
+            self.second = _MethodAtWork(method, self.space.is_compared)
 
     def _tried(self, prepare):
         """Return what a part of the start returns; give the method up where it has no space."""
@@ -277,69 +344,53 @@ class Finisher:
 
     def _leave_space(self):
         self.paused = None
-        self.space.close()
-        self.space, *self.later = self.later or [None]
+        self.left.pop(0).close()
 
-    def _note_iterate(self, method):
-        self.best = Iterate(method.w, method.gap, method.primal, method.candidates())
-        self.n_idle = 0
-
-    def _note_weights(self, method):
-        if method.primal < self.lowest[0]:
-            self.lowest = method.primal, method.w
-
-    def _iterate(self):
-        self.n_iterations += 1
-        self.n_idle += 1
-        with np.errstate(all="ignore"), one_blas_thread():
-            try:
-                goes_on = self.second.iterate()
-            except (LinAlgError, ValueError):  # a matrix that is singular, or not finite
-                goes_on = False
-            if self.second.gap < self.best.gap:
-                self._note_iterate(self.second)
-            self._note_weights(self.second)
-        self.is_stuck = not goes_on or self.n_idle >= self.second.most_idle
-        if not self.space.method.factorises:
-            if not self.is_stuck and self._is_late():
-                if self._make_room():
-                    return True
-                self.is_stuck = not self.second.hurry()
-            if not self.is_stuck and self.best.relative_gap > self.tol:
-                self._begin_ascent()
+    def _go_on(self, limit):
+        """Take an iteration of the method, then return True, unless it would exceed the limit."""
+        space = self.space
+        share = self.second.method.n_passes / space.method.n_passes
+        if not self._read(int(share * space.n_read), share * space.cost, limit):
+            return False
+        self._iterate()
         return True
 
+    def _iterate(self):
+        second = self.second
+        self.n_iterations += 1
+        second.iterate()
+        if second.method.factorises:
+            return
+        if not second.is_stuck and self._is_late():
+            if self._make_room():
+                return
+            second.is_stuck = not second.method.hurry()
+        if not second.is_stuck and second.begin_ascent(self.tol):
+            self._adopt_duals()
+
     def _is_late(self):
-        outlook = self.second.outlook
-        return self.schedule.is_late(self._done(), [self.space, *self.later], outlook)
+        outlook = self.second.method.outlook
+        return self.schedule.is_late(self._done(), self.left, outlook)
 
     def _make_room(self):
         """Let the first solver go on, until a pause is over or the next method comes, if it may."""
-        done, schedule = self._done(), self.schedule
-        if not (schedule.may_pause(done, self.space) or (schedule.is_trial and self.later)):
+        done, schedule, later = self._done(), self.schedule, self.left[1:]
+        if not (schedule.may_pause(done, self.space) or (schedule.is_trial and later)):
             return False
-        if self.later and schedule.is_next_due(done, self.later[0], self._ascent_gap):
+        if later and schedule.is_next_due(done, later[0], self._ascent_gap):
             self._end_method()
         else:
             schedule.pause(done)
-            self.paused = self.second
+            self.paused = self.second.method
             self._return_to_first()
         return True
 
-    def _start_ascents(self):
-        self.is_ascending = False
-        self.ascent_began = math.inf  # at this relative gap of the method,
-        self.ascended_gap = math.inf  # and came to this one, estimated; inf once it is certified
-
-    def _begin_ascent(self):
-        """Let the first solver improve the duals of the best Iterate if that may be enough."""
-        gap = self.best.relative_gap
-        if gap > min(PROMISING * self.tol, NEWS * self.ascent_began):
-            return
+    def _adopt_duals(self):
+        """Let the first solver have the method's duals; keep its own if they are certified best."""
         if self.found is None and self.dual > -math.inf:
             self.found = self.first.duals()
-        self.space.adopt_duals(self.best.candidates[0](), self.best)
-        self.is_ascending, self.ascent_began, self.ascended_gap = True, gap, gap
+        best = self.second.best
+        self.space.adopt_duals(best.candidates[0](), best)
 
     def _ascend(self, limit):
         """Take a pass of ascent from the duals of the method, or go on with it to the limit."""
@@ -347,10 +398,8 @@ class Finisher:
             self.first.pass_over(0.0, math.inf, 0.0)
         if not self.first.advance(limit - self.n_read):
             return False
-        gap, primal = self.first.glance(self.space.weights(self.best.coordinates))
-        before, self.ascended_gap = self.ascended_gap, gap / max(primal, 1e-300)
-        self.is_ascending = self.tol < self.ascended_gap <= PROGRESS * before
-        self.is_compared = False
+        gap, primal = self.first.glance(self.space.weights(self.second.best.coordinates))
+        self.second.note_ascent(relative_gap(primal, gap), self.tol)
         return True
 
     def _end_method(self):
@@ -362,26 +411,24 @@ class Finisher:
     def _return_to_first(self):
         """Let the first solver go on, from the duals of the method if they are the best."""
         if self.found is not None:
-            self.space.adopt_duals(self.found, self.best)
+            self.space.adopt_duals(self.found, self.second.best)
             self.found = None  # they are the first solver's now
-        self.second = self.best = None
-        self.lowest = (math.inf, None)
-        self.is_stuck = False
-        self._start_ascents()
+        self.second = None
 
     def certify(self, rounded):
         """Return the model with its certificate (`_drive`)."""
-        if self.second is None:
+        second = self.second
+        if second is None:
             return self._certify_first(rounded)
         with np.errstate(all="ignore"), one_blas_thread():
             model, primal, dual, duals = self.space.certify(
-                self.best, self.lowest[1], self.tol, self.is_stuck, rounded
+                second.best, second.lowest, self.tol, second.is_stuck, rounded
             )
         self._note_dual(dual, duals)
-        if self.is_compared or primal - dual <= self.tol * primal:
+        if second.is_compared or primal - dual <= self.tol * primal:
             return model, primal, dual
         # a limit may come before the method has caught up, or ascent has better duals
-        self.is_compared, self.ascended_gap = True, math.inf
+        second.is_compared, second.ascended_gap = True, math.inf
         before, primal_before, dual_before = self._certify_first(rounded)
         if not primal <= primal_before:
             model, primal = before, primal_before
@@ -390,7 +437,7 @@ class Finisher:
     def _certify_first(self, rounded):
         model, primal, dual = self.first.certify(rounded)
         self._note_dual(dual, None)
-        self.certified_gap = (primal - dual) / max(primal, 1e-300)
+        self.certified_gap = relative_gap(primal, primal - dual)
         return model, primal, dual
 
     def _note_dual(self, dual, duals):
@@ -400,9 +447,9 @@ class Finisher:
 
     def model(self):
         """Return the weights."""
-        if self.second is None or not self.best.relative_gap < self.first.look():
+        if self.second is None or not self.second.best.relative_gap < self.first.look():
             return self.first.model()
-        return self.space.weights(self.best.coordinates)
+        return self.space.weights(self.second.best.coordinates)
 
     def duals(self):
         """Return the best certified duals as an array of its own (float64)."""

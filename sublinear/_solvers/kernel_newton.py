@@ -18,8 +18,7 @@ from functools import partial
 
 import numpy as np
 
-DECREASE = 1e-4  # of what the slope promises, at least
-MOST_HALVINGS = 40
+from sublinear._core.line_search import backtrack
 
 
 class KernelNewton:
@@ -71,9 +70,9 @@ class KernelNewton:
         self.w = np.append(coefficients, intercept)
         self.value = self._value(coefficients, margins, intercept)
         self.slopes = self.scales * self.loss.derivatives(margins + intercept, self.targets)
-        self._look()
+        self._evaluate()
 
-    def _look(self):
+    def _evaluate(self):
         """Compute the gap: coefficients are duals themselves where curvatures stay as they are."""
         found = []
         for duals in (self.coefficients, -self.slopes):
@@ -134,20 +133,21 @@ class KernelNewton:
     def _search(self, change, constant):
         """Take a step in a direction; return False if none is possible."""
         margins = self.square.product(change)
-        promise = np.add.reduce(change * self.margins + self.slopes * (margins + constant))
-        promise += self.inverse_shift * self.intercept * constant
-        step = 1.0
-        for _ in range(MOST_HALVINGS):
-            reached = (
+        slope = np.add.reduce(change * self.margins + self.slopes * (margins + constant))
+        slope += self.inverse_shift * self.intercept * constant
+
+        def reached(step):
+            return (
                 self.coefficients + step * change,
                 self.margins + step * margins,
                 self.intercept + step * constant,
             )
-            if self._value(*reached) <= self.value + DECREASE * step * promise:
-                self._move_to(*reached)
-                return True
-            step /= 2
-        return False
+
+        step = backtrack(lambda step: self._value(*reached(step)), self.value, slope)
+        if step is None:
+            return False
+        self._move_to(*reached(step))
+        return True
 
     def candidates(self):
         """Return functions of the present state that give what a certificate may take."""

@@ -6,7 +6,7 @@ A space is made for the solver that begins and for a method. It has
     expected_work, least_work, most_work    of all iterations and the start: expected, what may be
                            enough, what it may well take; least_ascent: before them, in any case
     solves_once            whether one iteration leads to the optimum
-    least_expected, spare  iterations for which there should be room, that are kept at the end
+    least_expected, spare  iterations for which there should be room, and those kept at the end
     cost, cost_of_start    expected work of an iteration, and before the first one, in the unit in
                            which the solver that begins counts
     n_read, n_read_at_start    accesses
@@ -33,7 +33,7 @@ import numpy as np
 from scipy.linalg import LinAlgError, solve_triangular
 
 from sublinear._core.gram import DENSE_OUTER, OUTER, PIVOTS_AT_ONCE, row_factor
-from sublinear._core.kernel_square import KernelSquare, square_bytes
+from sublinear._core.kernel_square import KernelSquare
 from sublinear._core.matrix import Matrix
 from sublinear._core.normal_equations import NormalEquations
 from sublinear._core.objective import Objective
@@ -261,37 +261,6 @@ class RowSpan(_LinearSpace):
         if objective.free_intercept:
             w[-1] = coordinates[-1]
         return w
-
-
-def takes_span(objective):
-    """Tell whether a method of second order can solve its equations for a KernelObjective."""
-    return objective.keeps_factor and _is_narrow(objective)
-
-
-def memory_lacking(objective):
-    """Return what a KernelObjective's `memory` lacks where only that rules all spaces out."""
-    if takes_span(objective) or takes_square(objective):
-        return 0.0
-    needed = [objective.factor_bytes] if _is_narrow(objective) else []
-    if has_quadratic_middle(objective.loss) and objective.square_memory > 0:
-        needed.append(square_bytes(objective.n_rows) / N_MATRICES)
-    return min(needed, default=0.0)
-
-
-def _is_narrow(objective):
-    return objective.most_rank <= LARGEST
-
-
-def takes_square(objective):
-    """Tell whether equations in all coefficients of a KernelObjective can be solved."""
-    has_room = square_bytes(objective.n_rows) <= objective.square_memory
-    return has_quadratic_middle(objective.loss) and has_room
-
-
-def has_quadratic_middle(loss):
-    """Tell whether a loss is quadratic where examples end up that are not easy."""
-    form = loss.dual_form()
-    return form.ridge > 0 and not (form.one_sided and form.bound < np.inf)
 
 
 class Evaluated(NamedTuple):

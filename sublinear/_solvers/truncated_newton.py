@@ -4,10 +4,10 @@ Papers: Dembo and Steihaug, "Truncated-Newton algorithms for large-scale unconst
 (1983); Lin, Weng and Keerthi, "Trust region Newton method for large-scale logistic regression"
 (2008), with a line search instead of the region.
 
-Objective: that of sublinear._core.objective, with the curvatures of sublinear._solvers.newton. No
-matrix is formed: the equations of sublinear._core.normal_equations are solved by products
-with the rows, preconditioned by their diagonal. An intercept that is not penalised is eliminated:
-it follows the other weights.
+Objective: that of sublinear._core.objective, with the curvatures of sublinear._core.newton_steps.
+No matrix is formed: the equations of sublinear._core.normal_equations are solved by products with
+the rows, preconditioned by their diagonal. An intercept that is not penalised is eliminated: it
+follows the other weights.
 
 Departure: rows keep a part of the curvature that they had in the equations before, and take on what
 they have where a step that was too long would have ended. Else rows that pull only there are left
@@ -20,7 +20,7 @@ rows did. A step at the end of some iterations takes another one, of three passe
 import numpy as np
 
 from sublinear._core.inner import inner
-from sublinear._solvers.newton import Newton
+from sublinear._core.newton_steps import NewtonSteps
 
 FORCING = 0.5  # of the gradient, in the norm of CG, that equations leave but for the last ones
 ENOUGH = 0.5  # of the gap that is wanted, that the last ones leave
@@ -31,8 +31,8 @@ KEPT = 0.5  # of a row's curvature, from one step to the next, down to a part of
 LEAST_KEPT = 1e-3
 
 
-class TruncatedNewton(Newton):
-    """As Newton, but an iteration is one of conjugate gradients, or a step.
+class TruncatedNewton(NewtonSteps):
+    """Newton's method by iterations of which each is one of conjugate gradients, or a step.
 
     Class attributes are explained by sublinear._solvers.finisher; `n_passes` is that of the next
     iteration.
@@ -47,11 +47,11 @@ class TruncatedNewton(Newton):
     """
 
     n_passes, sweeps = 1, 4
-    most_idle, factorises = np.inf, False
+    most_idle, takes_start, factorises = np.inf, True, False
 
     @staticmethod
     def n_expected(loss):
-        """As Newton's, of conjugate gradients in the main."""
+        """As the finisher asks; most are of conjugate gradients."""
         return 50
 
     def __init__(self, objective, w=None, tol=0.0):

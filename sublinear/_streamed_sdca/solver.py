@@ -2,9 +2,9 @@
 
 import numpy as np
 
+from sublinear._core.pace import relative_gap
 from sublinear._core.states import part_of, restore, saved, take
-from sublinear._newton_passes import Certified, Crossing, Done
-from sublinear._result import relative_gap
+from sublinear._newton_passes import Certified, Crossing, PassesDone
 from sublinear._streamed_sdca.newton import StreamedNewton
 from sublinear._streamed_sdca.objective import stacked
 
@@ -135,7 +135,7 @@ class StreamedSDCA:
 
     @property
     def _done(self):
-        return Done(self.n_iter, self.ascent.work, self.ascent.reads.max())
+        return PassesDone(self.n_iter, self.ascent.work, self.ascent.reads.max())
 
     def _make_newton(self, at_zeros):
         plan, duals = self.crossing.plan, self.ascent.duals

@@ -45,11 +45,11 @@ import numpy as np
 
 from sublinear._core.inner import inner
 from sublinear._core.objective import best_multiple
+from sublinear._core.pace import relative_gap
 from sublinear._core.random import RandomBits
 from sublinear._core.starting_intercept import is_far_off
 from sublinear._core.states import part_of, prefixed, refusal, restore, saved, take
-from sublinear._newton_passes import GROWTH, Certified, Crossing, Done
-from sublinear._result import relative_gap
+from sublinear._newton_passes import GROWTH, Certified, Crossing, PassesDone
 from sublinear._solvers.proximal_newton import ProximalNewton
 from sublinear._solvers.sdca import SDCA
 from sublinear.distributed._newton_rounds import NewtonPart, NewtonRounds
@@ -337,7 +337,7 @@ class BlockDualAscent(Rounds):
 
     @property
     def _done(self):
-        return Done(self.n_iter, self.work, self.accesses)
+        return PassesDone(self.n_iter, self.work, self.accesses)
 
     def _newton_round(self, limit):
         n_read = ProximalNewton.n_passes * self.n_stored

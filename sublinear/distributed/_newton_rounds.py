@@ -11,9 +11,9 @@ move once. A lost partition begins with duals of zero then, and the method goes 
 import numpy as np
 
 from sublinear._core.blas import one_blas_thread
+from sublinear._core.pace import relative_gap
 from sublinear._core.states import restore, saved
 from sublinear._newton_passes import NewtonPasses
-from sublinear._result import relative_gap
 from sublinear._solvers.proximal_newton import ProximalNewton
 
 MESSAGES = 2**22  # feature values that could be looked at while those of a round travel

@@ -1,0 +1,93 @@
+"""Newton's steps for a loss with slopes that have no jumps: where they are, and how far they go.
+
+Objective: that of sublinear._core.objective, by the equations of sublinear._core.normal_equations
+with a_i = -l'(z_i) and h_i = l''(z_i).
+
+Departure: where a loss is straight h_i is a share of l'(z_i) / (z_i - y_i), the curvature of the
+parabola that touches the loss there and is least at the target: as in iteratively reweighted least
+squares, whose steps always descend. The share falls with every full step, so that the last steps
+are Newton's. Else a step to where few rows keep their curvature is far too long.
+"""
+
+from functools import partial
+
+import numpy as np
+
+from sublinear._core.inner import inner
+from sublinear._core.line_search import backtrack
+from sublinear._core.normal_equations import NormalEquations
+
+SECANT = 1 / 4  # of the share of secants, after a full step; after a shorter one that grows again
+
+
+class NewtonSteps:
+    """What methods share that take such steps; how they find directions is their own.
+
+    Parameters
+    ----------
+    objective : Objective
+    w : ndarray of shape (n_weights,), float64, default=None
+        Where to start, if that is better than zeros.
+
+    Attributes
+    ----------
+    w : ndarray of shape (n_weights,), float64
+    gap, primal : float
+        Between P(w) and the dual value of a_i = -l'(<x_i, w>), which is |P'(w)|^2 / (2 alpha).
+    beyond : ndarray of shape (n_rows,) or None
+        The predictions to which the last step would have led, if it had to be shortened.
+    """
+
+    def __init__(self, objective, w=None):
+        self.system, self.loss, self.beyond = NormalEquations(objective), objective.loss, None
+        self.secant_share = 1.0
+        start, predictions = np.zeros(objective.matrix.n_weights), np.zeros(len(self.system.rows))
+        if w is not None:
+            products = self.system.products(w)
+            if self.system.primal(w, products) <= self.system.primal(start, predictions):
+                start, predictions = np.array(w), products
+        self._move_to(start, predictions)
+
+    def _move_to(self, w, predictions):
+        system = self.system
+        self.w, self.predictions = w, predictions
+        self.primal = system.primal(w, predictions)
+        self.slopes = self.loss.derivatives(predictions, system.targets)
+        self.gradient = system.penalty * w + system.combine(self.slopes)
+        self.gap = system.distance(self.gradient)
+
+    def _curvatures(self):
+        """Return those that a step goes by: where a loss is straight, a share of the secants'."""
+        curvatures = self.loss.second_derivatives(self.predictions, self.system.targets)
+        if self.loss.is_curved:
+            return curvatures
+        return np.maximum(curvatures, self.secant_share * self._secants())
+
+    def _secants(self):
+        """Return the curvatures of parabolas that touch the loss and are least at the target."""
+        distances = self.predictions - self.system.targets
+        pulls = self.slopes != 0
+        return np.divide(self.slopes, distances, out=np.zeros(len(pulls)), where=pulls)
+
+    def _search(self, direction):
+        """Take a step in a direction; return False if none is possible."""
+        system, change = self.system, self.system.products(direction)
+
+        def reached(step):
+            return self.w + step * direction, self.predictions + step * change
+
+        step = backtrack(
+            lambda step: system.primal(*reached(step)),
+            self.primal,
+            inner(self.gradient, direction),
+        )
+        self.beyond = None if step == 1 else self.predictions + change
+        if step is None:
+            return False
+        self._move_to(*reached(step))
+        self.secant_share = min(1.0, self.secant_share * (SECANT if step == 1 else 1 / SECANT))
+        return True
+
+    def candidates(self):
+        """Return functions of the present state that give what a certificate may take."""
+        return [partial(self.system.all_duals, -self.slopes)]
