@@ -8,6 +8,7 @@ from sklearn.metrics.pairwise import rbf_kernel
 
 from sublinear._core.kernel_choice import kernel_rows
 from sublinear._core.kernel_objective import KernelObjective
+from sublinear._core.kernel_rows import PrecomputedRows
 from sublinear._core.kernels import KERNELS
 from sublinear._core.losses import MARGIN_LOSSES, REGRESSION_LOSSES
 from sublinear._core.panels import use_lanes
@@ -197,6 +198,20 @@ def test_where_all_rows_are_in_the_block_no_kernel_value_is_computed_twice(kerne
     expected = (K + objective.shift) @ solver.coefficients
     scale = np.abs(K).max() * np.abs(solver.coefficients).max()
     np.testing.assert_allclose(solver.margins, expected, atol=2e-6 * scale)
+
+
+def test_the_block_serves_however_few_rows_a_product_takes_at_once():
+    class ShortProducts(PrecomputedRows):
+        rows_per_call = 40
+
+    problem = Problem(C=0.5)
+    rows = ShortProducts(problem.K.astype(np.float32))
+    objective = KernelObjective(rows, problem.y, problem.loss, problem.scales, free_intercept=True)
+    solver = KernelSDCA(objective, RandomBits(np.random.SeedSequence(0)))
+    assert solver.advance(2**60)
+    assert np.count_nonzero(solver.coefficients) > 75
+    assert solver.accesses == 150 * 151 // 2
+    np.testing.assert_allclose(solver.margins, problem.K @ solver.coefficients, atol=1e-5)
 
 
 @pytest.mark.parametrize("intercept", INTERCEPTS)

@@ -1,3 +1,4 @@
+from sublinear._core.free_intercept cimport FreeIntercept
 from sublinear._core.kernel_rows cimport KernelRows
 from sublinear._core.losses cimport Loss
 
@@ -12,11 +13,9 @@ cdef class KernelObjective:
     cdef readonly Py_ssize_t n_rows, accesses
     cdef readonly int n_threads
     cdef const double[::1] targets, scales
-    cdef double last_intercept, spread, value_of_zeros, factor_error
+    cdef FreeIntercept search
+    cdef double value_of_zeros, factor_error
     cdef public double model_error
     cdef readonly double rounding, relative_rounding
 
-    cdef double slope_of(self, Py_ssize_t i, double score) noexcept nogil
-    cdef double slope(self, const double[::1] margins, double intercept) noexcept nogil
-    cdef double _intercept_from(self, double start, const double[::1] margins)
-    cdef double where_slope_is(self, double level, double start, const double[::1] margins)
+    cdef double _best_intercept(self, const double[::1] margins)

@@ -8,8 +8,8 @@ is the objective of sublinear._core.objective times C W, W = sum_i s_i, with alp
 v_i = c_i a_i. A solver keeps v and the margins K v, so that both values cost O(n).
 
 Without an intercept b = 0. One that is penalised by b^2 / (2 shift) is that of the kernel
-k + shift. One that is not, `free_intercept`, asks for sum_i v_i = 0; given f, the best b is
-found from the derivative in b, which increases.
+k + shift. One that is not, `free_intercept`, asks for sum_i v_i = 0; given f, the best b is that of
+sublinear._core.free_intercept.
 
 Kernel values are float32: margins are (K + E) v for a K that nobody has computed. Certificates are
 for K all the same, as far as the entries of E are independent of each other and of v, with
@@ -27,24 +27,20 @@ from libc.math cimport INFINITY, NAN, fabs, isnan, sqrt
 
 import numpy as np
 
+from sublinear._core.free_intercept cimport FreeIntercept, weighted_slope
+
 from sublinear._core.blas import one_blas_thread
 from sublinear._core.gram import factor_by_columns, pivoted_factor
 from sublinear._core.kernel_choice import SAMPLE, spread_out
 from sublinear._core.kernel_rows import ExactRows
 from sublinear._core.matrix import Matrix
 from sublinear._core.objective import Objective
-from sublinear._core.starting_intercept import middle as middle_of
 
 cdef double UNBALANCED = 1e-9   # |sum v| / sum |v| that rounding may leave
 cdef double SAFE = 10           # typical errors: entries are not quite independent
 cdef double FAR = 4             # typical errors that a margin may be off by where a slope is taken
 cdef double OF_OFFSETS = 2.0**-52   # of an offset times changes: what rounding does to a margin
 cdef double ABOVE_ZEROS = 1e-6  # relative: how far a dual value may exceed that of zeros
-cdef double FIRST_WIDTH = 1e-3  # of the spread of the targets: where the intercept is looked for
-cdef double LEAST_WIDTH = 1e-12
-cdef double FARTHEST = 1e290    # ends of best intercepts; beyond: none, as all are one class
-cdef double NARROW = 1e-6       # of the spread: an interval whose middle does not matter
-cdef double FLAT = 1e-12        # a slope in the intercept, per unit of weight, that is rounding
 
 
 cdef class KernelObjective:
@@ -93,10 +89,7 @@ cdef class KernelObjective:
         self.shift, self.free_intercept, self.n_threads = shift, free_intercept, n_threads
         self.memory, self.square_memory = memory, square_memory
         self.value_of_zeros, self.factor_error = NAN, 0
-        if free_intercept:
-            self.last_intercept = middle_of(targets, scales)
-            off = np.abs(targets - self.last_intercept)[scales > 0]
-            self.spread = off.max(initial=0.0) or 1.0
+        self.search = FreeIntercept(loss, targets, scales) if free_intercept else None
 
     @property
     def keeps_sum(self):
@@ -266,20 +259,6 @@ cdef class KernelObjective:
                 values[chosen] *= 1 - abs(excess) / total
                 return
 
-    cdef double slope_of(self, Py_ssize_t i, double score) noexcept nogil:
-        """The derivative of the loss of example i, weighted."""
-        if not self.scales[i] > 0:
-            return 0
-        return self.scales[i] * self.loss.derivative(score, self.targets[i])
-
-    cdef double slope(self, const double[::1] margins, double intercept) noexcept nogil:
-        """The derivative of the objective in a free intercept."""
-        cdef double total = 0
-        cdef Py_ssize_t i
-        for i in range(self.n_rows):
-            total += self.slope_of(i, margins[i] + intercept)
-        return total
-
     def best_intercept(self, const double[::1] margins):
         """Return the intercept that is best for these margins: 0 unless it is free.
 
@@ -287,77 +266,15 @@ cdef class KernelObjective:
         """
         if not self.free_intercept:
             return 0.0
-        self.last_intercept = self._intercept_from(self.last_intercept, margins)
-        return self.last_intercept
+        self.search.start = self._best_intercept(margins)
+        return self.search.start
 
-    cdef double _intercept_from(self, double start, const double[::1] margins):
-        """The best value of a free intercept, searched for around `start`.
-
-        The middle of the best ones, where the objective is flat: if all coefficients are at their
-        bounds and the classes weigh as much, its ends would favour one of them.
-        """
-        cdef double best = self.where_slope_is(0, start, margins), low, high
-        cdef double flat = FLAT * np.sum(self.scales_array), narrow = NARROW * self.spread
-        if (self.slope(margins, best - narrow) >= -flat
-                or self.slope(margins, best + narrow) <= flat):
-            low = self.where_slope_is(-flat, best, margins)
-            high = self.where_slope_is(flat, best, margins)
-            if high - low < FARTHEST:
-                return low + (high - low) / 2
-        return best
-
-    cdef double where_slope_is(self, double level, double start, const double[::1] margins):
-        """The intercept at which `slope` reaches a level.
-
-        Bisection, begun around `start`. An example whose derivative is the same at both ends has
-        that derivative between them too, and is not looked at again.
-        """
-        cdef double low, high, middle, width = FIRST_WIDTH * self.spread, total, decided = 0
-        cdef Py_ssize_t i, k, count = 0, left
-        cdef int _
-        cdef double[:, ::1] slopes = np.empty((3, self.n_rows))  # at low, high and in the middle
-        cdef Py_ssize_t[::1] undecided = np.empty(self.n_rows, dtype=np.intp)
-        low = high = start
+    cdef double _best_intercept(self, const double[::1] margins):
+        """The best free intercept; the next search begins where this one did."""
+        cdef double best
         with nogil:
-            while self.slope(margins, low) > level and width < 1e300:
-                low -= width
-                width *= 4
-            width = FIRST_WIDTH * self.spread
-            while self.slope(margins, high) < level and width < 1e300:
-                high += width
-                width *= 4
-            for i in range(self.n_rows):
-                slopes[0, count] = self.slope_of(i, margins[i] + low)
-                slopes[1, count] = self.slope_of(i, margins[i] + high)
-                undecided[count] = i
-                if slopes[0, count] == slopes[1, count]:
-                    decided += slopes[0, count]
-                else:
-                    count += 1
-            for _ in range(100):
-                middle = low + (high - low) / 2
-                if high - low <= LEAST_WIDTH * self.spread or not low < middle < high:
-                    break
-                total = decided
-                for k in range(count):
-                    i = undecided[k]
-                    slopes[2, k] = self.slope_of(i, margins[i] + middle)
-                    total += slopes[2, k]
-                if total > level:
-                    high = middle
-                else:
-                    low = middle
-                left = 0
-                for k in range(count):
-                    undecided[left] = undecided[k]
-                    slopes[0, left] = slopes[0 if total > level else 2, k]
-                    slopes[1, left] = slopes[2 if total > level else 1, k]
-                    if slopes[0, left] == slopes[1, left]:
-                        decided += slopes[0, left]
-                    else:
-                        left += 1
-                count = left
-        return low + (high - low) / 2
+            best = self.search.best(margins)
+        return best
 
     def values(self, const double[::1] coefficients, const double[::1] margins, double intercept):
         """Return P and D.
@@ -437,8 +354,8 @@ cdef class KernelObjective:
                     raised += scale * (self.loss.value(z + together, y) - value)
                     lowered += scale * (self.loss.value(z - together, y) - value)
                 # a kink may be farther than a typical error
-                slope_above = half + self.slope_of(i, z + FAR * e)
-                slope_below = half + self.slope_of(i, z - FAR * e)
+                slope_above = half + weighted_slope(self.loss, scale, z + FAR * e, y)
+                slope_below = half + weighted_slope(self.loss, scale, z - FAR * e, y)
                 slopes += sizes[i] * max(slope_above * slope_above, slope_below * slope_below)
         typical = sqrt(2 * error * error * square + unit * unit * moved)
         growth = max(0.0, growth) + max(0.0, raised, lowered)
@@ -494,7 +411,7 @@ cdef class KernelObjective:
     def _primal_of_zeros(self):
         """Return P(0), and leave alone where the next search for an intercept begins."""
         zeros = np.zeros(self.n_rows)
-        intercept = self._intercept_from(self.last_intercept, zeros) if self.free_intercept else 0.0
+        intercept = self._best_intercept(zeros) if self.free_intercept else 0.0
         return self.values(zeros, zeros, intercept)[0]
 
     def margins_of(self, coefficients, bint with_constant=True):

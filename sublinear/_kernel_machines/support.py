@@ -148,7 +148,7 @@ def best_on_span(objective, examples, tol):
     values += objective.shift
     factor = jittered_factor(values[:, examples])
     features = np.ascontiguousarray(solve_triangular(factor, values, lower=True).T)
-    linear = objective.linear(features, True)
+    linear = objective.linear(features, has_shift=True)
     solver = SDCA(linear, RandomBits(np.random.SeedSequence(0)))
     limits = Limits(max(tol, LEAST_TOL), MOST_EPOCHS)
     spaces = linear_spaces(solver, limits.tol)

@@ -27,7 +27,7 @@ sublinear._core.normal_equations with
 
 Cost per iteration: six passes over the rows, the squares of their lengths, n_weights^3 / 6.
 """
-from libc.math cimport fabs, isfinite
+from libc.math cimport INFINITY, fabs, isfinite
 
 from functools import partial
 
@@ -85,6 +85,11 @@ cdef inline double least_inverse(const Part* part, double inverse) noexcept nogi
     inverse = larger(part.change / part.to_high, inverse)
     inverse = larger(-part.below_change / part.below, inverse)
     return larger(-part.above_change / part.above, inverse)
+
+
+cdef inline double length_of(double inverse) noexcept nogil:
+    """The step length that has this inverse, infinite for 0."""
+    return 1 / inverse if inverse > 0 else INFINITY
 
 
 cdef inline double down_of(const Part* part, double centre) noexcept nogil:
@@ -233,10 +238,10 @@ cdef class InteriorPoint:
         system = self.system
         factor = system.factor(system.gram(self._slopes()))
         # predictor and corrector: the changes of the predictions by these steps
-        predictor = self._solve(factor, self._pulls())[1]
+        predictor = self._solve(factor, self._predictor_pulls())[1]
         centre = self._centre_after(predictor)
-        w, corrector = self._solve(factor, self._pulls(predictor, centre))
-        length = min(1.0, BOUNDARY * self._step_to_boundary(predictor, centre, corrector))
+        w, corrector = self._solve(factor, self._corrector_pulls(predictor, centre))
+        length = min(1.0, BOUNDARY * self._corrector_reach(predictor, centre, corrector))
         if not length > 0:
             return False
         self._move(predictor, centre, corrector, length)
@@ -250,7 +255,7 @@ cdef class InteriorPoint:
         return w, self.system.products(w)
 
     def _slopes(self):
-        """h_i"""
+        """Return h_i."""
         slopes = np.zeros(self.n)
         cdef double[::1] total = slopes
         cdef Py_ssize_t i, k
@@ -277,21 +282,29 @@ cdef class InteriorPoint:
         solve_part(&part, corrector, down_of(&part, centre), up_of(&part, centre))
         return part
 
-    def _pulls(self, const double[::1] predictor=None, double centre=0):
-        """Return the parts' right side: of the predictor (None), or of the corrector after it."""
+    def _predictor_pulls(self):
+        """Return the parts' right side in the predictor step."""
         pulls = np.zeros(self.n)
         cdef double[::1] total = pulls
-        cdef double aim
         cdef Py_ssize_t i, k
-        cdef bint predicts = predictor is None
         cdef Part part
         with nogil:
             for k in range(self.n_parts):
                 for i in range(self.n):
-                    if predicts:
-                        part = self._part(i, k)
-                        total[i] += pull_of(&part, 0, 0)
-                        continue
+                    part = self._part(i, k)
+                    total[i] += pull_of(&part, 0, 0)
+        return pulls
+
+    def _corrector_pulls(self, const double[::1] predictor, double centre):
+        """Return the parts' right side in the corrector step."""
+        pulls = np.zeros(self.n)
+        cdef double[::1] total = pulls
+        cdef double aim
+        cdef Py_ssize_t i, k
+        cdef Part part
+        with nogil:
+            for k in range(self.n_parts):
+                for i in range(self.n):
                     part = self._predicted(i, k, predictor[i])
                     aim = centre * self.scales[i]
                     total[i] += pull_of(&part, down_of(&part, aim), up_of(&part, aim))
@@ -299,7 +312,7 @@ cdef class InteriorPoint:
 
     def _centre_after(self, const double[::1] predictor):
         """Return Mehrotra's centring parameter."""
-        cdef double length = min(1.0, self._step_to_boundary(predictor))
+        cdef double length = min(1.0, self._predictor_reach(predictor))
         cdef double before = 0, after = 0
         cdef Py_ssize_t i, k, n_bounds = isfinite(self.low) + isfinite(self.high)
         cdef Part part
@@ -316,26 +329,31 @@ cdef class InteriorPoint:
             return 0.0
         return before / (self.n_parts * n_bounds) * (after / before) ** 3
 
-    def _step_to_boundary(
-        self, const double[::1] predictor, double centre=0, const double[::1] corrector=None
-    ):
-        """Return the largest step length that keeps all distances and multipliers positive.
-
-        Of the corrector, if there is one.
-        """
+    def _predictor_reach(self, const double[::1] predictor):
+        """Return the longest predictor step that keeps distances and multipliers positive."""
         cdef double inverse = 0
         cdef Py_ssize_t i, k
-        cdef bint corrects = corrector is not None
         cdef Part part
         with nogil:
             for k in range(self.n_parts):
                 for i in range(self.n):
-                    if corrects:
-                        part = self._corrected(i, k, predictor[i], centre, corrector[i])
-                    else:
-                        part = self._predicted(i, k, predictor[i])
+                    part = self._predicted(i, k, predictor[i])
                     inverse = least_inverse(&part, inverse)
-        return 1 / inverse if inverse > 0 else float("inf")
+        return length_of(inverse)
+
+    def _corrector_reach(
+        self, const double[::1] predictor, double centre, const double[::1] corrector
+    ):
+        """Return the longest corrector step that keeps distances and multipliers positive."""
+        cdef double inverse = 0
+        cdef Py_ssize_t i, k
+        cdef Part part
+        with nogil:
+            for k in range(self.n_parts):
+                for i in range(self.n):
+                    part = self._corrected(i, k, predictor[i], centre, corrector[i])
+                    inverse = least_inverse(&part, inverse)
+        return length_of(inverse)
 
     def _move(
         self, const double[::1] predictor, double centre, const double[::1] corrector,
@@ -370,7 +388,7 @@ cdef class InteriorPoint:
             partial(self.system.all_duals, present),
         ]
 
-    def duals(self, double negligible=NEGLIGIBLE[0], state=None, w=None):
+    def duals(self, double negligible, const double[:, :, ::1] state, w):
         """Return the duals of all rows (float64), at a bound where they only approach it.
 
         Where alpha is small, w(a) follows the least change of a dual. So those that are not at a
@@ -379,28 +397,28 @@ cdef class InteriorPoint:
         Parameters
         ----------
         negligible : float
-            Of a multiplier, for a distance, in the units of the targets and of the interval.
-        state : ndarray, default=None
-        w : ndarray of shape (n_weights,), float64, default=None
-            None means the present ones.
+            A part is at a bound where its distance is less than so many times its multiplier, in
+            units of width and size.
+        state : ndarray of shape (3, n_parts, n), float64
+            Parts, multipliers below and above.
+        w : ndarray of shape (n_weights,), float64
         """
         cdef double p, start, end, sign
         cdef Py_ssize_t i, k
-        cdef double[:, :, ::1] saved = self.state if state is None else state
         duals, least, most = np.zeros((3, self.n))
         cdef double[::1] total = duals, low = least, high = most
         with nogil:
             for k in range(self.n_parts):
                 for i in range(self.n):
-                    p, start, end, sign = saved[0, k, i], self.low, self.high, self._sign(i, k)
-                    if (p - start) * self.size < negligible * saved[1, k, i] * self.width:
+                    p, start, end, sign = state[0, k, i], self.low, self.high, self._sign(i, k)
+                    if (p - start) * self.size < negligible * state[1, k, i] * self.width:
                         p = end = start
-                    elif (end - p) * self.size < negligible * saved[2, k, i] * self.width:
+                    elif (end - p) * self.size < negligible * state[2, k, i] * self.width:
                         p = start = end
                     total[i] += sign * p
                     low[i] += min(sign * start, sign * end)
                     high[i] += max(sign * start, sign * end)
         inside = least < most
-        duals = self.system.adjusted(duals, self.w if w is None else w, inside)
+        duals = self.system.adjusted(duals, w, inside)
         np.clip(duals, least, most, out=duals)
         return self.system.all_duals(duals)

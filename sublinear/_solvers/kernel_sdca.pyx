@@ -33,7 +33,7 @@ do not.
 """
 from cpython.exc cimport PyErr_CheckSignals
 from cython.parallel cimport prange
-from libc.math cimport INFINITY, fabs, isfinite, isnan, sqrt
+from libc.math cimport INFINITY, fabs, isnan, sqrt
 from libc.stdint cimport int64_t
 
 import numpy as np
@@ -69,7 +69,7 @@ cdef enum:                      # the rows of `inner`: the arrays of a panel_pro
 cdef double OF_FLOAT32 = 2.0**-25   # a typical relative error of values that are rounded to it
 cdef double GROWTH = 4, MOST_DAMPING = 0.1
 cdef double INNER_TOL = 0.01, INNER_TOL_OF_FEW = 1e-4
-cdef double FINER = 1e-3    # of that: where the ascent over few rows ends if there is time for it
+cdef double LAST_TOL_OF_FEW = 1e-7
 cdef double CALLS = 2.0**18     # of Python in a round, as kernel values
 cdef double LEAST_GAIN = 1e-3   # of the largest: a row with less is no candidate
 
@@ -99,6 +99,7 @@ cdef class KernelSDCA:
         Rounds, kernel evaluations, steps of the ascent.
     """
     certificate_growth = 1.0
+    first_slice = FIRST_SLICE    # the first round of few examples
     diverged = False
     cdef readonly KernelObjective objective
     cdef readonly Py_ssize_t n_iter, accesses, n_steps
@@ -106,16 +107,18 @@ cdef class KernelSDCA:
     cdef double gap, primal, dual, value_of_zeros
     cdef RandomBits random
     cdef Py_ssize_t block_size, inner_work, inner_steps, position
-    cdef double inner_tol, finer, max_accesses, epsilon, intercept
+    cdef double inner_tol, last_tol                  # the last: as long as calls would take
+    cdef double max_accesses, epsilon, intercept
     cdef bint is_start                               # whether changes lead to one from elsewhere
     cdef object before                               # coefficients and margins before an ascent
     cdef double constant                             # a penalised intercept, part of the margins
     cdef double damping                              # of K_WW, relative to K_ii
     cdef double moved                                # by all changes: see KernelObjective.errors
-    cdef float least
+    cdef float least, last                           # the gains in W that they come to
     cdef Phase phase
     cdef bint indefinite                             # as a certificate has found
-    cdef object low, high, ridge, curvature, gains, sizes
+    cdef object low, high, ridge, curvature, sizes
+    cdef object slopes, gains                        # of the present coefficients
     cdef readonly object rows                        # of W
     cdef object chosen                               # the next W
     cdef object values, inner, units                 # K_WW, arrays of the ascent, their units
@@ -133,12 +136,12 @@ cdef class KernelSDCA:
         has_few = inner_tol is None and n <= min(FEW_ROWS, block_size)
         if inner_tol is None:
             inner_tol = INNER_TOL_OF_FEW if has_few else INNER_TOL
-        self.inner_tol, self.finer = inner_tol, FINER if has_few else 1
-        self.coefficients, self.margins = np.zeros(n), np.zeros(n)
+        self.inner_tol, self.last_tol = inner_tol, LAST_TOL_OF_FEW if has_few else inner_tol
         self.gap = self.primal = INFINITY
-        self.damping = self.constant = 0
-        self.gains = np.empty(n)
+        self.damping = 0
+        self.slopes, self.gains = np.empty((2, n))
         self._set_objective(objective)
+        self._set_zeros()
         self._begin(self.coefficients if coefficients is None else coefficients)
 
     def _set_objective(self, KernelObjective objective):
@@ -154,21 +157,29 @@ cdef class KernelSDCA:
         if form.bound == INFINITY:
             self.value_of_zeros = objective.at_zeros()[1]
 
-    def _set_box(self, double bound, double ridge, bint one_sided):
+    def _set_box(self, double bound, double ridge_of_loss, bint one_sided):
+        """Set where every coefficient may be, and the curvature of the dual value in it."""
         cdef const double[::1] y = self.objective.targets_array
         cdef const double[::1] scales = self.objective.scales_array
         cdef const double[::1] diagonal = self.objective.diagonal()
-        cdef double[:, ::1] arrays = np.empty((4, y.shape[0]))
+        self.low, self.high, self.ridge, self.curvature = np.empty((4, y.shape[0]))
+        cdef double[::1] low = self.low, high = self.high
+        cdef double[::1] ridge = self.ridge, curvature = self.curvature
         cdef double reach
         cdef Py_ssize_t i
-        self.low, self.high, self.ridge, self.curvature = arrays.base
         with nogil:
             for i in range(y.shape[0]):
                 reach = bound * scales[i] if scales[i] > 0 else 0
-                arrays[0, i] = 0 if one_sided and y[i] > 0 else -reach
-                arrays[1, i] = 0 if one_sided and y[i] < 0 else reach
-                arrays[2, i] = ridge / scales[i] if scales[i] > 0 else 0
-                arrays[3, i] = max(diagonal[i] + arrays[2, i], 1e-12)
+                low[i] = 0 if one_sided and y[i] > 0 else -reach
+                high[i] = 0 if one_sided and y[i] < 0 else reach
+                ridge[i] = ridge_of_loss / scales[i] if scales[i] > 0 else 0
+                curvature[i] = max(diagonal[i] + ridge[i], 1e-12)
+
+    def _set_zeros(self):
+        """Let the coefficients and their margins be zeros."""
+        n = self.objective.n_rows
+        self.coefficients, self.margins = np.zeros(n), np.zeros(n)
+        self.moved = self.constant = 0
 
     def _begin(self, coefficients):
         """Let the coefficients go to the feasible point nearest to these."""
@@ -176,7 +187,7 @@ cdef class KernelSDCA:
         self.is_start = True
         start = coefficients.copy()
         self.objective.make_feasible(start)
-        start = np.minimum(np.maximum(start, self.low), self.high)
+        np.clip(start, self.low, self.high, out=start)
         if self.objective.free_intercept:
             self.objective.balance(start)
         changed = np.flatnonzero(start != self.coefficients)
@@ -193,7 +204,7 @@ cdef class KernelSDCA:
         ridge = self.ridge
         self._set_objective(objective)
         if not np.array_equal(ridge, self.ridge):
-            self.rows = self.values = None    # K_WW holds the curvatures, and is scaled by them
+            self.forget_block()    # it holds the curvatures, and is scaled by them
         self._begin(self.target if self.phase == UPDATE else self.coefficients)
 
     def adopt(self, coefficients):
@@ -221,17 +232,16 @@ cdef class KernelSDCA:
             return False
         self.objective.refine()
         self.forget_block()
-        self.moved = self.constant = 0
         if known:
             self._take_margins()
         else:
-            self.coefficients, self.margins = np.zeros_like(reached), np.zeros_like(reached)
+            self._set_zeros()
             self._begin(reached)
         return True
 
     def _take_margins(self):
         """Let the margins be those that the objective computes without the rows."""
-        self.constant = self.objective.shift * np.sum(self.coefficients)
+        self.moved, self.constant = 0, self.objective.shift * np.sum(self.coefficients)
         self.margins = self.objective.margins_of(self.coefficients)
         self.phase, self.chosen, self.before = SELECT, None, None
         self._look()
@@ -239,11 +249,6 @@ cdef class KernelSDCA:
     def forget_block(self):
         """Give back the memory of K_WW."""
         self.rows = self.values = None
-
-    @property
-    def first_slice(self):
-        """As `_drive` asks: the first round of few examples."""
-        return FIRST_SLICE
 
     @property
     def most_unresolved(self):
@@ -264,8 +269,10 @@ cdef class KernelSDCA:
         """Go on until the round ends, then return True, or a piece of it would exceed `limit`."""
         if self.phase == SELECT and not self._select(limit):
             return False
-        if self.phase == ASCEND and not self._ascend():
-            return False
+        if self.phase == ASCEND:
+            if not self._take_steps():
+                return False
+            self._end_ascent()
         while self.position < len(self.changed):
             if not self._update(limit):
                 return False
@@ -285,9 +292,7 @@ cdef class KernelSDCA:
         """
         self.is_start = False
         if self.dual < 0:
-            n = self.objective.n_rows
-            self.coefficients, self.margins = np.zeros(n), np.zeros(n)
-            self.moved = self.constant = 0
+            self._set_zeros()
             self._look()
 
     def _check(self):
@@ -305,11 +310,11 @@ cdef class KernelSDCA:
         error = max(self.objective.rows.error, OF_FLOAT32)
         self.damping = max(GROWTH * self.damping, GROWTH * sqrt(self.block_size) * error)
         self.coefficients, self.margins, self.constant = before
-        self.rows = self.values = None
+        self.forget_block()
         self._look()
 
     def _look(self):
-        """Find the intercept, the values and the gains of the present coefficients."""
+        """Find intercept, values, slopes and gains of the present coefficients."""
         objective = self.objective
         self.intercept = objective.best_intercept(self.margins)
         primal, dual = objective.values(self.coefficients, self.margins, self.intercept)
@@ -317,12 +322,12 @@ cdef class KernelSDCA:
         cdef const double[::1] v = self.coefficients, margins = self.margins
         cdef const double[::1] y = objective.targets_array, ridge = self.ridge
         cdef const double[::1] low = self.low, high = self.high, q = self.curvature
-        cdef double[::1] gains = self.gains
+        cdef double[::1] slopes = self.slopes, gains = self.gains
         cdef double g, u, d, epsilon = self.epsilon
         cdef Py_ssize_t i
         with nogil:
             for i in range(v.shape[0]):
-                g = y[i] - margins[i] - self.intercept - ridge[i] * v[i]
+                g = slopes[i] = y[i] - margins[i] - self.intercept - ridge[i] * v[i]
                 u = g + q[i] * v[i]
                 u = u - epsilon if u > epsilon else (u + epsilon if u < -epsilon else 0)
                 u = min(max(u / q[i], low[i]), high[i])
@@ -342,7 +347,7 @@ cdef class KernelSDCA:
             cost = self._block_cost(len(rows))
             if self.accesses + cost > limit:
                 return False
-            self.rows = self.values = None  # their memory serves again
+            self.forget_block()    # its memory serves again
             self.values = self.objective.block(rows)
             self.accesses += cost
             self.rows = rows
@@ -394,8 +399,7 @@ cdef class KernelSDCA:
 
     def _both_sides(self, gaining, Py_ssize_t size):
         """`size` rows to rise and `size` to fall: without both, no pair could gain."""
-        v = self.coefficients
-        g = self.objective.targets_array - self.margins - self.intercept - self.ridge * v
+        v, g = self.coefficients, self.slopes
         rise = g - np.where(v >= 0, self.epsilon, -self.epsilon)
         fall = -g + np.where(v > 0, self.epsilon, -self.epsilon)
         return np.union1d(
@@ -464,14 +468,13 @@ cdef class KernelSDCA:
             arrays[LOW, count], arrays[HIGH, count] = -INFINITY, INFINITY
             arrays[KINK, count], arrays[CURVATURE, count] = INFINITY, self.objective.shift
         self._set_problem(self.values, arrays)
+        self._set_ends()
         self.inner_steps = 0
-        self.least = -1
         self.phase = ASCEND
 
     def _set_inner(self, float[:, ::1] inner):
-        cdef const double[::1] v = self.coefficients, margins = self.margins, units = self.units
-        cdef const double[::1] low = self.low, high = self.high, ridge = self.ridge
-        cdef const double[::1] y = self.objective.targets_array
+        cdef const double[::1] v = self.coefficients, slopes = self.slopes, units = self.units
+        cdef const double[::1] low = self.low, high = self.high
         cdef const int64_t[::1] rows = self.rows
         cdef const float[:, ::1] values = self.values
         cdef double g, pull, side, unit, epsilon = self.epsilon
@@ -479,7 +482,7 @@ cdef class KernelSDCA:
         with nogil:
             for k in range(rows.shape[0]):
                 i, unit = rows[k], units[k]
-                g = y[i] - margins[i] - self.intercept - ridge[i] * v[i]
+                g = slopes[i]
                 pull = g if v[i] == 0 else v[i]
                 side = 1 if pull > 0 else (-1 if pull < 0 else 0)
                 inner[GRADIENT, k] = <float> ((g - epsilon * side) * unit)
@@ -501,69 +504,69 @@ cdef class KernelSDCA:
         self.problem.above, self.problem.below = &inner[ABOVE, 0], &inner[BELOW, 0]
         self.problem.curvature = &inner[CURVATURE, 0]
 
-    def _ascend(self):
-        """Steps of the ascent; True when they are done."""
+    def _set_ends(self):
+        """Set the gains where the ascent ends: along pairs it measures them by slopes."""
+        cdef bint pairs = self.objective.keeps_sum
+        cdef float largest = 0
+        ascend = panels().ascend_pairs if pairs else panels().ascend
+        ascend(&self.problem, 0, 0, &largest)
+        self.least = largest * <float> (sqrt(self.inner_tol) if pairs else self.inner_tol)
+        self.last = largest * <float> (sqrt(self.last_tol) if pairs else self.last_tol)
+
+    def _take_steps(self):
+        """Go on with the ascent; True when it is done."""
         cdef panel_problem* problem = &self.problem
+        cdef bint pairs = self.objective.keeps_sum
+        cdef Py_ssize_t step_work = (2 if pairs else 1) * problem.size
+        # what the calls of another round would take
+        cdef Py_ssize_t steps_of_a_round = <Py_ssize_t> (CALLS / step_work)
         cdef Py_ssize_t most = STEPS_PER_ROW * len(self.rows), taken
         cdef Py_ssize_t limit = min(
             most - self.inner_steps, 1 + WORK_PER_CALL // problem.size)
-        cdef float largest = 0, tol = self._of_slopes(self.inner_tol)
-        cdef float finer = self._of_slopes(self.finer)
-        cdef bint pairs = self.objective.keeps_sum
-        # what the calls of another round would take
-        cdef Py_ssize_t more = <Py_ssize_t> (CALLS / ((2 if pairs else 1) * problem.size))
+        cdef float largest = 0
         ascend = panels().ascend_pairs if pairs else panels().ascend
         with nogil:
-            if self.least < 0:
-                ascend(problem, 0, 0, &largest)
-                self.least = largest * tol
             taken = ascend(problem, limit, self.least, &largest)
-            if taken < limit and finer < 1:
-                taken += ascend(problem, min(limit - taken, more), self.least * finer, &largest)
+            if taken < limit and self.last < self.least:
+                taken += ascend(problem, min(limit - taken, steps_of_a_round), self.last, &largest)
         self.inner_steps += taken
         self.n_steps += taken
-        self.inner_work += (2 if pairs else 1) * taken * problem.size
-        if taken == limit and self.inner_steps < most:
-            return False
-        target = self.coefficients.copy()
-        if not self._reach(target):    # K_WW, rounded, is indefinite: others take over
-            target[self.rows] = self.coefficients[self.rows]
+        self.inner_work += taken * step_work
+        return taken < limit or self.inner_steps == most
+
+    def _end_ascent(self):
+        """Let the coefficients go to where the ascent has come."""
+        target, reached = self.coefficients.copy(), self._reached()
+        if np.isfinite(reached).all():    # else K_WW, rounded, is indefinite: others take over
+            target[self.rows] = reached
         if self.objective.free_intercept:
             self._restore_sum(target)
         if self.value_of_zeros < INFINITY:
             self.before = self.coefficients.copy(), self.margins.copy(), self.constant
         self._change(np.flatnonzero(target != self.coefficients), target)
-        return True
 
-    def _of_slopes(self, double tol):
-        """A part of a gain as the ascent measures it: along pairs by slopes."""
-        return sqrt(tol) if self.objective.keeps_sum else tol
-
-    def _reach(self, double[::1] target):
-        """Take up what the ascent has found, exactly at an end or at 0 where it says so.
-
-        Returns whether it is finite.
-        """
-        cdef const double[::1] low = self.low, high = self.high, units = self.units
+    def _reached(self):
+        """Return what the ascent made of v_W, exactly at an end or at 0 where it says so."""
+        cdef const double[::1] v = self.coefficients, units = self.units
+        cdef const double[::1] low = self.low, high = self.high
         cdef const int64_t[::1] rows = self.rows
         cdef const float[:, ::1] inner = self.inner
-        cdef double v
+        cdef double[::1] reached = np.empty(rows.shape[0])
+        cdef double u
         cdef Py_ssize_t i, k
-        cdef bint has_kinks = self.epsilon > 0, is_finite = True
+        cdef bint has_kinks = self.epsilon > 0
         with nogil:
             for k in range(rows.shape[0]):
                 i = rows[k]
-                v = target[i] + inner[CHANGE, k] * units[k]
+                u = v[i] + inner[CHANGE, k] * units[k]
                 if has_kinks and inner[KINK, k] == 0:
-                    v = 0
-                if v < low[i] or inner[LOW, k] == 0:
-                    v = low[i]
-                if v > high[i] or inner[HIGH, k] == 0:
-                    v = high[i]
-                if not isfinite(v):
-                    is_finite = False
-                target[i] = v
-        return is_finite
+                    u = 0
+                if u < low[i] or inner[LOW, k] == 0:
+                    u = low[i]
+                if u > high[i] or inner[HIGH, k] == 0:
+                    u = high[i]
+                reached[k] = u
+        return reached.base
 
     def _restore_sum(self, target):
         """Take what float32 added to sum v off the coefficient farthest from its ends."""
@@ -579,14 +582,14 @@ cdef class KernelSDCA:
 
     def _update(self, limit):
         """Change some rows; False if that would exceed the limit."""
-        n = self.objective.n_rows
-        rows = self.changed[self.position:self.position + self.objective.rows.rows_per_call]
-        is_held = self._holds_most(len(rows))
-        cost = 0 if is_held else len(rows) * n
+        by_block = self._block_serves()
+        step = len(self.changed) if by_block else self.objective.rows.rows_per_call
+        rows = self.changed[self.position:self.position + step]
+        cost = 0 if by_block else len(rows) * self.objective.n_rows
         if self.accesses + cost > limit:
             return False
         changes = self.target[rows] - self.coefficients[rows]
-        if is_held:
+        if by_block:
             self._add_block_product()
         else:
             self.objective.rows.add_product(
@@ -602,12 +605,15 @@ cdef class KernelSDCA:
         PyErr_CheckSignals()
         return True
 
-    def _holds_most(self, Py_ssize_t n_rows):
-        """Whether K_WW serves to change so many rows: it is read whole, few are faster anew."""
+    def _block_serves(self):
+        """Whether changes are multiplied by K_WW: it is read whole, so few are faster anew.
+
+        Not where it is in `units`, or rounded and the margins are not.
+        """
         cdef Py_ssize_t n = self.objective.n_rows
-        is_held = self.rows is not None and len(self.rows) == n and self.objective.keeps_sum
-        is_whole = n_rows == len(self.changed)
-        return is_held and is_whole and 2 * n_rows >= n and not self.objective.is_exact
+        if not self.objective.keeps_sum or self.objective.is_exact or self.rows is None:
+            return False
+        return len(self.rows) == n and 2 * len(self.changed) >= n
 
     def _add_block_product(self):
         """Change all rows by K_WW, whose diagonal is the kernel's meanwhile."""
