@@ -9,7 +9,6 @@ import sys
 import threading
 import time
 
-from sublinear._core.pace import relative_gap
 from sublinear._drive import Snapshot, drive
 
 try:

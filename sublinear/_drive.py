@@ -48,8 +48,9 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from sublinear._core.matrix import NotFinite
+from sublinear._core.pace import relative_gap
 from sublinear._core.states import part_of, prefixed, restore, saved, take
-from sublinear._result import Result, TraceRow, array_of_trace, relative_gap, trace_of
+from sublinear._result import Result, TraceRow, array_of_trace, trace_of
 
 SLICE_SECONDS = 0.03
 GROWTH = 4  # of a slice: few of them are too short

@@ -788,3 +788,13 @@ def test_a_rounded_kernel_matrix_leads_no_ascent_astray(kind):
         model = kind("squared_hinge", C=1e6, gamma=1.0, max_iter=20, random_state=0).fit(X, y)
         assert model.score(X, y) > 0.9
     assert 0 < model.result_.gap <= model.result_.primal
+
+
+@pytest.mark.parametrize("loss", ["hinge", "smoothed_hinge"])
+@pytest.mark.parametrize("C", [1e-140, 1e-165, 1e-250])
+def test_tiny_coefficients_are_balanced(loss, C):
+    random = np.random.default_rng(0)
+    X, y = random.normal(size=(12, 2)), np.where(np.arange(12) < 4, 1, -1)
+    model = KernelSDCAClassifier(loss, C=C, penalize_intercept=False, random_state=0).fit(X, y)
+    assert model.result_.status == "converged"
+    assert abs(model.dual_coef_.sum()) <= 1e-9 * C

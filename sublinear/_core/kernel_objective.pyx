@@ -251,7 +251,7 @@ cdef class KernelObjective:
         values, form = np.asarray(coefficients), self.loss.dual_form()
         bound = np.inf if form is None else form.bound
         excess = np.sum(values)
-        prevailing = values * excess > 0
+        prevailing = values > 0 if excess > 0 else values < 0
         inside = np.abs(values) / bound < self.scales_array
         for chosen in (prevailing & inside, prevailing):
             total = np.abs(values[chosen]).sum()

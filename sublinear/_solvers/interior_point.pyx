@@ -170,7 +170,7 @@ cdef class InteriorPoint:
         self.state = np.zeros((3, self.n_parts, self.n))
         self.parts, self.below, self.above = self.state
         self._begin()
-        self._look()
+        self._evaluate()
 
     cdef inline double _sign(self, Py_ssize_t i, Py_ssize_t k) noexcept nogil:
         return self.targets[i] if self.one_sided else 1.0 - 2.0 * k
@@ -212,7 +212,7 @@ cdef class InteriorPoint:
                 if isfinite(self.high):
                     self.above[k, i] = max(-residual, 0) + spread
 
-    def _look(self):
+    def _evaluate(self):
         """Compute primal value and gap, whose terms are not negative."""
         cdef double loss, gap = 0, total = 0, dual, conjugate, p
         cdef Py_ssize_t i, k
@@ -246,7 +246,7 @@ cdef class InteriorPoint:
             return False
         self._move(predictor, centre, corrector, length)
         self.w = self.w + length * w
-        self._look()
+        self._evaluate()
         return True
 
     def _solve(self, factor, pulls):

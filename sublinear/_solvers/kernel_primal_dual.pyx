@@ -181,7 +181,7 @@ cdef class KernelPrimalDual(SaddleSolver):
                 self._add_drawn()
                 self.has_begun = True
                 continue
-            self._look()
+            self._evaluate()
             self._reweight()
             self._add_drawn()
         return True
@@ -203,7 +203,7 @@ cdef class KernelPrimalDual(SaddleSolver):
         """<y_i Psi_i, x> + r_i e_i for coefficients a, whose kernel products are f."""
         return self.targets * (f + self.shift * balance) + self.ridge2 * a
 
-    def _look(self):
+    def _evaluate(self):
         """Payoffs of x, or estimates of them; add x to the means."""
         if self.estimator is None:
             payoffs = self.scale * self._exact(self.a, self.f, self.balance)

@@ -42,6 +42,8 @@ from sublinear._core.kernel_objective cimport KernelObjective
 from sublinear._core.panels cimport panel_problem, panels
 from sublinear._core.random cimport RandomBits, below
 
+from sublinear._core.pace import relative_gap
+
 cdef enum:
     STEPS_PER_ROW = 20
     FEW_ROWS = 512              # of W: a sixteenth of the kernel values of 2048
@@ -195,7 +197,7 @@ cdef class KernelSDCA:
             self._change(changed, start)
         else:
             self.phase = SELECT
-            self._look()
+            self._evaluate()
             self._check_start()
 
     def restart(self, KernelObjective objective):
@@ -214,7 +216,7 @@ cdef class KernelSDCA:
     @property
     def estimated_gap(self):
         """The relative gap but for rounding."""
-        return self.gap / max(self.primal, 1e-300)
+        return relative_gap(self.primal, self.gap)
 
     def look(self):
         """Return `estimated_gap`."""
@@ -244,7 +246,7 @@ cdef class KernelSDCA:
         self.moved, self.constant = 0, self.objective.shift * np.sum(self.coefficients)
         self.margins = self.objective.margins_of(self.coefficients)
         self.phase, self.chosen, self.before = SELECT, None, None
-        self._look()
+        self._evaluate()
 
     def forget_block(self):
         """Give back the memory of K_WW."""
@@ -278,7 +280,7 @@ cdef class KernelSDCA:
                 return False
         self.n_iter += 1
         self.phase = SELECT
-        self._look()
+        self._evaluate()
         if self.is_start:
             self._check_start()
         elif self.before is not None:
@@ -293,7 +295,7 @@ cdef class KernelSDCA:
         self.is_start = False
         if self.dual < 0:
             self._set_zeros()
-            self._look()
+            self._evaluate()
 
     def _check(self):
         """Undo an ascent that went astray, as K_WW, rounded, is indefinite, and damp the next.
@@ -311,9 +313,9 @@ cdef class KernelSDCA:
         self.damping = max(GROWTH * self.damping, GROWTH * sqrt(self.block_size) * error)
         self.coefficients, self.margins, self.constant = before
         self.forget_block()
-        self._look()
+        self._evaluate()
 
-    def _look(self):
+    def _evaluate(self):
         """Find intercept, values, slopes and gains of the present coefficients."""
         objective = self.objective
         self.intercept = objective.best_intercept(self.margins)

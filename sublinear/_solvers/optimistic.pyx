@@ -98,7 +98,7 @@ class OptimisticWeights(SaddleSolver):
         rate, last_gradient, last_payoffs = self.rate, self.gradient, self.payoffs
         x = Strategy(self.last_x.scores - rate * last_gradient)
         p = Strategy(self.last_p.scores + rate * last_payoffs)
-        self._look(x.weights, p.weights)
+        self._evaluate(x.weights, p.weights)
         self.accesses += self.matrix.n_stored
         self.full_accesses += self.matrix.n_rows * self.matrix.n_columns
         self.n_iter += 1
@@ -117,7 +117,7 @@ class OptimisticWeights(SaddleSolver):
         self.rate = min(max(rate * (LONGER if regret <= 0 else SHORTER), SAFE_RATE), LONGEST_RATE)
         return True
 
-    def _look(self, x, p):
+    def _evaluate(self, x, p):
         """Find what the players see at x and p, by a pass."""
         payoffs, gradient = self.passes.products(x, p)
         self.latest = Point(x, payoffs, p, gradient)
@@ -138,7 +138,7 @@ class OptimisticWeights(SaddleSolver):
     def certify(self, rounded):
         """Return the better x, the last one or the mean, its value, and the best dual value."""
         if self.latest is None:
-            self._look(self.last_x.weights, self.last_p.weights)
+            self._evaluate(self.last_x.weights, self.last_p.weights)
             self.problem.accesses += self.matrix.n_stored
         candidates = [self.latest, self.mean] if self.total_rate > 0 else [self.latest]
         found = []

@@ -47,6 +47,7 @@ from sublinear._core.aligned import touched
 from sublinear._core.balanced_steps import balanced_steps
 from sublinear._core.inner import inner
 from sublinear._core.order import pools_pay
+from sublinear._core.pace import relative_gap
 from sublinear._core.states import fill, refusal, take, take_random
 
 cdef enum:
@@ -415,7 +416,7 @@ cdef class SDCA:
     def look(self):
         """Return the relative gap that `certify` would find, estimated from a part of the rows."""
         gap, primal = self.glance()
-        return gap / max(primal, 1e-300)
+        return relative_gap(primal, gap)
 
     def glance(self, model=None):
         """Return the gap and the primal value, estimated as by `look`; or as if with that model."""
