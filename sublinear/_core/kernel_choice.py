@@ -16,6 +16,7 @@ from sublinear._core.panel_rows import PanelRows, PostingRows, panel_bytes
 SAMPLE = 32  # examples whose kernel values are compared with exact ones
 SURE = 0.0025  # of the spread: bounds on errors below it leave nothing to measure
 LEAST_SPREAD = 1e-14  # of the mean square of images: none that float64 can tell
+HIDING = 0.01  # errors of float32 exponents, of which values near their bounds may show little
 MOST_PANEL_BYTES = 2**22  # of one panel of sparse data
 POSTING_COST = 40  # of a matching pair, in stored entries of a row in panels
 
@@ -125,7 +126,8 @@ def measured(rows, left, right, stored, largest, least=0.0):
     rows.deviation, rows.size = root_mean_square(off), diagonal
     rows.error = rows.deviation / diagonal if diagonal > 0 else 0.0
     rows.rounding = kernel.rounding(stored, largest)
-    rows.typical = rows.rounding * root_mean_square(between)
+    if rows.rounding > HIDING:
+        rows.exact_deviation = kernel.exact_error(sides[0]) * root_mean_square(between)
     if spread > LEAST_SPREAD * diagonal:
         rows.rounding = max(rows.rounding, rows.deviation / spread)
     return rows

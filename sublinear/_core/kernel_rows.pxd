@@ -7,7 +7,7 @@ cdef enum:
 
 cdef class KernelRows:
     cdef readonly Py_ssize_t n_rows, n_columns
-    cdef public double error, deviation, typical, size, rounding, asymmetry
+    cdef public double error, deviation, exact_deviation, size, rounding, asymmetry
     cdef readonly double unit
 
 

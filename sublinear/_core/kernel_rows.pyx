@@ -50,8 +50,8 @@ cdef class KernelRows:
         Typical error of a value that a product takes, in square roots of `centred_diagonal`.
     deviation : float
         Typical error of a value that a product takes; 0 where the values are given.
-    typical : float
-        What it would be, by the kernel's form, if values had no bounds: these hide large errors.
+    exact_deviation : float
+        The same for float64, where that was measured; else 0.
     size : float
         Mean of the diagonal, where `deviation` was measured; else 0.
     rounding : float
@@ -318,7 +318,8 @@ cdef class ExactRows(KernelRows):
     def __init__(self, KernelRows source, bint keeps_values=False):
         cdef double finer = EXACT_UNIT / UNIT
         self.source, self.n_rows, self.n_columns = source, source.n_rows, source.n_columns
-        self.deviation, self.size = finer * max(source.deviation, source.typical), source.size
+        self.deviation = max(finer * source.deviation, source.exact_deviation)
+        self.size = source.size
         self.error = max(finer * source.error, source.asymmetry)
         if self.size > 0:
             self.error = max(self.error, self.deviation / self.size)
