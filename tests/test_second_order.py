@@ -359,11 +359,11 @@ def test_ascent_improves_the_duals_of_conjugate_gradients(name, free, monkeypatc
 
 
 def test_steps_are_halved_until_they_lead_down():
-    assert backtrack(lambda step: (step - 0.2) ** 2, 0.04, -0.4) == 0.25
-    assert backtrack(lambda step: step**2 - step, 0.0, -1.0) == 0.5
-    assert backtrack(lambda step: -step, 0.0, -1.0) == 1
-    assert backtrack(lambda step: step, 0.0, -1.0) is None
-    assert backtrack(lambda step: math.nan, 0.0, -1.0) is None
+    assert backtrack(lambda step: ((step - 0.2) ** 2,), 0.04, -0.4)[0] == 0.25
+    assert backtrack(lambda step: (step**2 - step,), 0.0, -1.0)[0] == 0.5
+    assert backtrack(lambda step: (-step, "there"), 0.0, -1.0) == (1, (-1, "there"))
+    assert backtrack(lambda step: (step,), 0.0, -1.0) == (0, None)
+    assert backtrack(lambda step: (math.nan,), 0.0, -1.0) == (0, None)
 
 
 def test_the_next_method_begins_where_one_gets_stuck():

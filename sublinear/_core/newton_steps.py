@@ -41,17 +41,19 @@ class NewtonSteps:
     def __init__(self, objective, w=None):
         self.system, self.loss, self.beyond = NormalEquations(objective), objective.loss, None
         self.secant_share = 1.0
-        start, predictions = np.zeros(objective.matrix.n_weights), np.zeros(len(self.system.rows))
+        start = self._place(np.zeros(objective.matrix.n_weights), np.zeros(len(self.system.rows)))
         if w is not None:
-            products = self.system.products(w)
-            if self.system.primal(w, products) <= self.system.primal(start, predictions):
-                start, predictions = np.array(w), products
-        self._move_to(start, predictions)
+            other = self._place(np.array(w), self.system.products(w))
+            start = other if other[0] <= start[0] else start
+        self._move_to(*start)
 
-    def _move_to(self, w, predictions):
+    def _place(self, w, predictions):
+        """Return the primal value there, and where that is."""
+        return self.system.primal(w, predictions), w, predictions
+
+    def _move_to(self, primal, w, predictions):
         system = self.system
-        self.w, self.predictions = w, predictions
-        self.primal = system.primal(w, predictions)
+        self.primal, self.w, self.predictions = primal, w, predictions
         self.slopes = self.loss.derivatives(predictions, system.targets)
         self.gradient = system.penalty * w + system.combine(self.slopes)
         self.gap = system.distance(self.gradient)
@@ -71,20 +73,16 @@ class NewtonSteps:
 
     def _search(self, direction):
         """Take a step in a direction; return False if none is possible."""
-        system, change = self.system, self.system.products(direction)
+        change = self.system.products(direction)
 
-        def reached(step):
-            return self.w + step * direction, self.predictions + step * change
+        def reach(step):
+            return self._place(self.w + step * direction, self.predictions + step * change)
 
-        step = backtrack(
-            lambda step: system.primal(*reached(step)),
-            self.primal,
-            inner(self.gradient, direction),
-        )
+        step, place = backtrack(reach, self.primal, inner(self.gradient, direction))
         self.beyond = None if step == 1 else self.predictions + change
-        if step is None:
+        if place is None:
             return False
-        self._move_to(*reached(step))
+        self._move_to(*place)
         self.secant_share = min(1.0, self.secant_share * (SECANT if step == 1 else 1 / SECANT))
         return True
 

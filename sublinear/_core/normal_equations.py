@@ -48,6 +48,8 @@ class NormalEquations:
 
     def curved(self, slopes):
         """Return the rows whose h_i is not 0, and s_i / W h_i: no others are in the equations."""
+        if slopes.all():
+            return self.rows, self.shares * slopes
         places = np.flatnonzero(slopes)
         return self.rows[places], (self.shares * slopes)[places]
 

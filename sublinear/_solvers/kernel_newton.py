@@ -63,12 +63,12 @@ class KernelNewton:
             intercept = objective.best_intercept(margins)
         else:
             intercept = objective.shift * np.sum(coefficients)
-        self._move_to(coefficients.copy(), margins, intercept)
+        self._move_to(*self._place(coefficients.copy(), margins, intercept))
 
-    def _move_to(self, coefficients, margins, intercept):
-        self.coefficients, self.margins, self.intercept = coefficients, margins, intercept
+    def _move_to(self, value, coefficients, margins, intercept):
+        self.value, self.coefficients = value, coefficients
+        self.margins, self.intercept = margins, intercept
         self.w = np.append(coefficients, intercept)
-        self.value = self._value(coefficients, margins, intercept)
         self.slopes = self.scales * self.loss.derivatives(margins + intercept, self.targets)
         self._evaluate()
 
@@ -83,10 +83,12 @@ class KernelNewton:
         dual, self.primal, _ = found[0]
         self.gap, self.duals = self.primal - dual, [duals for *_, duals in found]
 
-    def _value(self, coefficients, margins, intercept):
+    def _place(self, coefficients, margins, intercept):
+        """Return the value there, and where that is."""
         losses = self.loss.values(margins + intercept, self.targets)
         penalty = np.add.reduce(coefficients * margins) + self.inverse_shift * intercept**2
-        return penalty / 2 + np.add.reduce(self.scales * losses)
+        value = penalty / 2 + np.add.reduce(self.scales * losses)
+        return value, coefficients, margins, intercept
 
     def iterate(self):
         """Take a step; return False if none is possible."""
@@ -136,17 +138,17 @@ class KernelNewton:
         slope = np.add.reduce(change * self.margins + self.slopes * (margins + constant))
         slope += self.inverse_shift * self.intercept * constant
 
-        def reached(step):
-            return (
+        def reach(step):
+            return self._place(
                 self.coefficients + step * change,
                 self.margins + step * margins,
                 self.intercept + step * constant,
             )
 
-        step = backtrack(lambda step: self._value(*reached(step)), self.value, slope)
-        if step is None:
+        _, place = backtrack(reach, self.value, slope)
+        if place is None:
             return False
-        self._move_to(*reached(step))
+        self._move_to(*place)
         return True
 
     def candidates(self):
