@@ -39,7 +39,7 @@ from sublinear._core.states import take
 
 
 cdef enum:
-    FIRST_SLICE = 1 << 12     # feature values: some microseconds, but for rows on a disk
+    FIRST_SLICE = 1 << 9      # feature values: few rows, as a slow disk may have to bring them
     SEEN_AT_ONCE = 1 << 20    # examples of epochs whose ends are passed over, without an entry read
 
 

@@ -52,7 +52,7 @@ from sublinear._core.states import fill, refusal, take, take_random
 
 cdef enum:
     PASS_COST = 1000      # of the calls that a pass may take, in feature values
-    FIRST_SLICE = 1 << 12    # some microseconds, but for rows that a disk has to bring
+    FIRST_SLICE = 1 << 9     # feature values: few rows, as a slow disk may have to bring them
     LOOKED_THROUGH = 1 << 20    # examples, for those that are awake, in one call
 
 cdef double LOPSIDED = 4    # a gap so many times what a glance sees comes from the balance
