@@ -326,3 +326,26 @@ def test_where_no_step_is_possible_single_steps_go_on():
     model.fit_stream(ArraySource(X.astype(np.float32), y))
     assert model.result_.n_iter == 300  # rounding to float32 keeps the gap open
     assert model.result_.relative_gap < 0.01
+
+
+def test_a_mean_loss_that_few_rows_make_is_no_width():
+    """Nearly all rows are fitted in the end, and weights are uneven."""
+    random = np.random.default_rng(16)
+    X = random.normal(size=(60, 10))
+    z = X @ random.normal(size=10) + 0.1 * random.normal(size=60)
+    source = ArraySource(X, np.sign(z), 10 ** random.uniform(0, 2.5, size=60), block_rows=40)
+    model = SDCAClassifier(alpha=1e-8, random_state=0, max_iter=250, warm_start=True)
+    for options in ({}, {"fit_intercept": False}):  # 167 and 151 passes; 386 and 320 as it was
+        assert model.set_params(**options).fit_stream(source).result_.status == "converged"
+
+
+def test_a_first_width_is_widened_once():
+    X, y, _ = problem("hinge", False, np.asarray)
+    objective = Objective(Matrix(X), y, LOSSES["hinge"].loss(), 1e-3)
+    for first, expected in ((1e-6, 0.03), (0.5, 0.5)):
+        method = ProximalNewton(objective.loss, np.full(4, 1e-3), np.zeros(4), first, 1e-6)
+        method.begin()
+        method.visit(objective, np.zeros(len(y)))
+        method.end()
+        assert method.width == method.first_width == pytest.approx(expected)
+        assert (method.direction is None) == (first < expected)  # the next pass is with that width

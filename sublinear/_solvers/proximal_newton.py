@@ -31,6 +31,7 @@ from sublinear._core.normal_equations import NormalEquations
 from sublinear._core.states import refusal, restore, saved
 
 SHRINK = 0.2  # of widths
+NARROW = 0.03  # of how far predictions are off: no first width is less
 SOLVED = 2.0  # times what the envelopes leave of the gap: all of it, where an inner problem ends
 GOOD = 0.5  # of what the best length gains: then a step stays as it is
 GROWTH = 4.0  # of a step's length from one to the next, at most
@@ -55,6 +56,7 @@ class ProximalNewton:
         Where to start.
     width : float
         The first one, for losses with kinks: about as far as predictions are from their targets.
+        The first pass widens it where it is far less, as a mean loss is that few rows make.
     tol : float
         The relative gap that is wanted.
 
@@ -84,7 +86,7 @@ class ProximalNewton:
     def begin(self):
         """Begin a pass."""
         n_weights = len(self.w)
-        self.sums = np.zeros(len(LENGTHS) + 2 + n_weights + n_weights**2)
+        self.sums = np.zeros(len(LENGTHS) + 3 + n_weights + n_weights**2)
 
     def visit(self, objective, centres):
         """Go to a block: its Objective, whose total weight is that of all, and its duals."""
@@ -108,13 +110,18 @@ class ProximalNewton:
         losses = shares @ self.loss.values(z, y)
         missing = losses + shares @ (self.loss.conjugates(a, y) + a * z)
         gram = weighted_gram(system.matrix, rows, shares * curvatures)
-        parts = values, (losses, missing), system.combine(a), gram.ravel()
+        off = shares @ np.minimum(np.abs(z - y), np.abs(y))  # or as far as zeros would be
+        parts = values, (losses, missing, off), system.combine(a), gram.ravel()
         for total, part in zip(self._split(), parts, strict=True):
             total += part
 
     def _split(self):
-        """Return values along the step; losses and what is missing; pull; Gram matrix: views."""
-        stops = np.cumsum([len(LENGTHS), 2, len(self.w)])
+        """Return views of the sums.
+
+        Values along the step; losses, what is missing, how far predictions are off; pull; Gram
+        matrix.
+        """
+        stops = np.cumsum([len(LENGTHS), 3, len(self.w)])
         return np.split(self.sums, stops)
 
     def _derived(self, system, z, centres):
@@ -139,14 +146,17 @@ class ProximalNewton:
 
     def end(self):
         """End a pass: take the step, or another length of it, and find the next direction."""
-        values, (losses, missing), pull, gram = self._split()
+        values, (losses, missing, off), pull, gram = self._split()
         gram = gram.reshape(len(pull), len(pull))
         self.width_before, self.moves_centres = self.width, False
         if self.direction is not None and not self._is_at_end_of_step(values):
             return
         penalty, w = self.penalty, self.w
+        is_first, self.primal = np.isinf(self.primal), float(penalty @ w**2 / 2 + losses)
+        if is_first and 0 < self.width < NARROW * off:
+            self.first_width = self.width = NARROW * off
+            return
         gradient = penalty * w - pull
-        self.primal = float(penalty @ w**2 / 2 + losses)
         # an intercept without penalty has no gap to go by, but what a step of it would gain
         curvatures = np.where(penalty > 0, penalty, gram.diagonal())
         gains = gradient[gradient != 0] ** 2 / (2 * curvatures[gradient != 0])
