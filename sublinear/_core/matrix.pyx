@@ -18,7 +18,7 @@ from sublinear._core.adjacent cimport add_side_by_side
 from sublinear._core.line cimport (
     DENSE_FLOAT32, DENSE_FLOAT64, SPARSE_FLOAT32_INT32, SPARSE_FLOAT32_INT64,
     SPARSE_FLOAT64_INT32, SPARSE_FLOAT64_INT64, CACHED_WEIGHTS, ROWS, Line, Several, add,
-    add_constants, dot, dot_rows, drawn_line, index_t, is_dense, line_at,
+    add_constants, add_with_squares, dot, dot_rows, drawn_line, index_t, is_dense, line_at,
     prefetch_ahead, prefetch_lines_ahead, prefetch_weights, set_several, squared_norm, take_several,
     takes_rows,
 )
@@ -211,6 +211,28 @@ cdef Py_ssize_t add_in_fours(
                 factor[r] *= factors[k + r]
         add_side_by_side(lines, place, factor, total)
         k += ROWS
+    return k
+
+
+cdef Py_ssize_t add_moments_in_groups(
+    const Lines* lines, const uint32_t* order, Py_ssize_t start, Py_ssize_t stop,
+    const double* factors, double* total, double* squares
+) noexcept nogil:
+    """total += factors[k] x, squares += factors[k] x^2 for x = line order[k].
+
+    For k from `start` on, if lines are dense ones whose entries are together; returns the next k.
+    """
+    cdef Py_ssize_t k = start, last
+    cdef Group group
+    set_group(&group, lines)
+    while group.together and k < stop:
+        last = min(stop, k + group.most)
+        group.count = 0
+        while k < last:
+            append_line(&group, order[k], order[min(k + group.most, stop - 1)])
+            k += 1
+        add_group(
+            &group, factors + k - group.count, factors + k - group.count, total, squares)
     return k
 
 
@@ -443,21 +465,19 @@ cdef class Matrix:
     ):
         """As add_rows; add their squared entries, with the same factors, to squares."""
         cdef const uint32_t[::1] sequence = self._check_order(order)
-        cdef Py_ssize_t n = sequence.shape[0], step = self.rows_per_call(), first, last, k, i
-        cdef Group group
+        cdef Py_ssize_t n = sequence.shape[0], step = self.rows_per_call(), first, last, k
+        cdef Line x
         self._check_sizes(factors.shape[0], n, w, squares)
-        set_group(&group, &self.rows)
         for first in range(0, n, step):
             last = min(n, first + step)
             with nogil:
-                for k in range(first, last):
-                    if not group.together:
-                        prefetch_ahead(&self.rows, &sequence[0], k, last, &w[0])
-                    append_line(&group, sequence[k], sequence[min(k + group.most, n - 1)])
-                    if group.count == group.most or k + 1 == last:
-                        i = k + 1 - group.count
-                        add_group(&group, &factors[i], &factors[i], &w[0], &squares[0])
-                        group.count = 0
+                k = add_moments_in_groups(
+                    &self.rows, &sequence[0], first, last, &factors[0], &w[0], &squares[0])
+                while k < last:
+                    prefetch_ahead(&self.rows, &sequence[0], k, last, &w[0])
+                    x = line_at(&self.rows, sequence[k])
+                    add_with_squares(&x, factors[k], factors[k], &w[0], &squares[0])
+                    k += 1
             PyErr_CheckSignals()
 
     def add_gram_product(
