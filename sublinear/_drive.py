@@ -443,7 +443,7 @@ class _Run:
         objective = self.solver.objective
         model, primal, dual = self.solver.certify(self.rounded)
         was_exact, self.is_exact = self.is_exact, getattr(objective, "is_exact", True)
-        is_wanted = not self.solver.keeps_best or self.is_exact > was_exact
+        is_wanted = not self.solver.keeps_best or (self.is_exact and not was_exact)
         error = getattr(objective, "model_error", 0.0)
         self.bounds.note(model, float(primal), float(dual), error, is_wanted)
 

@@ -73,7 +73,7 @@ def test_arrow_is_neither_called_nor_imported_for_little(
     monkeypatch.setattr(arrow_csv, "WORTH_CALL", 2**10)
     monkeypatch.delitem(sys.modules, "pyarrow.csv", raising=False)
     if is_imported:
-        import pyarrow.csv  # noqa: F401
+        import pyarrow.csv  # noqa: F401  (a program that uses Arrow has it)
     path = tmp_path / "rows.csv"
     path.write_text("1,2\n" * ((2**10 if is_imported else 2**14) // 4 - is_short))
     for read in load, lambda path: list(CSVSource(path)):
