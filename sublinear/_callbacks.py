@@ -130,7 +130,7 @@ class Progress:
     def tick(self, solver):
         """Show how far the solver is, which may know parts of an iteration."""
         if self.bar is not None:
-            self.bar.n = getattr(solver, "progress", solver.n_iter)
+            self.bar.n = solver.progress
             self.bar.update(0)
 
     def certificate(self, row):

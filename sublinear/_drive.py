@@ -1,40 +1,6 @@
 """The one outer loop: clock, budget, trace, callbacks, certificate, stop.
 
-A solver is an object that holds its state and has
-
-    advance(limit)      go on until a point where a certificate makes sense, the end of an epoch
-                        or of a round, and return True; or until `accesses` would exceed `limit`
-    n_iter, accesses    what it did so far: what `max_iter` limits, epochs or rounds or steps, and
-                        feature values read; `work` counts examples as well as feature values
-    objective           has `accesses`, the feature values that certificates read, and, where
-                        keeps_best, at_zeros(): zero weights, their primal value, a dual value;
-                        where it knows, `rounding`, what rounding adds to the gap, `model_error`,
-                        what of it belongs to the last model, and `attained`, a primal value known
-                        beforehand, of a model that is not wanted: where it is near enough to the
-                        dual value a fit has converged as well; `is_exact`, once the solver goes on
-                        with less rounding: models from before are given up then
-    estimated_gap       a relative gap that nothing proves, inf if there is none
-    certificate_growth  by what factor `work` may grow between two certificates at the most; 1:
-                        a certificate at the end of every round
-    certify(rounded)    the model it would return now, an array it will not change again, its
-                        primal value and a dual value; rounded(w) is w in the type in which it
-                        will be stored. A dual value that rounding has brought above the primal
-                        one, or to inf or NaN, may be returned as it is: it is not used
-    first_slice         where a solver has it: accesses before the clock tells how many there may
-                        be at a time; else 1, as one may take any time
-    pass_over(work, gap, n_iter)    where a solver has it, called before `advance`: that need not
-                        return at the ends of epochs before so much `work`, such an estimated_gap or
-                        so many epochs
-    look()              where a solver has it: an estimate of the relative gap that is worth more
-                        than estimated_gap and costs more, though far less than certify
-    diverged            whether there is no hope
-    keeps_best          whether the model with the least primal value is wanted, not the last one
-    model()             what certify would return, or near it, at no cost
-    most_unresolved     where a solver has it: certificates above tol, with a gap that is mostly
-                        rounding, after which to end
-    refine()            where a solver has it: go on with less rounding, or return False; called
-                        before rounding ends a fit
-    full_accesses       where a solver counts them: accesses with every line charged in full
+What it asks of a solver, and of its objective, `_core/solver.pyx` says.
 
 Everything here happens between two calls of `advance`. When certificates are computed depends on
 the solver's work alone, never on the clock, so a fit is reproducible; the clock only sets how often
@@ -62,7 +28,6 @@ FIRST_CORRECTION = 1 / 3  # estimates gather terms over an epoch, in which the g
 DOUBT = 2.0  # times tol
 LOOK_ERROR = 1.1  # a needless certificate costs less than a needless epoch
 LEAST_LOOK_ERROR = 0.5  # at first: of few rows that matter, a look may have seen none
-MOST_UNRESOLVED = 32  # certificates with a gap that is mostly rounding, and more than asked for
 LEAST_WORK = 2**17  # between two certificates or looks, which cost a few Python calls
 LIMITS = "max_iter", "max_accesses", "rounding"  # what ends a fit that has not converged
 CONTRADICTION = 1e-6  # of the primal value, or tol: a dual value above it by more is no bound
@@ -174,8 +139,7 @@ def drive(
 
     Parameters
     ----------
-    solver : object
-        See the top of this module.
+    solver : Solver
     limits : Limits
     observe : callable
         Called with (TraceRow, model) at every certificate; stops the fit by returning True.
@@ -295,7 +259,7 @@ class _Timing:
 
     def __init__(self, solver, limits):
         self.solver, self.tol, self.certifies = solver, limits.tol, limits.certify
-        self.look = getattr(solver, "look", None) if limits.tol > 0 else None
+        self.look = solver.look if limits.tol > 0 else None
         self.last_work = 0.0  # at the last certificate, or the end of the first epoch
         self.next_allowed = 0.0  # of work, before which neither comes
         self.next_look = float(LEAST_WORK)  # of work, too
@@ -376,7 +340,6 @@ class _Run:
         self.status = None
         self.n_unresolved = 0
         self.is_exact = True  # whether the last certificate had the solver's least rounding
-        self.pass_over = getattr(solver, "pass_over", None)
 
     def state(self):
         """Return what `set_state` needs, a flat dict of arrays and numbers."""
@@ -396,11 +359,10 @@ class _Run:
     def slices(self):
         """Advance the solver; yield after every slice, until there is a status."""
         solver, limits = self.solver, self.limits
-        size = getattr(solver, "first_slice", 1)  # in accesses
+        size = solver.first_slice
         while self.status is None:
             before, work, began = solver.accesses, solver.work, time.perf_counter()
-            if self.pass_over is not None:
-                self.pass_over(*self.timing.quiet(), limits.max_iter)
+            solver.pass_over(*self.timing.quiet(), limits.max_iter)
             at_end = solver.advance(int(min(before + size, limits.max_accesses, 2**62)))
             seconds = time.perf_counter() - began
             moved = at_end or solver.work > work or solver.accesses > before
@@ -427,7 +389,7 @@ class _Run:
         self.trace.append(row)
         self.timing.certified(relative_gap(self.bounds.primal, row.gap))
         self.note_rounding(row.gap)
-        if self.bounds.is_within_tol(getattr(self.solver.objective, "attained", math.inf)):
+        if self.bounds.is_within_tol(self.solver.objective.attained):
             self.status = "converged"
         elif self.is_stuck_by_rounding() and not self.refine():
             self.status = "rounding"
@@ -442,10 +404,9 @@ class _Run:
         """Compute a certificate and take it into account."""
         objective = self.solver.objective
         model, primal, dual = self.solver.certify(self.rounded)
-        was_exact, self.is_exact = self.is_exact, getattr(objective, "is_exact", True)
+        was_exact, self.is_exact = self.is_exact, objective.is_exact
         is_wanted = not self.solver.keeps_best or (self.is_exact and not was_exact)
-        error = getattr(objective, "model_error", 0.0)
-        self.bounds.note(model, float(primal), float(dual), error, is_wanted)
+        self.bounds.note(model, float(primal), float(dual), objective.model_error, is_wanted)
 
     def row(self):
         """Return the row of the trace that says what is known now."""
@@ -454,20 +415,19 @@ class _Run:
 
     def note_rounding(self, gap):
         """Count a certificate whose gap is mostly rounding, and more than was asked for."""
-        rounding = getattr(self.solver.objective, "rounding", 0.0)
+        rounding = self.solver.objective.rounding
         error = self.limits.measured(self.bounds.primal, rounding)
         if 0 < self.limits.tol < error and gap <= 2 * rounding:
             self.n_unresolved += 1
 
     def is_stuck_by_rounding(self):
         """Tell whether rounding keeps the gap above what was asked for."""
-        return self.n_unresolved >= getattr(self.solver, "most_unresolved", MOST_UNRESOLVED)
+        return self.n_unresolved >= self.solver.most_unresolved
 
     def refine(self):
         """Let the solver go on with less rounding; return whether it can."""
-        refine = getattr(self.solver, "refine", None)
         self.n_unresolved = 0
-        return refine is not None and refine()
+        return self.solver.refine()
 
     def compare_with_zeros(self):
         """Keep zero weights if no certified model is better: a solver may have diverged."""
@@ -506,7 +466,7 @@ class _Run:
             n_iter=self.solver.n_iter,
             accesses=self.solver.accesses,
             certificate_accesses=self.solver.objective.accesses,
-            full_accesses=getattr(self.solver, "full_accesses", None),
+            full_accesses=self.solver.full_accesses,
             seconds=time.perf_counter() - self.started,
             trace=tuple(self.trace),
         )

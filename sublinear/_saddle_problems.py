@@ -6,6 +6,7 @@ import numpy as np
 
 from sublinear._core.inner import inner, length
 from sublinear._core.passes import Passes
+from sublinear._core.solver import BaseObjective
 
 ROUND_OFF = 2.0**-53
 MOST_NEWTON_STEPS = 30  # for the best multiple of a model
@@ -14,7 +15,7 @@ MOST_NEWTON_STEPS = 30  # for the best multiple of a model
 UNNOTICED, UNNOTICED_DIGITS = 1e-4, 1e-9
 
 
-class Saddle:
+class Saddle(BaseObjective):
     """A problem for `_solvers.primal_dual`, as it wants one.
 
     Values are those of a minimisation: `primal` bounds what the model achieves from above, `dual`
@@ -24,10 +25,8 @@ class Saddle:
     geometry = ""
     targets = offsets = ridge = caps = None
     middle = 0.0  # of the entries of a game, which are seen from there
-    rounding = 0.0
     kernel_error = 0.0  # of a kernel value, where these are float32
     kernel_rounding = 0.0  # by how much a dual value may then exceed a primal one
-    attained = math.inf  # a primal value known beforehand, of a model that is not wanted
     least_length = 0.0  # of x, in the space of a kernel: below it x may be 0 but for rounding
 
     def __init__(self, unit=None):
@@ -41,10 +40,6 @@ class Saddle:
     def model(self, x):
         """Return the model that x becomes where there is no certificate, and no rounding."""
         return x
-
-    def at_zeros(self):
-        """No model is known beforehand."""
-        return None, math.inf, -math.inf
 
 
 class Margin(Saddle):
@@ -91,7 +86,7 @@ class Margin(Saddle):
         return -length(gradient)
 
 
-class SlackMargin:
+class SlackMargin(BaseObjective):
     """Problem (3) of the paper for rows divided by `unit`, as a minimisation.
 
     Parameters

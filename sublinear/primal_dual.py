@@ -11,6 +11,7 @@ from sublinear._callbacks import call_back
 from sublinear._core.aligned import contiguous, read_only
 from sublinear._core.random import RandomBits
 from sublinear._core.sample_sizes import samples_for, squared
+from sublinear._core.solver import BaseObjective
 from sublinear._documentation import with_parameters
 from sublinear._drive import Limits, drive
 from sublinear._result import Result
@@ -479,7 +480,7 @@ def _is_number(value):
     return np.ndim(value) == 0 and np.asarray(value).dtype.kind in "biuf"
 
 
-class _Certificates:
+class _Certificates(BaseObjective):
     """The problem as the solver wants it: minus the values of c, and what they cost."""
 
     def __init__(self, low_regret, sampler, needs_bound):
@@ -530,10 +531,6 @@ class _Certificates:
                 'use certify="exact" or None'
             )
         return -self.least(x), -float(bound)
-
-    def at_zeros(self):
-        """No point is known beforehand."""
-        return None, math.inf, -math.inf
 
 
 class _SampledCertificates(_Certificates):

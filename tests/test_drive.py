@@ -12,18 +12,25 @@ import pytest
 from sublinear import _certified_model, _drive
 from sublinear._certified_model import solve_all
 from sublinear._core.pace import relative_gap
+from sublinear._core.solver import BaseObjective, Solver
 from sublinear._drive import LEAST_WORK, Limits, Snapshot, as_stored, drive
 from sublinear._result import TraceRow, combine
 
 
-class FakeSolver:
+class FakeObjective(BaseObjective):
+    accesses = 0
+
+    def at_zeros(self):
+        return np.zeros(2), 3.0, 0.0
+
+
+class FakeSolver(Solver):
     """Its gap falls by half every epoch: primal 2 + 2^-k, dual 2 - 2^-k after epoch k.
 
     An epoch reads `rows` rows of `row` values each. `estimate` times the true relative gap is the
     estimate; `primals` replaces the primal values of the certificates.
     """
 
-    diverged = False
     certificate_growth = 2.0
 
     def __init__(self, rows=10, row=20_000, estimate=math.inf, primals=(), keeps_best=True):
@@ -31,10 +38,7 @@ class FakeSolver:
         self.primals = list(primals)
         self.accesses = self.n_visited = self.n_certificates = 0
         self.limits = []
-        self.objective = SimpleNamespace(
-            accesses=0,
-            at_zeros=lambda: (np.zeros(2), 3.0, 0.0),
-        )
+        self.objective = FakeObjective()
         self.w = np.array([1.0, 0.1])
 
     @property

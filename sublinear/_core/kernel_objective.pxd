@@ -1,9 +1,10 @@
 from sublinear._core.free_intercept cimport FreeIntercept
 from sublinear._core.kernel_rows cimport KernelRows
 from sublinear._core.losses cimport Loss
+from sublinear._core.solver cimport BaseObjective
 
 
-cdef class KernelObjective:
+cdef class KernelObjective(BaseObjective):
     cdef readonly KernelRows rows
     cdef object float64_rows, products
     cdef readonly Loss loss

@@ -43,7 +43,7 @@ cdef double OF_OFFSETS = 2.0**-52   # of an offset times changes: what rounding 
 cdef double ABOVE_ZEROS = 1e-6  # relative: how far a dual value may exceed that of zeros
 
 
-cdef class KernelObjective:
+cdef class KernelObjective(BaseObjective):
     """A regularised loss over the examples of a kernel matrix.
 
     Parameters

@@ -32,7 +32,7 @@ def dual_beside(primal, dual, rounding):
     return min(primal, dual) if dual <= primal + rounding else dual
 
 
-cdef class SaddleSolver:
+cdef class SaddleSolver(Solver):
     """Base of solvers that certify after every round, by the best p so far.
 
     A subclass has `means()`, the means of x and p, or a `model()` of its own and a p to begin with.
@@ -49,11 +49,7 @@ cdef class SaddleSolver:
         The p of the best dual value so far; None before there is one.
     best_dual : float
     """
-    # what the driver asks for, but for `advance` and `certify`
-    estimated_gap = float("inf")
-    certificate_growth = 1.0
     keeps_best = True
-    diverged = False
     gets_exact = False  # whether more rounds have less rounding
 
     def __init__(self, problem):

@@ -1,11 +1,12 @@
 from sublinear._core.order cimport Order
 from sublinear._core.random cimport RandomBits
+from sublinear._core.solver cimport Solver
 from sublinear._core.strata cimport Strata
 from sublinear._core.weight_vector cimport WeightVector
 from sublinear._core.weighted_examples cimport WeightedExamples
 
 
-cdef class Epochs:
+cdef class Epochs(Solver):
     cdef readonly Order order
     cdef readonly WeightVector weight_vector
     cdef readonly object output            # which iterates become the model

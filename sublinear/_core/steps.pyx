@@ -65,7 +65,7 @@ def dual_of_draws(double cost, double penalty, n_draws, double n_drawn):
     return factor * mean - factor * factor * penalty
 
 
-cdef class Epochs:
+cdef class Epochs(Solver):
     """Batches of examples, epoch by epoch.
 
     Attributes
@@ -76,9 +76,7 @@ cdef class Epochs:
         Examples of all steps.
     """
 
-    estimated_gap = float("inf")
     certificate_growth = 1.5
-    diverged = False
     first_slice = FIRST_SLICE
 
     def __cinit__(self, *args, **kwargs):

@@ -1,4 +1,7 @@
-cdef class WeightedExamples:
+from sublinear._core.solver cimport BaseObjective
+
+
+cdef class WeightedExamples(BaseObjective):
     cdef readonly double total_weight, mean_weight
     cdef readonly object weights_array
     cdef const double* weights          # NULL: all are 1

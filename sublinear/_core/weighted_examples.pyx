@@ -65,7 +65,7 @@ def sample_by_weight(const double[::1] weights, Py_ssize_t size):
     return drawn[:n_drawn], masses[:n_drawn]
 
 
-cdef class WeightedExamples:
+cdef class WeightedExamples(BaseObjective):
     """The base of objectives whose duals, one or several to an example, count s_i times.
 
     A subclass has `make_feasible(duals)`, in place.

@@ -17,6 +17,7 @@ from scipy.linalg import LinAlgError
 from sublinear._core.blas import one_blas_thread
 from sublinear._core.pace import is_overruled, relative_gap
 from sublinear._core.schedule import AscentGap, Done, Schedule
+from sublinear._core.solver import Solver
 
 INNER_ITERATIONS = 30  # times a feature value: to find a dual that has no formula
 GROWTH = 2.0  # of the work between two certificates of the method of second order, at least
@@ -123,10 +124,10 @@ class _MethodAtWork:
         self.is_compared = False
 
 
-class Finisher:
+class Finisher(Solver):
     """Dual coordinate ascent, then a method of second order if that is worth its cost by then.
 
-    The interface is that of `_drive`, and of the solver that begins. A method is a class whose
+    Besides it has the interface of the solver that begins. A method is a class whose
     objects have `iterate()`, which returns False where no step is possible, `w`, `gap`, `primal`
     and `candidates()`, those of an Iterate. Its attributes say what to expect:
 
@@ -161,15 +162,12 @@ class Finisher:
         Passes, and iterations of the method of second order.
     """
 
-    diverged = False
-
     def __init__(self, spaces, tol, max_iter, at_once=False, max_accesses=math.inf):
         if at_once:  # those first whose work is known
             spaces = sorted(spaces, key=lambda space: not space.method.factorises)
         self.first, self.spaces = spaces[0].first, spaces
         self.tol, self.max_iter, self.at_once = tol, max_iter, at_once
         self.max_accesses = max_accesses
-        self.passes_over = hasattr(self.first, "pass_over")
         self.step_cost = 0 if self.objective.loss.dual_form() else INNER_ITERATIONS
         self._start_counts()
 
@@ -206,13 +204,13 @@ class Finisher:
 
     @property
     def first_slice(self):
-        """As that of the first solver, if it has one."""
-        return getattr(self.first, "first_slice", 1)
+        """As that of the first solver."""
+        return self.first.first_slice
 
     @property
     def most_unresolved(self):
-        """As that of the first solver; without one rounding ends no fit."""
-        return getattr(self.first, "most_unresolved", math.inf)
+        """As that of the first solver."""
+        return self.first.most_unresolved
 
     def refine(self):
         """As the first solver, while that is at work."""
@@ -256,8 +254,6 @@ class Finisher:
 
     def _pass_over(self):
         """Let the first solver pass over ends at which nothing is to be decided, if it can."""
-        if not self.passes_over:
-            return
         work, gap, n_iter = self.quiet
         work, n_iter = work - self.extra_work, n_iter - self.n_iterations
         if self.left:
@@ -394,8 +390,7 @@ class Finisher:
 
     def _ascend(self, limit):
         """Take a pass of ascent from the duals of the method, or go on with it to the limit."""
-        if self.passes_over:
-            self.first.pass_over(0.0, math.inf, 0.0)
+        self.first.pass_over(0.0, math.inf, 0.0)
         if not self.first.advance(limit - self.n_read):
             return False
         gap, primal = self.first.glance(self.space.weights(self.second.best.coordinates))

@@ -33,6 +33,7 @@ from sublinear._core.kernel_objective cimport KernelObjective
 from sublinear._core.losses cimport Loss
 from sublinear._core.order cimport Order
 from sublinear._core.random cimport RandomBits
+from sublinear._core.solver cimport Solver
 
 cdef enum:
     CALLS = 1 << 14          # kernel values that could be computed during the calls of an epoch
@@ -41,7 +42,7 @@ cdef enum:
     CLIPPED_ROWS = 512       # of kernel values among clipped coefficients, at a time
 
 
-cdef class KernelPegasos:
+cdef class KernelPegasos(Solver):
     """Pegasos with kernels and mini-batches.
 
     Parameters
@@ -105,10 +106,7 @@ cdef class KernelPegasos:
         self.pending_changes = np.empty(max(PENDING, batch_size), dtype=np.float32)
         self.pending_row, self.pending_change = self.pending_rows, self.pending_changes
 
-    estimated_gap = float("inf")
     certificate_growth = 1.5
-    keeps_best = False
-    diverged = False
 
     @property
     def work(self):

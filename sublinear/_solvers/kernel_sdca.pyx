@@ -41,6 +41,7 @@ import numpy as np
 from sublinear._core.kernel_objective cimport KernelObjective
 from sublinear._core.panels cimport panel_problem, panels
 from sublinear._core.random cimport RandomBits, below
+from sublinear._core.solver cimport Solver
 
 from sublinear._core.pace import relative_gap
 
@@ -76,7 +77,7 @@ cdef double CALLS = 2.0**18     # of Python in a round, as kernel values
 cdef double LEAST_GAIN = 1e-3   # of the largest: a row with less is no candidate
 
 
-cdef class KernelSDCA:
+cdef class KernelSDCA(Solver):
     """Block dual ascent.
 
     Parameters
@@ -100,9 +101,7 @@ cdef class KernelSDCA:
     n_iter, accesses, n_steps : int
         Rounds, kernel evaluations, steps of the ascent.
     """
-    certificate_growth = 1.0
     first_slice = FIRST_SLICE    # the first round of few examples
-    diverged = False
     cdef readonly KernelObjective objective
     cdef readonly Py_ssize_t n_iter, accesses, n_steps
     cdef readonly object coefficients, margins

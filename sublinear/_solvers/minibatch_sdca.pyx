@@ -47,6 +47,7 @@ from sublinear._core.objective cimport Objective
 from sublinear._core.order cimport Draws, Order, make_ready, next_chunk
 from sublinear._core.portable cimport prefetch
 from sublinear._core.random cimport RandomBits
+from sublinear._core.solver cimport Solver
 
 cdef enum Rule:
     NAIVE
@@ -80,7 +81,7 @@ cdef enum:
     PIECE = 1 << 21        # feature values of a stage between two looks for an interrupt
 
 
-cdef class MiniBatchSDCA:
+cdef class MiniBatchSDCA(Solver):
     """Dual coordinate ascent with several coordinates per iteration.
 
     Parameters
@@ -112,7 +113,6 @@ cdef class MiniBatchSDCA:
         The present one.
     """
     keeps_best = True
-    estimated_gap = float("inf")
     certificate_growth = 1.5
     cdef readonly Objective objective
     cdef readonly object w

@@ -6,12 +6,13 @@ from sublinear._core.line cimport OFFSET_AHEAD, Line, Lines, add, dot, drawn_lin
 from sublinear._core.losses cimport Loss
 from sublinear._core.objective cimport Objective
 from sublinear._core.order cimport Draws, Order, make_ready
+from sublinear._core.solver cimport Solver
 
 cdef enum:
     ALWAYS_ADDED = 32     # entries of rows for which a branch that is hard to foresee costs more
 
 
-cdef class SDCA:
+cdef class SDCA(Solver):
     cdef readonly Objective objective
     cdef readonly object w
     cdef readonly Py_ssize_t n_iter, accesses

@@ -78,7 +78,7 @@ def free_constant(sum_of_squares, n_rows, alpha):
     return 2.0 ** min(round(math.log2(value)), 1023) if math.isfinite(value) else value
 
 
-cdef class SDCA:
+cdef class SDCA(Solver):
     """Dual coordinate ascent over shuffled passes.
 
     Parameters
@@ -102,7 +102,6 @@ cdef class SDCA:
         Feature values read.
     """
     keeps_best = True
-    diverged = False
     certificate_growth = 8.0
     first_slice = FIRST_SLICE
 

@@ -38,6 +38,7 @@ from sublinear._core.matrix cimport Matrix
 from sublinear._core.matrix import NotFinite
 from sublinear._core.random cimport RandomBits, uniform
 from sublinear._core.rounds cimport Rounds, begin_longer, first_round, is_over
+from sublinear._core.solver cimport Solver
 from sublinear._core.sum_tree cimport (
     SumNodes, SumTree, draw_index, rebuild_sums, set_weight, total_weight,
 )
@@ -84,7 +85,7 @@ cdef void select_first(
             return
 
 
-cdef class SIMBA:
+cdef class SIMBA(Solver):
     """SIMBA in rounds.
 
     Parameters
@@ -148,11 +149,6 @@ cdef class SIMBA:
     cdef Py_ssize_t[::1] order
     cdef signed char[::1] group
     cdef double sum_of_scales, sum_of_bias, eta, column_scale
-
-    estimated_gap = float("inf")
-    certificate_growth = 1.0
-    keeps_best = False
-    diverged = False
 
     def __init__(
         self, problem, Matrix matrix, const double[::1] targets, RandomBits random, *, double nu,

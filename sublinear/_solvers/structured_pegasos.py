@@ -19,6 +19,7 @@ from sublinear._core.aligned import read_only
 from sublinear._core.iterates import certify_best, choose
 from sublinear._core.matrix import Matrix
 from sublinear._core.order import Order
+from sublinear._core.solver import BaseObjective, Solver
 from sublinear._core.states import take
 from sublinear._core.steps import dual_of_draws
 from sublinear._core.weight_vector import WeightVector
@@ -34,7 +35,7 @@ class Violation:
     loss: float
 
 
-class StructuredObjective:
+class StructuredObjective(BaseObjective):
     """The examples, the problem that explains them, and the primal value."""
 
     def __init__(self, problem, X, y, alpha, weights, n_features=None):
@@ -106,12 +107,10 @@ def checked_loss(value):
     return loss
 
 
-class StructuredPegasos:
+class StructuredPegasos(Solver):
     """Pegasos; an access is a stored entry of phi(x, y) - phi(x, other)."""
 
-    estimated_gap = float("inf")
     certificate_growth = 1.5
-    diverged = False
 
     def __init__(self, objective, random, *, sampling, batch_size, average):
         n = len(objective.X)

@@ -8,6 +8,7 @@ import numpy as np
 from sublinear._core.aligned import contiguous
 from sublinear._core.matrix import Matrix
 from sublinear._core.row_blocks import joined_blocks
+from sublinear._core.solver import BaseObjective
 from sublinear._core.starting_intercept import middle, middle_of_parts
 from sublinear._labels import LabelWeights
 
@@ -82,7 +83,7 @@ def extent_of(stream, constant, wants_labels, watch):
     return extent
 
 
-class StreamedObjective:
+class StreamedObjective(BaseObjective):
     """The objectives of all problems, a block at a time.
 
     Parameters

@@ -3,6 +3,7 @@
 import numpy as np
 
 from sublinear._core.pace import relative_gap
+from sublinear._core.solver import Solver
 from sublinear._core.states import part_of, restore, saved, take
 from sublinear._newton_passes import Certified, Crossing, PassesDone
 from sublinear._streamed_sdca.newton import StreamedNewton
@@ -13,7 +14,7 @@ READ_SHARE = 8  # or while it reads a value
 STATE = "n_iter", "position", "newton_reads", "newton_work"
 
 
-class StreamedSDCA:
+class StreamedSDCA(Solver):
     """The solver that `_drive` runs: all problems of a source.
 
     Parameters
@@ -33,7 +34,6 @@ class StreamedSDCA:
     """
 
     keeps_best = True
-    diverged = False
 
     def __init__(self, objective, ascent, max_accesses=np.inf, plan=None):
         self.objective, self.ascent = objective, ascent

@@ -18,6 +18,7 @@ from sublinear._core.inner import inner
 from sublinear._core.matrix import Matrix
 from sublinear._core.objective import CONJUGATE, Objective
 from sublinear._core.row_blocks import joined_blocks
+from sublinear._core.solver import BaseObjective, Solver
 from sublinear._core.starting_intercept import middle, middle_of_parts
 from sublinear._core.states import part_of, prefixed, restore, saved, take
 from sublinear._labels import LabelWeights, margin_targets, weights_by_class
@@ -365,7 +366,7 @@ def added_neighbours(parts, add, count=1):
     return parts
 
 
-class WholeObjective:
+class WholeObjective(BaseObjective):
     """The objective of all partitions together, as `_drive` wants it."""
 
     def __init__(self, solver):
@@ -385,7 +386,7 @@ class WholeObjective:
 _STATE = "n_iter", "accesses", "work", "n_lost", "estimated_gap"
 
 
-class Rounds:
+class Rounds(Solver):
     """What solvers over partitions share: a round is an iteration.
 
     A subclass has `_recover(lost)`, which makes lost partitions again, and `_begin()`.
@@ -402,8 +403,6 @@ class Rounds:
     n_lost : int
         Partitions that were lost.
     """
-
-    diverged = False
 
     def __init__(self, partitions, problem, *, n_weights, n_stored):
         self.partitions, self.problem = partitions, problem

@@ -1,0 +1,6 @@
+cdef class Solver:
+    pass
+
+
+cdef class BaseObjective:
+    pass
