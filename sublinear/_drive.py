@@ -362,7 +362,7 @@ class _Run:
         size = solver.first_slice
         while self.status is None:
             before, work, began = solver.accesses, solver.work, time.perf_counter()
-            solver.pass_over(*self.timing.quiet(), limits.max_iter)
+            solver.be_quiet_until(*self.timing.quiet(), limits.max_iter)
             at_end = solver.advance(int(min(before + size, limits.max_accesses, 2**62)))
             seconds = time.perf_counter() - began
             moved = at_end or solver.work > work or solver.accesses > before

@@ -165,7 +165,7 @@ class PassingSolver(FakeSolver):
 
     quiet = 0.0, math.inf, 0.0
 
-    def pass_over(self, *quiet):
+    def be_quiet_until(self, *quiet):
         self.quiet = quiet
 
     def advance(self, limit):

@@ -115,20 +115,39 @@ def test_forecasts_come_ever_more_rarely_but_for_the_last_passes():
     assert all(later >= FORECASTS * sooner for sooner, later in pairwise(early))
 
 
-@pytest.mark.parametrize("due", [1e4, CHEAP / 2, 3 * CHEAP, 1e9])
-@pytest.mark.parametrize("pass_work", [1e3, 1e6])
-@pytest.mark.parametrize("options", [{}, {"factorises": False}, {"solves_once": True}])
-def test_nothing_is_decided_before_the_next_decision(due, pass_work, options):
-    decisions, plans, n_quiet = schedule(max_iter=300), [space(due, **options), space(1e10)], 0
-    for n_passes in range(1, 300):
+def end_of_ascent(spaces, pass_work, max_iter, sees_all):
+    """Return the pass at which a method begins, and which; not all ends need be seen."""
+    decisions, spaces, quiet, n_quiet = schedule(max_iter=max_iter), list(spaces), (0.0, 0), 0
+    for n_passes in range(1, max_iter):
         standing = done(n_passes * pass_work, n_passes, others=1e4)
-        work, passes = decisions.next_decision(standing, plans)
-        if standing.ascent_work < work and n_passes < passes:
+        if standing.ascent_work < quiet[0] and n_passes < quiet[1] and not sees_all:
             n_quiet += 1
-            assert not decisions.decide(standing, plans, unasked)
-        elif decisions.decide(standing, plans, gap_of(0.9)):
-            break
-    assert n_quiet > 0 or "solves_once" in options or PATIENCE * (pass_work + 1e4) > due
+            continue
+        while decisions.is_ruled_out(standing, spaces):
+            spaces.pop(0)
+        if decisions.decide(standing, spaces, gap_of(0.9)):
+            return (n_passes, spaces[0].expected_work), n_quiet
+        quiet = decisions.next_decision(standing, spaces)
+    return None, n_quiet
+
+
+@pytest.mark.parametrize("due", [1e4, CHEAP / 2, 3 * CHEAP, 1e9])
+@pytest.mark.parametrize("following", [None, 1e3, 1e10])
+@pytest.mark.parametrize("pass_work", [1e3, 1e6])
+@pytest.mark.parametrize("options", [{}, {"factorises": False}, {"n_expected": 50}])
+@pytest.mark.parametrize("max_iter", [60, 100, 300])
+def test_nothing_is_decided_before_the_next_decision(due, following, pass_work, options, max_iter):
+    spaces = [space(due, **options)]
+    if following is not None:
+        spaces.append(space(following, n_expected=10))
+    end, n_quiet = end_of_ascent(spaces, pass_work, max_iter, sees_all=False)
+    assert end_of_ascent(spaces, pass_work, max_iter, sees_all=True) == (end, 0)
+    assert n_quiet > 0 or end[0] <= 2 or due <= PATIENCE * 1e4 + CHEAP
+
+
+def test_nothing_is_passed_over_where_one_solution_is_enough():
+    spaces = [space(solves_once=True)]
+    assert schedule().next_decision(done(1.0), spaces) == (0.0, 0)
 
 
 @pytest.mark.parametrize(

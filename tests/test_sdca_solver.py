@@ -242,17 +242,17 @@ def test_slices_change_nothing(pack):
 def test_passes_whose_ends_are_passed_over_are_the_same(pack):
     problem = Problem("hinge", n_rows=300, alpha=1e-3)
     each, over = (SDCA(problem.objective(), bits(), None, pack) for _ in range(2))
-    over.pass_over(math.inf, -math.inf, 7)
+    over.be_quiet_until(math.inf, -math.inf, 7)
     assert over.advance(2**60)
     run_epochs(each, 7)
     assert over.n_iter == 7
     np.testing.assert_array_equal(over.w, each.w)
-    over.pass_over(each.work + 1, -math.inf, math.inf)
+    over.be_quiet_until(each.work + 1, -math.inf, math.inf)
     assert over.advance(2**60) and over.n_iter == 8
     gaps = [each.estimated_gap]
     while gaps[-1] > gaps[0] / 2:
         gaps.append(run_epochs(each, 1).estimated_gap)
-    over.pass_over(math.inf, gaps[0] / 2, math.inf)
+    over.be_quiet_until(math.inf, gaps[0] / 2, math.inf)
     assert over.advance(2**60) and over.n_iter == each.n_iter > 9
     assert over.estimated_gap == each.estimated_gap
     assert not over.advance(over.accesses + 10)  # not the end of a pass
@@ -261,7 +261,7 @@ def test_passes_whose_ends_are_passed_over_are_the_same(pack):
 def test_few_passes_over_many_examples_are_passed_over():
     """Examples that are awake are looked for among all, which takes time though nothing is read."""
     solver = SDCA(Problem("hinge", n_rows=200_000, alpha=1.0).objective(), bits())
-    solver.pass_over(math.inf, -math.inf, math.inf)
+    solver.be_quiet_until(math.inf, -math.inf, math.inf)
     assert solver.advance(2**60) and solver.n_iter == 5
 
 

@@ -158,10 +158,15 @@ class Schedule:
         is_worth |= is_cheap and self._is_half_time(done)
         return is_worth and self.fits(done, space, space.least_expected)
 
-    def next_decision(self, done, spaces):
-        """Return a work of ascent and a number of passes before which `decide` says no.
+    def is_ruled_out(self, done, spaces):
+        """Tell whether limits leave no room for the first of several spaces."""
+        return len(spaces) > 1 and not self.fits(done, spaces[0], spaces[0].least_expected)
 
-        Neither is more than it may be, but they may be less.
+    def next_decision(self, done, spaces):
+        """Return a work of ascent and a number of passes before which nothing is decided.
+
+        `decide` says no before, and `is_ruled_out` as well. Neither number is more than it may be,
+        but they may be less.
         """
         space = spaces[0]
         if self.at_once or space.solves_once or self.max_accesses < math.inf:
@@ -170,6 +175,8 @@ class Schedule:
         if not self._is_half_time(done):
             n_iter = min(n_iter, self.max_iter / 2)
             work = max(work, space.expected_work / PATIENCE - done.other_work)
+        if len(spaces) > 1:
+            n_iter = min(n_iter, self.max_iter - space.least_expected + 1)
         return work, n_iter - done.n_iterations
 
     def _last_passes(self, spaces):

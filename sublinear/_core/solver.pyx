@@ -1,6 +1,8 @@
 """What the outer loop asks of solvers, and of their objectives."""
 import numpy as np
 
+NOT_QUIET = 0.0, np.inf, 0    # see Solver.be_quiet_until
+
 
 cdef class Solver:
     """Base of solvers that `_drive` runs: each holds its state and goes on in slices.
@@ -58,11 +60,13 @@ cdef class Solver:
         """
         raise NotImplementedError
 
-    def pass_over(self, work, gap, n_iter):
-        """Hear, before `advance`, until when it need not return at the ends of epochs.
+    def be_quiet_until(self, double work, double gap, double n_iter):
+        """Let `advance` go on through the ends of epochs, if it can.
 
-        So much `work`, such an `estimated_gap` or so many epochs.
+        Before so much `work`, such an `estimated_gap` or so many epochs there is nothing to decide.
         """
+        self.quiet_work, self.quiet_gap = work, gap
+        self.quiet_iter = <Py_ssize_t> min(n_iter, 2.0**62)
 
     def certify(self, rounded):
         """Return the model it would return now, its primal value and a dual value.

@@ -16,8 +16,6 @@ cdef class Epochs(Solver):
     cdef Py_ssize_t n_examples, batch_size, n_seen    # n_seen: draws of the present epoch
     cdef double alpha
     cdef double radius                     # of the ball to project onto; infinite: none
-    cdef double quiet_work                 # see pass_over
-    cdef Py_ssize_t quiet_iter
     cdef double losses_at_zeros, weights_seen    # sums over all whose optimum the ball is to hold
     cdef readonly double n_drawn           # examples of all steps
 

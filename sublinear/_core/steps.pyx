@@ -29,6 +29,7 @@ import numpy as np
 from sublinear._core.order cimport Draws, make_ready, next_chunk
 from sublinear._core.line cimport OFFSET_AHEAD
 from sublinear._core.random cimport RandomBits
+from sublinear._core.solver cimport FIRST_SLICE, LOOKED_THROUGH
 from sublinear._core.strata cimport Strata
 from sublinear._core.weight_vector cimport (
     ScaledVector, count_in_average, fold_scale, needs_folding, project, shrink,
@@ -36,11 +37,6 @@ from sublinear._core.weight_vector cimport (
 
 from sublinear._core.iterates import certify_best, choose
 from sublinear._core.states import take
-
-
-cdef enum:
-    FIRST_SLICE = 1 << 9      # feature values: few rows, as a slow disk may have to bring them
-    SEEN_AT_ONCE = 1 << 20    # examples of epochs whose ends are passed over, without an entry read
 
 
 def dual_of_draws(double cost, double penalty, n_draws, double n_drawn):
@@ -153,16 +149,11 @@ cdef class Epochs(Solver):
     cdef double _work(self) noexcept nogil:
         return self.accesses + self.n_iter * self.order.draws.n + self.n_seen
 
-    def pass_over(self, double work, double gap, double n_iter):
-        """Let `advance` return from no end of an epoch before so much work and so many epochs."""
-        self.quiet_work, self.quiet_iter = work, <Py_ssize_t> min(n_iter, 2.0**62)
-
     def advance(self, Py_ssize_t limit):
         """Go on until an epoch ends, then return True, or a step would exceed `limit`."""
-        cdef Py_ssize_t most = self.n_iter + SEEN_AT_ONCE // self.order.draws.n
+        cdef Py_ssize_t most = self.n_iter + LOOKED_THROUGH // self.order.draws.n
         while self._end_epoch(limit):
-            is_quiet = self.n_iter < self.quiet_iter and self._work() < self.quiet_work
-            if not is_quiet or self.n_iter >= most:
+            if self.n_iter >= most or not self.is_quiet(self._work(), self.n_iter):
                 return True
         return False
 

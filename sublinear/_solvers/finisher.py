@@ -17,7 +17,7 @@ from scipy.linalg import LinAlgError
 from sublinear._core.blas import one_blas_thread
 from sublinear._core.pace import is_overruled, relative_gap
 from sublinear._core.schedule import AscentGap, Done, Schedule
-from sublinear._core.solver import Solver
+from sublinear._core.solver import NOT_QUIET, Solver
 
 INNER_ITERATIONS = 30  # times a feature value: to find a dual that has no formula
 GROWTH = 2.0  # of the work between two certificates of the method of second order, at least
@@ -181,7 +181,7 @@ class Finisher(Solver):
         self.left = list(self.spaces)  # the present one, and those after it
         self.is_at_end = True  # of a pass of the first solver
         self.n_checked = -1  # such passes, when `is_due` was decided
-        self.quiet = 0.0, math.inf, 0.0  # see pass_over
+        self.quiet = NOT_QUIET
         self.dual, self.found = -math.inf, None  # the best certified; its duals, if not the first's
         self.certified_gap = math.inf  # of the first solver, relative
         self.n_iterations = self.n_read = 0
@@ -248,12 +248,12 @@ class Finisher(Solver):
         """Return the relative gap: an estimate, or that of the method of second order."""
         return self.first.look() if self.second is None else self.second.look()
 
-    def pass_over(self, work, gap, n_iter):
-        """As `_drive` says, for the first solver; there may be decisions before."""
+    def be_quiet_until(self, work, gap, n_iter):
+        """As that of the first solver, but for decisions before."""
         self.quiet = work, gap, n_iter
 
-    def _pass_over(self):
-        """Let the first solver pass over ends at which nothing is to be decided, if it can."""
+    def _quieten_first(self):
+        """Let the first solver be quiet until something is to be decided, here or elsewhere."""
         work, gap, n_iter = self.quiet
         work, n_iter = work - self.extra_work, n_iter - self.n_iterations
         if self.left:
@@ -262,7 +262,7 @@ class Finisher(Solver):
             # a feature value may be more than one for `_spent`
             decided = self.first.work + (decided - done.ascent_work) / (1 + self.step_cost)
             work, n_iter = min(work, decided), min(n_iter, most)
-        self.first.pass_over(work, gap, n_iter)
+        self.first.be_quiet_until(work, gap, n_iter)
 
     def advance(self, limit):
         """Go on to the end of a pass or an iteration, then return True, or to the limit."""
@@ -270,20 +270,22 @@ class Finisher(Solver):
             self._end_method()
         if self.second is not None:
             return self._ascend(limit) if self.second.is_ascending else self._go_on(limit)
-        n_passes = self.first.n_iter
-        if self.is_at_end and n_passes > self.n_checked and self.left:
-            if not self.space.is_explored and self._spent() >= self.space.cost_of_start:
+        if self.is_at_end and self.first.n_iter > self.n_checked and self.left:
+            if self._is_time_to_explore():
                 if self._read_at_start(limit):
                     self._tried(self.space.explore)
                 return False
-            self.n_checked, self.is_due = n_passes, self._decide()
+            self.n_checked, self.is_due = self.first.n_iter, self._decide()
         if self.is_due:
             if self.paused is not None or self._read_at_start(limit):
                 self._begin()
             return False
-        self._pass_over()
+        self._quieten_first()
         self.is_at_end = self.first.advance(limit - self.n_read)
         return self.is_at_end
+
+    def _is_time_to_explore(self):
+        return not self.space.is_explored and self._spent() >= self.space.cost_of_start
 
     def _spent(self):
         """Return the work so far, in the unit of what the method of second order would take."""
@@ -297,8 +299,8 @@ class Finisher(Solver):
 
     def _decide(self):
         """Decide at the end of a pass whether to go over; leave spaces that limits rule out."""
-        done, fits = self._done(), self.schedule.fits
-        while len(self.left) > 1 and not fits(done, self.space, self.space.least_expected):
+        done = self._done()
+        while self.schedule.is_ruled_out(done, self.left):
             self._leave_space()
         return self.schedule.decide(done, self.left, self._ascent_gap)
 
@@ -390,7 +392,7 @@ class Finisher(Solver):
 
     def _ascend(self, limit):
         """Take a pass of ascent from the duals of the method, or go on with it to the limit."""
-        self.first.pass_over(0.0, math.inf, 0.0)
+        self.first.be_quiet_until(*NOT_QUIET)
         if not self.first.advance(limit - self.n_read):
             return False
         gap, primal = self.first.glance(self.space.weights(self.second.best.coordinates))

@@ -24,8 +24,6 @@ cdef class SDCA(Solver):
     cdef double step_scale                 # 1 / (alpha W)
     cdef double offset                     # the unpenalised intercept but for the part in w
     cdef Py_ssize_t n_visited
-    cdef double quiet_work, quiet_gap      # see pass_over
-    cdef Py_ssize_t quiet_iter
     cdef double certified_gap              # with a free intercept, until the next step; else 0
     cdef Sample sample                     # of this pass
     cdef readonly double pass_gap, pass_loss, pass_gain   # estimated in the last one
@@ -33,7 +31,7 @@ cdef class SDCA(Solver):
     cdef _set_objective(self, Objective objective)
     cdef double _work(self) noexcept nogil
     cdef double _estimated_gap(self) noexcept nogil
-    cdef bint _is_quiet(self) noexcept nogil
+    cdef bint _goes_on(self) noexcept nogil
     cdef void _run(self, Py_ssize_t limit) noexcept nogil
     cdef void _begin_pass(self) noexcept nogil
     cdef void _close_sample(self) noexcept nogil

@@ -42,6 +42,7 @@ from sublinear._core.matrix cimport Matrix
 from sublinear._core.objective cimport Objective
 from sublinear._core.order cimport Draws, Order, restart
 from sublinear._core.random cimport RandomBits
+from sublinear._core.solver cimport FIRST_SLICE, LOOKED_THROUGH
 
 from sublinear._core.aligned import touched
 from sublinear._core.balanced_steps import balanced_steps
@@ -52,8 +53,6 @@ from sublinear._core.states import fill, refusal, take, take_random
 
 cdef enum:
     PASS_COST = 1000      # of the calls that a pass may take, in feature values
-    FIRST_SLICE = 1 << 9     # feature values: few rows, as a slow disk may have to bring them
-    LOOKED_THROUGH = 1 << 20    # examples, for those that are awake, in one call
 
 cdef double LOPSIDED = 4    # a gap so many times what a glance sees comes from the balance
 
@@ -213,11 +212,6 @@ cdef class SDCA(Solver):
         cdef double primal = self.pass_loss + self.objective.penalty_of(self.weights)
         return self.pass_gap / max(primal, 1e-300)
 
-    def pass_over(self, double work, double gap, double n_iter):
-        """Let `advance` return from no end of a pass before such a work, estimate, and number."""
-        self.quiet_work, self.quiet_gap = work, gap
-        self.quiet_iter = <Py_ssize_t> min(n_iter, 2.0**62)
-
     def advance(self, Py_ssize_t limit):
         """Go on until a pass ends, then return True, or another row would exceed `limit`."""
         cdef Py_ssize_t before = self.n_iter
@@ -226,14 +220,14 @@ cdef class SDCA(Solver):
             self._step_to_balance()
         with nogil:
             self._run(limit)
-            while before < self.n_iter < most and self._is_quiet():
+            while before < self.n_iter < most and self._goes_on():
                 before = self.n_iter
                 self._run(limit)
         return self.n_iter > before
 
-    cdef bint _is_quiet(self) noexcept nogil:
-        """Whether this end of a pass is one to pass over."""
-        if self.n_iter >= self.quiet_iter or self._work() >= self.quiet_work:
+    cdef bint _goes_on(self) noexcept nogil:
+        """Whether nothing is to be decided at this end of a pass."""
+        if not self.is_quiet(self._work(), self.n_iter):
             return False
         return self.quiet_gap < 0 or self._estimated_gap() > self.quiet_gap
 

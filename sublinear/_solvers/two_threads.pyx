@@ -120,8 +120,8 @@ cdef class TwoThreads(SDCA):
         self.square, self.growth, self.gain = self._square(), 0, 0
         self.watched = self.accesses
 
-    def pass_over(self, double work, double gap, double n_iter):
-        """Pass over no end: there is something to watch at each."""
+    def be_quiet_until(self, double work, double gap, double n_iter):
+        """Return at every end: there is something to watch."""
 
     def advance(self, Py_ssize_t limit):
         """Go on until the pass ends, then return True, or another row would exceed `limit`."""
