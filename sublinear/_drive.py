@@ -374,7 +374,9 @@ class _Run:
                 self.stop_at("max_iter")
             elif at_end and self.timing.is_due():
                 self.certify()
-            if not moved or seconds < SLICE_SECONDS / GROWTH:
+            # one that an epoch's end cut short tells nothing of how long a full one takes
+            is_full = solver.accesses - before >= size / GROWTH
+            if not moved or (is_full and seconds < SLICE_SECONDS / GROWTH):
                 size *= GROWTH
             elif seconds > 2 * SLICE_SECONDS:
                 size = max(1, size // GROWTH)

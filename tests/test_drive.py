@@ -289,6 +289,19 @@ def test_the_clock_decides_nothing(monkeypatch):
     assert slices[0] < slices[2]
 
 
+def test_slices_that_epochs_cut_short_do_not_grow():
+    """A solver that is quiet later on would not hear an interrupt for as long."""
+    granted = []
+
+    class Short(FakeSolver):
+        def advance(self, limit):
+            granted.append(limit - self.accesses)
+            return super().advance(limit)
+
+    run(Short(rows=10, row=100), Limits(tol=0, max_iter=100))
+    assert max(granted) <= 1000 * _drive.GROWTH**2
+
+
 @pytest.mark.parametrize("count", [1, 3])
 def test_the_observer_stops_the_run(count):
     seen = []
