@@ -23,7 +23,7 @@ def linear_spaces(first, tol):
     matrix, loss = first.objective.matrix, first.objective.loss
     spaces = [Columns(first, TruncatedNewton, tol=tol)] if _takes_products(loss) else []
     if _may_form(matrix.n_weights, matrix) or _may_form(matrix.n_rows, matrix):
-        spaces += [_least_space(first, method) for method in _methods(loss)]
+        spaces += [_least_space(first, *choice) for choice in _methods(loss, tol)]
     return sorted(spaces, key=lambda space: space.expected_work)
 
 
@@ -37,16 +37,16 @@ def _may_form(size, matrix):
     return size <= LARGEST or size**2 <= min(matrix.n_stored, MOST_ENTRIES)
 
 
-def _methods(loss):
-    """Return the methods that form a matrix; the last one does not depend on conditions."""
-    methods = [Newton] if loss.is_smooth else []
-    return [*methods, InteriorPoint] if loss.is_piecewise else methods
+def _methods(loss, tol):
+    """Return the methods that form a matrix, and options; the last depends on no conditions."""
+    methods = [(Newton, {"tol": tol})] if loss.is_smooth else []
+    return [*methods, (InteriorPoint, {})] if loss.is_piecewise else methods
 
 
-def _least_space(first, method):
+def _least_space(first, method, options):
     """Return RowSpan where it is much cheaper: products of rows are rounded more than rows."""
     matrix = first.objective.matrix
-    of_columns, of_span = Columns(first, method), RowSpan(first, method)
+    of_columns, of_span = Columns(first, method, **options), RowSpan(first, method, **options)
     may_form_columns = _may_form(matrix.n_weights, matrix)
     may_form_span = _may_form(matrix.n_rows, matrix)
     if may_form_span and (not may_form_columns or of_columns.cost > MUCH * of_span.cost):

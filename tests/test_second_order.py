@@ -197,10 +197,36 @@ def test_newtons_method_is_that_of_the_oracle(name, second_derivative, weighted,
         free,
         is_straight=not loss.is_curved,
     )
-    for w, duals in islice(steps, 5):
+    n_preferred = 0
+    for w, duals, solved in islice(steps, 5):
         assert method.iterate()
         np.testing.assert_allclose(method.w, w, rtol=1e-8, atol=1e-10)
-        np.testing.assert_allclose(method.candidates()[0](), duals, rtol=1e-8, atol=1e-10)
+        *preferred, of_slopes = (candidate() for candidate in method.candidates())
+        np.testing.assert_allclose(of_slopes, duals, rtol=1e-8, atol=1e-10)
+        for found in preferred if solved is not None else ():
+            feasible = loss.nearest_duals(solved, y)
+            np.testing.assert_allclose(found, feasible, rtol=1e-8, atol=1e-10)
+        n_preferred += len(preferred)
+    assert n_preferred > 0 or name != "logistic"
+
+
+@pytest.mark.parametrize("free", [False, True])
+def test_duals_of_the_equations_are_nearly_as_good_as_the_weights(free):
+    """Those of the slopes lack more by a factor of the condition."""
+    random = np.random.default_rng(0)
+    X = random.normal(size=(500, 10))
+    y = np.where(X[:, 0] + random.logistic(size=500) > 0, 1.0, -1.0)
+    objective = make_objective("logistic", X, y, free=free, alpha=1e-6)
+    method, seen = Newton(objective), []
+    for _ in range(8):
+        assert method.iterate()
+        if 1e-12 < method.gap < method.primal and len(method.candidates()) == 2:
+            primals, dual = objective.certificate_of(method.candidates()[0](), [method.w])
+            assert primals[0] - dual == pytest.approx(method.gap, rel=1e-6)
+            seen.append((method.primal, method.gap, method.system.distance(method.gradient)))
+    assert seen
+    for primal, gap, gap_of_slopes in seen:
+        assert gap <= 3 * (primal - method.primal) <= 1e-3 * gap_of_slopes
 
 
 @pytest.mark.parametrize("name", REGISTRY)
@@ -445,6 +471,16 @@ def test_of_many_rows_a_part_gives_the_matrix(monkeypatch):
     assert (np.diff(np.log(gaps)) < np.log(1 / 4)).all()
     primals, dual = objective.certificate_of(method.candidates()[0](), [method.w])
     assert -1e-12 <= primals[0] - dual <= 1e-11 * primals[0]
+
+
+@pytest.mark.parametrize("tol, n_samples", [(1e-3, 2), (1e-6, 4)])
+def test_the_last_step_is_of_all_rows(monkeypatch, tol, n_samples):
+    """Its duals are good enough, where those of another sample would not be."""
+    counts, objective = count_products(monkeypatch), many_rows("logistic")
+    method = Newton(objective, tol=tol)
+    while method.gap > tol * method.primal:
+        assert method.iterate()
+    assert counts == [500] * n_samples + [4000]
 
 
 def test_where_a_part_has_seen_too_little_it_takes_all_rows(monkeypatch):
@@ -982,7 +1018,7 @@ def test_a_process_forked_while_another_thread_is_inside_has_no_limit():
 
 
 @pytest.mark.parametrize(
-    ("name", "n_bytes"), [("logistic", 76), ("hinge", 133), ("epsilon_insensitive", 204)]
+    ("name", "n_bytes"), [("logistic", 84), ("hinge", 133), ("epsilon_insensitive", 204)]
 )
 def test_memory_is_what_the_documentation_says(name, n_bytes):
     """For each example, over what single steps take."""

@@ -181,7 +181,14 @@ cdef class Loss:
 
     def nearest_duals(self, duals, targets):
         """Return the feasible dual nearest to a, for arrays of duals and targets of one shape."""
-        return np.array([self.nearest_dual(a, y) for a, y in zip(duals, targets, strict=True)])
+        cdef const double[::1] a, y
+        cdef Py_ssize_t k
+        a, y = columns(duals, targets)
+        cdef double[::1] result = np.empty(a.shape[0])
+        with nogil:
+            for k in range(a.shape[0]):
+                result[k] = self.nearest_dual(a[k], y[k])
+        return result.base
 
     def dual_steps(self, duals, predictions, targets, curvatures):
         """Return the dual coordinate step's result for arrays of one shape (n,)."""

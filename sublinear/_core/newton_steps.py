@@ -17,6 +17,7 @@ from sublinear._core.inner import inner
 from sublinear._core.line_search import backtrack
 from sublinear._core.normal_equations import NormalEquations
 
+MOST_MOVED = 1 / 16  # of the duals of equations, into their domain: a step that is nearly right
 SECANT = 1 / 4  # of the share of secants, after a full step; after a shorter one that grows again
 
 
@@ -28,6 +29,8 @@ class NewtonSteps:
     objective : Objective
     w : ndarray of shape (n_weights,), float64, default=None
         Where to start, if that is better than zeros.
+    tol : float, default=0.0
+        The relative gap that is wanted.
 
     Attributes
     ----------
@@ -38,7 +41,8 @@ class NewtonSteps:
         The predictions to which the last step would have led, if it had to be shortened.
     """
 
-    def __init__(self, objective, w=None):
+    def __init__(self, objective, w=None, tol=0.0):
+        self.tol = tol
         self.system, self.loss, self.beyond = NormalEquations(objective), objective.loss, None
         self.secant_share = 1.0
         start = self._place(np.zeros(objective.matrix.n_weights), np.zeros(len(self.system.rows)))
@@ -56,7 +60,7 @@ class NewtonSteps:
         self.primal, self.w, self.predictions = primal, w, predictions
         self.slopes = self.loss.derivatives(predictions, system.targets)
         self.gradient = system.penalty * w + system.combine(self.slopes)
-        self.gap = system.distance(self.gradient)
+        self.gap, self.duals = system.distance(self.gradient), [-self.slopes]
 
     def _curvatures(self):
         """Return those that a step goes by: where a loss is straight, a share of the secants'."""
@@ -71,9 +75,12 @@ class NewtonSteps:
         pulls = self.slopes != 0
         return np.divide(self.slopes, distances, out=np.zeros(len(pulls)), where=pulls)
 
-    def _search(self, direction):
-        """Take a step in a direction; return False if none is possible."""
-        change = self.system.products(direction)
+    def _search(self, direction, curvatures=None):
+        """Take a step in a direction; return False if none is possible.
+
+        It solves the equations that these curvatures make; None: other ones.
+        """
+        change, slopes = self.system.products(direction), self.slopes
 
         def reach(step):
             return self._place(self.w + step * direction, self.predictions + step * change)
@@ -83,9 +90,29 @@ class NewtonSteps:
         if place is None:
             return False
         self._move_to(*place)
+        if step == 1 and curvatures is not None and self.gap > self.tol * self.primal:
+            self._note_duals(-slopes - curvatures * change)
         self.secant_share = min(1.0, self.secant_share * (SECANT if step == 1 else 1 / SECANT))
         return True
 
+    def _note_duals(self, duals):
+        """Prefer the duals of the equations to those of the slopes, if they are better.
+
+        Where a step solves the equations, w(a) of a_i = -l'(z_i) - h_i <x_i, change of w> is where
+        it leads to. So what slopes there differ from these costs a sum of squares, while their own
+        w(a) is off by a sum, whose square counts 1 / alpha times.
+        """
+        system = self.system
+        feasible = self.loss.nearest_duals(duals, system.targets)
+        moved = np.flatnonzero(feasible != duals)
+        if len(moved) > MOST_MOVED * len(duals):
+            return
+        missing = system.combine(feasible - duals, moved)
+        gap = self.primal - system.dual(feasible, self.w, missing)
+        if gap < self.gap:
+            self.gap = gap
+            self.duals.insert(0, feasible)
+
     def candidates(self):
         """Return functions of the present state that give what a certificate may take."""
-        return [partial(self.system.all_duals, -self.slopes)]
+        return [partial(self.system.all_duals, duals) for duals in self.duals]

@@ -9,7 +9,8 @@ matrix of the equations is that of some rows, scaled up, as in Roosta-Khorasani 
 "Sub-sampled Newton methods" (2019). Its error makes the gap shrink by a factor where the exact
 matrix would make it shrink faster still, but steps take so much less time that more of them pay.
 Gradients and gaps are those of all rows. Where a step has to be shortened, or the gap does not
-shrink as it should, the next matrix is that of all rows, as all later ones.
+shrink as it should, the next matrix is that of all rows, as all later ones; so it is where one step
+is likely to be enough, as the equations of a sample give no duals.
 
 Cost per iteration: three passes over the rows, the squares of their lengths, n_weights^3 / 6.
 """
@@ -24,14 +25,18 @@ from sublinear._core.newton_steps import NewtonSteps
 
 ROWS_OF_SAMPLE = 40  # for every weight: errors of a sixth, by which the gap shrinks in square
 LEAST_SHARE = 1 / 8  # of the rows: passes over all of them take longer than its products
+MOST_SHARE = 1 / 2  # else all: their equations give duals as well
 SHRINKS = 1 / 4  # the gap, by a step of a sample, or it has seen too little
+LACK = 1 / 10  # of what a step of a sample has gained, that it leaves
+BEND = 4  # times the square of what the primal value lacks: the gap after an exact step, relative
 SEED = 0  # of samples, which do not depend on a random_state
 MOST_OF_PIECEWISE = 18  # iterations, which creep where curvatures jump and a plane parts classes
 
 
 def sampled_share(n_rows, n_weights):
     """Return the share of the rows whose products are enough for the equations."""
-    return min(1.0, max(LEAST_SHARE, ROWS_OF_SAMPLE * n_weights / max(n_rows, 1)))
+    share = max(LEAST_SHARE, ROWS_OF_SAMPLE * n_weights / max(n_rows, 1))
+    return share if share < MOST_SHARE else 1.0
 
 
 def _may_sample(objective):
@@ -71,6 +76,8 @@ class Newton(NewtonSteps):
     objective : Objective
     w : ndarray of shape (n_weights,), float64, default=None
         Where to start, if that is better than zeros.
+    tol : float, default=0.0
+        The relative gap that is wanted.
     gram : ndarray of shape (n_weights, n_weights), float64, default=None
         That of least squares (NormalEquations), where it is known.
     """
@@ -83,8 +90,8 @@ class Newton(NewtonSteps):
         """As the finisher asks."""
         return 6
 
-    def __init__(self, objective, w=None, gram=None):
-        super().__init__(objective, w)
+    def __init__(self, objective, w=None, tol=0.0, gram=None):
+        super().__init__(objective, w, tol)
         self.known_gram = gram
         self.samples = _may_sample(objective)
         self.n_left = MOST_OF_PIECEWISE if self.loss.is_piecewise else np.inf
@@ -94,19 +101,28 @@ class Newton(NewtonSteps):
         if self.n_left == 0:
             return False
         self.n_left -= 1
-        before = self.gap
-        factor = self.system.factor(self._gram())
-        goes_on = self._search(-cho_solve(factor, self.gradient))
-        if self.samples and (self.beyond is not None or self.gap > SHRINKS * before):
-            self.samples, goes_on = False, True
+        before, primal = self.gap, self.primal
+        curvatures = self._curvatures()
+        gram, is_exact = self._gram(curvatures)
+        direction = -cho_solve(self.system.factor(gram), self.gradient)
+        goes_on = self._search(direction, curvatures if is_exact else None)
+        if self.samples:
+            has_failed = self.beyond is not None or self.gap > SHRINKS * before
+            self.samples = not (has_failed or self._is_near(primal - self.primal))
+            return goes_on or has_failed
         return goes_on
 
-    def _gram(self):
-        """Return the matrix of the equations but for the penalty, to be written to."""
+    def _is_near(self, gain):
+        """Tell, by what a step of a sample has gained, whether the next may be the last."""
+        lack = LACK * gain / self.primal
+        return BEND * lack * lack <= self.tol
+
+    def _gram(self, curvatures):
+        """Return the matrix of the equations but for the penalty; whether it has all rows."""
         if self.known_gram is not None:
-            return self.known_gram.copy()
+            return self.known_gram.copy(), True
         system = self.system
-        rows, factors = system.curved(self._curvatures())
-        if self.samples:
-            rows, factors = spread_sample(rows, factors, sampled_share(len(rows), len(self.w)))
-        return weighted_gram(system.matrix, rows, factors)
+        rows, factors = system.curved(curvatures)
+        share = sampled_share(len(rows), len(self.w)) if self.samples else 1.0
+        rows, factors = spread_sample(rows, factors, share)
+        return weighted_gram(system.matrix, rows, factors), share == 1

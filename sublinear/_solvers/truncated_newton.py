@@ -55,12 +55,11 @@ class TruncatedNewton(NewtonSteps):
         return 50
 
     def __init__(self, objective, w=None, tol=0.0):
-        self.tol = tol
         self.curvatures = np.zeros(1)
         self.forcing, self.most_inner = FORCING, MOST_INNER
         if objective.loss.quadratic:
             self.forcing, self.most_inner = 0.0, MOST_ROUNDED
-        super().__init__(objective, w)
+        super().__init__(objective, w, tol)
         self._begin_equations()
 
     def _begin_equations(self):

@@ -17,7 +17,10 @@ def penalties(d, alpha, free):
 
 
 def newton(X, y, loss, second_derivative, alpha, weights=None, free=False, *, is_straight=False):
-    """Yield (w, duals) after every step, for ever; with secants where the loss `is_straight`."""
+    """Yield w, the duals of its slopes and those of the equations after every step, for ever.
+
+    The last are None where the step had to be shortened. With secants where the loss `is_straight`.
+    """
     c, penalty = shares(y, weights), penalties(X.shape[1], alpha, free)
     w, share = np.zeros(X.shape[1]), 1.0
 
@@ -38,7 +41,8 @@ def newton(X, y, loss, second_derivative, alpha, weights=None, free=False, *, is
             size /= 2
         share = share / 4 if size == 1 else min(4 * share, 1.0)
         w = w + size * step
-        yield w, -loss.derivative(X @ w, y)
+        solved = -slopes - curvatures * (X @ step) if size == 1 else None
+        yield w, -loss.derivative(X @ w, y), solved
 
 
 def interior_point(X, y, form, alpha, weights=None, free=False):
