@@ -16,7 +16,7 @@ from sublinear._callbacks import CallbackSupportMixin, Observers, drive_shown
 from sublinear._core.computed import ComputedMatrix
 from sublinear._core.matrix import Matrix
 from sublinear._core.random import RandomBits
-from sublinear._drive import Limits, as_stored
+from sublinear._drive import LIMITS, Limits, as_stored
 from sublinear._fitted_parameters import note_parameters
 from sublinear._result import Result, combine, not_begun
 from sublinear._threads import effective_threads
@@ -411,7 +411,7 @@ def warn_if_limited(estimator, limits, easier, no_certificate=(SPOILT, None)):
     what helps then if it is not `easier`.
     """
     result = estimator.result_
-    if limits.tol == 0 or result.status not in ("max_iter", "max_accesses", "rounding"):
+    if limits.tol == 0 or result.status not in LIMITS:
         return
     limited = [part for part in result.parts or (result,) if part.status == result.status]
     worst = max(limited, key=lambda part: part.relative_gap)
