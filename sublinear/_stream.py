@@ -55,15 +55,32 @@ class Block(NamedTuple):
     y: np.ndarray
     sample_weight: np.ndarray | None
 
+    is_checked = True
+
+    def checked(self):
+        """Return a Block whose X is finite; ValueError if a value of it is not."""
+        return self
+
 
 class UncheckedBlock(Block):
     """Rows validated but for the values of X, which may not be finite."""
+
+    is_checked = False
+
+    def checked(self):
+        """As that of Block."""
+        X = self.X
+        with np.errstate(over="ignore", invalid="ignore"):
+            total = np.add.reduce(X.data if sparse.issparse(X) else X, axis=None)
+        if not np.isfinite(total):
+            check_array(X, accept_sparse="csr", accept_large_sparse=True, input_name="X")
+        return Block(*self)
 
 
 def checked_block(block, y_numeric, check_values=True):
     """Return the Block of what a source yields; weights may all be 0, rows may be missing.
 
-    Without `check_values` X and y may hold what is not finite.
+    Without `check_values` it is an UncheckedBlock, whose y may hold what is not finite as well.
 
     Raises
     ------
@@ -89,7 +106,8 @@ def checked_block(block, y_numeric, check_values=True):
             ensure_min_samples=0,
             ensure_all_finite=check_values,
         )
-    return Block(X, y, checked_weights(weights[0] if weights else None, X.shape[0]))
+    kind = Block if check_values else UncheckedBlock
+    return kind(X, y, checked_weights(weights[0] if weights else None, X.shape[0]))
 
 
 def parts_of_block(block, forms=("(X, y)", "(X, y, sample_weight)"), hint=FOR_ARRAYS):
@@ -113,18 +131,6 @@ def checked_weights(weights, count):
     if np.ndim(weights) and not checked.any():
         return checked
     return check_sample_weight(checked, X)
-
-
-def checked_finite(block):
-    """Return a block as a plain Block; raise ValueError if a value of X is not finite."""
-    if not isinstance(block, UncheckedBlock):
-        return block
-    X = block.X
-    with np.errstate(over="ignore", invalid="ignore"):
-        total = np.add.reduce(X.data if sparse.issparse(X) else X, axis=None)
-    if not np.isfinite(total):
-        check_array(X, accept_sparse="csr", accept_large_sparse=True, input_name="X")
-    return Block(*block)
 
 
 def names_of_block(block):
@@ -208,7 +214,7 @@ class Stream:
         self.is_repeated = False  # whether passes are compared
         self.last_pass = None  # the StreamSummary of the last whole one
         self.first_pass = None  # the RowMarks of the first one, once it has ended
-        self.whole = None  # the Block of all rows, if they could be checked at once
+        self.whole = None  # the UncheckedBlock of all rows, if they could be checked at once
 
     @property
     def skipped(self):
@@ -288,7 +294,7 @@ class Stream:
         else:
             if not isinstance(block, Block):
                 self.note_names(names_of_block(block))
-                block = UncheckedBlock(*checked_block(block, self.y_numeric, False))
+                block = checked_block(block, self.y_numeric, check_values=False)
             assert_all_finite(block.y, input_name="y")
         X, weights = block.X, block.sample_weight
         n_features = X.shape[1] if X.ndim == 2 else None
@@ -301,7 +307,7 @@ class Stream:
         if X.shape[0] == 0 or (weights is not None and not weights.any()):
             return None
         self.dtype = X.dtype if self.dtype is None else np.promote_types(self.dtype, X.dtype)
-        return checked_finite(block) if self.check_values else block
+        return block.checked() if self.check_values and self.check is None else block
 
     def note_names(self, names):
         """Take names of columns, None for none; ValueError if they differ from those before."""

@@ -30,7 +30,7 @@ from sublinear._labels import (
     positive_classes,
 )
 from sublinear._solvers.streaming_svrg import CombinedSVRG, PaperSVRG
-from sublinear._stream import StreamFit, UncheckedBlock, checked_finite
+from sublinear._stream import StreamFit, UncheckedBlock
 from sublinear._threads import effective_threads
 from sublinear._validation import (
     check_choice,
@@ -409,10 +409,10 @@ class _StreamingSVRG(StreamFit, BaseEstimator):
         else:
             targets = self._targets(block.y)  # which finds labels that are not known
             blocks = self._blocks(block.X, targets, self._weighed(block.y, block.sample_weight))
-        if isinstance(block, UncheckedBlock):
+        if not block.is_checked:
             if self._take_finite(blocks, block.X.size):
                 return
-            checked_finite(block)
+            block.checked()
         self._take(blocks)
 
     def _take_all(self, X, y, targets, sample_weight):
@@ -438,7 +438,7 @@ class _StreamingSVRG(StreamFit, BaseEstimator):
                 if not seen:
                     if self._take_finite(blocks, n_values, *rows):
                         continue
-                    checked_finite(UncheckedBlock(X, y, weights))
+                    UncheckedBlock(X, y, weights).checked()
                     seen = True
                 self._take(blocks, *rows)
             self._models()  # so that fit says what keeps them from being found
