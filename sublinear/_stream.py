@@ -434,14 +434,7 @@ class StreamFit:
 
     def _fit_source(self, stream, classes, checkpoint):
         """Take one pass, a `partial_fit` for every block."""
-        options = {}
-        if self._takes_classes():
-            if classes is None:
-                raise ValueError(
-                    "fit_stream needs classes, all labels to come; "
-                    "sublinear.sources.distinct_labels(source) finds them in a pass of its own"
-                )
-            options["classes"] = classes
+        options = self._options_of_blocks(classes)
         if not getattr(self, "warm_start", False):
             self._set_stream_state(None)
         learned = False
@@ -453,22 +446,40 @@ class StreamFit:
             done, rows = self._resumed(first, checkpoint)
             for block in itertools.chain([first], blocks):
                 if stream.blocks > done:
-                    if not self._is_weightless(block):
-                        goes_on = learned or done > 0
-                        with stream.naming_block(), self._adding_to_result(goes_on):
-                            self._learn_block(block, not learned, options)
-                        learned = True
+                    learned |= self._take_block(stream, block, learned, done > 0, options)
                     if checkpoint and (learned or done) and checkpoint.is_due(stream.blocks):
                         self._save(checkpoint, stream)
                 elif stream.blocks == done:
                     checkpoint.compare_counts(stream, done, rows)
-                count(block.X.shape[0])
+                count(len(block.y))
         if stream.blocks < done:
             checkpoint.compare_counts(stream, done, rows)
         if not learned and not done:
             raise ValueError(WEIGHTLESS)
         if checkpoint and done < stream.blocks:
             self._save(checkpoint, stream)
+
+    def _options_of_blocks(self, classes):
+        """Return the options of `partial_fit`: the labels to come, where it takes them."""
+        if not self._takes_classes():
+            return {}
+        if classes is None:
+            raise ValueError(
+                "fit_stream needs classes, all labels to come; "
+                "sublinear.sources.distinct_labels(source) finds them in a pass of its own"
+            )
+        return {"classes": classes}
+
+    def _take_block(self, stream, block, learned, resumed, options):
+        """Learn from a Block, unless class_weight leaves nothing of it; return whether it did.
+
+        `learned`: from one of this call before; `resumed`: from those of a checkpoint.
+        """
+        if self._is_weightless(block):
+            return False
+        with stream.naming_block(), self._adding_to_result(learned or resumed):
+            self._learn_block(block, not learned, options)
+        return True
 
     def _seed_stream(self):
         """Seed the blocks to come, unless the stream has begun."""
