@@ -344,6 +344,7 @@ class StreamFit:
     """Gives an estimator `fit_stream`."""
 
     _stream_seeds = None  # of the blocks to come, once there is a stream
+    _kept_as = "_states"  # the attribute with what the next block needs of a model, besides
     _checks_values = False  # whether `_learn_block` takes an UncheckedBlock, and checks it
     _check_block = None  # makes a Block, and names, of what a source yields; None for rows
 
@@ -493,6 +494,12 @@ class StreamFit:
         self._stream_seeds = copied_seeds(self._stream_seeds)
         return self._stream_seeds.spawn(count)
 
+    def _goes_on(self):
+        """Tell whether there are blocks to go on from; ValueError for a restored model."""
+        if self._kept_as not in vars(self) and hasattr(self, "coef_"):
+            self._refuse_to_go_on()
+        return getattr(self, self._kept_as, None) is not None
+
     def _refuse_to_go_on(self):
         """Raise the error of a model without the state that the next block needs."""
         raise ValueError(
@@ -551,6 +558,8 @@ class StreamFit:
 
 class OneSolverStreamFit(StreamFit):
     """A StreamFit whose state is that of one solver, `_state`, and the seeds of blocks to come."""
+
+    _kept_as = "_state"
 
     def _stream_state(self):
         return {"seeds": plain_seeds(self._stream_seeds)} | prefixed("solver", self._state)

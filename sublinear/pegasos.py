@@ -210,18 +210,12 @@ class _PegasosModel(StreamFit, BiasTreatment, LinearModel):
         # a search goes on from bounds, which hold for no other rows
         every_row = self._treatment() == "search"
         self._mark = problem_mark(self, training.matrix, training.y, sample_weight, every_row)
-        if not (self.warm_start and self._has_states() and self._mark == before):
+        if not (self.warm_start and self._mark == before):
             self._states = None
         self._stream_seeds = None
 
-    def _has_states(self):
-        return getattr(self, "_states", None) is not None
-
     def _intercept_settings(self):
         return tuple(getattr(self, name) for name in INTERCEPT_SETTINGS)
-
-    def _same_treatment(self):
-        return self._fitted_treatment == self._intercept_settings()
 
     def _takes_streams(self):
         if self._treatment() == "search":
@@ -233,18 +227,14 @@ class _PegasosModel(StreamFit, BiasTreatment, LinearModel):
             raise ValueError(f"fit_stream needs {MANY_PASSES}")
         super()._fit_source(stream, classes, checkpoint)
 
-    def _begin_partial_fit(self):
-        """Check the parameters; tell whether this is the first block of a stream."""
-        self._check_parameters()
-        first = not self._has_states()
-        if "_states" not in vars(self) and hasattr(self, "coef_"):
-            self._refuse_to_go_on()
-        if not first and not self._same_treatment():
+    def _goes_on(self):
+        goes_on = super()._goes_on()
+        if goes_on and self._fitted_treatment != self._intercept_settings():
             raise ValueError(
                 "fit_intercept, intercept_scaling and bias must not change between calls of "
                 "partial_fit"
             )
-        return first
+        return goes_on
 
     @with_callbacks
     def _learn_block(self, block, first, options):
@@ -524,7 +514,8 @@ class PegasosClassifier(_PegasosModel, LinearClassifier):
             For parameters or data that make no sense, or rows that do not continue those before;
             the message says what to do. The estimator is left as it was.
         """
-        first = self._begin_partial_fit()
+        self._check_parameters()
+        first = not self._goes_on()
         X, y = check_training_data(self, X, y, reset=first)
         if not first and fitted_with(self, "multi_class") != self.multi_class:
             raise ValueError("multi_class must not change between calls of partial_fit")
@@ -690,7 +681,8 @@ class PegasosRegressor(_PegasosModel, LinearRegressor):
             For parameters or data that make no sense, or rows that do not continue those before;
             the message says what to do. The estimator is left as it was.
         """
-        first = self._begin_partial_fit()
+        self._check_parameters()
+        first = not self._goes_on()
         X, y = check_training_data(self, X, y, reset=first, y_numeric=True)
         return self._solve_block(self._number_training(X, y, sample_weight), first)
 
