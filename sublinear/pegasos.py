@@ -409,8 +409,12 @@ class PegasosClassifier(_PegasosModel, LinearClassifier):
             return [lambda: class_codes(y, self.classes_)]
         return super()._targets(y)
 
+    def _is_joint(self):
+        """Tell whether the fit, once it has begun, or the last one is of all classes at once."""
+        return fitted_with(self, "multi_class") == "joint"
+
     def _make_objective(self, training, k, n_jobs):
-        if self.multi_class != "joint":
+        if not self._is_joint():
             return super()._make_objective(training, k, n_jobs)
         n_classes = len(self.classes_)
         costs = (check_cost(self.cost, n_classes),) if self.loss == "hinge" else ()
@@ -419,7 +423,7 @@ class PegasosClassifier(_PegasosModel, LinearClassifier):
         return JointObjective(training.matrix, targets, loss, self.alpha, training.weights)
 
     def _make_solver(self, objective, random, strata):
-        if self.multi_class != "joint":
+        if not self._is_joint():
             return super()._make_solver(objective, random, strata)
         return JointPegasos(
             objective,
@@ -432,25 +436,25 @@ class PegasosClassifier(_PegasosModel, LinearClassifier):
         )
 
     def _coefficients(self, models, constant, dtype):
-        if self.multi_class == "joint":
+        if self._is_joint():
             models = list(models[0].T)
             if len(models) == 2:  # their sum is 0
                 models = [models[1] - models[0]]
         return super()._coefficients(models, constant, dtype)
 
     def _feature_weights(self, model):
-        return model.T if self.multi_class == "joint" else model
+        return model.T if self._is_joint() else model
 
     def _problem_name(self, k):
-        return type(self).__name__ if self.multi_class == "joint" else super()._problem_name(k)
+        return type(self).__name__ if self._is_joint() else super()._problem_name(k)
 
     def _probabilities(self, scores):
-        if fitted_with(self, "multi_class") == "joint":
+        if self._is_joint():
             return softmax(scores, axis=1)
         return super()._probabilities(scores)
 
     def _log_probabilities(self, scores):
-        if fitted_with(self, "multi_class") == "joint":
+        if self._is_joint():
             return log_softmax(scores, axis=1)
         return super()._log_probabilities(scores)
 

@@ -226,6 +226,21 @@ def test_what_a_callback_sets_is_for_the_next_fit(multiclass):
     assert changed.result_.primal == model.result_.primal
 
 
+@pytest.mark.parametrize("ways", [("joint", "ovr"), ("ovr", "joint")])
+def test_a_callback_that_sets_multi_class_comes_too_late(ways, multiclass):
+    options = {"alpha": 0.1, "tol": 0, "max_iter": 5, "random_state": 0}
+    plain = PegasosClassifier(multi_class=ways[0], **options).fit(*multiclass)
+    model, shapes = PegasosClassifier(multi_class=ways[0], **options), set()
+
+    def change(snapshot):
+        shapes.add(snapshot.coef.shape)
+        model.set_params(multi_class=ways[1])
+
+    model.set_params(callback=change).fit(*multiclass)
+    np.testing.assert_array_equal(model.coef_, plain.coef_)
+    assert shapes == {plain.coef_.shape if ways[0] == "joint" else plain.coef_.shape[1:]}
+
+
 def test_a_display_that_a_callback_asks_for_comes_with_the_next_fit(multiclass, capfd):
     model = SDCAClassifier(alpha=1e-2, random_state=0)
     model.callback = lambda snapshot: model.set_params(verbose=1) and None
