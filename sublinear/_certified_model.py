@@ -16,7 +16,7 @@ from sublinear._callbacks import CallbackSupportMixin, Observers, drive_shown
 from sublinear._core.computed import ComputedMatrix
 from sublinear._core.matrix import Matrix
 from sublinear._core.random import RandomBits
-from sublinear._drive import Limits, as_stored
+from sublinear._drive import LIMITS, Limits, as_stored
 from sublinear._fitted_parameters import note_parameters
 from sublinear._result import Result, combine, not_begun
 from sublinear._threads import effective_threads
@@ -187,9 +187,12 @@ def check_finite(outcomes, constant, dtype):
 
 
 class _NoCheckpoint:
-    """Stands in for a checkpoint where a fit has none."""
+    """Stands in for a RoundsCheckpoint where a fit has none."""
 
     keep = None  # `drive` has nothing to call
+
+    def seeds(self, estimator, count):
+        return estimator._seeds(count)
 
     def is_solved(self, k):
         return False
@@ -199,6 +202,9 @@ class _NoCheckpoint:
 
     def end(self, k, model, result, kept):
         pass
+
+
+NO_CHECKPOINT = _NoCheckpoint()
 
 
 class _Fit:
@@ -214,16 +220,12 @@ class _Fit:
 
     def __init__(self, estimator, training, limits, n_jobs, checkpoint):
         self.estimator, self.training, self.limits = estimator, training, limits
-        self.n_jobs = n_jobs
+        self.n_jobs, self.checkpoint = n_jobs, checkpoint
         self.planned = copy.copy(estimator)  # what a callback sets is for the next fit
         n_problems = len(training.targets)
         attributes = partial(self.planned._attributes_of, training)
         self.observers = Observers(estimator, training, n_problems, training.constant, attributes)
-        if checkpoint is None:
-            self.checkpoint, self.seeds = _NoCheckpoint(), estimator._seeds(n_problems)
-        else:
-            self.checkpoint = checkpoint
-            self.seeds = checkpoint.seeds(seed_sequence(estimator.random_state), n_problems)
+        self.seeds = checkpoint.seeds(estimator, n_problems)
 
     def solve(self, k, stop):
         """Return the Outcome of problem k; an event tells when to `stop`."""
@@ -244,11 +246,11 @@ class _Fit:
 
     def _drive(self, k, solver, start, stop):
         """Return the Outcome of a solver, which may `start` from a state."""
-        estimator, training, limits = self.estimator, self.training, self.limits
+        planned, training, limits = self.planned, self.training, self.limits
         model, result, errors = drive_shown(
-            estimator.verbose and limits.certify,  # not every block of a stream
-            estimator._problem_name(k),
-            estimator._unit,
+            planned.verbose and limits.certify,  # not every block of a stream
+            planned._problem_name(k),
+            planned._unit,
             solver,
             limits,
             observe=self.observers.of_problem(k),
@@ -257,7 +259,7 @@ class _Fit:
             keep=self.checkpoint.keep,
             start=start,
         )
-        kept = None if training.solvers is not None else estimator._keep(solver)
+        kept = None if training.solvers is not None else planned._keep(solver)
         if not errors:
             self.checkpoint.end(k, model, result, kept)
         return Outcome(model, result, errors, kept)
@@ -295,10 +297,10 @@ class CertifiedModel(CallbackSupportMixin, BaseEstimator):
     def _limits(self):
         return Limits(self.tol, self.max_iter, self.max_accesses or np.inf)
 
-    def _solve(self, training, limits, checkpoint=None):
+    def _solve(self, training, limits, checkpoint=NO_CHECKPOINT):
         """Solve every problem; store the models; raise what interrupted them.
 
-        A `checkpoint` is a RoundsCheckpoint or the like; the problems are solved one after another.
+        With a RoundsCheckpoint the problems are solved one after another.
         """
         started = time.perf_counter()
         n_problems, n_jobs = len(training.targets), effective_threads(self.n_jobs)
@@ -411,7 +413,7 @@ def warn_if_limited(estimator, limits, easier, no_certificate=(SPOILT, None)):
     what helps then if it is not `easier`.
     """
     result = estimator.result_
-    if limits.tol == 0 or result.status not in ("max_iter", "max_accesses", "rounding"):
+    if limits.tol == 0 or result.status not in LIMITS:
         return
     limited = [part for part in result.parts or (result,) if part.status == result.status]
     worst = max(limited, key=lambda part: part.relative_gap)

@@ -24,11 +24,11 @@ from sublinear._archive import (
 from sublinear._core.states import State, part_of, prefixed, reading, refusal, saved, take
 from sublinear._files import check_writable
 from sublinear._result import STATUSES, Result, array_of_trace, trace_of
-from sublinear._validation import check_flag, check_number
+from sublinear._validation import check_flag, check_number, seed_sequence
 from sublinear._version import __version__
 
 FORMAT = "sublinear checkpoint"
-VERSION = 16
+VERSION = 17
 PIECE = 2**20  # values that are hashed at a time
 NOT_COMPARED = ("verbose", "callback", "n_jobs", "client")
 FITTED = (
@@ -202,8 +202,9 @@ class RoundsCheckpoint:
             self.state |= prefixed("beginning", state)
         return part_of(self.state, "beginning")
 
-    def seeds(self, sequence, count):
+    def seeds(self, estimator, count):
         """Return seeds for the problems: those of the fit that the file is of."""
+        sequence = seed_sequence(estimator.random_state)  # which may draw, as without a file
         if self.is_new:
             self.state["entropy"] = sequence.entropy
         with reading(self.state, "entropy") as entropy:

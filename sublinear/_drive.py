@@ -393,6 +393,7 @@ class _Run:
         self.note_rounding(row.gap)
         if self.bounds.is_within_tol(self.solver.objective.attained):
             self.status = "converged"
+            self.solver.settle()
         elif self.is_stuck_by_rounding() and not self.refine():
             self.status = "rounding"
         if self.solver.diverged:

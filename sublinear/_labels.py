@@ -4,6 +4,7 @@ import numpy as np
 from sklearn.utils.multiclass import check_classification_targets
 
 from sublinear._core.aligned import contiguous
+from sublinear._core.losses import signs
 from sublinear._validation import check_choice, check_number, check_total_weight, total_of
 
 SHOWN_LABELS = 5  # of those that are wrong
@@ -182,6 +183,23 @@ def margin_targets(y, label):
     targets = np.array(y == label, dtype=np.float64)
     targets *= 2
     targets -= 1
+    return targets
+
+
+def class_targets(y, classes):
+    """Return the targets of every one-vs-rest problem; ValueError for labels that are not known."""
+    targets = signs(y, classes) if len(classes) == 2 else None
+    if targets is not None:
+        return [targets]
+    check_known_labels(y, classes)
+    return [margin_targets(y, label) for label in positive_classes(classes)]
+
+
+def count_targets(y):
+    """Return counts as targets (float64); ValueError for a negative one."""
+    targets = contiguous(y, dtype=np.float64)
+    if (targets < 0).any():
+        raise ValueError('loss="poisson" is for counts: y must not be negative')
     return targets
 
 

@@ -159,8 +159,26 @@ class Crossing:
             gap, primal = best.gap, best.primal
         self.is_near = self.plan.is_due(done, gap, primal, self._at_start(objective))
 
-    def is_reached(self, done, best, objective):
-        """Tell before the next pass, by what is certified, whether to go over."""
+    def turn(self, done, best, objective, newton, make):
+        """Return, before a pass, the methods that are to make it, None for single steps.
+
+        Parameters
+        ----------
+        done, best, objective
+            As in `look`.
+        newton : NewtonPasses or None
+            The methods at work. Where they are over there will be no others.
+        make : callable
+            make(at_zeros) returns new ones.
+        """
+        if newton is None and self._is_reached(done, best, objective):
+            return make(objective.at_zeros()[1])
+        if newton is not None and newton.is_over:
+            self.plan = newton = None
+        return newton
+
+    def _is_reached(self, done, best, objective):
+        """Tell, by what is certified, whether to go over."""
         if not self.is_near:
             return False
         self.is_near, self.next_look = False, FORECASTS * self.plan.spent(done)

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 from sublinear._core.matrix import NotFinite
 from sublinear._core.random import RandomBits
 from sublinear._core.sample_sizes import squared
-from sublinear._drive import Limits, drive
+from sublinear._drive import LIMITS, Limits, drive
 from sublinear._solvers.primal_dual import SublinearPrimalDual, VarianceReducedPrimalDual
 from sublinear._solvers.simba import SIMBA
 from sublinear._validation import (
@@ -498,7 +498,7 @@ def warn_of_gap(settings, result, limits, *, name, advice=None, instead="", scal
         that is far off.
     """
     status = result.status
-    if status not in ("max_iter", "max_accesses", "rounding"):
+    if status not in LIMITS:
         return
     limited = [part for part in result.parts or (result,) if part.status == status]
     gap = max(part.gap if limits.absolute else part.relative_gap for part in limited)

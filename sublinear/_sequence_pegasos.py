@@ -301,22 +301,24 @@ class SequencePegasos(OneSolverStreamFit, LinearModel):
             the message says what to do. The estimator is left as it was.
         """
         self._check_parameters()
-        first = getattr(self, "_state", None) is None
-        if "_state" not in vars(self) and hasattr(self, "coef_"):
-            self._refuse_to_go_on()
+        first = not self._goes_on()
         X, y, lengths = _stack(X, y, lengths)
         X, y = check_training_data(self, X, y, reset=first)
         self.classes_ = declared_classes(y, classes, None if first else self.classes_)
         if first:
             self._state = None
-        elif self._fitted_intercept != (self.fit_intercept, self.intercept_scaling):
-            raise ValueError(
-                "fit_intercept and intercept_scaling must not change between calls of partial_fit"
-            )
         self._seed_stream()
         training = self._sequences(X, y, lengths, sample_weight)
         training.earlier_dtype = None if first else self.coef_.dtype
         return self._solve(training, Limits(0, 1, certify=False))
+
+    def _goes_on(self):
+        goes_on = super()._goes_on()
+        if goes_on and self._fitted_intercept != (self.fit_intercept, self.intercept_scaling):
+            raise ValueError(
+                "fit_intercept and intercept_scaling must not change between calls of partial_fit"
+            )
+        return goes_on
 
     def _takes_classes(self):
         return True

@@ -55,15 +55,32 @@ class Block(NamedTuple):
     y: np.ndarray
     sample_weight: np.ndarray | None
 
+    is_checked = True
+
+    def checked(self):
+        """Return a Block whose X is finite; ValueError if a value of it is not."""
+        return self
+
 
 class UncheckedBlock(Block):
     """Rows validated but for the values of X, which may not be finite."""
+
+    is_checked = False
+
+    def checked(self):
+        """As that of Block."""
+        X = self.X
+        with np.errstate(over="ignore", invalid="ignore"):
+            total = np.add.reduce(X.data if sparse.issparse(X) else X, axis=None)
+        if not np.isfinite(total):
+            check_array(X, accept_sparse="csr", accept_large_sparse=True, input_name="X")
+        return Block(*self)
 
 
 def checked_block(block, y_numeric, check_values=True):
     """Return the Block of what a source yields; weights may all be 0, rows may be missing.
 
-    Without `check_values` X and y may hold what is not finite.
+    Without `check_values` it is an UncheckedBlock, whose y may hold what is not finite as well.
 
     Raises
     ------
@@ -89,7 +106,8 @@ def checked_block(block, y_numeric, check_values=True):
             ensure_min_samples=0,
             ensure_all_finite=check_values,
         )
-    return Block(X, y, checked_weights(weights[0] if weights else None, X.shape[0]))
+    kind = Block if check_values else UncheckedBlock
+    return kind(X, y, checked_weights(weights[0] if weights else None, X.shape[0]))
 
 
 def parts_of_block(block, forms=("(X, y)", "(X, y, sample_weight)"), hint=FOR_ARRAYS):
@@ -113,18 +131,6 @@ def checked_weights(weights, count):
     if np.ndim(weights) and not checked.any():
         return checked
     return check_sample_weight(checked, X)
-
-
-def checked_finite(block):
-    """Return a block as a plain Block; raise ValueError if a value of X is not finite."""
-    if not isinstance(block, UncheckedBlock):
-        return block
-    X = block.X
-    with np.errstate(over="ignore", invalid="ignore"):
-        total = np.add.reduce(X.data if sparse.issparse(X) else X, axis=None)
-    if not np.isfinite(total):
-        check_array(X, accept_sparse="csr", accept_large_sparse=True, input_name="X")
-    return Block(*block)
 
 
 def names_of_block(block):
@@ -208,7 +214,7 @@ class Stream:
         self.is_repeated = False  # whether passes are compared
         self.last_pass = None  # the StreamSummary of the last whole one
         self.first_pass = None  # the RowMarks of the first one, once it has ended
-        self.whole = None  # the Block of all rows, if they could be checked at once
+        self.whole = None  # the UncheckedBlock of all rows, if they could be checked at once
 
     @property
     def skipped(self):
@@ -288,7 +294,7 @@ class Stream:
         else:
             if not isinstance(block, Block):
                 self.note_names(names_of_block(block))
-                block = UncheckedBlock(*checked_block(block, self.y_numeric, False))
+                block = checked_block(block, self.y_numeric, check_values=False)
             assert_all_finite(block.y, input_name="y")
         X, weights = block.X, block.sample_weight
         n_features = X.shape[1] if X.ndim == 2 else None
@@ -301,7 +307,7 @@ class Stream:
         if X.shape[0] == 0 or (weights is not None and not weights.any()):
             return None
         self.dtype = X.dtype if self.dtype is None else np.promote_types(self.dtype, X.dtype)
-        return checked_finite(block) if self.check_values else block
+        return block.checked() if self.check_values and self.check is None else block
 
     def note_names(self, names):
         """Take names of columns, None for none; ValueError if they differ from those before."""
@@ -338,6 +344,7 @@ class StreamFit:
     """Gives an estimator `fit_stream`."""
 
     _stream_seeds = None  # of the blocks to come, once there is a stream
+    _kept_as = "_states"  # the attribute with what the next block needs of a model, besides
     _checks_values = False  # whether `_learn_block` takes an UncheckedBlock, and checks it
     _check_block = None  # makes a Block, and names, of what a source yields; None for rows
 
@@ -428,14 +435,7 @@ class StreamFit:
 
     def _fit_source(self, stream, classes, checkpoint):
         """Take one pass, a `partial_fit` for every block."""
-        options = {}
-        if self._takes_classes():
-            if classes is None:
-                raise ValueError(
-                    "fit_stream needs classes, all labels to come; "
-                    "sublinear.sources.distinct_labels(source) finds them in a pass of its own"
-                )
-            options["classes"] = classes
+        options = self._options_of_blocks(classes)
         if not getattr(self, "warm_start", False):
             self._set_stream_state(None)
         learned = False
@@ -447,22 +447,40 @@ class StreamFit:
             done, rows = self._resumed(first, checkpoint)
             for block in itertools.chain([first], blocks):
                 if stream.blocks > done:
-                    if not self._is_weightless(block):
-                        goes_on = learned or done > 0
-                        with stream.naming_block(), self._adding_to_result(goes_on):
-                            self._learn_block(block, not learned, options)
-                        learned = True
+                    learned |= self._take_block(stream, block, learned, done > 0, options)
                     if checkpoint and (learned or done) and checkpoint.is_due(stream.blocks):
                         self._save(checkpoint, stream)
                 elif stream.blocks == done:
                     checkpoint.compare_counts(stream, done, rows)
-                count(block.X.shape[0])
+                count(len(block.y))
         if stream.blocks < done:
             checkpoint.compare_counts(stream, done, rows)
         if not learned and not done:
             raise ValueError(WEIGHTLESS)
         if checkpoint and done < stream.blocks:
             self._save(checkpoint, stream)
+
+    def _options_of_blocks(self, classes):
+        """Return the options of `partial_fit`: the labels to come, where it takes them."""
+        if not self._takes_classes():
+            return {}
+        if classes is None:
+            raise ValueError(
+                "fit_stream needs classes, all labels to come; "
+                "sublinear.sources.distinct_labels(source) finds them in a pass of its own"
+            )
+        return {"classes": classes}
+
+    def _take_block(self, stream, block, learned, resumed, options):
+        """Learn from a Block, unless class_weight leaves nothing of it; return whether it did.
+
+        `learned`: from one of this call before; `resumed`: from those of a checkpoint.
+        """
+        if self._is_weightless(block):
+            return False
+        with stream.naming_block(), self._adding_to_result(learned or resumed):
+            self._learn_block(block, not learned, options)
+        return True
 
     def _seed_stream(self):
         """Seed the blocks to come, unless the stream has begun."""
@@ -475,6 +493,12 @@ class StreamFit:
             return seed_sequence(self.random_state).spawn(count)
         self._stream_seeds = copied_seeds(self._stream_seeds)
         return self._stream_seeds.spawn(count)
+
+    def _goes_on(self):
+        """Tell whether there are blocks to go on from; ValueError for a restored model."""
+        if self._kept_as not in vars(self) and hasattr(self, "coef_"):
+            self._refuse_to_go_on()
+        return getattr(self, self._kept_as, None) is not None
 
     def _refuse_to_go_on(self):
         """Raise the error of a model without the state that the next block needs."""
@@ -534,6 +558,8 @@ class StreamFit:
 
 class OneSolverStreamFit(StreamFit):
     """A StreamFit whose state is that of one solver, `_state`, and the seeds of blocks to come."""
+
+    _kept_as = "_state"
 
     def _stream_state(self):
         return {"seeds": plain_seeds(self._stream_seeds)} | prefixed("solver", self._state)

@@ -210,18 +210,12 @@ class _PegasosModel(StreamFit, BiasTreatment, LinearModel):
         # a search goes on from bounds, which hold for no other rows
         every_row = self._treatment() == "search"
         self._mark = problem_mark(self, training.matrix, training.y, sample_weight, every_row)
-        if not (self.warm_start and self._has_states() and self._mark == before):
+        if not (self.warm_start and self._mark == before):
             self._states = None
         self._stream_seeds = None
 
-    def _has_states(self):
-        return getattr(self, "_states", None) is not None
-
     def _intercept_settings(self):
         return tuple(getattr(self, name) for name in INTERCEPT_SETTINGS)
-
-    def _same_treatment(self):
-        return self._fitted_treatment == self._intercept_settings()
 
     def _takes_streams(self):
         if self._treatment() == "search":
@@ -233,18 +227,14 @@ class _PegasosModel(StreamFit, BiasTreatment, LinearModel):
             raise ValueError(f"fit_stream needs {MANY_PASSES}")
         super()._fit_source(stream, classes, checkpoint)
 
-    def _begin_partial_fit(self):
-        """Check the parameters; tell whether this is the first block of a stream."""
-        self._check_parameters()
-        first = not self._has_states()
-        if "_states" not in vars(self) and hasattr(self, "coef_"):
-            self._refuse_to_go_on()
-        if not first and not self._same_treatment():
+    def _goes_on(self):
+        goes_on = super()._goes_on()
+        if goes_on and self._fitted_treatment != self._intercept_settings():
             raise ValueError(
                 "fit_intercept, intercept_scaling and bias must not change between calls of "
                 "partial_fit"
             )
-        return first
+        return goes_on
 
     @with_callbacks
     def _learn_block(self, block, first, options):
@@ -419,8 +409,12 @@ class PegasosClassifier(_PegasosModel, LinearClassifier):
             return [lambda: class_codes(y, self.classes_)]
         return super()._targets(y)
 
+    def _is_joint(self):
+        """Tell whether the fit, once it has begun, or the last one is of all classes at once."""
+        return fitted_with(self, "multi_class") == "joint"
+
     def _make_objective(self, training, k, n_jobs):
-        if self.multi_class != "joint":
+        if not self._is_joint():
             return super()._make_objective(training, k, n_jobs)
         n_classes = len(self.classes_)
         costs = (check_cost(self.cost, n_classes),) if self.loss == "hinge" else ()
@@ -429,7 +423,7 @@ class PegasosClassifier(_PegasosModel, LinearClassifier):
         return JointObjective(training.matrix, targets, loss, self.alpha, training.weights)
 
     def _make_solver(self, objective, random, strata):
-        if self.multi_class != "joint":
+        if not self._is_joint():
             return super()._make_solver(objective, random, strata)
         return JointPegasos(
             objective,
@@ -442,25 +436,25 @@ class PegasosClassifier(_PegasosModel, LinearClassifier):
         )
 
     def _coefficients(self, models, constant, dtype):
-        if self.multi_class == "joint":
+        if self._is_joint():
             models = list(models[0].T)
             if len(models) == 2:  # their sum is 0
                 models = [models[1] - models[0]]
         return super()._coefficients(models, constant, dtype)
 
     def _feature_weights(self, model):
-        return model.T if self.multi_class == "joint" else model
+        return model.T if self._is_joint() else model
 
     def _problem_name(self, k):
-        return type(self).__name__ if self.multi_class == "joint" else super()._problem_name(k)
+        return type(self).__name__ if self._is_joint() else super()._problem_name(k)
 
     def _probabilities(self, scores):
-        if fitted_with(self, "multi_class") == "joint":
+        if self._is_joint():
             return softmax(scores, axis=1)
         return super()._probabilities(scores)
 
     def _log_probabilities(self, scores):
-        if fitted_with(self, "multi_class") == "joint":
+        if self._is_joint():
             return log_softmax(scores, axis=1)
         return super()._log_probabilities(scores)
 
@@ -524,7 +518,8 @@ class PegasosClassifier(_PegasosModel, LinearClassifier):
             For parameters or data that make no sense, or rows that do not continue those before;
             the message says what to do. The estimator is left as it was.
         """
-        first = self._begin_partial_fit()
+        self._check_parameters()
+        first = not self._goes_on()
         X, y = check_training_data(self, X, y, reset=first)
         if not first and fitted_with(self, "multi_class") != self.multi_class:
             raise ValueError("multi_class must not change between calls of partial_fit")
@@ -690,7 +685,8 @@ class PegasosRegressor(_PegasosModel, LinearRegressor):
             For parameters or data that make no sense, or rows that do not continue those before;
             the message says what to do. The estimator is left as it was.
         """
-        first = self._begin_partial_fit()
+        self._check_parameters()
+        first = not self._goes_on()
         X, y = check_training_data(self, X, y, reset=first, y_numeric=True)
         return self._solve_block(self._number_training(X, y, sample_weight), first)
 

@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from sublinear._archive import copied_seeds, plain_seeds, seeds_of
 from sublinear._classification import OneVsRestMixin, ProbabilityMixin
 from sublinear._core.aligned import contiguous
-from sublinear._core.losses import COUNT_LOSSES, MARGIN_LOSSES, REGRESSION_LOSSES, signs
+from sublinear._core.losses import COUNT_LOSSES, MARGIN_LOSSES, REGRESSION_LOSSES
 from sublinear._core.order import Order
 from sublinear._core.random import RandomBits
 from sublinear._core.row_blocks import RowBlock
@@ -22,15 +22,15 @@ from sublinear._documentation import with_parameters
 from sublinear._fit_method import all_or_nothing
 from sublinear._fitted_parameters import fitted_with
 from sublinear._labels import (
-    check_known_labels,
+    class_targets,
     combine_weights,
+    count_targets,
     declared_classes,
     find_classes,
-    margin_targets,
     positive_classes,
 )
 from sublinear._solvers.streaming_svrg import CombinedSVRG, PaperSVRG
-from sublinear._stream import StreamFit, UncheckedBlock, checked_finite
+from sublinear._stream import StreamFit, UncheckedBlock
 from sublinear._threads import effective_threads
 from sublinear._validation import (
     check_choice,
@@ -409,10 +409,10 @@ class _StreamingSVRG(StreamFit, BaseEstimator):
         else:
             targets = self._targets(block.y)  # which finds labels that are not known
             blocks = self._blocks(block.X, targets, self._weighed(block.y, block.sample_weight))
-        if isinstance(block, UncheckedBlock):
+        if not block.is_checked:
             if self._take_finite(blocks, block.X.size):
                 return
-            checked_finite(block)
+            block.checked()
         self._take(blocks)
 
     def _take_all(self, X, y, targets, sample_weight):
@@ -438,7 +438,7 @@ class _StreamingSVRG(StreamFit, BaseEstimator):
                 if not seen:
                     if self._take_finite(blocks, n_values, *rows):
                         continue
-                    checked_finite(UncheckedBlock(X, y, weights))
+                    UncheckedBlock(X, y, weights).checked()
                     seen = True
                 self._take(blocks, *rows)
             self._models()  # so that fit says what keeps them from being found
@@ -710,10 +710,7 @@ class StreamingSVRGRegressor(RegressorMixin, _StreamingSVRG):
         return X, y, targets
 
     def _targets(self, y):
-        targets = contiguous(y, dtype=np.float64)
-        if self.loss == "poisson" and (targets < 0).any():
-            raise ValueError('loss="poisson" is for counts: y must not be negative')
-        return [targets]
+        return [count_targets(y) if self.loss == "poisson" else contiguous(y, dtype=np.float64)]
 
     @property
     def coef_(self):
@@ -932,12 +929,7 @@ class StreamingSVRGClassifier(ProbabilityMixin, OneVsRestMixin, _StreamingSVRG):
         self._begin(len(positive_classes(classes)))
 
     def _targets(self, y):
-        """Return the targets of every problem; raise ValueError for labels that are not known."""
-        targets = signs(y, self.classes_) if len(self.classes_) == 2 else None
-        if targets is not None:
-            return [targets]
-        check_known_labels(y, self.classes_)
-        return [margin_targets(y, label) for label in positive_classes(self.classes_)]
+        return class_targets(y, self.classes_)
 
     @property
     def coef_(self):

@@ -226,6 +226,44 @@ def test_what_a_callback_sets_is_for_the_next_fit(multiclass):
     assert changed.result_.primal == model.result_.primal
 
 
+@pytest.mark.parametrize("ways", [("joint", "ovr"), ("ovr", "joint")])
+def test_a_callback_that_sets_multi_class_comes_too_late(ways, multiclass):
+    options = {"alpha": 0.1, "tol": 0, "max_iter": 5, "random_state": 0}
+    plain = PegasosClassifier(multi_class=ways[0], **options).fit(*multiclass)
+    model, shapes = PegasosClassifier(multi_class=ways[0], **options), set()
+
+    def change(snapshot):
+        shapes.add(snapshot.coef.shape)
+        model.set_params(multi_class=ways[1])
+
+    model.set_params(callback=change).fit(*multiclass)
+    np.testing.assert_array_equal(model.coef_, plain.coef_)
+    assert shapes == {plain.coef_.shape if ways[0] == "joint" else plain.coef_.shape[1:]}
+
+
+def test_a_display_that_a_callback_asks_for_comes_with_the_next_fit(multiclass, capfd):
+    model = SDCAClassifier(alpha=1e-2, random_state=0)
+    model.callback = lambda snapshot: model.set_params(verbose=1) and None
+    model.fit(*multiclass)  # of three classes, one after the other
+    assert capfd.readouterr().err == ""
+    model.fit(*multiclass)
+    assert capfd.readouterr().err != ""
+
+
+@pytest.mark.parametrize("name", ["SDCAClassifier", "PegasosClassifier"])
+def test_a_callback_asks_too_late_for_a_warm_start_over_partitions(name, multiclass):
+    make = getattr(over_partitions, name)
+    options = {"alpha": 0.1, "tol": 0, "max_iter": 3, "random_state": 0, "n_partitions": 2}
+    plain = make(**options).fit(*multiclass)
+    model = make(**options)
+    model.callback = lambda snapshot: model.set_params(warm_start=True) and None
+    for _ in range(2):  # the second one has nothing to go on from
+        model.fit(*multiclass)
+        np.testing.assert_array_equal(model.coef_, plain.coef_)
+    model.fit(*multiclass)
+    assert model.result_.primal < plain.result_.primal
+
+
 def test_partial_fit_needs_no_certificates(binary):
     calls = []
     model = PegasosClassifier(alpha=0.1, callback=calls.append)

@@ -234,6 +234,20 @@ def test_a_free_intercept_is_certified(regression, bias, batch_size):
     assert model.intercept_ == pytest.approx(best.intercept_, abs=0.3)
 
 
+@pytest.mark.parametrize("limits", [{"tol": 5e-3, "max_iter": 5000}, {"tol": 0, "max_iter": 30}])
+def test_a_search_moves_where_the_fit_goes_on_from_a_certificate(limits, regression):
+    X, y = regression
+    model = PegasosRegressor(
+        "huber", alpha=0.05, bias="search", n_partitions=3, warm_start=True, random_state=0
+    )
+    model.set_params(**limits).fit(X, y + 3)
+    (state,) = model._states
+    stays = state["next_bias"] == state["w"][-1]
+    assert stays == (model.result_.status == "converged") == (limits["tol"] > 0)
+    model.set_params(tol=0, max_iter=1).fit(X, y + 3)
+    assert model.intercept_ == pytest.approx(state["next_bias"], rel=1e-12)
+
+
 class LossyBatches(LocalPartitions):
     """Loses a partition at every `every`-th question."""
 

@@ -187,6 +187,13 @@ def test_a_search_that_has_seen_one_side_has_a_certificate(uneven, n_classes):
             assert 0 <= part.dual <= part.primal < np.inf
 
 
+def test_short_fits_that_go_on_search_as_well(uneven):
+    model = PegasosClassifier(bias="search", alpha=0.01, warm_start=True, random_state=0)
+    model.set_params(max_iter=1, tol=0)
+    intercepts = [float(model.fit(*uneven).intercept_[0]) for _ in range(6)]
+    assert len(set(intercepts)) == 6
+
+
 def test_a_stream_cannot_be_searched(uneven):
     X, y = uneven
     with pytest.raises(AttributeError) as caught:

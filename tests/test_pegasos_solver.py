@@ -352,6 +352,24 @@ def test_the_search_takes_few_fits_and_starts_each_from_the_last():
     assert duals == sorted(duals)
 
 
+@pytest.mark.parametrize("converged", [False, True])
+def test_a_search_that_pauses_goes_where_it_would_have_gone(converged):
+    problem = Problem(n_rows=60)
+    solvers = [Pegasos(problem.objective(bias="search"), bits(), bias="search") for _ in range(2)]
+    for _ in range(2):
+        run_epochs(solvers[0], 20)
+        before = solvers[0].bias
+        solvers[0].certify(lambda w: w)
+    if converged:
+        solvers[0].settle()
+    solvers[1].resume(solvers[0].state())
+    for solver in solvers:
+        run_epochs(solver, 1)
+        assert (solver.bias == before) == converged
+        assert solver.n_fits == (2 if converged else 3)
+    assert solvers[0].bias == solvers[1].bias
+
+
 @pytest.mark.parametrize(("learning_rate", "eta0"), RATES)
 @pytest.mark.parametrize("sampling", SAMPLINGS)
 def test_certificates_hold_with_other_schedules(learning_rate, eta0, sampling):

@@ -81,6 +81,9 @@ cdef class Solver:
         """Return what `certify` would, or near it, at no cost."""
         raise NotImplementedError
 
+    def settle(self):
+        """Hear that the last certificate was near enough: a fit that goes on may begin there."""
+
     def refine(self):
         """Go on with less rounding, or return False; called before rounding ends a fit."""
         return False

@@ -126,7 +126,7 @@ cdef class Pegasos(Epochs):
     Attributes
     ----------
     n_fits : int
-        How many values of b the search has tried.
+        How many values of b the search has tried, those before `resume` included.
     """
     cdef readonly Objective objective
     cdef readonly Py_ssize_t n_fits
@@ -201,7 +201,9 @@ cdef class Pegasos(Epochs):
         state = {
             **Epochs.state(self), "bias": self.bias, "sum_of_biases": self.sum_of_biases,
             "coefficients": self.coefficients}
-        return state if self.search is None else state | self.search.state()
+        if self.search is not None:
+            state |= self.search.state() | {"next_bias": self.next_bias, "n_fits": self.n_fits}
+        return state
 
     def resume(self, state):
         """Go on from the `state()` of a solver with as many weights and the same bias.
@@ -215,7 +217,9 @@ cdef class Pegasos(Epochs):
         if self.treatment != FEATURE:
             self.bias = bias
         if self.treatment == SEARCH:
-            self.search, self.next_bias = BiasSearch.from_state(state), bias
+            self.search = BiasSearch.from_state(state)
+            self.next_bias = take(state, "next_bias", 0.0)
+            self.n_fits = take(state, "n_fits", 0)
             self._find_radius()
         sum_of_biases = take(state, "sum_of_biases", 0.0)
         if self.weight_vector.n_averaged > 0:
@@ -228,6 +232,10 @@ cdef class Pegasos(Epochs):
         if self.treatment == SEARCH and self.next_bias != self.bias:
             self._move_to(self.next_bias)
         return Epochs.advance(self, limit)
+
+    def settle(self):
+        """As that of Solver: b stays."""
+        self.next_bias = self.bias
 
     cdef Py_ssize_t entries(self, Py_ssize_t i) noexcept nogil:
         return line_size(&self.rows, i)

@@ -114,11 +114,11 @@ class StreamedSDCA(Solver):
         return False
 
     def _begin_pass(self):
-        if self.newton and self.newton.is_over:
-            self.newton = None
-            self.crossing = Crossing(None)
-        elif self.crossing.is_reached(self._done, self.best, self.objective):
-            self._make_newton(self.objective.at_zeros()[1])
+        before = self.newton
+        self.newton = self.crossing.turn(
+            self._done, self.best, self.objective, before, self._make_newton
+        )
+        if self.newton and not before:
             self.ascent.certified = self.ascent.masses.copy()
         self.blocks = self.objective.blocks(self.position, self.phase.least_rows)
         self.block = next(self.blocks)
@@ -139,9 +139,7 @@ class StreamedSDCA(Solver):
 
     def _make_newton(self, at_zeros):
         plan, duals = self.crossing.plan, self.ascent.duals
-        self.newton = StreamedNewton(
-            plan, self.best, at_zeros, self.objective, duals, self.newton_reads
-        )
+        return StreamedNewton(plan, self.best, at_zeros, self.objective, duals, self.newton_reads)
 
     def model(self):
         """Return the weights, of shape (n_problems, n_weights) or (n_weights,) for one."""
@@ -184,5 +182,5 @@ class StreamedSDCA(Solver):
         self.best.set_state(state)
         self.crossing.set_state(state)
         if part_of(state, "newton"):
-            self._make_newton(np.inf)
+            self.newton = self._make_newton(np.inf)
             self.newton.set_state(state)

@@ -30,7 +30,7 @@ from sublinear._core.states import fill, part_of, prefixed, restore, saved, take
 from sublinear.distributed._partitions import Partition, Rounds
 
 COUNTS = "n_drawn", "last"
-ITERATE = "w", "n_counted", "n_before"
+ITERATE = "w", "n_counted", "n_before", "next_bias"
 SAME = 1e-9  # relative: what rounding leaves of the sums that tell one problem from another
 
 
@@ -203,6 +203,7 @@ class BatchSteps(Rounds):
         self.output = choose(average, problem.seed)
         self.keeps_best = self.output.keeps_best or bias == "search"
         self.radius = np.inf
+        self.next_bias = 0.0  # where the search goes on from the last certificate
         super().__init__(partitions, problem, n_weights=n_weights, n_stored=n_stored)
         if problem.free_intercept:
             self._free_the_bias()
@@ -210,9 +211,9 @@ class BatchSteps(Rounds):
 
     def _free_the_bias(self):
         if self.start is None:
-            self.w[-1] = self._target_moments(0.0)[0]
+            self.w[-1] = self.next_bias = float(self._target_moments(0.0)[0])
         if self.bias == "search":
-            variance = self._target_moments(float(self.w[-1]))[1]
+            variance = self._target_moments(self.next_bias)[1]
             self.search = BiasSearch(math.sqrt(variance) or 1.0)
 
     def _target_moments(self, center):
@@ -243,11 +244,16 @@ class BatchSteps(Rounds):
         return self._shares(self.n_before + rounds * self.batch_size)
 
     def advance(self, limit):
-        """Take a step and return True, or do nothing if it might exceed the limit."""
+        """Take a step and return True, or do nothing if it might exceed the limit.
+
+        Another intercept comes where the fit goes on from a certificate.
+        """
         starts, stops = self._drawn(self.n_iter), self._drawn(self.n_iter + 1)
         size = sum(stops) - sum(starts)
         if self.accesses + size * self.widest > limit:
             return False
+        if self.bias == "search" and self.next_bias != self.w[-1]:
+            self._move_to(self.next_bias)
         gradient, rests = self.retrying(
             lambda: self.partitions.total("round", self.n_iter + 1, self.w, starts, stops)
         )
@@ -264,6 +270,10 @@ class BatchSteps(Rounds):
             if self.n_averaged == self.output.next_record:
                 self.output.record(self)
         return True
+
+    def settle(self):
+        """As that of Solver: the intercept stays."""
+        self.next_bias = float(self.w[-1])
 
     def _step(self, size, gradient):
         """Go against the sum of so many sub-gradients."""
@@ -328,12 +338,10 @@ class BatchSteps(Rounds):
         return w, np.sum([masses for (masses,) in rests], axis=0)
 
     def _search(self, dual, masses):
-        """Take into account the dual value at the present intercept; move it; return the bound."""
+        """Take the dual value at the present intercept; choose another; return the bound."""
         bias, (positive, negative) = float(self.w[-1]), masses.tolist()
         slope = (negative - positive) / self.problem.total_weight
-        target = self.search.after(bias, dual, slope)
-        if target != bias:
-            self._move_to(target)
+        self.next_bias = self.search.after(bias, dual, slope)
         return self.search.bound
 
     def _move_to(self, bias):

@@ -307,12 +307,15 @@ class BlockDualAscent(Rounds):
 
     def advance(self, limit):
         """Make a round and return True, or do nothing if it might exceed the limit."""
-        if self.newton and self.newton.is_over:
-            self._end_newton()
-        elif self.crossing.is_reached(self._done, self.best, self.objective):
-            self.newton = NewtonRounds(self.crossing.plan, self.best, self.objective.at_zeros()[1])
-        if self.newton:
-            return self._newton_round(limit)
+        before = self.newton
+        self.newton = self.crossing.turn(
+            self._done, self.best, self.objective, before, self._make_newton
+        )
+        if before and not self.newton:
+            self._resume_ascent()
+        return self._newton_round(limit) if self.newton else self._ascent_round(limit)
+
+    def _ascent_round(self, limit):
         if self.accesses + self.passes * self.n_stored > limit:
             return False
         change, rests = self.retrying(self._round)
@@ -361,9 +364,11 @@ class BlockDualAscent(Rounds):
             return 1.0
         return self.newton.certificate_growth if self.newton else GROWTH
 
-    def _end_newton(self):
+    def _make_newton(self, at_zeros):
+        return NewtonRounds(self.crossing.plan, self.best, at_zeros)
+
+    def _resume_ascent(self):
         """Let rounds of dual ascent go on from the duals that are kept, and from the best model."""
-        self.newton, self.crossing = None, Crossing(None)
         self.w = self.retrying(self._restored)
         self.objective.accesses += self.n_stored
         self.offset = self.best.models[0, -1] - self.w[-1]
@@ -472,7 +477,7 @@ class BlockDualAscent(Rounds):
         self.best.set_state(state)
         self.crossing.set_state(state)
         if part_of(state, "newton"):
-            self.newton = NewtonRounds(self.crossing.plan, self.best, np.inf)
+            self.newton = self._make_newton(np.inf)
             self.newton.set_state(state)
 
     def _begin(self):

@@ -5,10 +5,10 @@ from contextlib import closing
 
 import numpy as np
 
-from sublinear._certified_model import Training
+from sublinear._certified_model import NO_CHECKPOINT, Training
 from sublinear._checkpoint import RoundsCheckpoint, open_checkpoint
 from sublinear._core.starting_intercept import middle_of_parts
-from sublinear._core.states import take
+from sublinear._core.states import part_of, prefixed, take
 from sublinear._fit_method import fit_method
 from sublinear._labels import LabelWeights, class_factors, find_classes, positive_classes
 from sublinear._linear_model import LinearModel
@@ -116,8 +116,8 @@ class CertifiedRounds(OverPartitions, LinearModel):
 
         _beginning(training)                what a warm start begins with, a flat dict; {} for none
         _make_rounds(training, problem, k)  the solver of problem k; training.plan is the beginning
-        _store_kept(kept, training)         set what the next warm start needs, given `_keep` of the
-                                            solvers; of none where there will not be one
+        _next_start(solver)                 what a warm start needs of a solver, a flat dict
+        _store_starts(starts, training)     keep these; none where there will be no warm start
     """
 
     _unit = "rounds"
@@ -176,11 +176,12 @@ class CertifiedRounds(OverPartitions, LinearModel):
             self._note_columns(found)
             training = self._gather(partitions, found)
             training.plan = self._beginning(training)
+            rounds = NO_CHECKPOINT
             if checkpoint is not None:
                 checkpoint.identify_partitions(ask_retrying(partitions, "mark"))
-                checkpoint = RoundsCheckpoint(checkpoint)
-                training.plan = checkpoint.beginning(training.plan)
-            return self._solve(training, self._limits(), checkpoint)
+                rounds = RoundsCheckpoint(checkpoint)
+                training.plan = rounds.beginning(training.plan)
+            return self._solve(training, self._limits(), rounds)
 
     def _gather(self, partitions, found):
         """Return the PartitionedTraining of described partitions."""
@@ -241,12 +242,14 @@ class CertifiedRounds(OverPartitions, LinearModel):
 
     def _keep(self, solver):
         """Return what the estimator keeps of a solver, a flat dict."""
-        return {"n_lost": solver.n_lost}
+        start = prefixed("start", self._next_start(solver)) if self.warm_start else {}
+        return {"n_lost": solver.n_lost} | start
 
     def _store(self, outcomes, training, seconds):
         kept = [outcome.kept for outcome in outcomes if outcome.kept is not None]
         self.n_lost_ = training.partitions.n_lost + sum(take(state, "n_lost", 0) for state in kept)
-        self._store_kept(kept if self.warm_start and len(kept) == len(outcomes) else [], training)
+        starts = [start for state in kept if (start := part_of(state, "start"))]
+        self._store_starts(starts if len(starts) == len(outcomes) else [], training)
         super()._store(outcomes, training, seconds)
 
     def _check_parameters(self):

@@ -56,19 +56,15 @@ class _LargeBatches(pegasos.BiasTreatment, CertifiedRounds):
             return None
         return state | {"pulls": by_partition(training, state["pulls"])}
 
-    def _keep(self, solver):
-        kept = super()._keep(solver)
-        if self.warm_start:
-            ending, pulls = solver.ending()
-            kept |= prefixed("ending", ending | {"pulls": pulls})
-        return kept
+    def _next_start(self, solver):
+        ending, pulls = solver.ending()
+        return ending | {"pulls": pulls}
 
-    def _store_kept(self, kept, training):
+    def _store_starts(self, starts, training):
         self._states = []
-        for state in kept:
-            ending = part_of(state, "ending")
-            pulls = take(ending, "pulls", np.zeros(training.whole.n_rows))
-            self._states.append(ending | {"pulls": in_order(training, pulls)})
+        for start in starts:
+            pulls = take(start, "pulls", np.zeros(training.whole.n_rows))
+            self._states.append(start | {"pulls": in_order(training, pulls)})
         self._fitted_as = self._kind_of_fit(training)
 
     def _make_rounds(self, training, problem, k):

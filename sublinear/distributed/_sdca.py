@@ -78,14 +78,14 @@ class _DualAscent(CertifiedRounds):
             duals = by_partition(training, take(training.plan, "duals", duals)[k])
         return duals, float(intercept / constant), middle / constant
 
-    def _keep(self, solver):
-        return super()._keep(solver) | ({"duals": solver.duals()} if self.warm_start else {})
+    def _next_start(self, solver):
+        return {"duals": solver.duals()}
 
-    def _store_kept(self, kept, training):
+    def _store_starts(self, starts, training):
         vars(self).pop("dual_coef_", None)
-        if kept:
+        if starts:
             like = np.zeros(training.whole.n_rows)
-            duals = np.stack([in_order(training, take(state, "duals", like)) for state in kept])
+            duals = np.stack([in_order(training, take(state, "duals", like)) for state in starts])
             self.dual_coef_ = duals[0] if self._numeric else duals
 
 

@@ -29,7 +29,8 @@ from sublinear._core.states import refusal, restore, take
 from sublinear._labels import (
     LabelWeights,
     check_known_labels,
-    margin_targets,
+    class_targets,
+    count_targets,
     weights_by_class,
 )
 from sublinear._stream import Block, Stream, naming
@@ -48,8 +49,8 @@ class Plan:
         make_loss() -> Loss
     constant : float
         The value of the constant feature; 0 for none.
-    classes, positive : ndarray or None
-        All labels, and those of the positive class of every problem; None: y holds the targets.
+    classes : ndarray or None
+        All labels; None: y holds the targets.
     factors : ndarray or None
         On the weights of the examples of every class; None: 1.
     counts : bool
@@ -61,7 +62,6 @@ class Plan:
     make_loss: Callable
     constant: float
     classes: np.ndarray | None = None
-    positive: np.ndarray | None = None
     factors: np.ndarray | None = None
     counts: bool = False
     marked: bool = False
@@ -249,11 +249,8 @@ class StagePartition(Member):
 
     def _targets(self, y):
         if self.plan.classes is not None:
-            check_known_labels(y, self.plan.classes)
-            return [margin_targets(y, label) for label in self.plan.positive]
-        if self.plan.counts and (y < 0).any():
-            raise ValueError('loss="poisson" is for counts: y must not be negative')
-        return [contiguous(y, dtype=np.float64)]
+            return class_targets(y, self.plan.classes)
+        return [count_targets(y) if self.plan.counts else contiguous(y, dtype=np.float64)]
 
 
 def even_shares(count, takers, n_partitions):

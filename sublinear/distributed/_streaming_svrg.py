@@ -116,7 +116,7 @@ class _StreamedStages(OverPartitions):
             if warm:
                 self._solvers = [solver.copy() for solver in self._solvers]
             else:
-                self._begin(1 if plan.positive is None else len(plan.positive))
+                self._begin(1 if plan.classes is None else len(positive_classes(plan.classes)))
             self._known = {}
             stages = Stages(partitions, plan, self._solvers)
             if state:
@@ -170,8 +170,7 @@ class _StreamedStages(OverPartitions):
         factors = None
         if self.class_weight is not None:
             factors = class_factors(self.class_weight, self.classes_, known.of(self.classes_))
-        positive = positive_classes(self.classes_)
-        return dataclasses.replace(plan, classes=self.classes_, positive=positive, factors=factors)
+        return dataclasses.replace(plan, classes=self.classes_, factors=factors)
 
     def to_local(self):
         """Return the fitted estimator of `sublinear` with this model, which needs no cluster.
