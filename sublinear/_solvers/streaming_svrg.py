@@ -60,8 +60,9 @@ from sublinear._core.inner_problem import (
     CHANCE,
     FREE,
     Centred,
+    FirstStage,
     Hessian,
-    InnerProblem,
+    LaterStage,
     Restraint,
     Span,
     effective_rows,
@@ -282,7 +283,7 @@ class CombinedSVRG:
         n_rows = len(sample.targets)
         if n_rows >= self.rows_needed and len(self.anchor) > MOST_LEVERAGE * n_rows:
             centred = Centred(sample, self.alpha)  # as the anchor, 0, is
-            inner = InnerProblem(self.loss, centred.sample, self.alpha, self.anchor)
+            inner = FirstStage(self.loss, centred.sample, self.alpha, self.anchor)
             probes = min(LEVERAGE_PROBES, max(1, LEVERAGE_PROBES * TELLING_ROWS // n_rows))
             degrees = inner.hessian(inner.first).degrees(probes)
             self.rows_needed = degrees / MOST_LEVERAGE
@@ -312,7 +313,7 @@ class CombinedSVRG:
 
         @cache
         def losses(restraint):
-            inner = InnerProblem(self.loss, seen, self.alpha, self.anchor, restraint=restraint)
+            inner = FirstStage(self.loss, seen, self.alpha, self.anchor, restraint)
             with np.errstate(over="ignore", invalid="ignore"):
                 scores = unseen.rows @ inner.minimise(ENOUGH, STEPS_OF_MANY)
                 values = unseen.weights * self.loss.values(scores, unseen.targets)
@@ -401,9 +402,8 @@ class CombinedSVRG:
         if corrections:
             corrections = frame.gradient(corrections[0]), frame.squares(corrections[1])
         anchor = frame.coordinates(self.anchor)
-        inner = InnerProblem(
-            self.loss, frame.sample, frame.alpha, anchor, *corrections, restraint=restraint
-        )
+        given = self.loss, frame.sample, frame.alpha, anchor
+        inner = LaterStage(*given, *corrections) if corrections else FirstStage(*given, restraint)
         with np.errstate(over="ignore", invalid="ignore"):  # steps too long are halved
             weights = inner.minimise(precision, max_steps)
             if corrections:
@@ -521,14 +521,14 @@ class Solution(NamedTuple):
     weights : ndarray of shape (n_weights,)
     inside : ndarray of shape (n_coordinates,)
         The same in the coordinates of `inner`, others than weights in a Span.
-    inner : InnerProblem
+    inner : FirstStage or LaterStage
     frame : Span or Centred
         These coordinates.
     """
 
     weights: np.ndarray
     inside: np.ndarray
-    inner: InnerProblem
+    inner: FirstStage | LaterStage
     frame: Span | Centred
 
 
