@@ -52,8 +52,8 @@ cdef class KernelRows:
         Typical error of a value that a product takes; 0 where the values are given.
     exact_deviation : float
         The same for float64, where that was measured; else 0.
-    size : float
-        Mean of the diagonal, where `deviation` was measured; else 0.
+    mean_diagonal : float
+        Where `deviation` was measured; else 0.
     rounding : float
         Typical error of values relative to their spread, where it can be large; else 0.
     asymmetry : float
@@ -64,6 +64,12 @@ cdef class KernelRows:
 
     def __cinit__(self, *arguments, **options):
         self.error = self.unit = UNIT
+
+    def set_errors(self, double deviation, double mean_diagonal, double exact_deviation=0):
+        """Set these measured ones, and `error`, which follows from them."""
+        self.deviation, self.mean_diagonal = deviation, mean_diagonal
+        self.exact_deviation = exact_deviation
+        self.error = deviation / mean_diagonal if mean_diagonal > 0 else 0.0
 
     @property
     def centred_diagonal(self):
@@ -318,11 +324,12 @@ cdef class ExactRows(KernelRows):
     def __init__(self, KernelRows source, bint keeps_values=False):
         cdef double finer = EXACT_UNIT / UNIT
         self.source, self.n_rows, self.n_columns = source, source.n_rows, source.n_columns
-        self.deviation = max(finer * source.deviation, source.exact_deviation)
-        self.size = source.size
-        self.error = max(finer * source.error, source.asymmetry)
-        if self.size > 0:
-            self.error = max(self.error, self.deviation / self.size)
+        if source.mean_diagonal != 0:
+            deviation = max(finer * source.deviation, source.exact_deviation)
+            self.set_errors(deviation, source.mean_diagonal)
+        else:
+            self.error = finer * source.error
+        self.error = max(self.error, source.asymmetry)
         self.rounding, self.unit = finer * source.rounding, EXACT_UNIT
         self.keeps = keeps_values and not isinstance(source, PrecomputedRows)
 
