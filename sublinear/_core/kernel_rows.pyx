@@ -60,7 +60,12 @@ cdef class KernelRows:
         Typical distance of given values to those of the other side of the diagonal, as `error`.
     unit : float
         Of the rounding of values and changes in products.
+    is_exact : bool
+        Whether products have values in float64.
+    is_there : bool
+        Whether no value has to be computed.
     """
+    is_exact = is_there = False
 
     def __cinit__(self, *arguments, **options):
         self.error = self.unit = UNIT
@@ -289,6 +294,7 @@ cdef class PrecomputedRows(GivenRows):
     has_diagonal : bool, default=True
         The two sides are the same examples: the matrix must be square and symmetric.
     """
+    is_there = True
 
     def __init__(self, matrix, bint has_diagonal=True):
         self.matrix = matrix
@@ -320,6 +326,7 @@ cdef class ExactRows(KernelRows):
     keeps_values : bool, default=False
         Compute all of them once, where they are not there anyway; else when they are needed.
     """
+    is_exact = True
 
     def __init__(self, KernelRows source, bint keeps_values=False):
         cdef double finer = EXACT_UNIT / UNIT
@@ -331,7 +338,7 @@ cdef class ExactRows(KernelRows):
             self.error = finer * source.error
         self.error = max(self.error, source.asymmetry)
         self.rounding, self.unit = finer * source.rounding, EXACT_UNIT
-        self.keeps = keeps_values and not isinstance(source, PrecomputedRows)
+        self.keeps = keeps_values and not source.is_there
 
     @property
     def diagonal(self):
