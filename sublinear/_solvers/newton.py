@@ -17,9 +17,8 @@ Cost per iteration: three passes over the rows, the squares of their lengths, n_
 import math
 
 import numpy as np
-from scipy.linalg import cho_solve
 
-from sublinear._core.gram import weighted_gram
+from sublinear._core.gram import solution, weighted_gram
 from sublinear._core.newton_steps import NewtonSteps
 
 ROWS_OF_SAMPLE = 40  # for every weight: errors of a sixth, by which the gap shrinks in square
@@ -96,7 +95,7 @@ class Newton(NewtonSteps):
         self.n_left -= 1
         before = self.gap
         factor = self.system.factor(self._gram())
-        goes_on = self._search(-cho_solve(factor, self.gradient))
+        goes_on = self._search(-solution(factor, self.gradient))
         if self.samples and (self.beyond is not None or self.gap > SHRINKS * before):
             self.samples, goes_on = False, True
         return goes_on

@@ -23,10 +23,10 @@ Cost per pass: two products, a sum and the squares of the lengths of rows, n_wei
 """
 
 import numpy as np
-from scipy.linalg import LinAlgError, cho_solve
+from scipy.linalg import LinAlgError
 
 from sublinear._core.envelope import Envelope
-from sublinear._core.gram import upper_factor, weighted_gram
+from sublinear._core.gram import solution, upper_factor, weighted_gram
 from sublinear._core.normal_equations import NormalEquations
 from sublinear._core.states import refusal, restore, saved
 
@@ -176,14 +176,16 @@ class ProximalNewton:
 
     def _aim(self, gradient, gram):
         """Find the next direction, `gram` is written to; tell whether there is one."""
+        if not (np.isfinite(gram).all() and np.isfinite(gradient).all()):
+            self.is_resting = True
+            return False
         gram[np.diag_indices_from(gram)] += self.penalty
         try:
-            self.direction = -cho_solve((upper_factor(gram), False), gradient)
+            self.direction = -solution(upper_factor(gram), gradient)
         except LinAlgError:
             self._give_up()
-        except ValueError:  # a matrix that is not finite
-            self.is_resting = True
-        return self.direction is not None
+            return False
+        return True
 
     def _is_at_end_of_step(self, values):
         """Go along the direction; tell whether that leads to where the pass has evaluated."""
