@@ -7,7 +7,6 @@ from sklearn.utils.validation import check_is_fitted
 from sublinear._certified_model import CertifiedModel, Training, metadata_of
 from sublinear._classification import OneVsRestMixin, ProbabilityMixin
 from sublinear._core.aligned import contiguous
-from sublinear._core.computed import ComputedMatrix
 from sublinear._core.losses import REGRESSION_LOSSES
 from sublinear._core.objective import Objective
 from sublinear._documentation import with_parameters
@@ -118,7 +117,7 @@ class LinearModel(CertifiedModel):
         """Return the Training for checked data."""
         X = by_rows(X) if getattr(self, "pack", None) == "auto" else X
         matrix = as_matrix(X, self._constant(X), effective_threads(self.n_jobs))
-        if isinstance(matrix, ComputedMatrix) and not self._asks_for_lines:
+        if matrix.is_computed and not self._asks_for_lines:
             raise ValueError(
                 f"{type(self).__name__} does not take a FeatureOracle: it reads every row; "
                 "SIMBAClassifier and SublinearPerceptron ask for single rows and columns"

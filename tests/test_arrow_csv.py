@@ -241,6 +241,16 @@ def test_a_header_that_ends_with_a_return_swallows_no_row(tmp_path):
     assert load(path)[0].tolist() == [[1.0], [2.0]]
 
 
+@pytest.mark.parametrize("chunk", [1, 7, 2**22])
+@pytest.mark.parametrize("end", [b"", b"\n", b"\r\n\r\n" + 9 * b"\n"])
+def test_a_quote_that_is_open_in_the_last_line_of_a_file(tmp_path, monkeypatch, chunk, end):
+    monkeypatch.setattr(csv_text, "CHUNK", chunk)
+    path = tmp_path / "rows.csv"
+    path.write_bytes(b'1,"a"\n2,"b"\n3,"b' + end)
+    with pytest.raises(ValueError, match="line 3: a quote is not closed"):
+        load(path)
+
+
 def test_quotes_where_lines_end_with_a_return(tmp_path):
     path = tmp_path / "rows.csv"
     path.write_bytes(b'length,kind\r1,"a"\r2,"b"\r\r')

@@ -108,6 +108,21 @@ def test_what_is_not_positive_definite_is_an_error(small_blocks):
     np.testing.assert_allclose(square.product(np.ones(40)), matrix.sum(axis=1))
 
 
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+@pytest.mark.parametrize("place", [3, 30])
+def test_what_is_not_finite_is_an_error(place, value, small_blocks):
+    matrix, right = np.eye(40), np.ones(40)
+    square = KernelSquare(lambda rows, columns: matrix[np.ix_(rows, columns)], 40)
+    square.factor(np.arange(40), np.ones(40))
+    right[place] = value
+    with pytest.raises(LinAlgError), np.errstate(all="ignore"):
+        square.solve(right)
+    matrix[place, 35] = matrix[35, place] = value
+    square = KernelSquare(lambda rows, columns: matrix[np.ix_(rows, columns)], 40)
+    with pytest.raises(LinAlgError), np.errstate(all="ignore"):
+        square.factor(np.arange(40), np.ones(40))
+
+
 def test_calls_of_a_blas_are_short():
     """The 0.1 s that Ctrl-C may wait: of a factor of many thousands of rows as well."""
     square = KernelSquare.__new__(KernelSquare)

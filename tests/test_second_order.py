@@ -24,7 +24,7 @@ from threadpoolctl import threadpool_info, threadpool_limits
 from sublinear import SDCAClassifier, SDCARegressor, sdca_path
 from sublinear._core import blas
 from sublinear._core.blas import one_blas_thread
-from sublinear._core.gram import row_factor, row_products, upper_factor, weighted_gram
+from sublinear._core.gram import row_factor, row_products, solution, upper_factor, weighted_gram
 from sublinear._core.line_search import backtrack
 from sublinear._core.losses import MARGIN_LOSSES, REGRESSION_LOSSES
 from sublinear._core.matrix import Matrix
@@ -137,6 +137,17 @@ def test_the_factor_of_a_singular_matrix():
         np.testing.assert_allclose(factor.T @ factor, matrix, atol=1e-10)
     with pytest.raises(LinAlgError):
         upper_factor(-np.eye(3))
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+@pytest.mark.parametrize("place", [(1, 1), (0, 2)])
+def test_what_is_not_finite_has_no_factor_and_no_solution(place, value):
+    matrix, right = np.eye(3), np.ones(3)
+    matrix[place] = right[1] = value
+    with pytest.raises(LinAlgError), np.errstate(all="ignore"):
+        upper_factor(matrix)
+    with pytest.raises(LinAlgError):
+        solution(np.eye(3), right)
 
 
 # ---------------------------------------------------------------- the iterations
@@ -405,6 +416,22 @@ def test_the_next_method_begins_where_one_gets_stuck():
     assert type(solver.second.method) is Newton
     primal, dual = solver.certify(unchanged)[1:]
     assert primal - dual <= 1e-6 * primal
+
+
+@pytest.mark.parametrize("where", ["__init__", "iterate"])
+def test_only_equations_without_a_solution_end_a_method(where):
+    """Other errors are mistakes."""
+
+    def mistaken(self, *arguments, **options):
+        raise ValueError("shapes do not match")
+
+    X, y = make_data("logistic")
+    first = SDCA(make_objective("logistic", X, y), bits(0))
+    method = type("Mistaken", (Newton,), {where: mistaken})
+    solver = Finisher([Columns(first, method)], 1e-6, 300, at_once=True)
+    with pytest.raises(ValueError, match="shapes"):
+        while solver.n_iter < 300:
+            solver.advance(2**60)
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from scipy.special import expit
 from sublinear import SDCAClassifier, StreamingSVRGClassifier
 from sublinear._core import inner_problem
 from sublinear._core.anchored_gradient import AnchoredGradient
-from sublinear._core.inner_problem import FREE, InnerProblem, Restraint
+from sublinear._core.inner_problem import FREE, InnerProblem, LaterStage, Restraint
 from sublinear._core.kept_rows import KeptRows, Sample, copied_sparse
 from sublinear._core.losses import COUNT_LOSSES, MARGIN_LOSSES, REGRESSION_LOSSES
 from sublinear._core.matrix import Matrix
@@ -662,7 +662,7 @@ def test_steps_are_shortened_where_losses_grow():
     y = random.poisson(np.exp(X[:, 0])).astype(float)
     anchor = np.array([1.0, 0.0])
     sample = Sample(X, y, np.ones(500))
-    inner = InnerProblem(loss, sample, 0.0, anchor, np.array([-30.0, 0.0]), np.ones(2))
+    inner = LaterStage(loss, sample, 0.0, anchor, np.array([-30.0, 0.0]), np.ones(2))
     far = inner.minimise()
     near = inner.held_back(far)
     values = [loss.values(X @ v, y).mean() for v in (anchor, near, far)]
@@ -676,7 +676,7 @@ def test_steps_that_run_out_are_not_said_to_be_enough(monkeypatch):
     sample = Sample(X, y, np.ones(200))
     for most, enough in ((1, False), (50, True)):
         monkeypatch.setattr(inner_problem, "MAX_CORRECTED_STEPS", most)
-        inner = InnerProblem(loss, sample, 0.1, np.zeros(5), np.full(5, 0.1), np.ones(5))
+        inner = LaterStage(loss, sample, 0.1, np.zeros(5), np.full(5, 0.1), np.ones(5))
         inner.minimise()
         assert inner.converged == enough
 
@@ -870,7 +870,7 @@ def test_a_limit_is_no_less_than_that_of_rows_of_mean_curvature():
     X[:3, 0], anchor = 1.0, np.zeros(d)
     anchor[0] = 40.0  # where the column's rows are flat
     sample, loss = Sample(X, y, np.ones(n)), REGISTRY["logistic"].loss()
-    inner = InnerProblem(loss, sample, 0.0, anchor, np.zeros(d), np.mean(X**2, axis=0))
+    inner = LaterStage(loss, sample, 0.0, anchor, np.zeros(d), np.mean(X**2, axis=0))
     assert inner.first.gram[0, 0] < 1e-10
     assert inner.limit[0] == pytest.approx(inner.limit[1] * 3 / n, rel=0.02)
 

@@ -9,4 +9,3 @@ cdef class ComputedMatrix(Matrix):
     cdef long long[::1] turns        # of every place: when its row was last asked for
     cdef Py_ssize_t capacity, place
     cdef long long turn
-    cpdef hold(self, lines)

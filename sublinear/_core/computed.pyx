@@ -25,6 +25,7 @@ cdef class ComputedMatrix(Matrix):
     transposed : ComputedMatrix, default=None
         The columns.
     """
+    is_computed = True
 
     def __init__(
         self, compute, shape, dtype, Py_ssize_t capacity, double constant=0.0,
@@ -65,6 +66,9 @@ cdef class ComputedMatrix(Matrix):
                 missing.append(i)
         for i in missing:
             self._place(i)
+
+    cdef Py_ssize_t rows_per_call(self):
+        return min(self.capacity, Matrix.rows_per_call(self))
 
     def _place(self, Py_ssize_t i):
         """Compute a row into the next place whose row is not asked for now."""

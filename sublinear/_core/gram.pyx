@@ -6,7 +6,7 @@ from libc.stdint cimport uint32_t
 import itertools
 
 import numpy as np
-from scipy.linalg import LinAlgError, cholesky, qr, solve_triangular
+from scipy.linalg import LinAlgError, cho_solve, cholesky, qr, solve_triangular
 from scipy.linalg.blas import dsyrk
 from scipy.linalg.lapack import dpstrf
 
@@ -174,17 +174,31 @@ def upper_factor(matrix):
     Raises
     ------
     LinAlgError
-        If it is not.
+        If it is not, or has entries that are not finite.
     """
-    diagonal = matrix.diagonal().copy()
+    diagonal = finite(matrix.diagonal().copy())
     least = np.finfo(float).tiny + np.finfo(float).eps ** 2 * diagonal.max()
     for jitter in JITTERS:
         matrix[np.diag_indices_from(matrix)] = diagonal * (1 + jitter) + least
         try:
-            return cholesky(matrix)
+            factor = cholesky(matrix, check_finite=False)
         except LinAlgError:
             continue
+        finite(factor.diagonal())    # which takes in all entries above it
+        return factor
     raise LinAlgError("not positive semidefinite")
+
+
+def solution(factor, right):
+    """Return x with U'U x the right side; raises LinAlgError where it is not finite."""
+    return finite(cho_solve((factor, False), right, check_finite=False))
+
+
+def finite(values):
+    """Return an array; raises LinAlgError unless all its values are finite."""
+    if not np.isfinite(values).all():
+        raise LinAlgError("not finite")
+    return values
 
 
 def pivoted_factor(matrix):
@@ -251,7 +265,8 @@ def factor_by_columns(entries, diagonal, Py_ssize_t most):
         taken, end = tried[places[:rank] - 1], count + rank
         columns = entries(order, taken) - known @ known[taken].T
         triangle = np.tril(reached[:rank, :rank])
-        factor[:, count:end] = solve_triangular(triangle, columns.T, lower=True).T
+        factor[:, count:end] = solve_triangular(
+            triangle, columns.T, lower=True, check_finite=False).T
         factor[taken, count:end], pivots[count:end] = triangle, taken
         factor[pivots[:count], count:end] = 0
         left -= np.einsum("ij,ij->i", factor[:, count:end], factor[:, count:end])

@@ -58,58 +58,46 @@ FREE = Restraint()
 class InnerProblem:
     """mean over a sample of l(<v, x_i>) + <c, v> + alpha / 2 |v|^2 + <r, (v - w~)^2> / 2.
 
-    With c the difference of a gradient at w~ and that of the sample, its minimiser is where the
-    inner steps of SVRG with draws from the sample would lead, but for the damping r. That gives
-    features which are rarer in the sample than in the stream the curvature they lack, and keeps
-    steps short where a few rows say little about the curvature.
+    That of a FirstStage or a LaterStage, which say what c and r are.
 
-    But for counts, a part of its own quadratic model at w~ is added: that leaves the minimiser of a
-    quadratic objective where it is, and brings v back from where the rows are flat, but <c, v> is
-    not.
-
-    Where the sample is all there is, r may be what a Restraint makes it.
+    Parameters
+    ----------
+    loss : Loss
+    sample : Sample
+    alpha : float or ndarray of shape (n_weights,)
+    anchor : ndarray of shape (n_weights,)
+        w~, where the search for the minimiser begins.
+    most_steps : int
+        Of Newton's method.
 
     Attributes
     ----------
-    latest : Hessian
-        That of `minimise`, of the minimiser or a place near by.
+    slope, damping : ndarray of shape (n_weights,)
+        c and r.
     limit : ndarray of shape (n_weights,)
         The part of r that keeps steps short.
+    latest : Hessian
+        That of `minimise`, of the minimiser or a place near by.
     left : float
         What a step leaves of an excess risk, as the sample's curvature is not that of all rows.
     taken : float
-        The part of a step that `held_back` left of it.
+        The part of a step that is made.
     converged : bool
         Whether there were steps enough.
     """
 
-    def __init__(self, loss, sample, alpha, anchor, gradient=None, squares=None, restraint=FREE):
-        self.loss, self.alpha, self.anchor = loss, alpha, anchor
+    def __init__(self, loss, sample, alpha, anchor, most_steps):
+        self.loss, self.alpha, self.anchor, self.most_steps = loss, alpha, anchor, most_steps
         rows, self.targets, weights = sample.compact()
         self.rows = KeptRows(rows)
         self.shares = weights / weights.sum()
         self.n_effective = effective_rows(weights)
         self.slope = self.damping = self.limit = np.zeros(len(anchor))
         self.first = self.evaluate(anchor, gram=True)
-        seen = self.first.squares.sum() + self.first.gradient.sum()
-        check_sum(seen if gradient is None else seen + gradient.sum())
         self.converged = True
         self.taken = 1.0
         self.left = min(1.0, len(anchor) / len(self.targets))
-        self.model, self.model_slope = None, 0.0  # the Hessian at the anchor, part of the gradient
-        self.corrected = gradient is not None
-        if restraint.degrees is not None:
-            hessian = self.hessian(self.first, reweighted=not self.first.curvatures.any())
-            degrees = restraint.degrees * self.n_effective
-            limit = self._limit_alike if restraint.alike else self._limit
-            self.damping = self.limit = limit(hessian, degrees)
-        if self.corrected:  # else the sample is all there is
-            self.slope = gradient - self.first.gradient
-            self.damping = self._damping(squares - BY_CHANCE * self.first.squares)
-            # slopes of counts do not level off: their curvature far away would be one of huge rows
-            if not (self.loss.quadratic or is_of_counts(loss)):
-                self.model_slope = MODEL_SHARE * self.slope_at_anchor
-                self.model = self.hessian(self.first)
+        self.model_slope = 0.0  # at the anchor, of a quadratic model beside the rows' losses
 
     def evaluate(self, v, gram=False):
         """Return the Evaluation of the sample's rows at v."""
@@ -137,39 +125,19 @@ class InnerProblem:
 
     def _pull(self, away):
         """Return the model's gradient so far away from the anchor."""
-        if self.model is None or not away.any():
-            return self.model_slope
-        return self.model_slope + MODEL_SHARE * self.model.product(away)
+        return self.model_slope
 
-    def hessian(self, evaluation, reweighted=False):
-        """Return the Hessian, or that of iteratively re-weighted least squares."""
-        curvatures, matrix = evaluation.curvatures, evaluation.gram
-        shift = self.alpha + self.damping
-        if reweighted:
-            away = np.maximum(np.abs(evaluation.scores - self.targets), 1e-12)
-            curvatures, matrix = self.shares * np.abs(evaluation.slopes) / away, None
-        if self.model is not None:
-            curvatures = curvatures + MODEL_SHARE * self.first.curvatures
-            shift = (1 + MODEL_SHARE) * shift
-            if matrix is not None:
-                matrix = matrix + MODEL_SHARE * self.first.gram
-        hessian = Hessian(self.rows, curvatures, shift, matrix)
-        if not reweighted:
-            self.latest = hessian
-        return hessian
+    def hessian(self, evaluation):
+        """Return the Hessian at an Evaluation."""
+        return self._hessian(evaluation.curvatures, evaluation.gram)
 
-    def _damping(self, missing):
-        """Return r: curvature that the sample lacks, and what leaves it few degrees of freedom."""
-        first, missing = self.first, np.maximum(0, missing)
-        mean = np.sum(first.curvatures)
-        own = mean * first.squares if first.gram is None else np.diag(first.gram)
-        with np.errstate(invalid="ignore"):
-            # a feature's own curvature as far as the sample has the feature
-            damping = missing * np.nan_to_num((own + mean * missing) / (first.squares + missing))
-        hessian = Hessian(self.rows, first.curvatures, self.alpha + damping, first.gram)
-        degrees = len(self.targets) / ROWS_PER_DEGREE
-        self.limit = self._limit(hessian, min(degrees, self.n_effective / EFFECTIVE_PER_DEGREE))
-        return damping + self.limit
+    def reweighted_hessian(self, evaluation):
+        """Return that of iteratively re-weighted least squares."""
+        away = np.maximum(np.abs(evaluation.scores - self.targets), 1e-12)
+        return self._hessian(self.shares * np.abs(evaluation.slopes) / away, None)
+
+    def _hessian(self, curvatures, matrix):
+        return Hessian(self.rows, curvatures, self.alpha + self.damping, matrix)
 
     def _limit(self, hessian, allowed):
         """Return curvature that leaves the sample so few degrees of freedom.
@@ -188,77 +156,217 @@ class InnerProblem:
         units = np.maximum(hessian.units**2, alike)
         return np.where(is_varied(squares, variances), units * shift, 0.0)
 
+    def minimise(self, precision=0.0, max_steps=None):
+        """Return the minimiser by Newton's method; a Hessian is used as long as it serves.
+
+        What the last step is expected to leave is at most `precision` times twice what a step
+        gained; 0: by rounding.
+        """
+        here = self._place(self.anchor, self.first)
+        beginning, most_gained = abs(here.value), 0.0
+        step = self._newton_step(here)
+        self._check_range(here, step)
+        for _ in range(max_steps or self.most_steps):
+            there = following = None
+            if step.is_reweighted or step.is_solved():
+                if precision and self._is_last(here, step, precision * most_gained):
+                    return here.weights - step.direction
+                there, following = self._moved(here, step)
+            if there is None and step.is_reweighted:
+                return here.weights
+            if there is None:
+                step = self._reweighted_step(here, step.gradient)
+                continue
+            most_gained = max(most_gained, 2 * (here.value - there.value))
+            here = there
+            # of separable classes no value is left in the end
+            if step.decrement <= EXACT * max(abs(here.value), beginning):
+                return here.weights
+            step = following or self._next_step(here, step, precision, most_gained)
+        self.converged = False
+        return here.weights
+
+    def _newton_step(self, here, gained=0.0):
+        gradient, self.latest = self._gradient(here), self.hessian(here.evaluation)
+        return Step(gradient, self.latest, self.latest.solve(gradient, gained=gained))
+
+    def _reweighted_step(self, here, gradient):
+        hessian = self.reweighted_hessian(here.evaluation)
+        return Step(gradient, hessian, hessian.solve(gradient), is_reweighted=True)
+
+    def _next_step(self, here, before, precision, most_gained):
+        """Return the Step with a new Hessian after another one; see `minimise` for its limits."""
+        return self._newton_step(here)
+
+    def _check_range(self, here, step):
+        """Raise ValueError where sums have left the range of floating-point numbers."""
+        if self.loss.quadratic:  # in its squares; other losses take numbers that overflow there
+            in_units = step.gradient / step.hessian.units
+            check_sum(here.value + step.decrement + in_units @ in_units)
+
+    def _is_last(self, here, step, enough):
+        """Tell whether a whole step ends the search.
+
+        It does where the Hessian is exact, or where the step leaves less than is `enough` and the
+        value does not rise: a Hessian says nothing of the values beyond a kink.
+        """
+        if self.loss.quadratic and step.hessian.matrix is not None:
+            return True
+        is_near = step.shrink * step.decrement < enough
+        return is_near and self._value_at(here.weights - step.direction) <= here.value
+
+    def _place(self, v, evaluation=None):
+        evaluation = evaluation or self.evaluate(v)
+        pull = self._pull(v - self.anchor)
+        return Place(v, evaluation, self._value(v, evaluation.losses, pull), pull)
+
+    def _moved(self, here, step):
+        """Return a better Place, None if none is found, and the Step from there with this Hessian.
+
+        There is no such Step where the Hessian has become stale. If it has not, the step has made
+        the gradient smaller in its norm, and need not be shortened. One that is not factorised
+        costs as much as a new one, and is not kept.
+        """
+        there = self._place(here.weights - step.direction)
+        if step.hessian.matrix is not None:
+            following = step.with_gradient(self._gradient(there))
+            fell = there.value <= here.value + ROUNDING * abs(here.value)
+            if fell and following.decrement <= STALE * step.decrement:
+                return there, following
+        return self._shortened(here, step, there), None
+
+    def _shortened(self, here, step, there):
+        """Return the first Place of v - direction, v - direction / 2, .. that is better, or None.
+
+        `there` is the first one.
+        """
+        length, slack, decrement = 1.0, ROUNDING * abs(here.value), step.decrement
+        for _ in range(MAX_HALVINGS):
+            if there.value <= here.value - 1e-4 * length * decrement or (
+                decrement <= slack and there.value <= here.value + slack
+            ):
+                return there
+            length /= 2
+            there = self._place(here.weights - length * step.direction)
+        return None
+
+
+class FirstStage(InnerProblem):
+    """The InnerProblem of a sample that is all there is: c is 0, and r what a Restraint makes it.
+
+    Parameters
+    ----------
+    loss, sample, alpha, anchor
+        See InnerProblem.
+    restraint : Restraint
+    """
+
+    def __init__(self, loss, sample, alpha, anchor, restraint=FREE):
+        super().__init__(loss, sample, alpha, anchor, MAX_NEWTON_STEPS)
+        check_sum(self.first.squares.sum() + self.first.gradient.sum())
+        if restraint.degrees is not None:
+            is_flat = not self.first.curvatures.any()
+            hessian = self.reweighted_hessian(self.first) if is_flat else self.hessian(self.first)
+            limit = self._limit_alike if restraint.alike else self._limit
+            self.damping = self.limit = limit(hessian, restraint.degrees * self.n_effective)
+
     def _limit_alike(self, hessian, allowed):
         """Return curvature alike in all features that leaves no more degrees of freedom."""
         varied = is_varied(*self.rows.variances(self.shares))
         return np.where(varied, hessian.squares[varied].sum() / allowed, 0.0)
 
-    def minimise(self, precision=0.0, max_steps=None):
-        """Return the minimiser by Newton's method; a Hessian is used as long as it serves.
+    def _check_range(self, here, step):
+        super()._check_range(here, step)
+        check_sum(here.value)  # not that of later rows, which may be few, at an old anchor
 
-        The last step's decrement is at most `precision` times twice what a step gained; 0: by
-        rounding. In a stage of the past whose Hessians are not factorised, that is what the last
-        step leaves, if decrements shrink on as they did: with new Hessians they shrink ever faster.
+    def _moved(self, here, step):
+        """Do as in any stage; but re-weighted rows make steps too short: they double while it pays.
+
+        The next direction is then that of a new Hessian.
         """
-        here = self._place(self.anchor, self.first)
-        beginning, most_gained, shrink = abs(here.value), 0.0, 1.0
-        hessian, reweighted = self.hessian(here.evaluation), False
-        gradient = self._gradient(here)
-        direction = hessian.solve(gradient)
-        self._check_range(here, gradient, direction, hessian)
-        enough = MAX_CORRECTED_STEPS if self.corrected else MAX_NEWTON_STEPS
+        if not step.is_reweighted:
+            return super()._moved(here, step)
+        length, whole = 1.0, self._place(here.weights - step.direction)
+        best = self._shortened(here, step, whole)
+        for _ in range(MAX_DOUBLINGS if best is whole else 0):
+            length *= 2
+            there = self._place(here.weights - length * step.direction)
+            if not there.value < best.value:
+                break
+            best = there
+        return best, None
+
+
+class LaterStage(InnerProblem):
+    """The InnerProblem of a sample that stands for all rows.
+
+    With c the difference of a gradient at w~ and that of the sample, its minimiser is where the
+    inner steps of SVRG with draws from the sample would lead, but for the damping r. That gives
+    features which are rarer in the sample than in the stream the curvature they lack, and keeps
+    steps short where a few rows say little about the curvature.
+
+    But for counts, a part of its own quadratic model at w~ is added: that leaves the minimiser of a
+    quadratic objective where it is, and brings v back from where the rows are flat, but <c, v> is
+    not.
+
+    Parameters
+    ----------
+    loss, sample, alpha, anchor
+        See InnerProblem.
+    gradient, squares : ndarray of shape (n_weights,)
+        Means over all rows, of gradients at the anchor and of squares of the features.
+    """
+
+    def __init__(self, loss, sample, alpha, anchor, gradient, squares):
+        super().__init__(loss, sample, alpha, anchor, MAX_CORRECTED_STEPS)
+        check_sum(self.first.squares.sum() + self.first.gradient.sum() + gradient.sum())
+        self.slope = gradient - self.first.gradient
+        self.damping = self._damping(squares - BY_CHANCE * self.first.squares)
+        self.model = None  # the Hessian at the anchor
+        # slopes of counts do not level off: their curvature far away would be one of huge rows
+        if not (loss.quadratic or is_of_counts(loss)):
+            self.model_slope = MODEL_SHARE * self.slope_at_anchor
+            self.model = self.hessian(self.first)
+
+    @property
+    def slope_at_anchor(self):
+        """The gradient there."""
+        return self.first.gradient + self.slope + self.alpha * self.anchor
+
+    def _damping(self, missing):
+        """Return r: curvature that the sample lacks, and what leaves it few degrees of freedom."""
+        first, missing = self.first, np.maximum(0, missing)
+        mean = np.sum(first.curvatures)
+        own = mean * first.squares if first.gram is None else np.diag(first.gram)
+        with np.errstate(invalid="ignore"):
+            # a feature's own curvature as far as the sample has the feature
+            damping = missing * np.nan_to_num((own + mean * missing) / (first.squares + missing))
+        hessian = Hessian(self.rows, first.curvatures, self.alpha + damping, first.gram)
+        degrees = len(self.targets) / ROWS_PER_DEGREE
+        self.limit = self._limit(hessian, min(degrees, self.n_effective / EFFECTIVE_PER_DEGREE))
+        return damping + self.limit
+
+    def _pull(self, away):
+        if self.model is None or not away.any():
+            return self.model_slope
+        return self.model_slope + MODEL_SHARE * self.model.product(away)
+
+    def _hessian(self, curvatures, matrix):
+        if self.model is None:
+            return super()._hessian(curvatures, matrix)
+        curvatures = curvatures + MODEL_SHARE * self.first.curvatures
+        shift = (1 + MODEL_SHARE) * (self.alpha + self.damping)
+        if matrix is not None:
+            matrix = matrix + MODEL_SHARE * self.first.gram
+        return Hessian(self.rows, curvatures, shift, matrix)
+
+    def _next_step(self, here, before, precision, most_gained):
         # a first stage may gain far more than features have to explain, as by an intercept
-        enough_gained = precision / MOST_STEPS if self.corrected else 0.0
-        for _ in range(max_steps or enough):
-            decrement = gradient @ direction
-            found = None
-            if reweighted or hessian.explains(gradient, direction):
-                near = shrink * decrement < precision * most_gained
-                last = self._last_step(here, direction, hessian, near) if precision else None
-                if last is not None:
-                    return last
-                if reweighted and not self.corrected:
-                    found = self._lengthened(here, direction, decrement)
-                else:
-                    found = self._stepped(here, direction, decrement, hessian)
-            if found is None:
-                if reweighted:
-                    return here.weights
-                hessian, reweighted = self.hessian(here.evaluation, True), True
-                direction, shrink = hessian.solve(gradient), 1.0
-                continue
-            before = here
-            here, gradient, direction = found
-            most_gained = max(most_gained, 2 * (before.value - here.value))
-            # of separable classes no value is left in the end
-            if decrement <= EXACT * max(abs(here.value), beginning):
-                return here.weights
-            if direction is None:
-                hessian, reweighted = self.hessian(here.evaluation), False
-                direction = hessian.solve(gradient, gained=enough_gained * most_gained)
-            if self.corrected and hessian.matrix is None:
-                shrink = min(1.0, gradient @ direction / decrement)
-        self.converged = False
-        return here.weights
-
-    def _check_range(self, here, gradient, direction, hessian):
-        """Raise ValueError where sums have left the range of floating-point numbers."""
-        if self.loss.quadratic:  # in its squares; other losses take numbers that overflow there
-            in_units = gradient / hessian.units
-            check_sum(here.value + gradient @ direction + in_units @ in_units)
-        elif not self.corrected:  # later rows, which may be few, at an old anchor
-            check_sum(here.value)
-
-    def _last_step(self, here, direction, hessian, near):
-        """Return the weights a whole step away if that ends the search, else None.
-
-        It does where the Hessian is exact, or where it is `near` and the value does not rise: a
-        Hessian says nothing of the values beyond a kink.
-        """
-        last = here.weights - direction
-        if self.loss.quadratic and hessian.matrix is not None:
-            return last
-        return last if near and self._value_at(last) <= here.value else None
+        step = self._newton_step(here, precision / MOST_STEPS * most_gained)
+        if step.hessian.matrix is not None:
+            return step
+        # decrements go on to shrink as they did: with new Hessians they do so ever faster
+        return step._replace(shrink=min(1.0, step.decrement / before.decrement))
 
     def held_back(self, weights):
         """Return weights between w~ and those given; the nearer, the more the rows' losses grow.
@@ -284,66 +392,6 @@ class InnerProblem:
                 break
         self.taken = length
         return weights if length == 1 else v
-
-    @property
-    def slope_at_anchor(self):
-        """The gradient there."""
-        return self.first.gradient + self.slope + self.alpha * self.anchor
-
-    def _place(self, v, evaluation=None):
-        evaluation = evaluation or self.evaluate(v)
-        pull = self._pull(v - self.anchor)
-        return Place(v, evaluation, self._value(v, evaluation.losses, pull), pull)
-
-    def _stepped(self, here, direction, decrement, hessian):
-        """Return a better Place, its gradient and direction, or None.
-
-        The direction is None where the Hessian has become stale. If it has not, the step has made
-        the gradient smaller in its norm, and need not be shortened. One that is not factorised
-        costs as much as a new one, and is not kept.
-        """
-        there = self._place(here.weights - direction)
-        if hessian.matrix is None:
-            return self._with_gradient(self._shortened(here, direction, decrement, there))
-        gradient = self._gradient(there)
-        direction_there = hessian.solve(gradient)
-        fell = there.value <= here.value + ROUNDING * abs(here.value)
-        if fell and gradient @ direction_there <= STALE * decrement:
-            return there, gradient, direction_there
-        return self._with_gradient(self._shortened(here, direction, decrement, there))
-
-    def _lengthened(self, here, direction, decrement):
-        """Do as `_stepped` where re-weighted rows make steps too short: they double while they pay.
-
-        The next direction is always that of a new Hessian.
-        """
-        length, whole = 1.0, self._place(here.weights - direction)
-        best = self._shortened(here, direction, decrement, whole)
-        for _ in range(MAX_DOUBLINGS if best is whole else 0):
-            length *= 2
-            there = self._place(here.weights - length * direction)
-            if not there.value < best.value:
-                break
-            best = there
-        return self._with_gradient(best)
-
-    def _with_gradient(self, there):
-        return there and (there, self._gradient(there), None)
-
-    def _shortened(self, here, direction, decrement, there):
-        """Return the first Place of v - direction, v - direction / 2, .. that is better, or None.
-
-        `there` is the first one.
-        """
-        length, slack = 1.0, ROUNDING * abs(here.value)
-        for _ in range(MAX_HALVINGS):
-            if there.value <= here.value - 1e-4 * length * decrement or (
-                decrement <= slack and there.value <= here.value + slack
-            ):
-                return there
-            length /= 2
-            there = self._place(here.weights - length * direction)
-        return None
 
 
 def is_varied(squares, variances):
@@ -636,6 +684,43 @@ class Hessian:
             return np.sum(eigenvalues / (eigenvalues + shift)) - allowed
 
         return brentq(beyond, low, high) if beyond(low) > 0 else 0.0
+
+
+class Step(NamedTuple):
+    """A step from a Place, to its weights minus a direction.
+
+    Attributes
+    ----------
+    gradient : ndarray of shape (n_weights,)
+        Of the Place.
+    hessian : Hessian
+        Of it, or of one before.
+    direction : ndarray of shape (n_weights,)
+        The gradient times the inverse of the Hessian.
+    shrink : float
+        The part of its decrement that the step is expected to leave, at the most.
+    is_reweighted : bool
+        Whether the Hessian is that of iteratively re-weighted least squares.
+    """
+
+    gradient: np.ndarray
+    hessian: Hessian
+    direction: np.ndarray
+    shrink: float = 1.0
+    is_reweighted: bool = False
+
+    @property
+    def decrement(self):
+        """Twice what the step gains of a quadratic model."""
+        return self.gradient @ self.direction
+
+    def is_solved(self):
+        """Tell whether the direction, if its Hessian has solved for none since, is a solution."""
+        return self.hessian.explains(self.gradient, self.direction)
+
+    def with_gradient(self, gradient):
+        """Return the Step with the same Hessian from another place."""
+        return self._replace(gradient=gradient, direction=self.hessian.solve(gradient))
 
 
 def factorised(matrix):

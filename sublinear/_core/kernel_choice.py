@@ -123,11 +123,10 @@ def measured(rows, left, right, stored, largest, least=0.0):
     off = rows.block(numbers, others)[:, : len(others)] - between
     diagonal = sum(float(values.trace()) / len(values) for values in within) / len(within)
     spread = spread_of(between, within, diagonal)
-    rows.deviation, rows.size = root_mean_square(off), diagonal
-    rows.error = rows.deviation / diagonal if diagonal > 0 else 0.0
-    rows.rounding = kernel.rounding(stored, largest)
+    rows.rounding, exact_deviation = kernel.rounding(stored, largest), 0.0
     if rows.rounding > HIDING:
-        rows.exact_deviation = kernel.exact_error(sides[0]) * root_mean_square(between)
+        exact_deviation = kernel.exact_error(sides[0]) * root_mean_square(between)
+    rows.set_errors(root_mean_square(off), diagonal, exact_deviation)
     if spread > LEAST_SPREAD * diagonal:
         rows.rounding = max(rows.rounding, rows.deviation / spread)
     return rows

@@ -121,7 +121,7 @@ cdef class KernelObjective(BaseObjective):
     @property
     def is_exact(self):
         """Whether kernel values are float64."""
-        return isinstance(self.rows, ExactRows)
+        return self.rows.is_exact
 
     @property
     def keeps_matrix(self):

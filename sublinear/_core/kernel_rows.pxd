@@ -7,8 +7,8 @@ cdef enum:
 
 cdef class KernelRows:
     cdef readonly Py_ssize_t n_rows, n_columns
-    cdef public double error, deviation, exact_deviation, size, rounding, asymmetry
-    cdef readonly double unit
+    cdef readonly double error, deviation, exact_deviation, mean_diagonal, asymmetry, unit
+    cdef public double rounding
 
 
 cdef inline void add_sums(

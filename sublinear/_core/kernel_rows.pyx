@@ -52,18 +52,29 @@ cdef class KernelRows:
         Typical error of a value that a product takes; 0 where the values are given.
     exact_deviation : float
         The same for float64, where that was measured; else 0.
-    size : float
-        Mean of the diagonal, where `deviation` was measured; else 0.
+    mean_diagonal : float
+        Where `deviation` was measured; else 0.
     rounding : float
         Typical error of values relative to their spread, where it can be large; else 0.
     asymmetry : float
         Typical distance of given values to those of the other side of the diagonal, as `error`.
     unit : float
         Of the rounding of values and changes in products.
+    is_exact : bool
+        Whether products have values in float64.
+    is_there : bool
+        Whether no value has to be computed.
     """
+    is_exact = is_there = False
 
     def __cinit__(self, *arguments, **options):
         self.error = self.unit = UNIT
+
+    def set_errors(self, double deviation, double mean_diagonal, double exact_deviation=0):
+        """Set these measured ones, and `error`, which follows from them."""
+        self.deviation, self.mean_diagonal = deviation, mean_diagonal
+        self.exact_deviation = exact_deviation
+        self.error = deviation / mean_diagonal if mean_diagonal > 0 else 0.0
 
     @property
     def centred_diagonal(self):
@@ -283,6 +294,7 @@ cdef class PrecomputedRows(GivenRows):
     has_diagonal : bool, default=True
         The two sides are the same examples: the matrix must be square and symmetric.
     """
+    is_there = True
 
     def __init__(self, matrix, bint has_diagonal=True):
         self.matrix = matrix
@@ -314,17 +326,19 @@ cdef class ExactRows(KernelRows):
     keeps_values : bool, default=False
         Compute all of them once, where they are not there anyway; else when they are needed.
     """
+    is_exact = True
 
     def __init__(self, KernelRows source, bint keeps_values=False):
         cdef double finer = EXACT_UNIT / UNIT
         self.source, self.n_rows, self.n_columns = source, source.n_rows, source.n_columns
-        self.deviation = max(finer * source.deviation, source.exact_deviation)
-        self.size = source.size
-        self.error = max(finer * source.error, source.asymmetry)
-        if self.size > 0:
-            self.error = max(self.error, self.deviation / self.size)
+        if source.mean_diagonal != 0:
+            deviation = max(finer * source.deviation, source.exact_deviation)
+            self.set_errors(deviation, source.mean_diagonal)
+        else:
+            self.error = finer * source.error
+        self.error = max(self.error, source.asymmetry)
         self.rounding, self.unit = finer * source.rounding, EXACT_UNIT
-        self.keeps = keeps_values and not isinstance(source, PrecomputedRows)
+        self.keeps = keeps_values and not source.is_there
 
     @property
     def diagonal(self):

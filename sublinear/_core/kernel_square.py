@@ -9,6 +9,8 @@ a BLAS, which are short.
 import numpy as np
 from scipy.linalg import cholesky, solve_triangular
 
+from sublinear._core.gram import finite
+
 TILE = 512  # rows and columns of kernel values that are computed at a time
 STRIP = 64  # rows of a product, which a cache still holds for their mirror image
 BLOCK = 128  # columns of the factor at a time
@@ -65,7 +67,7 @@ class KernelSquare:
         Raises
         ------
         LinAlgError
-            If it is not positive definite.
+            If it is not positive definite, or has entries that are not finite.
         """
         self.chosen, diagonal = chosen, self.diagonal[chosen] + ridge
         for block in self._blocks():
@@ -73,7 +75,7 @@ class KernelSquare:
             triangle = self.values[block, block]
             for strip in self._strips(block):
                 left = self._reduced(block, strip)
-                self.values[strip, block] = solve_triangular(triangle, left, lower=True).T
+                self.values[strip, block] = triangular_solution(triangle, left).T
 
     def _blocks(self):
         count = len(self.chosen)
@@ -98,16 +100,26 @@ class KernelSquare:
         left = self._reduced(block, block)
         np.fill_diagonal(left, diagonal - np.einsum("ij,ij->i", known, known))
         above = np.triu(self.values[block, block], 1)
-        self.values[block, block] = above + cholesky(left).T
+        factor = cholesky(left, check_finite=False)
+        finite(factor.diagonal())  # which takes in all entries above it, and before it
+        self.values[block, block] = above + factor.T
 
     def solve(self, right):
-        """Return the solution for one right side, or for the columns of several."""
+        """Return the solution for one right side, or for the columns of several.
+
+        Raises LinAlgError where it is not finite.
+        """
         x = np.array(right)
         for block in self._blocks():
             x[block] -= self.values[block, : block.start] @ x[: block.start]
-            x[block] = solve_triangular(self.values[block, block], x[block], lower=True)
+            x[block] = triangular_solution(self.values[block, block], x[block])
         for block in reversed(self._blocks()):
             below = self.values[block.stop : len(x), block]
             x[block] -= below.T @ x[block.stop :]
-            x[block] = solve_triangular(self.values[block, block], x[block], trans="T", lower=True)
-        return x
+            x[block] = triangular_solution(self.values[block, block], x[block], trans="T")
+        return finite(x)
+
+
+def triangular_solution(factor, right, trans="N"):
+    """Return what a lower triangle, or its transpose, makes the right side of."""
+    return solve_triangular(factor, right, trans=trans, lower=True, check_finite=False)

@@ -29,3 +29,4 @@ cdef class Matrix:
     cdef object _transposed
     cdef Py_ssize_t checked_row(self, Py_ssize_t i) except -1
     cdef Py_ssize_t rows_per_call(self)
+    cpdef hold(self, lines)

@@ -278,7 +278,10 @@ cdef class Matrix:
         Stored entries: n_rows * n_columns if dense.
     dtype : numpy.dtype
         float32 or float64.
+    is_computed : bool
+        Whether lines must be held before compiled code reads them.
     """
+    is_computed = False
 
     def __init__(self, X, double constant=0.0, Matrix transposed=None, int n_threads=1):
         if sp.issparse(X):
@@ -537,6 +540,9 @@ cdef class Matrix:
                 squares(&rows, first, last, &norms[first])
             PyErr_CheckSignals()
         return result
+
+    cpdef hold(self, lines):
+        """Have these rows in place until the next call: here all of them are."""
 
     cdef Py_ssize_t rows_per_call(self):
         """Rows of a pass between two looks at pending signals: some milliseconds."""

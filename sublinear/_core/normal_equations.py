@@ -70,9 +70,12 @@ class NormalEquations:
         return weighted_gram(self.matrix, *self.curved(slopes))
 
     def factor(self, gram):
-        """Factor the matrix of the equations, in place of a `gram`; raises LinAlgError."""
+        """Factor the matrix of the equations, from a `gram` that is written to.
+
+        Raises LinAlgError as `upper_factor`, whose factor it is.
+        """
         gram[np.diag_indices_from(gram)] += self.penalty
-        return upper_factor(gram), False  # for cho_solve
+        return upper_factor(gram)
 
     def adjusted(self, duals, w, chosen):
         """Return duals of which those of the chosen rows differ by as little as gives w(a) = w.

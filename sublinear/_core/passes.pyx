@@ -5,7 +5,6 @@ from libc.math cimport NAN, sqrt
 
 import numpy as np
 
-from sublinear._core.computed cimport ComputedMatrix
 from sublinear._core.line cimport (
     ROWS, Line, Lines, Several, add, dot, dot_and_add_rows, dot_and_square_rows, dot_rows, line_at,
     prefetch_line, set_several, squared_norm, take_several, takes_rows,
@@ -138,13 +137,9 @@ cdef class Passes:
     ):
         cdef Py_ssize_t n_rows = self.matrix.n_rows, step = self.matrix.rows_per_call(), start, stop
         cdef double largest = 0
-        cdef bint computed = isinstance(self.matrix, ComputedMatrix)
-        if computed:
-            step = min(step, (<ComputedMatrix> self.matrix).capacity)
         for start in range(0, n_rows, step):
             stop = min(n_rows, start + step)
-            if computed:
-                (<ComputedMatrix> self.matrix).hold(range(start, stop))
+            self.matrix.hold(range(start, stop))
             with nogil:
                 largest = max(largest, pass_over(
                     &self.matrix.rows, self.targets, &x[0], NULL if p is None else &p[0],

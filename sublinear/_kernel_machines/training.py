@@ -161,7 +161,7 @@ def told_apart(rows):
 def checked_rounding(rows):
     """Return KernelRows; warn if their floating-point numbers cannot tell what the values are."""
     if rows.rounding > MOST_ROUNDING:
-        size = "float64" if isinstance(rows, ExactRows) else "float32"
+        size = "float64" if rows.is_exact else "float32"
         warn(
             f"kernel values, which are {size}, are off by about {rows.rounding:.1g} of their "
             "spread: the model, its certificate and its predictions are those of the rounded "

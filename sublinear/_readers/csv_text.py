@@ -78,35 +78,54 @@ def beginning_of(path, label_column, weight_column, header, text_labels=None):
         rows = _rows_after(reader)
         second = next(rows, None)
         following = _known_label(itertools.chain([second], rows), special, len(first))
-    column = special.label
-    own = "" if column is None else first[column]
-    header_by_label = looks_like_rows = False
+    column, is_header, by_label = special.label, header, False
     if header is None:
-        looks_like_rows = any(map(_holds_a_row, first))
-        header = _has_names(first, column, label_column, weight_column)
-        if not header and not text_labels:
-            header = header_by_label = _is_name(own) and is_finite_number(following)
-        if not header and _may_be_places(first, column):
+        given = label_column, weight_column
+        is_header, by_label = _header_of(first, following, column, given, text_labels)
+        if not is_header and _may_be_places(first, column):
             warn(
                 f"{path}: line 1 looks like the names 0, 1, .. of columns and is read as a row: "
                 "say header=True (--header) if they are names, header=False (--no-header) if not",
                 UserWarning,
             )
-    if any(map(_has_line_break, first)) and (looks_like_rows or not (header and second)):
-        raise ValueError(f"{path}, line 1: {_UNCLOSED}")
-    if header and second is None:
-        raise ValueError(f"{path}: the file holds no rows")
-    label = following if header or not _is_known(own) else own  # the first one that is known
-    lines = number if header else number - 1
+    _check_first_line(path, first, second, is_header, is_guess=header is None)
+    own = "" if column is None else first[column]
+    label = following if is_header or not _is_known(own) else own  # the first one that is known
+    lines = number if is_header else number - 1
+    names = checked_names(path, special.features_of(stripped(first))) if is_header else None
     return Beginning(
         lines=lines,
         ends_with_return=_ends_with_return(path, lines + 1),
-        feature_names=checked_names(path, special.features_of(stripped(first))) if header else None,
+        feature_names=names,
         n_columns=len(first),
         special=special,
         text_labels=column is not None and (text_labels or _is_name(label)),
-        header_by_label=header_by_label,
+        header_by_label=by_label,
     )
+
+
+def _header_of(first, following, column, given, text_labels):
+    """Return whether a first line is a header, and whether it is one by its label alone.
+
+    `following` is the first label behind it, `column` that of labels; `given` are the columns as
+    they were asked for.
+    """
+    if _has_names(first, column, *given):
+        return True, False
+    if column is None or text_labels:
+        return False, False
+    by_label = _is_name(first[column]) and is_finite_number(following)
+    return by_label, by_label
+
+
+def _check_first_line(path, first, second, is_header, is_guess):
+    """Raise ValueError for a quote that is open in it, or a header without rows."""
+    if any(map(_has_line_break, first)):
+        looks_like_rows = is_guess and any(map(_holds_a_row, first))
+        if looks_like_rows or not (is_header and second):
+            raise ValueError(f"{path}, line 1: {_UNCLOSED}")
+    if is_header and second is None:
+        raise ValueError(f"{path}: the file holds no rows")
 
 
 def _first_row(path, reader):
@@ -224,8 +243,9 @@ def parsed_lines(text, start, names):
     """
     table = _by_arrow(text, start, names) if is_worthwhile(len(text), start.n_columns) else None
     if table is None:
-        _check_closed(text.rstrip(b"\r\n").rpartition(b"\n")[2], start)
-        table = _by_numpy(io.BytesIO(text), start, names)
+        _check_closed(_last_line(text), start)
+        # behind the mark of the file, and each line is decoded by itself
+        table = _by_numpy(io.BytesIO(text), start, names, encoding="utf-8")
     return _checked(table, start, names)
 
 
@@ -235,19 +255,18 @@ def _by_arrow(text, start, names):
     return plain_table(text, start.n_columns, label, functools.partial(code_of, names))
 
 
-def _by_numpy(stream, start, names, lines=0):
-    """Return the numbers in a stream, or the file of a name, behind so many lines."""
+def _by_numpy(source, start, names, encoding, skiprows=0):
+    """Return the numbers in a stream, or the file of a name; see np.loadtxt."""
     label = start.special.label
     has_names = names is not None and label is not None
     return np.loadtxt(
-        stream,
+        source,
         delimiter=",",
         comments=None,
         quotechar='"',
-        skiprows=lines,
+        skiprows=skiprows,
         converters={label: functools.partial(code_of, names)} if has_names else None,
-        # a stream begins behind the mark of the file, and each of its lines is decoded by itself
-        encoding="utf-8-sig" if isinstance(stream, str) else "utf-8",
+        encoding=encoding,
         ndmin=2,
     )
 
@@ -276,8 +295,9 @@ def _parse_csv(path, start, names):
     try:
         table = _file_by_arrow(path, start, names)
         if table is None:
-            table = _by_numpy(os.fspath(path.absolute()), start, names, start.lines)
-            _check_closed(_last_line(path), start)
+            name = os.fspath(path.absolute())
+            table = _by_numpy(name, start, names, encoding="utf-8-sig", skiprows=start.lines)
+            _check_closed(_last_line_of_file(path), start)
         return _checked(table, start, names)
     except ValueError as error:
         raise ValueError(f"{path}{_csv_fault(path, start) or f': {error}'}") from error
@@ -301,12 +321,17 @@ def _file_by_arrow(path, start, names):
     return np.concatenate(parts) if parts else None
 
 
-def _last_line(path):
+def _last_line(text):
+    """Return the last line that is not empty, as bytes."""
+    return text.rstrip(b"\r\n").rpartition(b"\n")[2]
+
+
+def _last_line_of_file(path):
     """Return the last line that is not empty, as bytes; it may begin behind CR alone."""
     last = b""
     with open_behind_mark(path) as stream:
-        for line in stream:
-            last = line.strip(b"\r\n") or last
+        for text in chunks_of_lines(stream, CHUNK):
+            last = _last_line(text) or last
     return last.rpartition(b"\r")[2]
 
 

@@ -98,7 +98,7 @@ class _MethodAtWork:
         with np.errstate(all="ignore"), one_blas_thread():
             try:
                 goes_on = self.method.iterate()
-            except (LinAlgError, ValueError):  # a matrix that is singular, or not finite
+            except LinAlgError:  # a matrix that is singular, or not finite
                 goes_on = False
             if self.method.gap < self.best.gap:
                 self._note_iterate()
@@ -336,7 +336,7 @@ class Finisher(Solver):
         with np.errstate(all="ignore"), one_blas_thread():
             try:
                 return prepare()
-            except (LinAlgError, ValueError):  # products of rows that are not finite
+            except LinAlgError:  # products of rows that are not finite
                 self._leave_space()
                 return None
 

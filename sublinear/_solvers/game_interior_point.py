@@ -290,7 +290,7 @@ class GameFinisher(SaddleSolver):
                     scaled(self.A, self.problem.middle, self.problem.unit)
                 )
             self.method.iterate()
-        except (LinAlgError, ValueError):  # a matrix that is singular, or not finite
+        except LinAlgError:  # a matrix that is singular, or not finite
             self._leave()
             return True
         bound = self.method.bound() * self.problem.unit

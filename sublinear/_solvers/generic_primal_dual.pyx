@@ -31,7 +31,6 @@ from numpy.random cimport bitgen_t
 import numpy as np
 
 from sublinear._core.aligned import contiguous, read_only
-from sublinear._core.computed cimport ComputedMatrix
 from sublinear._core.dense_lines cimport dense_add64, dense_squares64
 from sublinear._core.flat_sampler cimport Draw, FlatSampler, draw_entries, sum_blocks
 from sublinear._core.line cimport Line, add, entry_index, entry_value, line_at, line_size
@@ -133,7 +132,7 @@ cdef class CompiledStep(LowRegretStep):
     def __init__(self, Matrix matrix, offsets, double rate, unit):
         cdef double[::1] view
         self.matrix, self.offsets, self.rate, self.unit = matrix, offsets, rate, unit
-        self.computed = isinstance(matrix, ComputedMatrix)
+        self.computed = matrix.is_computed
         self.size = matrix.n_columns
         self.array = np.zeros(self.size)
         view = self.array
@@ -147,7 +146,7 @@ cdef class CompiledStep(LowRegretStep):
     def step(self, i):
         check_made(self)
         if self.computed:
-            (<ComputedMatrix> self.matrix).hold((i,))
+            self.matrix.hold((i,))
         self.move(self.matrix.checked_row(i))
 
     cdef void move(self, Py_ssize_t i) noexcept nogil:
@@ -327,7 +326,7 @@ cdef class CompiledSampler(Sampler):
         self.matrix, self.columns = matrix, matrix.transposed()
         self.quadratic, self.squared, self.offsets = quadratic, squared, offsets
         self.known = np.zeros(matrix.n_rows) if offsets is None else offsets
-        self.computed = isinstance(matrix, ComputedMatrix)
+        self.computed = matrix.is_computed
         self.n_rows, self.size = matrix.n_rows, matrix.n_columns
         self.sampler = FlatSampler(self.size)
         self.most_accesses = self.columns.longest_row
@@ -357,7 +356,7 @@ cdef class CompiledSampler(Sampler):
         check_length(point.shape[0], self.size)
         j = self.draw(&point[0], 1.0, bits)
         if self.computed and j >= 0:
-            (<ComputedMatrix> self.columns).hold((j,))
+            self.columns.hold((j,))
         self.estimate(j, &out[0])
         return np.asarray(out)
 
@@ -638,5 +637,4 @@ def runs_compiled(low_regret, sampler):
         return False
     if kinds[0].x is not CompiledStep.x:
         return False
-    return not isinstance(low_regret.matrix, ComputedMatrix) and not isinstance(
-        sampler.matrix, ComputedMatrix)
+    return not (low_regret.matrix.is_computed or sampler.matrix.is_computed)

@@ -32,10 +32,10 @@ from libc.math cimport INFINITY, fabs, isfinite
 from functools import partial
 
 import numpy as np
-from scipy.linalg import cho_solve
 
 from sublinear._core.losses cimport Loss
 
+from sublinear._core.gram import solution
 from sublinear._core.normal_equations import NormalEquations
 
 cdef double BOUNDARY = 0.99       # of the way to the end of an interval, at most
@@ -251,7 +251,7 @@ cdef class InteriorPoint:
 
     def _solve(self, factor, pulls):
         """Return the changes of w and of the predictions."""
-        w = -cho_solve(factor, self.residual + self.system.combine(pulls))
+        w = -solution(factor, self.residual + self.system.combine(pulls))
         return w, self.system.products(w)
 
     def _slopes(self):

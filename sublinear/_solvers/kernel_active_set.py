@@ -122,7 +122,7 @@ class KernelActiveSet(SaddleSolver):
             return False
         self.coming, self.sums = self.p.copy(), np.zeros((1, self.n_rows))
         self.coming[working] = self._solution(working)
-        if not self._is_exact():
+        if not self.rows.is_exact:
             self.coming = self.coming.astype(np.float32).astype(np.float64)
         self.pending = np.flatnonzero(self.coming)
         self.accesses += n_read
@@ -132,10 +132,7 @@ class KernelActiveSet(SaddleSolver):
     @property
     def gets_exact(self):
         """Whether more rounds have less rounding."""
-        return not self._is_exact()
-
-    def _is_exact(self):
-        return isinstance(self.rows, ExactRows)
+        return not self.rows.is_exact
 
     def _asked(self):
         return gap_asked(self.epsilon, self.relative, self.best_primal)
@@ -144,7 +141,7 @@ class KernelActiveSet(SaddleSolver):
         """Go on in float64 once float32 is in the way."""
         gap, rounding = self.best_primal - self.best_dual, self.problem.rounding
         in_the_way = gap < math.inf and gap <= max(2 * rounding, self._asked() + rounding)
-        if in_the_way and not self._is_exact():
+        if in_the_way and not self.rows.is_exact:
             self.rows = ExactRows(self.rows)
 
     def _working_set(self):
@@ -180,7 +177,7 @@ class KernelActiveSet(SaddleSolver):
 
     def _block(self, numbers):
         """Return the kernel values between some rows."""
-        if not self._is_exact():
+        if not self.rows.is_exact:
             block = self.rows.block(numbers, numbers)[:, : len(numbers)]
             return block.astype(np.float64, order="C")
         block = self.rows.exact_block(numbers, numbers)
@@ -196,7 +193,7 @@ class KernelActiveSet(SaddleSolver):
         total = float(weights.sum())
         self.p, self.products = weights / total, sums / total
         n_terms = np.count_nonzero(weights)
-        if not self._is_exact():
+        if not self.rows.is_exact:
             n_terms = min(n_terms, PARTIAL)
         error = LARGEST_ERROR * self.rows.deviation + n_terms * self.rows.unit * self.largest
         self.problem.kernel_error, self.problem.kernel_rounding = error, 4 * error

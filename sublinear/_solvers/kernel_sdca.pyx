@@ -72,7 +72,7 @@ cdef enum:                      # the rows of `inner`: the arrays of a panel_pro
 cdef double OF_FLOAT32 = 2.0**-25   # a typical relative error of values that are rounded to it
 cdef double GROWTH = 4, MOST_DAMPING = 0.1
 cdef double INNER_TOL = 0.01, INNER_TOL_OF_FEW = 1e-4
-cdef double LAST_TOL_OF_FEW = 1e-7
+cdef double LATE_TOL_OF_FEW = 1e-7
 cdef double CALLS = 2.0**18     # of Python in a round, as kernel values
 cdef double LEAST_GAIN = 1e-3   # of the largest: a row with less is no candidate
 
@@ -108,14 +108,17 @@ cdef class KernelSDCA(Solver):
     cdef double gap, primal, dual, value_of_zeros
     cdef RandomBits random
     cdef Py_ssize_t block_size, inner_work, inner_steps, position
-    cdef double inner_tol, last_tol                  # the last: as long as calls would take
+    cdef double inner_tol, late_tol                  # the latter: as long as calls would take
     cdef double max_accesses, epsilon, intercept
     cdef bint is_start                               # whether changes lead to one from elsewhere
     cdef object before                               # coefficients and margins before an ascent
     cdef double constant                             # a penalised intercept, part of the margins
     cdef double damping                              # of K_WW, relative to K_ii
     cdef double moved                                # by all changes: see KernelObjective.errors
-    cdef float least, last                           # the gains in W that they come to
+    cdef double end, late_end                        # the same, of the gains that `ascend` measures
+    cdef Py_ssize_t (*ascend)(panel_problem*, Py_ssize_t, float, float*) noexcept nogil
+    cdef Py_ssize_t reads_per_step                   # of rows of K_WW
+    cdef float end_gain, late_gain                   # where an ascent ends
     cdef Phase phase
     cdef bint indefinite                             # as a certificate has found
     cdef object low, high, ridge, curvature, sizes
@@ -137,7 +140,7 @@ cdef class KernelSDCA(Solver):
         has_few = inner_tol is None and n <= min(FEW_ROWS, block_size)
         if inner_tol is None:
             inner_tol = INNER_TOL_OF_FEW if has_few else INNER_TOL
-        self.inner_tol, self.last_tol = inner_tol, LAST_TOL_OF_FEW if has_few else inner_tol
+        self.inner_tol, self.late_tol = inner_tol, LATE_TOL_OF_FEW if has_few else inner_tol
         self.gap = self.primal = INFINITY
         self.damping = 0
         self.slopes, self.gains = np.empty((2, n))
@@ -151,12 +154,20 @@ cdef class KernelSDCA(Solver):
         if form is None:
             raise ValueError(f"{type(objective.loss).__name__} has no quadratic conjugate")
         self.objective = objective
+        self._set_ascent(objective.keeps_sum)
         self.epsilon = form.epsilon
         self._set_box(form.bound, form.ridge, form.one_sided)
         self.sizes = objective.squared_sizes()
         self.value_of_zeros = INFINITY
         if form.bound == INFINITY:
             self.value_of_zeros = objective.at_zeros()[1]
+
+    cdef _set_ascent(self, bint pairs):
+        """Set how to ascend: along pairs where the sum is kept, with gains measured by slopes."""
+        self.ascend = panels().ascend_pairs if pairs else panels().ascend
+        self.reads_per_step = 2 if pairs else 1
+        self.end = sqrt(self.inner_tol) if pairs else self.inner_tol
+        self.late_end = sqrt(self.late_tol) if pairs else self.late_tol
 
     def _set_box(self, double bound, double ridge_of_loss, bint one_sided):
         """Set where every coefficient may be, and the curvature of the dual value in it."""
@@ -506,30 +517,27 @@ cdef class KernelSDCA(Solver):
         self.problem.curvature = &inner[CURVATURE, 0]
 
     def _set_ends(self):
-        """Set the gains where the ascent ends: along pairs it measures them by slopes."""
-        cdef bint pairs = self.objective.keeps_sum
+        """Set the gains where the ascent ends."""
         cdef float largest = 0
-        ascend = panels().ascend_pairs if pairs else panels().ascend
-        ascend(&self.problem, 0, 0, &largest)
-        self.least = largest * <float> (sqrt(self.inner_tol) if pairs else self.inner_tol)
-        self.last = largest * <float> (sqrt(self.last_tol) if pairs else self.last_tol)
+        self.ascend(&self.problem, 0, 0, &largest)
+        self.end_gain = largest * <float> self.end
+        self.late_gain = largest * <float> self.late_end
 
     def _take_steps(self):
-        """Go on with the ascent; True when it is done."""
+        """Go on with the ascent, beyond its end for as long as calls take; True when it is done."""
         cdef panel_problem* problem = &self.problem
-        cdef bint pairs = self.objective.keeps_sum
-        cdef Py_ssize_t step_work = (2 if pairs else 1) * problem.size
+        cdef Py_ssize_t step_work = self.reads_per_step * problem.size
         # what the calls of another round would take
         cdef Py_ssize_t steps_of_a_round = <Py_ssize_t> (CALLS / step_work)
         cdef Py_ssize_t most = STEPS_PER_ROW * len(self.rows), taken
         cdef Py_ssize_t limit = min(
             most - self.inner_steps, 1 + WORK_PER_CALL // problem.size)
         cdef float largest = 0
-        ascend = panels().ascend_pairs if pairs else panels().ascend
         with nogil:
-            taken = ascend(problem, limit, self.least, &largest)
-            if taken < limit and self.last < self.least:
-                taken += ascend(problem, min(limit - taken, steps_of_a_round), self.last, &largest)
+            taken = self.ascend(problem, limit, self.end_gain, &largest)
+            if taken < limit and self.late_gain < self.end_gain:
+                taken += self.ascend(
+                    problem, min(limit - taken, steps_of_a_round), self.late_gain, &largest)
         self.inner_steps += taken
         self.n_steps += taken
         self.inner_work += taken * step_work

@@ -18,9 +18,8 @@ Cost per iteration: three passes over the rows, the squares of their lengths, n_
 import math
 
 import numpy as np
-from scipy.linalg import cho_solve
 
-from sublinear._core.gram import weighted_gram
+from sublinear._core.gram import solution, weighted_gram
 from sublinear._core.newton_steps import NewtonSteps
 
 ROWS_OF_SAMPLE = 40  # for every weight: errors of a sixth, by which the gap shrinks in square
@@ -104,7 +103,7 @@ class Newton(NewtonSteps):
         before, primal = self.gap, self.primal
         curvatures = self._curvatures()
         gram, is_exact = self._gram(curvatures)
-        direction = -cho_solve(self.system.factor(gram), self.gradient)
+        direction = -solution(self.system.factor(gram), self.gradient)
         goes_on = self._search(direction, curvatures if is_exact else None)
         if self.samples:
             has_failed = self.beyond is not None or self.gap > SHRINKS * before

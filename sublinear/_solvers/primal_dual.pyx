@@ -41,7 +41,6 @@ from sublinear._core.adjacent cimport (
     ADJACENT, FIRST_BYTE, SIDE_BY_SIDE, add_adjacent, add_side_by_side, lie_side_by_side,
     lines_per_cache_line,
 )
-from sublinear._core.computed cimport ComputedMatrix
 from sublinear._core.dense_lines cimport dense_add64, dense_squares64
 from sublinear._core.flat_sampler cimport (
     SCANNED, Draw, FlatSampler, FlatSums, block_start, block_stop, draw_block, draw_entries,
@@ -337,7 +336,7 @@ cdef class PrimalDual(SaddleSolver):
         self.keeper = []
         self.targets = self._keep(problem.targets)
         self.caps = self._keep(problem.caps)
-        self.computed = isinstance(matrix, ComputedMatrix)
+        self.computed = matrix.is_computed
         self.p_state = self._set_up(&self.p, &self.matrix.rows, matrix.n_rows, anchored)
         self.x_state = self._set_up(&self.x, &self.columns.rows, matrix.n_weights, anchored)
         self.x.squared = self.geometry != SIMPLEX
@@ -431,8 +430,8 @@ cdef class PrimalDual(SaddleSolver):
     cdef _hold_drawn(self):
         """Have the lines drawn computed."""
         PyErr_CheckSignals()
-        (<ComputedMatrix> self.matrix).hold(drawn_numbers(&self.p))
-        (<ComputedMatrix> self.columns).hold(drawn_numbers(&self.x))
+        self.matrix.hold(drawn_numbers(&self.p))
+        self.columns.hold(drawn_numbers(&self.x))
 
     cdef void _move(self, double centred_p, double centred_x) noexcept nogil:
         """Move p and x by what this step's estimates say."""
@@ -625,7 +624,7 @@ cdef class SublinearPrimalDual(PrimalDual):
                     np.asarray(means)[k] += factor * self.matrix.constant
                     continue
                 if self.computed:
-                    (<ComputedMatrix> self.columns).hold((j,))
+                    self.columns.hold((j,))
                 line = line_at(&self.columns.rows, j)
                 add(&line, factor, &means[k, 0])
                 total += line.size

@@ -23,10 +23,10 @@ Cost per pass: two products, a sum and the squares of the lengths of rows, n_wei
 """
 
 import numpy as np
-from scipy.linalg import LinAlgError, cho_solve
+from scipy.linalg import LinAlgError
 
 from sublinear._core.envelope import Envelope
-from sublinear._core.gram import upper_factor, weighted_gram
+from sublinear._core.gram import solution, upper_factor, weighted_gram
 from sublinear._core.normal_equations import NormalEquations
 from sublinear._core.states import refusal, restore, saved
 
@@ -147,34 +147,45 @@ class ProximalNewton:
     def end(self):
         """End a pass: take the step, or another length of it, and find the next direction."""
         values, (losses, missing, off), pull, gram = self._split()
-        gram = gram.reshape(len(pull), len(pull))
         self.width_before, self.moves_centres = self.width, False
         if self.direction is not None and not self._is_at_end_of_step(values):
             return
-        penalty, w = self.penalty, self.w
-        is_first, self.primal = np.isinf(self.primal), float(penalty @ w**2 / 2 + losses)
-        if is_first and 0 < self.width < NARROW * off:
-            self.first_width = self.width = NARROW * off
+        is_first = np.isinf(self.primal)
+        self.primal = float(self.penalty @ self.w**2 / 2 + losses)
+        if is_first and self._is_widened(NARROW * off):
             return
-        gradient = penalty * w - pull
-        # an intercept without penalty has no gap to go by, but what a step of it would gain
-        curvatures = np.where(penalty > 0, penalty, gram.diagonal())
-        gains = gradient[gradient != 0] ** 2 / (2 * curvatures[gradient != 0])
-        self.gap = float(missing + gains.sum())
+        gradient, gram = self.penalty * self.w - pull, gram.reshape(len(pull), len(pull))
+        self.gap = self._gap(missing, gradient, gram.diagonal())
         if self.gap <= self.tol * self.primal:
             self.is_resting = True
-            return
-        gram[np.diag_indices_from(gram)] += penalty
+        elif self._aim(gradient, gram) and self.width > 0 and self.gap <= SOLVED * missing:
+            self._narrow()
+
+    def _is_widened(self, least):
+        """Widen the first width where it is less; tell whether that was so."""
+        if not 0 < self.width < least:
+            return False
+        self.first_width = self.width = least
+        return True
+
+    def _gap(self, missing, gradient, curvatures):
+        # an intercept without penalty has no gap to go by, but what a step of it would gain
+        curvatures = np.where(self.penalty > 0, self.penalty, curvatures)
+        gains = gradient[gradient != 0] ** 2 / (2 * curvatures[gradient != 0])
+        return float(missing + gains.sum())
+
+    def _aim(self, gradient, gram):
+        """Find the next direction, `gram` is written to; tell whether there is one."""
+        if not (np.isfinite(gram).all() and np.isfinite(gradient).all()):
+            self.is_resting = True
+            return False
+        gram[np.diag_indices_from(gram)] += self.penalty
         try:
-            self.direction = -cho_solve((upper_factor(gram), False), gradient)
+            self.direction = -solution(upper_factor(gram), gradient)
         except LinAlgError:
             self._give_up()
-            return
-        except ValueError:  # a matrix that is not finite
-            self.is_resting = True
-            return
-        if self.width > 0 and self.gap <= SOLVED * missing:
-            self._narrow()
+            return False
+        return True
 
     def _is_at_end_of_step(self, values):
         """Go along the direction; tell whether that leads to where the pass has evaluated."""

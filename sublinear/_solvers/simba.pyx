@@ -30,7 +30,6 @@ from libc.math cimport floor, log, sqrt
 
 import numpy as np
 
-from sublinear._core.computed cimport ComputedMatrix
 from sublinear._core.line cimport (
     Line, entry_index, entry_value, line_at, line_size, prefetch_entry,
 )
@@ -159,7 +158,7 @@ cdef class SIMBA(Solver):
         cdef Py_ssize_t g
         cdef SumTree tree
         self.problem, self.matrix, self.columns = problem, matrix, matrix.transposed()
-        self.computed = isinstance(matrix, ComputedMatrix)
+        self.computed = matrix.is_computed
         self.targets, self.random = targets, random
         self.bias, self.adaptive, self.unit = bias, adaptive, unit
         self.primal_rate, self.dual_rate = primal_rate, dual_rate
@@ -255,11 +254,11 @@ cdef class SIMBA(Solver):
         cdef Py_ssize_t j
         if self.computed:
             with gil:
-                (<ComputedMatrix> self.matrix).hold((self.row,))
+                self.matrix.hold((self.row,))
         j = self._add_row(self.row)
         if self.computed and 0 <= j < self.d:
             with gil:
-                (<ComputedMatrix> self.columns).hold((j,))
+                self.columns.hold((j,))
         self._reweight(j)
         self.row = -1
         return j

@@ -12,7 +12,7 @@ A space is made for the solver that begins and for a method. It has
     n_read, n_read_at_start    accesses
     is_explored            whether the cost of an iteration is known, not a bound on it
     explore()              where it is not: find it, with the work and the accesses of the start
-    begin()                return the method's object; both raise LinAlgError or ValueError
+    begin()                return the method's object; both raise LinAlgError
     certify(iterate, lowest, tol, every_dual, rounded)    return a model with its primal value, a
                            dual value and the duals that have it; lowest: the coordinates that the
                            method found best, or None

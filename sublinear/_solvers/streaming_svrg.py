@@ -60,8 +60,9 @@ from sublinear._core.inner_problem import (
     CHANCE,
     FREE,
     Centred,
+    FirstStage,
     Hessian,
-    InnerProblem,
+    LaterStage,
     Restraint,
     Span,
     effective_rows,
@@ -229,7 +230,7 @@ class CombinedSVRG:
             if found is None:  # the stage goes on
                 return
         else:
-            restraint, found = FREE, self._solved(rows, ENOUGH_AT_FIRST)
+            restraint, found = FREE, self._solved_for_all(rows)
         weights, inner = found.weights, found.inner
         self.prior = -self._penalty * weights
         if inner.taken < 1:
@@ -282,7 +283,7 @@ class CombinedSVRG:
         n_rows = len(sample.targets)
         if n_rows >= self.rows_needed and len(self.anchor) > MOST_LEVERAGE * n_rows:
             centred = Centred(sample, self.alpha)  # as the anchor, 0, is
-            inner = InnerProblem(self.loss, centred.sample, self.alpha, self.anchor)
+            inner = FirstStage(self.loss, centred.sample, self.alpha, self.anchor)
             probes = min(LEVERAGE_PROBES, max(1, LEVERAGE_PROBES * TELLING_ROWS // n_rows))
             degrees = inner.hessian(inner.first).degrees(probes)
             self.rows_needed = degrees / MOST_LEVERAGE
@@ -312,7 +313,7 @@ class CombinedSVRG:
 
         @cache
         def losses(restraint):
-            inner = InnerProblem(self.loss, seen, self.alpha, self.anchor, restraint=restraint)
+            inner = FirstStage(self.loss, seen, self.alpha, self.anchor, restraint)
             with np.errstate(over="ignore", invalid="ignore"):
                 scores = unseen.rows @ inner.minimise(ENOUGH, STEPS_OF_MANY)
                 values = unseen.weights * self.loss.values(scores, unseen.targets)
@@ -375,47 +376,63 @@ class CombinedSVRG:
         if self.gradient.total_weight == 0 and self.n_stages != 1:
             return self.anchor
         if self.found is None:
-            overfits = self.n_stages == 0 and self.n_rows < self.rows_needed
-            restraint = self._best_restraint() if overfits else FREE
-            restraint = restraint if restraint.alike else FREE  # others are for steps
-            self.found = self._solved(self._in_memory(), 0.0, restraint).weights
+            self.found = self._present_solution().weights
         return self.found
+
+    def _present_solution(self):
+        if not self._has_all_rows:
+            return self._solved_for_all(self._in_memory())
+        overfits = self.n_stages == 0 and self.n_rows < self.rows_needed
+        restraint = self._best_restraint() if overfits else FREE
+        restraint = restraint if restraint.alike else FREE  # others are for steps
+        return self._solved(self._in_memory(), 0.0, restraint)
+
+    @property
+    def _has_all_rows(self):
+        """Whether those `_in_memory` are all rows, of the first stage."""
+        return self.n_stages == 0 or (self.n_stages == 1 and self.gradient.total_weight == 0)
 
     @one_blas_thread()
     def _solved(self, rows, precision, restraint=FREE, max_steps=None):
-        """Return the Solution on the rows `_in_memory`.
-
-        To that precision where all rows are those of the first stage; then there may be a
-        Restraint.
-        """
-        gradient, (sample, counts), corrections = self.gradient, rows, ()
-        sample = sample._replace(weights=sample.weights * counts)
-        if self.weight > 0 and gradient.total_weight > 0:
-            total = self.total_weight
-            share = gradient.total_weight / total
-            slope = share * gradient.mean + (1 - share) * self.prior
-            corrections = slope, (self.squares + gradient.squares) / total
-            precision = ENOUGH
+        """Return the Solution, to some precision, on rows `_in_memory` that are all rows."""
+        sample = weighed(*rows)
         frame = self._span(sample) if restraint == FREE else None
         frame = frame or Centred(sample, self._penalty)
-        if corrections:
-            corrections = frame.gradient(corrections[0]), frame.squares(corrections[1])
         anchor = frame.coordinates(self.anchor)
-        inner = InnerProblem(
-            self.loss, frame.sample, frame.alpha, anchor, *corrections, restraint=restraint
-        )
+        inner = FirstStage(self.loss, frame.sample, frame.alpha, anchor, restraint)
         with np.errstate(over="ignore", invalid="ignore"):  # steps too long are halved
-            weights = inner.minimise(precision, max_steps)
-            if corrections:
-                weights = inner.held_back(weights)
+            inside = inner.minimise(precision, max_steps)
+        return self._solution(inside, inner, frame)
+
+    @one_blas_thread()
+    def _solved_for_all(self, rows):
+        """Return the Solution on rows `_in_memory` that stand for all rows."""
+        gradient, total = self.gradient, self.total_weight
+        share = gradient.total_weight / total
+        slope = share * gradient.mean + (1 - share) * self.prior
+        squares = (self.squares + gradient.squares) / total
+        frame = Centred(weighed(*rows), self._penalty)
+        inner = LaterStage(
+            self.loss,
+            frame.sample,
+            frame.alpha,
+            frame.coordinates(self.anchor),
+            frame.gradient(slope),
+            frame.squares(squares),
+        )
+        with np.errstate(over="ignore", invalid="ignore"):
+            inside = inner.held_back(inner.minimise(ENOUGH))
+        return self._solution(inside, inner, frame)
+
+    def _solution(self, inside, inner, frame):
         self.converged = inner.converged
-        return Solution(frame.weights(weights), weights, inner, frame)
+        return Solution(frame.weights(inside), inside, inner, frame)
 
     def _span(self, sample):
         """Return the Span of a few wide rows that are all there are, else None."""
-        if self.n_stages > 1 or (self.n_stages == 1 and self.gradient.total_weight > 0):
+        if not self._has_all_rows or self.ridge.any():
             return None
-        return None if self.ridge.any() else Span.of(sample, self.alpha)
+        return Span.of(sample, self.alpha)
 
     def state(self):
         """Return what `resume` needs, a flat dict of arrays and numbers."""
@@ -475,6 +492,11 @@ def check_range(total_weight):
         )
 
 
+def weighed(sample, counts):
+    """Return a Sample with the weights of all rows that its rows stand for."""
+    return sample._replace(weights=sample.weights * counts)
+
+
 def length_of_stage(left, n_rows, kept_rows, growth):
     """Return how many rows a stage has: `growth` times those before at most, or `kept_rows`.
 
@@ -521,14 +543,14 @@ class Solution(NamedTuple):
     weights : ndarray of shape (n_weights,)
     inside : ndarray of shape (n_coordinates,)
         The same in the coordinates of `inner`, others than weights in a Span.
-    inner : InnerProblem
+    inner : FirstStage or LaterStage
     frame : Span or Centred
         These coordinates.
     """
 
     weights: np.ndarray
     inside: np.ndarray
-    inner: InnerProblem
+    inner: FirstStage | LaterStage
     frame: Span | Centred
 
 

@@ -215,9 +215,7 @@ class StagePartition(Member):
             start = self.position
             stop = start + min(share, problems[0].n_rows - start, keep or share)
             if keep > 0:
-                parts = [rows.kept(start, stop) for rows in problems]
-                targets = [part.targets for part in parts]
-                samples.append((parts[0].rows, targets, parts[0].weights))
+                samples.append(kept_rows(problems, start, stop))
                 keep -= stop - start
             else:
                 for rows, found in zip(problems, heavy, strict=True):
@@ -259,6 +257,12 @@ def even_shares(count, takers, n_partitions):
     for place, k in enumerate(sorted(takers)):
         shares[k] = (place + 1) * count // len(takers) - place * count // len(takers)
     return shares
+
+
+def kept_rows(problems, start, stop):
+    """Return rows of a block, their targets of every problem, and their weights."""
+    parts = [rows.kept(start, stop) for rows in problems]
+    return parts[0].rows, [part.targets for part in parts], parts[0].weights
 
 
 def split_kept(kept, n_rows, k):
@@ -349,28 +353,46 @@ class Stages:
         wants = [solver.rows_wanted for solver in self.solvers]
         wanted = min(rows for rows, _ in wants)
         keeps = [min(keep, wanted) for _, keep in wants]
+        sums, told = self._ask_for(wanted, max(keeps))
+        for problem, keep in enumerate(keeps):
+            self._hand_over(problem, sums[problem], told, keep)
+        self._note(told)
+
+    def _ask_for(self, n_rows, n_kept):
+        """Return every problem's sums over so many rows, and the Shares of the partitions."""
+        number = self.n_rounds + 1
         anchors = [solver.anchor for solver in self.solvers]
         heaviest = [(solver.kept_rows, solver.heavy.bound) for solver in self.solvers]
-        takers, count = set(range(len(self.partitions))) - self.ended, len(self.partitions)
-        shares, kept = (even_shares(rows, takers, count) for rows in (wanted, max(keeps)))
-        number = self.n_rounds + 1
+        shares, kept = self._shared_out(n_rows), self._shared_out(n_kept)
         vector, rests = self._retrying(
             lambda: self.partitions.total("round", number, anchors, heaviest, shares, kept)
         )
         self.n_rounds = number
-        told = [Share(*rest) for rest in rests]
-        n_rows = sum(share.n_rows for share in told)
-        accesses = sum(share.accesses for share in told)
-        total_weight = sum(share.total_weight for share in told)
-        for k, sums in enumerate(np.split(vector, len(self.solvers))):
-            limits = even_shares(keeps[k], takers, count)
-            first, others = [], []
-            for share, limit in zip(told, limits, strict=True):
-                its_first, its_others = split_kept(share.kept, limit, k)
-                first += its_first
-                others += its_others + share.heavy[k].samples
-            bound = max(share.heavy[k].bound for share in told)
-            self.solvers[k].take_sums(sums, n_rows, accesses, total_weight, first, others, bound)
+        return np.split(vector, len(self.solvers)), [Share(*rest) for rest in rests]
+
+    def _shared_out(self, n_rows):
+        """Return how many of these rows every partition takes; it is the same during a round."""
+        n_partitions = len(self.partitions)
+        return even_shares(n_rows, set(range(n_partitions)) - self.ended, n_partitions)
+
+    def _hand_over(self, problem, sums, told, n_kept):
+        """Give a problem's solver its sums, and rows of all Shares: so many of the first ones."""
+        first, others = [], []
+        for share, limit in zip(told, self._shared_out(n_kept), strict=True):
+            its_first, its_others = split_kept(share.kept, limit, problem)
+            first += its_first
+            others += its_others + share.heavy[problem].samples
+        self.solvers[problem].take_sums(
+            sums,
+            sum(share.n_rows for share in told),
+            sum(share.accesses for share in told),
+            sum(share.total_weight for share in told),
+            first,
+            others,
+            bound=max(share.heavy[problem].bound for share in told),
+        )
+
+    def _note(self, told):
         for k, share in enumerate(told):
             self.taken[k] += share.n_rows
             if share.n_rows:
