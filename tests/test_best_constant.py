@@ -95,3 +95,16 @@ def test_the_bound_is_that_of_a_linear_program(seed):
             assert highest == pytest.approx(minorants.bound, abs=1e-9)
         else:
             assert minorants.bound == -np.inf and minorants.lowest is None
+
+
+def test_lines_below_others_are_dropped():
+    """A search that goes on for many fits would take ever longer."""
+    random = np.random.default_rng(0)
+    minorants = Minorants()
+    for point in random.choice([-2.0, -1.0, 0.5, 3.0], 200):
+        minorants.add(point, point**2 - random.exponential(), 2 * point)
+    assert len(minorants.lines) == 4
+    again = Minorants(minorants.lines)
+    assert (again.bound, again.lowest) == (minorants.bound, minorants.lowest)
+    minorants.add(0.0, -9.0, 0.5)
+    assert minorants.lines == again.lines

@@ -10,8 +10,30 @@ import numpy as np
 from sublinear._core.states import take
 
 
+def greatest(lines):
+    """Return those of the lines, (value at 0, slope), that are the greatest one somewhere."""
+    kept = []
+    for height, slope in sorted(lines, key=lambda line: line[::-1]):
+        if kept and kept[-1][1] == slope:  # and no higher
+            kept.pop()
+        while len(kept) > 1 and _is_below(kept[-1], kept[-2], (height, slope)):
+            kept.pop()
+        kept.append((height, slope))
+    return kept
+
+
+def _is_below(line, flatter, steeper):
+    """Tell whether a line is nowhere above both of two others, whose slopes are around its own."""
+    (height, slope), (first, low), (last, high) = line, flatter, steeper
+    return (height - first) * (high - low) <= (slope - low) * (last - first)
+
+
 class Minorants:
-    """Lines that lie nowhere above a convex function f.
+    """Lines that lie nowhere above a convex function f; those below others are dropped.
+
+    Parameters
+    ----------
+    lines : iterable of (value at 0, slope), default=()
 
     Attributes
     ----------
@@ -22,45 +44,49 @@ class Minorants:
         Where the greatest of the lines has that value.
     """
 
-    def __init__(self):
-        self.lines = []  # (value at 0, slope)
-        self.bound, self.lowest = -math.inf, None
+    floor = -math.inf  # that f is known to have
+
+    def __init__(self, lines=()):
+        self.lines = greatest(lines)
+        self._find_lowest(0.0)
 
     def add(self, point, value, slope):
         """Take into account the line with a value and a slope at a point."""
-        self.lines.append((value - slope * point, slope))
-        heights, slopes = np.array(self.lines).T
-        falling, rising = slopes < 0, slopes > 0
-        # the greatest line's least value: the highest crossing of a falling and a rising line
-        down, up = slopes[falling][:, np.newaxis], slopes[rising]
-        crossings = (heights[falling][:, np.newaxis] * up - heights[rising] * down) / (up - down)
-        levels = heights[~falling & ~rising]
-        self.bound = max(crossings.max(initial=-math.inf), levels.max(initial=-math.inf))
-        if self.bound > -math.inf:
-            low = ((self.bound - heights[falling]) / slopes[falling]).max(initial=-math.inf)
-            high = ((self.bound - heights[rising]) / slopes[rising]).min(initial=math.inf)
-            ends = [end for end in (low, high) if math.isfinite(end)]
+        self.lines = greatest([*self.lines, (value - slope * point, slope)])
+        self._find_lowest(point)
+
+    def _find_lowest(self, point):
+        """Find where the greatest line is least: `point`, where that is everywhere so."""
+        self.bound, self.lowest = self.floor, None
+        falling = [line for line in self.lines if line[1] < 0][-1:]
+        rising = [line for line in self.lines if line[1] > 0][:1]
+        levels = [height for height, slope in self.lines if slope == 0]
+        if falling and rising and not levels:
+            (height, down), (other, up) = falling + rising
+            levels = [(height * up - other * down) / (up - down)]
+        if levels:
+            (level,) = levels
+            ends = [(level - height) / slope for height, slope in falling + rising]
             self.lowest = sum(ends) / len(ends) if ends else point
+            self.bound = max(level, self.floor)
 
 
 class BiasSearch(Minorants):
     """Where to evaluate a convex function of the intercept next, which is nowhere negative.
 
-    So its `bound` is 0 where lines know no better.
-
     Parameters
     ----------
     stride : float
         The first step while all lines fall, or all rise: it doubles until the other side is found.
-    lines : ndarray of shape (n_lines, 2), default=()
+    lines : iterable, default=()
         Those of a search to go on with.
     """
 
+    floor = 0.0  # of losses and a penalty; it does not tell where they are least
+
     def __init__(self, stride, lines=()):
-        super().__init__()
+        super().__init__(lines)
         self.stride = stride
-        for height, slope in lines:
-            self.add(0.0, height, slope)
 
     def state(self):
         """Return what `from_state` needs, a flat dict."""
@@ -71,11 +97,6 @@ class BiasSearch(Minorants):
         """Return the search of a `state()`: of the same function, as its lines are below it."""
         lines = take(state, "lines", np.empty((0, 2)), any_length=True)
         return cls(take(state, "stride", 0.0), lines.tolist())
-
-    def add(self, point, value, slope):
-        """As Minorants.add; what 0 bounds does not tell where the function is least."""
-        super().add(point, value, slope)
-        self.bound = max(self.bound, 0.0)  # of losses and a penalty
 
     def after(self, bias, value, slope):
         """Return the next point, from a lower bound of the function at `bias` and its slope."""
