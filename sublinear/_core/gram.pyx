@@ -179,7 +179,7 @@ def upper_factor(matrix):
     diagonal = finite(matrix.diagonal().copy())
     least = np.finfo(float).tiny + np.finfo(float).eps ** 2 * diagonal.max()
     for jitter in JITTERS:
-        matrix[np.diag_indices_from(matrix)] = diagonal * (1 + jitter) + least
+        np.fill_diagonal(matrix, diagonal * (1 + jitter) + least)
         try:
             factor = cholesky(matrix, check_finite=False)
         except LinAlgError:

@@ -18,6 +18,7 @@ from sublinear._core.line_search import backtrack
 from sublinear._core.normal_equations import NormalEquations
 
 MOST_MOVED = 1 / 16  # of the duals of equations, into their domain: a step that is nearly right
+RESOLVED = 1e-14  # of a value, by the difference of two
 SECANT = 1 / 4  # of the share of secants, after a full step; after a shorter one that grows again
 
 
@@ -36,7 +37,10 @@ class NewtonSteps:
     ----------
     w : ndarray of shape (n_weights,), float64
     gap, primal : float
-        Between P(w) and the dual value of a_i = -l'(<x_i, w>), which is |P'(w)|^2 / (2 alpha).
+        Between P(w) and the dual value of the first of `duals`.
+    duals : list of ndarrays of shape (n_rows,), float64
+        Those of the equations that led here, where they are better, then a_i = -l'(<x_i, w>), whose
+        gap is |P'(w)|^2 / (2 alpha).
     beyond : ndarray of shape (n_rows,) or None
         The predictions to which the last step would have led, if it had to be shortened.
     """
@@ -109,6 +113,7 @@ class NewtonSteps:
             return
         missing = system.combine(feasible - duals, moved)
         gap = self.primal - system.dual(feasible, self.w, missing)
+        gap = max(gap, RESOLVED * self.primal)  # below that the gradient tells how near w is
         if gap < self.gap:
             self.gap = gap
             self.duals.insert(0, feasible)

@@ -74,7 +74,7 @@ class NormalEquations:
 
         Raises LinAlgError as `upper_factor`, whose factor it is.
         """
-        gram[np.diag_indices_from(gram)] += self.penalty
+        gram.flat[:: len(gram) + 1] += self.penalty  # the diagonal
         return upper_factor(gram)
 
     def adjusted(self, duals, w, chosen):

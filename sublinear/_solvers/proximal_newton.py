@@ -179,7 +179,7 @@ class ProximalNewton:
         if not (np.isfinite(gram).all() and np.isfinite(gradient).all()):
             self.is_resting = True
             return False
-        gram[np.diag_indices_from(gram)] += self.penalty
+        gram.flat[:: len(gram) + 1] += self.penalty  # the diagonal
         try:
             self.direction = -solution(upper_factor(gram), gradient)
         except LinAlgError:

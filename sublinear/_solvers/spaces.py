@@ -27,6 +27,7 @@ A space is made for the solver that begins and for a method. It has
     restart()              the solver that begins goes on with another alpha, or scales
 """
 
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -63,22 +64,22 @@ class _Space:
     least_ascent = 0  # work that the solver that begins takes in any case
     is_cautious = True
 
-    @property
+    @cached_property
     def solves_once(self):
         """Whether one iteration leads to the optimum."""
         return self.method.factorises and self.first.objective.loss.quadratic
 
-    @property
+    @cached_property
     def n_expected(self):
         """Iterations to be expected."""
         return 1 if self.solves_once else self.method.n_expected(self.first.objective.loss)
 
-    @property
+    @cached_property
     def least_expected(self):
         """Iterations for which there should be room."""
         return (self.n_expected + 1) // 2
 
-    @property
+    @cached_property
     def spare(self):
         """Iterations that are kept for the method, if need be."""
         return 4 * self.method.n_expected(self.first.objective.loss)
