@@ -17,8 +17,7 @@ from sublinear._core.inner import inner
 from sublinear._core.line_search import backtrack
 from sublinear._core.normal_equations import NormalEquations
 
-MOST_MOVED = 1 / 16  # of the duals of equations, into their domain: a step that is nearly right
-RESOLVED = 1e-14  # of a value, by the difference of two
+RESOLVED = 1e-14  # of the primal value; below that the gradient tells how near it is
 SECANT = 1 / 4  # of the share of secants, after a full step; after a shorter one that grows again
 
 
@@ -39,8 +38,8 @@ class NewtonSteps:
     gap, primal : float
         Between P(w) and the dual value of the first of `duals`.
     duals : list of ndarrays of shape (n_rows,), float64
-        Those of the equations that led here, where they are better, then a_i = -l'(<x_i, w>), whose
-        gap is |P'(w)|^2 / (2 alpha).
+        Those of the equations that led here, where they are good enough and others are not, then
+        a_i = -l'(<x_i, w>), whose gap is |P'(w)|^2 / (2 alpha).
     beyond : ndarray of shape (n_rows,) or None
         The predictions to which the last step would have led, if it had to be shortened.
     """
@@ -100,23 +99,23 @@ class NewtonSteps:
         return True
 
     def _note_duals(self, duals):
-        """Prefer the duals of the equations to those of the slopes, if they are better.
+        """Prefer the duals that the equations have solved for, if they are good enough.
 
-        Where a step solves the equations, w(a) of a_i = -l'(z_i) - h_i <x_i, change of w> is where
-        it leads to. So what slopes there differ from these costs a sum of squares, while their own
-        w(a) is off by a sum, whose square counts 1 / alpha times.
+        But for rounding w(a) of a_i = -l'(z_i) - h_i <x_i, change of w> is where the step leads to.
+        So what slopes there differ from these costs a sum of squares, while their own w(a) is off
+        by a sum, whose square counts 1 / alpha times.
         """
-        system = self.system
-        feasible = self.loss.nearest_duals(duals, system.targets)
-        moved = np.flatnonzero(feasible != duals)
-        if len(moved) > MOST_MOVED * len(duals):
+        system, targets, enough = self.system, self.system.targets, self.tol * self.primal
+        duals = self.loss.nearest_duals(duals, targets)
+        losses = self.loss.values(self.predictions, targets)
+        losses += self.loss.conjugates(duals, targets) + duals * self.predictions
+        gap = max(system.mean(losses), RESOLVED * self.primal)
+        if gap > enough:
             return
-        missing = system.combine(feasible - duals, moved)
-        gap = self.primal - system.dual(feasible, self.w, missing)
-        gap = max(gap, RESOLVED * self.primal)  # below that the gradient tells how near w is
-        if gap < self.gap:
+        gap += system.distance(system.penalty * self.w - system.combine(duals))
+        if gap <= enough:
             self.gap = gap
-            self.duals.insert(0, feasible)
+            self.duals.insert(0, duals)
 
     def candidates(self):
         """Return functions of the present state that give what a certificate may take."""

@@ -40,10 +40,10 @@ class NormalEquations:
         """Return <x_i, w>."""
         return self.matrix.row_dots(w, self.rows)
 
-    def combine(self, factors, places=slice(None)):
-        """Return sum_i s_i / W factors_i x_i; of some rows alone, by their places among these."""
+    def combine(self, factors):
+        """Return sum_i s_i / W factors_i x_i."""
         total = np.zeros(self.matrix.n_weights)
-        self.matrix.add_rows((self.shares * factors)[places], self.rows[places], total)
+        self.matrix.add_rows(self.shares * factors, self.rows, total)
         return total
 
     def curved(self, slopes):
@@ -113,18 +113,6 @@ class NormalEquations:
     def mean(self, values):
         """Return sum_i s_i / W values_i."""
         return float(np.add.reduce(self.shares * values))
-
-    def dual(self, duals, w, missing):
-        """Return D(a), where alpha w(a) is alpha w but for what is missing.
-
-        As if the intercept of w, where it is free, did not move while these duals are balanced.
-        """
-        objective = self.objective
-        conjugates = objective.loss.conjugates(duals, self.targets)
-        value = -objective.penalty(w + missing / objective.alpha) - self.mean(conjugates)
-        if objective.free_intercept:
-            value -= w[-1] * self.matrix.constant * self.mean(duals)
-        return value
 
     def all_duals(self, duals):
         """Return the duals of all rows: those without weight are 0."""

@@ -164,8 +164,9 @@ class _LinearSpace(_Space):
             primal, k = min(zip(primals, range(len(models)), strict=True))
             if dual > best:
                 best, found = dual, duals
-            # others are for a method that does not come nearer
-            if primal - dual <= tol * primal or not every_dual:
+            # others are for a method that does not come nearer, or takes itself to be near enough
+            is_enough = primal - dual <= tol * primal
+            if is_enough or not (every_dual or iterate.relative_gap <= tol):
                 break
         return models[k], primal, best, found
 
