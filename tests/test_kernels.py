@@ -96,6 +96,19 @@ def test_lists_by_feature_give_the_values_of_panels(name, parameters):
     )
 
 
+@pytest.mark.parametrize("kind", ["dense", "panels", "lists"])
+def test_values_are_scaled_before_they_are_rounded(kind):
+    """gamma makes up for a scale of X that float32 does not reach."""
+    blocks = []
+    for exponent in (0, -240):
+        X = np.ldexp(examples(70, 30), exponent)
+        kernel = RBF(np.ldexp(0.5, -2 * exponent))
+        matrix = Matrix(X if kind == "dense" else sparse.csr_array(X))
+        rows = (PostingRows if kind == "lists" else PanelRows)(kernel, matrix, matrix)
+        blocks.append(rows.block(np.arange(70)))
+    np.testing.assert_array_equal(*blocks)
+
+
 def test_wide_sparse_data_takes_the_road_of_lists():
     random = np.random.default_rng(0)
     X = sparse.random_array((50, 1_000_000), density=2e-5, rng=random, format="csr")

@@ -26,16 +26,16 @@ cdef Py_ssize_t pack_row(
     const Line* x, double scale, Py_ssize_t chunk, Py_ssize_t n_chunks, float* values,
     int32_t* features, panel_entry* entry, int64_t* starts, Py_ssize_t used
 ) noexcept nogil:
-    """Append a row's non-zeros, chunk by chunk, each padded; returns how many entries there are.
+    """Append a row's non-zeros, scaled, chunk by chunk, each padded; returns how many there are.
 
     `values` and `features` have room for those of the row.
     """
-    cdef Py_ssize_t count = nonzeros(x, values, features), k = 0, c
+    cdef Py_ssize_t count = nonzeros(x, scale, values, features), k = 0, c
     for c in range(n_chunks):
         starts[c] = used
         while k < count and features[k] < (c + 1) * chunk:
             entry[used].offset = features[k] * PANEL
-            entry[used].value = <float> (scale * values[k])
+            entry[used].value = values[k]
             used += 1
             k += 1
         while (used - starts[c]) % UNROLLED:
@@ -369,15 +369,13 @@ def exact_block(
 cdef void build_panel(
     const Lines* rows, double scale, const Part* part, Py_ssize_t p, float* panel
 ) noexcept nogil:
-    cdef Py_ssize_t lane, column, k
+    cdef Py_ssize_t lane, column
     cdef Line x
     memset(panel, 0, rows.length * PANEL * 4)
     for lane in range(min(PANEL, part.n_columns - p * PANEL)):
         column = p * PANEL + lane
         x = line_at(rows, column if part.columns == NULL else part.columns[column])
-        scatter(&x, panel + lane, PANEL)
-    for k in range(rows.length * PANEL):
-        panel[k] = <float> (scale * panel[k])
+        scatter(&x, scale, panel + lane, PANEL)
 
 
 cdef class PostingRows(KernelRows):
@@ -448,13 +446,13 @@ cdef class PostingRows(KernelRows):
     ) noexcept nogil:
         """One row of values: arguments from the lists of its features, then the kernel."""
         cdef Line x = line_at(&self.left.rows, i)
-        cdef Py_ssize_t count = nonzeros(&x, buffer, features), k
+        cdef Py_ssize_t count = nonzeros(&x, self.kernel.scale, buffer, features), k
         cdef float value
         cdef int64_t e
         for k in range(width):
             out[k] = row_shift + shifts[k]
         for k in range(count):
-            value = <float> (self.kernel.scale * buffer[k])
+            value = buffer[k]
             for e in range(offsets[features[k]], offsets[features[k] + 1]):
                 out[places[e]] += value * entries[e]
         panels().finish(&self.kernel.form, out, width // PANEL)
