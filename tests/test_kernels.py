@@ -1,5 +1,7 @@
 """Kernel values and products: every source of rows against scikit-learn's pairwise kernels."""
 
+import signal
+from contextlib import contextmanager
 from itertools import pairwise
 
 import numpy as np
@@ -8,6 +10,7 @@ from scipy import sparse
 from sklearn.metrics.pairwise import pairwise_kernels
 
 from sublinear._core.kernel_choice import kernel_rows, spread_out
+from sublinear._core.kernel_objective import KernelObjective
 from sublinear._core.kernel_rows import CallableRows, ExactRows, PrecomputedRows
 from sublinear._core.kernels import (
     KERNELS,
@@ -17,9 +20,12 @@ from sublinear._core.kernels import (
     centred_size,
     root_mean_square,
 )
+from sublinear._core.losses import Hinge
 from sublinear._core.matrix import Matrix
 from sublinear._core.panel_rows import PanelRows, PostingRows
 from sublinear._core.panels import use_lanes
+from sublinear._core.random import RandomBits
+from sublinear._solvers.kernel_sdca import KernelSDCA
 
 PARAMETERS = {
     "rbf": [{"gamma": 0.1}, {"gamma": 3.0}],
@@ -238,6 +244,43 @@ def test_long_products_are_taken_in_parts():
     margins = np.ones((2, len(right)))
     rows.add_long_product(np.arange(1100), changes, margins)
     np.testing.assert_allclose(margins, 1 + np.outer(changes @ left, right), rtol=1e-5)
+
+
+@contextmanager
+def alarm_after(seconds):
+    """Raise KeyboardInterrupt once this process has computed for so long."""
+    before = signal.signal(signal.SIGVTALRM, signal.default_int_handler)
+    signal.setitimer(signal.ITIMER_VIRTUAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+        signal.signal(signal.SIGVTALRM, before)
+
+
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="no timer of signals here")
+@pytest.mark.parametrize("kind", ["panels", "lists"])
+def test_an_interrupt_within_a_product_changes_nothing(kind):
+    """It need not wait for the end, where the margins change."""
+    X = examples(3000, 500, density=1.0 if kind == "panels" else 0.2)
+    matrix = Matrix(X if kind == "panels" else sparse.csr_array(X))
+    rows = (PanelRows if kind == "panels" else PostingRows)(RBF(1.0), matrix, matrix)
+    order, margins = np.arange(3000), np.zeros((1, 3000))
+    with alarm_after(1e-3), pytest.raises(KeyboardInterrupt):
+        rows.add_product(order, np.ones((1, 3000)), margins)
+    assert not margins.any()
+
+
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="no timer of signals here")
+def test_an_interrupt_within_a_block_is_heard_before_the_ascent():
+    X = examples(4000, 1000, density=1.0)
+    y = np.where(X[:, 0] > 0, 1.0, -1.0)
+    objective = KernelObjective(kernel_rows(RBF(1.0), X), y, Hinge(), np.ones(4000))
+    bits = RandomBits(np.random.SeedSequence(0))
+    solver = KernelSDCA(objective, bits, block_size=4000)
+    with alarm_after(0.06), pytest.raises(KeyboardInterrupt):
+        solver.advance(2**60)
+    assert solver.accesses == solver.n_steps == 0
 
 
 def test_a_function_may_answer_with_truth_values():

@@ -33,9 +33,15 @@ from sublinear._core.kernels import UNIT
 EXACT_UNIT = 2.0**-53               # of rounding to float64, as UNIT to float32
 LARGEST = 1e37                      # float32 holds 3.4e38
 BLOCK_BYTES = 2**22                 # of values that a product keeps at a time
-LEAST_ROWS, MOST_VALUES = 512, 2**26    # of a product between two looks at pending signals
+LEAST_ROWS, MOST_VALUES = 512, 2**26    # of a product whose changes are made at once
+OPERATIONS_PER_CALL = 2**27         # multiplications of a thread between two looks at Ctrl-C
 ASYMMETRY = 1e-5                    # of the largest value: what rounding to float32 may do
 SYMMETRY_TILE = 256                 # rows and columns of a tile and its mirror: see whole lines
+
+
+def items_per_call(double operations, int n_threads=1):
+    """Return how many items, of so many multiplications, to compute between looks at Ctrl-C."""
+    return n_threads * max(1, int(OPERATIONS_PER_CALL // max(operations, 1.0)))
 
 
 cdef class KernelRows:
@@ -131,7 +137,7 @@ cdef class KernelRows:
         """Add to margins what products with values of `exact_block` lack, in place."""
 
     def add_product(self, rows, changes, double[:, ::1] margins, int n_threads=1):
-        """Add changes @ matrix[rows] to margins, in place.
+        """Add changes @ matrix[rows] to margins, in place; after Ctrl-C they are as they were.
 
         Parameters
         ----------
@@ -141,13 +147,20 @@ cdef class KernelRows:
         margins : ndarray of shape (n_outputs, n_columns), float64
         n_threads : int, default=1
         """
-        cdef float[:, ::1] change = self._checked_changes(rows, changes, margins)
+        change, total = self._checked_changes(rows, changes, margins), np.array(margins)
+        self._add_blocks(rows, change, total, n_threads)
+        self.add_offset_products(rows, changes, total)
+        np.asarray(margins)[...] = total
+
+    def _add_blocks(self, rows, float[:, ::1] change, double[:, ::1] margins, int n_threads):
+        """Add change @ matrix[rows], without offsets, to margins; Ctrl-C leaves a part of it."""
         cdef Py_ssize_t size = max(  # with a copy in float64 where functions or matrices give them
             1, BLOCK_BYTES // (12 * padded(self.n_columns) * TILE)) * TILE
         cdef Py_ssize_t start
         for start in range(0, len(rows), size):
             values = self.block(rows[start:start + size], None, n_threads)
             add_panels(values, len(values), change, start, margins, n_threads)
+            PyErr_CheckSignals()
 
     def add_product_of(self, values, changes, double[:, ::1] margins, int n_threads=1):
         """Do as `add_product` with all rows, whose values are there, as of `centred_block`."""
@@ -158,7 +171,7 @@ cdef class KernelRows:
 
     @property
     def rows_per_call(self):
-        """Rows of a product between two looks at pending signals: they share the panels read."""
+        """Rows of a product whose changes are made at once: they share the panels read."""
         return max(LEAST_ROWS, MOST_VALUES // self.n_columns)
 
     def add_long_product(self, rows, changes, margins, int n_threads=1):
@@ -167,7 +180,6 @@ cdef class KernelRows:
         for start in range(0, len(rows), step):
             part = slice(start, start + step)
             self.add_product(rows[part], changes[:, part], margins, n_threads)
-            PyErr_CheckSignals()
 
     def add_products(self, rows, changes, margins, ends, outputs, int n_threads=1):
         """Add the products with groups of rows to margins of their own, in place.
