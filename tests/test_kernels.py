@@ -9,6 +9,7 @@ import pytest
 from scipy import sparse
 from sklearn.metrics.pairwise import pairwise_kernels
 
+from sublinear._core.equal_rows import equal_rows
 from sublinear._core.kernel_choice import kernel_rows, spread_out
 from sublinear._core.kernel_objective import KernelObjective
 from sublinear._core.kernel_rows import CallableRows, ExactRows, PrecomputedRows
@@ -161,6 +162,33 @@ def test_blocks_are_symmetric_products_right_and_threads_change_nothing(source, 
         rows.add_product(chosen, changes, total, threads)
     np.testing.assert_array_equal(sums[0], sums[1])
     np.testing.assert_allclose(sums[0], margins + changes.astype(float) @ truth[chosen], atol=2e-5)
+
+
+@pytest.mark.parametrize("source", [*sources(examples(5, 3)), "exact", "dense"])
+def test_equal_rows_are_known(source):
+    distinct = examples(40, 30)
+    numbers = np.random.default_rng(0).integers(40, size=100)
+    for chosen, repeat in ((numbers, True), (np.arange(40), False)):
+        X = distinct[chosen]
+        if source in ("exact", "dense"):
+            rows = kernel_rows(RBF(0.7), X)
+            rows = ExactRows(rows) if source == "exact" else rows
+        else:
+            rows = sources(X)[source]
+        assert (rows.groups is not None) == repeat
+        if repeat:
+            equal = np.equal.outer(numbers, numbers)
+            np.testing.assert_array_equal(np.equal.outer(rows.groups, rows.groups), equal)
+
+
+def test_rows_are_equal_where_kernel_values_cannot_tell_them():
+    X = np.array([[0.0, 1.0, 2.0], [-0.0, 1.0, 2.0], [0.0, 1.0, 2.0 + 1e-12], [1.0, 0.0, 2.0]])
+    zeros = sparse.csr_array(([0.0, 1.0, 1.0], [0, 1, 1], [0, 2, 3, 3]), shape=(3, 2))
+    for rows, expected in ((X, [True, True, True, False]), (zeros, [True, True, False])):
+        groups = equal_rows(Matrix(rows))
+        np.testing.assert_array_equal(groups == groups[0], expected)
+    assert equal_rows(Matrix(np.eye(3))) is None
+    assert equal_rows(Matrix(1e-60 * np.eye(3)), 1e60) is None
 
 
 GROUPS = np.array([70, 70, 71, 150]), np.array([[3, 0], [1, 2], [0, 1], [2, 0]])

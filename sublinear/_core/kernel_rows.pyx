@@ -28,7 +28,9 @@ import numpy as np
 from sublinear._core.panels cimport PANEL, padded, panels
 
 from sublinear._core.blas import one_blas_thread
+from sublinear._core.equal_rows import equal_rows
 from sublinear._core.kernels import UNIT
+from sublinear._core.matrix import Matrix
 
 EXACT_UNIT = 2.0**-53               # of rounding to float64, as UNIT to float32
 LARGEST = 1e37                      # float32 holds 3.4e38
@@ -64,6 +66,8 @@ cdef class KernelRows:
         Typical error of values relative to their spread, where it can be large; else 0.
     asymmetry : float
         Typical distance of given values to those of the other side of the diagonal, as `error`.
+    groups : ndarray of shape (n_rows,), int64, or None
+        Equal numbers for rows that are equal, whose values have the same errors; None: no others.
     unit : float
         Of the rounding of values and changes in products.
     is_exact : bool
@@ -271,6 +275,7 @@ cdef class CallableRows(GivenRows):
             self.diagonal = np.concatenate([
                 self._own_block(start).diagonal() for start in range(0, self.n_rows, PANEL)
             ]).astype(np.float64)
+            self.groups = equal_rows(Matrix(X))
 
     @property
     def name(self):
@@ -320,6 +325,7 @@ cdef class PrecomputedRows(GivenRows):
             # predictions have the other side of the diagonal
             self.asymmetry = off / mean if (mean := self.diagonal.mean()) > 0 else 0.0
             self.error = max(self.error, self.asymmetry)
+            self.groups = equal_rows(Matrix(matrix))
 
     def _values(self, rows, columns):
         return self.matrix[rows if columns is None else np.ix_(rows, columns)]
@@ -343,6 +349,7 @@ cdef class ExactRows(KernelRows):
     def __init__(self, KernelRows source, bint keeps_values=False):
         cdef double finer = EXACT_UNIT / UNIT
         self.source, self.n_rows, self.n_columns = source, source.n_rows, source.n_columns
+        self.groups = source.groups
         if source.mean_diagonal != 0:
             deviation = max(finer * source.deviation, source.exact_deviation)
             self.set_errors(deviation, source.mean_diagonal)

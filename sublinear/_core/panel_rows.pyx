@@ -14,6 +14,7 @@ from sublinear._core.matrix cimport Matrix
 from sublinear._core.panels cimport PANEL, padded, panel_entry, panel_transpose, panels
 
 from sublinear._core.aligned import aligned
+from sublinear._core.equal_rows import equal_rows
 from sublinear._core.kernel_rows import items_per_call
 from sublinear._core.kernels import exact_values, many_dots, rows_of
 
@@ -133,6 +134,7 @@ cdef class PanelRows(KernelRows):
         self.right_shifts = self.left_shifts
         if right is left:
             self.squares = values_of_squares(kernel, squares)
+            self.groups = equal_rows(left, kernel.scale)
         else:
             self.right_shifts = kernel.shifts(right.squared_norms())
         shifts = self.right_shifts
@@ -414,6 +416,7 @@ cdef class PostingRows(KernelRows):
         self.left_shifts = self.right_shifts = kernel.shifts(squares)
         if right is left:
             self.diagonal = values_of_squares(kernel, squares)
+            self.groups = equal_rows(left, kernel.scale)
         else:
             self.right_shifts = kernel.shifts(right.squared_norms())
 
